@@ -1,0 +1,338 @@
+"""Which ranges account for which GPU work: the heart of lorabench.
+
+A launching call finds its ranges by three rules, and each (launch, name path) and each (launch, range) counts once,
+under the first rule that reaches it:
+
+    direct     the call lies inside the range, on the range's own thread
+    sequence   the call lies inside a backward node of autograd: the ranges of the forward operator that has the same
+               sequence number
+    window     the call's thread has no annotation around it: the ranges open at that moment on the thread that waits
+               for the backward (the process's main thread, or else the one with the most annotated time)
+
+The innermost range of the first rule that applies owns the launch (self time), so that self times and the work
+without any range add up to the whole. Everything below is arrays; the walk over a tree goes by depth, outermost last,
+because two chains of ranges meet in the same range only at the same depth.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..vocabulary import RULE_DIRECT, RULE_NONE, RULE_SEQUENCE, RULE_WINDOW
+from .intervals import NONE, Bools, Forest, Ints, Tracks, take
+
+RULES = (RULE_DIRECT, RULE_SEQUENCE, RULE_WINDOW)
+RULE_NAMES = (*RULES, RULE_NONE)
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """The ranges of one source as arrays, sorted by (track, start, -end, order in the file).
+
+    A track is a thread, or the Python frames of a thread, or one range that crosses threads.
+    """
+
+    track: Ints
+    thread: Ints
+    process: Ints
+    start: Ints
+    end: Ints
+    name: Ints
+    sequence: Ints  # NONE without
+    is_backward: Bools
+    is_annotation: Bools
+    is_python: Bools
+    is_main_thread: Bools
+    thread_track_cnt: int  # tracks below this number are threads; Python frames and crossing ranges come after
+
+
+@dataclass(frozen=True)
+class Launches:
+    """The calls that own GPU work: one entry a call."""
+
+    process: Ints
+    thread: Ints
+    track: Ints  # of the thread's own ranges, NONE when the thread has none
+    start: Ints
+    end: Ints
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """The ranges of every launch.
+
+    `owner[i]` is the range that owns launch i (NONE without) and `rule[i]` the index of its rule in RULE_NAMES.
+    """
+
+    forest: Forest
+    path: Ints  # of every range
+    paths: "Paths"
+    chains: tuple[Ints, ...]  # innermost range of each launch, rule by rule
+    extra: tuple[Ints, Ints, Ints]  # (launch, range, rule) outside the chains: partial overlaps
+    owner: Ints
+    rule: Ints
+
+    def of_operations(self, launch: Ints) -> "Attribution":
+        """The same for GPU operations, given the launch of each (NONE without): one entry an operation."""
+        known = np.flatnonzero(launch >= 0)
+        members, pairs = np.arange(len(self.extra[0])), self.extra[0]
+        operation, pair = _spread(launch[known], known, pairs, members)
+        return replace(
+            self,
+            chains=tuple(take(chain, launch) for chain in self.chains),
+            extra=(operation, self.extra[1][pair], self.extra[2][pair]),
+            owner=take(self.owner, launch),
+            rule=take(self.rule, launch, len(RULES)),
+        )
+
+    def levels(self) -> Iterator[tuple[Ints, Ints, Ints]]:
+        """(launch, range, rule) triples, deepest level first, each (launch, range) once."""
+        at = [chain.copy() for chain in self.chains]
+        depth = self.forest.depth
+        extra_depth = depth[self.extra[1]]
+        for level in range(int(depth.max(initial=-1)), -1, -1):
+            launches, ranges, rules = [], [], []
+            for rule, chain in enumerate(at):
+                new = np.flatnonzero(take(depth, chain) == level)
+                for earlier in at[:rule]:
+                    new = new[earlier[new] != chain[new]]
+                launches.append(new)
+                ranges.append(chain[new])
+                rules.append(np.full(len(new), rule))
+            launch, range_, rule_ = self._extra_at(extra_depth == level, at)
+            yield (
+                np.concatenate([*launches, launch]),
+                np.concatenate([*ranges, range_]),
+                np.concatenate([*rules, rule_]),
+            )
+            for chain in at:
+                here = np.flatnonzero(take(depth, chain) == level)
+                chain[here] = self.forest.parent[chain[here]]
+
+    def _extra_at(self, here: Bools, at: list[Ints]) -> tuple[Ints, Ints, Ints]:
+        """The extra triples of one level that no chain has."""
+        launch, range_, rule = (column[here] for column in self.extra)
+        known = np.zeros(len(launch), dtype=bool)
+        for chain in at:
+            known |= chain[launch] == range_
+        return launch[~known], range_[~known], rule[~known]
+
+
+@dataclass(frozen=True)
+class Paths:
+    """The distinct name paths: each a name below a parent path."""
+
+    parent: Ints
+    name: Ints
+    depth: Ints
+    example: Ints  # one range that has the path
+
+
+def attribute(ranges: Ranges, launches: Launches) -> Attribution:
+    """Find the ranges of every launch by the three rules."""
+    tracks = Tracks.over(int(ranges.track.max(initial=-1)) + 1, ranges.start, ranges.end, launches.start, launches.end)
+    forest = Forest.plant(tracks.place(ranges.track, ranges.start), tracks.place(ranges.track, ranges.end))
+    start, end = (tracks.place(launches.track, time) for time in (launches.start, launches.end))
+    direct, direct_extra = _enclosing(forest, start, end, launches.track >= 0)
+    sequence, sequence_extra = _by_sequence(ranges, forest, direct)
+    window, window_extra = _by_window(ranges, forest, launches, tracks, direct)
+    path, paths = _paths(ranges, forest)
+    chains = (direct, sequence, window)
+    owner, rule = np.full(len(start), NONE, dtype=np.int64), np.full(len(start), len(RULES), dtype=np.int64)
+    for number, chain in reversed(list(enumerate(chains))):
+        owner = np.where(chain >= 0, chain, owner)
+        rule = np.where(chain >= 0, number, rule)
+    extra = _first_rule([direct_extra, sequence_extra, window_extra], len(ranges.start))
+    return Attribution(forest, path, paths, chains, extra, owner, rule)
+
+
+_Pairs = tuple[Ints, Ints]
+
+
+def _enclosing(forest: Forest, start: Ints, end: Ints, wanted: Bools) -> tuple[Ints, _Pairs]:
+    """Innermost range of each query, and the (query, range) pairs of irregular queries."""
+    innermost = np.full(len(start), NONE, dtype=np.int64)
+    index = np.flatnonzero(wanted)
+    innermost[index] = forest.innermost(start[index], end[index])
+    index = index[forest.is_irregular(start[index], end[index], innermost[index])]
+    query, interval = forest.enclosing(start[index], end[index])
+    return innermost, (index[query], interval)
+
+
+def _by_sequence(ranges: Ranges, forest: Forest, direct: Ints) -> tuple[Ints, _Pairs]:
+    """The forward operator of each launch's innermost backward node, and what overlaps it partially."""
+    forward = _nearest(forest, _forward_of(ranges))
+    found = take(forward, direct)
+    operators, launch_operator = np.unique(found[found >= 0], return_inverse=True)
+    start, end = forest.start[operators], forest.end[operators]
+    innermost = forest.innermost(start, end)
+    irregular = np.flatnonzero(forest.is_irregular(start, end, innermost) | (innermost != operators))
+    query, interval = forest.enclosing(start[irregular], end[irregular])
+    outside = interval < operators[irregular[query]]  # what sorts behind the operator lies within it
+    return found, _spread(launch_operator, np.flatnonzero(found >= 0), irregular[query][outside], interval[outside])
+
+
+def _spread(group_of: Ints, member: Ints, group: Ints, value: Ints) -> _Pairs:
+    """(member, value) for every (group, value), for all members of the group."""
+    if not group.size:
+        return group, value
+    order = np.argsort(group_of, kind="stable")
+    begin = np.searchsorted(group_of[order], group)
+    count = np.searchsorted(group_of[order], group, side="right") - begin
+    position = np.repeat(begin - np.cumsum(count) + count, count) + np.arange(count.sum())
+    return member[order[position]], np.repeat(value, count)
+
+
+def _forward_of(ranges: Ranges) -> Ints:
+    """For each backward node the forward operator with its sequence number in the same process, NONE without.
+
+    Several operators may carry one number; the last to begin, before the backward node, is the one that made the node
+    (https://github.com/pytorch/pytorch, torch/csrc/autograd/profiler_kineto.cpp, generateForwardBackwardLinks).
+    """
+    forward = np.full(len(ranges.start), NONE, dtype=np.int64)
+    numbered = ranges.sequence >= 0
+    nodes = np.flatnonzero(numbered & ranges.is_backward)
+    operators = np.flatnonzero(numbered & ~ranges.is_backward)
+    if not nodes.size or not operators.size:
+        return forward
+    operators = operators[np.lexsort((ranges.start[operators], _link_key(ranges, operators)))]
+    key = _link_key(ranges, operators)
+    node_key = _link_key(ranges, nodes)
+    first = np.searchsorted(key, node_key, side="left")
+    at = np.searchsorted(key, node_key, side="right") - 1
+    active = np.flatnonzero(at >= first)
+    while active.size:
+        late = (at[active] >= first[active]) & (ranges.start[operators[at[active]]] > ranges.start[nodes[active]])
+        active = active[late]
+        at[active] -= 1
+    known = at >= first
+    forward[nodes[known]] = operators[at[known]]
+    return forward
+
+
+def _link_key(ranges: Ranges, index: Ints) -> Ints:
+    """One integer for (process, sequence number)."""
+    processes = np.unique(ranges.process)
+    width = int(ranges.sequence.max()) + 1
+    return np.searchsorted(processes, ranges.process[index]) * width + ranges.sequence[index]
+
+
+def _nearest(forest: Forest, value: Ints) -> Ints:
+    """The value of each range, or else of its nearest ancestor that has one."""
+    result, ancestor = value.copy(), forest.parent.copy()
+    active = np.flatnonzero((result < 0) & (ancestor >= 0))
+    while active.size:
+        above = ancestor[active]
+        result[active], ancestor[active] = result[above], ancestor[above]
+        active = active[(result[active] < 0) & (ancestor[active] >= 0)]
+    return result
+
+
+def _by_window(
+    ranges: Ranges, forest: Forest, launches: Launches, tracks: Tracks, direct: Ints
+) -> tuple[Ints, _Pairs]:
+    """The innermost range open on the waiting thread when an unannotated launch of another thread began."""
+    root = _root(forest)
+    unannotated = direct < 0
+    unannotated[~unannotated] = ~ranges.is_annotation[root[direct[~unannotated]]]
+    waiting = np.full(len(direct), NONE, dtype=np.int64)
+    for process in np.unique(launches.process[unannotated]):
+        track, thread = _waiting_thread(ranges, int(process))
+        if track >= 0:
+            waiting[unannotated & (launches.process == process) & (launches.thread != thread)] = track
+    moment = tracks.place(waiting, launches.start)
+    return _enclosing(forest, moment, moment + 1, waiting >= 0)  # half open: open at the moment itself
+
+
+def _waiting_thread(ranges: Ranges, process: int) -> tuple[int, int]:
+    """(track, thread) of the main thread, or of the thread with the most annotated time; NONE without annotations."""
+    mine = np.flatnonzero((ranges.process == process) & ranges.is_annotation & (ranges.track < ranges.thread_track_cnt))
+    if not mine.size:
+        return NONE, NONE
+    main = mine[ranges.is_main_thread[mine]]
+    mine = main if main.size else mine
+    tracks, member = np.unique(ranges.track[mine], return_inverse=True)
+    longest = np.argmax(np.bincount(member, (ranges.end - ranges.start)[mine].astype(np.float64)))
+    index = mine[member == longest][0]
+    return int(ranges.track[index]), int(ranges.thread[index])
+
+
+def _root(forest: Forest) -> Ints:
+    """The outermost ancestor of each range."""
+    root = np.where(forest.parent >= 0, forest.parent, np.arange(len(forest.parent)))
+    while not np.array_equal(root, above := root[root]):
+        root = above
+    return root
+
+
+def _paths(ranges: Ranges, forest: Forest) -> tuple[Ints, Paths]:
+    """The name path of each range, and the dictionary of paths; paths are numbered in order, parents first."""
+    path = np.full(len(ranges.start), NONE, dtype=np.int64)
+    parents, names, depths, examples = [], [], [], []
+    known = 0
+    width = int(ranges.name.max(initial=0)) + 1
+    for level in range(int(forest.depth.max(initial=-1)) + 1):
+        here = np.flatnonzero(forest.depth == level)
+        above = take(path, forest.parent[here])
+        label = ((above + 1) * width + ranges.name[here]) * 2 + ranges.is_python[here]
+        _, example, number = np.unique(label, return_index=True, return_inverse=True)
+        path[here] = known + number
+        parents.append(above[example])
+        names.append(ranges.name[here[example]])
+        depths.append(np.full(len(example), level))
+        examples.append(here[example])
+        known += len(example)
+    columns = [np.concatenate(c) if c else np.empty(0, np.int64) for c in (parents, names, depths, examples)]
+    return path, Paths(*columns)
+
+
+def _first_rule(pairs: list[_Pairs], range_cnt: int) -> tuple[Ints, Ints, Ints]:
+    """Join the pairs of the three rules; a (launch, range) that two rules found keeps the first."""
+    launch = np.concatenate([p[0] for p in pairs])
+    range_ = np.concatenate([p[1] for p in pairs])
+    rule = np.concatenate([np.full(len(p[0]), number) for number, p in enumerate(pairs)])
+    _, first = np.unique(launch * max(range_cnt, 1) + range_, return_index=True)
+    return launch[first], range_[first], rule[first]
+
+
+def path_sets(found: Attribution) -> tuple[Ints, Ints, Ints, Ints]:
+    """Launches that have the same name paths by the same rules, as numbered sets.
+
+    Returns the set of each launch (NONE without any path), and the rows of all sets: set, path, rule.
+    """
+    number = np.zeros(len(found.owner), dtype=np.int64)
+    for chain in found.chains:
+        step = take(found.path, chain) + 1
+        number = np.unique(number * (len(found.paths.name) + 1) + step, return_inverse=True)[1]
+    number = _with_extra(number, found)
+    number[found.owner < 0] = NONE
+    sets, example, number = np.unique(number, return_index=True, return_inverse=True)
+    if sets.size and sets[0] == NONE:
+        number, example = number - 1, example[1:]
+    rows = []
+    set_of = np.full(len(found.owner), NONE, dtype=np.int64)
+    set_of[example] = np.arange(len(example))
+    for launch, range_, rule in found.levels():
+        wanted = np.flatnonzero(set_of[launch] >= 0)
+        rows.append(np.stack([set_of[launch[wanted]], found.path[range_[wanted]], rule[wanted]]))
+    table = np.concatenate(rows, axis=1) if rows else np.empty((3, 0), np.int64)
+    table = table[:, np.lexsort(table[::-1])]
+    first = np.ones(table.shape[1], dtype=bool)
+    first[1:] = (np.diff(table[0]) != 0) | (np.diff(table[1]) != 0)
+    return number, *table[:, first]
+
+
+def _with_extra(number: Ints, found: Attribution) -> Ints:
+    """Split sets so that launches with partially overlapping ranges share one only when these agree too."""
+    launch, range_, rule = found.extra
+    if not launch.size:
+        return number
+    order = np.lexsort((rule, found.path[range_], launch))
+    launches, begin = np.unique(launch[order], return_index=True)
+    parts = np.split(np.stack([found.path[range_[order]], rule[order]], axis=1), begin[1:])
+    signatures: dict[bytes, int] = {}
+    signature = np.zeros(len(number), dtype=np.int64)
+    for which, part in zip(launches, parts, strict=True):
+        signature[which] = signatures.setdefault(part.tobytes(), len(signatures) + 1)
+    return number * (len(signatures) + 1) + signature

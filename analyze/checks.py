@@ -1,0 +1,16 @@
+"""Runs the check views: arithmetic identities that hold on every trace, the user's too."""
+
+from .. import sql
+from ..errors import CheckError
+from .database import Database, quoted
+
+
+def run(database: Database) -> None:
+    """Raise CheckError, naming the identity and one row, when any check view holds rows."""
+    for check in sql.in_folder(sql.CHECKS):
+        broken = database.rows(f"select * from {quoted(check.name)} limit 1")
+        if broken:
+            raise CheckError(
+                f"{check.name} does not hold: {check.row} First: {broken[0]}. No report was written. "
+                "Please report it with the trace if you can share it."
+            )

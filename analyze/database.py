@@ -1,0 +1,212 @@
+"""The DuckDB file: created once by an ingest, read many times after.
+
+Invariant: a database is complete or absent. It is built under a temporary name beside its destination and renamed
+when everything, the checks included, has passed; an interrupted build leaves an earlier database as it was.
+"""
+
+import hashlib
+import os
+import re
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from graphlib import TopologicalSorter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from .. import sql
+from ..errors import CorruptInputError, InputError, OutputError, UnknownFormatError, UsageError
+
+if TYPE_CHECKING:
+    import polars
+
+SCHEMA_VERSION = 1
+MEMORY_LIMIT = os.environ.get("LORABENCH_MEMORY_LIMIT", "512MB")
+
+# Nothing is ever downloaded or loaded from outside the package.
+_SETTINGS = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "memory_limit": MEMORY_LIMIT,
+}
+
+
+class Database:
+    """An open lorabench database. Use as a context manager, or call close()."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path):
+        self.connection = connection
+        self.path = path
+
+    def __enter__(self) -> "Database":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the file."""
+        self.connection.close()
+
+    def view(self, name: str) -> "polars.DataFrame":
+        """All rows of a public view as a polars DataFrame.
+
+        Raises UsageError when there is no such view.
+        """
+        return self.query(f"select * from {quoted(self.public_view(name))}")
+
+    def query(self, statement: str) -> "polars.DataFrame":
+        """The result of any SQL as a polars DataFrame. Raises UsageError with DuckDB's words when it fails."""
+        try:
+            return self.connection.sql(statement).pl()
+        except duckdb.Error as error:
+            raise UsageError(f"the query failed: {_first_line(error)}") from error
+        except AttributeError as error:  # duckdb returns None for a statement without rows
+            raise UsageError("the query returns no rows; write a select") from error
+
+    def public_view(self, name: str) -> str:
+        """The name itself when it is a public view; raises UsageError with the names that exist."""
+        known = [view.name for view in sql.load() if view.is_public]
+        if name not in known:
+            raise UsageError(f"there is no view {name!r}; the views are: {', '.join(known)}")
+        return name
+
+    def rows(self, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
+        """The rows of a query of lorabench's own, as tuples."""
+        return self.connection.execute(statement, parameters).fetchall()
+
+    def copy(self, statement: str, path: Path, options: str) -> None:
+        """Write the rows of a select to a file with DuckDB's COPY. Raises OutputError when the disk refuses."""
+        try:
+            self.connection.execute(f"copy ({statement}) to {literal(str(path))} ({options})")
+        except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
+            raise OutputError(f"cannot write {path}: {_first_line(error)}") from error
+
+
+def quoted(identifier: str) -> str:
+    """A SQL identifier in double quotes."""
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """A SQL string in single quotes."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def open_database(path: Path) -> Database:
+    """Open a finished database, read-only.
+
+    Raises InputError when it cannot be read, UnknownFormatError when it is not one of lorabench's.
+    """
+    try:
+        connection = duckdb.connect(str(path), read_only=True, config=_SETTINGS)
+    except duckdb.Error as error:
+        raise CorruptInputError(f"cannot open {path} as a DuckDB database: {_first_line(error)}") from error
+    database = Database(connection, path)
+    version = _schema_version(database)
+    if version is None:
+        database.close()
+        raise UnknownFormatError(f"{path} is a DuckDB database, but not one that lorabench made")
+    if version != SCHEMA_VERSION:
+        database.close()
+        raise InputError(
+            f"{path} was made by another version of lorabench (schema {version}, this one writes {SCHEMA_VERSION}); "
+            "run `lorabench analyze` on its input again"
+        )
+    return database
+
+
+def _schema_version(database: Database) -> int | None:
+    """Schema version of a lorabench database, None for any other."""
+    try:
+        ((version,),) = database.rows("select schema_version from lorabench")
+    except (duckdb.Error, ValueError):
+        return None
+    return int(version)
+
+
+def cache_path(inputs: list[Path]) -> Path:
+    """Where the database of these inputs is kept when nobody says: the user's cache folder."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lorabench"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the cache folder {folder}: {error.strerror}; choose --db") from error
+    identity = "\0".join(str(path.absolute()) for path in inputs)
+    return folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.duckdb"
+
+
+def sources_of(path: Path) -> list[tuple[Any, ...]] | None:
+    """(name, size, mtime, reader version) of the inputs that a database holds; None when there is no such file.
+
+    Empty for a database of another lorabench version. Raises OutputError for a file that lorabench did not make, so
+    that it is never replaced.
+    """
+    if not path.exists():
+        return None
+    try:
+        with open_database(path) as database:
+            return database.rows("select name, size_bytes, mtime_ns, reader_version from source order by source_id")
+    except (CorruptInputError, UnknownFormatError) as error:
+        raise OutputError(f"{path} is in the way and no lorabench database; move it or choose --db ({error})") from error
+    except InputError:
+        return []
+
+
+@contextmanager
+def building(path: Path) -> Iterator[Database]:
+    """A new database to fill; it takes its name `path` when the block ends well and vanishes when it does not.
+
+    Raises OutputError when the folder cannot be written or the disk is full.
+    """
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        connection = duckdb.connect(str(partial), config=_SETTINGS)
+    except (duckdb.Error, OSError) as error:
+        raise OutputError(f"cannot create a database in {path.parent}: {_first_line(error)}") from error
+    database = Database(connection, partial)
+    try:
+        _create_tables(database)
+        yield database
+        database.close()
+        partial.replace(path)
+    except (duckdb.IOException, duckdb.OutOfMemoryException, OSError) as error:
+        raise OutputError(f"cannot write {path}: {_first_line(error)}") from error
+    finally:
+        database.close()
+        for left in (partial, partial.with_name(partial.name + ".wal")):
+            with suppress(FileNotFoundError):
+                left.unlink()
+
+
+def _create_tables(database: Database) -> None:
+    run = database.connection.execute
+    run(f"create table lorabench as select {SCHEMA_VERSION} as schema_version")
+    for table in sql.in_folder(sql.TABLES):
+        run(table.statement)
+        _comment(database, "table", table)
+
+
+def create_views(database: Database) -> None:
+    """Create all views, each after those that it reads, with their headers as comments."""
+    views = {v.name: v for folder in (sql.MODEL, sql.REPORTS, sql.CHECKS) for v in sql.in_folder(folder)}
+    needs = {
+        name: views.keys() & (set(re.findall(r"\w+", view.statement)) - {name}) for name, view in views.items()
+    }
+    for name in TopologicalSorter(needs).static_order():
+        database.connection.execute(f"create view {quoted(name)} as {views[name].statement}")
+        _comment(database, "view", views[name])
+
+
+def _comment(database: Database, kind: str, file: sql.SqlFile) -> None:
+    run = database.connection.execute
+    run(f"comment on {kind} {quoted(file.name)} is {literal(file.row)}")
+    for column in file.columns:
+        run(f"comment on column {quoted(file.name)}.{quoted(column.name)} is {literal(column.doc)}")
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

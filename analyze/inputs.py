@@ -1,0 +1,119 @@
+"""What lies behind a path on the command line: recognised by content, never by name.
+
+    run directory   its trace files, side by side
+    .nsys-rep       exported through the installed nsys first
+    SQLite          an nsys export
+    JSON, gzip      a Kineto trace
+    DuckDB          a database that lorabench made earlier
+"""
+
+import gzip
+import zlib
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from .. import rundir
+from ..errors import CorruptInputError, InputError, UnknownFormatError
+
+HEAD_BYTES = 65_536
+
+
+class Kind(Enum):
+    """The formats that lorabench reads."""
+
+    NSYS_SQLITE = "nsys sqlite"
+    NSYS_REPORT = "nsys report"
+    KINETO = "kineto json"
+    DATABASE = "lorabench database"
+
+
+@dataclass(frozen=True)
+class Input:
+    """One file to read, with the size and time that tell whether it has changed since."""
+
+    path: Path
+    kind: Kind
+    size_bytes: int
+    mtime_ns: int
+
+
+def find(paths: list[Path]) -> list[Input]:
+    """All inputs behind the given paths, directories opened.
+
+    Raises InputError for what cannot be read, UnknownFormatError for what is no trace.
+    """
+    found = [item for path in paths for item in (_in_directory(path) if path.is_dir() else [recognise(path)])]
+    if len(found) > 1 and any(item.kind is Kind.DATABASE for item in found):
+        raise InputError("a .duckdb file that lorabench made is an input of its own; give it alone")
+    return found
+
+
+def _in_directory(path: Path) -> list[Input]:
+    """The traces of a run directory, or of any folder that holds some."""
+    try:
+        candidates = rundir.traces(path)
+    except OSError as error:
+        raise InputError(f"cannot read the folder {path}: {error.strerror}") from error
+    found = []
+    for candidate in candidates:
+        try:
+            found.append(recognise(candidate))
+        except UnknownFormatError:
+            continue
+    found = _without_twins([item for item in found if item.kind is not Kind.DATABASE])
+    if not found:
+        raise InputError(
+            f"{path} is a folder without traces; give an nsys .sqlite or .nsys-rep, a torch.profiler .json or "
+            ".json.gz, or a folder that holds some"
+        )
+    return found
+
+
+def _without_twins(found: list[Input]) -> list[Input]:
+    """Leave out an nsys report that lies beside its own export."""
+    exported = {item.path.with_suffix("") for item in found if item.kind is Kind.NSYS_SQLITE}
+    return [i for i in found if i.kind is not Kind.NSYS_REPORT or i.path.with_suffix("") not in exported]
+
+
+def recognise(path: Path) -> Input:
+    """The format of one file, from its first bytes."""
+    try:
+        status = path.stat()
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+    except FileNotFoundError as error:
+        raise InputError(f"there is no file {path}") from error
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    if not head:
+        raise CorruptInputError(f"{path} is empty")
+    return Input(path, _kind(path, head), status.st_size, status.st_mtime_ns)
+
+
+def _kind(path: Path, head: bytes) -> Kind:
+    if head.startswith(b"SQLite format 3\0"):
+        return Kind.NSYS_SQLITE
+    if head[8:12] == b"DUCK":
+        return Kind.DATABASE
+    if head.startswith(b"\x1f\x8b"):
+        return _kind_of_text(path, _gunzip_start(path, head))
+    if path.suffix in (".nsys-rep", ".qdrep", ".qdstrm") and not head.lstrip().startswith((b"{", b"[")):
+        return Kind.NSYS_REPORT  # nsys has no documented signature; only here the name has to help
+    return _kind_of_text(path, head)
+
+
+def _gunzip_start(path: Path, head: bytes) -> bytes:
+    try:
+        return zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
+    except (zlib.error, gzip.BadGzipFile) as error:
+        raise CorruptInputError(f"{path} begins like gzip but is damaged: {error}") from error
+
+
+def _kind_of_text(path: Path, head: bytes) -> Kind:
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if start.startswith((b"{", b"[")):
+        return Kind.KINETO
+    raise UnknownFormatError(
+        f"{path} is neither an nsys export (.sqlite, .nsys-rep) nor a torch.profiler trace (.json, .json.gz)"
+    )

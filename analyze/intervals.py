@@ -1,0 +1,172 @@
+"""Exact interval arithmetic over numpy arrays: enclosing trees, innermost look-ups, lengths of unions.
+
+Invariant: nothing here knows ranges or kernels. Ranges of different threads are kept apart by adding a multiple of a
+stride to their times ("tracks"), so that one sorted array serves all threads at once and no thread needs a loop.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+NONE = -1  # "no such index" in every index array of this package
+
+
+def take(column: Ints, index: Ints, missing: int = NONE) -> Ints:
+    """column[index], with `missing` where the index is NONE."""
+    result = np.full(len(index), missing, dtype=np.int64)
+    known = index >= 0
+    result[known] = column[index[known]]
+    return result
+
+
+def previous_enclosing(end: Ints) -> Ints:
+    """For intervals sorted by (start, -end): the nearest earlier one that ends no sooner, NONE without.
+
+    This is the "previous greater element" of the ends, found by pointer jumping: an element between i and its
+    candidate always ends sooner than i, so a candidate that ends too soon can hand over its own candidate.
+    Rounds: depth of the tree plus log2(n).
+    """
+    candidate = np.arange(-1, len(end) - 1, dtype=np.int64)
+    active = np.flatnonzero((candidate >= 0) & (end[candidate] < end))
+    while active.size:
+        candidate[active] = candidate[candidate[active]]
+        now = candidate[active]
+        active = active[(now >= 0) & (end[now] < end[active])]
+    return candidate
+
+
+def depth_of(parent: Ints) -> npt.NDArray[np.int32]:
+    """Number of ancestors of each node of a forest given as parent indices (NONE at the roots)."""
+    depth = (parent >= 0).astype(np.int32)
+    ancestor = parent.copy()
+    active = np.flatnonzero(ancestor >= 0)
+    while active.size:
+        above = ancestor[active]
+        step = depth[above]
+        jump = ancestor[above]
+        depth[active] += step
+        ancestor[active] = jump
+        active = active[jump >= 0]
+    return depth
+
+
+@dataclass(frozen=True)
+class Tracks:
+    """Maps (track, time) to one integer axis on which tracks do not touch."""
+
+    origin: int
+    stride: int
+
+    @classmethod
+    def over(cls, track_cnt: int, *times: Ints) -> "Tracks":
+        """Tracks wide enough for all given times.
+
+        Raises OverflowError when tracks times duration do not fit 62 bits (a thousand threads over 53 days do).
+        """
+        filled = [t for t in times if t.size]
+        low = min((int(t.min()) for t in filled), default=0)
+        high = max((int(t.max()) for t in filled), default=0)
+        stride = high - low + 3
+        if stride * (track_cnt + 1) >= 1 << 62:
+            raise OverflowError(f"{track_cnt} threads over {high - low} ns do not fit one 62-bit axis")
+        return cls(low - 1, stride)
+
+    def place(self, track: Ints, time: Ints) -> Ints:
+        """Positions on the common axis."""
+        return time - self.origin + track * self.stride
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Intervals sorted by (start, -end, id) on the common axis, with the tree of who encloses whom.
+
+    The parent of an interval is the enclosing one that begins last (of equal ones, the shorter; of those, the later
+    id). Intervals that overlap partially make no tree: see `enclosing`.
+    """
+
+    start: Ints
+    end: Ints
+    parent: Ints
+    depth: npt.NDArray[np.int32]
+    sorted_end: Ints
+
+    @classmethod
+    def plant(cls, start: Ints, end: Ints) -> "Forest":
+        """Build the tree over intervals that are already in (start, -end, id) order."""
+        parent = previous_enclosing(end)
+        return cls(start, end, parent, depth_of(parent), np.sort(end))
+
+    def innermost(self, start: Ints, end: Ints) -> Ints:
+        """Index of the enclosing interval that begins last, for each query interval; closed ends; NONE without."""
+        begun = np.searchsorted(self.start, start, side="right")
+        return self._climb(begun - 1, end)
+
+    def _climb(self, index: Ints, end: Ints) -> Ints:
+        """The nearest interval at or before each index that ends no sooner than `end`; changes `index`."""
+        active = np.flatnonzero(index >= 0)
+        active = active[self.end[index[active]] < end[active]]
+        while active.size:
+            index[active] = self.parent[index[active]]
+            active = active[index[active] >= 0]
+            active = active[self.end[index[active]] < end[active]]
+        return index
+
+    def is_irregular(self, start: Ints, end: Ints, innermost: Ints) -> Bools:
+        """True where the ancestors of the innermost interval may not be all that enclose a query.
+
+        Counts the enclosing intervals without finding them: those begun by `start` less those ended before `end`.
+        An interval inside the query would be counted wrongly, so such a query is irregular too.
+        """
+        begun = np.searchsorted(self.start, start, side="right")
+        inside = np.searchsorted(self.start, end, side="left") > begun
+        enclosing = begun - np.searchsorted(self.sorted_end, end, side="left")
+        in_tree = np.zeros(len(start), dtype=np.int64)
+        known = innermost >= 0
+        in_tree[known] = self.depth[innermost[known]] + 1
+        return inside | (enclosing != in_tree)
+
+    def enclosing(self, start: Ints, end: Ints) -> tuple[Ints, Ints]:
+        """All (query, interval) pairs in which the interval encloses the query, innermost first.
+
+        Walks from each interval to the one begun just before it, so its cost grows with the number of pairs: it is
+        meant for the irregular queries, the others have their pairs in the tree.
+        """
+        query = np.arange(len(start), dtype=np.int64)
+        at = self.innermost(start, end)
+        queries, intervals = [query[:0]], [query[:0]]
+        while True:
+            query, at = query[at >= 0], at[at >= 0]
+            if not query.size:
+                return np.concatenate(queries), np.concatenate(intervals)
+            queries.append(query)
+            intervals.append(at)
+            at = self._climb(at - 1, end[query])
+
+
+def union_length(group: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """Length of the union of intervals within each group, for rows sorted by (group, start).
+
+    Returns the distinct groups in order and the length for each.
+    """
+    if not group.size:
+        return group, group
+    first = np.flatnonzero(np.diff(group, prepend=group[0] - 1))
+    low, high = int(start.min()), int(end.max())
+    stride = high - low + 1
+    per_slab = max(1, (1 << 62) // stride)
+    lengths = []
+    for slab in range(0, len(first), per_slab):
+        heads = first[slab : slab + per_slab]
+        stop = first[slab + per_slab] if slab + per_slab < len(first) else len(group)
+        rows = slice(int(heads[0]), int(stop))
+        number = np.zeros(rows.stop - rows.start, dtype=np.int64)
+        number[heads[1:] - rows.start] = 1
+        shift = np.cumsum(number) * stride - low
+        begin, finish = start[rows] + shift, end[rows] + shift
+        reached = np.maximum.accumulate(finish)
+        begin[1:] = np.maximum(begin[1:], reached[:-1])
+        lengths.append(np.add.reduceat(np.maximum(finish - begin, 0), heads - rows.start))
+    return group[first], np.concatenate(lengths)

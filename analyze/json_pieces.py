@@ -1,0 +1,170 @@
+"""Cuts a chrome trace into pieces of whole events without parsing it, in bounded memory.
+
+A piece begins where an event is known to begin and ends behind a `}` that is followed by `,` and `{`. Such a place
+may also lie in a string or in an event's arguments, so a cut is only proven when the piece parses; the reader hands
+back what it could not use, and the next piece begins with it.
+"""
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+from isal import igzip, isal_zlib
+
+from ..errors import CorruptInputError, UnknownFormatError
+
+PIECE_BYTES = 16 << 20
+EVENT_LIMIT = 256 << 20  # no single event, and no header, is larger
+# What zlib can do at most is 1030:1; traces reach 20 to 50. A bomb is refused once it is large enough to hurt.
+BOMB_BYTES, BOMB_RATIO = 1 << 30, 250
+
+_BOUNDARY = re.compile(rb"\}(?=\s*,\s*\{)")
+_ARRAY_END = re.compile(rb"\}\s*(?=\])")
+_SEPARATOR = re.compile(rb"[\s,]*")
+_EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
+
+
+class Pieces:
+    """Iterates over the events of a trace as pieces of bytes; `metadata` is filled when the iteration ends.
+
+    Attributes set while reading:
+        read_bytes: compressed bytes consumed so far
+        cut_off: why the file ends early, None when it does not
+        metadata: the members of the trace besides its events
+        at_end: True when the piece last yielded is the rest of the text and may end with the array's `]`
+        rest: set by the consumer to the bytes of the last piece that must come back in the next one
+        ended: set by the consumer when it met the end of the array inside a piece
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.read_bytes = 0
+        self.cut_off: str | None = None
+        self.metadata: dict[str, Any] = {}
+        self.at_end = False
+        self.rest = b""
+        self.ended = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        blocks = self._blocks()
+        text = self._skip_header(blocks)
+        for block in blocks:
+            text += block
+            if len(text) < PIECE_BYTES:
+                continue
+            cut = _last_boundary(text)
+            if cut is None:
+                if len(text) > EVENT_LIMIT:
+                    raise CorruptInputError(f"{self.path} holds no event boundary within {EVENT_LIMIT >> 20} MiB")
+                continue
+            yield text[:cut]
+            text = self.rest + text[cut:]
+            self.rest = b""
+            text = text[_SEPARATOR.match(text).end() :]  # type: ignore[union-attr]
+            if self.ended:
+                self._finish(text + b"".join(blocks))
+                return
+        self.at_end = True
+        yield text
+        self._finish(self.rest)
+
+    def _blocks(self) -> Iterator[bytes]:
+        """The decompressed file in blocks; a truncated gzip ends early and says so in cut_off."""
+        with self.path.open("rb") as raw:
+            compressed = raw.read(2) == b"\x1f\x8b"
+            raw.seek(0)
+            text: BinaryIO = igzip.open(raw, "rb") if compressed else raw  # type: ignore[assignment]
+            total = 0
+            while True:
+                block = self._read(text)
+                self.read_bytes = raw.tell()
+                total += len(block)
+                if compressed and total > BOMB_BYTES and total > BOMB_RATIO * self.read_bytes:
+                    raise CorruptInputError(
+                        f"{self.path} expands more than {BOMB_RATIO}-fold, which no trace does; if it is genuine, "
+                        "decompress it with gunzip and give the .json"
+                    )
+                if not block:
+                    return
+                yield block
+
+    def _read(self, text: BinaryIO) -> bytes:
+        try:
+            return text.read(4 << 20 if self.cut_off is None else 0)
+        except (EOFError, zlib.error, isal_zlib.error, gzip.BadGzipFile) as error:
+            self.cut_off = f"the gzip stream is damaged or cut off ({error})"
+            return b""
+
+    def _skip_header(self, blocks: Iterator[bytes]) -> bytes:
+        """Read up to the first event; returns the text from there."""
+        text = b""
+        for block in blocks:
+            text = (text + block).removeprefix(b"\xef\xbb\xbf").lstrip()
+            start = self._array_start(text)
+            if start is not None:
+                return text[start:].lstrip()
+            if len(text) > EVENT_LIMIT:
+                break
+        raise UnknownFormatError(
+            f"{self.path} is JSON without a list of traceEvents: no torch.profiler trace"
+            if not self.cut_off
+            else f"{self.path} cannot be salvaged: {self.cut_off} before the first event"
+        )
+
+    def _array_start(self, text: bytes) -> int | None:
+        """Where the events begin: behind `[` of a list, or behind a traceEvents key that is proven by parsing."""
+        if text.startswith(b"["):
+            return 1
+        for match in _EVENTS_KEY.finditer(text):
+            try:
+                header = orjson.loads(text[: match.start()] + b'"traceEvents":[]}')
+            except orjson.JSONDecodeError:
+                continue
+            self.metadata |= header
+            return match.end()
+        return None
+
+    def ends(self, text: bytes) -> Iterator[tuple[bytes, dict[str, Any]]]:
+        """Ways to split the last piece into events and what follows the array, likeliest first; none is proven."""
+        if text.startswith(b"]"):
+            yield b"", self._members(text) or {}
+        for match in reversed(list(_ARRAY_END.finditer(text))[-16:]):
+            members = self._members(text[match.end() :])
+            if members is not None:
+                yield text[: match.end()], members
+
+    @staticmethod
+    def _members(tail: bytes) -> dict[str, Any] | None:
+        """The members of the trace behind the array, None when the text is no end of a trace."""
+        if tail.strip() == b"]":
+            return {}
+        try:
+            found = orjson.loads(b'{"traceEvents":[' + tail)
+        except orjson.JSONDecodeError:
+            return None
+        return dict(found)
+
+    def _finish(self, tail: bytes) -> None:
+        """Take what follows the array, when the consumer found its end itself."""
+        if self.ended:
+            self.metadata |= self._members(tail.lstrip()) or {}
+        self.metadata.pop("traceEvents", None)
+
+
+def _last_boundary(text: bytes) -> int | None:
+    """Index behind the last `}` that is followed by `,` and `{`; None without."""
+    window = 65_536
+    while True:
+        start = max(0, len(text) - window)
+        last = None
+        for last in _BOUNDARY.finditer(text, start):
+            pass
+        if last is not None:
+            return last.end()
+        if start == 0:
+            return None
+        window *= 16

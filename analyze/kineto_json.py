@@ -1,0 +1,244 @@
+"""Reads a torch.profiler chrome trace (Kineto JSON) into the staged tables.
+
+Pieces of whole events go through one memory file, that DuckDB's own JSON reader parses into typed columns: the parser
+runs at the speed of simdjson and no Python object is made for an event. A piece that it refuses is read event by
+event (json_salvage.py); what cannot be read is counted, never dropped silently.
+"""
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+import orjson
+
+from ..errors import CorruptInputError
+from .json_pieces import Pieces
+from .json_salvage import salvage
+from .staging import Staging
+
+READER_VERSION = 1
+
+# A double holds a time with three decimals exactly below this many microseconds (2^43: 101 days).
+_EXACT_US = 1 << 43
+_LARGE_FRACTION = re.compile(rb'"ts"\s*:\s*-?[0-9]{13,}\.[0-9]*[1-9]')
+_TIME = re.compile(rb'("(?:ts|dur)"\s*:\s*)(-?[0-9]+(?:\.[0-9]+)?)(?=\s*[,}])')
+_TARGETS = (
+    ("kineto_range", "staged_range"),
+    ("kineto_api_call", "staged_api_call"),
+    ("kineto_gpu_op", "staged_gpu_op"),
+    ("kineto_sync", "sync"),
+    ("kineto_overhead", "overhead"),
+    ("kineto_label", "kineto_label"),
+)
+
+
+def read(path: Path, staging: Staging) -> None:
+    """Load one trace into the staged tables.
+
+    Raises UnknownFormatError for JSON that is no trace, CorruptInputError when not one event can be read.
+    """
+    with _piece_file() as file:
+        _Reader(path, staging, file).read()
+
+
+@contextmanager
+def _piece_file() -> Iterator["_PieceFile"]:
+    """A file that never touches a disk where the system has such, a temporary one elsewhere."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("lorabench-piece")
+        try:
+            yield _PieceFile(descriptor, f"/proc/self/fd/{descriptor}")
+        finally:
+            os.close(descriptor)
+    else:
+        with tempfile.NamedTemporaryFile(prefix="lorabench-piece-", suffix=".json") as file:
+            yield _PieceFile(file.fileno(), file.name)
+
+
+class _Refused(Exception):
+    """The fast parser does not accept a piece."""
+
+
+class _PieceFile:
+    """One file whose content is replaced for every piece."""
+
+    def __init__(self, descriptor: int, path: str):
+        self.descriptor = descriptor
+        self.path = path
+
+    def fill(self, *parts: bytes) -> None:
+        os.ftruncate(self.descriptor, 0)
+        os.lseek(self.descriptor, 0, os.SEEK_SET)
+        for part in parts:
+            view = memoryview(part)
+            while view:
+                view = view[os.write(self.descriptor, view) :]
+
+
+class _Reader:
+    """The state of one read: the pieces, what was counted and what was lost."""
+
+    def __init__(self, path: Path, staging: Staging, file: _PieceFile):
+        self.path = path
+        self.staging = staging
+        self.file = file
+        self.pieces = Pieces(path)
+        self.is_decimal = False
+        self.lost_cnt = self.lost_bytes = self.replaced_cnt = 0
+
+    def read(self) -> None:
+        """All pieces, then what the trace says about itself."""
+        staging = self.staging
+        staging.create_from("category", "kineto_category")
+        staging.create_table("kineto_thread", "source_id integer, thread_id bigint, pid bigint, tid bigint")
+        staging.create_table("kineto_label", "what varchar, pid bigint, tid bigint, label varchar")
+        staging.create_table(
+            "kineto_count",
+            "phase varchar, category varchar, becomes varchar, event_cnt bigint, unusable_cnt bigint",
+        )
+        staging.progress.step("events", self.path.stat().st_size)
+        done = 0
+        for piece in self.pieces:
+            self._read_last(piece) if self.pieces.at_end else self._read_piece(piece)
+            staging.progress.advance(self.pieces.read_bytes - done)
+            done = self.pieces.read_bytes
+        self._finish()
+
+    def _read_last(self, text: bytes) -> None:
+        """The rest of the file: events, the end of the array and what follows it."""
+        for events, members in self.pieces.ends(text):
+            try:
+                self._load(events)
+            except _Refused:
+                continue
+            self.pieces.metadata |= members
+            return
+        self._salvage(text)
+
+    def _read_piece(self, piece: bytes) -> None:
+        try:
+            self._load(piece)
+        except _Refused:
+            self._salvage(piece)
+
+    def _salvage(self, piece: bytes) -> None:
+        """Read a piece event by event and load what is whole."""
+        found = salvage(piece, self.pieces.at_end)
+        if self.pieces.at_end and not found.ended and self.pieces.cut_off is None:
+            self.pieces.cut_off = "the JSON ends in the middle"
+        self.lost_cnt += found.lost_cnt
+        self.lost_bytes += found.lost_bytes
+        self.replaced_cnt += found.replaced_cnt
+        self.pieces.rest, self.pieces.ended = found.rest.encode(), found.ended
+        self._load_each(found.events)
+
+    def _load_each(self, events: list[str]) -> None:
+        """Load events that are valid JSON; those that DuckDB still refuses are found by halving."""
+        if not events:
+            return
+        try:
+            self._load(",".join(events).encode())
+        except _Refused:
+            if len(events) == 1:
+                self.lost_cnt += 1
+                self.lost_bytes += len(events[0])
+                return
+            middle = len(events) // 2
+            self._load_each(events[:middle])
+            self._load_each(events[middle:])
+
+    def _load(self, events: bytes) -> None:
+        """Parse a piece and stage its rows. Raises _Refused, with nothing staged, when it does not parse."""
+        if not events.strip():
+            return
+        self._parse(events)
+        staging = self.staging
+        staging.intern("select distinct coalesce(name, '') from batch join category using (category)")
+        staging.load("kineto_thread", "kineto_thread")
+        staging.load("kineto_count", "kineto_count")
+        for file, into in _TARGETS:
+            staging.load(file, into)
+        if b'"[memory]"' in events:
+            self._query("kineto_memory_event", "insert into memory_event by name")
+
+    def _parse(self, events: bytes) -> None:
+        """Fill the temporary table `batch`, with decimal times where doubles would lose digits."""
+        if not self.is_decimal:
+            self.file.fill(b"[", events, b"]")
+            self._query("kineto_event", "create or replace temp table batch as")
+            if not self._needs_decimals(events):
+                return
+            self.is_decimal = True
+        self.file.fill(b"[", _TIME.sub(rb'\1"\2"', events), b"]")
+        self._query("kineto_event", "create or replace temp table batch as")
+
+    def _needs_decimals(self, events: bytes) -> bool:
+        """True for fractions of microseconds since 1970, which torch 2.3 wrote."""
+        largest = self.staging.scalar("select coalesce(max(abs(start_ns)), 0) from batch")
+        return int(largest) >= _EXACT_US * 1000 and _LARGE_FRACTION.search(events) is not None
+
+    def _query(self, file: str, into: str) -> None:
+        """Run a staging file over the piece. Raises _Refused when DuckDB's JSON reader does not accept the piece."""
+        time_type = "decimal(38, 9)" if self.is_decimal else "double"
+        try:
+            self.staging.run_with(file, into, path=self.file.path, time_type=time_type)
+        except (duckdb.InvalidInputException, duckdb.ConversionException) as error:
+            raise _Refused from error
+
+    def _finish(self) -> None:
+        """Threads, devices, rank and the tally."""
+        staging = self.staging
+        counts = staging.database.rows(
+            "select phase, category, becomes, sum(event_cnt)::bigint, sum(unusable_cnt)::bigint "
+            "from kineto_count group by all order by all"
+        )
+        if not counts:
+            raise CorruptInputError(f"{self.path} holds no event that can be read" + self._why())
+        staging.load("kineto_thread_done", "thread")
+        staging.name_ranges("select text from staged_name semi join staged_range on text_id = name_id")
+        for phase, category, becomes, events, unusable in counts:
+            staging.fact("holds", f"events {phase} {category}".rstrip(), events, None if becomes else "not read")
+            if unusable:
+                staging.fact("lost", f"events {category}", unusable, "without a time or a duration")
+        self._note_losses()
+        self._note_metadata()
+        self._note_missing({becomes for _, _, becomes, _, _ in counts})
+
+    def _why(self) -> str:
+        return f": {self.pieces.cut_off}" if self.pieces.cut_off else ""
+
+    def _note_losses(self) -> None:
+        if self.pieces.cut_off:
+            self.staging.fact("lost", "end of the file", self.pieces.cut_off, "everything up to there was read")
+        if self.lost_cnt:
+            self.staging.fact(
+                "lost", "events that are no valid JSON", self.lost_cnt, f"{self.lost_bytes} bytes; the others were read"
+            )
+        if self.replaced_cnt:
+            self.staging.fact("lost", "characters that are not UTF-8", self.replaced_cnt, "decoded as U+FFFD")
+
+    def _note_metadata(self) -> None:
+        about = self.pieces.metadata
+        self.staging.set_source("format_version", about.get("schemaVersion"))
+        self.staging.set_source("origin_ns", about.get("baseTimeNanoseconds"))
+        distributed = about.get("distributedInfo")
+        if isinstance(distributed, dict):
+            self.staging.set_source("rank", distributed.get("rank"))
+            self.staging.set_source("world_size", distributed.get("world_size"))
+        devices = about.get("deviceProperties")
+        for gpu in devices if isinstance(devices, list) else []:
+            self.staging.add_device(gpu.get("id"), gpu.get("name"), gpu.get("totalGlobalMem"), gpu.get("numSms"))
+
+    def _note_missing(self, present: set[str | None]) -> None:
+        if "gpu_op" not in present:
+            self.staging.fact(
+                "missing", "GPU work", "no kernels, copies or memsets",
+                "nothing ran on a GPU, or ProfilerActivity.CUDA was not among the activities",
+            )  # fmt: skip
+        if "api_call" not in present:
+            self.staging.fact("missing", "CUDA calls", "none", "no GPU work can be attributed to ranges")

@@ -1,0 +1,307 @@
+"""Completes the model: staged rows in, launches linked and ranges attributed, the tables of sql/0_tables out.
+
+One source at a time. Arrays keep the order of the staged tables, so that what is computed here is joined back by
+position; ids are dense, in order of thread and time, and continue where the source before ended.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ..vocabulary import OP_KERNEL, RANGE_ANNOTATION, RANGE_PYTHON, SOURCE_KINETO
+from .attribution import RULE_NAMES, Attribution, Launches, Ranges, attribute, path_sets
+from .intervals import NONE, Ints, take, union_length
+from .launches import Calls, Operations, link
+from .measures import Work, busy_by_path, by_range
+from .staging import COMPUTED, Staging
+
+PATH_TEXT_LIMIT = 2000  # characters; a path of thousands of nested names is cut from the left
+
+
+def complete(staging: Staging) -> None:
+    """Fill range, api_call, gpu_op, range_path, range_measure, path_busy, attribution and name from what is staged."""
+    _Completion(staging).run()
+
+
+@dataclass
+class _Columns:
+    """Columns of a staged table as plain integer arrays, NULL as NONE unless the query says otherwise."""
+
+    arrays: dict[str, Any]
+
+    def __getattr__(self, name: str) -> Any:
+        return self.arrays[name]
+
+
+class _Completion:
+    """The steps of one source, in order; each leaves its rows in the database."""
+
+    def __init__(self, staging: Staging):
+        self.staging = staging
+        self.run_sql = staging.database.connection.execute
+
+    def run(self) -> None:
+        self.staging.progress.step("launches and ranges")
+        calls, operations = self._fetch_calls(), self._fetch_operations()
+        ranges, order = self._fetch_ranges()
+        launch, is_duplicate = link(calls, operations)
+        self._write_calls(is_duplicate)
+        owners, launch_of = np.unique(launch, return_inverse=True)
+        if owners.size and owners[0] == NONE:
+            owners, launch_of = owners[1:], launch_of - 1
+        found = attribute(ranges, self._launches(ranges, calls, owners))
+        self._write_ranges(ranges, order, found)
+        sets = path_sets(found)
+        self._write_sets(sets[1:])
+        self._write_operations(calls, operations, launch, launch_of, found, sets[0])
+        self._write_measures(calls, operations, launch, launch_of, found, ranges)
+        self._write_names()
+
+    def _fetch(self, statement: str) -> _Columns:
+        return _Columns(self.run_sql(statement).fetchnumpy())
+
+    def _next_id(self, table: str) -> int:
+        return int(self.staging.scalar(f"select count(*) from {table}"))
+
+    def _fetch_calls(self) -> Calls:
+        # a Kineto trace does not say which process GPU work belongs to: its calls and its work share process 0
+        c = self._fetch(
+            f"""select if(source.kind = '{SOURCE_KINETO}', 0, thread.process_id) as process, thread_id as thread,
+            coalesce(correlation_id, {NONE}) as correlation, start_ns as start, end_ns as "end",
+            coalesce(event_class, 0)::bigint as event_class
+            from staged_api_call join thread using (source_id, thread_id) join source using (source_id)
+            order by staged_api_call.rowid"""
+        )
+        return Calls(c.process, c.thread, c.correlation, c.start, c.end, c.event_class)
+
+    def _fetch_operations(self) -> Operations:
+        o = self._fetch(
+            f"""select coalesce(process_id, 0) as process, coalesce(correlation_id, {NONE}) as correlation,
+            coalesce(device_id, {NONE})::bigint as device, start_ns as start, end_ns as "end",
+            kind = '{OP_KERNEL}' as is_kernel
+            from staged_gpu_op order by rowid"""
+        )
+        return Operations(o.process, o.correlation, o.device, o.start, o.end, o.is_kernel)
+
+    def _fetch_ranges(self) -> tuple[Ranges, Ints]:
+        """Sorted ranges, and the position of each in the staged table."""
+        r = self._fetch(
+            f"""with last_event as (
+                select thread_id, max(time) as time
+                from (
+                    select thread_id, greatest(start_ns, end_ns) as time from staged_range
+                    union all
+                    select thread_id, end_ns from staged_api_call
+                )
+                group by thread_id
+            )
+            select r.thread_id as thread, t.process_id as process, r.start_ns as start,
+                coalesce(r.end_ns, l.time) as "end", n.name_id as name, coalesce(r.sequence_number, {NONE}) as sequence,
+                coalesce(r.is_backward, false) as is_backward, r.kind = '{RANGE_ANNOTATION}' as is_annotation,
+                r.kind = '{RANGE_PYTHON}' as is_python, t.pid = t.tid as is_main_thread,
+                r.end_thread_id is not null as is_crossing
+            from staged_range as r
+            join thread as t using (source_id, thread_id)
+            join range_name as n using (text_id)
+            left join last_event as l using (thread_id)
+            order by r.rowid"""
+        )
+        threads, thread = np.unique(r.thread, return_inverse=True)
+        track = np.where(r.is_python, len(threads) + thread, thread)
+        track[r.is_crossing] = 2 * len(threads) + np.arange(np.count_nonzero(r.is_crossing))
+        order = np.lexsort((-r.end, r.start, track))
+        columns = [r.thread, r.process, r.start, r.end, r.name, r.sequence]
+        flags = [r.is_backward, r.is_annotation, r.is_python, r.is_main_thread]
+        return Ranges(track[order], *(c[order] for c in (*columns, *flags)), len(threads)), order
+
+    def _launches(self, ranges: Ranges, calls: Calls, owners: Ints) -> Launches:
+        threads = np.unique(ranges.thread)
+        thread = calls.thread[owners]
+        track = np.searchsorted(threads, thread)
+        known = track < len(threads)
+        known[known] = threads[track[known]] == thread[known]
+        process = self._fetch(
+            "select thread_id, process_id from thread join reading using (source_id) order by thread_id"
+        )
+        process_of = process.process_id[np.searchsorted(process.thread_id, thread)]
+        return Launches(process_of, thread, np.where(known, track, NONE), calls.start[owners], calls.end[owners])
+
+    def _append(self, table: str, computed: dict[str, Any], replaced: str = "") -> None:
+        """Join computed columns to a staged table by position and append the rows to the model's table."""
+        exclude = f"exclude ({replaced})" if replaced else ""
+        staged = ", ".join(
+            f"s.{c}" for (c, *_) in self.run_sql(f"describe select * {exclude} from staged_{table}").fetchall()
+        )
+        self._register(computed)
+        names = ", ".join(f"c.{name}" for name in computed)
+        target = "range" if table == "range" else table
+        self.run_sql(
+            f"insert into {target} by name select {self._without_extra(table, staged)}, {names} "
+            f"from staged_{table} as s positional join computed as c"
+        )
+        self.run_sql(f"drop table staged_{table}")
+
+    def _without_extra(self, table: str, staged: str) -> str:
+        return staged.replace(", s.event_class", "") if table == "api_call" else staged
+
+    def _register(self, columns: dict[str, Any]) -> None:
+        self.staging.database.connection.register("computed", pa.table(columns))
+
+    def _write_calls(self, is_duplicate: Any) -> None:
+        self.first_call = self._next_id("api_call")
+        ids = np.arange(len(is_duplicate)) + self.first_call
+        self._append("api_call", {"api_call_id": ids, "is_duplicate": is_duplicate})
+
+    def _write_ranges(self, ranges: Ranges, order: Ints, found: Attribution) -> None:
+        self.first_range, self.first_path = self._next_id("range"), self._next_id("range_path")
+        unsorted = np.empty_like(order)
+        unsorted[order] = np.arange(len(order))
+        unfinished = self._fetch("select end_ns is null as flag from staged_range order by rowid").flag
+        computed = {
+            "range_id": unsorted + self.first_range,
+            "end_ns": ranges.end[unsorted],
+            "name_id": ranges.name[unsorted],
+            "is_unfinished": unfinished,
+            "covered_ns": _covered(found)[unsorted],
+            "parent_id": _ids(found.forest.parent[unsorted], self.first_range),
+            "depth": found.forest.depth[unsorted],
+            "path_id": found.path[unsorted] + self.first_path,
+        }
+        self._append("range", computed, replaced="end_ns")
+        self._write_paths(found)
+
+    def _write_paths(self, found: Attribution) -> None:
+        paths = found.paths
+        texts = dict(self.run_sql("select name_id, text from staged_name semi join range using (name_id)").fetchall())
+        kinds = self._fetch(f"select range_id, kind from range where range_id >= {self.first_range} order by range_id")
+        kind = kinds.kind[paths.example] if len(paths.example) else np.empty(0, object)
+        self._register(
+            {
+                "path_id": np.arange(len(paths.name)) + self.first_path,
+                "parent_path_id": _ids(paths.parent, self.first_path),
+                "depth": paths.depth,
+                "kind": pa.array(kind, pa.string()),
+                "name_id": paths.name,
+                "path": pa.array(_path_texts(paths.parent, [texts[n] for n in paths.name.tolist()], kind), pa.string()),
+            }
+        )
+        self.run_sql("insert into range_path by name select reading.source_id, c.* from computed as c cross join reading")
+
+    def _write_sets(self, sets: tuple[Ints, Ints, Ints]) -> None:
+        self.first_set = int(self.staging.scalar("select coalesce(max(attribution_id) + 1, 0) from attribution"))
+        number, path, rule = sets
+        self._sets = {
+            "attribution_id": number + self.first_set,
+            "path_id": path + self.first_path,
+            "rule": pa.DictionaryArray.from_arrays(rule, RULE_NAMES).cast(pa.string()),
+        }
+
+    def _write_operations(
+        self, calls: Calls, operations: Operations, launch: Ints, launch_of: Ints, found: Attribution, sets: Ints
+    ) -> None:
+        known = launch >= 0
+        by_start = np.argsort(operations.start, kind="stable")
+        ids = np.empty_like(by_start)
+        ids[by_start] = np.arange(len(by_start))
+        self.is_first = _first_of_each(launch, by_start)
+        owner, set_of = take(found.owner, launch_of), take(sets, launch_of)
+        rule = take(found.rule, launch_of, missing=len(RULE_NAMES) - 1)
+        self._append(
+            "gpu_op",
+            {
+                "gpu_op_id": ids + self._next_id("gpu_op"),
+                "api_call_id": _ids(launch, self.first_call),
+                "launch_start_ns": _nullable(calls.start, launch),
+                "launch_end_ns": _nullable(calls.end, launch),
+                "is_first_op": pa.array(self.is_first, mask=~known),
+                "rule": pa.DictionaryArray.from_arrays(rule, RULE_NAMES).cast(pa.string()),
+                "range_id": _ids(owner, self.first_range),
+                "attribution_id": _ids(set_of, self.first_set),
+            },
+        )
+        self._register(self._sets | {"is_self": self._is_self(found, sets)})
+        self.run_sql("insert into attribution by name select reading.source_id, c.* from computed as c cross join reading")
+
+    def _is_self(self, found: Attribution, sets: Ints) -> Any:
+        """For each row of the path sets, whether its path is the one that owns the launches of the set."""
+        owner_path = np.full(int(sets.max(initial=NONE)) + 1, NONE, dtype=np.int64)
+        owned = sets >= 0
+        owner_path[sets[owned]] = found.path[found.owner[owned]]
+        number = self._sets["attribution_id"] - self.first_set
+        return owner_path[number] + self.first_path == self._sets["path_id"]
+
+    def _write_measures(
+        self, calls: Calls, operations: Operations, launch: Ints, launch_of: Ints, found: Attribution, ranges: Ranges
+    ) -> None:
+        known = np.flatnonzero(launch >= 0)
+        order = known[np.argsort(operations.start[known], kind="stable")]
+        devices, device = np.unique(operations.device[order], return_inverse=True)
+        call = launch[order]
+        work = Work(
+            operations.start[order], operations.end[order], device, operations.is_kernel[order],
+            calls.start[call], calls.end[call], self.is_first[order],
+        )  # fmt: skip
+        of_operations = found.of_operations(launch_of[order])
+        measures = by_range(of_operations, work, ranges.start, ranges.end)
+        if measures:
+            self._register(measures | {"range_id": measures["range_id"] + self.first_range})
+            self.run_sql("insert into range_measure by name from computed")
+        busy = busy_by_path(of_operations, work)
+        busy["device_id"] = devices[busy["device_id"]] if len(devices) else busy["device_id"]
+        self._register(busy | {"path_id": busy["path_id"] + self.first_path})
+        self.run_sql("insert into path_busy by name from computed")
+
+    def _write_names(self) -> None:
+        """Keep the texts that rows refer to; a dictionary of the file may hold the program's whole output."""
+        self.run_sql(
+            """insert into name select * from staged_name
+            semi join (
+                select name_id from gpu_op union select name_id from api_call union select name_id from range
+                union select text_id from range union select name_id from overhead
+            ) using (name_id)
+            anti join name using (name_id)"""
+        )
+
+
+def _ids(index: Ints, first: int) -> Any:
+    """Ids from indices: NONE becomes NULL."""
+    return pa.array(index + first, mask=index < 0)
+
+
+def _nullable(column: Ints, index: Ints) -> Any:
+    """column[index], NULL where the index is NONE."""
+    return pa.array(take(column, index), mask=index < 0)
+
+
+def _covered(found: Attribution) -> Ints:
+    """How much of each range the ranges directly below it cover; these may overlap each other."""
+    forest = found.forest
+    covered = np.zeros(len(forest.start), dtype=np.int64)
+    children = np.flatnonzero(forest.parent >= 0)
+    children = children[np.argsort(forest.parent[children], kind="stable")]
+    parents, length = union_length(forest.parent[children], forest.start[children], forest.end[children])
+    covered[parents] = length
+    return covered
+
+
+def _first_of_each(launch: Ints, by_start: Ints) -> Any:
+    """True for the operation of each launch that starts first."""
+    is_first = np.zeros(len(launch), dtype=bool)
+    in_order = launch[by_start]
+    _, first = np.unique(in_order, return_index=True)
+    is_first[by_start[first]] = True
+    return is_first & (launch >= 0)
+
+
+def _path_texts(parent: Ints, names: list[str], kinds: Any) -> list[str | None]:
+    """Names joined by '/', parents first; None for Python frames, whose paths would be megabytes."""
+    texts: list[str | None] = []
+    for above, name, kind in zip(parent.tolist(), names, kinds, strict=True):
+        if kind == RANGE_PYTHON:
+            texts.append(None)
+            continue
+        text = name if above < 0 else f"{texts[above]}/{name}"
+        texts.append(text if len(text) <= PATH_TEXT_LIMIT else f"…{text[1 - PATH_TEXT_LIMIT :]}")
+    return texts

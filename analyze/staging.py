@@ -1,0 +1,126 @@
+"""The temporary tables between a reader and the model, and the way rows get into them.
+
+A reader hands over batches; a staging file of sql/1_staging renames and casts them; the rows wait in `staged_*`
+tables until attribution (see model.py) completes them. Texts are interned on the way: rows carry name ids.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .. import sql
+from .database import Database, literal
+from .progress import Progress
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# The columns of the model's tables that attribution computes; a staged table has all the others.
+COMPUTED = {
+    "range": ("range_id", "name_id", "is_unfinished", "covered_ns", "parent_id", "depth", "path_id"),
+    "api_call": ("api_call_id", "is_duplicate"),
+    "gpu_op": ("gpu_op_id", "api_call_id", "launch_start_ns", "launch_end_ns", "is_first_op")
+    + ("rule", "range_id", "attribution_id"),
+}
+_EXTRA = {"api_call": ("event_class integer",)}
+
+
+@dataclass
+class Staging:
+    """An open ingest of one source: where rows wait, under which source id, and who listens."""
+
+    database: Database
+    source_id: int
+    progress: Progress
+
+    def create(self) -> None:
+        """Make the empty staged tables, dropping those of the source before."""
+        run = self.database.connection.execute
+        for table in sql.in_folder(sql.TABLES):
+            if table.name in COMPUTED:
+                kept = [f"{c.name} {c.type}" for c in table.columns if c.name not in COMPUTED[table.name]]
+                columns = ", ".join([*kept, *_EXTRA.get(table.name, ())])
+                run(f"create or replace temp table staged_{table.name} ({columns})")
+        run("create or replace temp table staged_name as from name")
+        run(f"create or replace temp table reading as select {self.source_id} as source_id")
+
+        self.intern("values ('[unnamed]')")
+        self.name_ranges("values (null::varchar)")
+        run("create or replace temp table unnamed as select name_id from staged_name where text = '[unnamed]'")
+
+    def create_table(self, name: str, columns: str) -> None:
+        """An empty temporary table of a reader's own."""
+        self.database.connection.execute(f"create or replace temp table {name} ({columns})")
+
+    def create_from(self, name: str, file: str) -> None:
+        """A temporary table of a reader's own, filled by a staging file."""
+        self.database.connection.execute(f"create or replace temp table {name} as {sql.staging(file)}")
+
+    def intern(self, texts: str) -> None:
+        """Give every distinct text of a one-column select a name id, unless it has one."""
+        self.database.connection.execute(
+            f"""insert into staged_name
+            select (select coalesce(max(name_id), -1) from staged_name) + row_number() over (), t.text
+            from (select distinct text from ({texts}) as t(text) where text is not null) as t
+            anti join staged_name as known on known.text = t.text"""
+        )
+
+    def load(self, file: str, into: str, batch: "pa.RecordBatchReader | pa.Table | None" = None) -> int:
+        """Run a staging file over a batch and append its rows to a table; returns how many.
+
+        The statement reads the relation `batch`: the Arrow data given here, or a temporary table of that name.
+        """
+        connection = self.database.connection
+        if batch is not None:
+            connection.register("batch", batch)
+        try:
+            statement = sql.staging(file)
+            ((rows,),) = connection.execute(f"insert into {into} by name {statement}").fetchall()
+        finally:
+            if batch is not None:
+                connection.unregister("batch")
+        return int(rows)
+
+    def run_with(self, file: str, into: str, **parameters: str) -> None:
+        """Run a staging file that has $parameters, as `into` says: an insert or a create."""
+        statement = sql.staging(file)
+        for name, value in parameters.items():
+            statement = statement.replace(f"${name}", literal(value))
+        self.database.connection.execute(f"{into} {statement}")
+
+    def add_device(self, device_id: object, name: object, memory_bytes: object, sm_cnt: object) -> None:
+        """Record what the file says about one GPU."""
+        self.database.connection.execute(
+            "insert into device values (?, ?, ?, ?, ?)", [self.source_id, device_id, name, memory_bytes, sm_cnt]
+        )
+
+    def name_ranges(self, texts: str) -> None:
+        """Intern the texts of ranges and the names that they share; fills the temporary table range_name."""
+        self.intern(texts)
+        run = self.database.connection.execute
+        run(
+            "create or replace temp table range_text as select name_id as text_id, text from staged_name "
+            f"semi join ({texts}) as used(text) using (text)"
+        )
+        self.create_from("range_text_name", "range_name")
+        self.intern("select name from range_text_name")
+        run(
+            "create or replace temp table range_name as select t.*, n.name_id "
+            "from range_text_name as t join staged_name as n on n.text = t.name"
+        )
+
+    def set_source(self, column: str, value: object) -> None:
+        """Fill one column of this source's row."""
+        self.database.connection.execute(
+            f"update source set {column} = ? where source_id = ?", [value, self.source_id]
+        )
+
+    def fact(self, section: str, item: str, value: object, note: str | None = None) -> None:
+        """Record what the file holds, lacks or lost; shown by the view trace_info."""
+        self.database.connection.execute(
+            "insert into source_fact values (?, ?, ?, ?, ?)", [self.source_id, section, item, str(value), note]
+        )
+
+    def scalar(self, statement: str) -> Any:
+        """The single value of a query."""
+        ((value,),) = self.database.rows(statement)
+        return value

@@ -1,0 +1,175 @@
+"""The command line: parse, call, print; nothing else. Heavy imports happen inside the command that needs them."""
+
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from . import __version__, sql
+from .errors import UsageError
+
+app = typer.Typer(
+    name="lorabench",
+    help="Where a LoRA fine-tuning run spends its time and memory: exact answers from nsys and torch.profiler traces.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+class Format(str, Enum):
+    """What a report can be written as."""
+
+    csv = "csv"
+    parquet = "parquet"
+    json = "json"
+    mlora = "mlora"
+
+
+_SUFFIXES = {".csv": Format.csv, ".parquet": Format.parquet, ".json": Format.json}
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"lorabench {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command(no_args_is_help=True)
+def analyze(
+    inputs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="INPUT...",
+            help="nsys .sqlite or .nsys-rep, torch.profiler .json or .json.gz, a run directory, or a .duckdb made earlier.",
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="OUT",
+            help="report.csv, .parquet or .json for one report; DIR/ for every view; .duckdb for the database alone. "
+            "Without it the report goes to stdout.",
+        ),
+    ] = None,
+    report: Annotated[str, typer.Option(metavar="VIEW", help="The view to write; `lorabench views` lists them.")] = "range_summary",
+    format: Annotated[Format | None, typer.Option(help="Format of the output; by default what its suffix says.")] = None,
+    db: Annotated[Path | None, typer.Option(metavar="PATH", help="Where to keep the database [default: next to OUT].")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Read the inputs again although they are unchanged.")] = False,
+    escape_formulas: Annotated[
+        bool, typer.Option("--escape-formulas", help="Put ' before texts that a spreadsheet would run as a formula.")
+    ] = False,
+) -> None:  # fmt: skip
+    """Read traces and write reports.
+
+    The main report is range_summary: for each NVTX or record_function range what it cost the CPU, what its kernel
+    launches cost, and what GPU work it accounts for.
+    """
+    from .analyze.database import cache_path
+    from .analyze.pipeline import analyze as run
+    from .reports.terminal import Bar
+
+    known = [view.name for view in sql.load() if view.is_public]
+    if report not in known:
+        raise UsageError(f"there is no view {report!r}; the views are: {', '.join(known)}")
+    target = _Target.of(output, format)
+    with Bar() as bar:
+        database = run(inputs, db or target.database() or cache_path(inputs), force=force, progress=bar)
+    with database:
+        target.write(database, report, escape_formulas)
+
+
+class _Target:
+    """Where the output goes and in which format."""
+
+    def __init__(self, path: Path | None, format: Format, is_folder: bool):
+        self.path, self.format, self.is_folder = path, format, is_folder
+
+    @classmethod
+    def of(cls, path: Path | None, format: Format | None) -> "_Target":
+        """Check the pair. Raises UsageError when it makes no sense."""
+        if path is None:
+            return cls(None, format or Format.csv, False)
+        if path.is_dir() or not path.suffix:
+            if format is Format.mlora:
+                raise UsageError("--format mlora writes one file; give -o a file name")
+            return cls(path, format or Format.csv, True)
+        if path.suffix != ".duckdb" and format is None and path.suffix not in _SUFFIXES:
+            raise UsageError(f"-o {path}: write .csv, .parquet, .json or .duckdb, or name the --format")
+        return cls(path, format or _SUFFIXES.get(path.suffix, Format.csv), False)
+
+    def database(self) -> Path | None:
+        """Where the database belongs by default; None without an output."""
+        if self.path is None:
+            return None
+        return self.path / "lorabench.duckdb" if self.is_folder else self.path.with_suffix(".duckdb")
+
+    def write(self, database: Any, report: str, escape_formulas: bool) -> None:
+        """Write the report, or every view, and print the last line that stdout carries: `wrote PATH`."""
+        from .reports import tables
+
+        if self.path is None:
+            _print_rows(database.view(report), as_csv=not sys.stdout.isatty(), as_json=False)
+            return
+        if self.is_folder:
+            tables.write_all(database, self.path, self.format.value, escape_formulas)
+        elif self.path.suffix != ".duckdb":
+            tables.write(database, report, self.path, self.format.value, escape_formulas)
+        print(f"wrote {self.path}")
+
+
+@app.command()
+def views(
+    name: Annotated[str | None, typer.Argument(metavar="[VIEW]", help="Show one view with its columns.")] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print all views as Markdown (sql/SCHEMA.md).")] = False,
+) -> None:
+    """List the public views: what a row is, and every column with its meaning."""
+    from .reports import schema
+
+    public = [view for view in sql.load() if view.is_public]
+    if markdown:
+        print(schema.markdown(), end="")
+        return
+    chosen = [view for view in public if name in (None, view.name)]
+    if not chosen:
+        raise UsageError(f"there is no view {name!r}; the views are: {', '.join(v.name for v in public)}")
+    print("\n\n".join(schema.plain(view) for view in chosen))
+
+
+@app.command(no_args_is_help=True)
+def query(
+    db: Annotated[Path, typer.Argument(metavar="DB", help="A .duckdb made by analyze, or any input of it.")],
+    statement: Annotated[str, typer.Argument(metavar="SQL", help='For example "select * from kernel_summary limit 5".')],
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array.")] = False,
+) -> None:
+    """Run SQL on a database."""
+    from . import open as open_inputs
+
+    if as_csv and as_json:
+        raise UsageError("choose one of --csv and --json")
+    with open_inputs(db) as database:
+        _print_rows(database.query(statement), as_csv, as_json)
+
+
+def _print_rows(frame: Any, as_csv: bool, as_json: bool) -> None:
+    from .reports.terminal import show
+
+    if as_csv:
+        print(frame.write_csv(), end="")
+    elif as_json:
+        print(frame.write_json())
+    else:
+        show(frame.to_dicts(), frame.columns)

@@ -1,0 +1,58 @@
+"""The errors a user can meet. Raised where they are known, caught once in the CLI.
+
+    LorabenchError              1   anything below, when nothing more precise fits
+    ├── UsageError              2   the command line contradicts itself
+    ├── InputError              3   an input cannot be read at all
+    │   ├── UnknownFormatError  3   readable, but neither a trace nor a lorabench database
+    │   └── CorruptInputError   3   the right format, broken or cut off inside
+    ├── ToolError               4   another program (nsys) is missing or failed
+    ├── OutputError             5   the result could not be written (disk full, no permission)
+    └── CheckError              6   an arithmetic identity does not hold: a lorabench bug or an impossible trace
+
+The number is the exit code of the command. Every message says what, where and what to do next, in one line.
+Anything that is not a LorabenchError is a bug and shows its traceback.
+"""
+
+
+class LorabenchError(Exception):
+    """Base of all errors that are reported in one line."""
+
+    exit_code = 1
+
+
+class UsageError(LorabenchError):
+    """The command line contradicts itself or names something that does not exist."""
+
+    exit_code = 2
+
+
+class InputError(LorabenchError):
+    """An input file cannot be read."""
+
+    exit_code = 3
+
+
+class UnknownFormatError(InputError):
+    """The file is readable but is no trace that lorabench knows."""
+
+
+class CorruptInputError(InputError):
+    """The file has a known format but is broken or cut off."""
+
+
+class ToolError(LorabenchError):
+    """An external program is missing, too old or failed."""
+
+    exit_code = 4
+
+
+class OutputError(LorabenchError):
+    """A result could not be written."""
+
+    exit_code = 5
+
+
+class CheckError(LorabenchError):
+    """A check view found rows that must not exist."""
+
+    exit_code = 6

@@ -1,0 +1,1 @@
+"""Rows of the views to what people read: files, tables on a terminal."""

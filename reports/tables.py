@@ -1,0 +1,94 @@
+"""Writes views as CSV, Parquet or JSON files.
+
+Invariant: a file is complete or absent. It is written under a temporary name beside its destination and renamed.
+"""
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from .. import sql
+from ..analyze.database import Database, literal, quoted
+from ..errors import OutputError, UsageError
+
+# What COPY is told for each format, by file suffix.
+FORMATS = {
+    "csv": "format csv, header true",
+    "parquet": "format parquet, compression zstd",
+    "json": "format json, array true",
+    "mlora": "format csv, header false",
+}
+_FORMULA = "^[=+\\-@\\t\\r]"
+
+
+def write(database: Database, view: str, path: Path, format: str, escape_formulas: bool = False) -> None:
+    """Write all rows of a public view to a file in one of FORMATS.
+
+    `escape_formulas` puts a `'` before texts that a spreadsheet would run as a formula. Raises OutputError when the
+    file cannot be written, UsageError when there is no such view or no such form of it.
+    """
+    database.public_view(view)
+    statement = _statement(view, format, escape_formulas)
+    with _replacing(path) as partial:
+        database.copy(statement, partial, _options(view, format))
+
+
+def write_all(database: Database, folder: Path, format: str, escape_formulas: bool = False) -> list[Path]:
+    """Write every public view to a file of its name in a folder; returns the paths."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the folder {folder}: {error.strerror}") from error
+    written = []
+    for view in (v.name for v in sql.load() if v.is_public):
+        written.append(folder / f"{view}.{format}")
+        write(database, view, written[-1], format, escape_formulas)
+    return written
+
+
+def _options(view: str, format: str) -> str:
+    if format == "mlora" and view == "launch_trace":
+        return FORMATS["csv"]
+    return FORMATS[format]
+
+
+def _statement(view: str, format: str, escape_formulas: bool) -> str:
+    """The select that a file is written from."""
+    if format == "mlora":
+        return _mlora_statement(view)
+    if not escape_formulas:
+        return f"select * from {quoted(view)}"
+    columns = next(v.columns for v in sql.load() if v.is_public and v.name == view)
+    return "select {} from {}".format(
+        ", ".join(_escaped(c.name) if c.type == "varchar" else quoted(c.name) for c in columns), quoted(view)
+    )
+
+
+def _escaped(column: str) -> str:
+    name = quoted(column)
+    return f"if(regexp_matches({name}, {literal(_FORMULA)}), '''' || {name}, {name}) as {name}"
+
+
+def _mlora_statement(view: str) -> str:
+    """The two forms of mLoRA: its report script's six columns, and the per-launch table of its manual."""
+    if view == "range_summary":
+        return "select name, total_range_ns, api_ns, queue_ns, kernel_ns, range_cnt from _mlora_range_summary"
+    if view == "launch_trace":
+        columns = next(v.columns for v in sql.load() if v.name == view)[:5]
+        return f"select {', '.join(c.name for c in columns)} from launch_trace where kind = 'kernel'"
+    raise UsageError(f"--format mlora knows the reports range_summary and launch_trace, not {view}")
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A temporary name beside `path` that replaces it when the block ends well."""
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
+    try:
+        yield partial
+        partial.replace(path)
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}") from error
+    finally:
+        with suppress(FileNotFoundError):
+            partial.unlink()

@@ -1,0 +1,11 @@
+-- A row is one CUDA or HIP call on a CPU thread.
+--
+-- columns:
+--   api_call_id      bigint     key
+--   source_id        integer    the input
+--   thread_id        bigint     the calling thread
+--   correlation_id   bigint     links the call to its GPU work, unique within a process only
+--   name_id          bigint     the function, without the version suffix _v3020
+--   start_ns         bigint     begin
+--   end_ns           bigint     end
+--   is_duplicate     boolean    true for the second row that nsys --cudabacktrace writes for a call

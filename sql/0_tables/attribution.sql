@@ -1,0 +1,8 @@
+-- A row says that launches with this attribution belong to a name path, and by which rule.
+--
+-- columns:
+--   attribution_id   bigint     key of a set of rows; gpu_op points at it
+--   source_id        integer    the input
+--   path_id          bigint     a name path that accounts for the launch, once in a set
+--   rule             varchar    'direct', 'sequence' or 'window': the first rule that reached the path
+--   is_self          boolean    true for the one path of the set whose range owns the launch

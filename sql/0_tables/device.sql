@@ -1,0 +1,8 @@
+-- A row is one GPU that the file describes or that did work in it.
+--
+-- columns:
+--   source_id      integer    the input
+--   device_id      integer    the number that the rows of GPU work carry
+--   name           varchar    marketing name, NULL where the file does not say
+--   memory_bytes   bigint     size of the device's memory, NULL where the file does not say
+--   sm_cnt         integer    multiprocessors, NULL where the file does not say

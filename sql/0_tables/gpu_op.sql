@@ -1,0 +1,30 @@
+-- A row is one kernel, copy, memset or CUDA graph execution on a device and stream, with the call that launched it.
+--
+-- columns:
+--   gpu_op_id         bigint     key
+--   source_id         integer    the input
+--   kind              varchar    'kernel', 'memcpy', 'memset' or 'graph'
+--   name_id           bigint     kernel name, '[CUDA memcpy HtoD]', …
+--   process_id        bigint     the process, NULL where the file does not say (Kineto)
+--   device_id         integer    the device
+--   context_id        bigint     the CUDA context, NULL where the file does not say
+--   stream_id         bigint     the stream
+--   correlation_id    bigint     links the work to its launching call, unique within a process only
+--   start_ns          bigint     begin on the device
+--   end_ns            bigint     end on the device
+--   bytes             bigint     bytes copied or set, NULL for kernels and graphs
+--   copy_kind         varchar    'HtoD', 'DtoH', 'DtoD', 'PtoP' …, NULL when not a copy
+--   graph_node_id     bigint     node of the CUDA graph that ran it, NULL outside graphs
+--   grid_x            integer    blocks along x, NULL where unknown or not a kernel
+--   grid_y            integer    blocks along y, NULL where unknown or not a kernel
+--   grid_z            integer    blocks along z, NULL where unknown or not a kernel
+--   block_x           integer    threads a block along x, NULL where unknown or not a kernel
+--   block_y           integer    threads a block along y, NULL where unknown or not a kernel
+--   block_z           integer    threads a block along z, NULL where unknown or not a kernel
+--   api_call_id       bigint     the launching call, NULL when the file does not hold it
+--   launch_start_ns   bigint     begin of the launching call, NULL when the file does not hold it
+--   launch_end_ns     bigint     end of the launching call, NULL when the file does not hold it
+--   is_first_op       boolean    true for the first GPU operation of its launching call (a graph launch has many)
+--   rule              varchar    'direct', 'sequence', 'window' or 'none': how its own range was found
+--   range_id          bigint     the range that owns it: the innermost by that rule, NULL for 'none'
+--   attribution_id    bigint     all name paths that account for it, NULL for 'none'

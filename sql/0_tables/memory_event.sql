@@ -1,0 +1,11 @@
+-- A row is one allocation or free of device or host memory.
+--
+-- columns:
+--   source_id       integer    the input
+--   process_id      bigint     the process
+--   time_ns         bigint     when
+--   device          varchar    'cuda:0', 'cpu' …
+--   bytes           bigint     size, negative for a free
+--   address         bigint     address, NULL where the file does not say
+--   allocated_bytes bigint     allocated in total afterwards, NULL where the file does not say
+--   reserved_bytes  bigint     reserved from the device in total afterwards, NULL where the file does not say

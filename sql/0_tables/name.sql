@@ -1,0 +1,5 @@
+-- A row is one distinct text: a kernel, an API call, a range.
+--
+-- columns:
+--   name_id   bigint     key
+--   text      varchar    the text; bytes that are not UTF-8 were replaced by U+FFFD

@@ -1,0 +1,8 @@
+-- A row is time that the profiler itself took.
+--
+-- columns:
+--   source_id   integer    the input
+--   thread_id   bigint     the thread it was taken from, NULL where the file does not say
+--   name_id     bigint     what the profiler did
+--   start_ns    bigint     begin
+--   end_ns      bigint     end

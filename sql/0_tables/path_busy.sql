@@ -1,0 +1,6 @@
+-- A row is the time that the GPU work of one name path kept one device busy.
+--
+-- columns:
+--   path_id       bigint     the path
+--   device_id     integer    the device
+--   gpu_busy_ns   bigint     length of the union of the GPU operations' intervals on the device

@@ -1,0 +1,21 @@
+-- A row is a named span of time on one CPU thread: an NVTX range, a record_function block, an operator.
+--
+-- columns:
+--   range_id          bigint     key
+--   source_id         integer    the input
+--   kind              varchar    'annotation' (opened by a person), 'operator' (by PyTorch), 'library' (by NCCL, cuBLAS … in
+--         their own NVTX domain) or 'python' (a frame of with_stack=True)
+--   style             varchar    'PushPop', 'StartEnd' or 'Complete' (a Kineto event)
+--   thread_id         bigint     the thread that opened it
+--   end_thread_id     bigint     the thread that closed it, NULL when that is the same one
+--   name_id           bigint     its name, without what makes each call's text unique (', seq = 7', the number of a step)
+--   text_id           bigint     its text as the file has it
+--   start_ns          bigint     begin
+--   end_ns            bigint     end; for an unfinished range the end of its thread's last event
+--   is_unfinished     boolean    true when the file has no end for it
+--   covered_ns        bigint     time covered by the ranges directly below it
+--   sequence_number   bigint     autograd sequence number that links a forward operator to its backward node, NULL without
+--   is_backward       boolean    true for a backward node of autograd
+--   parent_id         bigint     the innermost range of the same thread and hierarchy that encloses it, NULL at the top
+--   depth             integer    0 at the top, one more than the parent's below
+--   path_id           bigint     its name path

@@ -1,0 +1,21 @@
+-- A row is what GPU work one range accounts for; a range without GPU work has none.
+--
+-- columns:
+--   range_id             bigint     the range
+--   gpu_op_cnt           bigint     GPU operations, nested ranges included
+--   kernel_cnt           bigint     kernels among them
+--   launch_cnt           bigint     launching calls
+--   launch_api_ns        bigint     summed duration of the launching calls, each once
+--   queue_ns             bigint     summed max(0, start on the GPU - end of the launching call)
+--   launch_latency_ns    bigint     summed start on the GPU - start of the launching call
+--   gpu_op_ns            bigint     summed duration of the GPU operations
+--   kernel_ns            bigint     summed duration of the kernels
+--   gpu_busy_ns          bigint     length of the union of the GPU operations' intervals, per device, added up
+--   first_gpu_start_ns   bigint     start of the first GPU operation
+--   last_gpu_end_ns      bigint     end of the last GPU operation
+--   gpu_busy_inside_ns   bigint     length of the union of the GPU operations' intervals cut to the range's own extent,
+--         all devices as one
+--   self_gpu_op_cnt      bigint     GPU operations for which this is the innermost range
+--   self_kernel_cnt      bigint     kernels among them
+--   self_gpu_op_ns       bigint     their summed duration
+--   self_kernel_ns       bigint     the kernels' summed duration

@@ -1,0 +1,10 @@
+-- A row is one name path: the names from an outermost range down to this one.
+--
+-- columns:
+--   path_id          bigint     key
+--   source_id        integer    the input
+--   parent_path_id   bigint     the path without its last name, NULL at the top
+--   depth            integer    0 at the top
+--   kind             varchar    kind of the ranges with this path
+--   name_id          bigint     the last name
+--   path             varchar    the names joined by '/'

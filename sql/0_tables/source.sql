@@ -1,0 +1,13 @@
+-- A row is one input file that was read into this database.
+--
+-- columns:
+--   source_id        integer    key, in the order the inputs were given
+--   kind             varchar    'nsys' or 'kineto'
+--   name             varchar    the file's name without its folder
+--   size_bytes       bigint     size of the file when it was read
+--   mtime_ns         bigint     modification time of the file when it was read, Unix epoch
+--   reader_version   integer    version of the reader; a newer reader reads the file again
+--   format_version   varchar    the file's own schema version, NULL where it has none
+--   rank             integer    rank of the process in its distributed job, NULL where the file does not say
+--   world_size       integer    number of ranks of that job, NULL where the file does not say
+--   origin_ns        bigint     Unix epoch of the file's time zero, NULL where the file does not say

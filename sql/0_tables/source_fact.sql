@@ -1,0 +1,8 @@
+-- A row is one fact about an input that is not a row of the model: a count, a setting, a loss.
+--
+-- columns:
+--   source_id   integer    the input
+--   section     varchar    'holds', 'missing', 'lost' or 'about'
+--   item        varchar    what the fact is about
+--   value       varchar    the fact, as text
+--   note        varchar    what it means for the reports, NULL where it is plain

@@ -1,0 +1,11 @@
+-- A row is one synchronisation that CUPTI recorded.
+--
+-- columns:
+--   source_id        integer    the input
+--   process_id       bigint     the process
+--   kind             varchar    'event', 'stream wait', 'stream' or 'context'
+--   device_id        integer    the device
+--   stream_id        bigint     the stream
+--   correlation_id   bigint     the CUDA call that asked for it
+--   start_ns         bigint     begin
+--   end_ns           bigint     end

@@ -1,0 +1,9 @@
+-- A row is one CPU thread of a process.
+--
+-- columns:
+--   thread_id    bigint     key within the source (nsys: globalTid)
+--   source_id    integer    the input
+--   process_id   bigint     key of the process within the source (nsys: globalPid; Kineto: the pid)
+--   pid          bigint     process number of the operating system
+--   tid          bigint     thread number as the file gives it
+--   name         varchar    the thread's name, NULL where the file has none

@@ -1,0 +1,45 @@
+-- A row is one event of a piece of a Kineto trace, its times in nanoseconds.
+--
+-- Times are microseconds in the file, with up to three decimals. The reader gives `time_type`: double where a double
+-- holds them exactly (below 2^43, or whole numbers), decimal where it does not. Integer and fraction are converted
+-- apart, because a double of nanoseconds since 1970 has no room for the last digits.
+
+select
+    ph as phase,
+    coalesce(cat, '') as category,
+    name,
+    try_cast(pid as bigint) as pid,
+    try_cast(regexp_extract(tid, '-?[0-9]+$') as bigint) as tid,
+    floor(ts)::bigint * 1000 + round((ts - floor(ts)) * 1000)::bigint as start_ns,
+    floor(ts)::bigint * 1000 + round((ts - floor(ts)) * 1000)::bigint
+        + floor(dur)::bigint * 1000 + round((dur - floor(dur)) * 1000)::bigint as end_ns,
+    args.correlation as correlation_id,
+    coalesce(args.device, try_cast(pid as bigint)) as device_id,
+    args.context as context_id,
+    coalesce(try_cast(args.stream as bigint), try_cast(regexp_extract(tid, '-?[0-9]+$') as bigint)) as stream_id,
+    args.bytes,
+    args.grid,
+    args.block,
+    args."graph node id" as graph_node_id,
+    args."Sequence number" as sequence_number,
+    args."Fwd thread id" as forward_thread_id,
+    coalesce(args.name, args.labels) as label
+from read_json(
+    $path,
+    format = 'array',
+    records = true,
+    columns = {
+        ph: 'varchar',
+        cat: 'varchar',
+        name: 'varchar',
+        pid: 'varchar',
+        tid: 'varchar',
+        ts: $time_type,
+        dur: $time_type,
+        args: 'struct(
+            correlation bigint, device bigint, context bigint, stream varchar, bytes bigint, grid bigint[],
+            block bigint[], "graph node id" bigint, "Sequence number" bigint, "Fwd thread id" bigint, name varchar,
+            labels varchar
+        )'
+    }
+)

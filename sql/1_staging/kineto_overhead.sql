@@ -1,0 +1,12 @@
+-- A row is time that the profiler itself took.
+
+select
+    reading.source_id,
+    staged_name.name_id,
+    batch.start_ns,
+    batch.end_ns
+from batch
+cross join reading
+join category using (category)
+join staged_name on staged_name.text = coalesce(batch.name, '')
+where category.becomes = 'overhead' and batch.phase = 'X' and batch.end_ns >= batch.start_ns

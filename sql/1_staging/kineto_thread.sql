@@ -1,0 +1,18 @@
+-- A row is one CPU thread that has ranges or calls, not seen in an earlier piece of the trace.
+
+select
+    reading.source_id,
+    (select count(*) from kineto_thread) + row_number() over () as thread_id,
+    used.pid,
+    used.tid
+from (
+    select distinct batch.pid, batch.tid
+    from batch
+    join category using (category)
+    where category.becomes in ('range', 'api_call') and batch.phase = 'X'
+) as used
+cross join reading
+where not exists (
+    from kineto_thread as known
+    where known.pid is not distinct from used.pid and known.tid is not distinct from used.tid
+)

@@ -1,0 +1,21 @@
+-- A row is one copy, from CUPTI_ACTIVITY_KIND_MEMCPY.
+
+select
+    reading.source_id,
+    'memcpy' as kind,
+    staged_name.name_id,
+    batch.globalPid as process_id,
+    batch.deviceId as device_id,
+    batch.contextId as context_id,
+    batch.streamId as stream_id,
+    batch.correlationId as correlation_id,
+    batch.start as start_ns,
+    batch.end as end_ns,
+    batch.bytes,
+    memcpy_kind.copy_kind,
+    batch.graphNodeId as graph_node_id
+from batch
+cross join reading
+left join memcpy_kind on memcpy_kind.memcpy_kind_id = batch.copyKind
+left join staged_name on staged_name.text = coalesce(memcpy_kind.name, '[CUDA memcpy Unknown]')
+where batch.end >= batch.start

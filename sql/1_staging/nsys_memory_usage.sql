@@ -1,0 +1,11 @@
+-- A row is one allocation or free of device memory, from CUDA_GPU_MEMORY_USAGE_EVENTS.
+
+select
+    reading.source_id,
+    batch.globalPid as process_id,
+    batch.start as time_ns,
+    'cuda:' || batch.deviceId as device,
+    case batch.memoryOperationType when 1 then -batch.bytes else batch.bytes end as bytes,
+    batch.address
+from batch
+cross join reading

@@ -1,0 +1,3 @@
+-- A row is one entry of StringIds, the dictionary that all tables of an export point into.
+
+select id, value from batch

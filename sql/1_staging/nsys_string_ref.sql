@@ -1,0 +1,9 @@
+-- A row maps an id of StringIds to the name of its text, and to the name without an API version suffix (_v3020).
+
+select
+    string.id as string_id,
+    plain.name_id,
+    api.name_id as api_name_id
+from string
+join staged_name as plain on plain.text = string.value
+join staged_name as api on api.text = regexp_replace(string.value, '_v[0-9]{4}$', '')

@@ -1,0 +1,13 @@
+-- A row is the first recorded CUDA call of a process: its correlation id and when it began.
+--
+-- A Kineto trace does not say which process GPU work belongs to: its one row has process_id NULL.
+
+select
+    api_call.source_id,
+    if(source.kind = 'kineto', null, thread.process_id) as process_id,
+    min(api_call.correlation_id) as correlation_id,
+    min(api_call.start_ns) as start_ns
+from api_call
+join thread using (source_id, thread_id)
+join source using (source_id)
+group by all

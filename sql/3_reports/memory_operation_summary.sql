@@ -1,0 +1,49 @@
+-- A row is one kind of memory operation on the GPU: copies by direction, memsets.
+--
+-- Bytes are those the operation moved or set; for a copy whose size the file lacks they are NULL and left out.
+--
+-- columns:
+--   operation_name   varchar   '[CUDA memcpy HtoD]' … (nsys) or 'Memcpy HtoD (Pinned -> Device)' … (Kineto)
+--   copy_kind        varchar   'HtoD', 'DtoH', 'DtoD', 'PtoP' …, NULL for memsets
+--   operation_cnt    bigint    operations
+--   operation_ns     bigint    their summed duration
+--   operation_frac   double    operation_ns as a fraction of all memory operations of the input
+--   mean_ns          double    mean duration of an operation
+--   median_ns        double    median, interpolated
+--   min_ns           bigint    shortest
+--   max_ns           bigint    longest
+--   stddev_ns        double    sample standard deviation, 0 for a single one
+--   bytes            bigint    bytes in all
+--   mean_bytes       double    mean size
+--   median_bytes     double    median size, interpolated
+--   min_bytes        bigint    smallest
+--   max_bytes        bigint    largest
+--   stddev_bytes     double    sample standard deviation, 0 for a single one
+--   source_id        integer   the input, see trace_info
+--   rank             integer   rank of the input, NULL where it does not say
+
+select
+    name.text as operation_name,
+    gpu_op.copy_kind,
+    count(*) as operation_cnt,
+    sum(end_ns - start_ns)::bigint as operation_ns,
+    sum(end_ns - start_ns) / nullif(sum(sum(end_ns - start_ns)) over (partition by source_id), 0) as operation_frac,
+    avg(end_ns - start_ns) as mean_ns,
+    median(end_ns - start_ns) as median_ns,
+    min(end_ns - start_ns) as min_ns,
+    max(end_ns - start_ns) as max_ns,
+    coalesce(stddev_samp(end_ns - start_ns), 0) as stddev_ns,
+    sum(gpu_op.bytes)::bigint as bytes,
+    avg(gpu_op.bytes) as mean_bytes,
+    median(gpu_op.bytes) as median_bytes,
+    min(gpu_op.bytes) as min_bytes,
+    max(gpu_op.bytes) as max_bytes,
+    if(count(gpu_op.bytes) = 1, 0, stddev_samp(gpu_op.bytes)) as stddev_bytes,
+    source_id,
+    any_value(source.rank) as rank
+from gpu_op
+join name using (name_id)
+join source using (source_id)
+where gpu_op.kind in ('memcpy', 'memset')
+group by source_id, name.text, gpu_op.copy_kind
+order by source_id, operation_ns desc, operation_name

@@ -1,0 +1,108 @@
+"""The SQL of lorabench: one table or view a file, its documentation above it.
+
+This module only finds and parses the files; analyze/database.py runs them. Folders are read in the order of their
+numbers, so a file may use everything from an earlier folder:
+
+    0_tables    what readers and attribution fill
+    1_staging   per source: batch of the file's rows -> rows of a table (run at ingest)
+    2_model     private views, names with a leading underscore
+    3_reports   public views
+    4_checks    views that must be empty
+
+A table's file is its header alone: the statement is made from the columns. A header is a comment block: a sentence saying what a row is, an empty line, method and caveats, then
+
+    -- columns:
+    --   name   type   what it means
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+TABLES, STAGING, MODEL, REPORTS, CHECKS = "0_tables", "1_staging", "2_model", "3_reports", "4_checks"
+FOLDERS = (TABLES, STAGING, MODEL, REPORTS, CHECKS)
+
+_COLUMN = re.compile(r"(?P<name>[a-z_0-9]+)\s+(?P<type>[a-z]+)\s+(?P<doc>\S.*)")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One documented column: its name, its type as written in the header, and a sentence."""
+
+    name: str
+    type: str
+    doc: str
+
+
+@dataclass(frozen=True)
+class SqlFile:
+    """A parsed SQL file: what a row is, how it is computed, its columns and its statement."""
+
+    folder: str
+    name: str
+    row: str
+    method: str
+    columns: tuple[Column, ...]
+    statement: str
+
+    @property
+    def is_public(self) -> bool:
+        """True for the views that users query; private names begin with an underscore."""
+        return self.folder == REPORTS and not self.name.startswith("_")
+
+
+def parse(folder: str, name: str, text: str) -> SqlFile:
+    """Split a file's text into its header and its statement.
+
+    Raises ValueError when the header has no sentence saying what a row is.
+    """
+    lines = text.splitlines()
+    end = next((i for i, line in enumerate(lines) if not line.startswith("--")), len(lines))
+    header = [line[2:].rstrip() for line in lines[:end]]
+    split = next((i for i, line in enumerate(header) if line.strip() == "columns:"), len(header))
+    paragraphs = re.split(r"\n\s*\n", "\n".join(header[:split]).strip())
+    if not paragraphs[0]:
+        raise ValueError(f"{folder}/{name}.sql begins without a sentence that says what a row is")
+    prose = [" ".join(p.split()) for p in paragraphs]
+    columns = _columns(header[split + 1 :])
+    statement = "\n".join(lines[end:]).strip().rstrip(";")
+    if folder == TABLES:
+        statement = f"create table {name} ({', '.join(f'{c.name} {c.type}' for c in columns)})"
+    return SqlFile(folder, name, prose[0], "\n\n".join(prose[1:]), columns, statement)
+
+
+def _columns(lines: list[str]) -> tuple[Column, ...]:
+    """Columns from header lines; a line indented deeper than the names continues the one above."""
+    columns: list[Column] = []
+    for line in lines:
+        if line.startswith("      ") and columns:
+            last = columns[-1]
+            columns[-1] = Column(last.name, last.type, f"{last.doc} {line.strip()}")
+        elif match := _COLUMN.match(line.strip()):
+            columns.append(Column(**match.groupdict()))
+    return tuple(columns)
+
+
+@cache
+def load() -> tuple[SqlFile, ...]:
+    """Every SQL file of the package, folder by folder, each folder in name order."""
+    found = []
+    for folder in FOLDERS:
+        paths = sorted(files(__name__).joinpath(folder).iterdir(), key=lambda p: p.name)
+        found += [
+            parse(folder, path.name.removesuffix(".sql"), path.read_text("utf-8"))
+            for path in paths
+            if path.name.endswith(".sql")
+        ]
+    return tuple(found)
+
+
+def in_folder(folder: str) -> tuple[SqlFile, ...]:
+    """The files of one folder."""
+    return tuple(f for f in load() if f.folder == folder)
+
+
+def staging(name: str) -> str:
+    """The statement of one staging file; KeyError when there is none of that name."""
+    return {f.name: f.statement for f in in_folder(STAGING)}[name]

@@ -1,0 +1,47 @@
+"""The words that readers write into the model and that SQL, reports and collect share.
+
+A word lives here when two rooms of the house use it; SQL files repeat the literal and a test holds them equal.
+"""
+
+from typing import Final
+
+# The kind of a range decides its hierarchy: python functions form a tree of their own.
+RANGE_ANNOTATION: Final = "annotation"  # opened by a person: NVTX push/pop, record_function
+RANGE_OPERATOR: Final = "operator"  # opened by PyTorch for an operator: cpu_op, emit_nvtx
+RANGE_LIBRARY: Final = "library"  # opened by a library in its own NVTX domain: NCCL, cuBLAS
+RANGE_PYTHON: Final = "python"  # a Python frame from with_stack=True
+RANGE_KINDS: Final = (RANGE_ANNOTATION, RANGE_OPERATOR, RANGE_LIBRARY, RANGE_PYTHON)
+
+OP_KERNEL: Final = "kernel"
+OP_MEMCPY: Final = "memcpy"
+OP_MEMSET: Final = "memset"
+OP_GRAPH: Final = "graph"
+OP_KINDS: Final = (OP_KERNEL, OP_MEMCPY, OP_MEMSET, OP_GRAPH)
+
+# How GPU work found its range, first that applies.
+RULE_DIRECT: Final = "direct"
+RULE_SEQUENCE: Final = "sequence"
+RULE_WINDOW: Final = "window"
+RULE_NONE: Final = "none"
+RULES: Final = (RULE_DIRECT, RULE_SEQUENCE, RULE_WINDOW, RULE_NONE)
+
+SOURCE_NSYS: Final = "nsys"
+SOURCE_KINETO: Final = "kineto"
+
+# Labels of CUpti_ActivityMemcpyKind; nsys' own ENUM tables are absent before 3.0.0 and partial after 3.20.
+MEMCPY_KINDS: Final = {
+    0: "Unknown",
+    1: "Host-to-Device",
+    2: "Device-to-Host",
+    3: "Host-to-Array",
+    4: "Array-to-Host",
+    5: "Array-to-Array",
+    6: "Array-to-Device",
+    7: "Device-to-Array",
+    8: "Device-to-Device",
+    9: "Host-to-Host",
+    10: "Peer-to-Peer",
+    11: "Unified Host-to-Device",
+    12: "Unified Device-to-Host",
+    13: "Unified Device-to-Device",
+}
