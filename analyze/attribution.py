@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..vocabulary import RULE_DIRECT, RULE_NONE, RULE_SEQUENCE, RULE_WINDOW
-from .intervals import NONE, Bools, Forest, Ints, Tracks, take
+from .intervals import NONE, Bools, Forest, Ints, Tracks, distinct, is_first, take
 
 RULES = (RULE_DIRECT, RULE_SEQUENCE, RULE_WINDOW)
 RULE_NAMES = (*RULES, RULE_NONE)
@@ -275,8 +275,9 @@ def _paths(ranges: Ranges, forest: Forest) -> tuple[Ints, Paths]:
     for level in range(int(forest.depth.max(initial=-1)) + 1):
         here = np.flatnonzero(forest.depth == level)
         above = take(path, forest.parent[here])
-        label = ((above + 1) * width + ranges.name[here]) * 2 + ranges.is_python[here]
-        _, example, number = np.unique(label, return_index=True, return_inverse=True)
+        labels, number = distinct(((above + 1) * width + ranges.name[here]) * 2 + ranges.is_python[here])
+        example = np.empty(len(labels), dtype=np.int64)
+        example[number[::-1]] = np.arange(len(here))[::-1]
         path[here] = known + number
         parents.append(above[example])
         names.append(ranges.name[here[example]])
@@ -303,24 +304,22 @@ def path_sets(found: Attribution) -> tuple[Ints, Ints, Ints, Ints]:
     """
     number = np.zeros(len(found.owner), dtype=np.int64)
     for chain in found.chains:
-        step = take(found.path, chain) + 1
-        number = np.unique(number * (len(found.paths.name) + 1) + step, return_inverse=True)[1]
+        if (chain >= 0).any():
+            number = distinct(number * (len(found.paths.name) + 1) + take(found.path, chain) + 1)[1]
     number = _with_extra(number, found)
     number[found.owner < 0] = NONE
-    sets, example, number = np.unique(number, return_index=True, return_inverse=True)
+    sets, number = distinct(number)
     if sets.size and sets[0] == NONE:
-        number, example = number - 1, example[1:]
-    rows = []
-    set_of = np.full(len(found.owner), NONE, dtype=np.int64)
-    set_of[example] = np.arange(len(example))
-    for launch, range_, rule in found.levels():
-        wanted = np.flatnonzero(set_of[launch] >= 0)
-        rows.append(np.stack([set_of[launch[wanted]], found.path[range_[wanted]], rule[wanted]]))
+        number = number - 1
+    example = np.empty(int(number.max(initial=NONE)) + 1, dtype=np.int64)
+    example[number[number >= 0]] = np.flatnonzero(number >= 0)
+    rows = [
+        np.stack([which, found.path[range_], rule])
+        for which, range_, rule in found.of_operations(example).levels()  # one launch stands for its whole set
+    ]
     table = np.concatenate(rows, axis=1) if rows else np.empty((3, 0), np.int64)
     table = table[:, np.lexsort(table[::-1])]
-    first = np.ones(table.shape[1], dtype=bool)
-    first[1:] = (np.diff(table[0]) != 0) | (np.diff(table[1]) != 0)
-    return number, *table[:, first]
+    return number, *table[:, is_first(table[0]) | is_first(table[1])]
 
 
 def _with_extra(number: Ints, found: Attribution) -> Ints:

@@ -184,10 +184,12 @@ def building(path: Path) -> Iterator[Database]:
 
 def _create_tables(database: Database) -> None:
     run = database.connection.execute
+    run("begin")
     run(f"create table lorabench as select {SCHEMA_VERSION} as schema_version")
     for table in sql.in_folder(sql.TABLES):
         run(table.statement)
         _comment(database, "table", table)
+    run("commit")
 
 
 def create_views(database: Database) -> None:
@@ -196,9 +198,11 @@ def create_views(database: Database) -> None:
     needs = {
         name: views.keys() & (set(re.findall(r"\w+", view.statement)) - {name}) for name, view in views.items()
     }
+    database.connection.execute("begin")
     for name in TopologicalSorter(needs).static_order():
         database.connection.execute(f"create view {quoted(name)} as {views[name].statement}")
         _comment(database, "view", views[name])
+    database.connection.execute("commit")
 
 
 def _comment(database: Database, kind: str, file: sql.SqlFile) -> None:

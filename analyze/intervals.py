@@ -22,6 +22,31 @@ def take(column: Ints, index: Ints, missing: int = NONE) -> Ints:
     return result
 
 
+def distinct(values: Ints) -> tuple[Ints, Ints]:
+    """The distinct values in order, and the position of each value among them.
+
+    Values that lie close together are looked up in a table; np.unique would sort them.
+    """
+    if not values.size:
+        return values, values
+    low = int(values.min())
+    span = int(values.max()) - low + 1
+    if span > 8 * len(values) + 1024:
+        found, position = np.unique(values, return_inverse=True)
+        return found, position
+    present = np.zeros(span, dtype=bool)
+    present[values - low] = True
+    number = np.cumsum(present) - 1
+    return np.flatnonzero(present) + low, number[values - low]
+
+
+def is_first(values: Ints) -> Bools:
+    """True where a sorted array has a value for the first time."""
+    first = np.ones(len(values), dtype=bool)
+    first[1:] = values[1:] != values[:-1]
+    return first
+
+
 def previous_enclosing(end: Ints) -> Ints:
     """For intervals sorted by (start, -end): the nearest earlier one that ends no sooner, NONE without.
 
@@ -153,7 +178,7 @@ def union_length(group: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
     """
     if not group.size:
         return group, group
-    first = np.flatnonzero(np.diff(group, prepend=group[0] - 1))
+    first = np.flatnonzero(is_first(group))
     low, high = int(start.min()), int(end.max())
     stride = high - low + 1
     per_slab = max(1, (1 << 62) // stride)

@@ -1,15 +1,15 @@
 """Which call launched which GPU work.
 
 The join is on (process, correlation id): a correlation id alone is unique within one process only. One call may own
-many operations (CUDA graphs), one correlation may own several calls (nsys --cudabacktrace writes each call twice,
-and ids wrap around); the launching call is then the last that began no later than the operation.
+many operations (CUDA graphs), one correlation may own several calls (ids wrap around); the launching call is then the
+last that began no later than the operation. nsys --cudabacktrace writes each call twice: the outer copy is left out.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from .intervals import NONE, Bools, Ints
+from .intervals import NONE, Bools, Ints, distinct
 
 
 @dataclass(frozen=True)
@@ -36,26 +36,16 @@ class Operations:
     is_kernel: Bools
 
 
-def link(calls: Calls, operations: Operations) -> tuple[Ints, Bools]:
-    """The launching call of each operation (NONE without), and which calls are second copies of another.
+WRAPPER_CLASS = 67  # eventClass of the rows that nsys --cudabacktrace adds around each call
 
-    A copy has the same thread, correlation and times as another call; of several the one of the lowest event class
-    is kept (67 marks the rows that --cudabacktrace adds).
-    """
+
+def link(calls: Calls, operations: Operations) -> tuple[Ints, Bools]:
+    """The launching call of each operation (NONE without), and which calls are second copies of another."""
     call_key, operation_key = _keys(calls, operations)
-    order = np.lexsort((calls.event_class, calls.start, call_key))
+    is_duplicate = _second_copies(calls, call_key)
+    kept = np.flatnonzero(~is_duplicate)
+    order = kept[np.lexsort((calls.start[kept], call_key[kept]))]
     key, start = call_key[order], calls.start[order]
-    same = np.zeros(len(order), dtype=bool)
-    if len(order):
-        same[1:] = (
-            (key[1:] == key[:-1])
-            & (start[1:] == start[:-1])
-            & (calls.end[order][1:] == calls.end[order][:-1])
-            & (calls.thread[order][1:] == calls.thread[order][:-1])
-        )
-    is_duplicate = np.zeros(len(order), dtype=bool)
-    is_duplicate[order[same]] = True
-    order, key, start = order[~same], key[~same], start[~same]
 
     first = np.searchsorted(key, operation_key, side="left")
     at = np.searchsorted(key, operation_key, side="right") - 1
@@ -69,13 +59,31 @@ def link(calls: Calls, operations: Operations) -> tuple[Ints, Bools]:
     return launch, is_duplicate
 
 
+def _second_copies(calls: Calls, key: Ints) -> Bools:
+    """Wrapper rows around a call of the same thread and correlation that is in the file itself."""
+    is_duplicate = np.zeros(len(key), dtype=bool)
+    wrappers = np.flatnonzero((calls.event_class == WRAPPER_CLASS) & (key >= 0))
+    if not wrappers.size:
+        return is_duplicate
+    inner = np.flatnonzero((calls.event_class != WRAPPER_CLASS) & (key >= 0))
+    inner = inner[np.argsort(key[inner], kind="stable")]
+    at = np.searchsorted(key[inner], key[wrappers])
+    known = at < len(inner)
+    known[known] &= key[inner[at[known]]] == key[wrappers[known]]
+    known[known] &= calls.thread[inner[at[known]]] == calls.thread[wrappers[known]]
+    is_duplicate[wrappers[known]] = True
+    return is_duplicate
+
+
 def _keys(calls: Calls, operations: Operations) -> tuple[Ints, Ints]:
     """One integer for (process, correlation); negative where there is no correlation."""
-    processes = np.unique(np.concatenate([calls.process, operations.process]))
-    ids = np.unique(np.concatenate([calls.correlation, operations.correlation]))
-
-    def key(process: Ints, correlation: Ints) -> Ints:
-        number = np.searchsorted(processes, process) * len(ids) + np.searchsorted(ids, correlation)
-        return np.where(correlation < 0, np.int64(NONE), number)
-
-    return key(calls.process, calls.correlation), key(operations.process, operations.correlation)
+    process, process_of = distinct(np.concatenate([calls.process, operations.process]))
+    correlation = np.concatenate([calls.correlation, operations.correlation])
+    width = int(correlation.max(initial=0)) + 1
+    if width * len(process) >= 1 << 62:  # no CUDA ids, but a file can hold anything
+        known, correlation = distinct(correlation)
+        missing, width = known[correlation] < 0, len(known)
+    else:
+        missing = correlation < 0
+    key = np.where(missing, np.int64(NONE), process_of * width + correlation)
+    return key[: len(calls.process)], key[len(calls.process) :]

@@ -4,12 +4,13 @@ Sums, extents and unions are taken level by level of the tree: at one level ever
 range of each rule, so a stable sort by range leaves the operations of a range together and in order of their start.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from .attribution import Attribution
-from .intervals import Bools, Ints, union_length
+from .intervals import Bools, Ints, is_first, union_length
 
 
 @dataclass(frozen=True)
@@ -28,14 +29,17 @@ class Work:
 Columns = dict[str, Ints]
 
 
-def by_range(found: Attribution, work: Work, start: Ints, end: Ints) -> Columns:
-    """Columns of the table range_measure; range_id is the index of the range. `start` and `end` are the ranges'."""
+def by_range(found: Attribution, work: Work, start: Ints, end: Ints) -> Iterator[Columns]:
+    """Columns of the table range_measure, level by level; range_id is the index of the range.
+
+    `start` and `end` are the ranges'.
+    """
     values = _values(work)
-    levels = [_of_level(op, range_, work, values, start, end) for op, range_, _ in found.levels() if op.size]
-    if not levels:
-        return {}
-    columns = {name: np.concatenate([level[name] for level in levels]) for name in levels[0]}
-    return columns | _self(found, work, columns["range_id"], len(start))
+    own = _self(found, work, len(start))
+    for op, range_, _ in found.levels():
+        if op.size:
+            level = _of_level(op, range_, work, values, start, end)
+            yield level | {name: total[level["range_id"]] for name, total in own.items()}
 
 
 def _values(work: Work) -> Columns:
@@ -55,9 +59,12 @@ def _values(work: Work) -> Columns:
 
 
 def _of_level(op: Ints, range_: Ints, work: Work, values: Columns, start: Ints, end: Ints) -> Columns:
-    order = np.lexsort((op, range_))
+    if not (op[1:] > op[:-1]).all():
+        order = np.argsort(op, kind="stable")
+        op, range_ = op[order], range_[order]
+    order = np.argsort(range_, kind="stable")
     op, range_ = op[order], range_[order]
-    first = np.flatnonzero(np.diff(range_, prepend=-1))
+    first = np.flatnonzero(is_first(range_))
     begin, finish = work.start[op], work.end[op]
     cut_begin = np.clip(begin, start[range_], end[range_])
     cut_finish = np.clip(finish, start[range_], end[range_])
@@ -75,56 +82,51 @@ def _busy(group: Ints, op: Ints, work: Work) -> tuple[Ints, Ints]:
     """Groups and the length of the union of their operations, per device, added up; rows sorted by (group, op)."""
     group_device, length = _busy_by_device(group, op, work)
     groups = group_device // (int(work.device.max()) + 1)
-    first = np.flatnonzero(np.diff(groups, prepend=-1))
+    first = np.flatnonzero(is_first(groups))
     return groups[first], np.add.reduceat(length, first)
 
 
 def _busy_by_device(group: Ints, op: Ints, work: Work) -> tuple[Ints, Ints]:
     """The same for every (group, device), as one number each: group * devices + device."""
     device_cnt = int(work.device.max()) + 1
+    if device_cnt == 1:
+        return union_length(group, work.start[op], work.end[op])
     key = group * device_cnt + work.device[op]
-    if device_cnt > 1:
-        order = np.argsort(key, kind="stable")
-        key, op = key[order], op[order]
+    order = np.argsort(key, kind="stable")
+    key, op = key[order], op[order]
     return union_length(key, work.start[op], work.end[op])
 
 
-def _self(found: Attribution, work: Work, range_id: Ints, range_cnt: int) -> Columns:
-    """Sums over the operations that a range owns itself."""
+def _self(found: Attribution, work: Work, range_cnt: int) -> Columns:
+    """Sums over the operations that each range owns itself."""
     owned = np.flatnonzero(found.owner >= 0)
-    owner = found.owner[owned]
-    duration = (work.end - work.start)[owned]
     kernel = work.is_kernel[owned]
+    duration = (work.end - work.start)[owned]
     sums = {
         "self_gpu_op_cnt": np.ones(len(owned), dtype=np.int64),
         "self_kernel_cnt": kernel.astype(np.int64),
         "self_gpu_op_ns": duration,
         "self_kernel_ns": np.where(kernel, duration, 0),
     }
-    result = {}
+    totals = {name: np.zeros(range_cnt, dtype=np.int64) for name in sums}
     for name, value in sums.items():
-        total = np.zeros(range_cnt, dtype=np.int64)
-        np.add.at(total, owner, value)
-        result[name] = total[range_id]
-    return result
+        np.add.at(totals[name], found.owner[owned], value)
+    return totals
 
 
 def busy_by_path(found: Attribution, work: Work) -> Columns:
     """Columns of the table path_busy; path_id is the index of the path."""
     paths, devices, lengths = [], [], []
     device_cnt = int(work.device.max(initial=0)) + 1
-    path_cnt = len(found.paths.name)
     for op, range_, _ in found.levels():
-        pair = np.sort(found.path[range_] * len(work.start) + op)
-        if found.extra[0].size or any((chain >= 0).any() for chain in found.chains[1:]):
-            pair = np.unique(pair)
-        if not pair.size:
+        if not op.size:
             continue
+        pair = np.sort(found.path[range_] * len(work.start) + op)
+        pair = pair[is_first(pair)]
         key, length = _busy_by_device(pair // len(work.start), pair % len(work.start), work)
         paths.append(key // device_cnt)
         devices.append(key % device_cnt)
         lengths.append(length)
-    assert path_cnt * max(1, len(work.start)) < 1 << 63
     empty = np.empty(0, np.int64)
     columns = (np.concatenate(c) if c else empty for c in (paths, devices, lengths))
     return dict(zip(("path_id", "device_id", "gpu_busy_ns"), columns, strict=True))

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ..vocabulary import OP_KERNEL, RANGE_ANNOTATION, RANGE_PYTHON, SOURCE_KINETO
 from .attribution import RULE_NAMES, Attribution, Launches, Ranges, attribute, path_sets
-from .intervals import NONE, Ints, take, union_length
+from .intervals import NONE, Ints, distinct, take, union_length
 from .launches import Calls, Operations, link
 from .measures import Work, busy_by_path, by_range
 from .staging import COMPUTED, Staging
@@ -48,7 +48,7 @@ class _Completion:
         ranges, order = self._fetch_ranges()
         launch, is_duplicate = link(calls, operations)
         self._write_calls(is_duplicate)
-        owners, launch_of = np.unique(launch, return_inverse=True)
+        owners, launch_of = distinct(launch)
         if owners.size and owners[0] == NONE:
             owners, launch_of = owners[1:], launch_of - 1
         found = attribute(ranges, self._launches(ranges, calls, owners))
@@ -108,7 +108,7 @@ class _Completion:
             left join last_event as l using (thread_id)
             order by r.rowid"""
         )
-        threads, thread = np.unique(r.thread, return_inverse=True)
+        threads, thread = distinct(r.thread)
         track = np.where(r.is_python, len(threads) + thread, thread)
         track[r.is_crossing] = 2 * len(threads) + np.arange(np.count_nonzero(r.is_crossing))
         order = np.lexsort((-r.end, r.start, track))
@@ -237,16 +237,15 @@ class _Completion:
     ) -> None:
         known = np.flatnonzero(launch >= 0)
         order = known[np.argsort(operations.start[known], kind="stable")]
-        devices, device = np.unique(operations.device[order], return_inverse=True)
+        devices, device = distinct(operations.device[order])
         call = launch[order]
         work = Work(
             operations.start[order], operations.end[order], device, operations.is_kernel[order],
             calls.start[call], calls.end[call], self.is_first[order],
         )  # fmt: skip
         of_operations = found.of_operations(launch_of[order])
-        measures = by_range(of_operations, work, ranges.start, ranges.end)
-        if measures:
-            self._register(measures | {"range_id": measures["range_id"] + self.first_range})
+        for level in by_range(of_operations, work, ranges.start, ranges.end):
+            self._register(level | {"range_id": level["range_id"] + self.first_range})
             self.run_sql("insert into range_measure by name from computed")
         busy = busy_by_path(of_operations, work)
         busy["device_id"] = devices[busy["device_id"]] if len(devices) else busy["device_id"]
@@ -289,10 +288,12 @@ def _covered(found: Attribution) -> Ints:
 def _first_of_each(launch: Ints, by_start: Ints) -> Any:
     """True for the operation of each launch that starts first."""
     is_first = np.zeros(len(launch), dtype=bool)
-    in_order = launch[by_start]
-    _, first = np.unique(in_order, return_index=True)
-    is_first[by_start[first]] = True
-    return is_first & (launch >= 0)
+    first = np.empty(int(launch.max(initial=NONE)) + 1, dtype=np.int64)
+    backwards = by_start[::-1]
+    backwards = backwards[launch[backwards] >= 0]
+    first[launch[backwards]] = backwards  # the earliest is written last
+    is_first[first[launch[backwards]]] = True
+    return is_first
 
 
 def _path_texts(parent: Ints, names: list[str], kinds: Any) -> list[str | None]:

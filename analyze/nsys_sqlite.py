@@ -61,7 +61,7 @@ TABLES = (
     ),
     Table(
         "CUPTI_ACTIVITY_KIND_KERNEL", "nsys_kernel", "staged_gpu_op",
-        (*_WORK, "demangledName"), ("contextId", "globalPid", "shortName", "graphNodeId", *_SHAPE),
+        (*_WORK, "demangledName"), ("contextId", "globalPid", "graphNodeId", *_SHAPE),
         "no kernels: nothing ran on a GPU, or CUDA tracing was off (nsys profile --trace=cuda,nvtx)",
     ),
     Table(

@@ -21,5 +21,5 @@ select
 from batch
 cross join reading
 cross join unnamed
-left join string_ref on string_ref.string_id = coalesce(batch.demangledName, batch.shortName)
+left join string_ref on string_ref.string_id = batch.demangledName
 where batch.end >= batch.start

@@ -1,0 +1,82 @@
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import capture
+import pytest
+import synthetic
+
+ROOT = Path(__file__).resolve().parent.parent
+CORPUS = ROOT.parent / "shared" / "corpus"
+
+from lorabench.analyze.database import Database
+from lorabench.analyze.pipeline import analyze
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="run the tests marked slow, too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("slow") and not config.getoption("--slow"):
+            item.add_marker(pytest.mark.skip(reason="slow: run with --slow"))
+
+
+def corpus_files(pattern: str) -> list[Path]:
+    """Real profiles beside the repository; a test parametrised with none of them is skipped with a reason."""
+    return sorted(CORPUS.glob(pattern))
+
+
+def corpus_params(pattern: str) -> list[Any]:
+    found = corpus_files(pattern)
+    absent = pytest.param(None, id="absent", marks=pytest.mark.skip(reason=f"no corpus of real profiles at {CORPUS}"))
+    return [pytest.param(path, id=path.name.split(".")[0]) for path in found] or [absent]
+
+
+@pytest.fixture(scope="session")
+def database_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], Database]]:
+    """Analyses each trace once a session."""
+    folder = tmp_path_factory.mktemp("databases")
+    made: dict[Path, Database] = {}
+
+    def get(path: Path) -> Database:
+        if path not in made:
+            made[path] = analyze([path], folder / f"{len(made)}.duckdb")
+        return made[path]
+
+    yield get
+    for database in made.values():
+        database.close()
+
+
+@pytest.fixture(scope="session")
+def nsys() -> str:
+    found = shutil.which("nsys")
+    if found is None:
+        pytest.skip("nsys is not installed (see .ci/run for how to get it)")
+    return found
+
+
+@pytest.fixture(scope="session")
+def synthetic_trace(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """A trace of a run that never ran, see fixtures/synthetic.py; the same arguments give the same file."""
+    folder = tmp_path_factory.mktemp("synthetic")
+
+    def get(format: str, **arguments: Any) -> Path:
+        suffix = {"nsys": "sqlite", "kineto": "json"}[format]
+        path = folder / f"{'-'.join(f'{k}{v}' for k, v in arguments.items()) or 'default'}.{suffix}"
+        if not path.exists():
+            write = {"nsys": synthetic.write_nsys, "kineto": synthetic.write_kineto}[format]
+            write(path, [synthetic.simulate(**arguments)])
+        return path
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def captured_trace(nsys: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """NVTX ranges of a real process, captured and exported by the nsys that is installed."""
+    folder = tmp_path_factory.mktemp("captured")
+    return capture.capture(nsys, folder / "run.sqlite")
