@@ -5,20 +5,19 @@ may also lie in a string or in an event's arguments, so a cut is only proven whe
 back what it could not use, and the next piece begins with it.
 """
 
-import gzip
 import re
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import orjson
-from isal import igzip, isal_zlib
+from isal import isal_zlib
 
 from ..errors import CorruptInputError, UnknownFormatError
 
+BLOCK_BYTES = 4 << 20
 PIECE_BYTES = 16 << 20
-EVENT_LIMIT = 256 << 20  # no single event, and no header, is larger
+EVENT_LIMIT = 64 << 20  # no single event, and no header, is larger
 # What zlib can do at most is 1030:1; traces reach 20 to 50. A bomb is refused once it is large enough to hurt.
 BOMB_BYTES, BOMB_RATIO = 1 << 30, 250
 
@@ -73,31 +72,21 @@ class Pieces:
         self._finish(self.rest)
 
     def _blocks(self) -> Iterator[bytes]:
-        """The decompressed file in blocks; a truncated gzip ends early and says so in cut_off."""
+        """The file in blocks, decompressed; a damaged gzip stream ends early and says so in cut_off."""
         with self.path.open("rb") as raw:
-            compressed = raw.read(2) == b"\x1f\x8b"
+            gzipped = raw.read(2) == b"\x1f\x8b"
             raw.seek(0)
-            text: BinaryIO = igzip.open(raw, "rb") if compressed else raw  # type: ignore[assignment]
-            total = 0
-            while True:
-                block = self._read(text)
+            unpack = _Gunzip(self.path) if gzipped else None
+            while block := raw.read(BLOCK_BYTES):
                 self.read_bytes = raw.tell()
-                total += len(block)
-                if compressed and total > BOMB_BYTES and total > BOMB_RATIO * self.read_bytes:
-                    raise CorruptInputError(
-                        f"{self.path} expands more than {BOMB_RATIO}-fold, which no trace does; if it is genuine, "
-                        "decompress it with gunzip and give the .json"
-                    )
-                if not block:
-                    return
-                yield block
-
-    def _read(self, text: BinaryIO) -> bytes:
-        try:
-            return text.read(4 << 20 if self.cut_off is None else 0)
-        except (EOFError, zlib.error, isal_zlib.error, gzip.BadGzipFile) as error:
-            self.cut_off = f"the gzip stream is damaged or cut off ({error})"
-            return b""
+                if unpack is None:
+                    yield block
+                    continue
+                yield from unpack.feed(block)
+                if unpack.error:
+                    break
+            if unpack is not None:
+                self.cut_off = unpack.why_unfinished()
 
     def _skip_header(self, blocks: Iterator[bytes]) -> bytes:
         """Read up to the first event; returns the text from there."""
@@ -153,6 +142,48 @@ class Pieces:
         if self.ended:
             self.metadata |= self._members(tail.lstrip()) or {}
         self.metadata.pop("traceEvents", None)
+
+
+class _Gunzip:
+    """Decompresses a gzip file of one or more members slice by slice, in bounded memory."""
+
+    SLICE_BYTES = 65_536  # can become 64 MiB at most
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.error: str | None = None
+        self._member = isal_zlib.decompressobj(wbits=31)
+        self._is_inside = True
+        self._taken = self._given = 0
+
+    def feed(self, block: bytes) -> Iterator[bytes]:
+        """What a block of the file decompresses to; stops and sets `error` where the stream is damaged."""
+        for start in range(0, len(block), self.SLICE_BYTES):
+            data = block[start : start + self.SLICE_BYTES]
+            self._taken += len(data)
+            while data:
+                try:
+                    text = self._member.decompress(data)
+                except isal_zlib.error as error:
+                    self.error = f"the gzip stream is damaged ({error})"
+                    return
+                self._given += len(text)
+                self._refuse_bomb()
+                yield text
+                self._is_inside, data = not self._member.eof, self._member.unused_data.lstrip(b"\0")
+                if self._member.eof:
+                    self._member = isal_zlib.decompressobj(wbits=31)
+
+    def _refuse_bomb(self) -> None:
+        if self._given > BOMB_BYTES and self._given > BOMB_RATIO * self._taken:
+            raise CorruptInputError(
+                f"{self.path} expands more than {BOMB_RATIO}-fold, which no trace does; if it is genuine, decompress "
+                "it with gunzip and give the .json"
+            )
+
+    def why_unfinished(self) -> str | None:
+        """Why the stream ended early, None when it did not."""
+        return self.error or ("the gzip stream is cut off" if self._is_inside else None)
 
 
 def _last_boundary(text: bytes) -> int | None:

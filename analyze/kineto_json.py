@@ -214,7 +214,8 @@ class _Reader:
 
     def _note_losses(self) -> None:
         if self.pieces.cut_off:
-            self.staging.fact("lost", "end of the file", self.pieces.cut_off, "everything up to there was read")
+            held = self.staging.scalar("select sum(event_cnt)::bigint from kineto_count")
+            self.staging.fact("lost", "end of the file", self.pieces.cut_off, f"the {held} events before it were read")
         if self.lost_cnt:
             self.staging.fact(
                 "lost", "events that are no valid JSON", self.lost_cnt, f"{self.lost_bytes} bytes; the others were read"

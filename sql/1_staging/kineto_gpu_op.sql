@@ -6,7 +6,7 @@ select
     staged_name.name_id,
     batch.device_id,
     batch.context_id,
-    batch.stream_id,
+    coalesce(batch.stream_id, batch.tid) as stream_id,
     batch.correlation_id,
     batch.start_ns,
     batch.end_ns,
