@@ -6,8 +6,9 @@ under the first rule that reaches it:
     direct     the call lies inside the range, on the range's own thread
     sequence   the call lies inside a backward node of autograd: the ranges of the forward operator that has the same
                sequence number
-    window     the call's thread has no annotation around it: the ranges open at that moment on the thread that waits
-               for the backward (the process's main thread, or else the one with the most annotated time)
+    window     the call comes from another thread than the one that waits for the backward (the process's main
+               thread, or else the one with the most annotated time): the ranges open there at that moment, and
+               around the outermost annotation that the call's own thread has open
 
 The innermost range of the first rule that applies owns the launch (self time), so that self times and the work
 without any range add up to the whole. Everything below is arrays; the walk over a tree goes by depth, outermost last,
@@ -18,9 +19,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from ..vocabulary import RULE_DIRECT, RULE_NONE, RULE_SEQUENCE, RULE_WINDOW
-from .intervals import NONE, Bools, Forest, Ints, Tracks, distinct, is_first, take
+from .intervals import NONE, Bools, Forest, Ints, Tracks, covered_by_children, distinct, is_first, take
 
 RULES = (RULE_DIRECT, RULE_SEQUENCE, RULE_WINDOW)
 RULE_NAMES = (*RULES, RULE_NONE)
@@ -65,8 +67,10 @@ class Attribution:
     `owner[i]` is the range that owns launch i (NONE without) and `rule[i]` the index of its rule in RULE_NAMES.
     """
 
-    forest: Forest
-    path: Ints  # of every range
+    parent: Ints  # of every range, as are the next three
+    depth: npt.NDArray[np.int32]
+    covered: Ints  # time that the ranges directly below it cover
+    path: Ints
     paths: "Paths"
     chains: tuple[Ints, ...]  # innermost range of each launch, rule by rule
     extra: tuple[Ints, Ints, Ints]  # (launch, range, rule) outside the chains: partial overlaps
@@ -87,31 +91,29 @@ class Attribution:
         )
 
     def levels(self) -> Iterator[tuple[Ints, Ints, Ints]]:
-        """(launch, range, rule) triples, deepest level first, each (launch, range) once."""
+        """(launch, range, rule) triples, deepest level first, each (launch, range) once.
+
+        At level d every chain whose innermost range lies at d or deeper has arrived at its range of depth d.
+        """
         at = [chain.copy() for chain in self.chains]
-        depth = self.forest.depth
-        extra_depth = depth[self.extra[1]]
-        for level in range(int(depth.max(initial=-1)), -1, -1):
-            launches, ranges, rules = [], [], []
-            for rule, chain in enumerate(at):
-                new = np.flatnonzero(take(depth, chain) == level)
+        begin = [take(self.depth, chain) for chain in self.chains]
+        extra_depth = self.depth[self.extra[1]]
+        for level in range(int(self.depth.max(initial=NONE)), -1, -1):
+            here = [np.flatnonzero(depth >= level) for depth in begin]
+            triples = [self._extra_at(extra_depth == level, at)]
+            for rule, (chain, launch) in enumerate(zip(at, here, strict=True)):
                 for earlier in at[:rule]:
-                    new = new[earlier[new] != chain[new]]
-                launches.append(new)
-                ranges.append(chain[new])
-                rules.append(np.full(len(new), rule))
-            launch, range_, rule_ = self._extra_at(extra_depth == level, at)
-            yield (
-                np.concatenate([*launches, launch]),
-                np.concatenate([*ranges, range_]),
-                np.concatenate([*rules, rule_]),
-            )
-            for chain in at:
-                here = np.flatnonzero(take(depth, chain) == level)
-                chain[here] = self.forest.parent[chain[here]]
+                    launch = launch[earlier[launch] != chain[launch]]
+                if launch.size:
+                    triples.append((launch, chain[launch], np.full(len(launch), rule)))
+            yield _joined(triples)
+            for chain, launch in zip(at, here, strict=True):
+                chain[launch] = self.parent[chain[launch]]
 
     def _extra_at(self, here: Bools, at: list[Ints]) -> tuple[Ints, Ints, Ints]:
         """The extra triples of one level that no chain has."""
+        if not here.any():
+            return self.extra[0][:0], self.extra[1][:0], self.extra[2][:0]
         launch, range_, rule = (column[here] for column in self.extra)
         known = np.zeros(len(launch), dtype=bool)
         for chain in at:
@@ -129,6 +131,15 @@ class Paths:
     example: Ints  # one range that has the path
 
 
+def _joined(triples: list[tuple[Ints, Ints, Ints]]) -> tuple[Ints, Ints, Ints]:
+    """Triples end to end, empty ones left out."""
+    filled = [t for t in triples if t[0].size] or triples[:1]
+    if len(filled) == 1:
+        return filled[0]
+    launch, range_, rule = (np.concatenate(column) for column in zip(*filled, strict=True))
+    return launch, range_, rule
+
+
 def attribute(ranges: Ranges, launches: Launches) -> Attribution:
     """Find the ranges of every launch by the three rules."""
     tracks = Tracks.over(int(ranges.track.max(initial=-1)) + 1, ranges.start, ranges.end, launches.start, launches.end)
@@ -144,7 +155,9 @@ def attribute(ranges: Ranges, launches: Launches) -> Attribution:
         owner = np.where(chain >= 0, chain, owner)
         rule = np.where(chain >= 0, number, rule)
     extra = _first_rule([direct_extra, sequence_extra, window_extra], len(ranges.start))
-    return Attribution(forest, path, paths, chains, extra, owner, rule)
+    return Attribution(
+        forest.parent, forest.depth, covered_by_children(forest), path, paths, chains, extra, owner, rule
+    )
 
 
 _Pairs = tuple[Ints, Ints]
@@ -232,17 +245,22 @@ def _nearest(forest: Forest, value: Ints) -> Ints:
 def _by_window(
     ranges: Ranges, forest: Forest, launches: Launches, tracks: Tracks, direct: Ints
 ) -> tuple[Ints, _Pairs]:
-    """The innermost range open on the waiting thread when an unannotated launch of another thread began."""
-    root = _root(forest)
-    unannotated = direct < 0
-    unannotated[~unannotated] = ~ranges.is_annotation[root[direct[~unannotated]]]
+    """The innermost range of the waiting thread around a launch of another thread.
+
+    Around the moment of the launch, half open; where the launch has an annotation of its own, around the outermost
+    of these: a worker whose ranges outlast the waiting thread's is no part of them.
+    """
+    root = take(_root(forest), direct)
+    annotated = root >= 0
+    annotated[annotated] = ranges.is_annotation[root[annotated]]
+    start, end = launches.start.copy(), launches.start + 1
+    start[annotated], end[annotated] = ranges.start[root[annotated]], ranges.end[root[annotated]]
     waiting = np.full(len(direct), NONE, dtype=np.int64)
-    for process in np.unique(launches.process[unannotated]):
+    for process in distinct(launches.process)[0]:
         track, thread = _waiting_thread(ranges, int(process))
         if track >= 0:
-            waiting[unannotated & (launches.process == process) & (launches.thread != thread)] = track
-    moment = tracks.place(waiting, launches.start)
-    return _enclosing(forest, moment, moment + 1, waiting >= 0)  # half open: open at the moment itself
+            waiting[(launches.process == process) & (launches.thread != thread)] = track
+    return _enclosing(forest, tracks.place(waiting, start), tracks.place(waiting, end), waiting >= 0)
 
 
 def _waiting_thread(ranges: Ranges, process: int) -> tuple[int, int]:

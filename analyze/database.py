@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import polars
 
 SCHEMA_VERSION = 1
-MEMORY_LIMIT = os.environ.get("LORABENCH_MEMORY_LIMIT", "512MB")
+MEMORY_LIMIT = os.environ.get("LORABENCH_MEMORY_LIMIT", "256MB")
 
 # Nothing is ever downloaded or loaded from outside the package.
 _SETTINGS = {

@@ -116,13 +116,12 @@ class Forest:
     end: Ints
     parent: Ints
     depth: npt.NDArray[np.int32]
-    sorted_end: Ints
 
     @classmethod
     def plant(cls, start: Ints, end: Ints) -> "Forest":
         """Build the tree over intervals that are already in (start, -end, id) order."""
         parent = previous_enclosing(end)
-        return cls(start, end, parent, depth_of(parent), np.sort(end))
+        return cls(start, end, parent, depth_of(parent))
 
     def innermost(self, start: Ints, end: Ints) -> Ints:
         """Index of the enclosing interval that begins last, for each query interval; closed ends; NONE without."""
@@ -147,7 +146,7 @@ class Forest:
         """
         begun = np.searchsorted(self.start, start, side="right")
         inside = np.searchsorted(self.start, end, side="left") > begun
-        enclosing = begun - np.searchsorted(self.sorted_end, end, side="left")
+        enclosing = begun - np.searchsorted(np.sort(self.end), end, side="left")
         in_tree = np.zeros(len(start), dtype=np.int64)
         known = innermost >= 0
         in_tree[known] = self.depth[innermost[known]] + 1
@@ -169,6 +168,16 @@ class Forest:
             queries.append(query)
             intervals.append(at)
             at = self._climb(at - 1, end[query])
+
+
+def covered_by_children(forest: Forest) -> Ints:
+    """How much of each interval those directly below it cover; they may overlap each other."""
+    covered = np.zeros(len(forest.start), dtype=np.int64)
+    children = np.flatnonzero(forest.parent >= 0)
+    children = children[np.argsort(forest.parent[children], kind="stable")]
+    parents, length = union_length(forest.parent[children], forest.start[children], forest.end[children])
+    covered[parents] = length
+    return covered
 
 
 def union_length(group: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:

@@ -5,11 +5,14 @@ many operations (CUDA graphs), one correlation may own several calls (ids wrap a
 last that began no later than the operation. nsys --cudabacktrace writes each call twice: the outer copy is left out.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from .intervals import NONE, Bools, Ints, distinct
+
+
+_EMPTY = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,10 @@ class Calls:
     end: Ints
     event_class: Ints
 
+    def without_keys(self) -> "Calls":
+        """The same without what only `link` needs."""
+        return replace(self, process=_EMPTY, correlation=_EMPTY, event_class=_EMPTY)
+
 
 @dataclass(frozen=True)
 class Operations:
@@ -34,6 +41,10 @@ class Operations:
     start: Ints
     end: Ints
     is_kernel: Bools
+
+    def without_keys(self) -> "Operations":
+        """The same without what only `link` needs."""
+        return replace(self, process=_EMPTY, correlation=_EMPTY)
 
 
 WRAPPER_CLASS = 67  # eventClass of the rows that nsys --cudabacktrace adds around each call

@@ -27,6 +27,7 @@ class Work:
 
 
 Columns = dict[str, Ints]
+BLOCK = 1 << 17  # rows
 
 
 def by_range(found: Attribution, work: Work, start: Ints, end: Ints) -> Iterator[Columns]:
@@ -34,43 +35,54 @@ def by_range(found: Attribution, work: Work, start: Ints, end: Ints) -> Iterator
 
     `start` and `end` are the ranges'.
     """
-    values = _values(work)
-    own = _self(found, work, len(start))
     for op, range_, _ in found.levels():
-        if op.size:
-            level = _of_level(op, range_, work, values, start, end)
-            yield level | {name: total[level["range_id"]] for name, total in own.items()}
+        op, range_ = _together(op, range_)
+        for rows in _blocks(range_):
+            yield _of_block(op[rows], range_[rows], work, start, end)
 
 
-def _values(work: Work) -> Columns:
-    """What one operation adds to the sums of a range."""
-    duration = work.end - work.start
-    launch = work.launch_end - work.launch_start
-    return {
-        "gpu_op_cnt": np.ones(len(duration), dtype=np.int64),
-        "kernel_cnt": work.is_kernel.astype(np.int64),
-        "launch_cnt": work.is_first_op.astype(np.int64),
-        "launch_api_ns": np.where(work.is_first_op, launch, 0),
-        "queue_ns": np.maximum(0, work.start - work.launch_end),
-        "launch_latency_ns": work.start - work.launch_start,
-        "gpu_op_ns": duration,
-        "kernel_ns": np.where(work.is_kernel, duration, 0),
-    }
+def _blocks(group: Ints) -> Iterator[slice]:
+    """Slices of about BLOCK rows that do not part a group: their arrays stay in the processor's cache."""
+    if not group.size:
+        return
+    heads = np.flatnonzero(is_first(group))
+    cuts = heads[np.searchsorted(heads, np.arange(0, len(group), BLOCK), side="right") - 1]
+    cuts = np.append(cuts[is_first(cuts)], len(group))
+    for begin, end in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
+        yield slice(begin, end)
 
 
-def _of_level(op: Ints, range_: Ints, work: Work, values: Columns, start: Ints, end: Ints) -> Columns:
+def _together(op: Ints, range_: Ints) -> tuple[Ints, Ints]:
+    """The pairs with the operations of each range together, in order of their start."""
     if not (op[1:] > op[:-1]).all():
         order = np.argsort(op, kind="stable")
         op, range_ = op[order], range_[order]
     order = np.argsort(range_, kind="stable")
-    op, range_ = op[order], range_[order]
+    return op[order], range_[order]
+
+
+def _of_block(op: Ints, range_: Ints, work: Work, start: Ints, end: Ints) -> Columns:
+    """Sums, extents and unions for pairs sorted by (range, operation)."""
     first = np.flatnonzero(is_first(range_))
     begin, finish = work.start[op], work.end[op]
-    cut_begin = np.clip(begin, start[range_], end[range_])
-    cut_finish = np.clip(finish, start[range_], end[range_])
-    _, inside = union_length(range_, cut_begin, cut_finish)
-    sums = {name: np.add.reduceat(value[op], first) for name, value in values.items()}
-    return {"range_id": range_[first]} | sums | {
+    launch_begin, launch_finish = work.launch_start[op], work.launch_end[op]
+    is_kernel, is_first_op = work.is_kernel[op], work.is_first_op[op]
+    low, high = start[range_], end[range_]
+    _, inside = union_length(range_, np.clip(begin, low, high), np.clip(finish, low, high))
+
+    def total(value: Ints | Bools) -> Ints:
+        return np.add.reduceat(value, first, dtype=np.int64)
+
+    return {
+        "range_id": range_[first],
+        "gpu_op_cnt": np.diff(first, append=len(range_)),
+        "kernel_cnt": total(is_kernel),
+        "launch_cnt": total(is_first_op),
+        "launch_api_ns": total((launch_finish - launch_begin) * is_first_op),
+        "queue_ns": total(np.maximum(0, begin - launch_finish)),
+        "launch_latency_ns": total(begin - launch_begin),
+        "gpu_op_ns": total(finish - begin),
+        "kernel_ns": total((finish - begin) * is_kernel),
         "gpu_busy_ns": _busy(range_, op, work)[1],
         "first_gpu_start_ns": np.minimum.reduceat(begin, first),
         "last_gpu_end_ns": np.maximum.reduceat(finish, first),
@@ -97,23 +109,6 @@ def _busy_by_device(group: Ints, op: Ints, work: Work) -> tuple[Ints, Ints]:
     return union_length(key, work.start[op], work.end[op])
 
 
-def _self(found: Attribution, work: Work, range_cnt: int) -> Columns:
-    """Sums over the operations that each range owns itself."""
-    owned = np.flatnonzero(found.owner >= 0)
-    kernel = work.is_kernel[owned]
-    duration = (work.end - work.start)[owned]
-    sums = {
-        "self_gpu_op_cnt": np.ones(len(owned), dtype=np.int64),
-        "self_kernel_cnt": kernel.astype(np.int64),
-        "self_gpu_op_ns": duration,
-        "self_kernel_ns": np.where(kernel, duration, 0),
-    }
-    totals = {name: np.zeros(range_cnt, dtype=np.int64) for name in sums}
-    for name, value in sums.items():
-        np.add.at(totals[name], found.owner[owned], value)
-    return totals
-
-
 def busy_by_path(found: Attribution, work: Work) -> Columns:
     """Columns of the table path_busy; path_id is the index of the path."""
     paths, devices, lengths = [], [], []
@@ -123,10 +118,12 @@ def busy_by_path(found: Attribution, work: Work) -> Columns:
             continue
         pair = np.sort(found.path[range_] * len(work.start) + op)
         pair = pair[is_first(pair)]
-        key, length = _busy_by_device(pair // len(work.start), pair % len(work.start), work)
-        paths.append(key // device_cnt)
-        devices.append(key % device_cnt)
-        lengths.append(length)
+        path = pair // len(work.start)
+        for rows in _blocks(path):
+            key, length = _busy_by_device(path[rows], pair[rows] % len(work.start), work)
+            paths.append(key // device_cnt)
+            devices.append(key % device_cnt)
+            lengths.append(length)
     empty = np.empty(0, np.int64)
     columns = (np.concatenate(c) if c else empty for c in (paths, devices, lengths))
     return dict(zip(("path_id", "device_id", "gpu_busy_ns"), columns, strict=True))

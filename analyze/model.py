@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ..vocabulary import OP_KERNEL, RANGE_ANNOTATION, RANGE_PYTHON, SOURCE_KINETO
 from .attribution import RULE_NAMES, Attribution, Launches, Ranges, attribute, path_sets
-from .intervals import NONE, Ints, distinct, take, union_length
+from .intervals import NONE, Ints, distinct, take
 from .launches import Calls, Operations, link
 from .measures import Work, busy_by_path, by_range
 from .staging import COMPUTED, Staging
@@ -47,6 +47,7 @@ class _Completion:
         calls, operations = self._fetch_calls(), self._fetch_operations()
         ranges, order = self._fetch_ranges()
         launch, is_duplicate = link(calls, operations)
+        calls, operations = calls.without_keys(), operations.without_keys()
         self._write_calls(is_duplicate)
         owners, launch_of = distinct(launch)
         if owners.size and owners[0] == NONE:
@@ -56,7 +57,9 @@ class _Completion:
         sets = path_sets(found)
         self._write_sets(sets[1:])
         self._write_operations(calls, operations, launch, launch_of, found, sets[0])
-        self._write_measures(calls, operations, launch, launch_of, found, ranges)
+        extent = (ranges.start, ranges.end)
+        del ranges, order, sets
+        self._write_measures(calls, operations, launch, launch_of, found, extent)
         self._write_names()
 
     def _fetch(self, statement: str) -> _Columns:
@@ -112,9 +115,9 @@ class _Completion:
         track = np.where(r.is_python, len(threads) + thread, thread)
         track[r.is_crossing] = 2 * len(threads) + np.arange(np.count_nonzero(r.is_crossing))
         order = np.lexsort((-r.end, r.start, track))
-        columns = [r.thread, r.process, r.start, r.end, r.name, r.sequence]
+        columns = [track, r.thread, r.process, r.start, r.end, r.name, r.sequence]
         flags = [r.is_backward, r.is_annotation, r.is_python, r.is_main_thread]
-        return Ranges(track[order], *(c[order] for c in (*columns, *flags)), len(threads)), order
+        return Ranges(*(c[order] for c in (*columns, *flags)), thread_track_cnt=len(threads)), order
 
     def _launches(self, ranges: Ranges, calls: Calls, owners: Ints) -> Launches:
         threads = np.unique(ranges.thread)
@@ -164,9 +167,9 @@ class _Completion:
             "end_ns": ranges.end[unsorted],
             "name_id": ranges.name[unsorted],
             "is_unfinished": unfinished,
-            "covered_ns": _covered(found)[unsorted],
-            "parent_id": _ids(found.forest.parent[unsorted], self.first_range),
-            "depth": found.forest.depth[unsorted],
+            "covered_ns": found.covered[unsorted],
+            "parent_id": _ids(found.parent[unsorted], self.first_range),
+            "depth": found.depth[unsorted],
             "path_id": found.path[unsorted] + self.first_path,
         }
         self._append("range", computed, replaced="end_ns")
@@ -233,7 +236,13 @@ class _Completion:
         return owner_path[number] + self.first_path == self._sets["path_id"]
 
     def _write_measures(
-        self, calls: Calls, operations: Operations, launch: Ints, launch_of: Ints, found: Attribution, ranges: Ranges
+        self,
+        calls: Calls,
+        operations: Operations,
+        launch: Ints,
+        launch_of: Ints,
+        found: Attribution,
+        extent: tuple[Ints, Ints],
     ) -> None:
         known = np.flatnonzero(launch >= 0)
         order = known[np.argsort(operations.start[known], kind="stable")]
@@ -244,7 +253,7 @@ class _Completion:
             calls.start[call], calls.end[call], self.is_first[order],
         )  # fmt: skip
         of_operations = found.of_operations(launch_of[order])
-        for level in by_range(of_operations, work, ranges.start, ranges.end):
+        for level in by_range(of_operations, work, *extent):
             self._register(level | {"range_id": level["range_id"] + self.first_range})
             self.run_sql("insert into range_measure by name from computed")
         busy = busy_by_path(of_operations, work)
@@ -257,8 +266,15 @@ class _Completion:
         self.run_sql(
             """insert into name select * from staged_name
             semi join (
-                select name_id from gpu_op union select name_id from api_call union select name_id from range
-                union select text_id from range union select name_id from overhead
+                select distinct name_id from gpu_op
+                union all
+                select distinct name_id from api_call
+                union all
+                select distinct name_id from range
+                union all
+                select text_id from range
+                union all
+                select distinct name_id from overhead
             ) using (name_id)
             anti join name using (name_id)"""
         )
@@ -272,17 +288,6 @@ def _ids(index: Ints, first: int) -> Any:
 def _nullable(column: Ints, index: Ints) -> Any:
     """column[index], NULL where the index is NONE."""
     return pa.array(take(column, index), mask=index < 0)
-
-
-def _covered(found: Attribution) -> Ints:
-    """How much of each range the ranges directly below it cover; these may overlap each other."""
-    forest = found.forest
-    covered = np.zeros(len(forest.start), dtype=np.int64)
-    children = np.flatnonzero(forest.parent >= 0)
-    children = children[np.argsort(forest.parent[children], kind="stable")]
-    parents, length = union_length(forest.parent[children], forest.start[children], forest.end[children])
-    covered[parents] = length
-    return covered
 
 
 def _first_of_each(launch: Ints, by_start: Ints) -> Any:

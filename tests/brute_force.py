@@ -125,9 +125,11 @@ class Answers:
             around = self._enclosing(r.pid, r.tid, r.start, self.end(forward))
             found.append(("sequence", around[: around.index(forward) + 1], forward))
         waiting = self._waiting_thread(call.pid)
-        annotated = bool(direct) and self._is_annotation(self._root(direct[-1]))
-        if waiting is not None and not annotated and waiting != call.tid:
-            window = self._enclosing(call.pid, waiting, call.start, call.start + 1)
+        if waiting is not None and waiting != call.tid:
+            start, end = call.start, call.start + 1
+            if direct and self._is_annotation(root := self._root(direct[-1])):
+                start, end = self.trace.ranges[root].start, self.end(root)
+            window = self._enclosing(call.pid, waiting, start, end)
             if window:
                 found.append(("window", window, window[-1]))
         return found

@@ -15,7 +15,3 @@
 --   last_gpu_end_ns      bigint     end of the last GPU operation
 --   gpu_busy_inside_ns   bigint     length of the union of the GPU operations' intervals cut to the range's own extent,
 --         all devices as one
---   self_gpu_op_cnt      bigint     GPU operations for which this is the innermost range
---   self_kernel_cnt      bigint     kernels among them
---   self_gpu_op_ns       bigint     their summed duration
---   self_kernel_ns       bigint     the kernels' summed duration

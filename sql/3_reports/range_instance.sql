@@ -72,10 +72,10 @@ select
         range.end_ns - range.start_ns - coalesce(measure.gpu_busy_inside_ns, 0),
         null
     ) as launch_overhead_ns,
-    if(range.kind <> 'python', coalesce(measure.self_gpu_op_cnt, 0), null) as self_gpu_op_cnt,
-    if(range.kind <> 'python', coalesce(measure.self_gpu_op_ns, 0), null) as self_gpu_op_ns,
-    if(range.kind <> 'python', coalesce(measure.self_kernel_cnt, 0), null) as self_kernel_cnt,
-    if(range.kind <> 'python', coalesce(measure.self_kernel_ns, 0), null) as self_kernel_ns,
+    if(range.kind <> 'python', coalesce(own.self_gpu_op_cnt, 0), null) as self_gpu_op_cnt,
+    if(range.kind <> 'python', coalesce(own.self_gpu_op_ns, 0), null) as self_gpu_op_ns,
+    if(range.kind <> 'python', coalesce(own.self_kernel_cnt, 0), null) as self_kernel_cnt,
+    if(range.kind <> 'python', coalesce(own.self_kernel_ns, 0), null) as self_kernel_ns,
     range.is_unfinished,
     range.sequence_number,
     range.is_backward,
@@ -91,4 +91,5 @@ join name as full_text on full_text.name_id = range.text_id
 join thread on thread.source_id = range.source_id and thread.thread_id = range.thread_id
 join source on source.source_id = range.source_id
 left join range_measure as measure using (range_id)
+left join _range_own as own using (range_id)
 order by range.range_id

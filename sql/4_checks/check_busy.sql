@@ -6,6 +6,5 @@ join range using (range_id)
 where measure.gpu_busy_ns > measure.gpu_op_ns
     or measure.gpu_busy_inside_ns > range.end_ns - range.start_ns
     or measure.gpu_busy_inside_ns > measure.gpu_busy_ns
-    or measure.self_gpu_op_ns > measure.gpu_op_ns
     or measure.kernel_ns > measure.gpu_op_ns
     or range.covered_ns > range.end_ns - range.start_ns
