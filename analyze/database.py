@@ -7,9 +7,10 @@ when everything, the checks included, has passed; an interrupted build leaves an
 import hashlib
 import os
 import re
+import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -162,24 +163,23 @@ def building(path: Path) -> Iterator[Database]:
     Raises OutputError when the folder cannot be written or the disk is full.
     """
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
+    database = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        connection = duckdb.connect(str(partial), config=_SETTINGS)
-    except (duckdb.Error, OSError) as error:
-        raise OutputError(f"cannot create a database in {path.parent}: {_first_line(error)}") from error
-    database = Database(connection, partial)
-    try:
+        database = Database(duckdb.connect(str(partial), config=_SETTINGS), partial)
         _create_tables(database)
         yield database
+        database.connection.execute("checkpoint")  # closing would only try, and hide a full disk
         database.close()
         partial.replace(path)
-    except (duckdb.IOException, duckdb.OutOfMemoryException, OSError) as error:
+    except (duckdb.IOException, duckdb.OutOfMemoryException, duckdb.FatalException, OSError) as error:
         raise OutputError(f"cannot write {path}: {_first_line(error)}") from error
     finally:
-        database.close()
+        if database is not None:
+            database.close()
         for left in (partial, partial.with_name(partial.name + ".wal")):
-            with suppress(FileNotFoundError):
-                left.unlink()
+            left.unlink(missing_ok=True)
+        shutil.rmtree(partial.with_name(partial.name + ".tmp"), ignore_errors=True)
 
 
 def _create_tables(database: Database) -> None:

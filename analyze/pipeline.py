@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from ..errors import UsageError
+from ..errors import InputError, UsageError
 from ..vocabulary import SOURCE_KINETO, SOURCE_NSYS
 from . import checks, inputs, kineto_json, model, nsys_report, nsys_sqlite
 from .database import Database, building, create_views, open_database, sources_of
@@ -64,5 +64,8 @@ def _ingest(database: Database, source_id: int, item: Input, progress: Progress)
         if item.kind is Kind.NSYS_REPORT:
             progress.step("nsys export")
             path = stack.enter_context(nsys_report.exported(path))
-        read(path, staging)
+        try:
+            read(path, staging)
+        except OSError as error:
+            raise InputError(f"cannot read {item.path}: {error.strerror}") from error
     model.complete(staging)

@@ -1,0 +1,106 @@
+"""The house rules: who imports whom, what is documented, what stays small."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import lorabench
+import pytest
+from conftest import ROOT
+from lorabench import sql, vocabulary
+from lorabench.reports import schema
+
+PACKAGE = Path(lorabench.__file__).parent
+VIEWS = [f for f in sql.load() if f.folder == sql.REPORTS]
+
+
+def test_imports_keep_their_direction() -> None:
+    done = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--config", ROOT / "pyproject.toml", "--no-cache"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+
+
+def _modules_after(code: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport json, sys; print(json.dumps(sorted(sys.modules)))"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_help_loads_nothing_heavy() -> None:
+    loaded = _modules_after("import lorabench.cli")
+    assert not loaded & {"duckdb", "numpy", "polars", "pyarrow", "plotly", "torch"}
+
+
+def test_analyze_needs_neither_torch_nor_plotly(synthetic_trace: Callable[..., Path], tmp_path: Path) -> None:
+    trace = synthetic_trace("nsys")
+    loaded = _modules_after(f"import lorabench; lorabench.open({str(trace)!r}, db={str(tmp_path / 'x.duckdb')!r}).close()")
+    assert not loaded & {"torch", "plotly", "polars", "pandas", "typer"}
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=lambda v: v.name)
+def test_a_header_says_what_the_view_returns(view: sql.SqlFile, database_of: Callable, synthetic_trace: Callable) -> None:
+    rows = database_of(synthetic_trace("nsys")).rows(f"describe select * from {view.name}")
+    assert [(c.name, c.type.upper()) for c in view.columns] == [(name, kind) for name, kind, *_ in rows]
+
+
+@pytest.mark.parametrize("view", [v for v in VIEWS if v.is_public], ids=lambda v: v.name)
+def test_headers_become_comments_of_the_database(view: sql.SqlFile, database_of: Callable, synthetic_trace: Callable) -> None:
+    database = database_of(synthetic_trace("nsys"))
+    assert database.rows("select comment from duckdb_views() where view_name = ?", view.name) == [(view.row,)]
+    comments = database.rows("select column_name, comment from duckdb_columns() where table_name = ?", view.name)
+    assert dict(comments) == {c.name: c.doc for c in view.columns}
+
+
+def test_units_are_in_the_names() -> None:
+    plain = {"bytes", "call_api_start_time", "call_api_end_time", "kernel_start_time", "kernel_end_time", "stddev_bytes"}
+    for view in VIEWS:
+        for column in view.columns:
+            if column.type in ("bigint", "double"):
+                assert column.name in plain or re.search(
+                    r"(_ns|_bytes|_cnt|_frac|_id|pid|tid|sequence_number)$", column.name
+                ), f"{view.name}.{column.name} has no unit"
+
+
+def test_the_schema_page_is_up_to_date() -> None:
+    assert (ROOT / "sql" / "SCHEMA.md").read_text("utf-8") == schema.markdown(), "run `make schema`"
+
+
+def test_all_sql_is_in_the_installed_package() -> None:
+    inside = {p.relative_to(PACKAGE / "sql") for p in (PACKAGE / "sql").glob("*/*.sql")}
+    assert inside == {p.relative_to(ROOT / "sql") for p in (ROOT / "sql").glob("*/*.sql")}
+
+
+def test_sql_spells_the_words_of_the_vocabulary() -> None:
+    text = "\n".join(f.statement for f in sql.load())
+    for word in (*vocabulary.RANGE_KINDS, *vocabulary.OP_KINDS, *vocabulary.RULES[:3]):
+        assert f"'{word}'" in text, word
+
+
+def test_files_and_functions_stay_small() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        if "tests" in path.parts or "site-packages" in path.relative_to(PACKAGE).parts:
+            continue
+        lines = path.read_text("utf-8").splitlines()
+        assert len(lines) <= 450, path
+        assert lines[0].startswith('"""'), f"{path} does not say what it is for"
+
+
+def test_error_codes_are_those_of_the_docstring() -> None:
+    from lorabench import errors
+
+    for line in errors.__doc__.splitlines():
+        if match := re.match(r"\W*(\w+Error)\s+(\d)\s", line):
+            assert getattr(errors, match[1]).exit_code == int(match[2])
+
+
+def test_nothing_names_the_machine_it_was_made_on() -> None:
+    for path in ROOT.rglob("*"):
+        if path.suffix in (".py", ".sql", ".md", ".toml", ".csv", ".json") and ".venv" not in path.parts:
+            assert not re.search(r"/(root|home)/\w", path.read_text("utf-8")), path

@@ -1,0 +1,323 @@
+"""Every broken input ends in one clear line and an exit code, or in a report that says what was lost."""
+
+import gzip
+import json
+import os
+import resource
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import lorabench
+from lorabench.errors import CorruptInputError, InputError, LorabenchError, UnknownFormatError
+
+Make = Callable[..., Path]
+
+
+@pytest.fixture
+def sqlite(synthetic_trace: Make, tmp_path: Path) -> Path:
+    return Path(shutil.copy(synthetic_trace("nsys"), tmp_path / "run.sqlite"))
+
+
+@pytest.fixture
+def trace(synthetic_trace: Make) -> bytes:
+    return synthetic_trace("kineto").read_bytes()
+
+
+def edited(path: Path, *statements: str) -> Path:
+    with closing(sqlite3.connect(path)) as file, file:
+        for statement in statements:
+            file.execute(statement)
+    return path
+
+
+def facts(path: Path, tmp_path: Path, section: str) -> dict[str, tuple[str, str]]:
+    with lorabench.open(path, db=tmp_path / "facts.duckdb", force=True) as database:
+        rows = database.rows("select item, value, note from trace_info where section = ?", section)
+    return {item: (value, note) for item, value, note in rows}
+
+
+def written(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+def refused(path: Path, tmp_path: Path, error: type[LorabenchError]) -> str:
+    with pytest.raises(error) as raised:
+        lorabench.open(path, db=tmp_path / "never.duckdb").close()
+    assert "\n" not in str(raised.value)
+    assert list(tmp_path.glob("*never*")) == [], "something half-written was left behind"
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("suffix", ["sqlite", "json", "json.gz", "nsys-rep"])
+def test_an_empty_file_is_said_to_be_empty(suffix: str, tmp_path: Path) -> None:
+    assert "is empty" in refused(written(tmp_path / f"run.{suffix}", b""), tmp_path, CorruptInputError)
+
+
+def test_text_is_no_trace_whatever_its_name(tmp_path: Path) -> None:
+    assert "neither" in refused(written(tmp_path / "run.sqlite", b"hello"), tmp_path, UnknownFormatError)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    assert "no file" in refused(tmp_path / "nowhere.sqlite", tmp_path, InputError)
+
+
+def test_an_empty_folder_says_what_would_be_read(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    assert "folder without traces" in refused(tmp_path / "run", tmp_path, InputError)
+
+
+def test_an_export_cut_off_in_the_middle_says_how_much_is_there(sqlite: Path, tmp_path: Path) -> None:
+    whole = sqlite.read_bytes()
+    said = refused(written(tmp_path / "cut.sqlite", whole[:20_000]), tmp_path, CorruptInputError)
+    assert f"20000 of {len(whole)} bytes" in said
+
+
+def test_an_export_with_damaged_pages_is_refused(sqlite: Path, tmp_path: Path) -> None:
+    damaged = bytearray(sqlite.read_bytes())
+    damaged[8192:12288] = b"\xff" * 4096
+    refused(written(tmp_path / "damaged.sqlite", bytes(damaged)), tmp_path, CorruptInputError)
+
+
+def test_an_export_that_is_still_written_is_refused(sqlite: Path, tmp_path: Path) -> None:
+    written(sqlite.with_name("run.sqlite-journal"), b"x")
+    assert "not finished" in refused(sqlite, tmp_path, CorruptInputError)
+
+
+def test_another_sqlite_database_is_no_export(tmp_path: Path) -> None:
+    edited(tmp_path / "other.sqlite", "create table a (x)")
+    assert "not one that" in refused(tmp_path / "other.sqlite", tmp_path, UnknownFormatError)
+
+
+@pytest.mark.parametrize(("value", "kind"), [("'abc'", "text"), ("1.5", "real"), ("x'00'", "blob")])
+def test_a_time_of_the_wrong_type_is_named(sqlite: Path, tmp_path: Path, value: str, kind: str) -> None:
+    for row in ("min", "max"):  # in the first batch, where the type is inferred, and behind it
+        edited(
+            sqlite,
+            f"update CUPTI_ACTIVITY_KIND_KERNEL set start = {value} "
+            f"where rowid = (select {row}(rowid) from CUPTI_ACTIVITY_KIND_KERNEL)",
+        )
+    said = refused(sqlite, tmp_path, CorruptInputError)
+    assert f"column start of table CUPTI_ACTIVITY_KIND_KERNEL holds {kind}" in said
+
+
+def test_a_table_without_a_needed_column_is_named(sqlite: Path, tmp_path: Path) -> None:
+    edited(sqlite, "alter table CUPTI_ACTIVITY_KIND_KERNEL drop column start")
+    assert "no column start" in refused(sqlite, tmp_path, CorruptInputError)
+
+
+@pytest.mark.parametrize("table", ["KERNEL", "RUNTIME", "MEMCPY", "MEMSET"])
+def test_a_missing_table_is_no_error(sqlite: Path, tmp_path: Path, table: str) -> None:
+    edited(sqlite, f"drop table CUPTI_ACTIVITY_KIND_{table}")
+    missing = facts(sqlite, tmp_path, "missing")
+    assert (f"CUPTI_ACTIVITY_KIND_{table}" in missing) == (table in ("KERNEL", "RUNTIME"))
+
+
+def test_without_nvtx_all_work_is_unattributed(sqlite: Path, tmp_path: Path) -> None:
+    edited(sqlite, "drop table NVTX_EVENTS")
+    with lorabench.open(sqlite, db=tmp_path / "x.duckdb") as database:
+        total = database.rows("select sum(kernel_ns) from kernel_summary")
+        assert database.rows("select sum(kernel_ns) from unattributed") == total
+        assert database.view("range_summary").is_empty()
+
+
+def test_rows_without_an_end_are_counted_and_ranges_without_one_are_closed(sqlite: Path, tmp_path: Path) -> None:
+    edited(
+        sqlite,
+        "update CUPTI_ACTIVITY_KIND_KERNEL set end = null where rowid < 3",
+        "update CUPTI_ACTIVITY_KIND_RUNTIME set end = start - 1 where rowid = 7",
+        "update NVTX_EVENTS set end = null where rowid < 4",
+    )
+    lost = facts(sqlite, tmp_path, "lost")
+    assert lost["CUPTI_ACTIVITY_KIND_KERNEL"][0] == "2"
+    assert lost["CUPTI_ACTIVITY_KIND_RUNTIME"][0] == "1"
+    assert facts(sqlite, tmp_path, "holds")["ranges without an end"][0] == "3"
+
+
+def test_negative_times_give_the_same_durations(sqlite: Path, synthetic_trace: Make, tmp_path: Path) -> None:
+    tables = ("KERNEL", "RUNTIME", "MEMCPY", "MEMSET")
+    shift = "set start = start - 5000000, end = end - 5000000"
+    edited(sqlite, *(f"update CUPTI_ACTIVITY_KIND_{t} {shift}" for t in tables), f"update NVTX_EVENTS {shift}")
+    with (
+        lorabench.open(sqlite, db=tmp_path / "a.duckdb") as shifted,
+        lorabench.open(synthetic_trace("nsys"), db=tmp_path / "b.duckdb") as plain,
+    ):
+        assert shifted.view("range_summary").equals(plain.view("range_summary"))
+        assert shifted.rows("select min(start_ns) < 0 from range_instance") == [(True,)]
+
+
+def test_text_that_is_not_utf8_is_replaced_and_counted(sqlite: Path, tmp_path: Path) -> None:
+    edited(
+        sqlite,
+        "update NVTX_EVENTS set text = cast(x'ff61' as text), textId = null where rowid = 3",
+        "update StringIds set value = cast(x'fe62' as text) where value like 'ampere_sgemm_128x64_tn'",
+    )
+    lost = facts(sqlite, tmp_path, "lost")
+    assert lost["NVTX_EVENTS text"][0] == lost["StringIds text"][0] == "1"
+    with lorabench.open(sqlite, db=tmp_path / "x.duckdb") as database:
+        assert database.rows("select count(*) from kernel_summary where kernel_name = '\ufffdb'") == [(1,)]
+
+
+@pytest.mark.parametrize("kept", [0.3, 0.6, 0.95])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_truncated_trace_gives_what_is_whole(trace: bytes, tmp_path: Path, kept: float, packed: bool) -> None:
+    content = gzip.compress(trace) if packed else trace
+    path = written(tmp_path / "cut.json", content[: int(len(content) * kept)])
+    lost = facts(path, tmp_path, "lost")
+    why, how_much = lost["end of the file"]
+    assert "cut off" in why or "ends in the middle" in why
+    assert int(how_much.split()[1]) > 10
+
+
+def test_a_trace_cut_off_behind_its_last_event_loses_nothing(trace: bytes, tmp_path: Path) -> None:
+    events = trace[: trace.rindex(b"]")].rstrip()
+    path = written(tmp_path / "cut.json", events)
+    with (
+        lorabench.open(path, db=tmp_path / "a.duckdb") as cut,
+        lorabench.open(written(tmp_path / "whole.json", trace), db=tmp_path / "b.duckdb") as whole,
+    ):
+        assert cut.view("range_summary").equals(whole.view("range_summary"))
+
+
+def test_names_with_unescaped_quotes_cost_only_their_event(trace: bytes, tmp_path: Path) -> None:
+    before = json.loads(trace)
+    number = next(i for i, e in enumerate(before["traceEvents"]) if e["name"] == "ampere_sgemm_128x64_tn")
+    before["traceEvents"][number]["name"] = "QUOTE"
+    broken = json.dumps(before, indent=1).replace("QUOTE", 'a "b" c')
+    path = written(tmp_path / "quotes.json", broken.encode())
+    assert facts(path, tmp_path, "lost")["events that are no valid JSON"][0] == "1"
+    with lorabench.open(path, db=tmp_path / "x.duckdb") as database:
+        kernels = sum(e.get("cat") == "kernel" for e in before["traceEvents"])
+        assert database.rows("select sum(kernel_cnt) from kernel_summary") == [(kernels - 1,)]
+
+
+@pytest.mark.parametrize(
+    "content", [b"{}", b"[]", b'{"traceEvents": []}', b'{"traceEvents": [ {"ph": no', b"[1, 2, 3]", b'{"a": [1']
+)
+def test_json_without_events_is_refused(content: bytes, tmp_path: Path) -> None:
+    refused(written(tmp_path / "run.json", content), tmp_path, InputError)
+
+
+def test_events_of_foreign_shapes_are_counted_not_read(trace: bytes, tmp_path: Path) -> None:
+    events = json.loads(trace)["traceEvents"]
+    odd = [7, None, {"ph": "X", "cat": "kernel"}, {"ph": "X", "cat": "kernel", "ts": "soon", "dur": 1}, {"args": 7}]
+    path = written(tmp_path / "odd.json", json.dumps([*odd, *events]).encode())
+    lost = facts(path, tmp_path, "lost")
+    assert lost["events kernel"][0] == "1"
+    assert lost["events that are no valid JSON"][0] == "4"
+
+
+def test_damaged_gzip_is_refused(tmp_path: Path) -> None:
+    assert "damaged" in refused(written(tmp_path / "x.json.gz", b"\x1f\x8bgarbage"), tmp_path, CorruptInputError)
+
+
+def test_a_bomb_does_not_fill_the_memory(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "bomb.json.gz", "wb", compresslevel=1) as file:
+        file.write(b'{"traceEvents": [')
+        for _ in range(40):
+            file.write(b" " * (5 << 20))
+    refused(tmp_path / "bomb.json.gz", tmp_path, InputError)
+
+
+def run(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "lorabench", *map(str, words)],
+        capture_output=True, text=True, check=False, timeout=120, **options,
+    )  # fmt: skip
+
+
+def test_the_command_line_prints_one_line_and_an_exit_code(tmp_path: Path) -> None:
+    done = run("analyze", tmp_path / "none.sqlite", "-o", tmp_path / "r.csv")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.count("\n") == 1 and "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_inputs_are_never_written(sqlite: Path, tmp_path: Path) -> None:
+    sqlite.chmod(0o444)
+    folder = tmp_path / "locked"
+    folder.mkdir()
+    shutil.move(sqlite, folder / "run.sqlite")
+    before = (folder / "run.sqlite").read_bytes(), (folder / "run.sqlite").stat().st_mtime_ns
+    folder.chmod(0o555)
+    try:
+        assert run("analyze", folder / "run.sqlite", "-o", tmp_path / "r.csv").returncode == 0
+        assert [p.name for p in folder.iterdir()] == ["run.sqlite"]
+    finally:
+        folder.chmod(0o755)
+    assert before == ((folder / "run.sqlite").read_bytes(), (folder / "run.sqlite").stat().st_mtime_ns)
+
+
+def test_an_input_is_never_the_output(sqlite: Path) -> None:
+    before = sqlite.read_bytes()
+    assert run("analyze", sqlite, "--db", sqlite, "-o", sqlite.with_name("r.csv")).returncode == 2
+    assert sqlite.read_bytes() == before
+
+
+def test_a_foreign_file_is_never_replaced_by_a_database(sqlite: Path, tmp_path: Path) -> None:
+    precious = written(tmp_path / "r.duckdb", b"my thesis")
+    done = run("analyze", sqlite, "-o", tmp_path / "r.csv", "--force")
+    assert done.returncode == 5 and "in the way" in done.stderr
+    assert precious.read_bytes() == b"my thesis"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_without_permission_is_named(sqlite: Path, tmp_path: Path) -> None:
+    sqlite.chmod(0)
+    assert "Permission denied" in refused(sqlite, tmp_path, InputError)
+
+
+def _small_files() -> None:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+
+
+def test_a_full_disk_leaves_the_earlier_output_whole(sqlite: Path, tmp_path: Path) -> None:
+    out = tmp_path / "r.csv"
+    assert run("analyze", sqlite, "-o", out).returncode == 0
+    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    done = run("analyze", sqlite, "-o", out, "--force", preexec_fn=_small_files)
+    assert done.returncode == 5, done.stderr
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_leaves_the_earlier_output_whole(
+    number: int, code: int, synthetic_trace: Make, sqlite: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "r.csv"
+    assert run("analyze", sqlite, "-o", out).returncode == 0
+    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    long = synthetic_trace("nsys", steps=60, layers=16, adapters=8)
+    process = subprocess.Popen([sys.executable, "-m", "lorabench", "analyze", str(long), "-o", str(out), "--force"])
+    while not list(tmp_path.glob(".r.duckdb.*.partial")):
+        assert process.poll() is None, "it ended before it could be interrupted"
+        time.sleep(0.005)
+    process.send_signal(number)
+    assert process.wait(timeout=60) == code
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
+
+
+def test_names_never_become_sql_paths_or_markup(sqlite: Path, tmp_path: Path) -> None:
+    name = "<script>alert(1)</script>'; drop table gpu_op; --\"../../x\n[bold]"
+    with closing(sqlite3.connect(sqlite)) as file, file:
+        file.execute("update StringIds set value = ? where value = 'ampere_sgemm_128x64_tn'", [name])
+        file.execute("update NVTX_EVENTS set text = '=cmd()', textId = null where rowid = 1")
+    before = set(tmp_path.iterdir())
+    assert run("analyze", sqlite, "-o", tmp_path / "out").returncode == 0
+    assert set(tmp_path.iterdir()) - before == {tmp_path / "out"}
+    with lorabench.open(sqlite, db=tmp_path / "x.duckdb") as database:
+        assert database.rows("select count(*) from kernel_summary where kernel_name = ?", name) == [(1,)]
+    shown = run("analyze", sqlite, "--report", "kernel_summary")
+    assert "<script>" in shown.stdout
+    safe = run("analyze", sqlite, "-o", tmp_path / "safe.csv", "--escape-formulas")
+    assert safe.returncode == 0 and "'=cmd()" in (tmp_path / "safe.csv").read_text()
