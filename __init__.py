@@ -1,8 +1,8 @@
 """lorabench: where a LoRA fine-tuning run spends its time and memory.
 
-    import lorabench
-    with lorabench.open("run.sqlite") as database:
-        print(database.view("range_summary"))
+import lorabench
+with lorabench.open("run.sqlite") as database:
+    print(database.view("range_summary"))
 """
 
 from importlib.metadata import PackageNotFoundError, version

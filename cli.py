@@ -1,7 +1,7 @@
 """The command line: parse, call, print; nothing else. Heavy imports happen inside the command that needs them."""
 
 import sys
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +20,7 @@ app = typer.Typer(
 )
 
 
-class Format(str, Enum):
+class Format(StrEnum):
     """What a report can be written as."""
 
     csv = "csv"
@@ -53,7 +53,8 @@ def analyze(
         list[Path],
         typer.Argument(
             metavar="INPUT...",
-            help="nsys .sqlite or .nsys-rep, torch.profiler .json or .json.gz, a run directory, or a .duckdb made earlier.",
+            help="nsys .sqlite or .nsys-rep, torch.profiler .json or .json.gz, a run directory, "
+            "or a .duckdb made earlier.",
         ),
     ],
     output: Annotated[
@@ -64,9 +65,13 @@ def analyze(
             "Without it the report goes to stdout.",
         ),
     ] = None,
-    report: Annotated[str, typer.Option(metavar="VIEW", help="The view to write; `lorabench views` lists them.")] = "range_summary",
-    format: Annotated[Format | None, typer.Option(help="Format of the output; by default what its suffix says.")] = None,
-    db: Annotated[Path | None, typer.Option(metavar="PATH", help="Where to keep the database [default: next to OUT].")] = None,
+    report: Annotated[
+        str, typer.Option(metavar="VIEW", help="The view to write; `lorabench views` lists them.")
+    ] = "range_summary",
+    format: Annotated[Format | None, typer.Option(help="Format of the output [default: what its suffix says].")] = None,
+    db: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Where to keep the database [default: next to OUT].")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Read the inputs again although they are unchanged.")] = False,
     escape_formulas: Annotated[
         bool, typer.Option("--escape-formulas", help="Put ' before texts that a spreadsheet would run as a formula.")
@@ -151,7 +156,9 @@ def views(
 @app.command(no_args_is_help=True)
 def query(
     db: Annotated[Path, typer.Argument(metavar="DB", help="A .duckdb made by analyze, or any input of it.")],
-    statement: Annotated[str, typer.Argument(metavar="SQL", help='For example "select * from kernel_summary limit 5".')],
+    statement: Annotated[
+        str, typer.Argument(metavar="SQL", help='For example "select * from kernel_summary limit 5".')
+    ],
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array.")] = False,
 ) -> None:

@@ -102,10 +102,11 @@ class Attribution:
             here = [np.flatnonzero(depth >= level) for depth in begin]
             triples = [self._extra_at(extra_depth == level, at)]
             for rule, (chain, launch) in enumerate(zip(at, here, strict=True)):
+                new = launch
                 for earlier in at[:rule]:
-                    launch = launch[earlier[launch] != chain[launch]]
-                if launch.size:
-                    triples.append((launch, chain[launch], np.full(len(launch), rule)))
+                    new = new[earlier[new] != chain[new]]
+                if new.size:
+                    triples.append((new, chain[new], np.full(len(new), rule)))
             yield _joined(triples)
             for chain, launch in zip(at, here, strict=True):
                 chain[launch] = self.parent[chain[launch]]
@@ -242,9 +243,7 @@ def _nearest(forest: Forest, value: Ints) -> Ints:
     return result
 
 
-def _by_window(
-    ranges: Ranges, forest: Forest, launches: Launches, tracks: Tracks, direct: Ints
-) -> tuple[Ints, _Pairs]:
+def _by_window(ranges: Ranges, forest: Forest, launches: Launches, tracks: Tracks, direct: Ints) -> tuple[Ints, _Pairs]:
     """The innermost range of the waiting thread around a launch of another thread.
 
     Around the moment of the launch, half open; where the launch has an annotation of its own, around the outermost
@@ -270,7 +269,7 @@ def _waiting_thread(ranges: Ranges, process: int) -> tuple[int, int]:
         return NONE, NONE
     main = mine[ranges.is_main_thread[mine]]
     mine = main if main.size else mine
-    tracks, member = np.unique(ranges.track[mine], return_inverse=True)
+    _, member = distinct(ranges.track[mine])
     longest = np.argmax(np.bincount(member, (ranges.end - ranges.start)[mine].astype(np.float64)))
     index = mine[member == longest][0]
     return int(ranges.track[index]), int(ranges.thread[index])

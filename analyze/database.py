@@ -27,7 +27,7 @@ SCHEMA_VERSION = 1
 MEMORY_LIMIT = os.environ.get("LORABENCH_MEMORY_LIMIT", "256MB")
 
 # Nothing is ever downloaded or loaded from outside the package.
-_SETTINGS = {
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "memory_limit": MEMORY_LIMIT,
@@ -61,11 +61,12 @@ class Database:
     def query(self, statement: str) -> "polars.DataFrame":
         """The result of any SQL as a polars DataFrame. Raises UsageError with DuckDB's words when it fails."""
         try:
-            return self.connection.sql(statement).pl()
+            frame: polars.DataFrame = self.connection.sql(statement).pl()
         except duckdb.Error as error:
             raise UsageError(f"the query failed: {_first_line(error)}") from error
         except AttributeError as error:  # duckdb returns None for a statement without rows
             raise UsageError("the query returns no rows; write a select") from error
+        return frame
 
     def public_view(self, name: str) -> str:
         """The name itself when it is a public view; raises UsageError with the names that exist."""
@@ -151,7 +152,9 @@ def sources_of(path: Path) -> list[tuple[Any, ...]] | None:
         with open_database(path) as database:
             return database.rows("select name, size_bytes, mtime_ns, reader_version from source order by source_id")
     except (CorruptInputError, UnknownFormatError) as error:
-        raise OutputError(f"{path} is in the way and no lorabench database; move it or choose --db ({error})") from error
+        raise OutputError(
+            f"{path} is in the way and no lorabench database; move it or choose --db ({error})"
+        ) from error
     except InputError:
         return []
 
@@ -195,9 +198,7 @@ def _create_tables(database: Database) -> None:
 def create_views(database: Database) -> None:
     """Create all views, each after those that it reads, with their headers as comments."""
     views = {v.name: v for folder in (sql.MODEL, sql.REPORTS, sql.CHECKS) for v in sql.in_folder(folder)}
-    needs = {
-        name: views.keys() & (set(re.findall(r"\w+", view.statement)) - {name}) for name, view in views.items()
-    }
+    needs = {name: views.keys() & (set(re.findall(r"\w+", view.statement)) - {name}) for name, view in views.items()}
     database.connection.execute("begin")
     for name in TopologicalSorter(needs).static_order():
         database.connection.execute(f"create view {quoted(name)} as {views[name].statement}")

@@ -1,10 +1,10 @@
 """What lies behind a path on the command line: recognised by content, never by name.
 
-    run directory   its trace files, side by side
-    .nsys-rep       exported through the installed nsys first
-    SQLite          an nsys export
-    JSON, gzip      a Kineto trace
-    DuckDB          a database that lorabench made earlier
+run directory   its trace files, side by side
+.nsys-rep       exported through the installed nsys first
+SQLite          an nsys export
+JSON, gzip      a Kineto trace
+DuckDB          a database that lorabench made earlier
 """
 
 import gzip

@@ -5,6 +5,7 @@ stride to their times ("tracks"), so that one sorted array serves all threads at
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ Bools = npt.NDArray[np.bool_]
 NONE = -1  # "no such index" in every index array of this package
 
 
-def take(column: Ints, index: Ints, missing: int = NONE) -> Ints:
+def take(column: npt.NDArray[Any], index: Ints, missing: int = NONE) -> Ints:
     """column[index], with `missing` where the index is NONE."""
     result = np.full(len(index), missing, dtype=np.int64)
     known = index >= 0
@@ -150,7 +151,8 @@ class Forest:
         in_tree = np.zeros(len(start), dtype=np.int64)
         known = innermost >= 0
         in_tree[known] = self.depth[innermost[known]] + 1
-        return inside | (enclosing != in_tree)
+        irregular: Bools = inside | (enclosing != in_tree)
+        return irregular
 
     def enclosing(self, start: Ints, end: Ints) -> tuple[Ints, Ints]:
         """All (query, interval) pairs in which the interval encloses the query, innermost first.

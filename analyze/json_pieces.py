@@ -21,6 +21,7 @@ EVENT_LIMIT = 64 << 20  # no single event, and no header, is larger
 # What zlib can do at most is 1030:1; traces reach 20 to 50. A bomb is refused once it is large enough to hurt.
 BOMB_BYTES, BOMB_RATIO = 1 << 30, 250
 
+_GZIP_ERROR: Any = isal_zlib.error  # the stub says an exception, it is a class
 _BOUNDARY = re.compile(rb"\}(?=\s*,\s*\{)")
 _ARRAY_END = re.compile(rb"\}\s*(?=\])")
 _SEPARATOR = re.compile(rb"[\s,]*")
@@ -164,7 +165,7 @@ class _Gunzip:
             while data:
                 try:
                     text = self._member.decompress(data)
-                except isal_zlib.error as error:
+                except _GZIP_ERROR as error:
                     self.error = f"the gzip stream is damaged ({error})"
                     return
                 self._given += len(text)
@@ -191,11 +192,9 @@ def _last_boundary(text: bytes) -> int | None:
     window = 65_536
     while True:
         start = max(0, len(text) - window)
-        last = None
-        for last in _BOUNDARY.finditer(text, start):
-            pass
-        if last is not None:
-            return last.end()
+        ends = [match.end() for match in _BOUNDARY.finditer(text, start)]
+        if ends:
+            return ends[-1]
         if start == 0:
             return None
         window *= 16

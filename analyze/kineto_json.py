@@ -5,7 +5,6 @@ runs at the speed of simdjson and no Python object is made for an event. A piece
 event (json_salvage.py); what cannot be read is counted, never dropped silently.
 """
 
-import json
 import os
 import re
 import tempfile
@@ -14,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
-import orjson
 
 from ..errors import CorruptInputError
 from .json_pieces import Pieces
@@ -89,7 +87,7 @@ class _Reader:
         self.file = file
         self.pieces = Pieces(path)
         self.is_decimal = False
-        self.lost_cnt = self.lost_bytes = self.replaced_cnt = 0
+        self.loaded_cnt = self.lost_cnt = self.lost_bytes = self.replaced_cnt = 0
 
     def read(self) -> None:
         """All pieces, then what the trace says about itself."""
@@ -165,6 +163,7 @@ class _Reader:
             staging.load(file, into)
         if b'"[memory]"' in events:
             self._query("kineto_memory_event", "insert into memory_event by name")
+        self.loaded_cnt += staging.scalar("select count(*) from batch")
 
     def _parse(self, events: bytes) -> None:
         """Fill the temporary table `batch`, with decimal times where doubles would lose digits."""
@@ -186,7 +185,7 @@ class _Reader:
         """Run a staging file over the piece. Raises _Refused when DuckDB's JSON reader does not accept the piece."""
         time_type = "decimal(38, 9)" if self.is_decimal else "double"
         try:
-            self.staging.run_with(file, into, path=self.file.path, time_type=time_type)
+            self.staging.run_with(file, into, path=self.file.path, time_type=time_type, first_position=self.loaded_cnt)
         except (duckdb.InvalidInputException, duckdb.ConversionException) as error:
             raise _Refused from error
 
@@ -218,7 +217,10 @@ class _Reader:
             self.staging.fact("lost", "end of the file", self.pieces.cut_off, f"the {held} events before it were read")
         if self.lost_cnt:
             self.staging.fact(
-                "lost", "events that are no valid JSON", self.lost_cnt, f"{self.lost_bytes} bytes; the others were read"
+                "lost",
+                "events that are no valid JSON",
+                self.lost_cnt,
+                f"{self.lost_bytes} bytes; the others were read",
             )
         if self.replaced_cnt:
             self.staging.fact("lost", "characters that are not UTF-8", self.replaced_cnt, "decoded as U+FFFD")

@@ -11,7 +11,6 @@ import numpy as np
 
 from .intervals import NONE, Bools, Ints, distinct
 
-
 _EMPTY = np.empty(0, dtype=np.int64)
 
 

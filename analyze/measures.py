@@ -35,8 +35,8 @@ def by_range(found: Attribution, work: Work, start: Ints, end: Ints) -> Iterator
 
     `start` and `end` are the ranges'.
     """
-    for op, range_, _ in found.levels():
-        op, range_ = _together(op, range_)
+    for operations, ranges, _ in found.levels():
+        op, range_ = _together(operations, ranges)
         for rows in _blocks(range_):
             yield _of_block(op[rows], range_[rows], work, start, end)
 

@@ -15,8 +15,12 @@ from .attribution import RULE_NAMES, Attribution, Launches, Ranges, attribute, p
 from .intervals import NONE, Ints, distinct, take
 from .launches import Calls, Operations, link
 from .measures import Work, busy_by_path, by_range
-from .staging import COMPUTED, Staging
+from .staging import Staging
 
+_RANGE_COLUMNS = (
+    *("thread", "process", "start", "end", "name", "sequence"),
+    *("is_backward", "is_annotation", "is_python", "is_main_thread"),
+)
 PATH_TEXT_LIMIT = 2000  # characters; a path of thousands of nested names is cut from the left
 
 
@@ -35,6 +39,16 @@ class _Columns:
         return self.arrays[name]
 
 
+@dataclass(frozen=True)
+class _Launched:
+    """GPU operations and their launching calls, NONE without: `call` among all, `launch` among those with work."""
+
+    calls: Calls
+    operations: Operations
+    call: Ints
+    launch: Ints
+
+
 class _Completion:
     """The steps of one source, in order; each leaves its rows in the database."""
 
@@ -46,20 +60,21 @@ class _Completion:
         self.staging.progress.step("launches and ranges")
         calls, operations = self._fetch_calls(), self._fetch_operations()
         ranges, order = self._fetch_ranges()
-        launch, is_duplicate = link(calls, operations)
-        calls, operations = calls.without_keys(), operations.without_keys()
+        call, is_duplicate = link(calls, operations)
         self._write_calls(is_duplicate)
-        owners, launch_of = distinct(launch)
+        owners, launch = distinct(call)
         if owners.size and owners[0] == NONE:
-            owners, launch_of = owners[1:], launch_of - 1
+            owners, launch = owners[1:], launch - 1
+        launched = _Launched(calls.without_keys(), operations.without_keys(), call, launch)
         found = attribute(ranges, self._launches(ranges, calls, owners))
+        del calls, operations
         self._write_ranges(ranges, order, found)
         sets = path_sets(found)
         self._write_sets(sets[1:])
-        self._write_operations(calls, operations, launch, launch_of, found, sets[0])
+        self._write_operations(launched, found, sets[0])
         extent = (ranges.start, ranges.end)
         del ranges, order, sets
-        self._write_measures(calls, operations, launch, launch_of, found, extent)
+        self._write_measures(launched, found, extent)
         self._write_names()
 
     def _fetch(self, statement: str) -> _Columns:
@@ -104,7 +119,7 @@ class _Completion:
                 coalesce(r.end_ns, l.time) as "end", n.name_id as name, coalesce(r.sequence_number, {NONE}) as sequence,
                 coalesce(r.is_backward, false) as is_backward, r.kind = '{RANGE_ANNOTATION}' as is_annotation,
                 r.kind = '{RANGE_PYTHON}' as is_python, t.pid = t.tid as is_main_thread,
-                r.end_thread_id is not null as is_crossing
+                r.end_thread_id is not null as is_crossing, r.position
             from staged_range as r
             join thread as t using (source_id, thread_id)
             join range_name as n using (text_id)
@@ -114,10 +129,10 @@ class _Completion:
         threads, thread = distinct(r.thread)
         track = np.where(r.is_python, len(threads) + thread, thread)
         track[r.is_crossing] = 2 * len(threads) + np.arange(np.count_nonzero(r.is_crossing))
-        order = np.lexsort((-r.end, r.start, track))
-        columns = [track, r.thread, r.process, r.start, r.end, r.name, r.sequence]
-        flags = [r.is_backward, r.is_annotation, r.is_python, r.is_main_thread]
-        return Ranges(*(c[order] for c in (*columns, *flags)), thread_track_cnt=len(threads)), order
+        order = np.lexsort((r.position, -r.end, r.start, track))
+        columns = {name: r.arrays[name] for name in _RANGE_COLUMNS} | {"track": track}
+        ordered: dict[str, Any] = {name: column[order] for name, column in columns.items()}
+        return Ranges(**ordered, thread_track_cnt=len(threads)), order
 
     def _launches(self, ranges: Ranges, calls: Calls, owners: Ints) -> Launches:
         threads = np.unique(ranges.thread)
@@ -190,7 +205,9 @@ class _Completion:
                 "path": pa.array(_path_texts(paths.parent, [texts[n] for n in paths.name.tolist()], kind), pa.string()),
             }
         )
-        self.run_sql("insert into range_path by name select reading.source_id, c.* from computed as c cross join reading")
+        self.run_sql(
+            "insert into range_path by name select reading.source_id, c.* from computed as c cross join reading"
+        )
 
     def _write_sets(self, sets: tuple[Ints, Ints, Ints]) -> None:
         self.first_set = int(self.staging.scalar("select coalesce(max(attribution_id) + 1, 0) from attribution"))
@@ -201,31 +218,30 @@ class _Completion:
             "rule": pa.DictionaryArray.from_arrays(rule, RULE_NAMES).cast(pa.string()),
         }
 
-    def _write_operations(
-        self, calls: Calls, operations: Operations, launch: Ints, launch_of: Ints, found: Attribution, sets: Ints
-    ) -> None:
-        known = launch >= 0
-        by_start = np.argsort(operations.start, kind="stable")
+    def _write_operations(self, launched: _Launched, found: Attribution, sets: Ints) -> None:
+        calls, call = launched.calls, launched.call
+        by_start = np.argsort(launched.operations.start, kind="stable")
         ids = np.empty_like(by_start)
         ids[by_start] = np.arange(len(by_start))
-        self.is_first = _first_of_each(launch, by_start)
-        owner, set_of = take(found.owner, launch_of), take(sets, launch_of)
-        rule = take(found.rule, launch_of, missing=len(RULE_NAMES) - 1)
+        self.is_first_op = _first_of_each(call, by_start)
+        rule = take(found.rule, launched.launch, missing=len(RULE_NAMES) - 1)
         self._append(
             "gpu_op",
             {
                 "gpu_op_id": ids + self._next_id("gpu_op"),
-                "api_call_id": _ids(launch, self.first_call),
-                "launch_start_ns": _nullable(calls.start, launch),
-                "launch_end_ns": _nullable(calls.end, launch),
-                "is_first_op": pa.array(self.is_first, mask=~known),
+                "api_call_id": _ids(call, self.first_call),
+                "launch_start_ns": _nullable(calls.start, call),
+                "launch_end_ns": _nullable(calls.end, call),
+                "is_first_op": pa.array(self.is_first_op, mask=call < 0),
                 "rule": pa.DictionaryArray.from_arrays(rule, RULE_NAMES).cast(pa.string()),
-                "range_id": _ids(owner, self.first_range),
-                "attribution_id": _ids(set_of, self.first_set),
+                "range_id": _ids(take(found.owner, launched.launch), self.first_range),
+                "attribution_id": _ids(take(sets, launched.launch), self.first_set),
             },
         )
         self._register(self._sets | {"is_self": self._is_self(found, sets)})
-        self.run_sql("insert into attribution by name select reading.source_id, c.* from computed as c cross join reading")
+        self.run_sql(
+            "insert into attribution by name select reading.source_id, c.* from computed as c cross join reading"
+        )
 
     def _is_self(self, found: Attribution, sets: Ints) -> Any:
         """For each row of the path sets, whether its path is the one that owns the launches of the set."""
@@ -235,24 +251,17 @@ class _Completion:
         number = self._sets["attribution_id"] - self.first_set
         return owner_path[number] + self.first_path == self._sets["path_id"]
 
-    def _write_measures(
-        self,
-        calls: Calls,
-        operations: Operations,
-        launch: Ints,
-        launch_of: Ints,
-        found: Attribution,
-        extent: tuple[Ints, Ints],
-    ) -> None:
-        known = np.flatnonzero(launch >= 0)
-        order = known[np.argsort(operations.start[known], kind="stable")]
+    def _write_measures(self, launched: _Launched, found: Attribution, extent: tuple[Ints, Ints]) -> None:
+        calls, operations = launched.calls, launched.operations
+        order = np.flatnonzero(launched.call >= 0)
+        order = order[np.argsort(operations.start[order], kind="stable")]
         devices, device = distinct(operations.device[order])
-        call = launch[order]
+        call = launched.call[order]
         work = Work(
             operations.start[order], operations.end[order], device, operations.is_kernel[order],
-            calls.start[call], calls.end[call], self.is_first[order],
+            calls.start[call], calls.end[call], self.is_first_op[order],
         )  # fmt: skip
-        of_operations = found.of_operations(launch_of[order])
+        of_operations = found.of_operations(launched.launch[order])
         for level in by_range(of_operations, work, *extent):
             self._register(level | {"range_id": level["range_id"] + self.first_range})
             self.run_sql("insert into range_measure by name from computed")

@@ -22,7 +22,17 @@ def exported(report: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="lorabench-export-") as folder:
         target = Path(folder) / f"{report.stem}.sqlite"
         source = _imported(report, Path(folder)) if report.suffix == ".qdstrm" else report
-        _run(_nsys(report), "export", "--type", "sqlite", "--force-overwrite", "true", "--output", target, source)
+        _run(
+            _nsys(report),
+            "export",
+            "--type",
+            "sqlite",
+            "--force-overwrite",
+            "true",
+            "--output",
+            target,
+            source,
+        )
         if not target.exists():
             raise ToolError(f"nsys export wrote nothing for {report}; open the report once in the nsys that made it")
         yield target
@@ -41,7 +51,8 @@ def _nsys(report: Path) -> str:
 def _imported(stream: Path, folder: Path) -> Path:
     """A .qdstrm is what nsys leaves when it cannot find its importer; run the importer by hand."""
     importer = shutil.which("QdstrmImporter") or next(
-        (str(p) for pattern in _IMPORTERS for p in sorted(Path("/").glob(pattern.lstrip("/")), reverse=True)), None
+        (str(p) for pattern in _IMPORTERS for p in sorted(Path("/").glob(pattern.lstrip("/")), reverse=True)),
+        None,
     )
     if importer is None:
         raise ToolError(f"{stream} needs QdstrmImporter, which comes with Nsight Systems; it was not found here")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import adbc_driver_manager
@@ -151,7 +152,7 @@ class Export:
         names = [str(row[0]) for row in self.select("select name from sqlite_master where type in ('table', 'view')")]
         return {n: {str(r[1]).lower(): str(r[1]) for r in self.select(f'pragma table_info("{n}")')} for n in names}
 
-    def select(self, statement: str) -> list[tuple[object, ...]]:
+    def select(self, statement: str) -> list[tuple[Any, ...]]:
         """All rows of a small query; text that is not UTF-8 is decoded with replacement."""
         try:
             with closing(sqlite3.connect(self._uri, uri=True)) as connection:
@@ -169,7 +170,7 @@ class Export:
 
     def size(self, table: str) -> int:
         """Number of rows as an upper bound that costs nothing (largest rowid)."""
-        return int(str(self.select(f'select coalesce(max(rowid), 0) from "{table}"')[0][0]))
+        return int(self.select(f'select coalesce(max(rowid), 0) from "{table}"')[0][0])
 
     def batches(self, table: Table, tally: Tally, progress: Progress) -> pa.RecordBatchReader:
         """The table's columns as Arrow batches: integers and texts, NULL for columns that the file lacks.
@@ -275,7 +276,7 @@ def _read_table(export: Export, table: Table, staging: Staging) -> None:
     _read_domains(export, staging)
     staging.create_table(
         "nvtx",
-        "start_ns bigint, end_ns bigint, style varchar, thread_id bigint, end_thread_id bigint, "
+        "position bigint, start_ns bigint, end_ns bigint, style varchar, thread_id bigint, end_thread_id bigint, "
         "kind varchar, text varchar",
     )
     _load(export, table, staging)
@@ -295,7 +296,10 @@ def _load(export: Export, table: Table, staging: Staging) -> None:
         staging.fact("holds", table.name, kept)
     if kept < tally.rows:
         staging.fact(
-            "lost", table.name, tally.rows - kept, "rows without a start, an end or a thread, or that end before they start"
+            "lost",
+            table.name,
+            tally.rows - kept,
+            "rows without a start, an end or a thread, or that end before they start",
         )
     if tally.not_utf8:
         staging.fact("lost", f"{table.name} text", tally.not_utf8, "texts that are not UTF-8, decoded with U+FFFD")
@@ -336,7 +340,7 @@ def _read_metadata(export: Export, staging: Staging) -> None:
     staging.create_table("thread_name", "thread_id bigint, name varchar")
     if {"nameid", "globaltid"} <= export.columns.get("ThreadNames", {}).keys():
         names = export.select("select t.globalTid, s.value from ThreadNames t join StringIds s on s.id = t.nameId")
-        threads = {int(str(thread)): str(name) for thread, name in names}
+        threads = dict(names)
         batch = pa.table({"thread_id": pa.array(threads.keys(), _INT), "name": pa.array(threads.values(), _TEXT)})
         staging.load("nsys_thread_name", "thread_name", batch)
 

@@ -19,9 +19,7 @@ _READERS: dict[Kind, tuple[str, int, Callable[[Path, Staging], None]]] = {
 }
 
 
-def analyze(
-    paths: list[Path], database: Path, *, force: bool = False, progress: Progress | None = None
-) -> Database:
+def analyze(paths: list[Path], database: Path, *, force: bool = False, progress: Progress | None = None) -> Database:
     """Read the inputs into a database at the given path, or open it when it already holds them unchanged.
 
     A single .duckdb input is opened as it is. Raises InputError for inputs that cannot be read, OutputError when the

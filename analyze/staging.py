@@ -18,8 +18,16 @@ if TYPE_CHECKING:
 COMPUTED = {
     "range": ("range_id", "name_id", "is_unfinished", "covered_ns", "parent_id", "depth", "path_id"),
     "api_call": ("api_call_id", "is_duplicate"),
-    "gpu_op": ("gpu_op_id", "api_call_id", "launch_start_ns", "launch_end_ns", "is_first_op")
-    + ("rule", "range_id", "attribution_id"),
+    "gpu_op": (
+        "gpu_op_id",
+        "api_call_id",
+        "launch_start_ns",
+        "launch_end_ns",
+        "is_first_op",
+        "rule",
+        "range_id",
+        "attribution_id",
+    ),
 }
 _EXTRA = {"api_call": ("event_class integer",)}
 
@@ -80,17 +88,19 @@ class Staging:
                 connection.unregister("batch")
         return int(rows)
 
-    def run_with(self, file: str, into: str, **parameters: str) -> None:
+    def run_with(self, file: str, into: str, **parameters: str | int) -> None:
         """Run a staging file that has $parameters, as `into` says: an insert or a create."""
         statement = sql.staging(file)
         for name, value in parameters.items():
-            statement = statement.replace(f"${name}", literal(value))
+            text = literal(value) if isinstance(value, str) else str(value)
+            statement = statement.replace(f"${name}", text)
         self.database.connection.execute(f"{into} {statement}")
 
     def add_device(self, device_id: object, name: object, memory_bytes: object, sm_cnt: object) -> None:
         """Record what the file says about one GPU."""
         self.database.connection.execute(
-            "insert into device values (?, ?, ?, ?, ?)", [self.source_id, device_id, name, memory_bytes, sm_cnt]
+            "insert into device values (?, ?, ?, ?, ?)",
+            [self.source_id, device_id, name, memory_bytes, sm_cnt],
         )
 
     def name_ranges(self, texts: str) -> None:
@@ -110,14 +120,13 @@ class Staging:
 
     def set_source(self, column: str, value: object) -> None:
         """Fill one column of this source's row."""
-        self.database.connection.execute(
-            f"update source set {column} = ? where source_id = ?", [value, self.source_id]
-        )
+        self.database.connection.execute(f"update source set {column} = ? where source_id = ?", [value, self.source_id])
 
     def fact(self, section: str, item: str, value: object, note: str | None = None) -> None:
         """Record what the file holds, lacks or lost; shown by the view trace_info."""
         self.database.connection.execute(
-            "insert into source_fact values (?, ?, ?, ?, ?)", [self.source_id, section, item, str(value), note]
+            "insert into source_fact values (?, ?, ?, ?, ?)",
+            [self.source_id, section, item, str(value), note],
         )
 
     def scalar(self, statement: str) -> Any:

@@ -9,7 +9,8 @@ numbers, so a file may use everything from an earlier folder:
     3_reports   public views
     4_checks    views that must be empty
 
-A table's file is its header alone: the statement is made from the columns. A header is a comment block: a sentence saying what a row is, an empty line, method and caveats, then
+A table's file is its header alone: the statement is made from the columns. A header is a comment block: a sentence
+saying what a row is, an empty line, method and caveats, then
 
     -- columns:
     --   name   type   what it means

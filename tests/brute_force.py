@@ -153,6 +153,7 @@ class Answers:
 
     def _file_order(self) -> list[int]:
         """Ranges by thread, then outer before inner: how ties between operators are broken."""
+
         def track(i: int) -> tuple[int, int, int]:
             r = self.trace.ranges[i]
             return (1, i, 0) if self._crosses(i) else (0, r.pid, r.tid)
@@ -193,7 +194,9 @@ class Answers:
         return len({(op.device, t) for op in (self.trace.ops[o] for o in ops) for t in range(op.start, op.end)})
 
     def busy_inside(self, ops: set[int], start: int, end: int) -> int:
-        return len({t for op in (self.trace.ops[o] for o in ops) for t in range(max(op.start, start), min(op.end, end))})
+        return len(
+            {t for op in (self.trace.ops[o] for o in ops) for t in range(max(op.start, start), min(op.end, end))}
+        )
 
     def range_summary(self) -> dict[tuple[str, ...], dict[str, int]]:
         """The columns of range_summary by path, from the definitions."""

@@ -1,3 +1,4 @@
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -6,12 +7,11 @@ from typing import Any
 import capture
 import pytest
 import synthetic
+from lorabench.analyze.database import Database
+from lorabench.analyze.pipeline import analyze
 
 ROOT = Path(__file__).resolve().parent.parent
 CORPUS = ROOT.parent / "shared" / "corpus"
-
-from lorabench.analyze.database import Database
-from lorabench.analyze.pipeline import analyze
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,10 +29,19 @@ def corpus_files(pattern: str) -> list[Path]:
     return sorted(CORPUS.glob(pattern))
 
 
+def absent(what: str, reason: str) -> None:
+    """Skip a test for want of something, or fail it where CI says that it is there (LORABENCH_REQUIRE)."""
+    if what in os.environ.get("LORABENCH_REQUIRE", "").split():
+        pytest.fail(f"{what} is required here: {reason}")
+    pytest.skip(reason)
+
+
 def corpus_params(pattern: str) -> list[Any]:
     found = corpus_files(pattern)
-    absent = pytest.param(None, id="absent", marks=pytest.mark.skip(reason=f"no corpus of real profiles at {CORPUS}"))
-    return [pytest.param(path, id=path.name.split(".")[0]) for path in found] or [absent]
+    skipped = pytest.param(None, id="absent", marks=pytest.mark.skip(reason=f"no corpus of real profiles at {CORPUS}"))
+    if not found and "corpus" in os.environ.get("LORABENCH_REQUIRE", "").split():
+        raise pytest.UsageError(f"the corpus is required here, and {CORPUS} holds no {pattern}")
+    return [pytest.param(path, id=path.name.split(".")[0]) for path in found] or [skipped]
 
 
 @pytest.fixture(scope="session")
@@ -55,8 +64,8 @@ def database_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[
 def nsys() -> str:
     found = shutil.which("nsys")
     if found is None:
-        pytest.skip("nsys is not installed (see .ci/run for how to get it)")
-    return found
+        absent("nsys", "nsys is not installed (see .ci/run for how to get it)")
+    return str(found)
 
 
 @pytest.fixture(scope="session")

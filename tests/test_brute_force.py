@@ -7,7 +7,6 @@ import pytest
 from brute_force import Answers, Call, Op, Range, Trace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
 from lorabench.analyze.pipeline import analyze
 
 PIDS = (5, 9)
@@ -67,7 +66,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(trace=TRACES)
 def test_views_equal_the_definitions(trace: Trace, folder: Path) -> None:

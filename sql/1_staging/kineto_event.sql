@@ -5,6 +5,7 @@
 -- apart, because a double of nanoseconds since 1970 has no room for the last digits.
 
 select
+    $first_position + row_number() over () as position,
     ph as phase,
     coalesce(cat, '') as category,
     name,

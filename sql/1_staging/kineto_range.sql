@@ -7,6 +7,7 @@ select
     reading.source_id,
     if(batch.name like 'ProfilerStep#%', 'annotation', category.kind) as kind,
     'Complete' as style,
+    batch.position,
     kineto_thread.thread_id,
     staged_name.name_id as text_id,
     batch.start_ns,

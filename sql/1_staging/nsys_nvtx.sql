@@ -7,6 +7,7 @@ select
     reading.source_id,
     case when range_name.is_operator then 'operator' else nvtx.kind end as kind,
     nvtx.style,
+    nvtx.position,
     nvtx.thread_id,
     nvtx.end_thread_id,
     range_name.text_id,

@@ -4,6 +4,7 @@
 -- prints it. A range that NVTX says ended on another thread keeps that thread.
 
 select
+    batch.position,
     batch.start as start_ns,
     batch.end as end_ns,
     case when batch.eventType in (59, 70) then 'PushPop' else 'StartEnd' end as style,
@@ -15,7 +16,7 @@ select
         else 'annotation'
     end as kind,
     concat(nvtx_domain.text || ':', coalesce(string.value, batch.text, '')) as text
-from batch
+from (select *, row_number() over () as position from batch) as batch
 left join string on string.id = batch.textId
 left join nvtx_domain
     on nvtx_domain.domain_id = batch.domainId

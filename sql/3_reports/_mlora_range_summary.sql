@@ -40,7 +40,7 @@ instance as (
     select
         range.source_id,
         range.text_id,
-        range.rowid as position,
+        range.position,
         range.end_ns - range.start_ns as range_ns,
         coalesce(last.api_ns, 0) - coalesce(before.api_ns, 0) as api_ns,
         coalesce(last.queue_ns, 0) - coalesce(before.queue_ns, 0) as queue_ns,

@@ -40,18 +40,24 @@ def test_help_loads_nothing_heavy() -> None:
 
 def test_analyze_needs_neither_torch_nor_plotly(synthetic_trace: Callable[..., Path], tmp_path: Path) -> None:
     trace = synthetic_trace("nsys")
-    loaded = _modules_after(f"import lorabench; lorabench.open({str(trace)!r}, db={str(tmp_path / 'x.duckdb')!r}).close()")
+    loaded = _modules_after(
+        f"import lorabench; lorabench.open({str(trace)!r}, db={str(tmp_path / 'x.duckdb')!r}).close()"
+    )
     assert not loaded & {"torch", "plotly", "polars", "pandas", "typer"}
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=lambda v: v.name)
-def test_a_header_says_what_the_view_returns(view: sql.SqlFile, database_of: Callable, synthetic_trace: Callable) -> None:
+def test_a_header_says_what_the_view_returns(
+    view: sql.SqlFile, database_of: Callable, synthetic_trace: Callable
+) -> None:
     rows = database_of(synthetic_trace("nsys")).rows(f"describe select * from {view.name}")
     assert [(c.name, c.type.upper()) for c in view.columns] == [(name, kind) for name, kind, *_ in rows]
 
 
 @pytest.mark.parametrize("view", [v for v in VIEWS if v.is_public], ids=lambda v: v.name)
-def test_headers_become_comments_of_the_database(view: sql.SqlFile, database_of: Callable, synthetic_trace: Callable) -> None:
+def test_headers_become_comments_of_the_database(
+    view: sql.SqlFile, database_of: Callable, synthetic_trace: Callable
+) -> None:
     database = database_of(synthetic_trace("nsys"))
     assert database.rows("select comment from duckdb_views() where view_name = ?", view.name) == [(view.row,)]
     comments = database.rows("select column_name, comment from duckdb_columns() where table_name = ?", view.name)
@@ -59,7 +65,14 @@ def test_headers_become_comments_of_the_database(view: sql.SqlFile, database_of:
 
 
 def test_units_are_in_the_names() -> None:
-    plain = {"bytes", "call_api_start_time", "call_api_end_time", "kernel_start_time", "kernel_end_time", "stddev_bytes"}
+    plain = {
+        "bytes",
+        "call_api_start_time",
+        "call_api_end_time",
+        "kernel_start_time",
+        "kernel_end_time",
+        "stddev_bytes",
+    }
     for view in VIEWS:
         for column in view.columns:
             if column.type in ("bigint", "double"):

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 from conftest import corpus_files, corpus_params
-from peers.nsys_reports import QUERIES, differences, of_lorabench, of_nsys
-
 from lorabench.analyze.database import Database
+from peers.nsys_reports import QUERIES, differences, of_lorabench, of_nsys
 
 # nsys joins kernels with API rows without asking whether a row is the second copy that --cudabacktrace wrote, so its
 # numbers for these files count each such call, and each kernel launched by one, twice. test_second_copies shows that
@@ -26,9 +25,7 @@ _PAIRS = [
 
 
 @pytest.mark.parametrize(("trace", "report"), _PAIRS)
-def test_numbers_equal_nsys_stats(
-    trace: Path, report: str, nsys: str, database_of: Callable[[Path], Database]
-) -> None:
+def test_numbers_equal_nsys_stats(trace: Path, report: str, nsys: str, database_of: Callable[[Path], Database]) -> None:
     _compare(report, trace, trace, nsys, database_of)
 
 
@@ -43,7 +40,9 @@ def _compare(
     assert _unexplained(report, theirs_from, different) == {}
 
 
-def _unexplained(report: str, trace: Path, different: dict[tuple[str, ...], list[str]]) -> dict[tuple[str, ...], list[str]]:
+def _unexplained(
+    report: str, trace: Path, different: dict[tuple[str, ...], list[str]]
+) -> dict[tuple[str, ...], list[str]]:
     """What is left after the documented differences."""
     if report == "nvtxgpuproj" and trace.name.startswith("fsdp-2gpu"):  # see test_levels_of_the_projection_…
         different = {key: [d for d in found if not d.startswith("Lvl")] for key, found in different.items()}
@@ -97,7 +96,11 @@ def test_second_copies_are_all_that_differs(
 @pytest.mark.parametrize("report", QUERIES)
 @pytest.mark.parametrize("operators", [True, False], ids=["emit_nvtx", "annotations"])
 def test_numbers_equal_nsys_stats_on_a_synthetic_run(
-    report: str, operators: bool, nsys: str, database_of: Callable[[Path], Database], synthetic_trace: Callable[..., Path]
+    report: str,
+    operators: bool,
+    nsys: str,
+    database_of: Callable[[Path], Database],
+    synthetic_trace: Callable[..., Path],
 ) -> None:
     trace = synthetic_trace("nsys", steps=3, layers=2, adapters=3, operators=operators)
     _compare(report, trace, trace, nsys, database_of)

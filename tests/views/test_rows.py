@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from lorabench import sql
 from lorabench.analyze import checks
 from lorabench.analyze.database import Database, building, create_views
@@ -23,7 +22,14 @@ CALLS = [
     {"api_call_id": 0, "thread_id": 11, "correlation_id": 5, "start_ns": 12, "end_ns": 16},
     {"api_call_id": 1, "thread_id": 11, "correlation_id": 6, "start_ns": 20, "end_ns": 22},
     {"api_call_id": 2, "thread_id": 12, "correlation_id": 7, "start_ns": 60, "end_ns": 65},
-    {"api_call_id": 3, "thread_id": 11, "correlation_id": 5, "start_ns": 11, "end_ns": 17, "is_duplicate": True},
+    {
+        "api_call_id": 3,
+        "thread_id": 11,
+        "correlation_id": 5,
+        "start_ns": 11,
+        "end_ns": 17,
+        "is_duplicate": True,
+    },
 ]
 OPS = [
     {"gpu_op_id": 0, "name_id": 2, "correlation_id": 5, "start_ns": 14, "end_ns": 34, "api_call_id": 0,
@@ -50,7 +56,7 @@ MODEL: dict[str, list[Row]] = {
         {"source_id": 1, "thread_id": t, "process_id": 1, "pid": 1, "tid": t, "name": None} for t in (11, 12)
     ],
     "range": [
-        {"source_id": 1, "kind": "annotation", "style": "PushPop", "thread_id": 11, "is_unfinished": False,
+        {"source_id": 1, "kind": "annotation", "style": "PushPop", "thread_id": 11, "is_unfinished": False, "position": r["range_id"],
          "is_backward": False, **r}
         for r in RANGES
     ],
@@ -80,7 +86,8 @@ def fill(database: Database, model: dict[str, list[Row]]) -> None:
     for table, rows in model.items():
         for row in rows:
             database.connection.execute(
-                f'insert into "{table}" ({", ".join(row)}) values ({", ".join("?" * len(row))})', list(row.values())
+                f'insert into "{table}" ({", ".join(row)}) values ({", ".join("?" * len(row))})',
+                list(row.values()),
             )
     create_views(database)
 
@@ -115,7 +122,10 @@ def test_range_summary(database: Database) -> None:
     assert only([step, forward], "gpu_op_ns", "kernel_ns", "direct_kernel_ns", "sequence_kernel_ns", "window_kernel_ns") == [
         (90, 60, 20, 0, 40), (50, 20, 20, 0, 0),
     ]  # fmt: skip
-    assert only([step, forward], "gpu_busy_ns", "gpu_span_ns", "launch_overhead_ns") == [(86, 96, 24), (46, 46, 4)]
+    assert only([step, forward], "gpu_busy_ns", "gpu_span_ns", "launch_overhead_ns") == [
+        (86, 96, 24),
+        (46, 46, 4),
+    ]
     assert only([step, forward], "self_launch_cnt", "self_kernel_ns", "self_gpu_op_ns", "self_queue_ns") == [
         (1, 40, 40, 5), (2, 20, 50, 8),
     ]  # fmt: skip
@@ -172,7 +182,12 @@ def test_api_summary_counts_a_call_once(database: Database) -> None:
 
 def test_memory_operation_summary(database: Database) -> None:
     assert only(
-        view(database, "memory_operation_summary"), "operation_name", "copy_kind", "operation_ns", "bytes", "stddev_bytes"
+        view(database, "memory_operation_summary"),
+        "operation_name",
+        "copy_kind",
+        "operation_ns",
+        "bytes",
+        "stddev_bytes",
     ) == [("[CUDA memcpy HtoD]", "HtoD", 30, 1000, 0.0)]
 
 
