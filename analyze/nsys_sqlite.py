@@ -282,6 +282,7 @@ def _read_table(export: Export, table: Table, staging: Staging) -> None:
     _load(export, table, staging)
     staging.name_ranges("select text from nvtx")
     staging.load("nsys_nvtx", "staged_range")
+    staging.drop("nvtx", "string")
 
 
 def _load(export: Export, table: Table, staging: Staging) -> None:

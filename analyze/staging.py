@@ -59,6 +59,11 @@ class Staging:
         """An empty temporary table of a reader's own."""
         self.database.connection.execute(f"create or replace temp table {name} ({columns})")
 
+    def drop(self, *names: str) -> None:
+        """Give back the memory of a reader's temporary tables."""
+        for name in names:
+            self.database.connection.execute(f"drop table {name}")
+
     def create_from(self, name: str, file: str) -> None:
         """A temporary table of a reader's own, filled by a staging file."""
         self.database.connection.execute(f"create or replace temp table {name} as {sql.staging(file)}")

@@ -1,0 +1,142 @@
+"""Measures lorabench beside its peers on the same files, in one run: `make bench`, or benchmarks/run.py [options].
+
+The inputs are tiled from fixtures/synthetic.py: a LoRA run with ranges of modules in forward and backward. Each
+command is a cold process; the numbers are medians over the repetitions. Ratios travel between machines, seconds do not.
+"""
+
+import argparse
+import os
+import platform
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "fixtures"))
+
+import synthetic  # noqa: E402
+
+# The reports that numbers.md names. nvtx_gpu_proj of nsys 2022 is quadratic in the number of ranges: left out.
+NSYS_REPORTS = (
+    *("gpukernsum", "cudaapisum", "kernexecsum", "nvtxkernsum"),
+    *("gpumemtimesum", "gpumemsizesum", "nvtxsum"),
+)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a process took."""
+
+    cpu_s: float
+    wall_s: float
+    peak_mb: float
+
+
+def measure(words: list[str]) -> Cost:
+    """Run a command to its end. Raises CalledProcessError when it fails."""
+    start = time.perf_counter()
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    _, status, usage = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - start
+    if status:
+        raise subprocess.CalledProcessError(os.waitstatus_to_exitcode(status), words)
+    return Cost(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss / 1000)
+
+
+def median(costs: list[Cost]) -> Cost:
+    """The median of each number."""
+    return Cost(*(statistics.median(getattr(c, name) for c in costs) for name in ("cpu_s", "wall_s", "peak_mb")))
+
+
+def together(costs: list[Cost]) -> Cost:
+    """Several commands one after another."""
+    return Cost(sum(c.cpu_s for c in costs), sum(c.wall_s for c in costs), max(c.peak_mb for c in costs))
+
+
+def tile(format: str, path: Path, kernels: int) -> Path:
+    """A trace of about so many kernels."""
+    if not path.exists():
+        one = synthetic.simulate(2, 16, 4, operators=format == "kineto", module_backward=True)
+        repeat = max(1, kernels // sum(o.kind == "kernel" for o in one.ops))
+        write: Callable[..., None] = {"nsys": synthetic.write_nsys, "kineto": synthetic.write_kineto}[format]
+        partial = path.with_suffix(".partial")
+        partial.unlink(missing_ok=True)
+        write(partial, synthetic.tiled(one, repeat))
+        partial.rename(path)
+    return path
+
+
+def lorabench(trace: Path, folder: Path, *options: str) -> list[str]:
+    """The whole command: read, check, write the report."""
+    return [sys.executable, "-m", "lorabench", "analyze", str(trace), "-o", str(folder / "report.csv"), *options]
+
+
+def row(what: str, cost: Cost, against: Cost | None = None) -> str:
+    """A line of the table; the ratio is of CPU time and of wall time."""
+    ratio = "" if against is None else f"{against.cpu_s / cost.cpu_s:.1f} / {against.wall_s / cost.wall_s:.1f}"
+    return f"| {what} | {cost.cpu_s:.2f} | {cost.wall_s:.2f} | {cost.peak_mb:.0f} | {ratio} |"
+
+
+def main() -> None:
+    """Build the inputs, measure, print a Markdown table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kernels", type=int, default=1_000_000, help="kernels of the nsys file [1,000,000]")
+    parser.add_argument(
+        "--kineto-kernels", type=int, default=800_000, help="kernels of the Kineto file [800,000: 1 GB]"
+    )
+    parser.add_argument("--repeat", type=int, default=3, help="repetitions [3]")
+    parser.add_argument("--folder", type=Path, default=ROOT / ".bench", help="where the inputs are kept [.bench]")
+    a = parser.parse_args()
+    a.folder.mkdir(exist_ok=True)
+    print(
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {time.strftime('%Y-%m-%d')}"
+    )
+    print("\n| work | CPU s | wall s | peak MB | peer : lorabench, CPU / wall |\n|---|---|---|---|---|")
+
+    trace = tile("nsys", a.folder / f"nsys-{a.kernels}.sqlite", a.kernels)
+    size = f"{a.kernels:,} kernels, {trace.stat().st_size / 1e6:.0f} MB"
+    ours = median([measure(lorabench(trace, a.folder, "--force")) for _ in range(a.repeat)])
+    again = median([measure(lorabench(trace, a.folder)) for _ in range(a.repeat)])
+    every = [sys.executable, "-m", "lorabench", "analyze", str(trace), "-o", str(a.folder / "all"), "--force"]
+    whole = median([measure(every) for _ in range(a.repeat)])
+    peer = _nsys(trace, a.folder, a.repeat)
+    print(row(f"lorabench analyze, nsys ({size})", ours, peer))
+    print(row("the same, every view written", whole, peer))
+    print(row("the same, unchanged input", again, peer))
+    if peer:
+        print(row(f"nsys stats, {len(NSYS_REPORTS)} reports", peer))
+
+    trace = tile("kineto", a.folder / f"kineto-{a.kineto_kernels}.json", a.kineto_kernels)
+    size = f"{a.kineto_kernels:,} kernels, {trace.stat().st_size / 1e9:.2f} GB"
+    ours = median([measure(lorabench(trace, a.folder, "--force")) for _ in range(a.repeat)])
+    print(row(f"lorabench analyze, Kineto ({size})", ours))
+    load = median([measure([sys.executable, "-c", _JSON_LOAD, str(trace)]) for _ in range(a.repeat)])
+    print(row("orjson.loads of the same file, nothing kept", load, None))
+
+
+_JSON_LOAD = "import sys, orjson; orjson.loads(open(sys.argv[1], 'rb').read())"
+
+
+def _nsys(trace: Path, folder: Path, repeat: int) -> Cost | None:
+    """The reports of nsys, one after another; None where nsys is not installed."""
+    nsys = shutil.which("nsys")
+    if nsys is None:
+        print("| nsys is not installed: no peer | | | | |")
+        return None
+    words = [nsys, "stats", "--force-export", "false", "--force-overwrite", "true", "--format", "csv"]
+
+    def report(name: str) -> Cost:
+        return measure([*words, "--report", name, "--output", str(folder / "nsys"), str(trace)])
+
+    return together([median([report(name) for _ in range(repeat)]) for name in NSYS_REPORTS])
+
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    main()
