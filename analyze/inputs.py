@@ -43,10 +43,17 @@ def find(paths: list[Path]) -> list[Input]:
 
     Raises InputError for what cannot be read, UnknownFormatError for what is no trace.
     """
-    found = [item for path in paths for item in (_in_directory(path) if path.is_dir() else [recognise(path)])]
+    found = [item for path in paths for item in (_in_directory(path) if _is_folder(path) else [recognise(path)])]
     if len(found) > 1 and any(item.kind is Kind.DATABASE for item in found):
         raise InputError("a .duckdb file that lorabench made is an input of its own; give it alone")
     return found
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
 
 
 def _in_directory(path: Path) -> list[Input]:

@@ -1,5 +1,6 @@
 """Tables and progress bars for a person at a terminal."""
 
+import sys
 from types import TracebackType
 from typing import Any
 
@@ -7,6 +8,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
+
+_PIPE_WIDTH = 100_000  # nothing is folded where a program reads
 
 
 class Bar:
@@ -53,14 +56,15 @@ def show(rows: list[dict[str, Any]], columns: list[str]) -> None:
         table.add_column(Text(column), justify="right" if numeric[column] else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(_cell(row[c])) for c in columns))
-    Console(soft_wrap=False).print(table)
+    is_terminal = sys.stdout.isatty()
+    Console(width=None if is_terminal else _PIPE_WIDTH).print(table)
 
 
 def _cell(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, float):
-        return f"{value:,.3f}"
+        return f"{value:,.3f}".rstrip("0").rstrip(".")
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return str(value)

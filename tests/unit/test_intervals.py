@@ -1,0 +1,89 @@
+"""Interval arithmetic against loops."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lorabench.analyze import intervals
+from lorabench.analyze.intervals import NONE, Forest, Tracks, covered_by_children, distinct, union_length
+
+PAIRS = st.lists(st.tuples(st.integers(0, 15), st.integers(0, 8)), max_size=12)
+
+
+def arrays(pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    found = sorted((start, -(start + length)) for start, length in pairs)
+    return np.array([s for s, _ in found], dtype=np.int64), np.array([-e for _, e in found], dtype=np.int64)
+
+
+@given(PAIRS)
+def test_the_parent_is_the_nearest_earlier_interval_that_ends_no_sooner(pairs: list[tuple[int, int]]) -> None:
+    start, end = arrays(pairs)
+    forest = Forest.plant(start, end)
+    for i in range(len(start)):
+        parent = max((j for j in range(i) if end[j] >= end[i]), default=NONE)
+        assert forest.parent[i] == parent
+        assert forest.depth[i] == (0 if parent == NONE else forest.depth[parent] + 1)
+
+
+@given(PAIRS, PAIRS)
+def test_queries_find_what_encloses_them(pairs: list[tuple[int, int]], queries: list[tuple[int, int]]) -> None:
+    forest = Forest.plant(*arrays(pairs))
+    start, end = arrays(queries)
+    innermost = forest.innermost(start, end)
+    irregular = forest.is_irregular(start, end, innermost)
+    query, interval = forest.enclosing(start, end)
+    for i in range(len(start)):
+        around = [j for j in range(len(forest.start)) if forest.start[j] <= start[i] and forest.end[j] >= end[i]]
+        assert innermost[i] == max(around, default=NONE)
+        assert sorted(interval[query == i]) == around
+        above, at = [], innermost[i]
+        while at != NONE:
+            above.append(at)
+            at = forest.parent[at]
+        assert irregular[i] or sorted(above) == around
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 20), st.integers(0, 6)), max_size=20))
+def test_unions_are_counted_point_by_point(rows: list[tuple[int, int, int]]) -> None:
+    rows = sorted(rows)
+    group, start, length = (np.array([r[k] for r in rows], dtype=np.int64) for k in range(3))
+    groups, lengths = union_length(group, start, start + length)
+    assert dict(zip(groups.tolist(), lengths.tolist(), strict=True)) == {
+        g: len({t for h, s, n in rows if h == g for t in range(s, s + n)}) for g, _, _ in rows
+    }
+
+
+@given(PAIRS)
+def test_children_cover_their_parent_point_by_point(pairs: list[tuple[int, int]]) -> None:
+    forest = Forest.plant(*arrays(pairs))
+    covered = covered_by_children(forest)
+    for i in range(len(forest.start)):
+        points = {
+            t for j in range(len(forest.start)) if forest.parent[j] == i for t in range(forest.start[j], forest.end[j])
+        }
+        assert covered[i] == len(points)
+
+
+@given(st.lists(st.integers(-50, 50)), st.sampled_from([1, 10**12]))
+def test_distinct_is_what_numpy_says(values: list[int], scale: int) -> None:
+    array = np.array(values, dtype=np.int64) * scale
+    found, position = distinct(array)
+    assert found.tolist() == sorted(set(array.tolist()))
+    assert (found[position] == array).all()
+
+
+def test_unions_over_long_times_are_taken_in_slabs() -> None:
+    day = 86_400 * 10**9
+    group = np.arange(20_000, dtype=np.int64)
+    start = np.zeros(20_000, dtype=np.int64)
+    _, lengths = union_length(group, start, start + 100 * day)
+    assert (lengths == 100 * day).all()
+
+
+def test_tracks_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(OverflowError, match="62-bit"):
+        Tracks.over(1000, np.array([0, 1 << 60], dtype=np.int64))
+
+
+def test_take_gives_missing_for_none() -> None:
+    assert intervals.take(np.array([5, 6]), np.array([1, NONE]), missing=9).tolist() == [6, 9]
