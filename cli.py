@@ -93,7 +93,18 @@ def analyze(
     with Bar() as bar:
         database = run(inputs, db or target.database() or cache_path(inputs), force=force, progress=bar)
     with database:
+        _tell_losses(database)
         target.write(database, report, escape_formulas)
+
+
+def _tell_losses(database: Any) -> None:
+    """Say on stderr what was lost while reading, and what the inputs lack."""
+    losses = database.rows(
+        """select source.name, section, item, value, note from source_fact join source using (source_id)
+        where section in ('lost', 'missing') order by source_id, section, item"""
+    )
+    for name, section, item, value, note in losses:
+        print(f"{name}: {section}: {item}: {value}" + (f" ({note})" if note else ""), file=sys.stderr)
 
 
 class _Target:

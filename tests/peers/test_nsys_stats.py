@@ -5,9 +5,12 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import capture
 import pytest
 from conftest import corpus_files, corpus_params
 from lorabench.analyze.database import Database
+from lorabench.analyze.pipeline import analyze
+from lorabench.errors import ToolError
 from peers.nsys_reports import QUERIES, differences, of_lorabench, of_nsys
 
 # nsys joins kernels with API rows without asking whether a row is the second copy that --cudabacktrace wrote, so its
@@ -111,3 +114,29 @@ def test_ranges_captured_by_a_real_nsys_equal_its_own_report(
 ) -> None:
     assert len(of_lorabench("nvtxsum", database_of(captured_trace))) >= 4
     _compare("nvtxsum", captured_trace, captured_trace, nsys, database_of)
+
+
+def test_a_report_is_exported_by_the_installed_nsys(nsys: str, tmp_path: Path) -> None:
+    report = capture.record(nsys, tmp_path)
+    before = report.read_bytes()
+    with analyze([report], tmp_path / "x.duckdb") as database:
+        assert database.rows("select range_cnt from range_summary where path = 'lorabench-test:step'") == [(4,)]
+        assert database.rows("select path from range_summary where name = 'lorabench-test:layer'") == [
+            ("lorabench-test:step/lorabench-test:forward/lorabench-test:layer",)
+        ]
+    assert report.read_bytes() == before
+    assert not list(tmp_path.glob("*.sqlite")), "the export was left beside the report"
+
+
+def test_a_report_without_nsys_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "run.nsys-rep").write_bytes(b"\x00nsys")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ToolError, match=r"nsys export --type sqlite run\.nsys-rep"):
+        analyze([tmp_path / "run.nsys-rep"], tmp_path / "x.duckdb")
+
+
+def test_a_damaged_report_gives_the_words_of_nsys(nsys: str, tmp_path: Path) -> None:
+    (tmp_path / "run.nsys-rep").write_bytes(b"\x00nsys")
+    with pytest.raises(ToolError, match="nsys"):
+        analyze([tmp_path / "run.nsys-rep"], tmp_path / "x.duckdb")
+    assert [p.name for p in tmp_path.iterdir()] == ["run.nsys-rep"]
