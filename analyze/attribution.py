@@ -36,7 +36,6 @@ class Ranges:
     """
 
     track: Ints
-    thread: Ints
     process: Ints
     start: Ints
     end: Ints
@@ -54,7 +53,6 @@ class Launches:
     """The calls that own GPU work: one entry a call."""
 
     process: Ints
-    thread: Ints
     track: Ints  # of the thread's own ranges, NONE when the thread has none
     start: Ints
     end: Ints
@@ -96,7 +94,7 @@ class Attribution:
         At level d every chain whose innermost range lies at d or deeper has arrived at its range of depth d.
         """
         at = [chain.copy() for chain in self.chains]
-        begin = [take(self.depth, chain) for chain in self.chains]
+        begin = [take(self.depth, chain).astype(np.int32) for chain in self.chains]
         extra_depth = self.depth[self.extra[1]]
         for level in range(int(self.depth.max(initial=NONE)), -1, -1):
             here = [np.flatnonzero(depth >= level) for depth in begin]
@@ -256,23 +254,22 @@ def _by_window(ranges: Ranges, forest: Forest, launches: Launches, tracks: Track
     start[annotated], end[annotated] = ranges.start[root[annotated]], ranges.end[root[annotated]]
     waiting = np.full(len(direct), NONE, dtype=np.int64)
     for process in distinct(launches.process)[0]:
-        track, thread = _waiting_thread(ranges, int(process))
+        track = _waiting_thread(ranges, int(process))
         if track >= 0:
-            waiting[(launches.process == process) & (launches.thread != thread)] = track
+            waiting[(launches.process == process) & (launches.track != track)] = track
     return _enclosing(forest, tracks.place(waiting, start), tracks.place(waiting, end), waiting >= 0)
 
 
-def _waiting_thread(ranges: Ranges, process: int) -> tuple[int, int]:
-    """(track, thread) of the main thread, or of the thread with the most annotated time; NONE without annotations."""
+def _waiting_thread(ranges: Ranges, process: int) -> int:
+    """Track of the main thread, or of the thread with the most annotated time; NONE without annotations."""
     mine = np.flatnonzero((ranges.process == process) & ranges.is_annotation & (ranges.track < ranges.thread_track_cnt))
     if not mine.size:
-        return NONE, NONE
+        return NONE
     main = mine[ranges.is_main_thread[mine]]
     mine = main if main.size else mine
-    _, member = distinct(ranges.track[mine])
-    longest = np.argmax(np.bincount(member, (ranges.end - ranges.start)[mine].astype(np.float64)))
-    index = mine[member == longest][0]
-    return int(ranges.track[index]), int(ranges.thread[index])
+    tracks, member = distinct(ranges.track[mine])
+    annotated = np.bincount(member, (ranges.end - ranges.start)[mine].astype(np.float64))
+    return int(tracks[np.argmax(annotated)])
 
 
 def _root(forest: Forest) -> Ints:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 # DuckDB spills what does not fit: little is needed to fill a database, more to sort and take medians of its rows.
-INGEST_MEMORY = os.environ.get("LORABENCH_INGEST_MEMORY", "128MB")
+INGEST_MEMORY = os.environ.get("LORABENCH_INGEST_MEMORY", "192MB")
 QUERY_MEMORY = os.environ.get("LORABENCH_QUERY_MEMORY", "2GB")
 
 # Nothing is ever downloaded or loaded from outside the package.
@@ -84,7 +84,12 @@ class Database:
         """Write the rows of a select to a file with DuckDB's COPY. Raises OutputError when the disk refuses."""
         try:
             self.connection.execute(f"copy ({statement}) to {literal(str(path))} ({options})")
-        except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
+        except duckdb.OutOfMemoryException as error:
+            raise OutputError(
+                f"{path} needs more than {QUERY_MEMORY} of memory: {_first_line(error)}; "
+                "allow more with LORABENCH_QUERY_MEMORY"
+            ) from error
+        except duckdb.IOException as error:
             raise OutputError(f"cannot write {path}: {_first_line(error)}") from error
 
 
@@ -177,7 +182,12 @@ def building(path: Path) -> Iterator[Database]:
         database.connection.execute("checkpoint")  # closing would only try, and hide a full disk
         database.close()
         partial.replace(path)
-    except (duckdb.IOException, duckdb.OutOfMemoryException, duckdb.FatalException, OSError) as error:
+    except duckdb.OutOfMemoryException as error:
+        raise OutputError(
+            f"cannot fill {path} within {INGEST_MEMORY} of memory for DuckDB: {_first_line(error)}; "
+            "allow more with LORABENCH_INGEST_MEMORY"
+        ) from error
+    except (duckdb.IOException, duckdb.FatalException, OSError) as error:
         raise OutputError(f"cannot write {path}: {_first_line(error)}") from error
     finally:
         if database is not None:

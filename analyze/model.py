@@ -18,7 +18,7 @@ from .measures import Work, busy_by_path, by_range
 from .staging import Staging
 
 _RANGE_COLUMNS = (
-    *("thread", "process", "start", "end", "name", "sequence"),
+    *("process", "start", "end", "name", "sequence"),
     *("is_backward", "is_annotation", "is_python", "is_main_thread"),
 )
 PATH_TEXT_LIMIT = 2000  # characters; a path of thousands of nested names is cut from the left
@@ -59,22 +59,24 @@ class _Completion:
     def run(self) -> None:
         self.staging.progress.step("launches and ranges")
         calls, operations = self._fetch_calls(), self._fetch_operations()
-        ranges, order = self._fetch_ranges()
+        ranges, order, threads = self._fetch_ranges()
         call, is_duplicate = link(calls, operations)
         self._write_calls(is_duplicate)
         owners, launch = distinct(call)
         if owners.size and owners[0] == NONE:
             owners, launch = owners[1:], launch - 1
         launched = _Launched(calls.without_keys(), operations.without_keys(), call, launch)
-        found = attribute(ranges, self._launches(ranges, calls, owners))
+        found = attribute(ranges, self._launches(threads, calls, owners))
         del calls, operations
         self._write_ranges(ranges, order, found)
         sets = path_sets(found)
         self._write_sets(sets[1:])
         self._write_operations(launched, found, sets[0])
         extent = (ranges.start, ranges.end)
-        del ranges, order, sets
-        self._write_measures(launched, found, extent)
+        work, launch, devices = self._work(launched)
+        found = found.of_operations(launch)
+        del ranges, order, sets, launched, launch, call  # arrays of the whole trace: the next step needs the memory
+        self._write_measures(work, found, extent, devices)
         self._write_names()
 
     def _fetch(self, statement: str) -> _Columns:
@@ -103,8 +105,8 @@ class _Completion:
         )
         return Operations(o.process, o.correlation, o.device, o.start, o.end, o.is_kernel)
 
-    def _fetch_ranges(self) -> tuple[Ranges, Ints]:
-        """Sorted ranges, and the position of each in the staged table."""
+    def _fetch_ranges(self) -> tuple[Ranges, Ints, Ints]:
+        """Sorted ranges, the place of each in the staged table, and the threads by track."""
         r = self._fetch(
             f"""with last_event as (
                 select thread_id, max(time) as time
@@ -132,10 +134,9 @@ class _Completion:
         order = np.lexsort((r.position, -r.end, r.start, track))
         columns = {name: r.arrays[name] for name in _RANGE_COLUMNS} | {"track": track}
         ordered: dict[str, Any] = {name: column[order] for name, column in columns.items()}
-        return Ranges(**ordered, thread_track_cnt=len(threads)), order
+        return Ranges(**ordered, thread_track_cnt=len(threads)), order, threads
 
-    def _launches(self, ranges: Ranges, calls: Calls, owners: Ints) -> Launches:
-        threads = np.unique(ranges.thread)
+    def _launches(self, threads: Ints, calls: Calls, owners: Ints) -> Launches:
         thread = calls.thread[owners]
         track = np.searchsorted(threads, thread)
         known = track < len(threads)
@@ -144,7 +145,7 @@ class _Completion:
             "select thread_id, process_id from thread join reading using (source_id) order by thread_id"
         )
         process_of = process.process_id[np.searchsorted(process.thread_id, thread)]
-        return Launches(process_of, thread, np.where(known, track, NONE), calls.start[owners], calls.end[owners])
+        return Launches(process_of, np.where(known, track, NONE), calls.start[owners], calls.end[owners])
 
     def _append(self, table: str, computed: dict[str, Any], replaced: str = "") -> None:
         """Join computed columns to a staged table by position and append the rows to the model's table."""
@@ -251,7 +252,8 @@ class _Completion:
         number = self._sets["attribution_id"] - self.first_set
         return owner_path[number] + self.first_path == self._sets["path_id"]
 
-    def _write_measures(self, launched: _Launched, found: Attribution, extent: tuple[Ints, Ints]) -> None:
+    def _work(self, launched: _Launched) -> tuple[Work, Ints, Ints]:
+        """Operations that have a launching call, in order of their start; the launch of each; the device numbers."""
         calls, operations = launched.calls, launched.operations
         order = np.flatnonzero(launched.call >= 0)
         order = order[np.argsort(operations.start[order], kind="stable")]
@@ -261,11 +263,13 @@ class _Completion:
             operations.start[order], operations.end[order], device, operations.is_kernel[order],
             calls.start[call], calls.end[call], self.is_first_op[order],
         )  # fmt: skip
-        of_operations = found.of_operations(launched.launch[order])
-        for level in by_range(of_operations, work, *extent):
+        return work, launched.launch[order], devices
+
+    def _write_measures(self, work: Work, found: Attribution, extent: tuple[Ints, Ints], devices: Ints) -> None:
+        for level in by_range(found, work, *extent):
             self._register(level | {"range_id": level["range_id"] + self.first_range})
             self.run_sql("insert into range_measure by name from computed")
-        busy = busy_by_path(of_operations, work)
+        busy = busy_by_path(found, work)
         busy["device_id"] = devices[busy["device_id"]] if len(devices) else busy["device_id"]
         self._register(busy | {"path_id": busy["path_id"] + self.first_path})
         self.run_sql("insert into path_busy by name from computed")

@@ -8,21 +8,22 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import adbc_driver_manager
 import adbc_driver_sqlite
-import duckdb
+import numpy as np
 import pyarrow as pa
 
 from ..errors import CorruptInputError, UnknownFormatError
-from .progress import Progress
 from .staging import Staging
 
 READER_VERSION = 1
 BATCH_ROWS = 65_536
+BATCHES_AT_ONCE = 4
 _MAGIC = b"SQLite format 3\0"
 _WHAT_TO_DO = "export it again with `nsys export --type sqlite`"
 
@@ -49,7 +50,6 @@ class Tally:
 
     rows: int = 0
     not_utf8: int = 0
-    error: CorruptInputError | None = None
 
 
 _WORK = ("start", "end", "deviceId", "streamId", "correlationId")
@@ -172,10 +172,11 @@ class Export:
         """Number of rows as an upper bound that costs nothing (largest rowid)."""
         return int(self.select(f'select coalesce(max(rowid), 0) from "{table}"')[0][0])
 
-    def batches(self, table: Table, tally: Tally, progress: Progress) -> pa.RecordBatchReader:
+    def batches(self, table: Table, tally: Tally) -> Iterator[pa.RecordBatch]:
         """The table's columns as Arrow batches: integers and texts, NULL for columns that the file lacks.
 
-        Raises CorruptInputError, while it is read, for a needed column that is missing or a value that is no integer.
+        The column `position` numbers the rows. Raises CorruptInputError for a needed column that is missing or a
+        value that is no integer.
         """
         has = self.columns[table.name]
         for column in table.needed:
@@ -184,23 +185,15 @@ class Export:
         integers = (*table.needed, *table.optional)
         chosen = [_chosen(has, c, '"{}"') for c in integers]
         chosen += [_chosen(has, c, 'cast("{}" as blob)') for c in table.texts]
-        schema = pa.schema([*((c, _INT) for c in integers), *((c, _TEXT) for c in table.texts)])
-        statement = f'select {", ".join(chosen)} from "{table.name}" where {table.where}'
-        return pa.RecordBatchReader.from_batches(schema, self._typed(table, statement, schema, tally, progress))
-
-    def _typed(
-        self, table: Table, statement: str, schema: pa.Schema, tally: Tally, progress: Progress
-    ) -> Iterator[pa.RecordBatch]:
+        types = [*((c, _INT) for c in integers), *((c, _TEXT) for c in table.texts)]
         try:
-            for batch in self._arrow(statement):
+            for batch in self._arrow(f'select {", ".join(chosen)} from "{table.name}" where {table.where}'):
+                columns = [_typed(array, type_, tally) for array, (_, type_) in zip(batch, types, strict=True)]
+                position = pa.array(np.arange(tally.rows, tally.rows + len(batch)))
                 tally.rows += len(batch)
-                progress.advance(len(batch))
-                typed = [_typed(array, field.type, tally) for array, field in zip(batch, schema, strict=True)]
-                yield pa.record_batch(typed, schema)
+                yield pa.record_batch([*columns, position], [*(name for name, _ in types), "position"])
         except (adbc_driver_manager.Error, pa.ArrowException, ValueError) as error:
-            # DuckDB pulls these batches and would wrap what is raised here in an error of its own
-            tally.error = CorruptInputError(self._explain(table, str(error)))
-            raise tally.error from error
+            raise CorruptInputError(self._explain(table, str(error))) from error
 
     def _arrow(self, statement: str) -> Iterator[pa.RecordBatch]:
         with (
@@ -289,10 +282,12 @@ def _load(export: Export, table: Table, staging: Staging) -> None:
     """Stream a table through its staging file and note what did not survive."""
     staging.progress.step(table.name, export.size(table.name))
     tally = Tally()
-    try:
-        kept = staging.load(table.staging, table.into, export.batches(table, tally, staging.progress))
-    except duckdb.Error as error:
-        raise tally.error or error from error
+    kept = 0
+    batches = export.batches(table, tally)
+    # a statement for a few batches: what one statement inserts cannot leave DuckDB's memory before it ends
+    while some := list(islice(batches, BATCHES_AT_ONCE)):
+        kept += staging.load(table.staging, table.into, pa.Table.from_batches(some))
+        staging.progress.advance(sum(map(len, some)))
     if table.name != _STRINGS.name:
         staging.fact("holds", table.name, kept)
     if kept < tally.rows:

@@ -77,17 +77,16 @@ class Staging:
             anti join staged_name as known on known.text = t.text"""
         )
 
-    def load(self, file: str, into: str, batch: "pa.RecordBatchReader | pa.Table | None" = None) -> int:
+    def load(self, file: str, into: str, batch: "pa.Table | None" = None) -> int:
         """Run a staging file over a batch and append its rows to a table; returns how many.
 
-        The statement reads the relation `batch`: the Arrow data given here, or a temporary table of that name.
+        The statement reads the relation `batch`: the Arrow table given here, or a temporary table of that name.
         """
         connection = self.database.connection
         if batch is not None:
             connection.register("batch", batch)
         try:
-            statement = sql.staging(file)
-            ((rows,),) = connection.execute(f"insert into {into} by name {statement}").fetchall()
+            ((rows,),) = connection.execute(f"insert into {into} by name {sql.staging(file)}").fetchall()
         finally:
             if batch is not None:
                 connection.unregister("batch")

@@ -16,7 +16,7 @@ select
         else 'annotation'
     end as kind,
     concat(nvtx_domain.text || ':', coalesce(string.value, batch.text, '')) as text
-from (select *, row_number() over () as position from batch) as batch
+from batch
 left join string on string.id = batch.textId
 left join nvtx_domain
     on nvtx_domain.domain_id = batch.domainId
