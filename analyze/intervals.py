@@ -4,6 +4,7 @@ Invariant: nothing here knows ranges or kernels. Ranges of different threads are
 stride to their times ("tracks"), so that one sorted array serves all threads at once and no thread needs a loop.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -182,6 +183,20 @@ def covered_by_children(forest: Forest) -> Ints:
     return covered
 
 
+BLOCK = 1 << 17  # rows whose arrays stay in the processor's cache
+
+
+def blocks(group: Ints, size: int = BLOCK) -> Iterator[slice]:
+    """Slices of about so many rows that do not part a group; rows sorted by group."""
+    if not group.size:
+        return
+    heads = np.flatnonzero(is_first(group))
+    cuts = heads[np.searchsorted(heads, np.arange(0, len(group), size), side="right") - 1]
+    cuts = np.append(cuts[is_first(cuts)], len(group))
+    for begin, end in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
+        yield slice(begin, end)
+
+
 def union_length(group: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
     """Length of the union of intervals within each group, for rows sorted by (group, start).
 
@@ -189,20 +204,20 @@ def union_length(group: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
     """
     if not group.size:
         return group, group
-    first = np.flatnonzero(is_first(group))
-    low, high = int(start.min()), int(end.max())
-    stride = high - low + 1
-    per_slab = max(1, (1 << 62) // stride)
-    lengths = []
-    for slab in range(0, len(first), per_slab):
-        heads = first[slab : slab + per_slab]
-        stop = first[slab + per_slab] if slab + per_slab < len(first) else len(group)
-        rows = slice(int(heads[0]), int(stop))
-        number = np.zeros(rows.stop - rows.start, dtype=np.int64)
-        number[heads[1:] - rows.start] = 1
-        shift = np.cumsum(number) * stride - low
-        begin, finish = start[rows] + shift, end[rows] + shift
-        reached = np.maximum.accumulate(finish)
-        begin[1:] = np.maximum(begin[1:], reached[:-1])
-        lengths.append(np.add.reduceat(np.maximum(finish - begin, 0), heads - rows.start))
-    return group[first], np.concatenate(lengths)
+    low = int(start.min())
+    stride = int(end.max()) - low + 1
+    parts = [
+        _union_of_block(group[rows], start[rows] - low, end[rows] - low, stride)
+        for rows in blocks(group, max(1, min(BLOCK, (1 << 62) // stride)))
+    ]
+    return group[is_first(group)], np.concatenate(parts)
+
+
+def _union_of_block(group: Ints, start: Ints, end: Ints, stride: int) -> Ints:
+    """The lengths of one block: each group is shifted behind the one before, so that one running maximum serves all."""
+    first = is_first(group)
+    shift = (np.cumsum(first) - 1) * stride
+    start, end = start + shift, end + shift
+    start[1:] = np.maximum(start[1:], np.maximum.accumulate(end)[:-1])
+    lengths: Ints = np.add.reduceat(np.maximum(end - start, 0), np.flatnonzero(first))
+    return lengths

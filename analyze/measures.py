@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .attribution import Attribution
-from .intervals import Bools, Ints, is_first, union_length
+from .intervals import Bools, Ints, blocks, is_first, union_length
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,6 @@ class Work:
 
 
 Columns = dict[str, Ints]
-BLOCK = 1 << 17  # rows
 
 
 def by_range(found: Attribution, work: Work, start: Ints, end: Ints) -> Iterator[Columns]:
@@ -37,19 +36,8 @@ def by_range(found: Attribution, work: Work, start: Ints, end: Ints) -> Iterator
     """
     for operations, ranges, _ in found.levels():
         op, range_ = _together(operations, ranges)
-        for rows in _blocks(range_):
+        for rows in blocks(range_):
             yield _of_block(op[rows], range_[rows], work, start, end)
-
-
-def _blocks(group: Ints) -> Iterator[slice]:
-    """Slices of about BLOCK rows that do not part a group: their arrays stay in the processor's cache."""
-    if not group.size:
-        return
-    heads = np.flatnonzero(is_first(group))
-    cuts = heads[np.searchsorted(heads, np.arange(0, len(group), BLOCK), side="right") - 1]
-    cuts = np.append(cuts[is_first(cuts)], len(group))
-    for begin, end in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
-        yield slice(begin, end)
 
 
 def _together(op: Ints, range_: Ints) -> tuple[Ints, Ints]:
@@ -119,7 +107,7 @@ def busy_by_path(found: Attribution, work: Work) -> Columns:
         pair = np.sort(found.path[range_] * len(work.start) + op)
         pair = pair[is_first(pair)]
         path = pair // len(work.start)
-        for rows in _blocks(path):
+        for rows in blocks(path):
             key, length = _busy_by_device(path[rows], pair[rows] % len(work.start), work)
             paths.append(key // device_cnt)
             devices.append(key % device_cnt)
