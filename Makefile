@@ -38,7 +38,7 @@ bench: installed
 	$(BIN)/python benchmarks/run.py
 
 golden: installed
-	$(BIN)/python tests/golden/test_golden.py
+	PYTHONPATH=fixtures $(BIN)/python tests/golden/test_golden.py
 
 schema: installed
 	$(BIN)/lorabench views --markdown > sql/SCHEMA.md

@@ -27,21 +27,3 @@ RULES: Final = (RULE_DIRECT, RULE_SEQUENCE, RULE_WINDOW, RULE_NONE)
 
 SOURCE_NSYS: Final = "nsys"
 SOURCE_KINETO: Final = "kineto"
-
-# Labels of CUpti_ActivityMemcpyKind; nsys' own ENUM tables are absent before 3.0.0 and partial after 3.20.
-MEMCPY_KINDS: Final = {
-    0: "Unknown",
-    1: "Host-to-Device",
-    2: "Device-to-Host",
-    3: "Host-to-Array",
-    4: "Array-to-Host",
-    5: "Array-to-Array",
-    6: "Array-to-Device",
-    7: "Device-to-Array",
-    8: "Device-to-Device",
-    9: "Host-to-Host",
-    10: "Peer-to-Peer",
-    11: "Unified Host-to-Device",
-    12: "Unified Device-to-Host",
-    13: "Unified Device-to-Device",
-}

@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "fixtures"))
 
 import synthetic  # noqa: E402
+import writers  # noqa: E402
 
 # The reports that numbers.md names. nvtx_gpu_proj of nsys 2022 is quadratic in the number of ranges: left out.
 NSYS_REPORTS = (
@@ -64,7 +65,7 @@ def tile(format: str, path: Path, kernels: int) -> Path:
     if not path.exists():
         one = synthetic.simulate(2, 16, 4, operators=format == "kineto", module_backward=True)
         repeat = max(1, kernels // sum(o.kind == "kernel" for o in one.ops))
-        write: Callable[..., None] = {"nsys": synthetic.write_nsys, "kineto": synthetic.write_kineto}[format]
+        write: Callable[..., None] = {"nsys": writers.write_nsys, "kineto": writers.write_kineto}[format]
         partial = path.with_suffix(".partial")
         partial.unlink(missing_ok=True)
         write(partial, synthetic.tiled(one, repeat))

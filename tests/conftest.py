@@ -7,6 +7,7 @@ from typing import Any
 import capture
 import pytest
 import synthetic
+import writers
 from lorabench.analyze.database import Database
 from lorabench.analyze.pipeline import analyze
 
@@ -77,7 +78,7 @@ def synthetic_trace(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., P
         suffix = {"nsys": "sqlite", "kineto": "json"}[format]
         path = folder / f"{'-'.join(f'{k}{v}' for k, v in arguments.items()) or 'default'}.{suffix}"
         if not path.exists():
-            write = {"nsys": synthetic.write_nsys, "kineto": synthetic.write_kineto}[format]
+            write = {"nsys": writers.write_nsys, "kineto": writers.write_kineto}[format]
             write(path, [synthetic.simulate(**arguments)])
         return path
 

@@ -1,10 +1,15 @@
 """What `analyze` writes for the project's own traces, to the byte. `make golden` writes the expected files again."""
 
+import gzip
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+import synthetic
+import writers
 
 GOLDEN = Path(__file__).resolve().parent
 ROOT = GOLDEN.parent.parent
@@ -46,7 +51,18 @@ def test_fixtures_stay_small(path: Path) -> None:
     assert path.is_dir() or path.stat().st_size <= 300_000
 
 
-if __name__ == "__main__":
+def test_synthetic_fixtures_are_what_their_recipe_makes(tmp_path: Path) -> None:
+    writers.write_kineto(tmp_path / "x.json", [synthetic.simulate()])
+    assert gzip.decompress((ROOT / "fixtures/lora-run.json.gz").read_bytes()) == (tmp_path / "x.json").read_bytes()
+    writers.write_nsys(tmp_path / "x.sqlite", [synthetic.simulate()])
+    dumps = []
+    for path in (tmp_path / "x.sqlite", ROOT / "fixtures/lora-run.sqlite"):
+        with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as file:
+            dumps.append(list(file.iterdump()))
+    assert dumps[0] == dumps[1]
+
+
+if __name__ == "__main__":  # make golden
     for case in CASES:
         write(*case, GOLDEN / name(*case))
     for database in GOLDEN.glob("*.duckdb"):
