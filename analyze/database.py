@@ -212,6 +212,8 @@ def create_views(database: Database) -> None:
     views = {v.name: v for folder in (sql.MODEL, sql.REPORTS, sql.CHECKS) for v in sql.in_folder(folder)}
     needs = {name: views.keys() & (set(re.findall(r"\w+", view.statement)) - {name}) for name, view in views.items()}
     database.connection.execute("begin")
+    for macro in sql.in_folder(sql.MACROS):
+        database.connection.execute(macro.statement)
     for name in TopologicalSorter(needs).static_order():
         database.connection.execute(f"create view {quoted(name)} as {views[name].statement}")
         _comment(database, "view", views[name])

@@ -5,6 +5,7 @@ numbers, so a file may use everything from an earlier folder:
 
     0_tables    what readers and attribution fill
     1_staging   per source: batch of the file's rows -> rows of a table (run at ingest)
+    2_macros    functions that views share
     2_model     private views, names with a leading underscore
     3_reports   public views
     4_checks    views that must be empty
@@ -21,8 +22,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-TABLES, STAGING, MODEL, REPORTS, CHECKS = "0_tables", "1_staging", "2_model", "3_reports", "4_checks"
-FOLDERS = (TABLES, STAGING, MODEL, REPORTS, CHECKS)
+TABLES, STAGING, MACROS, MODEL = "0_tables", "1_staging", "2_macros", "2_model"
+REPORTS, CHECKS = "3_reports", "4_checks"
+FOLDERS = (TABLES, STAGING, MACROS, MODEL, REPORTS, CHECKS)
 
 _COLUMN = re.compile(r"(?P<name>[a-z_0-9]+)\s+(?P<type>[a-z]+)\s+(?P<doc>\S.*)")
 

@@ -25,7 +25,7 @@ select
     median(end_ns - start_ns) as median_ns,
     min(end_ns - start_ns) as min_ns,
     max(end_ns - start_ns) as max_ns,
-    coalesce(stddev_samp(end_ns - start_ns), 0) as stddev_ns,
+    sample_stddev(end_ns - start_ns) as stddev_ns,
     source_id,
     any_value(source.rank) as rank
 from gpu_op

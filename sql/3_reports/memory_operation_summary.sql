@@ -32,13 +32,13 @@ select
     median(end_ns - start_ns) as median_ns,
     min(end_ns - start_ns) as min_ns,
     max(end_ns - start_ns) as max_ns,
-    coalesce(stddev_samp(end_ns - start_ns), 0) as stddev_ns,
+    sample_stddev(end_ns - start_ns) as stddev_ns,
     sum(gpu_op.bytes)::bigint as bytes,
     avg(gpu_op.bytes) as mean_bytes,
     median(gpu_op.bytes) as median_bytes,
     min(gpu_op.bytes) as min_bytes,
     max(gpu_op.bytes) as max_bytes,
-    if(count(gpu_op.bytes) = 1, 0, stddev_samp(gpu_op.bytes)) as stddev_bytes,
+    sample_stddev(gpu_op.bytes) as stddev_bytes,
     source_id,
     any_value(source.rank) as rank
 from gpu_op

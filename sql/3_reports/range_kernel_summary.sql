@@ -35,7 +35,7 @@ work as (
         median(end_ns - start_ns) as median_ns,
         min(end_ns - start_ns) as min_ns,
         max(end_ns - start_ns) as max_ns,
-        coalesce(stddev_samp(end_ns - start_ns), 0) as stddev_ns
+        sample_stddev(end_ns - start_ns) as stddev_ns
     from gpu_op
     join attribution using (attribution_id)
     where gpu_op.kind = 'kernel'

@@ -36,7 +36,8 @@ def write(trace: str, view: str, format: str, out: Path) -> None:
 
 
 def name(trace: str, view: str, format: str) -> str:
-    return f"{trace.split('.', maxsplit=1)[0]}{'-kineto' if '.json' in trace else ''}.{view}.{format}.csv"
+    source = trace.split(".", maxsplit=1)[0] + ("-kineto" if ".json" in trace else "")
+    return f"{source}.{view}{'' if format == 'csv' else '.' + format}.csv"
 
 
 @pytest.mark.parametrize(("trace", "view", "format"), CASES)
