@@ -89,7 +89,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kernels", type=int, default=1_000_000, help="kernels of the nsys file [1,000,000]")
     parser.add_argument(
-        "--kineto-kernels", type=int, default=800_000, help="kernels of the Kineto file [800,000: 1 GB]"
+        "--kineto-kernels", type=int, default=660_000, help="kernels of the Kineto file [660,000: 1 GB]"
     )
     parser.add_argument("--repeat", type=int, default=3, help="repetitions [3]")
     parser.add_argument("--folder", type=Path, default=ROOT / ".bench", help="where the inputs are kept [.bench]")
