@@ -117,6 +117,8 @@ class _Target:
     def of(cls, path: Path | None, format: Format | None) -> "_Target":
         """Check the pair. Raises UsageError when it makes no sense."""
         if path is None:
+            if format in (Format.parquet, Format.mlora):
+                raise UsageError(f"--format {format.value} goes to a file; name it with -o")
             return cls(None, format or Format.csv, False)
         if path.is_dir() or not path.suffix:
             if format is Format.mlora:
@@ -137,7 +139,8 @@ class _Target:
         from .reports import tables
 
         if self.path is None:
-            _print_rows(database.view(report), as_csv=not sys.stdout.isatty(), as_json=False)
+            as_json = self.format is Format.json
+            _print_rows(database.view(report), as_csv=not as_json and not sys.stdout.isatty(), as_json=as_json)
             return
         if self.is_folder:
             tables.write_all(database, self.path, self.format.value, escape_formulas)

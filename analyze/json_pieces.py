@@ -66,11 +66,20 @@ class Pieces:
             self.rest = b""
             text = text[_SEPARATOR.match(text).end() :]  # type: ignore[union-attr]
             if self.ended:
-                self._finish(text + b"".join(blocks))
+                self._finish(self._tail(text, blocks))
                 return
         self.at_end = True
         yield text
         self._finish(self.rest)
+
+    @staticmethod
+    def _tail(text: bytes, blocks: Iterator[bytes]) -> bytes:
+        """The text and all that follows, or nothing when that is too much to be metadata."""
+        for block in blocks:
+            text += block
+            if len(text) > EVENT_LIMIT:
+                return b""
+        return text
 
     def _blocks(self) -> Iterator[bytes]:
         """The file in blocks, decompressed; a damaged gzip stream ends early and says so in cut_off."""

@@ -161,20 +161,25 @@ class _Reader:
         staging.load("kineto_count", "kineto_count")
         for file, into in _TARGETS:
             staging.load(file, into)
-        if b'"[memory]"' in events:
-            self._query("kineto_memory_event", "insert into memory_event by name")
+        staging.database.connection.execute("insert into memory_event by name from memory_batch")
         self.loaded_cnt += staging.scalar("select count(*) from batch")
 
     def _parse(self, events: bytes) -> None:
-        """Fill the temporary table `batch`, with decimal times where doubles would lose digits."""
+        """Fill the temporary tables `batch` and `memory_batch`, with decimal times where doubles would lose digits."""
         if not self.is_decimal:
-            self.file.fill(b"[", events, b"]")
-            self._query("kineto_event", "create or replace temp table batch as")
+            self._parse_text(events)
             if not self._needs_decimals(events):
                 return
             self.is_decimal = True
-        self.file.fill(b"[", _TIME.sub(rb'\1"\2"', events), b"]")
+        self._parse_text(_TIME.sub(rb'\1"\2"', events))
+
+    def _parse_text(self, events: bytes) -> None:
+        self.file.fill(b"[", events, b"]")
         self._query("kineto_event", "create or replace temp table batch as")
+        if b'"[memory]"' in events:
+            self._query("kineto_memory_event", "create or replace temp table memory_batch as")
+        else:
+            self.staging.create_table("memory_batch", "source_id integer")
 
     def _needs_decimals(self, events: bytes) -> bool:
         """True for fractions of microseconds since 1970, which torch 2.3 wrote."""
@@ -235,7 +240,8 @@ class _Reader:
             self.staging.set_source("world_size", distributed.get("world_size"))
         devices = about.get("deviceProperties")
         for gpu in devices if isinstance(devices, list) else []:
-            self.staging.add_device(gpu.get("id"), gpu.get("name"), gpu.get("totalGlobalMem"), gpu.get("numSms"))
+            if isinstance(gpu, dict):
+                self.staging.add_device(gpu.get("id"), gpu.get("name"), gpu.get("totalGlobalMem"), gpu.get("numSms"))
 
     def _note_missing(self, present: set[str | None]) -> None:
         if "gpu_op" not in present:

@@ -149,7 +149,7 @@ class Export:
 
     def _read_schema(self) -> dict[str, dict[str, str]]:
         """Column names of every table, by lower-case name, with the spelling that the file uses."""
-        names = [str(row[0]) for row in self.select("select name from sqlite_master where type in ('table', 'view')")]
+        names = [str(row[0]) for row in self.select("select name from sqlite_master where type = 'table'")]
         return {n: {str(r[1]).lower(): str(r[1]) for r in self.select(f'pragma table_info("{n}")')} for n in names}
 
     def select(self, statement: str) -> list[tuple[Any, ...]]:
@@ -309,7 +309,8 @@ def _read_domains(export: Export, staging: Staging) -> None:
         return
     text_id = has.get("textid", "null")
     rows = export.select(
-        f"select globaltid & ~16777215, domainid, {text_id}, text from NVTX_EVENTS where eventtype = 75 order by start"
+        f"select globaltid & ~16777215, domainid, {text_id}, text from NVTX_EVENTS "
+        "where eventtype = 75 and typeof(globaltid) = 'integer' and typeof(domainid) = 'integer' order by start"
     )
     values = staging.database.connection
     for process_id, domain_id, string_id, text in rows:
@@ -335,7 +336,10 @@ def _read_metadata(export: Export, staging: Staging) -> None:
         staging.add_device(*gpu)
     staging.create_table("thread_name", "thread_id bigint, name varchar")
     if {"nameid", "globaltid"} <= export.columns.get("ThreadNames", {}).keys():
-        names = export.select("select t.globalTid, s.value from ThreadNames t join StringIds s on s.id = t.nameId")
+        names = export.select(
+            "select t.globalTid, s.value from ThreadNames t join StringIds s on s.id = t.nameId "
+            "where typeof(t.globalTid) = 'integer'"
+        )
         threads = dict(names)
         batch = pa.table({"thread_id": pa.array(threads.keys(), _INT), "name": pa.array(threads.values(), _TEXT)})
         staging.load("nsys_thread_name", "thread_name", batch)

@@ -50,7 +50,6 @@ class Staging:
                 run(f"create or replace temp table staged_{table.name} ({columns})")
         run("create or replace temp table staged_name as from name")
         run(f"create or replace temp table reading as select {self.source_id} as source_id")
-
         self.intern("values ('[unnamed]')")
         self.name_ranges("values (null::varchar)")
         run("create or replace temp table unnamed as select name_id from staged_name where text = '[unnamed]'")
@@ -100,11 +99,13 @@ class Staging:
             statement = statement.replace(f"${name}", text)
         self.database.connection.execute(f"{into} {statement}")
 
-    def add_device(self, device_id: object, name: object, memory_bytes: object, sm_cnt: object) -> None:
-        """Record what the file says about one GPU."""
+    def add_device(self, *values: object) -> None:
+        """Record what the file says about one GPU: number, name, bytes of memory, multiprocessors."""
+        columns = ("device_id", "name", "memory_bytes", "sm_cnt")
+        types = {c.name: c.type for c in _table("device").columns}
         self.database.connection.execute(
-            "insert into device values (?, ?, ?, ?, ?)",
-            [self.source_id, device_id, name, memory_bytes, sm_cnt],
+            f"insert into device select ?, {', '.join(f'try_cast(? as {types[c]})' for c in columns)}",
+            [self.source_id, *map(_as_text, values)],
         )
 
     def name_ranges(self, texts: str) -> None:
@@ -123,8 +124,11 @@ class Staging:
         )
 
     def set_source(self, column: str, value: object) -> None:
-        """Fill one column of this source's row."""
-        self.database.connection.execute(f"update source set {column} = ? where source_id = ?", [value, self.source_id])
+        """Fill one column of this source's row; NULL when the file holds something of another type there."""
+        (kind,) = (c.type for c in _table("source").columns if c.name == column)
+        self.database.connection.execute(
+            f"update source set {column} = try_cast(? as {kind}) where source_id = ?", [_as_text(value), self.source_id]
+        )
 
     def fact(self, section: str, item: str, value: object, note: str | None = None) -> None:
         """Record what the file holds, lacks or lost; shown by the view trace_info."""
@@ -137,3 +141,12 @@ class Staging:
         """The single value of a query."""
         ((value,),) = self.database.rows(statement)
         return value
+
+
+def _table(name: str) -> sql.SqlFile:
+    return next(t for t in sql.in_folder(sql.TABLES) if t.name == name)
+
+
+def _as_text(value: object) -> str | None:
+    """A value of the file as text, for DuckDB to cast or refuse."""
+    return None if value is None else str(value)

@@ -222,6 +222,45 @@ def test_events_of_foreign_shapes_are_counted_not_read(trace: bytes, tmp_path: P
     assert lost["events that are no valid JSON"][0] == "4"
 
 
+@pytest.mark.parametrize(
+    "about",
+    [
+        {"distributedInfo": {"rank": "zero", "world_size": [1]}},
+        {"distributedInfo": 7, "deviceProperties": "none"},
+        {"deviceProperties": [7, {"id": "a"}, {"id": 1 << 70, "name": {"x": 1}}]},
+        {"baseTimeNanoseconds": "yesterday", "schemaVersion": {"a": 1}},
+    ],
+)
+def test_metadata_of_foreign_types_is_left_out(about: dict[str, object], trace: bytes, tmp_path: Path) -> None:
+    content = {**about, "traceEvents": json.loads(trace)["traceEvents"]}
+    with lorabench.open(written(tmp_path / "x.json", json.dumps(content).encode()), db=tmp_path / "x.duckdb") as found:
+        assert found.rows("select rank, world_size, origin_ns from source") == [(None, None, None)]
+
+
+def test_a_memory_event_that_cannot_be_read_costs_only_itself(trace: bytes, tmp_path: Path) -> None:
+    events = json.loads(trace)["traceEvents"]
+    memory = {"ph": "i", "name": "[memory]", "pid": 1, "ts": 5, "args": {"Bytes": 8, "Addr": (1 << 64) - 1}}
+    broken = memory | {"args": {"Bytes": "many"}}
+    path = written(tmp_path / "x.json", json.dumps([memory, broken, *events]).encode())
+    with lorabench.open(path, db=tmp_path / "x.duckdb") as found:
+        assert found.rows("select bytes, address from memory_event") == [(8, None)]
+        kernels = sum(e.get("cat") == "kernel" for e in events)
+        assert found.rows("select sum(kernel_cnt) from kernel_summary") == [(kernels,)]
+
+
+def test_nsys_metadata_of_foreign_types_is_left_out(sqlite: Path, tmp_path: Path) -> None:
+    edited(
+        sqlite,
+        "update TARGET_INFO_SESSION_START_TIME set utcEpochNs = 'never'",
+        "update TARGET_INFO_GPU set id = 'a', cuDevice = 'b', totalMemory = 'c'",
+        "update ThreadNames set globalTid = 'main'",
+        "insert into NVTX_EVENTS (start, eventType, text, globalTid, domainId) values (1, 75, 'd', 'x', 'y')",
+    )
+    with lorabench.open(sqlite, db=tmp_path / "x.duckdb") as found:
+        assert found.rows("select origin_ns from source") == [(None,)]
+        assert found.rows("select count(*) from thread where name is not null") == [(0,)]
+
+
 def test_damaged_gzip_is_refused(tmp_path: Path) -> None:
     assert "damaged" in refused(written(tmp_path / "x.json.gz", b"\x1f\x8bgarbage"), tmp_path, CorruptInputError)
 

@@ -8,7 +8,7 @@ select
     floor(ts)::bigint * 1000 + round((ts - floor(ts)) * 1000)::bigint as time_ns,
     if(args."Device Type" = 0, 'cpu', 'cuda:' || args."Device Id") as device,
     args."Bytes" as bytes,
-    args."Addr" as address,
+    try_cast(args."Addr" as bigint) as address,
     args."Total Allocated" as allocated_bytes,
     args."Total Reserved" as reserved_bytes
 from read_json(
@@ -20,7 +20,7 @@ from read_json(
         pid: 'varchar',
         ts: $time_type,
         args: 'struct(
-            "Bytes" bigint, "Addr" bigint, "Total Allocated" bigint, "Total Reserved" bigint, "Device Type" bigint,
+            "Bytes" bigint, "Addr" varchar, "Total Allocated" bigint, "Total Reserved" bigint, "Device Type" bigint,
             "Device Id" bigint
         )'
     }
