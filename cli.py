@@ -29,6 +29,7 @@ class Format(StrEnum):
     mlora = "mlora"
 
 
+_SCREEN_ROWS = 40
 _SUFFIXES = {".csv": Format.csv, ".parquet": Format.parquet, ".json": Format.json}
 
 
@@ -140,7 +141,12 @@ class _Target:
 
         if self.path is None:
             as_json = self.format is Format.json
-            _print_rows(database.view(report), as_csv=not as_json and not sys.stdout.isatty(), as_json=as_json)
+            is_terminal = sys.stdout.isatty()
+            rows = database.view(report)
+            if is_terminal and not as_json and len(rows) > _SCREEN_ROWS:
+                print(f"the first {_SCREEN_ROWS} of {len(rows)} rows; all of them with -o FILE", file=sys.stderr)
+                rows = rows.head(_SCREEN_ROWS)
+            _print_rows(rows, as_csv=not as_json and not is_terminal, as_json=as_json)
             return
         if self.is_folder:
             tables.write_all(database, self.path, self.format.value, escape_formulas)

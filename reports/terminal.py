@@ -9,7 +9,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 from rich.text import Text
 
-_PIPE_WIDTH = 100_000  # nothing is folded where a program reads
+_PIPE_WIDTH = 100_000  # nothing is shortened where a program reads
+_TEXT_WIDTH = 48
 
 
 class Bar:
@@ -49,15 +50,27 @@ class Bar:
 
 
 def show(rows: list[dict[str, Any]], columns: list[str]) -> None:
-    """Print rows as a table on stdout: numbers to the right, texts as they are, never as markup."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    numeric = {c: all(isinstance(r[c], int | float | None) for r in rows) for c in columns}
-    for column in columns:
-        table.add_column(Text(column), justify="right" if numeric[column] else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(_cell(row[c])) for c in columns))
+    """Print rows as a table on stdout: numbers to the right, texts as they are, never as markup.
+
+    On a terminal long texts are shortened and columns that do not fit are left out, and said on stderr; in a pipe
+    everything is printed.
+    """
     is_terminal = sys.stdout.isatty()
-    Console(width=None if is_terminal else _PIPE_WIDTH).print(table)
+    console = Console(width=None if is_terminal else _PIPE_WIDTH)
+    cells = {c: [_cell(r[c]) for r in rows] for c in columns}
+    limit = _TEXT_WIDTH if is_terminal else _PIPE_WIDTH
+    widths = {c: min(limit, max(map(len, [c, *cells[c]]))) for c in columns}
+    fitting = [c for n, c in enumerate(columns) if sum(widths[k] + 2 for k in columns[: n + 1]) - 2 <= console.width]
+    fitting = fitting or columns[:1]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in fitting:
+        numeric = all(isinstance(r[column], int | float | None) for r in rows)
+        table.add_column(Text(column), justify="right" if numeric else "left", no_wrap=True, max_width=widths[column])
+    for number in range(len(rows)):
+        table.add_row(*(Text(cells[c][number], overflow="ellipsis") for c in fitting))
+    console.print(table)
+    if left := columns[len(fitting) :]:
+        print(f"{len(left)} more columns ({', '.join(left)}): --csv, or -o FILE", file=sys.stderr)
 
 
 def _cell(value: Any) -> str:

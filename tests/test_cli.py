@@ -1,0 +1,149 @@
+"""The commands as their users type them."""
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import lorabench
+import polars
+import pytest
+from lorabench import sql
+from lorabench.reports.terminal import show
+
+PUBLIC = [view.name for view in sql.load() if view.is_public]
+
+
+@pytest.fixture
+def trace(synthetic_trace: Callable[..., Path], tmp_path: Path) -> Path:
+    return Path(shutil.copy(synthetic_trace("nsys"), tmp_path / "run.sqlite"))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    def call(*words: object, code: int = 0) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "lorabench", *map(str, words)],
+            capture_output=True, text=True, check=False, cwd=tmp_path,
+            env=os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")},
+        )  # fmt: skip
+        assert done.returncode == code, done.stderr
+        return done
+
+    return call
+
+
+def test_a_report_is_written_and_named_last(trace: Path, run: Callable, tmp_path: Path) -> None:
+    assert run("analyze", trace, "-o", "report.csv").stdout == "wrote report.csv\n"
+    with (tmp_path / "report.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    with lorabench.open(tmp_path / "report.duckdb") as database:
+        frame = database.view("range_summary")
+    assert [r["path"] for r in rows] == frame["path"].to_list()
+    assert [int(r["kernel_ns"]) for r in rows] == frame["kernel_ns"].to_list()
+    assert rows[0]["rank"] == "", "NULL is an empty cell"
+
+
+def test_every_view_goes_to_a_folder(trace: Path, run: Callable, tmp_path: Path) -> None:
+    run("analyze", trace, "-o", "out/")
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {f"{v}.csv" for v in PUBLIC} | {"lorabench.duckdb"}
+
+
+def test_parquet_and_json_hold_the_same_rows(trace: Path, run: Callable, tmp_path: Path) -> None:
+    for name in ("k.parquet", "k.json", "k.csv"):
+        run("analyze", trace, "--report", "kernel_summary", "-o", name, "--db", "x.duckdb")
+    parquet = polars.read_parquet(tmp_path / "k.parquet").to_dicts()
+    assert parquet == json.loads((tmp_path / "k.json").read_text())
+    assert len(parquet) == len(polars.read_csv(tmp_path / "k.csv"))
+
+
+def test_an_unchanged_input_is_not_read_again(trace: Path, run: Callable, tmp_path: Path) -> None:
+    run("analyze", trace, "-o", "r.csv")
+    first = (tmp_path / "r.duckdb").stat().st_mtime_ns
+    run("analyze", trace, "--report", "kernel_summary", "-o", "r.csv")
+    assert (tmp_path / "r.duckdb").stat().st_mtime_ns == first
+    run("analyze", trace, "-o", "r.csv", "--force")
+    second = (tmp_path / "r.duckdb").stat().st_mtime_ns
+    assert second > first
+    os.utime(trace, ns=(1, 1))
+    run("analyze", trace, "-o", "r.csv")
+    assert (tmp_path / "r.duckdb").stat().st_mtime_ns > second
+
+
+def test_a_database_made_earlier_is_an_input(trace: Path, run: Callable, tmp_path: Path) -> None:
+    run("analyze", trace, "-o", "r.duckdb")
+    trace.unlink()
+    run("analyze", "r.duckdb", "-o", "k.csv", "--report", "kernel_summary")
+    assert "ampere_sgemm" in (tmp_path / "k.csv").read_text()
+
+
+def test_a_folder_gives_its_traces_side_by_side(
+    synthetic_trace: Callable[..., Path], run: Callable, tmp_path: Path
+) -> None:
+    (tmp_path / "run").mkdir()
+    shutil.copy(synthetic_trace("nsys"), tmp_path / "run" / "a.sqlite")
+    shutil.copy(synthetic_trace("kineto"), tmp_path / "run" / "b.json")
+    (tmp_path / "run" / "manifest.json").write_text("{}")
+    run("analyze", "run", "-o", "r.csv")
+    found = run("query", "r.duckdb", "select source_id, sum(kernel_ns) as n from kernel_summary group by 1", "--json")
+    rows = json.loads(found.stdout)
+    assert [r["source_id"] for r in sorted(rows, key=lambda r: r["source_id"])] == [1, 2]
+    assert rows[0]["n"] == rows[1]["n"], "one run in two formats"
+
+
+def test_query_prints_a_table_csv_or_json(trace: Path, run: Callable) -> None:
+    words = ("query", trace, "select kernel_name, kernel_cnt from kernel_summary order by 1 limit 1")
+    assert run(*words, "--csv").stdout.splitlines()[0] == "kernel_name,kernel_cnt"
+    assert json.loads(run(*words, "--json").stdout)[0].keys() == {"kernel_name", "kernel_cnt"}
+    assert run(*words).stdout.split()[:2] == ["kernel_name", "kernel_cnt"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("query", "run.sqlite", "select nonsense"), "the query failed"),
+        (("query", "run.sqlite", "drop table gpu_op"), "the query failed"),
+        (("analyze", "run.sqlite", "--report", "nothing", "-o", "x.csv"), "the views are: api_summary"),
+        (("analyze", "run.sqlite", "-o", "x.docx"), "write .csv, .parquet"),
+        (("analyze", "run.sqlite", "--report", "api_summary", "--format", "mlora", "-o", "x.csv"), "knows the reports"),
+        (("analyze", "run.sqlite", "--format", "parquet"), "goes to a file"),
+        (("views", "nothing"), "there is no view"),
+    ],
+)
+def test_a_wrong_command_says_what_to_do(words: tuple[str, ...], says: str, trace: Path, run: Callable) -> None:
+    done = run(*words, code=2)
+    assert says in done.stderr and "Traceback" not in done.stderr
+
+
+def test_views_documents_every_column(run: Callable) -> None:
+    listed = run("views").stdout
+    for view in sql.load():
+        if view.is_public:
+            assert view.row in listed
+            assert all(c.doc in listed for c in view.columns)
+
+
+def test_a_pipe_sees_neither_bar_nor_colour(trace: Path, run: Callable) -> None:
+    done = run("analyze", trace)
+    assert done.stdout.startswith("path,name,kind")
+    assert done.stderr == ""
+
+
+def test_tables_print_texts_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    show([{"name": "[bold]x[/bold]", "n": 1234567, "f": 0.5, "none": None}], ["name", "n", "f", "none"])
+    assert capsys.readouterr().out.splitlines()[1].split() == ["[bold]x[/bold]", "1,234,567", "0.5"]
+
+
+def test_python_is_as_short(trace: Path, tmp_path: Path) -> None:
+    with lorabench.open(trace, db=tmp_path / "x.duckdb") as database:
+        frame = database.view("range_summary")
+        assert isinstance(frame, polars.DataFrame)
+        assert frame["self_kernel_ns"].sum() + database.view("unattributed")["kernel_ns"].sum() == (
+            database.view("kernel_summary")["kernel_ns"].sum()
+        )
+        with pytest.raises(lorabench.errors.UsageError, match="there is no view"):
+            database.view("nonsense; drop table x")
