@@ -28,7 +28,7 @@
 --   gpu_span_ns          bigint    last GPU end - first GPU start, NULL without GPU work (nsys: projected duration)
 --   first_gpu_start_ns   bigint    start of the first GPU operation, NULL without
 --   last_gpu_end_ns      bigint    end of the last GPU operation, NULL without
---   launch_overhead_ns   bigint    wall - GPU busy time within the range
+--   launch_overhead_ns   bigint    wall - GPU busy time within the range, NULL where the input holds no GPU work
 --   self_gpu_op_cnt      bigint    GPU operations for which this is the innermost range
 --   self_gpu_op_ns       bigint    their summed duration
 --   self_kernel_cnt      bigint    kernels among them
@@ -68,7 +68,7 @@ select
     measure.first_gpu_start_ns,
     measure.last_gpu_end_ns,
     if(
-        range.kind <> 'python',
+        range.kind <> 'python' and gpu.source_id is not null,
         range.end_ns - range.start_ns - coalesce(measure.gpu_busy_inside_ns, 0),
         null
     ) as launch_overhead_ns,
@@ -92,4 +92,5 @@ join thread on thread.source_id = range.source_id and thread.thread_id = range.t
 join source on source.source_id = range.source_id
 left join range_measure as measure using (range_id)
 left join _range_own as own using (range_id)
+left join _source_with_gpu as gpu on gpu.source_id = range.source_id
 order by range.range_id

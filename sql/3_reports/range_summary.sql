@@ -33,7 +33,7 @@
 --   gpu_span_ns              bigint    sum over instances of last GPU end - first GPU start (nsys: projected
 --         duration)
 --   launch_overhead_ns       bigint    sum over instances of wall - GPU busy time within the instance (the time in
---         which its work did not run)
+--         which its work did not run), NULL where the input holds no GPU work
 --   self_launch_cnt          bigint    launching calls for which this is the innermost range
 --   self_launch_api_ns       bigint    their summed duration
 --   self_queue_ns            bigint    queue_ns of the operations that this path owns
@@ -114,7 +114,7 @@ select
     coalesce(work.window_kernel_ns, 0)::bigint as window_kernel_ns,
     coalesce(busy.gpu_busy_ns, 0)::bigint as gpu_busy_ns,
     coalesce(instance.gpu_span_ns, 0)::bigint as gpu_span_ns,
-    instance.launch_overhead_ns::bigint as launch_overhead_ns,
+    if(gpu.source_id is not null, instance.launch_overhead_ns::bigint, null) as launch_overhead_ns,
     coalesce(work.self_launch_cnt, 0)::bigint as self_launch_cnt,
     coalesce(work.self_launch_api_ns, 0)::bigint as self_launch_api_ns,
     coalesce(work.self_queue_ns, 0)::bigint as self_queue_ns,
@@ -131,8 +131,9 @@ select
 from instance
 join range_path using (path_id)
 join name using (name_id)
-join source using (source_id)
+join source on source.source_id = range_path.source_id
 left join work using (path_id)
 left join busy using (path_id)
+left join _source_with_gpu as gpu on gpu.source_id = range_path.source_id
 where range_path.kind <> 'python'
 order by source.source_id, gpu_op_ns desc, wall_ns desc, path

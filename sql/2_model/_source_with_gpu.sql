@@ -1,0 +1,4 @@
+-- A row is an input that holds GPU work; of others nobody knows whether the GPU was idle or not recorded.
+
+select distinct source_id
+from gpu_op
