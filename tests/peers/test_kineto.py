@@ -91,9 +91,8 @@ def test_the_backward_phase_owns_what_was_launched_in_its_window(
             and any(w["ns"] <= e["ns"] < w["ns"] + w["dur_ns"] for w in windows)
         }
         within = sum(e["dur_ns"] for e in events if is_gpu_work(e) and e["args"]["correlation"] in launched)
-        assert row[0] == 57_312
-        assert row[1] >= within
-        assert within == 124_340_000 or abs(within - 124_340_000) < 1_000_000
+        assert within == 124_339_538
+        assert row == (57_312, within)
 
 
 @pytest.mark.parametrize("trace", TRACES)
@@ -120,10 +119,10 @@ def test_sequence_links_are_those_that_torch_drew_as_flows(
         "where not is_backward and sequence_number is not null"
     ):
         operators[sequence].append((start, tid))
-    for tid, start, sequence, _ in nodes:
-        if (tid, start) in drawn:
-            before = [o for o in operators[sequence] if o[0] <= start]
-            assert drawn[tid, start] == max(before)[::-1]
+    linked = [(tid, start, sequence) for tid, start, sequence, _ in nodes if (tid, start) in drawn]
+    for tid, start, sequence in linked:
+        assert drawn[tid, start] == max(o for o in operators[sequence] if o[0] <= start)[::-1]
+    assert len(linked) >= 0.9 * len(drawn), "the flows end at other places than backward nodes"
 
 
 def test_both_formats_of_one_run_give_the_same_numbers(
