@@ -35,6 +35,10 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 }
 
 
+# What DuckDB raises on a full disk, depending on whether a row group, the log or the checkpoint was being written.
+_CANNOT_WRITE = (duckdb.IOException, duckdb.FatalException, duckdb.TransactionException, OSError)
+
+
 class Database:
     """An open lorabench database. Use as a context manager, or call close()."""
 
@@ -89,7 +93,7 @@ class Database:
                 f"{path} needs more than {QUERY_MEMORY} of memory: {_first_line(error)}; "
                 "allow more with LORABENCH_QUERY_MEMORY"
             ) from error
-        except duckdb.IOException as error:
+        except _CANNOT_WRITE as error:
             raise OutputError(f"cannot write {path}: {_first_line(error)}") from error
 
 
@@ -149,14 +153,18 @@ def cache_path(inputs: list[Path]) -> Path:
 def sources_of(path: Path) -> list[tuple[Any, ...]] | None:
     """(name, size, mtime, reader version) of the inputs that a database holds; None when there is no such file.
 
-    Empty for a database of another lorabench version. Raises OutputError for a file that lorabench did not make, so
-    that it is never replaced.
+    Empty for a database that another lorabench made, with other tables or views. Raises OutputError for a file that
+    lorabench did not make, so that it is never replaced.
     """
     if not path.exists():
         return None
     try:
         with open_database(path) as database:
-            return database.rows("select name, size_bytes, mtime_ns, reader_version from source order by source_id")
+            return database.rows(
+                "select name, size_bytes, mtime_ns, reader_version from source, lorabench where sql = ? "
+                "order by source_id",
+                sql.fingerprint(),
+            )
     except (CorruptInputError, UnknownFormatError) as error:
         raise OutputError(
             f"{path} is in the way and no lorabench database; move it or choose --db ({error})"
@@ -187,7 +195,7 @@ def building(path: Path) -> Iterator[Database]:
             f"cannot fill {path} within {INGEST_MEMORY} of memory for DuckDB: {_first_line(error)}; "
             "allow more with LORABENCH_INGEST_MEMORY"
         ) from error
-    except (duckdb.IOException, duckdb.FatalException, OSError) as error:
+    except _CANNOT_WRITE as error:
         raise OutputError(f"cannot write {path}: {_first_line(error)}") from error
     finally:
         if database is not None:
@@ -200,7 +208,7 @@ def building(path: Path) -> Iterator[Database]:
 def _create_tables(database: Database) -> None:
     run = database.connection.execute
     run("begin")
-    run(f"create table lorabench as select {SCHEMA_VERSION} as schema_version")
+    run(f"create table lorabench as select {SCHEMA_VERSION} as schema_version, {literal(sql.fingerprint())} as sql")
     for table in sql.in_folder(sql.TABLES):
         run(table.statement)
         _comment(database, "table", table)

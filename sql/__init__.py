@@ -17,6 +17,7 @@ saying what a row is, an empty line, method and caveats, then
     --   name   type   what it means
 """
 
+import hashlib
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -99,6 +100,12 @@ def load() -> tuple[SqlFile, ...]:
             if path.name.endswith(".sql")
         ]
     return tuple(found)
+
+
+@cache
+def fingerprint() -> str:
+    """A short text that changes with any SQL file; a database of another one is not used again."""
+    return hashlib.sha256(repr(load()).encode()).hexdigest()[:16]
 
 
 def in_folder(folder: str) -> tuple[SqlFile, ...]:

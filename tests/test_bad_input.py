@@ -326,17 +326,24 @@ def test_a_file_without_permission_is_named(sqlite: Path, tmp_path: Path) -> Non
         os.seteuid(mine)
 
 
-def _small_files() -> None:
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+def small_files(limit: int) -> Callable[[], None]:
+    """Make every write beyond `limit` bytes of a file fail, as on a full disk."""
+
+    def before_exec() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    return before_exec
 
 
-def test_a_full_disk_leaves_the_earlier_output_whole(sqlite: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("limit", [0, 5_000, 20_000, 60_000, 200_000, 400_000, 800_000, 1_600_000, 2_400_000])
+def test_a_full_disk_leaves_the_earlier_output_whole(limit: int, sqlite: Path, tmp_path: Path) -> None:
     out = tmp_path / "r.csv"
     assert run("analyze", sqlite, "-o", out).returncode == 0
     before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
-    done = run("analyze", sqlite, "-o", out, "--force", preexec_fn=_small_files)
+    done = run("analyze", sqlite, "-o", out, "--force", preexec_fn=small_files(limit))
     assert done.returncode == 5, done.stderr
+    assert done.stderr.count("\n") == 1
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
 
 

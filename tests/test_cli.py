@@ -74,6 +74,14 @@ def test_an_unchanged_input_is_not_read_again(trace: Path, run: Callable, tmp_pa
     assert (tmp_path / "r.duckdb").stat().st_mtime_ns > second
 
 
+def test_a_database_with_other_views_is_made_anew(trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lorabench.open(trace, db=tmp_path / "r.duckdb").close()
+    first = (tmp_path / "r.duckdb").stat().st_mtime_ns
+    monkeypatch.setattr(sql, "fingerprint", lambda: "of tomorrow")
+    lorabench.open(trace, db=tmp_path / "r.duckdb").close()
+    assert (tmp_path / "r.duckdb").stat().st_mtime_ns > first
+
+
 def test_a_database_made_earlier_is_an_input(trace: Path, run: Callable, tmp_path: Path) -> None:
     run("analyze", trace, "-o", "r.duckdb")
     trace.unlink()
