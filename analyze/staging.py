@@ -43,6 +43,7 @@ class Staging:
     def create(self) -> None:
         """Make the empty staged tables, dropping those of the source before."""
         run = self.database.connection.execute
+        run("drop table if exists temp.batch")  # of a Kineto trace before
         for table in sql.in_folder(sql.TABLES):
             if table.name in COMPUTED:
                 kept = [f"{c.name} {c.type}" for c in table.columns if c.name not in COMPUTED[table.name]]

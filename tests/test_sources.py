@@ -1,0 +1,50 @@
+"""Many inputs in one database: each source's rows are what it has alone, whatever stands beside it."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import lorabench
+import pytest
+from conftest import ROOT
+from lorabench import sql
+from lorabench.analyze.database import Database
+
+# Kineto before nsys and after it: what one reader leaves behind must not reach the next.
+FILES = ["lora-run.json.gz", "lora-run.sqlite", "nvtx-ranges.sqlite", "torch-cpu.json.gz"]
+IDS = ("source_id", "path_id", "parent_path_id", "range_id", "parent_id", "gpu_op_id", "api_call_id")
+VIEWS = [view for view in sql.load() if view.is_public]
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    folder = tmp_path_factory.mktemp("sources")
+    (folder / "run").mkdir()
+    for number, name in enumerate(FILES):
+        shutil.copy(ROOT / "fixtures" / name, folder / "run" / f"{number}-{name}")
+    with lorabench.open(folder / "run", db=folder / "all.duckdb") as database:
+        yield database
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=lambda v: v.name)
+@pytest.mark.parametrize("number", range(len(FILES)), ids=FILES)
+def test_a_source_has_the_same_rows_in_company(
+    view: sql.SqlFile, number: int, together: Database, database_of: Callable[[Path], Database]
+) -> None:
+    columns = ", ".join(c.name for c in view.columns if c.name not in IDS)
+    mine = together.rows(f"select {columns} from {view.name} where source_id = {number + 1}")
+    alone = database_of(ROOT / "fixtures" / FILES[number]).rows(f"select {columns} from {view.name}")
+    if view.name == "trace_info":  # the copies have other names
+        mine, alone = ([row for row in rows if row[1] != "file"] for rows in (mine, alone))
+    assert sorted(map(repr, mine)) == sorted(map(repr, alone))
+
+
+def test_ids_are_distinct_across_sources(together: Database) -> None:
+    for table, key in (
+        ("range", "range_id"),
+        ("range_path", "path_id"),
+        ("gpu_op", "gpu_op_id"),
+        ("api_call", "api_call_id"),
+    ):
+        assert together.rows(f"select count(*) - count(distinct {key}) from {table}") == [(0,)]
+    assert together.rows("select count(*) from name group by text having count(*) > 1") == []
