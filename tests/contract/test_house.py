@@ -1,5 +1,6 @@
 """The house rules: who imports whom, what is documented, what stays small."""
 
+import gzip
 import json
 import re
 import subprocess
@@ -117,3 +118,10 @@ def test_nothing_names_the_machine_it_was_made_on() -> None:
     for path in ROOT.rglob("*"):
         if path.suffix in (".py", ".sql", ".md", ".toml", ".csv", ".json") and ".venv" not in path.parts:
             assert not re.search(r"/(root|home)/\w", path.read_text("utf-8")), path
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "fixtures").glob("*.*")), ids=lambda p: p.name)
+def test_fixtures_name_no_paths_of_the_machine(path: Path) -> None:
+    content = path.read_bytes()
+    content = gzip.decompress(content) if path.suffix == ".gz" else content
+    assert path.suffix == ".py" or not re.search(rb"/(root|home|tmp|work|Users)/\w", content)
