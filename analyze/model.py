@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from .. import sql
 from ..vocabulary import OP_KERNEL, RANGE_ANNOTATION, RANGE_PYTHON, SOURCE_KINETO
 from .attribution import RULE_NAMES, Attribution, Launches, Ranges, attribute, path_sets
 from .intervals import NONE, Ints, distinct, take
@@ -147,23 +148,18 @@ class _Completion:
         process_of = process.process_id[np.searchsorted(process.thread_id, thread)]
         return Launches(process_of, np.where(known, track, NONE), calls.start[owners], calls.end[owners])
 
-    def _append(self, table: str, computed: dict[str, Any], replaced: str = "") -> None:
-        """Join computed columns to a staged table by position and append the rows to the model's table."""
-        exclude = f"exclude ({replaced})" if replaced else ""
-        staged = ", ".join(
-            f"s.{c}" for (c, *_) in self.run_sql(f"describe select * {exclude} from staged_{table}").fetchall()
-        )
+    def _append(self, table: str, computed: dict[str, Any]) -> None:
+        """Join computed columns to a staged table by position and append the rows to the model's table.
+
+        A column that is both staged and computed (the end of a range) is taken from what was computed.
+        """
+        (model,) = (t for t in sql.in_folder(sql.TABLES) if t.name == table)
+        columns = [f"{'computed' if c.name in computed else 'staged'}.{c.name}" for c in model.columns]
         self._register(computed)
-        names = ", ".join(f"c.{name}" for name in computed)
-        target = "range" if table == "range" else table
         self.run_sql(
-            f"insert into {target} by name select {self._without_extra(table, staged)}, {names} "
-            f"from staged_{table} as s positional join computed as c"
+            f"insert into {table} select {', '.join(columns)} from staged_{table} as staged positional join computed"
         )
         self.run_sql(f"drop table staged_{table}")
-
-    def _without_extra(self, table: str, staged: str) -> str:
-        return staged.replace(", s.event_class", "") if table == "api_call" else staged
 
     def _register(self, columns: dict[str, Any]) -> None:
         self.staging.database.connection.register("computed", pa.table(columns))
@@ -188,7 +184,7 @@ class _Completion:
             "depth": found.depth[unsorted],
             "path_id": found.path[unsorted] + self.first_path,
         }
-        self._append("range", computed, replaced="end_ns")
+        self._append("range", computed)
         self._write_paths(found)
 
     def _write_paths(self, found: Attribution) -> None:

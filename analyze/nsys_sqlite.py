@@ -24,7 +24,6 @@ from .staging import Staging
 READER_VERSION = 1
 BATCH_ROWS = 65_536
 BATCHES_AT_ONCE = 4
-_MAGIC = b"SQLite format 3\0"
 _WHAT_TO_DO = "export it again with `nsys export --type sqlite`"
 
 _INT, _TEXT = pa.int64(), pa.string()
@@ -96,11 +95,6 @@ TABLES = (
 _STRINGS = Table("StringIds", "nsys_string", "string", ("id",), (), texts=("value",))
 _NVTX = next(t for t in TABLES if t.name == "NVTX_EVENTS")
 _MARKERS = {"StringIds", "ANALYSIS_DETAILS", "TARGET_INFO_SESSION_START_TIME"} | {t.name for t in TABLES}
-
-
-def recognises(head: bytes) -> bool:
-    """True for the first bytes of any SQLite database."""
-    return head.startswith(_MAGIC)
 
 
 def read(path: Path, staging: Staging) -> None:
