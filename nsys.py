@@ -1,0 +1,58 @@
+"""Finds and runs the programs of NVIDIA Nsight Systems. Knows nothing of what is recorded."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from .errors import ToolError
+
+TIMEOUT_S = 3600
+_IMPORTERS = ("/opt/nvidia/nsight-systems*/**/QdstrmImporter", "/usr/lib/nsight-systems/**/QdstrmImporter")
+
+
+def find() -> str | None:
+    """The path of the nsys that is installed, None without one."""
+    return shutil.which("nsys")
+
+
+def version(nsys: str) -> tuple[int, ...]:
+    """The version of an nsys as numbers, (2024, 2, 3); empty when it does not say."""
+    try:
+        done = subprocess.run([nsys, "--version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    match = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", done.stdout)
+    return tuple(int(part) for part in match.groups() if part) if match else ()
+
+
+def export(nsys: str, report: Path, target: Path) -> None:
+    """Write a report as sqlite. Raises ToolError when nsys is too old for it or fails."""
+    _run(nsys, "export", "--type", "sqlite", "--force-overwrite", "true", "--output", target, report)
+    if not target.exists():
+        raise ToolError(f"nsys export wrote nothing for {report}; open the report once in the nsys that made it")
+
+
+def import_stream(stream: Path, target: Path) -> None:
+    """Make a report of a .qdstrm, which nsys leaves where it cannot find its own importer.
+
+    Raises ToolError when there is no importer or it fails.
+    """
+    importer = shutil.which("QdstrmImporter") or next(
+        (str(p) for pattern in _IMPORTERS for p in sorted(Path("/").glob(pattern.lstrip("/")), reverse=True)),
+        None,
+    )
+    if importer is None:
+        raise ToolError(f"{stream} needs QdstrmImporter, which comes with Nsight Systems; it was not found here")
+    _run(importer, "--input-file", stream, "--output-file", target)
+
+
+def _run(*command: object) -> None:
+    words = [str(word) for word in command]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise ToolError(f"{words[0]} did not finish within {TIMEOUT_S} s") from error
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()
+        raise ToolError(f"{Path(words[0]).name} failed with exit code {done.returncode}; it said: {said[-1]}")
