@@ -1,4 +1,4 @@
-# make demo    environment, install, the main job on a trace of the repository
+# make demo    environment, install, two small runs of four adapters, analysed and compared
 # make test    environment, install with the wheel's content, all tests
 PYTHON ?= python3
 VENV ?= .venv
@@ -6,25 +6,29 @@ BIN = $(VENV)/bin
 
 .PHONY: demo test lint bench golden schema clean
 
-# Core only: what a user of `analyze` needs.
 $(VENV)/core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt .
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt ".[collect]"
 	touch $@
 
 # The tests run against the installed wheel, so that a file that is missing from it fails one.
 .PHONY: installed
 installed: $(VENV)/core
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt ".[dev]"
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt ".[collect,dev]"
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .
 
 demo: $(VENV)/core
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .
-	$(BIN)/lorabench analyze fixtures/lora-run.sqlite -o demo-out/report.csv
+	$(BIN)/lorabench collect --lora-cnt 4 --peft-mode switch -o demo-out/switch --force
+	$(BIN)/lorabench collect --lora-cnt 4 --peft-mode batch -o demo-out/batch --force
+	$(BIN)/lorabench analyze demo-out/switch -o demo-out/switch.csv
+	$(BIN)/lorabench analyze demo-out/batch -o demo-out/batch.csv
 	@echo
-	$(BIN)/lorabench query demo-out/report.duckdb "select path, range_cnt, round(wall_ns / 1e3, 1) as wall_us, kernel_cnt, round(kernel_ns / 1e3, 1) as kernel_us, round(launch_overhead_ns / 1e3, 1) as launch_overhead_us from range_summary limit 12"
+	$(BIN)/lorabench query demo-out/batch.duckdb "select path, range_cnt, round(wall_ns / 1e6, 2) as wall_ms, round(self_wall_ns / 1e6, 2) as self_wall_ms from range_summary join source using (source_id) where source.kind = 'kineto' and range_summary.kind = 'annotation' order by wall_ns desc limit 12"
 	@echo
-	@echo "The report is demo-out/report.csv, its database demo-out/report.duckdb"
+	$(BIN)/lorabench compare demo-out/switch demo-out/batch
+	@echo
+	@echo "The runs are demo-out/switch and demo-out/batch, their reports demo-out/switch.csv and demo-out/batch.csv"
 
 test: installed lint
 	$(BIN)/python -m pytest
@@ -36,6 +40,7 @@ lint: installed
 
 bench: installed
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/collect.py
 
 golden: installed
 	PYTHONPATH=fixtures $(BIN)/python tests/golden/test_golden.py

@@ -3,14 +3,24 @@
 import lorabench
 with lorabench.open("run.sqlite") as database:
     print(database.view("range_summary"))
+
+In a training script, to name what a trace shows (needs torch):
+
+lorabench.annotate(model)
+with lorabench.span("loss"):
+    ...
 """
 
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .analyze.database import Database
+    from .collect.ranges import annotate
+    from .collect.spans import span
+
+__all__ = ["__version__", "annotate", "open", "span"]
 
 try:
     __version__ = version("lorabench")
@@ -30,3 +40,16 @@ def open(*inputs: "str | Path", db: "str | Path | None" = None, force: bool = Fa
 
     paths = [Path(i) for i in inputs]
     return analyze(paths, Path(db) if db else cache_path(paths), force=force)
+
+
+def __getattr__(name: str) -> Any:
+    """annotate and span load torch, so they are loaded when they are asked for."""
+    if name == "annotate":
+        from .collect.ranges import annotate
+
+        return annotate
+    if name == "span":
+        from .collect.spans import span
+
+        return span
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

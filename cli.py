@@ -1,5 +1,6 @@
 """The command line: parse, call, print; nothing else. Heavy imports happen inside the command that needs them."""
 
+import inspect
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from . import __version__, sql
+from .collect import options
 from .errors import UsageError
 
 app = typer.Typer(
@@ -200,3 +202,103 @@ def _print_rows(frame: Any, as_csv: bool, as_json: bool) -> None:
         print(frame.write_json())
     else:
         show(frame.to_dicts(), frame.columns)
+
+
+def _collect(
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[-- COMMAND…]", help="Profile this command instead: -- python train.py …"),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="The run directory [lorabench-runs/TIME-WHAT]."),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE.toml", help="Settings from a file; options given here win.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and print the settings, run nothing.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the run directory if it exists.")] = False,
+    **settings: Any,
+) -> None:
+    """Run an instrumented LoRA fine-tuning and leave a run directory for `lorabench analyze`.
+
+    Without a GPU, nsys or network it trains a small Llama with random weights on the CPU: the same code path. Lists
+    take one value for all adapters, or one for each: --rank 8,16,32,64.
+    """
+    from .collect import session
+    from .collect.spec import from_dict, read_config
+    from .reports.terminal import Bar, describe_run
+
+    values = (read_config(config) if config else {}) | options.given(settings)
+    spec = from_dict(values)
+    if dry_run:
+        _print_settings(command, spec)
+        return
+    with Bar() as bar:
+        if command:
+            from .collect.command import collect_command
+
+            path = output or session.default_path(Path(command[-1]).stem)
+            manifest = collect_command(command, spec.profiler, path, spec.timeout_s, force, bar)
+        else:
+            path = output or session.default_path(spec.title)
+            if (cycle := spec.with_whole_cycle()) != spec:
+                print(f"--steps raised from {spec.steps} to {cycle.steps}, one cycle of the profiler", file=sys.stderr)
+            for note in spec.notes():
+                print(note, file=sys.stderr)
+            manifest = session.collect(spec, path, force, bar)
+    describe_run(manifest, path)
+    print(f"wrote {path}")
+
+
+def _print_settings(command: list[str] | None, spec: Any) -> None:
+    import json
+
+    print(json.dumps({"command": command, "profiler": spec.profiler} if command else spec.as_dict(), indent=2))
+
+
+def _register_collect() -> None:
+    """Give `collect` an option for each field of RunSpec."""
+    own = [p for p in inspect.signature(_collect).parameters.values() if p.name != "settings"]
+    every = [*own[:1], *(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own[1:])]
+    every += options.parameters(typer.Option)
+    function: Any = _collect
+    function.__signature__ = inspect.Signature(every)
+    function.__annotations__ = {p.name: p.annotation for p in every}
+    app.command("collect", no_args_is_help=False)(function)
+
+
+_register_collect()
+
+
+@app.command()
+def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Say what this machine can do, and what to do about what is missing."""
+    import dataclasses
+    import json
+
+    from .collect.doctor import examine
+    from .reports.terminal import show
+
+    rows = [dataclasses.asdict(finding) for finding in examine()]
+    if as_json:
+        print(json.dumps(rows, indent=2))
+    else:
+        show(rows, ["what", "state", "found", "advice"])
+
+
+@app.command(no_args_is_help=True)
+def compare(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN RUN…", help="Run directories that collect left.")],
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array.")] = False,
+) -> None:
+    """Set runs side by side: step times, tokens, launches, memory; changes are against the first."""
+    import polars
+
+    from .reports.runs import compare as compared
+
+    if as_csv and as_json:
+        raise UsageError("choose one of --csv and --json")
+    rows, columns = compared(runs)
+    _print_rows(polars.DataFrame(rows, schema=columns, infer_schema_length=None), as_csv, as_json)

@@ -7,7 +7,9 @@
     │   └── CorruptInputError   3   the right format, broken or cut off inside
     ├── ToolError               4   another program (nsys) is missing or failed
     ├── OutputError             5   the result could not be written (disk full, no permission)
-    └── CheckError              6   an arithmetic identity does not hold: a lorabench bug or an impossible trace
+    ├── CheckError              6   an arithmetic identity does not hold: a lorabench bug or an impossible trace
+    ├── RunError                7   a collected run failed, ran out of memory or was stopped by its time limit
+    └── Interrupted           130   Ctrl-C during a run, whose directory is kept
 
 The number is the exit code of the command. Every message says what, where and what to do next, in one line.
 Anything that is not a LorabenchError is a bug and shows its traceback.
@@ -56,3 +58,15 @@ class CheckError(LorabenchError):
     """A check view found rows that must not exist."""
 
     exit_code = 6
+
+
+class RunError(LorabenchError):
+    """A collected run did not end well; its directory is kept and says how."""
+
+    exit_code = 7
+
+
+class Interrupted(LorabenchError):
+    """Ctrl-C during a collected run; what was measured is kept."""
+
+    exit_code = 130

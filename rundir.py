@@ -1,12 +1,33 @@
-"""The run directory: where `collect` leaves traces and `analyze` finds them.
+"""The run directory: what `collect` leaves and `analyze` and `compare` find. ARCHITECTURE.md documents its files.
 
-So far only the reading side exists: any folder with traces in it will do.
+Invariant: a directory under its own name is finished, whether the run went well or not; its manifest says which.
+Until then it is a hidden one beside it, and nothing that was there before is touched.
 """
 
+import hashlib
+import json
+import os
+import shutil
+import uuid
 from pathlib import Path
+from typing import Any, Final
+
+from .errors import InputError, OutputError, UsageError
+
+FORMAT: Final = 1
+MANIFEST: Final = "manifest.json"
+SUMMARY: Final = "summary.json"
+STEPS: Final = "steps.csv"
+RANGES: Final = "ranges.csv"
+LOGS: Final = "logs"
+
+OK: Final = "ok"
+FAILED: Final = "failed"
+CANCELLED: Final = "cancelled"
+OOM: Final = "oom"
+SKIPPED: Final = "skipped"  # of a pass that cannot run here
 
 _SUFFIXES = (".sqlite", ".nsys-rep", ".qdstrm", ".json", ".json.gz")
-_NOT_TRACES = ("manifest.json", "summary.json")
 
 
 def traces(directory: Path) -> list[Path]:
@@ -16,6 +37,84 @@ def traces(directory: Path) -> list[Path]:
         for path in directory.iterdir()
         if path.is_file()
         and path.name.endswith(_SUFFIXES)
-        and path.name not in _NOT_TRACES
+        and path.name not in (MANIFEST, SUMMARY)
         and not path.name.startswith(".")
     )
+
+
+class RunDirectory:
+    """A run directory being written."""
+
+    def __init__(self, path: Path, force: bool):
+        """Make the hidden directory. Raises UsageError when `path` exists and may not be replaced."""
+        self.path = path
+        if path.exists() and not force:
+            raise UsageError(f"{path} exists; choose another -o, or replace it with --force")
+        if path.exists() and not (path / MANIFEST).is_file() and (not path.is_dir() or any(path.iterdir())):
+            raise UsageError(f"{path} is no run directory, so --force does not replace it; choose another -o")
+        self.partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
+        try:
+            (self.partial / LOGS).mkdir(parents=True)
+        except OSError as error:
+            raise OutputError(f"cannot make {self.partial}: {error.strerror}") from error
+
+    def write_json(self, name: str, value: object) -> None:
+        """Write one file of the run."""
+        text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+        try:
+            (self.partial / name).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise OutputError(f"cannot write {name} of {self.path}: {error.strerror}") from error
+
+    def finish(self, manifest: dict[str, Any]) -> None:
+        """List the files in the manifest, write it, and give the directory its name."""
+        files = sorted(p for p in self.partial.rglob("*") if p.is_file())
+        described = {p.relative_to(self.partial).as_posix(): _describe(p) for p in files}
+        self.write_json(MANIFEST, {"format": FORMAT, **manifest, "files": described})
+        try:
+            if self.path.exists():
+                old = self.partial.with_suffix(".old")
+                self.path.rename(old)
+                self.partial.rename(self.path)
+                shutil.rmtree(old)
+            else:
+                self.partial.rename(self.path)
+        except OSError as error:
+            raise OutputError(
+                f"cannot give the run its name {self.path}: {error.strerror}; it lies in {self.partial}"
+            ) from error
+
+    def discard(self) -> None:
+        """Remove the hidden directory, if it is still there."""
+        shutil.rmtree(self.partial, ignore_errors=True)
+
+
+def _describe(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        return {"bytes": os.fstat(file.fileno()).st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
+def read_manifest(directory: Path) -> dict[str, Any]:
+    """The manifest of a finished run. Raises InputError when there is none that this version can read."""
+    return _read(directory, MANIFEST)
+
+
+def read_summary(directory: Path) -> dict[str, Any]:
+    """What the run measured. Raises InputError when there is none."""
+    read_manifest(directory)
+    return _read(directory, SUMMARY)
+
+
+def _read(directory: Path, name: str) -> dict[str, Any]:
+    path = directory / name
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise InputError(f"{directory} is no run directory of `lorabench collect`: no {name}") from error
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise InputError(f"{path} is damaged: {error}") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{path} is damaged: it holds no object")
+    if name == MANIFEST and value.get("format") != FORMAT:
+        raise InputError(f"{path} has format {value.get('format')}; this lorabench reads format {FORMAT}")
+    return value

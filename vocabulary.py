@@ -27,3 +27,7 @@ RULES: Final = (RULE_DIRECT, RULE_SEQUENCE, RULE_WINDOW, RULE_NONE)
 
 SOURCE_NSYS: Final = "nsys"
 SOURCE_KINETO: Final = "kineto"
+
+# What `collect` opens ranges around, from the coarsest to the finest; each depth includes those before it.
+RANGE_DEPTHS: Final = ("step", "phase", "layer", "module", "lora")
+PHASES: Final = ("data", "h2d", "forward", "backward", "optimizer")

@@ -1,4 +1,1 @@
-"""Run one instrumented workload and leave a run directory.
-
-Nothing is here yet: this release analyses traces that other tools captured.
-"""
+"""Runs one instrumented workload and leaves a run directory."""

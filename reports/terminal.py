@@ -1,6 +1,7 @@
 """Tables and progress bars for a person at a terminal."""
 
 import sys
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -8,6 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
+
+from .. import rundir
 
 _PIPE_WIDTH = 100_000  # nothing is shortened where a program reads
 _TEXT_WIDTH = 48
@@ -71,6 +74,22 @@ def show(rows: list[dict[str, Any]], columns: list[str]) -> None:
     console.print(table)
     if left := columns[len(fitting) :]:
         print(f"{len(left)} more columns ({', '.join(left)}): --csv, or -o FILE", file=sys.stderr)
+
+
+def describe_run(manifest: dict[str, Any], path: Path) -> None:
+    """Say on stderr how the passes of a run went and what the run measured, a line each."""
+    for name, state in manifest["passes"].items():
+        if state["status"] != rundir.OK:
+            print(f"pass {name}: {state['status']}: {state['message']}", file=sys.stderr)
+    summary = rundir.read_summary(path)
+    if step := summary.get("step_wall_ns"):
+        rate = summary["tokens_per_s"]["computed"]
+        print(f"step {step['p50'] / 1e6:,.1f} ms (p95 {step['p95'] / 1e6:,.1f}), {rate:,.0f} tokens/s", file=sys.stderr)
+    costs = [f"{name} {cost:+.1%}" for name, cost in summary.get("overhead_frac", {}).items() if cost is not None]
+    if costs:
+        print(f"cost on top of a step: {', '.join(costs)}", file=sys.stderr)
+    if summary.get("is_same_in_all_passes") is False:
+        print("warning: the passes did not compute the same losses; their traces may differ, too", file=sys.stderr)
 
 
 def _cell(value: Any) -> str:

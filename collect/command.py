@@ -1,0 +1,112 @@
+"""Profiles any command with the passes that apply to it: `lorabench collect -- python train.py …`.
+
+timing runs it as it is. nsys wraps it. torch.profiler needs Python: the script is then run inside a profile, as
+`python script.py` would run it. Ranges come from the script's own calls of lorabench.span() and lorabench.annotate().
+"""
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from .. import rundir
+from ..errors import Interrupted, RunError, ToolError
+from . import nsys_profile, provenance
+from .processes import Ended, run
+from .session import NSYS_STEM, Listener, Silent
+
+PASSES = ("timing", "torch", "nsys")
+TRACE = "trace.json.gz"
+
+
+def collect_command(
+    command: list[str], passes: tuple[str, ...], path: Path, timeout_s: float, force: bool = False,
+    listener: Listener | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Run a command once for each pass and leave the run directory `path`; returns its manifest.
+
+    Raises UsageError when the directory exists, RunError when the command failed in a pass.
+    """
+    directory = rundir.RunDirectory(path, force)
+    states: dict[str, dict[str, Any]] = {}
+    walls: dict[str, float] = {}
+    try:
+        for name in (p for p in PASSES if p in passes):
+            (listener or Silent()).step(f"pass {name}")
+            start = time.monotonic()
+            states[name] = {"status": rundir.CANCELLED, "message": "interrupted"}
+            states[name] = _run_pass(name, command, directory.partial, timeout_s)
+            walls[name] = round(time.monotonic() - start, 3)
+            if states[name]["status"] == rundir.FAILED:
+                break
+    except KeyboardInterrupt as error:
+        raise Interrupted(f"interrupted; what was measured is in {path}") from error
+    finally:
+        manifest = _finish(directory, command, states, walls)
+    failed = next((f"pass {n}: {s['message']}" for n, s in states.items() if s["status"] == rundir.FAILED), None)
+    if failed:
+        raise RunError(f"{failed}; the run is kept in {path}, its output in {path / rundir.LOGS}")
+    return manifest
+
+
+def _run_pass(name: str, command: list[str], folder: Path, timeout_s: float) -> dict[str, Any]:
+    """How the command ended in one pass."""
+    log = folder / rundir.LOGS / f"{name}.log"
+    environment = provenance.environment_of_command(name == "nsys")
+    if name == "nsys":
+        return _under_nsys(command, environment, folder, log, timeout_s)
+    words = command if name == "timing" else _inside_profile(command, folder)
+    if words is None:
+        return {"status": rundir.SKIPPED, "message": f"{command[0]} is no Python: torch.profiler runs inside one"}
+    try:
+        return _judge(run(words, environment, log, timeout_s, _unheard))
+    except ToolError as error:
+        return {"status": rundir.FAILED, "message": str(error)}
+
+
+def _unheard(line: str) -> None:
+    """The command's output is in the log."""
+
+
+def _under_nsys(
+    command: list[str], environment: dict[str, str], folder: Path, log: Path, timeout_s: float
+) -> dict[str, Any]:
+    try:
+        done = nsys_profile.profile(command, environment, folder / NSYS_STEM, log, timeout_s, _unheard, False)
+    except ToolError as error:
+        return {"status": rundir.SKIPPED, "message": str(error)}
+    state = _judge(done.ended)
+    if state["status"] == rundir.OK and done.report is None:
+        return {"status": rundir.SKIPPED, "message": "nsys left no report"}
+    return state
+
+
+def _judge(ended: Ended) -> dict[str, Any]:
+    return {"status": rundir.FAILED if ended.code else rundir.OK, "message": ended.reason if ended.code else None}
+
+
+def _inside_profile(command: list[str], folder: Path) -> list[str] | None:
+    """The command with the script run by lorabench.collect.script; None for anything but `python script|-m module`."""
+    if not Path(command[0]).name.startswith("python") or len(command) < 2:
+        return None
+    if command[1].startswith("-") and command[1] != "-m":
+        return None
+    return [command[0], "-m", "lorabench.collect.script", str(folder / TRACE), *command[1:]]
+
+
+def _finish(
+    directory: rundir.RunDirectory, command: list[str], states: dict[str, Any], walls: dict[str, float]
+) -> dict[str, Any]:
+    found = {s["status"] for s in states.values()}
+    status = next((s for s in (rundir.CANCELLED, rundir.FAILED) if s in found), rundir.OK)
+    message = next((s["message"] for s in states.values() if s["status"] == status and status != rundir.OK), None)
+    directory.write_json(rundir.SUMMARY, {"command": command, "pass_wall_s": walls})
+    manifest = {
+        "status": status, "message": message, "command": command, "passes": states,
+        "provenance": {
+            "command": ["lorabench", *sys.argv[1:]], "versions": provenance.versions(),
+            "commit": provenance.commit(Path.cwd()), "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        },
+    }  # fmt: skip
+    directory.finish(manifest)
+    return manifest

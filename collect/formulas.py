@@ -1,0 +1,45 @@
+"""The formulas behind a run's numbers. Needs no torch, so that a session starts without it."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+def statistics_of(values: Sequence[float]) -> dict[str, float | None]:
+    """mean, p50, p95, p99, min and max; quantiles interpolated as in NumPy. None where there are no values."""
+    if not values:
+        return dict.fromkeys(("mean", "p50", "p95", "p99", "min", "max"))
+    ordered = sorted(values)
+
+    def quantile(q: float) -> float:
+        place = q * (len(ordered) - 1)
+        below = int(place)
+        above = min(below + 1, len(ordered) - 1)
+        return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+    return {
+        "mean": statistics.fmean(ordered), "p50": quantile(0.5), "p95": quantile(0.95), "p99": quantile(0.99),
+        "min": ordered[0], "max": ordered[-1],
+    }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """Multiply-adds of the model that a token needs, counted as FLOP (2 each) in the forward."""
+
+    frozen: int  # in products with weights that get no gradient
+    trained: int  # in products with weights that do, other than adapters
+    adapter: dict[str, int]  # the same, of each adapter
+    attention: int  # of scores and weighted values, for each token that a token looks at
+    recomputed: float  # share of the forward that checkpointing runs again
+
+    def of(self, tokens: int, looked_at: float, adapter: str | None) -> float:
+        """FLOP of forward and backward of so many tokens, each of which looks at so many others.
+
+        A frozen weight costs 2 forward and 2 for the gradient of its input: 4, not 6. What is recomputed adds its
+        forward again.
+        """
+        own = self.adapter.get(adapter, 0) if adapter else 0
+        forward = self.frozen + self.trained + own + self.attention * looked_at
+        backward = self.frozen + 2 * (self.trained + own) + 2 * self.attention * looked_at
+        return tokens * (forward + backward + self.recomputed * forward)

@@ -1,0 +1,322 @@
+"""The LoRA deltas of a union batch: loop over adapters, the same as one autograd node, and fused.
+
+All take x [rows, …, in], a Plan, and the weights A0, B0, A1, B1, … in the order of the plan's slices, and give
+delta [rows, …, out]: scaling · B·A·dropout(x) in each adapter's rows, 0 in rows of none. All give the same numbers
+up to rounding, gradients included.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from . import dropout
+from .spans import span
+
+_GROUPED_ALIGNMENT = 8  # values: torch's grouped product wants strides of 16 bytes
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The rows [start, stop) of one adapter and how it acts on them."""
+
+    name: str
+    start: int
+    stop: int
+    rank: int
+    scaling: float
+    rate: float  # of dropout
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one layer does with a union batch of `rows` rows."""
+
+    slices: tuple[Slice, ...]
+    rows: int
+    out_features: int
+    keys: torch.Tensor | None
+    layer: int
+    masks: dict[Any, torch.Tensor]
+
+    def kept(self, part: Slice, shape: torch.Size) -> torch.Tensor:
+        """The dropout mask of one slice of an x of this shape."""
+        assert self.keys is not None
+        rows = torch.Size((part.stop - part.start, *shape[1:]))
+        return dropout.keep(self.keys[part.start : part.stop], self.layer, rows, part.rate)
+
+    def dropped(self, x: torch.Tensor, part: Slice) -> torch.Tensor:
+        """The slice's rows of x after dropout."""
+        own = x[part.start : part.stop]
+        return own * self.kept(part, x.shape) * (1 / (1 - part.rate)) if part.rate else own
+
+    @property
+    def has_dropout(self) -> bool:
+        """Whether any adapter drops anything."""
+        return any(s.rate for s in self.slices)
+
+    def column(self, name: str, like: torch.Tensor) -> torch.Tensor:
+        """A number for each row: the adapter's `rate`, or `gain` = 1 / (1 - rate); 0 and 1 in rows of none."""
+        key = (name, self.slices, like.dtype)
+        if key not in self.masks:
+            values = [0.0 if name == "rate" else 1.0] * self.rows
+            for s in self.slices:
+                value = s.rate if name == "rate" else 1 / (1 - s.rate)
+                values[s.start : s.stop] = [value] * (s.stop - s.start)
+            dtype = torch.float64 if name == "rate" else like.dtype
+            self.masks[key] = torch.tensor(values, dtype=dtype, device=like.device)
+        return self.masks[key]
+
+    def mask(self, width: int, like: torch.Tensor) -> torch.Tensor:
+        """[rows, adapters · width]: an adapter's scaling where row and columns are its own, else 0."""
+        key = ("mask", width, self.slices, like.dtype)
+        if key not in self.masks:
+            values = torch.zeros(self.rows, len(self.slices) * width)
+            for n, s in enumerate(self.slices):
+                values[s.start : s.stop, n * width : n * width + s.rank] = s.scaling
+            self.masks[key] = values.to(like)
+        return self.masks[key]
+
+
+def looped(x: torch.Tensor, plan: Plan, weights: Sequence[torch.Tensor]) -> torch.Tensor:
+    """One adapter after another, left to autograd: it splits x and joins the deltas."""
+    bounds = [0, *(s.stop for s in plan.slices)]
+    parts = []
+    for (before, _), part, a, b in zip(pairwise(bounds), plan.slices, weights[::2], weights[1::2], strict=True):
+        if part.start > before:
+            parts.append(x.new_zeros(part.start - before, *x.shape[1:-1], plan.out_features))
+        own = plan.dropped(x, part)
+        with span("lora_A"), span(part.name):
+            h = F.linear(own, a)
+        with span("lora_B"), span(part.name):
+            parts.append(F.linear(h, b) * part.scaling)
+    if plan.rows > bounds[-1]:
+        parts.append(x.new_zeros(plan.rows - bounds[-1], *x.shape[1:-1], plan.out_features))
+    return torch.cat(parts)
+
+
+def pruned(x: torch.Tensor, plan: Plan, weights: Sequence[torch.Tensor]) -> torch.Tensor:
+    """One adapter after another as one autograd node: mLoRA's graph pruning."""
+    result: torch.Tensor = _Pruned.apply(x, plan, *weights)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Pruned(torch.autograd.Function):
+    """See pruned()."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, plan: Plan, *weights: torch.Tensor) -> torch.Tensor:
+        delta = x.new_empty(*x.shape[:-1], plan.out_features)
+        hidden, done = [], 0
+        for part, a, b in zip(plan.slices, weights[::2], weights[1::2], strict=True):
+            delta[done : part.start] = 0
+            with span("lora_A"), span(part.name):
+                h = F.linear(plan.dropped(x, part), a)
+            with span("lora_B"), span(part.name):
+                torch.mul(F.linear(h, b), part.scaling, out=delta[part.start : part.stop])
+            hidden.append(h)
+            done = part.stop
+        delta[done:] = 0
+        ctx.save_for_backward(x, *weights, *hidden)
+        ctx.plan = plan
+        return delta
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        (grad,) = grads
+        plan: Plan = ctx.plan
+        x, *saved = ctx.saved_tensors
+        weights, hidden = saved[: 2 * len(plan.slices)], saved[2 * len(plan.slices) :]
+        grad_x = torch.empty_like(x) if ctx.needs_input_grad[0] else None
+        found: list[torch.Tensor | None] = []
+        done = 0
+        for part, a, b, h in zip(plan.slices, weights[::2], weights[1::2], hidden, strict=True):
+            scaled = grad[part.start : part.stop] * part.scaling
+            with span("lora_B"), span(part.name):
+                grad_b = _flat(scaled).T @ _flat(h)
+                grad_h = scaled @ b
+            kept = plan.kept(part, x.shape) if part.rate else None
+            own = x[part.start : part.stop]
+            own = own if kept is None else own * kept * (1 / (1 - part.rate))
+            with span("lora_A"), span(part.name):
+                found += [_flat(grad_h).T @ _flat(own), grad_b]
+                if grad_x is not None:
+                    into = grad_x[part.start : part.stop]
+                    torch.matmul(grad_h, a, out=into)
+                    if kept is not None:
+                        into.mul_(kept).mul_(1 / (1 - part.rate))
+                    grad_x[done : part.start] = 0
+            done = part.stop
+        if grad_x is not None:
+            grad_x[done:] = 0
+        return (grad_x, None, *found)
+
+
+def fused(x: torch.Tensor, plan: Plan, weights: Sequence[torch.Tensor]) -> torch.Tensor:
+    """All adapters at once: their A side by side, a mask that leaves each row its own, their B side by side.
+
+    2 matrix products forward and 4 backward, whatever the number of adapters. Every row meets every A, which costs
+    (adapters - 1) · rank · (in + out) multiplications a token more than needed: little beside the base's in · out.
+    Where the device has a grouped product (compute capability 9, bfloat16) that waste is left out.
+    """
+    result: torch.Tensor = _Fused.apply(x, plan, *weights)  # type: ignore[no-untyped-call]
+    return result
+
+
+def can_group(x: torch.Tensor, plan: Plan) -> bool:
+    """Whether torch's grouped matrix product runs as one kernel for this layer."""
+    width = max(s.rank for s in plan.slices)
+    return (
+        x.is_cuda
+        and x.dtype == torch.bfloat16
+        and torch.cuda.get_device_capability(x.device) >= (9, 0)
+        and all(n % _GROUPED_ALIGNMENT == 0 for n in (x.shape[-1], plan.out_features, width))
+    )
+
+
+class _Fused(torch.autograd.Function):
+    """See fused()."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, plan: Plan, *weights: torch.Tensor) -> torch.Tensor:
+        width = max(s.rank for s in plan.slices)
+        ctx.is_grouped = can_group(x, plan)
+        own = _dropped_rows(x, plan)
+        with span("lora_A"):
+            a = _stacked(weights[::2], width)
+            h = _by_group(own, a, plan) if ctx.is_grouped else own @ a.flatten(0, 1).T
+        with span("lora_B"):
+            b = _stacked([w.T for w in weights[1::2]], width)
+            if ctx.is_grouped:
+                delta = _by_group(h, b.transpose(1, 2).contiguous(), plan) * _row_scale(plan, h)
+            else:
+                h = h * _per_row(plan.mask(width, h), h)
+                delta = h @ b.flatten(0, 1)
+        ctx.save_for_backward(x, a, b, h)
+        ctx.plan = plan
+        return delta
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        (grad,) = grads
+        plan: Plan = ctx.plan
+        x, a, b, h = ctx.saved_tensors
+        width = a.shape[1]
+        if ctx.is_grouped:
+            return _grouped_backward(grad, plan, x, a, b, h, ctx.needs_input_grad[0])
+        with span("lora_B"):
+            grad_b = _flat(grad).T @ _flat(h)  # [out, adapters · width]: h is scaled already
+            grad_b = grad_b.view(-1, len(plan.slices), width).transpose(0, 1).contiguous()
+            grad_h = (grad @ b.flatten(0, 1).T) * _per_row(plan.mask(width, h), h)
+        kept = _kept_rows(x, plan)
+        own = x if kept is None else x * kept
+        with span("lora_A"):
+            grad_a = (_flat(grad_h).T @ _flat(own)).view(len(plan.slices), width, -1)
+            grad_x = None
+            if ctx.needs_input_grad[0]:
+                grad_x = grad_h @ a.flatten(0, 1)
+                grad_x = grad_x if kept is None else grad_x.mul_(kept)
+        return (grad_x, None, *_unstacked(plan, grad_a, grad_b))
+
+
+def _grouped_backward(
+    grad: torch.Tensor, plan: Plan, x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, h: torch.Tensor, wants_x: bool
+) -> tuple[torch.Tensor | None, ...]:
+    with span("lora_B"):
+        scaled = grad * _row_scale(plan, grad)
+        ends = _ends(plan, scaled)
+        lines, hidden = _of_slices(scaled, plan), _of_slices(h, plan)
+        grad_b = F.grouped_mm(lines.T, hidden, offs=ends)
+        grad_h = _by_group(scaled, b, plan)
+    kept = _kept_rows(x, plan)
+    own = x if kept is None else x * kept
+    with span("lora_A"):
+        grad_a = F.grouped_mm(_of_slices(grad_h, plan).T, _of_slices(own, plan), offs=ends)
+        grad_x = None
+        if wants_x:
+            grad_x = _by_group(grad_h, a.transpose(1, 2).contiguous(), plan)
+            grad_x = grad_x if kept is None else grad_x * kept
+    return (grad_x, None, *_unstacked(plan, grad_a, grad_b))
+
+
+def _stacked(weights: Sequence[torch.Tensor], width: int) -> torch.Tensor:
+    """[adapters, width, features] of [rank, features] weights, zeros where a rank is below the width."""
+    if all(len(w) == width for w in weights):
+        return torch.stack(list(weights))
+    return torch.stack([F.pad(w, (0, 0, 0, width - len(w))) for w in weights])
+
+
+def _unstacked(plan: Plan, grad_a: torch.Tensor, grad_b: torch.Tensor) -> list[torch.Tensor]:
+    """Gradients of A0, B0, A1, … from [adapters, width, in] and [adapters, out, width]: views where ranks are equal."""
+    both = zip(plan.slices, grad_a.unbind(0), grad_b.unbind(0), strict=True)
+    return [g for s, a, b in both for g in (a[: s.rank], b[:, : s.rank])]
+
+
+def _per_row(column: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """[rows, n] (or [rows]) so that it broadcasts against [rows, …, n]."""
+    if column.ndim == 1:
+        return column.view(-1, *[1] * (like.ndim - 1))
+    return column.view(len(column), *[1] * (like.ndim - 2), column.shape[1])
+
+
+def _kept_rows(x: torch.Tensor, plan: Plan) -> torch.Tensor | None:
+    """What dropout multiplies the rows of all adapters with; None where nothing is dropped."""
+    if not plan.has_dropout or plan.keys is None:
+        return None
+    kept = dropout.keep(plan.keys, plan.layer, x.shape, plan.column("rate", x))
+    return kept * _per_row(plan.column("gain", x), x)
+
+
+def _dropped_rows(x: torch.Tensor, plan: Plan) -> torch.Tensor:
+    kept = _kept_rows(x, plan)
+    return x if kept is None else x * kept
+
+
+def _flat(x: torch.Tensor) -> torch.Tensor:
+    return x.reshape(-1, x.shape[-1])
+
+
+def _ends(plan: Plan, x: torch.Tensor) -> torch.Tensor:
+    """Where each adapter's tokens end among those of all adapters' slices."""
+    tokens = x.shape[1:-1].numel()
+    key = ("ends", tokens, plan.slices)
+    if key not in plan.masks:
+        counts = torch.tensor([(s.stop - s.start) * tokens for s in plan.slices])
+        plan.masks[key] = counts.cumsum(0).to(x.device, torch.int32)
+    return plan.masks[key]
+
+
+def _row_scale(plan: Plan, like: torch.Tensor) -> torch.Tensor:
+    """Each row's scaling, 0 in rows of none, to multiply [rows, …, n] with."""
+    key = ("scale", plan.slices, like.dtype)
+    if key not in plan.masks:
+        values = torch.zeros(plan.rows)
+        for s in plan.slices:
+            values[s.start : s.stop] = s.scaling
+        plan.masks[key] = values.to(like)
+    return _per_row(plan.masks[key], like)
+
+
+def _of_slices(x: torch.Tensor, plan: Plan) -> torch.Tensor:
+    """[tokens, features] of the rows that belong to an adapter; a view where all do."""
+    if all(s.stop == t.start for s, t in pairwise(plan.slices)):
+        return _flat(x[plan.slices[0].start : plan.slices[-1].stop])
+    return _flat(torch.cat([x[s.start : s.stop] for s in plan.slices]))
+
+
+def _by_group(x: torch.Tensor, weights: torch.Tensor, plan: Plan) -> torch.Tensor:
+    """x [rows, …, n] times each adapter's own [m, n] of weights [adapters, m, n]; 0 in rows of none."""
+    product = F.grouped_mm(_of_slices(x, plan).contiguous(), weights.transpose(1, 2), offs=_ends(plan, x))
+    shape = (-1, *x.shape[1:-1], weights.shape[1])
+    if len(product) == x.shape[:-1].numel():
+        return product.view(shape)
+    result = x.new_zeros(len(x), *shape[1:])
+    done = 0
+    product = product.view(shape)
+    for s in plan.slices:
+        result[s.start : s.stop] = product[done : done + s.stop - s.start]
+        done += s.stop - s.start
+    return result

@@ -1,0 +1,291 @@
+"""BatchLoRA against the definition: each adapter trained alone, by PEFT's own layers."""
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("peft")
+
+from lorabench.collect import batch_lora, operators  # noqa: E402
+from lorabench.collect.spec import from_dict  # noqa: E402
+from lorabench.collect.training import Trainer  # noqa: E402
+from lorabench.errors import UsageError  # noqa: E402
+
+STEPS = 5
+UNEQUAL = {
+    "model": "tiny",
+    "lora_cnt": 3,
+    "rank": [4, 8, 2],
+    "alpha": [8, 4, 2],
+    "dropout": [0.0, 0.1, 0.4],
+    "target_modules": "q_proj,v_proj;all-linear;k_proj,o_proj,down_proj",
+    "learning_rate": [2e-4, 3e-4, 1e-4],
+    "batch_size": [2, 3, 1],
+    "grad_accum": [1, 2, 1],
+    "seq_len": 24,
+    "lengths": "uniform",
+    "device": "cpu",
+}
+
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
+OPERATORS = [
+    pytest.param({"batch_operator": "fused"}, id="fused"),
+    pytest.param({"batch_operator": "loop"}, id="pruned"),
+    pytest.param({"batch_operator": "loop", "graph_pruning": False}, id="loop"),
+]
+
+
+def train(trainer: Trainer, steps: int = STEPS) -> dict[str, dict[str, Any]]:
+    """Losses by step, gradients of the last step and weights behind it, for each adapter."""
+    found: dict[str, dict[str, Any]] = {a.name: {"losses": [], "gradients": {}} for a in trainer.adapters}
+
+    def note(adapter: Any) -> Any:
+        names = {id(p): n for n, p in trainer.model.named_parameters()}
+
+        def keep(optimizer: Any, *_: Any) -> None:
+            found[adapter.name]["gradients"] = {
+                names[id(p)]: p.grad.clone() for g in optimizer.param_groups for p in g["params"] if p.grad is not None
+            }
+
+        return keep
+
+    for adapter in trainer.adapters:
+        trainer._optimizers[adapter.name].register_step_pre_hook(note(adapter))
+    for tasks in trainer.iterations(0, steps):
+        for task in tasks:
+            done = trainer.run(task)
+            for adapter, loss in zip(task.adapters, done.losses.tolist(), strict=True):
+                found[adapter.name]["losses"].append(loss)
+    for adapter in trainer.adapters:
+        parameters = {id(p) for p in trainer.parameters(adapter)}
+        found[adapter.name]["weights"] = {
+            n: p.detach().clone() for n, p in trainer.model.named_parameters() if id(p) in parameters
+        }
+    return found
+
+
+def alone(settings: dict[str, Any], number: int) -> dict[str, Any]:
+    spec = from_dict({**settings, "peft_mode": "switch"})
+    ((_, found),) = train(Trainer(spec, torch.device("cpu"), only=number)).items()
+    return found
+
+
+def together(settings: dict[str, Any], **more: Any) -> dict[str, dict[str, Any]]:
+    return train(Trainer(from_dict({**settings, "peft_mode": "batch", **more}), torch.device("cpu")))
+
+
+def distance(a: Any, b: Any) -> float:
+    """Relative error by the norm."""
+    return float((a - b).detach().double().norm() / b.detach().double().norm().clamp(min=1e-30))
+
+
+def _vector(tensors: dict[str, Any]) -> Any:
+    return torch.cat([t.flatten() for t in tensors.values()])
+
+
+def assert_same(ours: dict[str, Any], theirs: dict[str, Any], tolerance: float) -> None:
+    assert len(ours["losses"]) == STEPS
+    for mine, other in zip(ours["losses"], theirs["losses"], strict=True):
+        assert mine == pytest.approx(other, rel=tolerance)
+    for kind in ("gradients", "weights"):
+        assert ours[kind].keys() == theirs[kind].keys()
+        assert ours[kind]
+        # of the adapter as one vector: a tensor of small gradients holds little but the rounding of the others
+        assert distance(_vector(ours[kind]), _vector({n: theirs[kind][n] for n in ours[kind]})) < tolerance, kind
+
+
+@pytest.mark.parametrize("quant", ["none", "nf4", "int8"])
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_each_adapter_trains_as_if_it_were_alone(operator: dict[str, Any], quant: str) -> None:
+    settings = {**UNEQUAL, "quant": quant}
+    found = together(settings, **operator)
+    for number in range(3):
+        assert_same(found[f"adapter_{number}"], alone(settings, number), 1e-6)
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_in_bfloat16_within_its_precision(operator: dict[str, Any]) -> None:
+    settings = {**UNEQUAL, "dtype": "bfloat16", "optimizer": "sgd"}
+    found = together(settings, **operator)
+    for number in range(3):
+        assert_same(found[f"adapter_{number}"], alone(settings, number), 2e-2)
+
+
+@pytest.mark.parametrize("checkpointing", [{"gradient_checkpointing": "none"}, {"gradient_checkpointing": "attn-mlp"},
+                                           {"reentrant": True}], ids=str)  # fmt: skip
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_whatever_is_recomputed(operator: dict[str, Any], checkpointing: dict[str, Any]) -> None:
+    found = together({**UNEQUAL, **checkpointing}, **operator)
+    assert_same(found["adapter_1"], alone(UNEQUAL, 1), 1e-6)
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_another_adapter_changes_nothing(operator: dict[str, Any]) -> None:
+    one = {k: v for k, v in UNEQUAL.items() if k != "lora_cnt"}
+    fewer = {k: v[:2] if isinstance(v, list) else v for k, v in one.items()}
+    fewer["target_modules"] = ";".join(UNEQUAL["target_modules"].split(";")[:2])
+    three, two = together(UNEQUAL, **operator), together({**fewer, "lora_cnt": 2}, **operator)
+    for name in ("adapter_0", "adapter_1"):
+        assert_same(two[name], three[name], 1e-6)
+
+
+def _wrapped(operator: str = "fused", pruned: bool = True) -> batch_lora.BatchLora:
+    spec = from_dict({**UNEQUAL, "peft_mode": "batch", "batch_operator": operator})
+    trainer = Trainer(spec, torch.device("cpu"))
+    assert trainer.batch_lora is not None
+    return trainer.batch_lora
+
+
+@pytest.mark.parametrize("operator", ["fused", "loop"])
+def test_an_adapter_without_rows_gets_no_gradient_and_no_step(operator: str) -> None:
+    spec = from_dict({**UNEQUAL, "peft_mode": "batch", "batch_operator": operator, "grad_accum": [2, 1, 1]})
+    trainer = Trainer(spec, torch.device("cpu"))
+    seen: dict[int, set[str]] = {}
+    names = ["adapter_0", "adapter_1", "adapter_2"]
+    model = trainer.batch_lora
+    assert model is not None
+    ids = torch.randint(256, (3, 7))
+    with model.union(names, [2, 0, 1], torch.device("cpu")):
+        logits = model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
+        batch_lora.losses(logits, ids, [2, 0, 1]).sum().backward()
+    for number, adapter in enumerate(trainer.adapters):
+        seen[number] = {n for n, p in model.named_parameters() if p.grad is not None and f".{adapter.name}." in n}
+    assert seen[0] and seen[2] and not seen[1]
+    before = [p.detach().clone() for p in trainer.parameters(trainer.adapters[1])]
+    trainer._optimizers["adapter_1"].step()
+    after = trainer.parameters(trainer.adapters[1])
+    assert all(torch.equal(x, y) for x, y in zip(before, after, strict=True))
+    assert not trainer._optimizers["adapter_1"].state
+    assert trainer.clock.micro_steps == {"adapter_0": 0, "adapter_2": 0}
+
+
+def test_adapters_are_saved_and_loaded_by_peft(tmp_path: Path) -> None:
+    from peft import PeftModel
+    from safetensors.torch import load_file
+
+    model = _wrapped()
+    model.save_pretrained(str(tmp_path))
+    saved = load_file(tmp_path / "adapter_1" / "adapter_model.safetensors")
+    assert saved and all(".adapter_1." not in name for name in saved)
+    fresh = Trainer(from_dict({**UNEQUAL, "method": "full", "lora_cnt": 1, **{
+        k: v[:1] for k, v in UNEQUAL.items() if isinstance(v, list)}, "target_modules": "attention"}),
+        torch.device("cpu")).base  # fmt: skip
+    loaded = PeftModel.from_pretrained(fresh, tmp_path / "adapter_1", adapter_name="adapter_1")
+    ours = dict(model.peft_model.named_parameters())
+    for name, value in loaded.named_parameters():
+        if ".adapter_1." in name:
+            assert torch.equal(value, ours[name]), name
+
+
+def test_unwrapped_layers_are_those_of_peft_again() -> None:
+    model = _wrapped()
+    kinds = {type(m).__name__ for m in model.modules()}
+    assert "BatchLinear" in kinds
+    peft = model.unwrap()
+    assert "BatchLinear" not in {type(m).__name__ for m in peft.modules()}
+    ids = torch.randint(256, (2, 5))
+    assert torch.isfinite(peft(input_ids=ids).logits).all()
+
+
+def test_outside_of_a_union_batch_the_layers_are_those_of_peft() -> None:
+    model = _wrapped()
+    model.eval()
+    ids = torch.randint(256, (2, 5))
+    model.peft_model.set_adapter("adapter_1")
+    plain = model(input_ids=ids).logits
+    with model.union(["adapter_1"], [2], torch.device("cpu")):
+        batched = model(input_ids=ids).logits
+    assert distance(batched, plain) < 1e-6
+
+
+def test_what_is_more_than_lora_is_refused() -> None:
+    from peft import LoraConfig, get_peft_model
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    tiny = LlamaConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, vocab_size=32)
+    for options in ({"use_dora": True}, {"lora_bias": True}, {"target_modules": ["embed_tokens"]}):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            config = LoraConfig(**{"target_modules": ["q_proj"], **options})
+            model = get_peft_model(LlamaForCausalLM(tiny), config)
+        with pytest.raises(UsageError, match="BatchLoRA trains"):
+            batch_lora.BatchLora(model)
+
+
+def test_losses_leave_padding_and_other_rows_out() -> None:
+    logits = torch.randn(5, 6, 11)
+    labels = torch.randint(11, (5, 6))
+    labels[1, 3:] = -100
+    labels[4] = -100
+    found = batch_lora.losses(logits, labels, [2, 2, 1])
+    for number, rows in enumerate(([0, 1], [2, 3])):
+        parts = [(logits[r, :-1], labels[r, 1:]) for r in rows]
+        one = torch.nn.functional.cross_entropy(torch.cat([p for p, _ in parts]), torch.cat([q for _, q in parts]))
+        assert found[number].item() == pytest.approx(one.item(), rel=1e-6)
+    assert found[2] == 0
+
+
+def _products(operator: str, count: int) -> int:
+    settings = {"model": "tiny", "lora_cnt": count, "peft_mode": "batch", "batch_operator": operator, "seq_len": 8,
+                "gradient_checkpointing": "none", "batch_size": 2, "device": "cpu"}  # fmt: skip
+    trainer = Trainer(from_dict(settings), torch.device("cpu"))
+    (task,) = next(trainer.iterations(0, 1))
+    with torch.profiler.profile() as profiler:
+        trainer.run(task)
+    return sum(e.count for e in profiler.key_averages() if e.key in ("aten::mm", "aten::bmm", "aten::addmm"))
+
+
+def test_the_fused_operator_needs_as_many_products_for_eight_adapters_as_for_one() -> None:
+    assert _products("fused", 8) == _products("fused", 1)
+    assert _products("loop", 4) > 2 * _products("fused", 4)
+
+
+def _random(slices: tuple[operators.Slice, ...], rows: int, seed: int, dtype: Any) -> tuple[Any, list[Any]]:
+    random = torch.Generator().manual_seed(seed)
+    x = torch.randn(rows, 3, 16, generator=random, dtype=dtype).requires_grad_()
+    shapes = [shape for s in slices for shape in ((s.rank, 16), (8, s.rank))]
+    return x, [torch.randn(shape, generator=random, dtype=dtype).requires_grad_() for shape in shapes]
+
+
+def _forced_grouped(*arguments: Any) -> bool:
+    return True
+
+
+@pytest.fixture(params=["concatenated", "grouped"])
+def fused_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The grouped product is chosen on GPUs that have it; torch's CPU one shows that the way is right."""
+    if request.param == "grouped":
+        monkeypatch.setattr(operators, "can_group", _forced_grouped)
+    yield request.param
+
+
+@pytest.mark.parametrize("x_needs_gradient", [True, False])
+@pytest.mark.parametrize(
+    "slices",
+    [
+        (operators.Slice("a", 0, 2, 4, 2.0, 0.0), operators.Slice("b", 3, 4, 8, 0.5, 0.3)),
+        (operators.Slice("a", 0, 1, 4, 1.0, 0.5), operators.Slice("b", 1, 4, 4, 3.0, 0.0)),
+        (operators.Slice("a", 1, 2, 4, 1.0, 0.0),),
+    ],
+    ids=["a gap, unequal ranks", "all rows, equal ranks", "one of five rows"],
+)
+def test_all_operators_are_one_function(
+    slices: tuple[operators.Slice, ...], x_needs_gradient: bool, fused_way: str
+) -> None:
+    keys = torch.arange(5, dtype=torch.int32) * 7919
+    results = []
+    dtype = torch.float32 if fused_way == "grouped" else torch.float64
+    for operator in (operators.looped, operators.pruned, operators.fused):
+        x, weights = _random(slices, 5, 1, dtype)
+        x.requires_grad_(x_needs_gradient)
+        delta = operator(x, operators.Plan(slices, 5, 8, keys, 11, {}), weights)
+        (delta**2).sum().backward()
+        gradients = [w.grad for w in weights] + ([x.grad] if x_needs_gradient else [])
+        results.append([delta, *gradients])
+    for other in results[1:]:
+        for mine, reference in zip(other, results[0], strict=True):
+            assert distance(mine, reference) < (1e-6 if fused_way == "grouped" else 1e-12)

@@ -1,0 +1,320 @@
+"""`lorabench collect` as a user runs it: real processes, a real nsys where there is one, what it leaves behind."""
+
+import csv
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import lorabench
+import pytest
+from conftest import absent
+from lorabench import nsys as tools
+from lorabench import rundir
+
+pytest.importorskip("torch")
+pytest.importorskip("peft")
+
+SMALL = ["--model", "tiny", "--seq-len", "16", "--batch-size", "2", "--steps", "3", "--warmup", "1", "--device", "cpu"]
+ENVIRONMENT = os.environ | {
+    "OMP_NUM_THREADS": "1",
+    "HF_HUB_OFFLINE": "1",
+    "SECRET_TOKEN": "hunter2",
+    "HF_TOKEN": "hunter3",
+}
+
+
+def command(*words: object) -> list[str]:
+    return [sys.executable, "-m", "lorabench", *map(str, words)]
+
+
+def collect(folder: Path, *words: object, code: int = 0) -> "subprocess.CompletedProcess[str]":
+    done = subprocess.run(
+        command("collect", "-o", folder, *words), env=ENVIRONMENT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.read_text("utf-8").splitlines()))
+
+
+def remains() -> list[str]:
+    """Living processes of a run: children, workers, nsys and its agent."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if "lorabench.collect" in line or "session-new=lorabench" in line:
+                found.append(line)
+    return found
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BatchLoRA run with a loop, so that ranges of adapters show, and recomputation."""
+    folder = tmp_path_factory.mktemp("runs") / "batch"
+    collect(folder, *SMALL, "--lora-cnt", 2, "--peft-mode", "batch", "--batch-operator", "loop", "--lengths", "uniform")
+    return folder
+
+
+def needs_nsys() -> None:
+    if tools.find() is None:
+        absent("nsys", "nsys is not installed")
+
+
+def test_a_run_says_what_it_did_and_measured(run: Path) -> None:
+    manifest, summary = rundir.read_manifest(run), rundir.read_summary(run)
+    assert manifest["status"] == "ok" and manifest["spec"]["lora_cnt"] == 2
+    assert manifest["provenance"]["versions"]["torch"]
+    assert summary["is_same_in_all_passes"] is True
+    assert summary["matrix_products_per_step"] > 0 and summary["kernel_launches_per_step"] is None
+    assert set(summary["memory"]) == {"load", "steps", "data", "h2d", "forward", "backward", "optimizer"}
+    assert set(summary["overhead_frac"]) >= {"ranges", "torch"}
+    assert not list(run.glob(".*"))
+
+
+def test_the_manifest_describes_every_file(run: Path) -> None:
+    import hashlib
+
+    files = rundir.read_manifest(run)["files"]
+    there = {p.relative_to(run).as_posix() for p in run.rglob("*") if p.is_file()}
+    assert set(files) == there - {rundir.MANIFEST}
+    for name, described in files.items():
+        content = (run / name).read_bytes()
+        assert described == {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def test_the_steps_add_up_to_the_summary(run: Path) -> None:
+    rows = [r for r in _rows(run / rundir.STEPS) if r["pass"] == "timing"]
+    walls = {r["step"]: int(r["wall_ns"]) for r in rows}
+    summary = rundir.read_summary(run)
+    assert len(walls) == 3 and len(rows) == 6
+    assert summary["step_wall_ns"]["mean"] == pytest.approx(sum(walls.values()) / 3)
+    tokens = sum(int(r["token_cnt"]) for r in rows)
+    assert summary["tokens_per_s"]["non_padding"] == pytest.approx(tokens / sum(walls.values()) * 1e9)
+    assert summary["tokens_per_s"]["non_padding"] < summary["tokens_per_s"]["computed"]
+
+
+def _opened(run: Path, name: str) -> dict[str, int]:
+    return {r["path"]: int(r["range_cnt"]) for r in _rows(run / rundir.RANGES) if r["pass"] == name}
+
+
+def test_the_ranges_that_nsys_saw_are_those_that_the_run_opened(run: Path, tmp_path: Path) -> None:
+    needs_nsys()
+    opened = _opened(run, "nsys")
+    assert "run/step/backward/model/layers.1/self_attn/q_proj/lora_A/adapter_1" in opened
+    assert "run/step/backward/recompute/model/layers.0/mlp" in opened
+    with lorabench.open(run / "run.sqlite", db=tmp_path / "x.duckdb") as database:
+        seen = dict(database.rows("select path, range_cnt from range_summary where kind = 'annotation'"))
+    assert seen == opened
+
+
+def test_the_ranges_in_the_torch_trace_are_those_that_the_run_opened(run: Path, tmp_path: Path) -> None:
+    """torch puts its operators between ours, so the chains of ours are compared without them."""
+    with lorabench.open(run / "trace.json.gz", db=tmp_path / "x.duckdb") as database:
+        rows = database.rows("select range_id, parent_id, kind, name from range_instance")
+    by_id = {i: (parent, kind, name) for i, parent, kind, name in rows}
+
+    def path(number: int | None) -> str:
+        names = []
+        while number is not None:
+            number, kind, name = by_id[number]
+            if kind == "annotation":
+                names.append(name)
+        return "/".join(reversed(names))
+
+    seen = Counter(path(i) for i, _, kind, name in rows if kind == "annotation" and not name.startswith("Optimizer."))
+    assert seen == _opened(run, "torch")
+
+
+def test_the_environment_is_not_in_what_can_be_shared(run: Path) -> None:
+    needs_nsys()
+    for path in run.rglob("*"):
+        if path.is_file() and path.suffix != ".nsys-rep":  # nsys puts every process' environment there
+            content = path.read_bytes()
+            assert b"hunter" not in content, path
+    with closing(sqlite3.connect(run / "run.sqlite")) as file:
+        tables = {r[0] for r in file.execute("select name from sqlite_master")}
+        names = [r[0] for r in file.execute("select value from ThreadNames join StringIds on id = nameId")]
+    assert not tables & {"TARGET_INFO_SYSTEM_ENV", "PROCESSES", "ProcessStreams"}
+    assert all(name.startswith(("py", "[NSys")) for name in names), names
+
+
+def test_analyze_reads_the_run(run: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        command("analyze", run, "-o", tmp_path / "report.csv"), capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"wrote {tmp_path / 'report.csv'}\n"
+    rows = _rows(tmp_path / "report.csv")
+    assert any(r["path"] == "run/step/forward/model/layers.0/self_attn/q_proj/lora_B/adapter_0" for r in rows)
+
+
+def test_an_existing_run_is_replaced_only_when_asked(run: Path, tmp_path: Path) -> None:
+    before = (run / rundir.MANIFEST).read_bytes()
+    done = collect(run, *SMALL, code=2)
+    assert "choose another -o" in done.stderr
+    assert (run / rundir.MANIFEST).read_bytes() == before
+    foreign = tmp_path / "mine"
+    foreign.mkdir()
+    (foreign / "thesis.txt").write_text("years", "utf-8")
+    done = collect(foreign, *SMALL, "--force", code=2)
+    assert "is no run directory" in done.stderr and (foreign / "thesis.txt").exists()
+
+
+def test_each_process_trains_its_adapter(tmp_path: Path) -> None:
+    folder = tmp_path / "process"
+    collect(folder, *SMALL, "--lora-cnt", 2, "--peft-mode", "process", "--profiler", "timing,torch")
+    rows = [r for r in _rows(folder / rundir.STEPS) if r["pass"] == "timing"]
+    assert Counter(r["adapter"] for r in rows) == {"adapter_0": 3, "adapter_1": 3}
+    assert {p.name for p in folder.glob("*.json.gz")} == {"trace-adapter_0.json.gz", "trace-adapter_1.json.gz"}
+
+
+def test_the_schedule_keeps_a_trace_for_each_cycle(tmp_path: Path) -> None:
+    folder = tmp_path / "cycles"
+    done = collect(
+        folder, *SMALL, "--profiler", "torch,memory", "--profiling-frequency", 4, "--warmup-steps", 1, "--repeat", 0,
+        "--with-stack",
+    )  # fmt: skip
+    assert "--steps raised from 3 to 4" in done.stderr
+    names = {p.name for p in folder.iterdir()}
+    assert {"trace-1.json.gz", "key_averages-1.csv", "stacks-1.txt", "memory-1.json.gz"} <= names
+    assert (folder / "stacks-1.txt").stat().st_size
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_says_so_and_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
+    passes = "timing,nsys" if tools.find() else "timing"
+    folder = tmp_path / "run"
+    words = command("collect", "-o", folder, *SMALL, "--steps", "1000", "--profiler", passes)
+    process = subprocess.Popen(words, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    log = None
+    for _ in range(600):
+        log = log or next(tmp_path.glob(".run.*.partial/logs/timing.log"), None)
+        if log and "lorabench: step" in log.read_text("utf-8"):
+            break
+        time.sleep(0.1)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == (130 if number == signal.SIGINT else 143)
+    manifest = rundir.read_manifest(folder)
+    assert manifest["status"] == "cancelled" and manifest["passes"]["timing"]["status"] == "cancelled"
+    assert number == signal.SIGTERM or f"what was measured is in {folder}" in errors
+    assert remains() == []
+
+
+def test_a_run_that_takes_too_long_is_stopped_with_its_agent(tmp_path: Path) -> None:
+    needs_nsys()
+    done = collect(
+        tmp_path / "run", *SMALL, "--steps", 100_000, "--profiler", "nsys", "--timeout-s", 12, code=7
+    )  # fmt: skip
+    assert "stopped after the time limit" in done.stderr
+    assert rundir.read_manifest(tmp_path / "run")["status"] == "failed"
+    assert remains() == []
+
+
+def test_running_out_of_memory_is_a_result(tmp_path: Path) -> None:
+    import resource
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+
+    words = command("collect", "-o", tmp_path / "run", "--model", "tinyllama-1.1b", "--profiler", "timing")
+    done = subprocess.run(
+        words, env=ENVIRONMENT, capture_output=True, text=True, check=False, preexec_fn=limit
+    )  # fmt: skip
+    assert done.returncode == 7 and "out of memory" in done.stderr
+    assert rundir.read_manifest(tmp_path / "run")["status"] == "oom"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--target-modules", "nosuch"], "Target modules"),
+        (["--model", "no/such"], "cannot load --model no/such"),
+        (["--device", "cuda"], "lorabench doctor"),
+    ],
+)
+def test_a_pass_that_cannot_begin_is_explained(tmp_path: Path, words: list[str], says: str) -> None:
+    import torch
+
+    if "cuda" in words and torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    done = collect(tmp_path / "run", *SMALL, *words, "--profiler", "timing", code=7)
+    assert says in done.stderr and "the run is kept in" in done.stderr
+
+
+def test_without_nsys_the_run_is_complete_and_says_so(tmp_path: Path) -> None:
+    path = os.pathsep.join(p for p in os.environ["PATH"].split(os.pathsep) if not (Path(p) / "nsys").exists())
+    done = subprocess.run(
+        command("collect", "-o", tmp_path / "run", *SMALL, "--profiler", "nsys"),
+        env=ENVIRONMENT | {"PATH": path}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0 and "pass nsys: skipped: nsys is not installed" in done.stderr
+    assert rundir.read_manifest(tmp_path / "run")["status"] == "ok"
+
+
+SCRIPT = """
+import sys, torch, lorabench
+from torch import nn
+model = nn.Sequential(nn.Linear(8, 4), nn.ReLU())
+lorabench.annotate(model, root="model")
+for step in range(int(sys.argv[1])):
+    with lorabench.span("step", step):
+        model(torch.ones(2, 8)).sum().backward()
+"""
+
+
+def test_any_python_command_is_profiled(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT, "utf-8")
+    collect(tmp_path / "run", "--", sys.executable, tmp_path / "train.py", 4)
+    manifest = rundir.read_manifest(tmp_path / "run")
+    assert manifest["command"][-1] == "4"
+    sources = {"trace.json.gz"} | ({"run.sqlite"} if tools.find() else set())
+    assert sources <= set(manifest["files"])
+    for name in sources:
+        with lorabench.open(tmp_path / "run" / name, db=tmp_path / f"{name}.duckdb") as database:
+            seen = dict(database.rows("select path, range_cnt from range_summary where kind = 'annotation'"))
+        assert seen == {"step": 4, "step/model": 8, "step/model/0": 8, "step/model/1": 8}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([sys.executable, "-c", "1/0"], "exit code 1: ZeroDivisionError"),
+        (["nosuchprogram"], "cannot start nosuchprogram"),
+    ],
+)
+def test_a_command_that_fails_is_kept_with_its_output(tmp_path: Path, words: list[str], says: str) -> None:
+    done = collect(tmp_path / "run", "--", *words, code=7)
+    assert says in done.stderr
+    assert rundir.read_manifest(tmp_path / "run")["status"] == "failed"
+
+
+def test_runs_stand_side_by_side(run: Path, tmp_path: Path) -> None:
+    done = subprocess.run(command("compare", run, run, "--json"), capture_output=True, text=True, check=True)
+    rows = {r["measure"]: r for r in json.loads(done.stdout)}
+    assert rows["matrix products a step"][f"{run} Δ"] == "+0.0 %"
+    for bad in (tmp_path, tmp_path / "nowhere"):
+        failed = subprocess.run(command("compare", bad), capture_output=True, text=True, check=False)
+        assert failed.returncode == 3 and "is no run directory" in failed.stderr
+
+
+def test_the_doctor_says_which_passes_will_run() -> None:
+    done = subprocess.run(command("doctor", "--json"), capture_output=True, text=True, check=True)
+    found: dict[str, Any] = {r["what"]: r for r in json.loads(done.stdout)}
+    assert found["torch"]["state"] == "ok"
+    assert found["pass timing"]["state"] == "ok"
+    assert found["pass nsys"]["state"] == ("missing" if tools.find() is None else found["nsys"]["state"])
+    assert all(r["advice"] for r in found.values() if r["state"] == "missing")

@@ -1,0 +1,114 @@
+"""What a run may be: values, contradictions, the TOML file, the options of the command line."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lorabench.collect.spec import from_dict, read_config
+from lorabench.errors import UsageError
+
+LORABENCH = [sys.executable, "-m", "lorabench"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"method": "full", "quant": "nf4"}, "full trains the base, which --quant nf4 freezes"),
+        ({"method": "full", "lora_cnt": 2}, "full has no adapters; leave --lora-cnt 2 out"),
+        ({"method": "full", "peft_mode": "batch"}, "no adapters for --peft-mode batch"),
+        ({"method": "qlora", "quant": "none"}, "qlora means a quantised base"),
+        ({"method": "qloar"}, "one of lora, qlora, full"),
+        ({"rank": "8,16", "lora_cnt": 3}, "2 values for 3 adapters"),
+        ({"rank": 0}, "--rank must be at least 1"),
+        ({"rank": "eight"}, "--rank must be a whole number, not 'eight'"),
+        ({"rank": 1.5}, "--rank must be a whole number"),
+        ({"steps": True}, "--steps must be a whole number"),
+        ({"reentrant": "yes"}, "--reentrant must be true or false"),
+        ({"dropout": 1}, "at least 0 and below 1"),
+        ({"learning_rate": 0}, "must be above 0"),
+        ({"peft_mode": "batch", "model": "distilbert"}, "is a classifier"),
+        ({"model": "distilbert", "gradient_checkpointing": "attn-mlp"}, "needs a decoder"),
+        ({"reentrant": True, "gradient_checkpointing": "none"}, "is a kind of --gradient-checkpointing layer"),
+        ({"graph_pruning": False}, "applies to --peft-mode batch --batch-operator loop"),
+        ({"profiling_frequency": 2, "active_steps": 3}, "shorter than its 0 warm-up and 3 active"),
+        ({"profiling_frequency": 9, "wait_steps": 3}, "leave --wait-steps out"),
+        ({"warmup_steps": 5, "steps": 5}, "leaves none of 5 steps active"),
+        ({"device": "gpu"}, "must be auto, cpu, cuda or cuda:N"),
+        ({"profiler": "vtune"}, "one of timing, torch, nsys, memory"),
+        ({"nope": 1}, "no setting 'nope'"),
+    ],
+)
+def test_contradictions_are_refused_with_a_sentence(settings: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        from_dict(settings)
+
+
+def test_values_are_one_for_all_adapters_or_one_for_each() -> None:
+    spec = from_dict({"lora_cnt": 2, "rank": "8,16", "alpha": 4, "target_modules": "q_proj,v_proj;all-linear"})
+    first, second = spec.adapters()
+    assert (first.rank, second.rank, first.alpha, second.alpha) == (8, 16, 4.0, 4.0)
+    assert (first.target_modules, second.target_modules) == (("q_proj", "v_proj"), ("all-linear",))
+
+
+def test_a_spec_survives_the_manifest() -> None:
+    spec = from_dict({"lora_cnt": 2, "rank": [8, 16], "target_modules": [["q_proj", "v_proj"], ["k_proj"]]})
+    assert from_dict(json.loads(json.dumps(spec.as_dict()))) == spec
+
+
+@pytest.mark.parametrize(
+    ("settings", "schedule", "steps"),
+    [
+        ({}, (0, 0, 5, 1), 5),
+        ({"warmup_steps": 1}, (0, 1, 4, 1), 5),
+        ({"profiling_frequency": 10, "warmup_steps": 2, "active_steps": 1, "repeat": 0}, (7, 2, 1, 0), 10),
+        ({"wait_steps": 3, "warmup_steps": 2, "active_steps": 2}, (3, 2, 2, 1), 7),
+    ],
+)
+def test_the_profilers_schedule(settings: dict[str, Any], schedule: tuple[int, ...], steps: int) -> None:
+    spec = from_dict(settings)
+    assert spec.schedule() == schedule
+    assert spec.with_whole_cycle().steps == steps
+
+
+def test_a_config_file_is_overruled_by_options(tmp_path: Path) -> None:
+    config = tmp_path / "run.toml"
+    config.write_text('[collect]\nlora-cnt = 3\nrank = [4, 8, 16]\ntarget-modules = ["q_proj", "v_proj"]\n', "utf-8")
+    done = subprocess.run(
+        [*LORABENCH, "collect", "--config", config, "--steps", "9", "--rank", "2", "--dry-run"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    shown = json.loads(done.stdout)
+    assert (shown["lora_cnt"], shown["rank"], shown["steps"]) == (3, [2], 9)
+    assert shown["target_modules"] == "q_proj,v_proj"
+
+
+@pytest.mark.parametrize(("content", "says"), [("a = ", "is no TOML"), ("collect = 3", "must be a table")])
+def test_a_bad_config_file_is_named(tmp_path: Path, content: str, says: str) -> None:
+    config = tmp_path / "run.toml"
+    config.write_text(content, "utf-8")
+    with pytest.raises(UsageError, match=says):
+        read_config(config)
+
+
+def test_every_setting_is_an_option() -> None:
+    import dataclasses
+
+    from lorabench.collect.spec import RunSpec
+
+    done = subprocess.run(
+        [*LORABENCH, "collect", "--help"], capture_output=True, text=True, check=True, env={"COLUMNS": "200"}
+    )
+    for field in dataclasses.fields(RunSpec):
+        assert f"--{field.name.replace('_', '-')}" in done.stdout
+
+
+def test_dry_run_and_help_load_no_torch() -> None:
+    code = (
+        "import sys; sys.argv = ['lorabench', 'collect', '--dry-run']\n"
+        "from lorabench.cli import app\ntry: app()\nexcept SystemExit: pass\n"
+        "assert 'torch' not in sys.modules and 'duckdb' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

@@ -1,0 +1,203 @@
+"""Methods, modes, quantisation and checkpointing, in one process on the CPU; data and dropout."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("peft")
+
+from lorabench.collect import dropout, measure  # noqa: E402
+from lorabench.collect.data import IGNORED, Source, joined  # noqa: E402
+from lorabench.collect.formulas import statistics_of  # noqa: E402
+from lorabench.collect.spec import from_dict  # noqa: E402
+from lorabench.collect.training import Trainer  # noqa: E402
+from lorabench.errors import InputError  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
+CPU = torch.device("cpu")
+
+
+def spec(**more: Any) -> Any:
+    return from_dict({"model": "tiny", "seq_len": 8, "batch_size": 2, "device": "cpu", "rank": 4, **more})
+
+
+def losses(settings: Any, steps: int = 2) -> dict[tuple[int, str], float]:
+    trainer = Trainer(settings, CPU)
+    found = {}
+    for tasks in trainer.iterations(0, steps):
+        for task in tasks:
+            done = trainer.run(task)
+            found |= {(task.step, a.name): v for a, v in zip(task.adapters, done.losses.tolist(), strict=True)}
+    return found
+
+
+@pytest.mark.parametrize("checkpointing", ["none", "layer", "attn-mlp"])
+@pytest.mark.parametrize("quant", ["none", "int8", "nf4"])
+@pytest.mark.parametrize("mode", ["seq", "switch", "batch"])
+def test_every_mode_trains_the_same_adapters(mode: str, quant: str, checkpointing: str) -> None:
+    settings = {"lora_cnt": 2, "quant": quant, "gradient_checkpointing": checkpointing, "lengths": "uniform"}
+    found = losses(spec(**settings, peft_mode=mode))
+    reference = losses(spec(**{**settings, "gradient_checkpointing": "none"}, peft_mode="seq"))
+    assert found == pytest.approx(reference, rel=1e-6)
+
+
+@pytest.mark.parametrize("model", ["tiny", "tiny-distilbert"])
+@pytest.mark.parametrize("method", ["lora", "qlora", "full"])
+def test_every_method_learns(method: str, model: str) -> None:
+    settings = spec(method=method, model=model, learning_rate=0.01, dropout=0, gradient_checkpointing="none")
+    trainer = Trainer(settings, CPU)
+    batch = trainer._streams[trainer.adapters[0].name].next()
+    trainer._streams[trainer.adapters[0].name].next = lambda: batch  # the same sequences again and again
+    seen = [trainer.run(task).losses.item() for tasks in trainer.iterations(0, 12) for task in tasks]
+    assert seen[-1] < 0.9 * seen[0]
+
+
+@pytest.mark.parametrize("method", ["lora", "qlora"])
+def test_the_base_stays_as_it_was(method: str) -> None:
+    trainer = Trainer(spec(method=method, lora_cnt=2, peft_mode="batch"), CPU)
+    base = {n: p.detach().clone() for n, p in trainer.model.named_parameters() if "lora_" not in n}
+    adapters = {n: p.detach().clone() for n, p in trainer.model.named_parameters() if "lora_" in n}
+    for tasks in trainer.iterations(0, 2):
+        for task in tasks:
+            trainer.run(task)
+    after = dict(trainer.model.named_parameters())
+    assert all(torch.equal(p, after[n]) for n, p in base.items())
+    assert all(not torch.equal(p, after[n]) for n, p in adapters.items())
+
+
+def test_gradient_accumulation_is_one_step_of_the_mean() -> None:
+    whole = Trainer(spec(batch_size=4, dropout=0, optimizer="sgd", learning_rate=1), CPU)
+    parts = Trainer(spec(batch_size=2, grad_accum=2, dropout=0, optimizer="sgd", learning_rate=1), CPU)
+    for trainer in (whole, parts):
+        for tasks in trainer.iterations(0, 1):
+            trainer.run(tasks[0])
+    both = zip(whole.parameters(whole.adapters[0]), parts.parameters(parts.adapters[0]), strict=True)
+    assert all(torch.allclose(p, q, rtol=1e-4, atol=1e-7) for p, q in both)
+
+
+def test_sequences_follow_from_the_adapter_alone() -> None:
+    one = Source(spec(lengths="lognormal"), 256).stream("adapter_0", 3)
+    again = Source(spec(lengths="lognormal", lora_cnt=4), 256).stream("adapter_0", 3)
+    other = Source(spec(lengths="lognormal"), 256).stream("adapter_1", 3)
+    a, b, c = one.next(), again.next(), other.next()
+    assert torch.equal(a.input_ids, b.input_ids) and a.input_ids.tolist() != c.input_ids.tolist()
+    assert (a.attention_mask.sum(1) >= 2).all() and a.input_ids.shape[1] <= 8
+    assert ((a.labels == IGNORED) == (a.attention_mask == 0)).all()
+
+
+def test_a_union_batch_pads_to_the_longest() -> None:
+    streams = [Source(spec(lengths="uniform", seq_len=n), 256).stream("a", 2) for n in (4, 16)]
+    batches = [s.next() for s in streams]
+    union = joined(batches)
+    assert union.input_ids.shape == (4, max(b.input_ids.shape[1] for b in batches))
+    assert union.tokens()[1] == sum(b.tokens()[1] for b in batches)
+
+
+def test_data_comes_from_jsonl_and_from_saved_datasets(tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    records = [{"input_ids": [1, 2, 3], "labels": [-100, 2, 3]}, {"input_ids": [4, 5], "labels": [4, 5]}]
+    path = tmp_path / "data.jsonl"
+    path.write_text("\n".join(map(json.dumps, records)), "utf-8")
+    folder = tmp_path / "saved"
+    folder.mkdir()
+    table = pa.Table.from_pylist(records)
+    with pa.OSFile(str(folder / "data-00000-of-00001.arrow"), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as w:
+        w.write_table(table)
+    seen = []
+    for data in (path, folder):
+        batch = Source(spec(data=str(data)), 256).stream("a", 2).next()
+        seen.append(sorted((i[m == 1].tolist(), x[m == 1].tolist()) for i, x, m in zip(
+            batch.input_ids, batch.labels, batch.attention_mask, strict=True)))  # fmt: skip
+    assert seen[0] == seen[1] == [([1, 2, 3], [-100, 2, 3]), ([4, 5], [4, 5])]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("{", "line 1 is no JSON"),
+        ("[1]", "record 1 is no object"),
+        ('{"a": 1}', "neither text nor input_ids"),
+        ('{"input_ids": [1, 999]}', "below the vocabulary of 256"),
+        ('{"input_ids": [1, 2], "labels": [1]}', "differ in length"),
+        ("", "no sequences"),
+        (b"\xff\xfe", "cannot read"),
+    ],
+)
+def test_bad_data_is_named(tmp_path: Path, content: str | bytes, says: str) -> None:
+    path = tmp_path / "bad.jsonl"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(InputError, match=says):
+        Source(spec(data=str(path)), 256).stream("a", 1)
+
+
+def test_dropout_masks_are_even_and_independent() -> None:
+    keys = dropout.row_keys([12345, 12346], [32, 32], CPU)
+    kept = dropout.keep(keys, 7, torch.Size((64, 50, 40)), 0.3).double()
+    n = 50 * 40
+    assert kept.mean().item() == pytest.approx(0.7, abs=4 * (0.21 / kept.numel()) ** 0.5)
+    assert (kept.mean((1, 2)) - 0.7).abs().max() < 5 * (0.21 / n) ** 0.5
+    flat = (kept - 0.7).flatten(1)
+    correlation = (flat @ flat.T) / n / 0.21
+    assert (correlation - torch.eye(64)).abs().max() < 5.5 * n**-0.5
+    for axis in (1, 2):  # neighbours in position and in feature
+        pairs = (kept - 0.7).narrow(axis, 0, kept.shape[axis] - 1) * (kept - 0.7).narrow(axis, 1, kept.shape[axis] - 1)
+        assert abs(pairs.mean().item()) < 5 * 0.21 * pairs.numel() ** -0.5
+
+
+def test_dropout_does_not_depend_on_padding_or_company() -> None:
+    clock = dropout.Clock(3)
+    clock.advance("a")
+    alone = dropout.keep(dropout.row_keys([clock.key("a")], [2], CPU), 9, torch.Size((2, 5, 6)), 0.5)
+    union = dropout.row_keys([clock.key("b"), clock.key("a")], [3, 2], CPU)
+    rates = torch.tensor([0.1, 0.1, 0.1, 0.5, 0.5], dtype=torch.float64)
+    together = dropout.keep(union, 9, torch.Size((5, 8, 6)), rates)
+    assert torch.equal(alone, together[3:, :5])
+    clock.advance("a")
+    assert clock.key("a") != clock.key("b")
+
+
+def test_quantiles_are_those_of_numpy() -> None:
+    import numpy as np
+
+    values = [5.0, 1.0, 9.0, 2.0, 2.5]
+    found = statistics_of(values)
+    for name, q in (("p50", 50), ("p95", 95), ("p99", 99)):
+        assert found[name] == pytest.approx(np.percentile(values, q))
+    assert (found["mean"], found["min"], found["max"]) == (pytest.approx(3.9), 1.0, 9.0)
+    assert set(statistics_of([]).values()) == {None}
+
+
+@pytest.mark.parametrize("method", ["lora", "full"])
+def test_arithmetic_is_what_torch_counts(method: str) -> None:
+    """torch's flop counter sees the products that run; ours must be the same for a model without attention masks."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    trainer = Trainer(spec(method=method, dropout=0, gradient_checkpointing="none", optimizer="sgd"), CPU)
+    counted = measure.arithmetic(trainer.model, "none")
+    (task,) = next(trainer.iterations(0, 1))
+    with FlopCounterMode(display=False) as counter:
+        done = trainer.run(task)
+    tokens = done.computed_cnt
+    products = sum(
+        flop for op, flop in counter.get_flop_counts()["Global"].items() if str(op).split(".")[1] in ("mm", "addmm")
+    )
+    ours = counted.of(tokens, 0, task.adapters[0].name)
+    # the first layer's inputs need no gradient when only adapters are trained: its q, k and v save one product each
+    saved = 0
+    if method == "lora":
+        layer = trainer.base.model.layers[0].self_attn
+        saved = sum(2 * m.in_features * m.out_features * tokens for m in (layer.q_proj, layer.k_proj, layer.v_proj))
+        saved += sum(2 * 4 * m.in_features * tokens for m in (layer.q_proj, layer.k_proj, layer.v_proj))
+    assert products == ours - saved
+
+
+def test_memory_of_phases_is_read() -> None:
+    memory = measure.Memory(CPU)
+    with memory.phase("big"):
+        held = bytearray(64 << 20)
+    assert memory.phases["big"]["peak_resident_bytes"] >= 64 << 20 and held
+    assert memory.phases["big"]["allocated_bytes"] is None

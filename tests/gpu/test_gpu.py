@@ -1,0 +1,106 @@
+"""What only a GPU can show. Runs with `pytest -m gpu` where torch sees one; skipped elsewhere."""
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import lorabench
+import pytest
+from lorabench import nsys as tools
+from lorabench import rundir
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("peft")
+
+from lorabench.collect import operators  # noqa: E402
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+TINYLLAMA = ["--model", "tinyllama-1.1b", "--seq-len", "512", "--batch-size", "4", "--steps", "5"]
+
+
+def collect(folder: Path, *words: object) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", "lorabench", "collect", "-o", folder, *map(str, words)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return rundir.read_summary(folder)
+
+
+@pytest.mark.parametrize("method", ["lora", "qlora"])
+def test_a_run_on_the_gpu_has_kernels_in_its_modules(method: str, tmp_path: Path) -> None:
+    summary = collect(tmp_path / "run", "--method", method, "--lora-cnt", 2, "--profiler", "timing,torch,nsys,memory")
+    assert summary["device"]["type"] == "cuda" and summary["kernel_launches_per_step"] > 0
+    assert summary["memory"]["steps"]["peak_allocated_bytes"] > 0
+    assert (tmp_path / "run" / "snapshot.pickle").stat().st_size
+    with lorabench.open(tmp_path / "run" / "trace.json.gz", db=tmp_path / "x.duckdb") as database:
+        rows = dict(database.rows("select path, kernel_ns from range_summary where kind = 'annotation'"))
+        ((whole,),) = database.rows("select sum(kernel_ns) from kernel_summary")
+    assert rows["run"] > 0.9 * whole
+    assert any(path.endswith("q_proj/lora_A/adapter_1") and time for path, time in rows.items())
+    assert any("layers.1" in path and not path.startswith("run/step/forward") and time for path, time in rows.items())
+
+
+def test_nsys_sees_the_kernels_of_the_measured_steps_only(tmp_path: Path) -> None:
+    if tools.find() is None:
+        pytest.skip("nsys is not installed")
+    collect(tmp_path / "run", "--profiler", "nsys", "--steps", 2)
+    if not (tmp_path / "run" / "run.sqlite").exists():
+        pytest.skip(str(rundir.read_manifest(tmp_path / "run")["passes"]["nsys"]))
+    opened = {
+        r["path"]: int(r["range_cnt"])
+        for r in csv.DictReader((tmp_path / "run" / rundir.RANGES).read_text("utf-8").splitlines())
+    }
+    with lorabench.open(tmp_path / "run" / "run.sqlite", db=tmp_path / "x.duckdb") as database:
+        seen = dict(database.rows("select path, range_cnt from range_summary where kind = 'annotation'"))
+        ((kernels,),) = database.rows("select sum(kernel_cnt) from kernel_summary")
+    assert seen == opened and kernels > 0
+
+
+@pytest.mark.slow
+def test_launches_of_the_fused_operator_do_not_grow_with_the_adapters(tmp_path: Path) -> None:
+    options = [*TINYLLAMA, "--peft-mode", "batch", "--profiler", "torch", "--optimizer", "sgd"]
+    few = collect(tmp_path / "2", *options, "--lora-cnt", 2)
+    many = collect(tmp_path / "8", *options, "--lora-cnt", 8)
+    assert many["matrix_products_per_step"] == few["matrix_products_per_step"]
+    optimizer = 6 * 40  # launches of six more optimizers, which are each adapter's own
+    assert many["kernel_launches_per_step"] <= few["kernel_launches_per_step"] + optimizer
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [1, 2, 4, 8])
+def test_batch_is_not_slower_than_switch(count: int, tmp_path: Path) -> None:
+    options = [*TINYLLAMA, "--profiler", "timing", "--lora-cnt", count, "--steps", 10]
+    switch = collect(tmp_path / "switch", *options, "--peft-mode", "switch")
+    batch = collect(tmp_path / "batch", *options, "--peft-mode", "batch")
+    assert batch["step_wall_ns"]["p50"] < 1.05 * switch["step_wall_ns"]["p50"]
+
+
+@pytest.mark.slow
+def test_ranges_cost_little_where_the_gpu_is_the_limit(tmp_path: Path) -> None:
+    summary = collect(tmp_path / "run", *TINYLLAMA, "--batch-size", 16, "--profiler", "timing")
+    assert summary["overhead_frac"]["ranges"] < 0.05
+
+
+@pytest.mark.parametrize("ranks", [(8, 8, 8), (8, 16, 8)], ids=["equal", "unequal"])
+def test_the_grouped_product_of_the_device_gives_the_same_numbers(ranks: tuple[int, ...]) -> None:
+    slices = tuple(operators.Slice(f"a{n}", 2 * n, 2 * n + 2, rank, 0.5 + n, 0.1 * n) for n, rank in enumerate(ranks))
+    found = []
+    for dtype, operator in ((torch.float32, operators.looped), (torch.bfloat16, operators.fused)):
+        random = torch.Generator("cuda").manual_seed(0)
+        x = torch.randn(6, 32, 64, generator=random, device="cuda").to(dtype).requires_grad_()
+        shapes = [shape for s in slices for shape in ((s.rank, 64), (128, s.rank))]
+        weights = [torch.randn(s, generator=random, device="cuda").to(dtype).requires_grad_() for s in shapes]
+        keys = torch.arange(6, dtype=torch.int32, device="cuda") * 7919
+        plan = operators.Plan(slices, 6, 128, keys, 3, {})
+        delta = operator(x, plan, weights)
+        delta.float().pow(2).sum().backward()
+        found.append([t.float() for t in (delta, x.grad, *(w.grad for w in weights))])
+    for mine, reference in zip(found[1], found[0], strict=True):
+        assert (mine - reference).norm() / reference.norm() < 2e-2
