@@ -5,11 +5,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from ..errors import InputError, UsageError
+from ..progress import Progress, Silent
 from ..vocabulary import SOURCE_KINETO, SOURCE_NSYS
 from . import checks, inputs, kineto_json, model, nsys_report, nsys_sqlite
 from .database import Database, building, create_views, open_database, sources_of
 from .inputs import Input, Kind
-from .progress import Progress, Silent
 from .staging import Staging
 
 _READERS: dict[Kind, tuple[str, int, Callable[[Path, Staging], None]]] = {

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import sql
+from ..progress import Progress
 from .database import Database, literal
-from .progress import Progress
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,9 +11,10 @@ from typing import Any
 
 from .. import rundir
 from ..errors import Interrupted, RunError, ToolError
+from ..progress import Progress, Silent
 from . import nsys_profile, provenance
 from .processes import Ended, run
-from .session import NSYS_STEM, Listener, Silent
+from .session import NSYS_STEM
 
 PASSES = ("timing", "torch", "nsys")
 TRACE = "trace.json.gz"
@@ -21,7 +22,7 @@ TRACE = "trace.json.gz"
 
 def collect_command(
     command: list[str], passes: tuple[str, ...], path: Path, timeout_s: float, force: bool = False,
-    listener: Listener | None = None,
+    listener: Progress | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Run a command once for each pass and leave the run directory `path`; returns its manifest.
 

@@ -6,35 +6,16 @@ import time
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from .. import rundir
 from ..errors import Interrupted, RunError, ToolError
+from ..progress import Progress, Silent
 from . import child, nsys_profile, provenance, summary
 from .processes import Ended, run
 from .spec import RunSpec
 
 NSYS_STEM = "run"
-
-
-class Listener(Protocol):
-    """Who is told how far the work is (reports/terminal.py: Bar)."""
-
-    def step(self, what: str, total: int | None = None) -> None:
-        """A pass begins."""
-
-    def advance(self, units: int) -> None:
-        """Steps are done."""
-
-
-class Silent:
-    """Nobody."""
-
-    def step(self, what: str, total: int | None = None) -> None:
-        """Nothing."""
-
-    def advance(self, units: int) -> None:
-        """Nothing."""
 
 
 @dataclass
@@ -58,7 +39,7 @@ class Passes:
         return next((f"pass {n}: {s['message']}" for n, s in self.states.items() if s["status"] not in fine), None)
 
 
-def collect(spec: RunSpec, path: Path, force: bool = False, listener: Listener | None = None) -> dict[str, Any]:
+def collect(spec: RunSpec, path: Path, force: bool = False, listener: Progress | None = None) -> dict[str, Any]:
     """Run all passes of a spec and leave the run directory `path`; returns its manifest.
 
     Raises UsageError when the directory exists, RunError when a pass failed or ran out of memory, and
@@ -86,7 +67,7 @@ def require_packages() -> None:
         raise ToolError(f"collect needs {', '.join(missing)}; pip install 'lorabench[collect]'")
 
 
-def _run_passes(spec: RunSpec, folder: Path, passes: Passes, listener: Listener) -> None:
+def _run_passes(spec: RunSpec, folder: Path, passes: Passes, listener: Progress) -> None:
     """Each pass in turn; after one that failed only what does not depend on it would be wasted, so the run ends."""
     for name in sorted(spec.profiler, key=("timing", "torch", "nsys", "memory").index):
         listener.step(f"pass {name}", _iteration_cnt(spec))
@@ -105,7 +86,7 @@ def _iteration_cnt(spec: RunSpec) -> int:
     return spec.steps * (spec.lora_cnt if spec.peft_mode in ("seq", "process") else 1)
 
 
-def _run_pass(request: child.Request, listener: Listener) -> tuple[dict[str, Any], dict[str, Any] | None]:
+def _run_pass(request: child.Request, listener: Progress) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """How one pass ended, and its result when it ended well."""
     log = request.folder / rundir.LOGS / f"{request.pass_name}.log"
 

@@ -68,6 +68,13 @@ def test_the_base_stays_as_it_was(method: str) -> None:
     assert all(not torch.equal(p, after[n]) for n, p in adapters.items())
 
 
+@pytest.mark.parametrize("quant", ["none", "int8", "nf4"])
+def test_a_local_checkpoint_is_the_model_that_was_saved(quant: str, tmp_path: Path) -> None:
+    saved = Trainer(spec(method="full", gradient_checkpointing="none"), CPU).base
+    saved.save_pretrained(tmp_path)
+    assert losses(spec(model=str(tmp_path), quant=quant)) == pytest.approx(losses(spec(quant=quant)), rel=1e-6)
+
+
 def test_gradient_accumulation_is_one_step_of_the_mean() -> None:
     whole = Trainer(spec(batch_size=4, dropout=0, optimizer="sgd", learning_rate=1), CPU)
     parts = Trainer(spec(batch_size=2, grad_accum=2, dropout=0, optimizer="sgd", learning_rate=1), CPU)

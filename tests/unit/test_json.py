@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from lorabench.analyze import json_pieces, kineto_json
 from lorabench.analyze.database import building
 from lorabench.analyze.json_salvage import salvage
-from lorabench.analyze.progress import Silent
 from lorabench.analyze.staging import Staging
+from lorabench.progress import Silent
 
 NAMES = st.sampled_from(["a", "}, {", '"}, {"ph": "X"', "],", "é\u2028", "\\", "\n", '{"traceEvents": [', ""])
 EVENTS = st.lists(
