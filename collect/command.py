@@ -29,6 +29,7 @@ def collect_command(
     Raises UsageError when the directory exists, RunError when the command failed in a pass.
     """
     directory = rundir.RunDirectory(path, force)
+    started = provenance.now()
     states: dict[str, dict[str, Any]] = {}
     walls: dict[str, float] = {}
     try:
@@ -43,7 +44,7 @@ def collect_command(
     except KeyboardInterrupt as error:
         raise Interrupted(f"interrupted; what was measured is in {path}") from error
     finally:
-        manifest = _finish(directory, command, states, walls)
+        manifest = _finish(directory, command, states, walls, started)
     failed = next((f"pass {n}: {s['message']}" for n, s in states.items() if s["status"] == rundir.FAILED), None)
     if failed:
         raise RunError(f"{failed}; the run is kept in {path}, its output in {path / rundir.LOGS}")
@@ -96,7 +97,7 @@ def _inside_profile(command: list[str], folder: Path) -> list[str] | None:
 
 
 def _finish(
-    directory: rundir.RunDirectory, command: list[str], states: dict[str, Any], walls: dict[str, float]
+    directory: rundir.RunDirectory, command: list[str], states: dict[str, Any], walls: dict[str, float], started: str
 ) -> dict[str, Any]:
     found = {s["status"] for s in states.values()}
     status = next((s for s in (rundir.CANCELLED, rundir.FAILED) if s in found), rundir.OK)
@@ -106,7 +107,7 @@ def _finish(
         "status": status, "message": message, "command": command, "passes": states,
         "provenance": {
             "command": ["lorabench", *sys.argv[1:]], "versions": provenance.versions(),
-            "commit": provenance.commit(Path.cwd()), "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "commit": provenance.commit(Path.cwd()), "started": started,
         },
     }  # fmt: skip
     directory.finish(manifest)

@@ -22,6 +22,7 @@ NSYS_STEM = "run"
 class Passes:
     """How the passes of a run went, and what those that went well measured."""
 
+    started: str
     states: dict[str, dict[str, Any]] = field(default_factory=dict)
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
     walls: dict[str, float] = field(default_factory=dict)
@@ -48,7 +49,7 @@ def collect(spec: RunSpec, path: Path, force: bool = False, listener: Progress |
     require_packages()
     spec = spec.with_whole_cycle()
     directory = rundir.RunDirectory(path, force)
-    passes = Passes()
+    passes = Passes(started=provenance.now())
     try:
         _run_passes(spec, directory.partial, passes, listener or Silent())
     except KeyboardInterrupt as error:
@@ -164,8 +165,9 @@ def _finish(spec: RunSpec, directory: rundir.RunDirectory, passes: Passes) -> di
             "command": ["lorabench", *sys.argv[1:]],
             "versions": provenance.versions(),
             "commit": provenance.commit(Path.cwd()),
+            "device": next((r["device"] for r in passes.results.values()), None),
             "seed": spec.seed,
-            "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "started": passes.started,
         },
     }
     directory.finish(manifest)

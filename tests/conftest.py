@@ -1,6 +1,7 @@
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,14 @@ CORPUS = ROOT.parent / "shared" / "corpus"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the tests marked slow, too")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The tests of collect are skipped without torch, but not where CI says that it is there."""
+    if "torch" in os.environ.get("LORABENCH_REQUIRE", "").split():
+        for package in ("torch", "transformers", "peft", "bitsandbytes"):
+            if find_spec(package) is None:
+                raise pytest.UsageError(f"{package} is required here (LORABENCH_REQUIRE)")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -107,6 +107,13 @@ def test_each_adapter_trains_as_if_it_were_alone(operator: dict[str, Any], quant
         assert_same(found[f"adapter_{number}"], alone(settings, number), 1e-6)
 
 
+def test_adapters_with_as_many_rows_are_multiplied_in_batches() -> None:
+    settings = {**UNEQUAL, "batch_size": 2, "lengths": "fixed", "grad_accum": 1}
+    found = together(settings)
+    for number in range(3):
+        assert_same(found[f"adapter_{number}"], alone(settings, number), 1e-6)
+
+
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_in_bfloat16_within_its_precision(operator: dict[str, Any]) -> None:
     settings = {**UNEQUAL, "dtype": "bfloat16", "optimizer": "sgd"}
@@ -270,19 +277,22 @@ def fused_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
         (operators.Slice("a", 0, 2, 4, 2.0, 0.0), operators.Slice("b", 3, 4, 8, 0.5, 0.3)),
         (operators.Slice("a", 0, 1, 4, 1.0, 0.5), operators.Slice("b", 1, 4, 4, 3.0, 0.0)),
         (operators.Slice("a", 1, 2, 4, 1.0, 0.0),),
+        (operators.Slice("a", 0, 2, 4, 2.0, 0.2), operators.Slice("b", 2, 4, 8, 0.5, 0.0)),
+        (operators.Slice("a", 0, 4, 4, 2.0, 0.2),),
     ],
-    ids=["a gap, unequal ranks", "all rows, equal ranks", "one of five rows"],
+    ids=["a gap, unequal ranks", "unequal rows", "one of five rows", "equal rows, unequal ranks", "one adapter"],
 )
 def test_all_operators_are_one_function(
     slices: tuple[operators.Slice, ...], x_needs_gradient: bool, fused_way: str
 ) -> None:
     keys = torch.arange(5, dtype=torch.int32) * 7919
     results = []
+    rows = 5 if slices[-1].stop < 4 or slices[0].stop == 1 else 4
     dtype = torch.float32 if fused_way == "grouped" else torch.float64
     for operator in (operators.looped, operators.pruned, operators.fused):
-        x, weights = _random(slices, 5, 1, dtype)
+        x, weights = _random(slices, rows, 1, dtype)
         x.requires_grad_(x_needs_gradient)
-        delta = operator(x, operators.Plan(slices, 5, 8, keys, 11, {}), weights)
+        delta = operator(x, operators.Plan(slices, rows, 8, keys[:rows], 11, {}), weights)
         (delta**2).sum().backward()
         gradients = [w.grad for w in weights] + ([x.grad] if x_needs_gradient else [])
         results.append([delta, *gradients])
