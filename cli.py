@@ -76,6 +76,14 @@ def analyze(
         Path | None, typer.Option(metavar="PATH", help="Where to keep the database [default: next to OUT].")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Read the inputs again although they are unchanged.")] = False,
+    threshold: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Set a threshold; `lorabench query DB \"from threshold\"` lists them."),
+    ] = None,
+    kernel_classes: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.csv", help="Rules of your own for kernel_class: subject,pattern,class."),
+    ] = None,
     escape_formulas: Annotated[
         bool, typer.Option("--escape-formulas", help="Put ' before texts that a spreadsheet would run as a formula.")
     ] = False,
@@ -85,6 +93,7 @@ def analyze(
     The main report is range_summary: for each NVTX or record_function range what it cost the CPU, what its kernel
     launches cost, and what GPU work it accounts for.
     """
+    from .analyze import settings
     from .analyze.database import cache_path
     from .analyze.pipeline import analyze as run
     from .reports.terminal import Bar
@@ -94,7 +103,9 @@ def analyze(
         raise UsageError(f"there is no view {report!r}; the views are: {', '.join(known)}")
     target = _Target.of(output, format)
     with Bar() as bar:
-        database = run(inputs, db or target.database() or cache_path(inputs), force=force, progress=bar)
+        chosen = settings.parse(threshold or [], kernel_classes)
+        place = db or target.database() or cache_path(inputs)
+        database = run(inputs, place, force=force, progress=bar, settings=chosen)
     with database:
         _tell_losses(database)
         target.write(database, report, escape_formulas)

@@ -19,11 +19,12 @@ import duckdb
 
 from .. import sql
 from ..errors import CorruptInputError, InputError, OutputError, UnknownFormatError, UsageError
+from .settings import Settings
 
 if TYPE_CHECKING:
     import polars
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 # DuckDB spills what does not fit: little is needed to fill a database, more to sort and take medians of its rows.
 INGEST_MEMORY = os.environ.get("LORABENCH_INGEST_MEMORY", "192MB")
 QUERY_MEMORY = os.environ.get("LORABENCH_QUERY_MEMORY", "2GB")
@@ -150,11 +151,11 @@ def cache_path(inputs: list[Path]) -> Path:
     return folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.duckdb"
 
 
-def sources_of(path: Path) -> list[tuple[Any, ...]] | None:
+def sources_of(path: Path, settings: Settings) -> list[tuple[Any, ...]] | None:
     """(name, size, mtime, reader version) of the inputs that a database holds; None when there is no such file.
 
-    Empty for a database that another lorabench made, with other tables or views. Raises OutputError for a file that
-    lorabench did not make, so that it is never replaced.
+    Empty for a database that another lorabench made, with other tables or views, or that has other settings. Raises
+    OutputError for a file that lorabench did not make, so that it is never replaced.
     """
     if not path.exists():
         return None
@@ -162,8 +163,9 @@ def sources_of(path: Path) -> list[tuple[Any, ...]] | None:
         with open_database(path) as database:
             return database.rows(
                 "select name, size_bytes, mtime_ns, reader_version from source, lorabench where sql = ? "
-                "order by source_id",
+                "and settings = ? order by source_id",
                 sql.fingerprint(),
+                settings.fingerprint,
             )
     except (CorruptInputError, UnknownFormatError) as error:
         raise OutputError(
@@ -174,7 +176,7 @@ def sources_of(path: Path) -> list[tuple[Any, ...]] | None:
 
 
 @contextmanager
-def building(path: Path) -> Iterator[Database]:
+def building(path: Path, settings: Settings | None = None) -> Iterator[Database]:
     """A new database to fill; it takes its name `path` when the block ends well and vanishes when it does not.
 
     Raises OutputError when the folder cannot be written or the disk is full.
@@ -183,9 +185,9 @@ def building(path: Path) -> Iterator[Database]:
     database = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        settings = _SETTINGS | {"memory_limit": INGEST_MEMORY}
-        database = Database(duckdb.connect(str(partial), config=settings), partial)
-        _create_tables(database)
+        config = _SETTINGS | {"memory_limit": INGEST_MEMORY}
+        database = Database(duckdb.connect(str(partial), config=config), partial)
+        _create_tables(database, settings or Settings())
         yield database
         database.connection.execute("checkpoint")  # closing would only try, and hide a full disk
         database.close()
@@ -205,13 +207,19 @@ def building(path: Path) -> Iterator[Database]:
         shutil.rmtree(partial.with_name(partial.name + ".tmp"), ignore_errors=True)
 
 
-def _create_tables(database: Database) -> None:
+def _create_tables(database: Database, settings: Settings) -> None:
     run = database.connection.execute
     run("begin")
-    run(f"create table lorabench as select {SCHEMA_VERSION} as schema_version, {literal(sql.fingerprint())} as sql")
+    run(
+        f"create table lorabench as select {SCHEMA_VERSION} as schema_version, {literal(sql.fingerprint())} as sql, "
+        f"{literal(settings.fingerprint)} as settings"
+    )
     for table in sql.in_folder(sql.TABLES):
         run(table.statement)
         _comment(database, "table", table)
+    for rows in sql.in_folder(sql.ROWS):
+        run(f"insert into {quoted(rows.name)} {rows.statement}")
+    settings.apply(database.connection)
     run("commit")
 
 

@@ -10,6 +10,7 @@ from ..vocabulary import SOURCE_KINETO, SOURCE_NSYS
 from . import checks, inputs, kineto_json, model, nsys_report, nsys_sqlite
 from .database import Database, building, create_views, open_database, sources_of
 from .inputs import Input, Kind
+from .settings import Settings
 from .staging import Staging
 
 _READERS: dict[Kind, tuple[str, int, Callable[[Path, Staging], None]]] = {
@@ -19,7 +20,14 @@ _READERS: dict[Kind, tuple[str, int, Callable[[Path, Staging], None]]] = {
 }
 
 
-def analyze(paths: list[Path], database: Path, *, force: bool = False, progress: Progress | None = None) -> Database:
+def analyze(
+    paths: list[Path],
+    database: Path,
+    *,
+    force: bool = False,
+    progress: Progress | None = None,
+    settings: Settings | None = None,
+) -> Database:
     """Read the inputs into a database at the given path, or open it when it already holds them unchanged.
 
     A single .duckdb input is opened as it is. Raises InputError for inputs that cannot be read, OutputError when the
@@ -30,22 +38,17 @@ def analyze(paths: list[Path], database: Path, *, force: bool = False, progress:
         return open_database(found[0].path)
     if any(item.path.absolute() == database.absolute() for item in found):
         raise UsageError(f"{database} is an input; choose another place for the database with --db")
-    if not force and _is_current(database, found):
+    settings = settings or Settings()
+    held = sources_of(database, settings)  # never replace a file that is not a lorabench database
+    if not force and held == [(i.path.name, i.size_bytes, i.mtime_ns, _READERS[i.kind][1]) for i in found]:
         return open_database(database)
-    sources_of(database)  # never replace a file that is not a lorabench database
-    with building(database) as new:
+    with building(database, settings) as new:
         for number, item in enumerate(found, start=1):
             _ingest(new, number, item, progress or Silent())
         create_views(new)
         (progress or Silent()).step("checks")
         checks.run(new)
     return open_database(database)
-
-
-def _is_current(database: Path, found: list[Input]) -> bool:
-    """True when the database holds exactly these inputs: same size and time, read by today's readers."""
-    held = sources_of(database)
-    return held == [(i.path.name, i.size_bytes, i.mtime_ns, _READERS[i.kind][1]) for i in found]
 
 
 def _ingest(database: Database, source_id: int, item: Input, progress: Progress) -> None:

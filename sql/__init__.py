@@ -4,6 +4,7 @@ This module only finds and parses the files; analyze/database.py runs them. Fold
 numbers, so a file may use everything from an earlier folder:
 
     0_tables    what readers and attribution fill
+    0_rows      what a new database has in tables of settings
     1_staging   per source: batch of the file's rows -> rows of a table (run at ingest)
     2_macros    functions that views share
     2_model     private views, names with a leading underscore
@@ -23,9 +24,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-TABLES, STAGING, MACROS, MODEL = "0_tables", "1_staging", "2_macros", "2_model"
+TABLES, ROWS, STAGING, MACROS, MODEL = "0_tables", "0_rows", "1_staging", "2_macros", "2_model"
 REPORTS, CHECKS = "3_reports", "4_checks"
-FOLDERS = (TABLES, STAGING, MACROS, MODEL, REPORTS, CHECKS)
+FOLDERS = (TABLES, ROWS, STAGING, MACROS, MODEL, REPORTS, CHECKS)
 
 _COLUMN = re.compile(r"(?P<name>[a-z_0-9]+)\s+(?P<type>[a-z]+)\s+(?P<doc>\S.*)")
 

@@ -115,7 +115,7 @@ def test_query_prints_a_table_csv_or_json(trace: Path, run: Callable) -> None:
     [
         (("query", "run.sqlite", "select nonsense"), "the query failed"),
         (("query", "run.sqlite", "drop table gpu_op"), "the query failed"),
-        (("analyze", "run.sqlite", "--report", "nothing", "-o", "x.csv"), "the views are: api_summary"),
+        (("analyze", "run.sqlite", "--report", "nothing", "-o", "x.csv"), "the views are: adapter_summary"),
         (("analyze", "run.sqlite", "-o", "x.docx"), "write .csv, .parquet"),
         (("analyze", "run.sqlite", "--report", "api_summary", "--format", "mlora", "-o", "x.csv"), "knows the reports"),
         (("analyze", "run.sqlite", "--format", "parquet"), "goes to a file"),

@@ -73,6 +73,8 @@ def test_units_are_in_the_names() -> None:
         "kernel_start_time",
         "kernel_end_time",
         "stddev_bytes",
+        "bin",
+        "step",
     }
     for view in VIEWS:
         for column in view.columns:

@@ -1,0 +1,14 @@
+-- A row is the default of one threshold.
+
+select name, value, doc
+from (
+    values
+    ('kernel_wait_ns', 1000.0, 'idle_gap: a gap shorter than this before work that was launched earlier is the device''s own'),
+    ('short_kernel_ns', 10000.0, 'launch_outlier, finding: a kernel shorter than this is tiny'),
+    ('late_launch_ns', 100000.0, 'launch_outlier: work that begins later than this after its launching call ended waited long'),
+    ('slow_api_ns', 50000.0, 'launch_outlier: a launching call longer than this is slow'),
+    ('long_gap_ns', 500000.0, 'finding: an idle gap longer than this is reported by itself'),
+    ('low_utilisation_frac', 0.5, 'finding: a time bin in which a device is busy less than this is badly used'),
+    ('uneven_step_frac', 0.1, 'step_summary: a step this much slower than the median is uneven'),
+    ('time_bin_cnt', 200.0, 'utilisation_over_time and other series: number of equal bins of the window')
+) as thresholds(name, value, doc)

@@ -1,0 +1,7 @@
+-- A row is one rule that says to which class GPU work belongs. `analyze --kernel-classes FILE.csv` adds rules before these.
+--
+-- columns:
+--   priority   integer   the rule with the lowest number that matches decides
+--   subject    varchar   what the pattern is held against: 'kernel' (its name) or 'path' (of the range that owns it)
+--   pattern    varchar   regular expression, case ignored
+--   class      varchar   the class

@@ -1,0 +1,6 @@
+-- A row is one number that decides what a report calls short, late or low. `analyze --threshold NAME=VALUE` sets it.
+--
+-- columns:
+--   name    varchar   what it is called
+--   value   double    the number, in the unit that the name ends with
+--   doc     varchar   what it decides

@@ -1,0 +1,51 @@
+-- A row is a stretch of time without a gap in which a device did a kind of work.
+--
+-- activity is 'busy' (anything), 'compute' (kernels and graphs), 'communication', 'memory' (copies and memsets),
+-- or 'compute or communication'. Stretches that touch are one.
+
+with
+work as (
+    select
+        gpu_op.source_id,
+        gpu_op.device_id,
+        gpu_op.start_ns,
+        gpu_op.end_ns,
+        case
+            when gpu_op.kind in ('memcpy', 'memset') then ['busy', 'memory']
+            when op_class.class = 'communication' then ['busy', 'communication', 'compute or communication']
+            else ['busy', 'compute', 'compute or communication']
+        end as activities
+    from gpu_op
+    left join range using (range_id)
+    join _op_class as op_class
+        on op_class.name_id = gpu_op.name_id
+        and op_class.path_id is not distinct from range.path_id
+        and op_class.kind = gpu_op.kind
+),
+each_activity as (
+    select source_id, device_id, unnest(activities) as activity, start_ns, end_ns
+    from work
+),
+marked as (
+    select
+        *,
+        start_ns > max(end_ns) over (
+            partition by source_id, device_id, activity
+            order by start_ns, end_ns
+            rows between unbounded preceding and 1 preceding
+        ) as is_new
+    from each_activity
+),
+numbered as (
+    select
+        *,
+        count(*) filter (is_new) over (
+            partition by source_id, device_id, activity
+            order by start_ns, end_ns
+            rows unbounded preceding
+        ) as number
+    from marked
+)
+select source_id, device_id, activity, number, min(start_ns) as start_ns, max(end_ns) as end_ns
+from numbered
+group by all

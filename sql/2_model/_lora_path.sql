@@ -1,0 +1,31 @@
+-- A row is a name path of a part of a LoRA layer: base, lora_A or lora_B, or an adapter's own share of the last two.
+--
+-- Names are those of lorabench.annotate() and PEFT: q_proj/lora_A/NAME; an adapter's range around the parts
+-- (q_proj/adapter NAME/lora_A) is understood, too. Only ranges that a person opened count. A backward path lies below a
+-- range named backward, a recomputed one below recompute.
+
+with
+found as (
+    select
+        path_id,
+        source_id,
+        path,
+        regexp_extract(
+            path,
+            '^(?:.*?/)?([^/]+)/(?:(adapter[^/]*)/)?(base|base_layer|lora_A|lora_B)(?:/([^/]+))?$',
+            ['module', 'above', 'part', 'below']
+        ) as name
+    from range_path
+    where kind = 'annotation' and regexp_matches(path, '/(base|base_layer|lora_A|lora_B)(/[^/]+)?$')
+)
+select
+    path_id,
+    source_id,
+    name.module as module,
+    if(name.part = 'base_layer', 'base', name.part) as part,
+    coalesce(nullif(name.below, ''), nullif(name.above, '')) as adapter,
+    name.below = '' as is_part,
+    regexp_matches(path, '(^|/)backward/') as is_below_backward,
+    regexp_matches(path, '(^|/)recompute/') as is_recomputed
+from found
+where name.module <> '' and (name.part in ('lora_A', 'lora_B') or name.below = '')

@@ -1,0 +1,50 @@
+-- A row is a time between two busy stretches in which a device did nothing, with its cause and what ended it.
+--
+-- cause is 'host' when the launching call of the work that ended the gap began after the gap did: the device waited
+-- for the CPU. Otherwise the work was waiting already: 'kernel_wait' when the gap is shorter than the threshold
+-- kernel_wait_ns (the device's own time between two kernels), 'dependency' when it is longer (another stream, an
+-- event, a copy, memory). Work whose launching call is not in the file was launched before it. The gaps of a device
+-- add up to its idle_ns in gpu_timeline_summary exactly.
+--
+-- columns:
+--   device_id      integer   the device
+--   start_ns       bigint    end of the work before
+--   end_ns         bigint    begin of the work behind
+--   idle_ns        bigint    end_ns - start_ns
+--   cause          varchar   'host', 'dependency' or 'kernel_wait'
+--   ended_by       varchar   the kernel, copy or memset that ended the gap
+--   api_name       varchar   the call that launched it, NULL when the file does not hold it
+--   launch_start_ns bigint   begin of that call
+--   stream_id      bigint    its stream
+--   path           varchar   name path of the range that owns it, NULL without one
+--   gpu_op_id      bigint    key of the work that ended the gap, see launch_trace
+--   source_id      integer   the input, see trace_info
+--   rank           integer   rank of the input, NULL where it does not say
+
+select
+    gap.device_id,
+    gap.start_ns,
+    gap.end_ns,
+    gap.end_ns - gap.start_ns as idle_ns,
+    case
+        when gpu_op.launch_start_ns >= gap.start_ns then 'host'
+        when gap.end_ns - gap.start_ns < (select value from threshold where name = 'kernel_wait_ns') then 'kernel_wait'
+        else 'dependency'
+    end as cause,
+    name.text as ended_by,
+    api_name.text as api_name,
+    gpu_op.launch_start_ns,
+    gpu_op.stream_id,
+    range_path.path,
+    gap.gpu_op_id,
+    gap.source_id,
+    source.rank
+from _idle_gap as gap
+join gpu_op using (gpu_op_id)
+join name on name.name_id = gpu_op.name_id
+join source on source.source_id = gap.source_id
+left join api_call using (api_call_id)
+left join name as api_name on api_name.name_id = api_call.name_id
+left join range using (range_id)
+left join range_path using (path_id)
+order by gap.source_id, idle_ns desc, gap.start_ns

@@ -1,0 +1,30 @@
+-- A row is one cause of a device's idle time.
+--
+-- The causes are those of idle_gap; their idle_ns add up to the device's idle_ns in gpu_timeline_summary.
+--
+-- columns:
+--   device_id   integer   the device
+--   cause       varchar   'host', 'dependency' or 'kernel_wait'
+--   gap_cnt     bigint    number of gaps
+--   idle_ns     bigint    their summed length
+--   idle_frac   double    idle_ns as a fraction of the device's idle time
+--   mean_ns     double    mean length
+--   median_ns   double    median, interpolated
+--   max_ns      bigint    longest
+--   source_id   integer   the input, see trace_info
+--   rank        integer   rank of the input, NULL where it does not say
+
+select
+    device_id,
+    cause,
+    count(*) as gap_cnt,
+    sum(idle_ns)::bigint as idle_ns,
+    sum(idle_ns) / nullif(sum(sum(idle_ns)) over (partition by source_id, device_id), 0) as idle_frac,
+    avg(idle_ns) as mean_ns,
+    median(idle_ns) as median_ns,
+    max(idle_ns) as max_ns,
+    source_id,
+    any_value(rank) as rank
+from idle_gap
+group by source_id, device_id, cause
+order by source_id, device_id, idle_ns desc, cause

@@ -1,0 +1,36 @@
+-- A row is the GPU work of one class under one kernel name: what kind of work a device's time goes into.
+--
+-- The first rule of the table kernel_class_rule that matches decides, by the kernel's name or by the path of the range
+-- that owns it, so that one kernel name can have a row as 'lora' and another as 'matmul'. Rules of your own come first
+-- (`analyze --kernel-classes FILE.csv` with the columns subject, pattern, class). Names say little about some kernels:
+-- what no rule knows is 'other'.
+--
+-- columns:
+--   class         varchar   'matmul', 'attention', 'lora', 'quantise', 'dequantise', 'norm', 'elementwise', 'reduction',
+--         'copy', 'optimizer', 'communication' or 'other'
+--   kernel_name   varchar   the kernel, or '[CUDA memcpy HtoD]', '[CUDA memset]', …
+--   gpu_op_cnt    bigint    executions
+--   gpu_op_ns     bigint    their summed duration
+--   gpu_op_frac   double    gpu_op_ns as a fraction of all GPU time of the input
+--   source_id     integer   the input, see trace_info
+--   rank          integer   rank of the input, NULL where it does not say
+
+select
+    op_class.class,
+    name.text as kernel_name,
+    count(*) as gpu_op_cnt,
+    sum(gpu_op.end_ns - gpu_op.start_ns)::bigint as gpu_op_ns,
+    sum(gpu_op.end_ns - gpu_op.start_ns)
+        / nullif(sum(sum(gpu_op.end_ns - gpu_op.start_ns)) over (partition by gpu_op.source_id), 0) as gpu_op_frac,
+    gpu_op.source_id,
+    any_value(source.rank) as rank
+from gpu_op
+left join range using (range_id)
+join _op_class as op_class
+    on op_class.name_id = gpu_op.name_id
+    and op_class.path_id is not distinct from range.path_id
+    and op_class.kind = gpu_op.kind
+join name on name.name_id = gpu_op.name_id
+join source on source.source_id = gpu_op.source_id
+group by gpu_op.source_id, op_class.class, name.text
+order by gpu_op.source_id, gpu_op_ns desc, kernel_name, class

@@ -1,0 +1,277 @@
+"""Each report against its definition, worked out by plain loops over the operations of real and synthetic traces."""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import corpus_params
+from lorabench import sql
+from lorabench.analyze.database import Database
+
+Row = dict[str, Any]
+Key = tuple[Any, ...]
+
+SYNTHETIC = [
+    pytest.param(("nsys", {}), id="nsys"),
+    pytest.param(("kineto", {"steps": 4, "layers": 3, "adapters": 3}), id="kineto"),
+    pytest.param(("nsys", {"operators": False, "module_backward": True, "kernels_per_operator": 3}), id="modules"),
+]
+REAL = [
+    *corpus_params("nsys/fsdp*.sqlite"), *corpus_params("nsys/cuda-graph*.sqlite"),
+    *corpus_params("nsys/unified*.sqlite"), *corpus_params("kineto/ddp*.json.gz"),
+    *corpus_params("kineto/kernel-overlap*.json.gz"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=[*SYNTHETIC, *REAL])
+def database(request: pytest.FixtureRequest, database_of: Callable, synthetic_trace: Callable) -> Database:
+    if isinstance(request.param, Path):
+        return database_of(request.param)  # type: ignore[no-any-return]
+    format, arguments = request.param
+    return database_of(synthetic_trace(format, **arguments))  # type: ignore[no-any-return]
+
+
+def rows(database: Database, statement: str) -> list[Row]:
+    return database.query(statement).to_dicts()
+
+
+@pytest.fixture(scope="module")
+def operations(database: Database) -> list[Row]:
+    """All GPU work with its class, in order of start."""
+    found = rows(
+        database,
+        """select gpu_op.*, name.text as name, range_path.path, gpu_op.range_id from gpu_op join name using (name_id)
+        left join range using (range_id) left join range_path using (path_id) order by gpu_op.start_ns, gpu_op_id""",
+    )
+    rules = rows(database, "select * from kernel_class_rule order by priority")
+    for op in found:
+        op["class"] = _class_of(op, rules)
+    return found
+
+
+def _class_of(op: Row, rules: list[Row]) -> str:
+    if op["kind"] in ("memcpy", "memset"):
+        return "copy"
+    for rule in rules:
+        text = op["name"] if rule["subject"] == "kernel" else op["path"]
+        if text is not None and re.search(rule["pattern"], text, re.IGNORECASE):
+            return str(rule["class"])
+    return "other"
+
+
+def union(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Stretches that the intervals cover; those that touch are one."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(intervals):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        else:
+            found.append((start, end))
+    return found
+
+
+def length(intervals: list[tuple[int, int]]) -> int:
+    return sum(end - start for start, end in union(intervals))
+
+
+def by_device(operations: list[Row]) -> Iterator[tuple[Any, list[Row]]]:
+    found = defaultdict(list)
+    for op in operations:
+        found[op["device_id"]].append(op)
+    yield from found.items()
+
+
+def spans(operations: list[Row], *activities: str) -> list[tuple[int, int]]:
+    return [(o["start_ns"], o["end_ns"]) for o in operations if activity(o) in activities]
+
+
+def activity(op: Row) -> str:
+    if op["kind"] in ("memcpy", "memset"):
+        return "memory"
+    return "communication" if op["class"] == "communication" else "compute"
+
+
+def test_gpu_timeline_summary(database: Database, operations: list[Row]) -> None:
+    found = {r["device_id"]: r for r in rows(database, "from gpu_timeline_summary")}
+    assert found.keys() == dict(by_device(operations)).keys()
+    for device, ops in by_device(operations):
+        row = found[device]
+        busy = length(spans(ops, "compute", "communication", "memory"))
+        compute = length(spans(ops, "compute"))
+        active = length(spans(ops, "compute", "communication"))
+        window = max(o["end_ns"] for o in ops) - min(o["start_ns"] for o in ops)
+        assert (row["window_ns"], row["busy_ns"], row["idle_ns"]) == (window, busy, window - busy)
+        assert (row["compute_ns"], row["memory_ns"]) == (compute, length(spans(ops, "memory")))
+        assert row["communication_ns"] == length(spans(ops, "communication"))
+        assert (row["exposed_communication_ns"], row["exposed_memory_ns"]) == (active - compute, busy - active)
+        parts = ("compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns")
+        assert sum(row[p] for p in parts) == row["window_ns"]
+
+
+def test_idle_gap(database: Database, operations: list[Row]) -> None:
+    ((threshold,),) = database.rows("select value from threshold where name = 'kernel_wait_ns'")
+    expected = []
+    for device, ops in by_device(operations):
+        stretches = union([(o["start_ns"], o["end_ns"]) for o in ops])
+        first = {}
+        for op in ops:
+            first.setdefault(op["start_ns"], op)
+        for (_, start), (end, _) in pairwise(stretches):
+            op = first[end]
+            launch = op["launch_start_ns"]
+            is_host = launch is not None and launch >= start
+            cause = "host" if is_host else "kernel_wait" if end - start < threshold else "dependency"
+            expected.append((device, start, end, cause, op["name"]))
+    found = rows(database, "from idle_gap")
+    key = ("device_id", "start_ns", "end_ns", "cause", "ended_by")
+    assert sorted(tuple(r[k] for k in key) for r in found) == sorted(expected)
+    sums: dict[Key, int] = defaultdict(int)
+    for device, start, end, cause, _ in expected:
+        sums[device, cause] += end - start
+    assert {(r["device_id"], r["cause"]): r["idle_ns"] for r in rows(database, "from idle_summary")} == sums
+    idle = {r["device_id"]: r["idle_ns"] for r in rows(database, "from gpu_timeline_summary")}
+    assert all(sum(v for (d, _), v in sums.items() if d == device) == total for device, total in idle.items())
+
+
+def test_kernel_class(database: Database, operations: list[Row]) -> None:
+    expected: dict[Key, list[int]] = defaultdict(lambda: [0, 0])
+    for op in operations:
+        expected[op["class"], op["name"]][0] += 1
+        expected[op["class"], op["name"]][1] += op["end_ns"] - op["start_ns"]
+    found = rows(database, "from kernel_class")
+    assert {(r["class"], r["kernel_name"]): [r["gpu_op_cnt"], r["gpu_op_ns"]] for r in found} == expected
+    assert sum(r["gpu_op_frac"] for r in found) == pytest.approx(1)
+
+
+def test_launch_summary(database: Database, operations: list[Row]) -> None:
+    expected: dict[Key, list[int]] = defaultdict(lambda: [0] * 6)
+    for op in operations:
+        if op["api_call_id"] is None:
+            continue
+        sums = expected[op["name"], op["kind"], op["device_id"]]
+        sums[0] += op["is_first_op"]
+        sums[1] += 1
+        sums[2] += (op["launch_end_ns"] - op["launch_start_ns"]) * op["is_first_op"]
+        sums[3] += max(0, op["start_ns"] - op["launch_end_ns"])
+        sums[4] += op["start_ns"] - op["launch_start_ns"]
+        sums[5] += op["end_ns"] - op["start_ns"]
+    found: dict[Key, list[int]] = defaultdict(lambda: [0] * 6)
+    columns = ("launch_cnt", "gpu_op_cnt", "launch_api_ns", "queue_ns", "launch_latency_ns", "gpu_op_ns")
+    for row in rows(database, "from launch_summary"):
+        sums = found[row["kernel_name"], row["kind"], row["device_id"]]
+        for n, column in enumerate(columns):
+            sums[n] += row[column]
+    assert found == expected
+
+
+def test_launch_outlier(database: Database, operations: list[Row]) -> None:
+    limits = dict(database.rows("select name, value from threshold"))
+    expected = []
+    for op in (o for o in operations if o["is_first_op"]):
+        api, run = op["launch_end_ns"] - op["launch_start_ns"], op["end_ns"] - op["start_ns"]
+        queue = max(0, op["start_ns"] - op["launch_end_ns"])
+        if op["kind"] == "kernel" and run < api and run < limits["short_kernel_ns"]:
+            expected.append((op["gpu_op_id"], "shorter than its launch", api - run))
+        if api > limits["slow_api_ns"]:
+            expected.append((op["gpu_op_id"], "slow call", api))
+        if queue > limits["late_launch_ns"]:
+            expected.append((op["gpu_op_id"], "waited long", queue))
+    found = [(r["gpu_op_id"], r["outlier"], r["cost_ns"]) for r in rows(database, "from launch_outlier")]
+    assert sorted(found) == sorted(expected)
+
+
+def bins(database: Database, operations: list[Row]) -> list[tuple[int, int]]:
+    ((count,),) = database.rows("select value::integer from threshold where name = 'time_bin_cnt'")
+    first, last = min(o["start_ns"] for o in operations), max(o["end_ns"] for o in operations)
+    borders = [first + (last - first) * n // count for n in range(count + 1)]
+    return list(pairwise(borders))
+
+
+def test_utilisation_over_time(database: Database, operations: list[Row]) -> None:
+    found = {(r["device_id"], r["bin"]): r for r in rows(database, "from utilisation_over_time")}
+    for device, ops in by_device(operations):
+        for column, kinds in (("busy_ns", ("compute", "communication", "memory")), ("compute_ns", ("compute",)),
+                              ("communication_ns", ("communication",)), ("memory_ns", ("memory",))):  # fmt: skip
+            stretches = union(spans(ops, *kinds))
+            for number, (start, end) in enumerate(bins(database, operations)):
+                inside = sum(max(0, min(e, end) - max(s, start)) for s, e in stretches)
+                assert found[device, number][column] == inside
+                assert (found[device, number]["start_ns"], found[device, number]["end_ns"]) == (start, end)
+
+
+def test_queue_length(database: Database, operations: list[Row]) -> None:
+    found = {(r["device_id"], r["stream_id"], r["bin"]): r["waiting_ns"] for r in rows(database, "from queue_length")}
+    streams = {(o["device_id"], o["stream_id"]) for o in operations}
+    cut = bins(database, operations)
+    assert len(found) == len(streams) * len(cut)
+    expected: dict[Key, int] = defaultdict(int)
+    for op in operations:
+        if op["launch_end_ns"] is not None and op["launch_end_ns"] < op["start_ns"]:
+            for number, (start, end) in enumerate(cut):
+                waited = min(op["start_ns"], end) - max(op["launch_end_ns"], start)
+                if waited > 0:
+                    expected[op["device_id"], op["stream_id"], number] += waited
+    assert {k: v for k, v in found.items() if v} == expected
+
+
+def test_memory_bandwidth(database: Database, operations: list[Row]) -> None:
+    expected: dict[Key, float] = defaultdict(float)
+    for op in operations:
+        if op["kind"] not in ("memcpy", "memset") or op["bytes"] is None:
+            continue
+        for number, (start, end) in enumerate(bins(database, operations)):
+            key = (op["device_id"], op["copy_kind"] or "memset", number)
+            duration = op["end_ns"] - op["start_ns"]
+            overlap = min(op["end_ns"], end) - max(op["start_ns"], start)
+            if duration and overlap > 0:
+                expected[key] += op["bytes"] * overlap / duration
+            if not duration and start <= op["start_ns"] < end:
+                expected[key] += op["bytes"]
+    found = {
+        (r["device_id"], r["copy_kind"], r["bin"]): r["moved_bytes"] for r in rows(database, "from memory_bandwidth")
+    }
+    assert found == pytest.approx(expected)
+
+
+def test_step_summary(database: Database) -> None:
+    ranges = rows(database, "select * from range_instance")
+    pattern = re.compile(r"(step|iter|iteration)[ #_:]+([0-9]+)$", re.IGNORECASE)
+    named = [(r, int(m[2])) for r in ranges if r["kind"] == "annotation" and (m := pattern.search(r["text"]))]
+    steps = [
+        (r, number) for r, number in named
+        if r["depth"] == min(o["depth"] for o, _ in named if (o["pid"], o["tid"]) == (r["pid"], r["tid"]))
+    ]  # fmt: skip
+    found = rows(database, "from step_summary")
+    assert sorted((r["range_id"], r["step"], r["wall_ns"]) for r in found) == sorted(
+        (r["range_id"], number, r["wall_ns"]) for r, number in steps
+    )
+    by_id = {r["range_id"]: r for r, _ in steps}
+    for row in found:
+        step = by_id[row["range_id"]]
+        for phase in ("data", "h2d", "forward", "backward"):
+            inside = [
+                r["wall_ns"] for r in ranges
+                if r["kind"] == "annotation" and r["name"] == phase
+                and (r["pid"], r["tid"]) == (step["pid"], step["tid"])
+                and r["start_ns"] >= step["start_ns"] and r["end_ns"] <= step["end_ns"]
+            ]  # fmt: skip
+            assert row[f"{phase}_ns"] == (sum(inside) if inside else None)
+        assert row["kernel_ns"] == step["kernel_ns"] and row["launch_overhead_ns"] == step["launch_overhead_ns"]
+
+
+def test_nvtx_projection(database: Database) -> None:
+    ranges = {r["range_id"]: r for r in rows(database, "from range_instance") if r["gpu_op_cnt"]}
+    found = {r["range_id"]: r for r in rows(database, "from nvtx_projection")}
+    assert found.keys() == ranges.keys()
+    for key, row in found.items():
+        assert row["gpu_span_ns"] == ranges[key]["gpu_span_ns"]
+        assert row["proj_end_ns"] - row["proj_start_ns"] == row["gpu_span_ns"]
+
+
+@pytest.mark.parametrize("view", [v.name for v in sql.load() if v.is_public])
+def test_a_view_gives_the_same_rows_each_time(database: Database, view: str) -> None:
+    assert database.view(view).equals(database.view(view))
