@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import uuid
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from graphlib import TopologicalSorter
@@ -24,7 +25,7 @@ from .settings import Settings
 if TYPE_CHECKING:
     import polars
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 # DuckDB spills what does not fit: little is needed to fill a database, more to sort and take medians of its rows.
 INGEST_MEMORY = os.environ.get("LORABENCH_INGEST_MEMORY", "192MB")
 QUERY_MEMORY = os.environ.get("LORABENCH_QUERY_MEMORY", "2GB")
@@ -46,6 +47,7 @@ class Database:
     def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path):
         self.connection = connection
         self.path = path
+        _opened.add(self)
 
     def __enter__(self) -> "Database":
         return self
@@ -56,6 +58,7 @@ class Database:
     def close(self) -> None:
         """Release the file."""
         self.connection.close()
+        _opened.discard(self)
 
     def view(self, name: str) -> "polars.DataFrame":
         """All rows of a public view as a polars DataFrame.
@@ -98,6 +101,9 @@ class Database:
             raise OutputError(f"cannot write {path}: {_first_line(error)}") from error
 
 
+_opened: "weakref.WeakSet[Database]" = weakref.WeakSet()
+
+
 def quoted(identifier: str) -> str:
     """A SQL identifier in double quotes."""
     return '"' + identifier.replace('"', '""') + '"'
@@ -114,7 +120,7 @@ def open_database(path: Path) -> Database:
     Raises InputError when it cannot be read, UnknownFormatError when it is not one of lorabench's.
     """
     try:
-        connection = duckdb.connect(str(path), read_only=True, config=_SETTINGS | {"memory_limit": QUERY_MEMORY})
+        connection = _connect_afresh(path)
     except duckdb.Error as error:
         raise CorruptInputError(f"cannot open {path} as a DuckDB database: {_first_line(error)}") from error
     database = Database(connection, path)
@@ -129,6 +135,25 @@ def open_database(path: Path) -> Database:
             "run `lorabench analyze` on its input again"
         )
     return database
+
+
+def _connect_afresh(path: Path) -> duckdb.DuckDBPyConnection:
+    """A read-only connection to what lies at the path now.
+
+    To a process that has a path open DuckDB gives the file that it opened then, although another has taken its place
+    since; such a file is opened under a second name, which is gone at once.
+    """
+    config = _SETTINGS | {"memory_limit": QUERY_MEMORY}
+    if not any(database.path.absolute() == path.absolute() for database in _opened):
+        return duckdb.connect(str(path), read_only=True, config=config)
+    link = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.open")
+    try:
+        link.hardlink_to(path)
+        return duckdb.connect(str(link), read_only=True, config=config)
+    except OSError as error:
+        raise OutputError(f"{path} is open in this process, and cannot be opened again: close it first") from error
+    finally:
+        link.unlink(missing_ok=True)
 
 
 def _schema_version(database: Database) -> int | None:
@@ -226,6 +251,7 @@ def _create_tables(database: Database, settings: Settings) -> None:
 def create_views(database: Database) -> None:
     """Create all views, each after those that it reads, with their headers as comments."""
     views = {v.name: v for folder in (sql.MODEL, sql.REPORTS, sql.CHECKS) for v in sql.in_folder(folder)}
+    views["_finding"] = _all_findings()
     needs = {name: views.keys() & (set(re.findall(r"\w+", view.statement)) - {name}) for name, view in views.items()}
     database.connection.execute("begin")
     for macro in sql.in_folder(sql.MACROS):
@@ -234,6 +260,17 @@ def create_views(database: Database) -> None:
         database.connection.execute(f"create view {quoted(name)} as {views[name].statement}")
         _comment(database, "view", views[name])
     database.connection.execute("commit")
+
+
+def _all_findings() -> sql.SqlFile:
+    """The view _finding: the rows of all rules, each with its rule's name and advice."""
+    rules = [
+        f"select {literal(rule.name)} as rule, {literal(rule.method)} as advice, * from ({rule.statement})"
+        for rule in sql.in_folder(sql.FINDINGS)
+    ]
+    return sql.SqlFile(
+        sql.MODEL, "_finding", "A row is what one rule found.", "", (), " union all by name ".join(rules)
+    )
 
 
 def _comment(database: Database, kind: str, file: sql.SqlFile) -> None:

@@ -19,7 +19,7 @@ from .json_pieces import Pieces
 from .json_salvage import salvage
 from .staging import Staging
 
-READER_VERSION = 1
+READER_VERSION = 2
 
 # A double holds a time with three decimals exactly below this many microseconds (2^43: 101 days).
 _EXACT_US = 1 << 43

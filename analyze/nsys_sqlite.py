@@ -21,7 +21,7 @@ import pyarrow as pa
 from ..errors import CorruptInputError, UnknownFormatError
 from .staging import Staging
 
-READER_VERSION = 1
+READER_VERSION = 2
 BATCH_ROWS = 65_536
 BATCHES_AT_ONCE = 4
 _WHAT_TO_DO = "export it again with `nsys export --type sqlite`"
@@ -66,11 +66,11 @@ TABLES = (
     ),
     Table(
         "CUPTI_ACTIVITY_KIND_MEMCPY", "nsys_memcpy", "staged_gpu_op",
-        (*_WORK, "bytes", "copyKind"), ("contextId", "globalPid", "graphNodeId"),
+        (*_WORK, "bytes", "copyKind"), ("contextId", "globalPid", "graphNodeId", "srcKind", "dstKind"),
     ),
     Table(
         "CUPTI_ACTIVITY_KIND_MEMSET", "nsys_memset", "staged_gpu_op",
-        (*_WORK, "bytes"), ("contextId", "globalPid", "graphNodeId"),
+        (*_WORK, "bytes"), ("contextId", "globalPid", "graphNodeId", "memKind"),
     ),
     Table(
         "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "nsys_graph", "staged_gpu_op",
@@ -241,6 +241,7 @@ def _typed(array: pa.Array, to: pa.DataType, tally: Tally) -> pa.Array:
 def _read_strings(export: Export, staging: Staging) -> None:
     """StringIds become names; `string_ref` maps an id to its name, with and without an API version suffix."""
     staging.create_from("memcpy_kind", "nsys_memcpy_kind")
+    staging.create_from("memory_kind", "nsys_memory_kind")
     staging.create_table("string", "id bigint, value varchar")
     if "StringIds" in export.columns:
         _load(export, _STRINGS, staging)

@@ -9,6 +9,7 @@ numbers, so a file may use everything from an earlier folder:
     2_macros    functions that views share
     2_model     private views, names with a leading underscore
     3_reports   public views
+    3_findings  rules of the view finding: the file's name is the rule, its second paragraph the advice
     4_checks    views that must be empty
 
 A table's file is its header alone: the statement is made from the columns. A header is a comment block: a sentence
@@ -25,8 +26,8 @@ from functools import cache
 from importlib.resources import files
 
 TABLES, ROWS, STAGING, MACROS, MODEL = "0_tables", "0_rows", "1_staging", "2_macros", "2_model"
-REPORTS, CHECKS = "3_reports", "4_checks"
-FOLDERS = (TABLES, ROWS, STAGING, MACROS, MODEL, REPORTS, CHECKS)
+REPORTS, FINDINGS, CHECKS = "3_reports", "3_findings", "4_checks"
+FOLDERS = (TABLES, ROWS, STAGING, MACROS, MODEL, REPORTS, FINDINGS, CHECKS)
 
 _COLUMN = re.compile(r"(?P<name>[a-z_0-9]+)\s+(?P<type>[a-z]+)\s+(?P<doc>\S.*)")
 

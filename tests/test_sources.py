@@ -48,3 +48,14 @@ def test_ids_are_distinct_across_sources(together: Database) -> None:
     ):
         assert together.rows(f"select count(*) - count(distinct {key}) from {table}") == [(0,)]
     assert together.rows("select count(*) from name group by text having count(*) > 1") == []
+
+
+def test_a_database_made_anew_is_read_anew_although_the_old_one_is_open(
+    synthetic_trace: Callable[..., Path], tmp_path: Path
+) -> None:
+    traces = [synthetic_trace("nsys", steps=steps) for steps in (1, 3)]
+    opened = [lorabench.open(trace, db=tmp_path / "x.duckdb") for trace in traces]
+    counts = [len(database.view("step_summary")) for database in opened]
+    for database in opened:
+        database.close()
+    assert counts == [1, 3]

@@ -14,6 +14,8 @@
 --   end_ns            bigint     end on the device
 --   bytes             bigint     bytes copied or set, NULL for kernels and graphs
 --   copy_kind         varchar    'HtoD', 'DtoH', 'DtoD', 'PtoP' …, NULL when not a copy
+--   src_kind          varchar    memory that a copy reads: 'Pageable', 'Pinned', 'Device', 'Managed' …, NULL where unknown
+--   dst_kind          varchar    memory that a copy or memset writes, NULL where unknown
 --   graph_node_id     bigint     node of the CUDA graph that ran it, NULL outside graphs
 --   grid_x            integer    blocks along x, NULL where unknown or not a kernel
 --   grid_y            integer    blocks along y, NULL where unknown or not a kernel

@@ -13,9 +13,13 @@ select
     batch.end as end_ns,
     batch.bytes,
     memcpy_kind.copy_kind,
+    source.memory_kind as src_kind,
+    target.memory_kind as dst_kind,
     batch.graphNodeId as graph_node_id
 from batch
 cross join reading
 left join memcpy_kind on memcpy_kind.memcpy_kind_id = batch.copyKind
+left join memory_kind as source on source.memory_kind_id = batch.srcKind
+left join memory_kind as target on target.memory_kind_id = batch.dstKind
 left join staged_name on staged_name.text = coalesce(memcpy_kind.name, '[CUDA memcpy Unknown]')
 where batch.end >= batch.start

@@ -12,8 +12,10 @@ select
     batch.start as start_ns,
     batch.end as end_ns,
     batch.bytes,
+    memory_kind.memory_kind as dst_kind,
     batch.graphNodeId as graph_node_id
 from batch
 cross join reading
+left join memory_kind on memory_kind.memory_kind_id = batch.memKind
 left join staged_name on staged_name.text = '[CUDA memset]'
 where batch.end >= batch.start

@@ -65,6 +65,11 @@ def test_headers_become_comments_of_the_database(
     assert dict(comments) == {c.name: c.doc for c in view.columns}
 
 
+@pytest.mark.parametrize("rule", sql.in_folder(sql.FINDINGS), ids=lambda r: r.name)
+def test_a_rule_says_what_to_do(rule: sql.SqlFile) -> None:
+    assert len(rule.method) > 40
+
+
 def test_units_are_in_the_names() -> None:
     plain = {
         "bytes",

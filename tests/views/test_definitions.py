@@ -272,6 +272,87 @@ def test_nvtx_projection(database: Database) -> None:
         assert row["proj_end_ns"] - row["proj_start_ns"] == row["gpu_span_ns"]
 
 
+def test_memory_copy(database: Database, operations: list[Row]) -> None:
+    names = dict(database.rows("select api_call_id, text from api_call join name using (name_id)"))
+    found = {r["gpu_op_id"]: r for r in rows(database, "from memory_copy")}
+    copies = [o for o in operations if o["kind"] in ("memcpy", "memset")]
+    assert found.keys() == {o["gpu_op_id"] for o in copies}
+    sums: dict[Key, list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
+    for op in copies:
+        api = names.get(op["api_call_id"], "")
+        duration = op["end_ns"] - op["start_ns"]
+        pageable = "async" in api.lower() and "Pageable" in (op["src_kind"], op["dst_kind"]) and op["kind"] == "memcpy"
+        blocking = "async" not in api.lower() and ("memcpy" in api.lower() or "memset" in api.lower())
+        if op["kind"] == "memset":
+            blocking = blocking and op["dst_kind"] in ("Pinned", "Managed", "Managed Static")
+        elif op["copy_kind"] == "DtoD" or (op["copy_kind"] == "HtoD" and op["bytes"] <= 65536):
+            blocking = False
+        row = found[op["gpu_op_id"]]
+        assert (row["is_pageable_async"], row["is_blocking"]) == (pageable, blocking)
+        assert row["bandwidth_bytes"] == (op["bytes"] * 1e9 / duration if duration else None)
+        for n, value in enumerate((1, duration, op["bytes"], pageable, blocking)):
+            sums[op["name"], op["src_kind"], op["dst_kind"]][n] += value
+    columns = ("gpu_op_cnt", "gpu_op_ns", "bytes", "pageable_async_cnt", "blocking_cnt")
+    summary = rows(database, "from memory_copy_summary")
+    assert {(r["name"], r["src_kind"], r["dst_kind"]): [r[c] for c in columns] for r in summary} == sums
+
+
+def test_sync_summary(database: Database) -> None:
+    blocking = {
+        n
+        for (n,) in database.rows("select api_call_id from memory_copy join gpu_op using (gpu_op_id) where is_blocking")
+    }
+    calls = rows(
+        database, "select api_call.*, name.text as api from api_call join name using (name_id) where not is_duplicate"
+    )
+    ranges = defaultdict(list)
+    for r in rows(
+        database, "select range.*, path from range join range_path using (path_id) where range.kind <> 'python'"
+    ):
+        ranges[r["thread_id"]].append(r)
+    expected: dict[Key, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for call in calls:
+        waits = re.match(r"(cu|cuda|hip)(Device|Ctx|Context|Stream|Event)Synchronize", call["api"])
+        if not waits and call["api_call_id"] not in blocking:
+            continue
+        around = [
+            r for r in ranges[call["thread_id"]] if r["start_ns"] <= call["start_ns"] and r["end_ns"] >= call["end_ns"]
+        ]
+        path = max(around, key=lambda r: (r["start_ns"], r["depth"]))["path"] if around else None
+        sums = expected[call["api"], path]
+        duration = call["end_ns"] - call["start_ns"]
+        sums[0], sums[1], sums[2] = sums[0] + 1, sums[1] + duration, max(sums[2], duration)
+    found = rows(database, "from sync_summary")
+    assert {(r["api_name"], r["path"]): [r["call_cnt"], r["call_ns"], r["max_ns"]] for r in found} == expected
+
+
+def test_finding(database: Database) -> None:
+    """Costs are those of the reports that the rules look at, and every finding says where, why and what to do."""
+    found = rows(database, "from finding")
+    window = {r["source_id"]: r["window_ns"] for r in rows(
+        database, "select source_id, max(end_ns) - min(start_ns) as window_ns from gpu_op group by all")}  # fmt: skip
+    assert [r["cost_ns"] for r in found] == sorted((r["cost_ns"] for r in found), reverse=True)
+    for row in found:
+        assert row["evidence"] and row["advice"] and row["cost_ns"] > 0
+        assert row["cost_frac"] == pytest.approx(row["cost_ns"] / window[row["source_id"]])
+        assert row["severity"] == (
+            "high" if row["cost_frac"] >= 0.1 else "medium" if row["cost_frac"] >= 0.02 else "low"
+        )
+    by_rule: dict[str, int] = defaultdict(int)
+    for row in found:
+        by_rule[row["rule"]] += row["cost_ns"]
+    limits = dict(database.rows("select name, value from threshold"))
+    idle = sum(r["idle_ns"] for r in rows(database, "from idle_gap") if r["idle_ns"] > limits["long_gap_ns"])
+    assert by_rule["long_idle_gap"] == idle
+    blocking = [r for r in rows(database, "from memory_copy") if r["is_blocking"]]
+    assert by_rule["blocking_copy"] == sum(r["launch_api_ns"] or 0 for r in blocking)
+    low = [r for r in rows(database, "from utilisation_over_time") if (r["busy_frac"] or 1) < limits["low_utilisation_frac"]
+           or r["busy_frac"] == 0]  # fmt: skip
+    assert by_rule["low_utilisation"] == sum(r["end_ns"] - r["start_ns"] - r["busy_ns"] for r in low)
+    slow = [r for r in rows(database, "from step_summary") if r["is_uneven"]]
+    assert ("uneven_steps" in by_rule) == bool(slow)
+
+
 @pytest.mark.parametrize("view", [v.name for v in sql.load() if v.is_public])
 def test_a_view_gives_the_same_rows_each_time(database: Database, view: str) -> None:
     assert database.view(view).equals(database.view(view))

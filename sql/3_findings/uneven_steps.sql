@@ -1,0 +1,14 @@
+-- A row is an input with steps that are slower than the median by more than the threshold uneven_step_frac.
+--
+-- Look at the phases of the slow steps in step_summary: data loading, checkpoints and evaluation, garbage collection, lengths that differ, recompilation.
+
+select
+    source_id,
+    any_value(path) as place,
+    sum(wall_ns - wall_ns / (1 + slower_frac))::bigint as cost_ns,
+    count(*) as occurrence_cnt,
+    format('{} steps, the slowest (step {}) {:.0f} % above the median', count(*), arg_max(step, slower_frac),
+        100 * max(slower_frac)) as evidence
+from step_summary
+where is_uneven
+group by source_id

@@ -1,0 +1,45 @@
+-- A row is one kind of synchronisation in one range: how long the CPU stood still.
+--
+-- Counted are calls that wait for a device, a stream or an event, and copies and memsets that block (see memory_copy).
+-- The range is the innermost around the call on its own thread.
+--
+-- columns:
+--   kind        varchar   'device', 'stream', 'event', 'memcpy' or 'memset'
+--   api_name    varchar   the call
+--   path        varchar   name path of the range, NULL without one
+--   call_cnt    bigint    calls
+--   call_ns     bigint    their summed duration: time that the CPU stood still
+--   mean_ns     double    mean duration
+--   max_ns      bigint    longest
+--   in_step_cnt bigint    calls that lie within a step
+--   source_id   integer   the input, see trace_info
+--   rank        integer   rank of the input, NULL where it does not say
+
+with
+in_step as (
+    select call.api_call_id
+    from _sync_call as call
+    asof join _step as step
+        on step.source_id = call.source_id
+        and step.thread_id = call.thread_id
+        and step.start_ns <= call.start_ns
+    where call.end_ns <= step.end_ns
+)
+select
+    call.kind,
+    call.api_name,
+    range_path.path,
+    count(*) as call_cnt,
+    sum(call.end_ns - call.start_ns)::bigint as call_ns,
+    avg(call.end_ns - call.start_ns) as mean_ns,
+    max(call.end_ns - call.start_ns) as max_ns,
+    count(*) filter (in_step.api_call_id is not null) as in_step_cnt,
+    call.source_id,
+    any_value(source.rank) as rank
+from _sync_call as call
+join source on source.source_id = call.source_id
+left join in_step using (api_call_id)
+left join range using (range_id)
+left join range_path using (path_id)
+group by call.source_id, call.kind, call.api_name, range_path.path
+order by call.source_id, call_ns desc, call.kind, call.api_name, range_path.path
