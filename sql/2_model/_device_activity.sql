@@ -39,7 +39,7 @@ marked as (
 numbered as (
     select
         *,
-        count(*) filter (is_new) over (
+        sum(coalesce(is_new, false)::integer) over (
             partition by source_id, device_id, activity
             order by start_ns, end_ns
             rows unbounded preceding

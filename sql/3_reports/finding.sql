@@ -17,20 +17,21 @@
 --   rank             integer   rank of the input, NULL where it does not say
 
 with
-extent as (
+gpu_extent as (
     select source_id, max(end_ns) - min(start_ns) as window_ns
-    from (
-        select source_id, start_ns, end_ns from gpu_op
-        union all
-        select source_id, start_ns, end_ns from range
-        where source_id not in (select source_id from gpu_op)
-    )
+    from gpu_op
+    group by source_id
+),
+range_extent as (
+    select source_id, max(end_ns) - min(start_ns) as window_ns
+    from range
     group by source_id
 ),
 measured as (
-    select _finding.*, cost_ns / nullif(extent.window_ns, 0) as cost_frac
+    select _finding.*, cost_ns / nullif(coalesce(gpu_extent.window_ns, range_extent.window_ns), 0) as cost_frac
     from _finding
-    join extent using (source_id)
+    left join gpu_extent using (source_id)
+    left join range_extent using (source_id)
 )
 select
     measured.rule,

@@ -346,8 +346,8 @@ def test_finding(database: Database) -> None:
     assert by_rule["long_idle_gap"] == idle
     blocking = [r for r in rows(database, "from memory_copy") if r["is_blocking"]]
     assert by_rule["blocking_copy"] == sum(r["launch_api_ns"] or 0 for r in blocking)
-    low = [r for r in rows(database, "from utilisation_over_time") if (r["busy_frac"] or 1) < limits["low_utilisation_frac"]
-           or r["busy_frac"] == 0]  # fmt: skip
+    series = rows(database, "from utilisation_over_time where busy_frac is not null")
+    low = [r for r in series if r["busy_frac"] < limits["low_utilisation_frac"]]
     assert by_rule["low_utilisation"] == sum(r["end_ns"] - r["start_ns"] - r["busy_ns"] for r in low)
     slow = [r for r in rows(database, "from step_summary") if r["is_uneven"]]
     assert ("uneven_steps" in by_rule) == bool(slow)
