@@ -1,7 +1,9 @@
 """Measures lorabench beside its peers on the same files, in one run: `make bench`, or benchmarks/run.py [options].
 
-The inputs are tiled from fixtures/synthetic.py: a LoRA run with ranges of modules in forward and backward. Each
-command is a cold process; the numbers are medians over the repetitions. Ratios travel between machines, seconds do not.
+The inputs are tiled from fixtures/synthetic.py: a LoRA run with ranges of modules in forward and backward, three
+kernels for each operator (half a range for each kernel, six deep, as in real traces). `--kernels-per-operator 1` gives
+1.4 ranges for each kernel. Each command is a cold process; the numbers are medians over the repetitions. Ratios travel
+between machines, seconds do not.
 """
 
 import argparse
@@ -60,10 +62,12 @@ def together(costs: list[Cost]) -> Cost:
     return Cost(sum(c.cpu_s for c in costs), sum(c.wall_s for c in costs), max(c.peak_mb for c in costs))
 
 
-def tile(format: str, path: Path, kernels: int) -> Path:
+def tile(format: str, path: Path, kernels: int, kernels_per_operator: int) -> Path:
     """A trace of about so many kernels."""
     if not path.exists():
-        one = synthetic.simulate(2, 16, 4, operators=format == "kineto", module_backward=True)
+        one = synthetic.simulate(
+            *(2, 16, 4), operators=format == "kineto", module_backward=True, kernels_per_operator=kernels_per_operator
+        )
         repeat = max(1, kernels // sum(o.kind == "kernel" for o in one.ops))
         write: Callable[..., None] = {"nsys": writers.write_nsys, "kineto": writers.write_kineto}[format]
         partial = path.with_suffix(".partial")
@@ -91,6 +95,7 @@ def main() -> None:
     parser.add_argument(
         "--kineto-kernels", type=int, default=660_000, help="kernels of the Kineto file [660,000: 1 GB]"
     )
+    parser.add_argument("--kernels-per-operator", type=int, default=3, help="of the nsys file [3]")
     parser.add_argument("--repeat", type=int, default=3, help="repetitions [3]")
     parser.add_argument("--folder", type=Path, default=ROOT / ".bench", help="where the inputs are kept [.bench]")
     a = parser.parse_args()
@@ -100,7 +105,8 @@ def main() -> None:
     )
     print("\n| work | CPU s | wall s | peak MB | peer : lorabench, CPU / wall |\n|---|---|---|---|---|")
 
-    trace = tile("nsys", a.folder / f"nsys-{a.kernels}.sqlite", a.kernels)
+    name = f"nsys-{a.kernels}-{a.kernels_per_operator}.sqlite"
+    trace = tile("nsys", a.folder / name, a.kernels, a.kernels_per_operator)
     size = f"{a.kernels:,} kernels, {trace.stat().st_size / 1e6:.0f} MB"
     ours = median([measure(lorabench(trace, a.folder, "--force")) for _ in range(a.repeat)])
     again = median([measure(lorabench(trace, a.folder)) for _ in range(a.repeat)])
@@ -113,7 +119,7 @@ def main() -> None:
     if peer:
         print(row(f"nsys stats, {len(NSYS_REPORTS)} reports", peer))
 
-    trace = tile("kineto", a.folder / f"kineto-{a.kineto_kernels}.json", a.kineto_kernels)
+    trace = tile("kineto", a.folder / f"kineto-{a.kineto_kernels}.json", a.kineto_kernels, 1)
     size = f"{a.kineto_kernels:,} kernels, {trace.stat().st_size / 1e9:.2f} GB"
     ours = median([measure(lorabench(trace, a.folder, "--force")) for _ in range(a.repeat)])
     print(row(f"lorabench analyze, Kineto ({size})", ours))

@@ -8,6 +8,7 @@ from torch import nn
 
 from ..errors import UsageError
 from .dropout import Clock, ReplayedDropout
+from .models import is_classifier
 from .presets import ATTENTION
 from .spec import AdapterSpec, RunSpec
 
@@ -20,7 +21,7 @@ def attach(model: Any, spec: RunSpec, adapters: list[AdapterSpec], clock: Clock)
     """
     from peft import LoraConfig, get_peft_model
 
-    is_classifier = "SequenceClassification" in type(model).__name__
+    task = "SEQ_CLS" if is_classifier(model) else "CAUSAL_LM"
     peft: Any = None
     for adapter in adapters:
         config = LoraConfig(
@@ -28,7 +29,7 @@ def attach(model: Any, spec: RunSpec, adapters: list[AdapterSpec], clock: Clock)
             lora_alpha=adapter.alpha,  # type: ignore[arg-type]  # PEFT says int and divides it
             lora_dropout=adapter.dropout,
             target_modules=_targets(model, adapter),
-            task_type="SEQ_CLS" if is_classifier else "CAUSAL_LM",
+            task_type=task,
         )
         try:
             if peft is None:

@@ -178,7 +178,7 @@ def _measure(request: Request) -> dict[str, Any]:
     memory = measure.Memory(device)
     spans.pause(True)
     with memory.phase("load"):
-        trainer = Trainer(spec, device, request.worker)
+        trainer = Trainer(spec, device, request.worker, with_ranges=request.pass_name != "timing")
     for tasks in trainer.iterations(0, spec.warmup):
         for task in tasks:
             trainer.run(task)
@@ -262,6 +262,7 @@ def _range_overhead(trainer: Any, device: Any, step: int) -> float | None:
         for is_on in (False, True):
             with ExitStack() as stack:
                 if is_on:
+                    stack.enter_context(trainer.annotate())
                     stack.enter_context(spans.rehearsed())
                 tasks = _tasks_of(trainer, step + 2 * pair + is_on)
                 measure.synchronize(device)

@@ -93,13 +93,15 @@ class Memory:
     def _now(self) -> dict[str, int | None]:
         """allocated, reserved and their peaks by torch, and resident memory of the process, in bytes."""
         found: dict[str, int | None] = dict.fromkeys(
-            ("allocated_bytes", "peak_allocated_bytes", "reserved_bytes", "peak_reserved_bytes")
+            ("allocated_bytes", "peak_allocated_bytes", "reserved_bytes", "peak_reserved_bytes", "device_used_bytes")
         )
         if self.device.type == "cuda":
             found["allocated_bytes"] = torch.cuda.memory_allocated(self.device)
             found["peak_allocated_bytes"] = torch.cuda.max_memory_allocated(self.device)
             found["reserved_bytes"] = torch.cuda.memory_reserved(self.device)
             found["peak_reserved_bytes"] = torch.cuda.max_memory_reserved(self.device)
+            free, total = torch.cuda.mem_get_info(self.device)  # of all processes, the CUDA context included
+            found["device_used_bytes"] = total - free
         resident, peak = resident_bytes()
         return {**found, "resident_bytes": resident, "peak_resident_bytes": peak}
 

@@ -44,12 +44,12 @@ def usable() -> str:
 
 def profile(
     command: list[str], environment: dict[str, str], stem: Path, log: Path, timeout_s: float,
-    heard: Callable[[str], None], has_gpu: bool,
+    heard: Callable[[str], None], has_capture: bool,
 ) -> Report:  # fmt: skip
     """Run a command under nsys and leave STEM.nsys-rep and STEM.sqlite.
 
-    With a GPU only what lies between cudaProfilerStart and cudaProfilerStop is recorded; without one everything is
-    (nsys then never sees them). Raises ToolError when nsys is missing, too old, or leaves no report.
+    has_capture: record only what lies between cudaProfilerStart and cudaProfilerStop, which nsys sees on a GPU alone.
+    Raises ToolError when nsys is missing, too old, or leaves no report.
     """
     tool = usable()
     ended = Ended(1, False, "")
@@ -59,7 +59,7 @@ def profile(
             tool, "profile", f"--session-new={session}", "--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none",
             "--force-overwrite=true", "--wait=primary", "--output", str(stem),
         ]  # fmt: skip
-        if has_gpu:
+        if has_capture:
             words += ["--capture-range=cudaProfilerApi", "--capture-range-end=stop"]
         try:
             ended = run([*words, *command], environment, log, timeout_s, heard)

@@ -72,8 +72,8 @@ def annotate(model: nn.Module, depth: str = "lora", root: str | None = None) -> 
     depth: "layer" for the layers of lists and what stands beside them, "module" for every module, "lora" for the
     parts of LoRA layers, too (base, lora_A, lora_B, the adapter's name), "phase" for none. root: the name of the range
     around the whole model; by default its class. Works with activation checkpointing of both kinds and with quantised
-    layers, changes no result, and costs nothing measurable while nobody listens. Inside compiled graphs there are no
-    ranges. Raises ValueError for an unknown depth.
+    layers, changes no result, and costs about 3 µs for each call of a module while nobody listens. Inside compiled
+    graphs there are no ranges. Raises ValueError for an unknown depth.
     """
     if depth not in RANGE_DEPTHS:
         raise ValueError(f"depth is {depth!r}; it must be one of {', '.join(RANGE_DEPTHS)}")

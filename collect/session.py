@@ -115,8 +115,11 @@ def _run_pass(request: child.Request, listener: Progress) -> tuple[dict[str, Any
 def _under_nsys(
     request: child.Request, command: list[str], environment: dict[str, str], log: Path, heard: Any
 ) -> tuple[Ended, str | None]:
+    spec = request.spec
+    # several processes would each begin and end the one capture
+    has_capture = _uses_gpu(spec) and spec.peft_mode != "process"
     done = nsys_profile.profile(
-        command, environment, request.folder / NSYS_STEM, log, request.spec.timeout_s, heard, _uses_gpu(request.spec)
+        command, environment, request.folder / NSYS_STEM, log, spec.timeout_s, heard, has_capture
     )
     return done.ended, None if done.report else "nsys left no report"
 

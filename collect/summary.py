@@ -5,6 +5,7 @@ Every number of a run is computed here, from the timing pass where it is about t
 
 import csv
 import io
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -67,7 +68,7 @@ def summarise(spec: RunSpec, results: dict[str, Result], walls: dict[str, float]
     return summary
 
 
-def iterations(result: Result, spec: RunSpec) -> list[list[Result]]:
+def _steps(result: Result) -> list[list[Result]]:
     """Tasks that make one step of all adapters: by number of the step, whatever the order they ran in."""
     grouped: dict[int, list[Result]] = {}
     for row in result["steps"]:
@@ -75,14 +76,14 @@ def iterations(result: Result, spec: RunSpec) -> list[list[Result]]:
     return list(grouped.values())
 
 
-def wall_of(tasks: list[Result], spec: RunSpec) -> int:
+def _wall_of(tasks: list[Result], spec: RunSpec) -> int:
     """How long one step of all adapters took: the sum of its tasks, or of processes side by side the longest."""
     walls = [t["wall_ns"] for t in tasks]
     return max(walls) if spec.peft_mode == "process" else sum(walls)
 
 
 def _times(spec: RunSpec, timing: Result) -> dict[str, Any]:
-    walls = [wall_of(tasks, spec) for tasks in iterations(timing, spec)]
+    walls = [_wall_of(tasks, spec) for tasks in _steps(timing)]
     total_s = sum(walls) / 1e9
     tokens = {a: _tokens(timing, a) for a in _adapters(timing)}
     computed = sum(row["computed_cnt"] for row in timing["steps"])
@@ -125,17 +126,20 @@ def _adapters(result: Result) -> list[str]:
     return list(dict.fromkeys(a for row in result["steps"] for a in row["adapters"]))
 
 
-def _losses(result: Result) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
+def _losses(result: Result) -> dict[str, dict[str, float | None]]:
+    """First and last loss of each adapter; None for one that is no number, which JSON cannot write."""
+    found: dict[str, dict[str, float | None]] = {}
     for adapter in _adapters(result):
         values = [row["losses"][adapter] for row in result["steps"] if adapter in row["losses"]]
-        found[adapter] = {"first": values[0], "last": values[-1]}
+        first, last = (value if math.isfinite(value) else None for value in (values[0], values[-1]))
+        found[adapter] = {"first": first, "last": last}
     return found
 
 
 def _are_equal(passes: Iterable[list[Result]]) -> bool:
     """Whether all passes had the same losses, bit by bit: profilers and ranges must not change what is trained."""
-    seen = [{(row["step"], a): loss for row in steps for a, loss in row["losses"].items()} for steps in passes]
+    # as texts: a loss that is no number is not equal to itself
+    seen = [{(row["step"], a): repr(loss) for row in steps for a, loss in row["losses"].items()} for steps in passes]
     return all(s == seen[0] for s in seen)
 
 

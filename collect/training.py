@@ -4,7 +4,7 @@ It knows no profiler: phases are named by a function that is given to it, by def
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,8 +61,11 @@ class _Loss(nn.Module):
 class Trainer:
     """A model, its adapters, their data and optimizers."""
 
-    def __init__(self, spec: RunSpec, device: torch.device, only: int | None = None):
-        """Build everything. `only` is the number of the one adapter to train (process mode)."""
+    def __init__(self, spec: RunSpec, device: torch.device, only: int | None = None, with_ranges: bool = True):
+        """Build everything. `only` is the number of the one adapter to train (process mode).
+
+        with_ranges puts the hooks of ranges on the modules; without them nothing is in the way of a time to quote.
+        """
         self.spec, self.device = spec, device
         self.clock = Clock(spec.seed)
         self.adapters = spec.adapters() or [_whole(spec)]
@@ -77,22 +80,28 @@ class Trainer:
             self.batch_lora = BatchLora(self.model, spec.batch_operator, spec.graph_pruning, self.clock)
         self.loss = _Loss()
         self._compile()
+        if with_ranges:
+            self.annotate()
         self._streams = self._open_streams()
         self._optimizers = {a.name: self._optimizer(a) for a in self.adapters}
         self._active: str | None = None
         self.phase: Phase = span
 
     def _compile(self) -> None:
-        """Ranges of modules, or a compiled graph, in which there are none."""
         self.is_compiled = self.spec.compile == "inductor" and (
             self.spec.quantisation == "none" or self.spec.force_compile
         )
         if self.is_compiled:
             self.model = torch.compile(self.model)
-            return
-        inner = self.model.get_base_model() if self.spec.method != "full" else self.model
-        annotate(inner, self.spec.range_depth, root="")
-        annotate(self.loss, self.spec.range_depth, root="loss")
+
+    def annotate(self) -> ExitStack:
+        """Put ranges around the modules until the result is closed; compiled graphs have none."""
+        put = ExitStack()
+        if not self.is_compiled:
+            inner = self.model.get_base_model() if self.spec.method != "full" else self.model
+            put.enter_context(annotate(inner, self.spec.range_depth, root=""))
+            put.enter_context(annotate(self.loss, self.spec.range_depth, root="loss"))
+        return put
 
     def _open_streams(self) -> dict[str, Any]:
         classes = self.base.config.num_labels if models.is_classifier(self.base) else None
@@ -133,6 +142,7 @@ class Trainer:
                 with self.phase("data"):
                     batches = [self._streams[a.name].next() for a in taking_part]
                     union = joined(batches)
+                    union = union.pinned() if self.device.type == "cuda" else union
                 for a, b in zip(taking_part, batches, strict=True):
                     before = tokens[a.name]
                     x, y, z = b.tokens()

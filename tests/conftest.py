@@ -12,6 +12,9 @@ import writers
 from lorabench.analyze.database import Database
 from lorabench.analyze.pipeline import analyze
 
+# read when torch is imported: two threads on a busy machine with two cores are ten times slower than one
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 ROOT = Path(__file__).resolve().parent.parent
 CORPUS = ROOT.parent / "shared" / "corpus"
 

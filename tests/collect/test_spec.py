@@ -112,3 +112,14 @@ def test_dry_run_and_help_load_no_torch() -> None:
         "assert 'torch' not in sys.modules and 'duckdb' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_a_loss_that_is_no_number_does_not_spoil_the_summary() -> None:
+    from lorabench.collect import summary
+
+    spec = from_dict({"profiler": "torch,nsys"})
+    step = {"step": 0, "adapters": ["a"], "losses": {"a": float("nan")}, "tokens": {"a": (1, 1, 1)}, "wall_ns": 5}
+    result = {"steps": [step], "counts": None, "memory": {}, "device": {"type": "cpu"}, "compiled": False}
+    found = summary.summarise(spec, {"torch": result, "nsys": result}, {})
+    assert found["loss"] == {"a": {"first": None, "last": None}} and found["is_same_in_all_passes"]
+    json.dumps(found, allow_nan=False)
