@@ -1,6 +1,6 @@
 """Profiles any command with the passes that apply to it: `lorabench collect -- python train.py …`.
 
-timing runs it as it is. nsys wraps it. torch.profiler needs Python: the script is then run inside a profile, as
+timing runs it as it is. nsys wraps it. torch and memory need Python: the script is then run inside torch.profiler, as
 `python script.py` would run it. Ranges come from the script's own calls of lorabench.span() and lorabench.annotate().
 """
 
@@ -16,8 +16,8 @@ from . import nsys_profile, provenance
 from .processes import Ended, run
 from .session import NSYS_STEM
 
-PASSES = ("timing", "torch", "nsys")
-TRACE = "trace.json.gz"
+PASSES = ("timing", "torch", "nsys", "memory")
+TRACES = {"torch": "trace.json.gz", "memory": "memory.json.gz"}
 
 
 def collect_command(
@@ -57,7 +57,7 @@ def _run_pass(name: str, command: list[str], folder: Path, timeout_s: float) -> 
     environment = provenance.environment_of_command(name == "nsys")
     if name == "nsys":
         return _under_nsys(command, environment, folder, log, timeout_s)
-    words = command if name == "timing" else _inside_profile(command, folder)
+    words = command if name == "timing" else _inside_profile(name, command, folder)
     if words is None:
         return {"status": rundir.SKIPPED, "message": f"{command[0]} is no Python: torch.profiler runs inside one"}
     try:
@@ -87,13 +87,13 @@ def _judge(ended: Ended) -> dict[str, Any]:
     return {"status": rundir.FAILED if ended.code else rundir.OK, "message": ended.reason if ended.code else None}
 
 
-def _inside_profile(command: list[str], folder: Path) -> list[str] | None:
+def _inside_profile(name: str, command: list[str], folder: Path) -> list[str] | None:
     """The command with the script run by lorabench.collect.script; None for anything but `python script|-m module`."""
     if not Path(command[0]).name.startswith("python") or len(command) < 2:
         return None
     if command[1].startswith("-") and command[1] != "-m":
         return None
-    return [command[0], "-m", "lorabench.collect.script", str(folder / TRACE), *command[1:]]
+    return [command[0], "-m", "lorabench.collect.script", name, str(folder / TRACES[name]), *command[1:]]
 
 
 def _finish(

@@ -1,6 +1,7 @@
 """Runs a Python script inside torch.profiler, as `python script.py …` or `python -m module …` would run it.
 
-python -m lorabench.collect.script TRACE.json.gz script.py ARGUMENTS…
+Usage: python -m lorabench.collect.script torch|memory TRACE.json.gz script.py ARGUMENTS…; memory records every
+allocation, too.
 """
 
 import runpy
@@ -14,11 +15,11 @@ from .watchers import check_trace
 
 def main() -> None:
     """Run the script, export the trace however the script ends, and end as the script did."""
-    trace, *words = sys.argv[1:]
+    pass_name, trace, *words = sys.argv[1:]
     activities = [torch.profiler.ProfilerActivity.CPU]
     if torch.cuda.is_available():
         activities.append(torch.profiler.ProfilerActivity.CUDA)
-    profiler = torch.profiler.profile(activities=activities)
+    profiler = torch.profiler.profile(activities=activities, profile_memory=pass_name == "memory")
     profiler.start()
     try:
         _run(words)

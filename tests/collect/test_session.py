@@ -278,14 +278,17 @@ for step in range(int(sys.argv[1])):
 
 def test_any_python_command_is_profiled(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT, "utf-8")
-    collect(tmp_path / "run", "--", sys.executable, tmp_path / "train.py", 4)
+    passes = "timing,torch,nsys,memory"
+    collect(tmp_path / "run", "--profiler", passes, "--", sys.executable, tmp_path / "train.py", 4)
     manifest = rundir.read_manifest(tmp_path / "run")
     assert manifest["command"][-1] == "4"
-    sources = {"trace.json.gz"} | ({"run.sqlite"} if tools.find() else set())
+    sources = {"trace.json.gz", "memory.json.gz"} | ({"run.sqlite"} if tools.find() else set())
     assert sources <= set(manifest["files"])
     for name in sources:
         with lorabench.open(tmp_path / "run" / name, db=tmp_path / f"{name}.duckdb") as database:
             seen = dict(database.rows("select path, range_cnt from range_summary where kind = 'annotation'"))
+            ((allocations,),) = database.rows("select count(*) from memory_event")
+        assert bool(allocations) == name.startswith("memory")
         assert seen == {"step": 4, "step/model": 8, "step/model/0": 8, "step/model/1": 8}
 
 
