@@ -35,6 +35,8 @@ def analyze(
     """
     found = inputs.find(paths)
     if [item.kind for item in found] == [Kind.DATABASE]:
+        if settings not in (None, Settings()):
+            raise UsageError(f"{found[0].path} keeps the settings that it was made with; give the trace it was made of")
         return open_database(found[0].path)
     if any(item.path.absolute() == database.absolute() for item in found):
         raise UsageError(f"{database} is an input; choose another place for the database with --db")

@@ -108,6 +108,8 @@ def test_rules_of_the_user_come_first(tmp_path: Path, synthetic_trace: Any) -> N
         classes = dict(database.rows("select kernel_name, class from kernel_class"))
     assert classes["ampere_sgemm_128x64_tn"] == "my base"
     assert classes["graph_kernel_a"] == "my optimizer"
+    with pytest.raises(UsageError, match="keeps the settings"):
+        analyze([tmp_path / "x.duckdb"], tmp_path / "y.duckdb", settings=settings.parse([], rules))
     with analyze([trace], tmp_path / "x.duckdb") as database:  # other settings: not the same database
         assert dict(database.rows("select kernel_name, class from kernel_class"))["ampere_sgemm_128x64_tn"] == "matmul"
 
