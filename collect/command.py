@@ -4,7 +4,6 @@ timing runs it as it is. nsys wraps it. torch and memory need Python: the script
 `python script.py` would run it. Ranges come from the script's own calls of lorabench.span() and lorabench.annotate().
 """
 
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from ..errors import Interrupted, RunError, ToolError
 from ..progress import Progress, Silent
 from . import nsys_profile, provenance
 from .processes import Ended, run
-from .session import NSYS_STEM
+from .session import NSYS_STEM, Passes
 
 PASSES = ("timing", "torch", "nsys", "memory")
 TRACES = {"torch": "trace.json.gz", "memory": "memory.json.gz"}
@@ -29,25 +28,22 @@ def collect_command(
     Raises UsageError when the directory exists, RunError when the command failed in a pass.
     """
     directory = rundir.RunDirectory(path, force)
-    started = provenance.now()
-    states: dict[str, dict[str, Any]] = {}
-    walls: dict[str, float] = {}
+    run_passes = Passes(started=provenance.now())
     try:
         for name in (p for p in PASSES if p in passes):
             (listener or Silent()).step(f"pass {name}")
             start = time.monotonic()
-            states[name] = {"status": rundir.CANCELLED, "message": "interrupted"}
-            states[name] = _run_pass(name, command, directory.partial, timeout_s)
-            walls[name] = round(time.monotonic() - start, 3)
-            if states[name]["status"] == rundir.FAILED:
+            run_passes.states[name] = {"status": rundir.CANCELLED, "message": "interrupted"}  # unless it ends
+            run_passes.states[name] = _run_pass(name, command, directory.partial, timeout_s)
+            run_passes.walls[name] = round(time.monotonic() - start, 3)
+            if run_passes.status != rundir.OK:
                 break
     except KeyboardInterrupt as error:
         raise Interrupted(f"interrupted; what was measured is in {path}") from error
     finally:
-        manifest = _finish(directory, command, states, walls, started)
-    failed = next((f"pass {n}: {s['message']}" for n, s in states.items() if s["status"] == rundir.FAILED), None)
-    if failed:
-        raise RunError(f"{failed}; the run is kept in {path}, its output in {path / rundir.LOGS}")
+        manifest = _finish(directory, command, run_passes)
+    if run_passes.status != rundir.OK:
+        raise RunError(f"{run_passes.message}; the run is kept in {path}, its output in {path / rundir.LOGS}")
     return manifest
 
 
@@ -96,19 +92,14 @@ def _inside_profile(name: str, command: list[str], folder: Path) -> list[str] | 
     return [command[0], "-m", "lorabench.collect.script", name, str(folder / TRACES[name]), *command[1:]]
 
 
-def _finish(
-    directory: rundir.RunDirectory, command: list[str], states: dict[str, Any], walls: dict[str, float], started: str
-) -> dict[str, Any]:
-    found = {s["status"] for s in states.values()}
-    status = next((s for s in (rundir.CANCELLED, rundir.FAILED) if s in found), rundir.OK)
-    message = next((s["message"] for s in states.values() if s["status"] == status and status != rundir.OK), None)
-    directory.write_json(rundir.SUMMARY, {"command": command, "pass_wall_s": walls})
+def _finish(directory: rundir.RunDirectory, command: list[str], passes: Passes) -> dict[str, Any]:
+    directory.write_json(rundir.SUMMARY, {"command": command, "pass_wall_s": passes.walls})
     manifest = {
-        "status": status, "message": message, "command": command, "passes": states,
-        "provenance": {
-            "command": ["lorabench", *sys.argv[1:]], "versions": provenance.versions(),
-            "commit": provenance.commit(Path.cwd()), "started": started,
-        },
-    }  # fmt: skip
+        "status": passes.status,
+        "message": passes.message,
+        "command": command,
+        "passes": passes.states,
+        "provenance": provenance.of_run(passes.started),
+    }
     directory.finish(manifest)
     return manifest

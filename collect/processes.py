@@ -69,6 +69,8 @@ def run(
         limit.cancel()
         kill_session(process.pid)
         process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
     return Ended(code, expired.is_set(), last)
 
 

@@ -4,6 +4,7 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -53,6 +54,16 @@ def versions() -> dict[str, str | None]:
 def now() -> str:
     """The time, UTC."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def of_run(started: str) -> dict[str, Any]:
+    """What a manifest says of the command, the versions and the commit of the folder that it ran in."""
+    return {
+        "command": ["lorabench", *sys.argv[1:]],
+        "versions": versions(),
+        "commit": commit(Path.cwd()),
+        "started": started,
+    }
 
 
 def commit(folder: Path) -> str | None:

@@ -1,7 +1,6 @@
 """From a spec to a finished run directory: one pass after another, whatever happens to them."""
 
 import json
-import sys
 import time
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -165,12 +164,9 @@ def _finish(spec: RunSpec, directory: rundir.RunDirectory, passes: Passes) -> di
         "spec": spec.as_dict(),
         "passes": passes.states,
         "provenance": {
-            "command": ["lorabench", *sys.argv[1:]],
-            "versions": provenance.versions(),
-            "commit": provenance.commit(Path.cwd()),
+            **provenance.of_run(passes.started),
             "device": next((r["device"] for r in passes.results.values()), None),
             "seed": spec.seed,
-            "started": passes.started,
         },
     }
     directory.finish(manifest)

@@ -101,4 +101,4 @@ def synthetic_trace(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., P
 def captured_trace(nsys: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """NVTX ranges of a real process, captured and exported by the nsys that is installed."""
     folder = tmp_path_factory.mktemp("captured")
-    return capture.capture(nsys, folder / "run.sqlite")
+    return capture.capture(folder / "run.sqlite")

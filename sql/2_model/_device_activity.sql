@@ -6,21 +6,16 @@
 with
 work as (
     select
-        gpu_op.source_id,
-        gpu_op.device_id,
-        gpu_op.start_ns,
-        gpu_op.end_ns,
+        source_id,
+        device_id,
+        start_ns,
+        end_ns,
         case
-            when gpu_op.kind in ('memcpy', 'memset') then ['busy', 'memory']
-            when op_class.class = 'communication' then ['busy', 'communication', 'compute or communication']
+            when kind in ('memcpy', 'memset') then ['busy', 'memory']
+            when class = 'communication' then ['busy', 'communication', 'compute or communication']
             else ['busy', 'compute', 'compute or communication']
         end as activities
-    from gpu_op
-    left join range using (range_id)
-    join _op_class as op_class
-        on op_class.name_id = gpu_op.name_id
-        and op_class.path_id is not distinct from range.path_id
-        and op_class.kind = gpu_op.kind
+    from _classed_op
 ),
 each_activity as (
     select source_id, device_id, unnest(activities) as activity, start_ns, end_ns

@@ -16,21 +16,16 @@
 --   rank          integer   rank of the input, NULL where it does not say
 
 select
-    op_class.class,
+    op.class,
     name.text as kernel_name,
     count(*) as gpu_op_cnt,
-    sum(gpu_op.end_ns - gpu_op.start_ns)::bigint as gpu_op_ns,
-    sum(gpu_op.end_ns - gpu_op.start_ns)
-        / nullif(sum(sum(gpu_op.end_ns - gpu_op.start_ns)) over (partition by gpu_op.source_id), 0) as gpu_op_frac,
-    gpu_op.source_id,
+    sum(op.end_ns - op.start_ns)::bigint as gpu_op_ns,
+    sum(op.end_ns - op.start_ns) / nullif(sum(sum(op.end_ns - op.start_ns)) over (partition by op.source_id), 0)
+        as gpu_op_frac,
+    op.source_id,
     any_value(source.rank) as rank
-from gpu_op
-left join range using (range_id)
-join _op_class as op_class
-    on op_class.name_id = gpu_op.name_id
-    and op_class.path_id is not distinct from range.path_id
-    and op_class.kind = gpu_op.kind
-join name on name.name_id = gpu_op.name_id
-join source on source.source_id = gpu_op.source_id
-group by gpu_op.source_id, op_class.class, name.text
-order by gpu_op.source_id, gpu_op_ns desc, kernel_name, class
+from _classed_op as op
+join name using (name_id)
+join source on source.source_id = op.source_id
+group by op.source_id, op.class, name.text
+order by op.source_id, gpu_op_ns desc, kernel_name, op.class

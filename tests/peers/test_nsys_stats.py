@@ -117,7 +117,8 @@ def test_ranges_captured_by_a_real_nsys_equal_its_own_report(
 
 
 def test_a_report_is_exported_by_the_installed_nsys(nsys: str, tmp_path: Path) -> None:
-    report = capture.record(nsys, tmp_path)
+    report = capture.record(tmp_path)
+    report.with_suffix(".sqlite").unlink()
     before = report.read_bytes()
     with analyze([report], tmp_path / "x.duckdb") as database:
         assert database.rows("select range_cnt from range_summary where path = 'lorabench-test:step'") == [(4,)]

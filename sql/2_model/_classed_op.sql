@@ -1,0 +1,16 @@
+-- A row is one GPU operation with its class.
+
+select
+    gpu_op.source_id,
+    gpu_op.device_id,
+    gpu_op.kind,
+    gpu_op.name_id,
+    gpu_op.start_ns,
+    gpu_op.end_ns,
+    op_class.class
+from gpu_op
+left join range using (range_id)
+join _op_class as op_class
+    on op_class.name_id = gpu_op.name_id
+    and op_class.path_id is not distinct from range.path_id
+    and op_class.kind = gpu_op.kind
