@@ -1,5 +1,6 @@
 """Finds and runs the programs of NVIDIA Nsight Systems. Knows nothing of what is recorded."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -8,12 +9,28 @@ from pathlib import Path
 from .errors import ToolError
 
 TIMEOUT_S = 3600
-_IMPORTERS = ("/opt/nvidia/nsight-systems*/**/QdstrmImporter", "/usr/lib/nsight-systems/**/QdstrmImporter")
+VARIABLE = "LORABENCH_NSYS"
+# Nsight Compute, which comes with the CUDA toolkit and its images, has a whole Nsight Systems inside.
+_HOMES = (
+    "/opt/nvidia/nsight-systems*",
+    "/usr/lib/nsight-systems",
+    "/opt/nvidia/nsight-compute",
+    "/usr/local/cuda/nsight*",
+)
 
 
 def find() -> str | None:
-    """The path of the nsys that is installed, None without one."""
-    return shutil.which("nsys")
+    """The path of the nsys to use, None without one: $LORABENCH_NSYS ("" for none), PATH, the usual folders."""
+    chosen = os.environ.get(VARIABLE)
+    if chosen is not None:
+        return shutil.which(chosen)
+    return shutil.which("nsys") or _installed("nsys")
+
+
+def _installed(program: str) -> str | None:
+    """Where a program of Nsight Systems lies that is not on the PATH; of several the last by name, the newest."""
+    found = (p for home in _HOMES for p in sorted(Path("/").glob(f"{home[1:]}/**/{program}"), reverse=True))
+    return next((str(p) for p in found if p.is_file() and os.access(p, os.X_OK)), None)
 
 
 def version(nsys: str) -> tuple[int, ...]:
@@ -38,10 +55,7 @@ def import_stream(stream: Path, target: Path) -> None:
 
     Raises ToolError when there is no importer or it fails.
     """
-    importer = shutil.which("QdstrmImporter") or next(
-        (str(p) for pattern in _IMPORTERS for p in sorted(Path("/").glob(pattern.lstrip("/")), reverse=True)),
-        None,
-    )
+    importer = shutil.which("QdstrmImporter") or _installed("QdstrmImporter")
     if importer is None:
         raise ToolError(f"{stream} needs QdstrmImporter, which comes with Nsight Systems; it was not found here")
     _run(importer, "--input-file", stream, "--output-file", target)

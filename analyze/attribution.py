@@ -173,8 +173,16 @@ def _enclosing(forest: Forest, start: Ints, end: Ints, wanted: Bools) -> tuple[I
 
 
 def _by_sequence(ranges: Ranges, forest: Forest, direct: Ints) -> tuple[Ints, _Pairs]:
-    """The forward operator of each launch's innermost backward node, and what overlaps it partially."""
-    forward = _nearest(forest, _forward_of(ranges))
+    """The forward operator of each launch's innermost backward node, and what overlaps it partially.
+
+    A forward operator between the launch and the node recomputes something (activation checkpointing): the node set it
+    off because it was the first to need it, and its forward operator has nothing else to do with it.
+    """
+    forward = _forward_of(ranges, forest)
+    recomputes = len(forward)
+    forward[(ranges.sequence >= 0) & ~ranges.is_backward] = recomputes
+    forward = _nearest(forest, forward)
+    forward[forward == recomputes] = NONE
     found = take(forward, direct)
     operators, launch_operator = np.unique(found[found >= 0], return_inverse=True)
     start, end = forest.start[operators], forest.end[operators]
@@ -196,11 +204,13 @@ def _spread(group_of: Ints, member: Ints, group: Ints, value: Ints) -> _Pairs:
     return member[order[position]], np.repeat(value, count)
 
 
-def _forward_of(ranges: Ranges) -> Ints:
+def _forward_of(ranges: Ranges, forest: Forest) -> Ints:
     """For each backward node the forward operator with its sequence number in the same process, NONE without.
 
     Several operators may carry one number; the last to begin, before the backward node, is the one that made the node
-    (https://github.com/pytorch/pytorch, torch/csrc/autograd/profiler_kineto.cpp, generateForwardBackwardLinks).
+    (https://github.com/pytorch/pytorch, torch/csrc/autograd/profiler_kineto.cpp, generateForwardBackwardLinks). Threads
+    number on their own, and what the backward's thread recomputes has numbers of the forward's thread, too: operators
+    inside a backward node are taken for nodes inside the same one alone (reentrant checkpointing).
     """
     forward = np.full(len(ranges.start), NONE, dtype=np.int64)
     numbered = ranges.sequence >= 0
@@ -208,26 +218,52 @@ def _forward_of(ranges: Ranges) -> Ints:
     operators = np.flatnonzero(numbered & ~ranges.is_backward)
     if not nodes.size or not operators.size:
         return forward
-    operators = operators[np.lexsort((ranges.start[operators], _link_key(ranges, operators)))]
-    key = _link_key(ranges, operators)
-    node_key = _link_key(ranges, nodes)
-    first = np.searchsorted(key, node_key, side="left")
-    at = np.searchsorted(key, node_key, side="right") - 1
+    outermost = _outermost(forest, numbered & ranges.is_backward)
+    around = take(outermost, forest.parent[nodes])
+    around[(around >= 0) & (take(ranges.sequence, around) == ranges.sequence[nodes])] = NONE  # the same node's own
+    inside = outermost[operators]
+    for wanted in (around, np.full_like(around, NONE)):
+        left = np.flatnonzero((forward[nodes] < 0) & ((wanted >= 0) | (wanted is not around)))
+        forward[nodes[left]] = _last_before(ranges, nodes[left], wanted[left], operators, inside)
+    return forward
+
+
+def _outermost(forest: Forest, is_node: Bools) -> Ints:
+    """The outermost backward node that each range lies in or is, NONE without."""
+    found = np.full(len(is_node), NONE, dtype=np.int64)
+    for level in range(int(forest.depth.max(initial=-1)) + 1):
+        here = np.flatnonzero(forest.depth == level)
+        above = take(found, forest.parent[here])
+        found[here] = np.where(above >= 0, above, np.where(is_node[here], here, NONE))
+    return found
+
+
+def _last_before(ranges: Ranges, nodes: Ints, wanted: Ints, operators: Ints, inside: Ints) -> Ints:
+    """For each node the last operator to begin before it with its process and number that lies inside `wanted`."""
+    found = np.full(len(nodes), NONE, dtype=np.int64)
+    if not nodes.size:
+        return found
+    processes = np.unique(ranges.process)
+    width = int(ranges.sequence.max()) + 1
+
+    def key(index: Ints, place: Ints) -> Ints:
+        process = np.searchsorted(processes, ranges.process[index])
+        return ((place + 1) * len(processes) + process) * width + ranges.sequence[index]
+
+    operator_key = key(operators, inside)
+    order = np.lexsort((ranges.start[operators], operator_key))
+    operators, operator_key = operators[order], operator_key[order]
+    node_key = key(nodes, wanted)
+    first = np.searchsorted(operator_key, node_key, side="left")
+    at = np.searchsorted(operator_key, node_key, side="right") - 1
     active = np.flatnonzero(at >= first)
     while active.size:
         late = (at[active] >= first[active]) & (ranges.start[operators[at[active]]] > ranges.start[nodes[active]])
         active = active[late]
         at[active] -= 1
     known = at >= first
-    forward[nodes[known]] = operators[at[known]]
-    return forward
-
-
-def _link_key(ranges: Ranges, index: Ints) -> Ints:
-    """One integer for (process, sequence number)."""
-    processes = np.unique(ranges.process)
-    width = int(ranges.sequence.max()) + 1
-    return np.searchsorted(processes, ranges.process[index]) * width + ranges.sequence[index]
+    found[known] = operators[at[known]]
+    return found
 
 
 def _nearest(forest: Forest, value: Ints) -> Ints:
@@ -281,25 +317,54 @@ def _root(forest: Forest) -> Ints:
 
 
 def _paths(ranges: Ranges, forest: Forest) -> tuple[Ints, Paths]:
-    """The name path of each range, and the dictionary of paths; paths are numbered in order, parents first."""
+    """The name path of each range, and the dictionary of paths; paths are numbered in order, parents first.
+
+    An annotation's path names the annotations around it alone. The operators between them are PyTorch's, not the
+    person's, and nsys does not see them: so both profilers give the same run the same paths.
+    """
+    above = _nearest_above(forest, ranges.is_annotation)
+    depth = _depth(above)
+    kind = np.where(ranges.is_annotation, 1, np.where(ranges.is_python, 2, 0))
     path = np.full(len(ranges.start), NONE, dtype=np.int64)
     parents, names, depths, examples = [], [], [], []
     known = 0
     width = int(ranges.name.max(initial=0)) + 1
-    for level in range(int(forest.depth.max(initial=-1)) + 1):
-        here = np.flatnonzero(forest.depth == level)
-        above = take(path, forest.parent[here])
-        labels, number = distinct(((above + 1) * width + ranges.name[here]) * 2 + ranges.is_python[here])
+    for level in range(int(depth.max(initial=-1)) + 1):
+        here = np.flatnonzero(depth == level)
+        parent = take(path, above[here])
+        labels, number = distinct(((parent + 1) * width + ranges.name[here]) * 3 + kind[here])
         example = np.empty(len(labels), dtype=np.int64)
         example[number[::-1]] = np.arange(len(here))[::-1]
         path[here] = known + number
-        parents.append(above[example])
+        parents.append(parent[example])
         names.append(ranges.name[here[example]])
         depths.append(np.full(len(example), level))
         examples.append(here[example])
         known += len(example)
     columns = [np.concatenate(c) if c else np.empty(0, np.int64) for c in (parents, names, depths, examples)]
     return path, Paths(*columns)
+
+
+def _nearest_above(forest: Forest, is_annotation: Bools) -> Ints:
+    """The range whose path each range's continues: the one around it, for an annotation the nearest annotation."""
+    above = forest.parent.copy()
+    active = np.flatnonzero(is_annotation & (above >= 0))
+    while active.size:
+        active = active[~is_annotation[above[active]]]
+        above[active] = forest.parent[above[active]]
+        active = active[above[active] >= 0]
+    return above
+
+
+def _depth(above: Ints) -> Ints:
+    """How many ranges a chain of `above` has until its top."""
+    depth = np.zeros(len(above), dtype=np.int64)
+    active, at = np.flatnonzero(above >= 0), above[above >= 0]
+    while active.size:
+        depth[active] += 1
+        at = above[at]
+        active, at = active[at >= 0], at[at >= 0]
+    return depth
 
 
 def _first_rule(pairs: list[_Pairs], range_cnt: int) -> tuple[Ints, Ints, Ints]:

@@ -71,6 +71,7 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=8)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--adapters", type=int, nargs="+", default=[1, 2, 4, 8])
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=ROOT / ".bench" / "runs")
     a = parser.parse_args()
@@ -83,12 +84,14 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|---|")
     for count in a.adapters:
         reference = None
-        turns: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
+        turns: dict[str, list[dict[str, Any]]] = {way: [] for way in a.ways}
         for turn in range(a.turns):
-            for way, words in WAYS.items():
+            for way in a.ways:
                 passes = "timing" if turn else "timing,torch"
-                turns[way].append(collect(a.folder / "cell", *shape, "--lora-cnt", count, *words, "--profiler", passes))
-        for way in WAYS:
+                turns[way].append(
+                    collect(a.folder / "cell", *shape, "--lora-cnt", count, *WAYS[way], "--profiler", passes)
+                )
+        for way in a.ways:
             line, step = row(way, count, turns[way], reference)
             reference = reference or step
             print(line, flush=True)

@@ -23,6 +23,7 @@ from .adapters import layer_key, lora_layers
 from .operators import Plan, Slice, fused, looped, pruned
 
 OPERATORS = ("fused", "loop")
+_KNOWN_MASKS = 256
 
 
 @dataclass
@@ -35,7 +36,7 @@ class _Shared:
     names: tuple[str, ...] = ()
     rows: tuple[int, ...] = ()
     keys: torch.Tensor | None = None  # of each row, for dropout
-    masks: dict[Any, torch.Tensor] = field(default_factory=dict)  # of (adapters, width of each): see Plan.mask
+    masks: dict[Any, Any] = field(default_factory=dict)  # what a Plan works out for its slices
 
 
 class _Batched:
@@ -114,8 +115,9 @@ class BatchLora(nn.Module):
             if count:
                 self.clock.advance(name)
         shared.names, shared.rows = tuple(names), tuple(rows)
-        shared.keys = dropout.row_keys([self.clock.key(n) for n in names], list(rows), device)
-        shared.masks.clear()
+        shared.keys = self.clock.row_keys(names, rows, device)
+        if len(shared.masks) > _KNOWN_MASKS:
+            shared.masks.clear()
         try:
             yield
         finally:

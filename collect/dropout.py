@@ -3,29 +3,37 @@
 PyTorch draws masks from one stream of random numbers, so a mask depends on everything drawn earlier, on the padding
 and on who shares the batch. Here a mask is a hash of (adapter, its micro step, layer, row, position, feature): an
 adapter sees the same masks alone and in any union batch, and a recomputation in the backward sees them again without
-their having been kept. It takes a constant number of launches however many adapters share the batch.
+their having been kept. It takes as many launches for many adapters as for one: a single one on a GPU (drop_kernel.py);
+elsewhere torch's operators give the same numbers.
 """
 
+import os
+import shutil
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
 
 import torch
 from torch import nn
 
 _MASK32 = 0xFFFFFFFF
-_ODD = 0x7FEB352D, 0x846CA68B  # constants of a public 32-bit hash with low bias (Wellons, "lowbias32")
+_KNOWN = 64  # tensors of row keys that a clock remembers
+ODD = 0x7FEB352D, 0x846CA68B  # constants of a public 32-bit hash with low bias (Wellons, "lowbias32")
 
 
-def _signed(value: int) -> int:
+def signed(value: int) -> int:
     """A number as the signed 32-bit integer with the same bits."""
     value &= _MASK32
     return value - (1 << 32) if value >> 31 else value
 
 
-def _mixed(value: int) -> int:
+def mixed(value: int) -> int:
     """A 32-bit hash of an integer."""
     value &= _MASK32
-    for odd, shift in ((_ODD[0], 15), (_ODD[1], 16)):
+    for odd, shift in ((ODD[0], 15), (ODD[1], 16)):
         value = (value ^ (value >> shift)) * odd & _MASK32
     return value ^ (value >> 16)
 
@@ -33,9 +41,9 @@ def _mixed(value: int) -> int:
 def _mix(value: torch.Tensor) -> torch.Tensor:
     """The same idea on int32 tensors, in place; their arithmetic shift costs a bit and nothing else."""
     value ^= value >> 15
-    value *= _signed(_ODD[0])
+    value *= signed(ODD[0])
     value ^= value >> 16
-    value *= _signed(_ODD[1])
+    value *= signed(ODD[1])
     return value
 
 
@@ -45,6 +53,7 @@ class Clock:
 
     seed: int = 0
     micro_steps: dict[str, int] = field(default_factory=dict)
+    _known: dict[Any, torch.Tensor] = field(default_factory=dict, repr=False)
 
     def advance(self, adapter: str) -> None:
         """Begin the adapter's next micro step, before its forward."""
@@ -53,34 +62,116 @@ class Clock:
     def key(self, adapter: str) -> int:
         """A number for the adapter's present micro step."""
         name = zlib.crc32(adapter.encode())
-        return _mixed(_mixed(_mixed(self.seed) ^ name) + self.micro_steps.get(adapter, 0))
+        return mixed(mixed(mixed(self.seed) ^ name) + self.micro_steps.get(adapter, 0))
+
+    def row_keys(self, adapters: Sequence[str], rows: Sequence[int], device: torch.device) -> torch.Tensor:
+        """One int32 for each row of a union batch; all layers of a micro step get the same tensor."""
+        keys = [self.key(name) for name in adapters]
+        asked = (tuple(keys), tuple(rows), device)
+        if asked not in self._known:
+            if len(self._known) >= _KNOWN:
+                self._known.pop(next(iter(self._known)))
+            self._known[asked] = row_keys(keys, rows, device)
+        return self._known[asked]
 
 
-def row_keys(keys: list[int], rows: list[int], device: torch.device) -> torch.Tensor:
+def on(device: torch.device, values: torch.Tensor) -> torch.Tensor:
+    """The values on a device; a GPU gets them without the CPU waiting for what it still has to do."""
+    return values.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else values.to(device)
+
+
+def row_keys(keys: Sequence[int], rows: Sequence[int], device: torch.device) -> torch.Tensor:
     """One int32 for each row of a union batch: adapters' keys, each repeated for its rows and told apart by row."""
     values = [
-        _signed(_mixed(key ^ _mixed(row + 1))) for key, count in zip(keys, rows, strict=True) for row in range(count)
+        signed(mixed(key ^ mixed(row + 1))) for key, count in zip(keys, rows, strict=True) for row in range(count)
     ]
-    return torch.tensor(values, dtype=torch.int32, device=device)
+    return on(device, torch.tensor(values, dtype=torch.int32))
 
 
-def keep(row_key: torch.Tensor, layer: int, shape: torch.Size, rate: float | torch.Tensor) -> torch.Tensor:
-    """The mask of a [rows, …, features] tensor: True where a value stays.
+@dataclass(frozen=True)
+class Rates:
+    """How likely rows are to lose a value: one entry for each row, or one for all.
 
-    rate is the probability of dropping, one for all rows or a float64 tensor with one for each.
+    limit: int32, a value stays where its hash is at least that. gain: float64, what the values that stay are
+    multiplied with.
     """
-    features, rows = shape[-1], shape[0]
+
+    limit: torch.Tensor
+    gain: torch.Tensor
+
+    @classmethod
+    def of(cls, rates: Sequence[float], device: torch.device) -> "Rates":
+        """From probabilities of dropping."""
+        limits = [max(-(2**31), min(2**31 - 1, round(rate * 2**32) - 2**31)) for rate in rates]
+        return cls(
+            on(device, torch.tensor(limits, dtype=torch.int32)),
+            on(device, torch.tensor([1 / (1 - rate) for rate in rates], dtype=torch.float64)),
+        )
+
+    def rows(self, start: int, stop: int) -> "Rates":
+        """Those of some of the rows."""
+        return Rates(self.limit[start:stop], self.gain[start:stop]) if len(self.limit) > 1 else self
+
+
+def keep(row_key: torch.Tensor, layer: int, shape: torch.Size, rates: Rates) -> torch.Tensor:
+    """The mask of a [rows, …, features] tensor: True where a value stays."""
     positions = shape[1:-1].numel()
     device = row_key.device
     position = torch.arange(positions, dtype=torch.int32, device=device)
-    feature = torch.arange(features, dtype=torch.int32, device=device)
-    where = _mix(row_key[:, None] ^ (position[None, :] * _signed(_ODD[1]) + _signed(_mixed(layer))))
-    value = where[:, :, None] ^ _mix(feature * _signed(_ODD[0]) + _signed(_mixed(layer + 1)))
+    feature = torch.arange(shape[-1], dtype=torch.int32, device=device)
+    where = _mix(row_key[:, None] ^ (position[None, :] * signed(ODD[1]) + signed(mixed(layer))))
+    value = where[:, :, None] ^ _mix(feature * signed(ODD[0]) + signed(mixed(layer + 1)))
     value = _mix(value).view(shape)
-    if isinstance(rate, torch.Tensor):
-        limit = (rate * 2.0**32 - 2**31).round().clamp(-(2**31), 2**31 - 1).to(torch.int32)
-        return value >= limit.view(rows, *[1] * (len(shape) - 1))
-    return value >= max(-(2**31), min(2**31 - 1, round(rate * 2**32) - 2**31))
+    return value >= rates.limit.view(-1, *[1] * (len(shape) - 1))
+
+
+def drop(tensors: Sequence[torch.Tensor], row_key: torch.Tensor, layer: int, rates: Rates) -> list[torch.Tensor]:
+    """[rows, …, features] tensors of one shape after the same dropout; not to be differentiated."""
+    if has_kernel(tensors[0]):
+        from . import drop_kernel
+
+        return [drop_kernel.drop(x, row_key, signed(mixed(layer)), signed(mixed(layer + 1)), rates) for x in tensors]
+    kept = keep(row_key, layer, tensors[0].shape, rates)
+    return [_multiplied(x, kept, rates) for x in tensors]
+
+
+def dropped(x: torch.Tensor, row_key: torch.Tensor, layer: int, rates: Rates) -> torch.Tensor:
+    """The same for one tensor, to be differentiated."""
+    if has_kernel(x):
+        result: torch.Tensor = _Drop.apply(x, row_key, layer, rates)  # type: ignore[no-untyped-call]
+        return result
+    return _multiplied(x, keep(row_key, layer, x.shape, rates), rates)
+
+
+def _multiplied(x: torch.Tensor, kept: torch.Tensor, rates: Rates) -> torch.Tensor:
+    exact = torch.promote_types(x.dtype, torch.float32)  # a gain in bfloat16 would be off by 0.2 %
+    return (x * (kept * rates.gain.to(exact).view(-1, *[1] * (x.ndim - 1)))).to(x.dtype)
+
+
+class _Drop(torch.autograd.Function):
+    """See dropped(): the mask is made again in the backward instead of being kept."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, row_key: torch.Tensor, layer: int, rates: Rates) -> torch.Tensor:
+        ctx.how = row_key, layer, rates
+        return drop((x,), *ctx.how)[0]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        return drop(grads, *ctx.how)[0], None, None, None
+
+
+def has_kernel(x: torch.Tensor) -> bool:
+    """Whether one kernel does it; inductor fuses torch's operators by itself."""
+    fits = x.is_cuda and x.dtype in (torch.float32, torch.bfloat16, torch.float16)
+    return fits and _can_compile() and not torch.compiler.is_compiling()
+
+
+@cache
+def _can_compile() -> bool:
+    """Whether Triton is here, which comes with torch for CUDA, and the C compiler that it needs."""
+    compilers = (os.environ.get("CC", "gcc"), "gcc", "clang")
+    return find_spec("triton") is not None and any(shutil.which(name) for name in compilers)
 
 
 class ReplayedDropout(nn.Module):
@@ -89,13 +180,15 @@ class ReplayedDropout(nn.Module):
     def __init__(self, rate: float, adapter: str, layer: int, clock: Clock):
         super().__init__()
         self.p, self.adapter, self.layer, self.clock = rate, adapter, layer, clock
+        self._rates: dict[torch.device, Rates] = {}
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x with a share of its values zeroed and the others scaled up; x itself outside training."""
         if not self.training or self.p == 0:
             return x
-        rows = row_keys([self.clock.key(self.adapter)], [len(x)], x.device)
-        return x * keep(rows, self.layer, x.shape, self.p) * (1 / (1 - self.p))
+        if x.device not in self._rates:
+            self._rates[x.device] = Rates.of([self.p], x.device)
+        return dropped(x, self.clock.row_keys([self.adapter], [len(x)], x.device), self.layer, self._rates[x.device])
 
     def extra_repr(self) -> str:
         """What print() shows."""

@@ -157,7 +157,9 @@ def checkpoint(model: Any, spec: RunSpec) -> None:
         kwargs: dict[str, Any] = {"use_reentrant": spec.reentrant}
         if not spec.reentrant:
             kwargs["context_fn"] = checkpoint_contexts
-        model.activation_checkpointing_enable(kwargs)
+        # the name before transformers 5.20 warns after it
+        current = getattr(model, "activation_checkpointing_enable", None)
+        (current or model.gradient_checkpointing_enable)(kwargs)
         if spec.reentrant:  # else nothing that enters a layer needs a gradient, and its backward never runs
             model.enable_input_require_grads()
     elif spec.gradient_checkpointing == "attn-mlp":

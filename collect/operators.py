@@ -40,18 +40,20 @@ class Plan:
     out_features: int
     keys: torch.Tensor | None
     layer: int
-    masks: dict[Any, torch.Tensor]
-
-    def kept(self, part: Slice, shape: torch.Size) -> torch.Tensor:
-        """The dropout mask of one slice of an x of this shape."""
-        assert self.keys is not None
-        rows = torch.Size((part.stop - part.start, *shape[1:]))
-        return dropout.keep(self.keys[part.start : part.stop], self.layer, rows, part.rate)
+    masks: dict[Any, Any]
 
     def dropped(self, x: torch.Tensor, part: Slice) -> torch.Tensor:
-        """The slice's rows of x after dropout."""
+        """The slice's rows of x after dropout, to be differentiated."""
         own = x[part.start : part.stop]
-        return own * self.kept(part, x.shape) * (1 / (1 - part.rate)) if part.rate else own
+        return dropout.dropped(own, *self._dropout_of(part, x.device)) if part.rate else own
+
+    def drop(self, tensors: Sequence[torch.Tensor], part: Slice) -> list[torch.Tensor]:
+        """Tensors that have the slice's rows alone, after the same dropout."""
+        return dropout.drop(tensors, *self._dropout_of(part, tensors[0].device)) if part.rate else list(tensors)
+
+    def _dropout_of(self, part: Slice, device: torch.device) -> tuple[torch.Tensor, int, dropout.Rates]:
+        assert self.keys is not None
+        return self.keys[part.start : part.stop], self.layer, self.rates(device).rows(part.start, part.stop)
 
     @property
     def is_even(self) -> bool:
@@ -64,27 +66,27 @@ class Plan:
         """Whether any adapter drops anything."""
         return any(s.rate for s in self.slices)
 
-    def column(self, name: str, like: torch.Tensor) -> torch.Tensor:
-        """A number for each row: the adapter's `rate`, or `gain` = 1 / (1 - rate); 0 and 1 in rows of none."""
-        key = (name, self.slices, like.dtype)
+    def rates(self, device: torch.device) -> dropout.Rates:
+        """Each row's rate of dropout, 0 in rows of none."""
+        key = ("rates", self.slices, self.rows)
         if key not in self.masks:
-            values = [0.0 if name == "rate" else 1.0] * self.rows
+            values = [0.0] * self.rows
             for s in self.slices:
-                value = s.rate if name == "rate" else 1 / (1 - s.rate)
-                values[s.start : s.stop] = [value] * (s.stop - s.start)
-            dtype = torch.float64 if name == "rate" else like.dtype
-            self.masks[key] = torch.tensor(values, dtype=dtype, device=like.device)
-        return self.masks[key]
+                values[s.start : s.stop] = [s.rate] * (s.stop - s.start)
+            self.masks[key] = dropout.Rates.of(values, device)
+        found: dropout.Rates = self.masks[key]
+        return found
 
     def mask(self, width: int, like: torch.Tensor) -> torch.Tensor:
         """[rows, adapters · width]: an adapter's scaling where row and columns are its own, else 0."""
-        key = ("mask", width, self.slices, like.dtype)
+        key = ("mask", width, self.slices, self.rows, like.dtype)
         if key not in self.masks:
             values = torch.zeros(self.rows, len(self.slices) * width)
             for n, s in enumerate(self.slices):
                 values[s.start : s.stop, n * width : n * width + s.rank] = s.scaling
-            self.masks[key] = values.to(like)
-        return self.masks[key]
+            self.masks[key] = dropout.on(like.device, values.to(like.dtype))
+        found: torch.Tensor = self.masks[key]
+        return found
 
 
 def looped(x: torch.Tensor, plan: Plan, weights: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -101,7 +103,7 @@ def looped(x: torch.Tensor, plan: Plan, weights: Sequence[torch.Tensor]) -> torc
             parts.append(F.linear(h, b) * part.scaling)
     if plan.rows > bounds[-1]:
         parts.append(x.new_zeros(plan.rows - bounds[-1], *x.shape[1:-1], plan.out_features))
-    return torch.cat(parts)
+    return torch.cat(parts) if len(parts) > 1 else parts[0]
 
 
 def pruned(x: torch.Tensor, plan: Plan, weights: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -144,17 +146,18 @@ class _Pruned(torch.autograd.Function):
             with span("lora_B"), span(part.name):
                 grad_b = _flat(scaled).T @ _flat(h)
                 grad_h = scaled @ b
-            kept = plan.kept(part, x.shape) if part.rate else None
             own = x[part.start : part.stop]
-            own = own if kept is None else own * kept * (1 / (1 - part.rate))
             with span("lora_A"), span(part.name):
-                found += [_flat(grad_h).T @ _flat(own), grad_b]
                 if grad_x is not None:
                     into = grad_x[part.start : part.stop]
                     torch.matmul(grad_h, a, out=into)
-                    if kept is not None:
-                        into.mul_(kept).mul_(1 / (1 - part.rate))
+                    own, passed = plan.drop((own, into), part)
+                    if passed is not into:
+                        into.copy_(passed)
                     grad_x[done : part.start] = 0
+                else:
+                    (own,) = plan.drop((own,), part)
+                found += [_flat(grad_h).T @ _flat(own), grad_b]
             done = part.stop
         if grad_x is not None:
             grad_x[done:] = 0
@@ -169,6 +172,10 @@ def fused(x: torch.Tensor, plan: Plan, weights: Sequence[torch.Tensor]) -> torch
     side by side: every row then meets every A, (adapters - 1) · rank · (in + out) multiplications a token more than
     needed, little beside the base's in · out.
     """
+    if len(plan.slices) == 1:
+        return looped(
+            x, plan, weights
+        )  # nothing to put together, and autograd's own nodes cost less than one in Python
     result: torch.Tensor = _Fused.apply(x, plan, *weights)  # type: ignore[no-untyped-call]
     return result
 
@@ -191,7 +198,7 @@ class _Fused(torch.autograd.Function):
     def forward(ctx: Any, x: torch.Tensor, plan: Plan, *weights: torch.Tensor) -> torch.Tensor:
         width = max(s.rank for s in plan.slices)
         ctx.is_apart = plan.is_even or can_group(x, plan)
-        own = _dropped_rows(x, plan)
+        own, _ = _drop_rows(plan, x)
         with span("lora_A"):
             a = _stacked(weights[::2], width)
             h = _by_group(own, a, plan) if ctx.is_apart else own @ a.flatten(0, 1).T
@@ -218,14 +225,10 @@ class _Fused(torch.autograd.Function):
             grad_b = _flat(grad).T @ _flat(h)  # [out, adapters · width]: h is scaled already
             grad_b = grad_b.view(-1, len(plan.slices), width).transpose(0, 1).contiguous()
             grad_h = (grad @ b.flatten(0, 1).T) * _per_row(plan.mask(width, h), h)
-        kept = _kept_rows(x, plan)
-        own = x if kept is None else x * kept
         with span("lora_A"):
+            grad_x = grad_h @ a.flatten(0, 1) if ctx.needs_input_grad[0] else None
+            own, grad_x = _drop_rows(plan, x, grad_x)
             grad_a = (_flat(grad_h).T @ _flat(own)).view(len(plan.slices), width, -1)
-            grad_x = None
-            if ctx.needs_input_grad[0]:
-                grad_x = grad_h @ a.flatten(0, 1)
-                grad_x = grad_x if kept is None else grad_x.mul_(kept)
         return (grad_x, None, *_unstacked(plan, grad_a, grad_b))
 
 
@@ -236,14 +239,10 @@ def _backward_apart(
         scaled = grad * _row_scale(plan, grad)
         grad_b = _outer(scaled, h, plan)
         grad_h = _by_group(scaled, b, plan)
-    kept = _kept_rows(x, plan)
-    own = x if kept is None else x * kept
     with span("lora_A"):
+        grad_x = _by_group(grad_h, a.transpose(1, 2).contiguous(), plan) if wants_x else None
+        own, grad_x = _drop_rows(plan, x, grad_x)
         grad_a = _outer(grad_h, own, plan)
-        grad_x = None
-        if wants_x:
-            grad_x = _by_group(grad_h, a.transpose(1, 2).contiguous(), plan)
-            grad_x = grad_x if kept is None else grad_x * kept
     return (grad_x, None, *_unstacked(plan, grad_a, grad_b))
 
 
@@ -267,17 +266,15 @@ def _per_row(column: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     return column.view(len(column), *[1] * (like.ndim - 2), column.shape[1])
 
 
-def _kept_rows(x: torch.Tensor, plan: Plan) -> torch.Tensor | None:
-    """What dropout multiplies the rows of all adapters with; None where nothing is dropped."""
+def _drop_rows(
+    plan: Plan, x: torch.Tensor, grad_x: torch.Tensor | None = None
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The rows of all adapters after dropout, and the gradient of x after the same; as they are where none drops."""
     if not plan.has_dropout or plan.keys is None:
-        return None
-    kept = dropout.keep(plan.keys, plan.layer, x.shape, plan.column("rate", x))
-    return kept * _per_row(plan.column("gain", x), x)
-
-
-def _dropped_rows(x: torch.Tensor, plan: Plan) -> torch.Tensor:
-    kept = _kept_rows(x, plan)
-    return x if kept is None else x * kept
+        return x, grad_x
+    both = (x,) if grad_x is None else (x, grad_x)
+    own, *rest = dropout.drop(both, plan.keys, plan.layer, plan.rates(x.device))
+    return own, rest[0] if rest else None
 
 
 def _flat(x: torch.Tensor) -> torch.Tensor:
@@ -290,18 +287,19 @@ def _ends(plan: Plan, x: torch.Tensor) -> torch.Tensor:
     key = ("ends", tokens, plan.slices)
     if key not in plan.masks:
         counts = torch.tensor([(s.stop - s.start) * tokens for s in plan.slices])
-        plan.masks[key] = counts.cumsum(0).to(x.device, torch.int32)
-    return plan.masks[key]
+        plan.masks[key] = dropout.on(x.device, counts.cumsum(0).to(torch.int32))
+    found: torch.Tensor = plan.masks[key]
+    return found
 
 
 def _row_scale(plan: Plan, like: torch.Tensor) -> torch.Tensor:
     """Each row's scaling, 0 in rows of none, to multiply [rows, …, n] with."""
-    key = ("scale", plan.slices, like.dtype)
+    key = ("scale", plan.slices, plan.rows, like.dtype)
     if key not in plan.masks:
         values = torch.zeros(plan.rows)
         for s in plan.slices:
             values[s.start : s.stop] = s.scaling
-        plan.masks[key] = values.to(like)
+        plan.masks[key] = dropout.on(like.device, values.to(like.dtype))
     return _per_row(plan.masks[key], like)
 
 

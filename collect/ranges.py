@@ -21,6 +21,7 @@ from . import spans
 
 _sequence_number: Any = torch.autograd._get_sequence_nr
 _LEAF_NUMBER = 2**63  # AccumulateGrad nodes carry the largest number: they belong to no module
+BACKWARD = "backward"
 RECOMPUTE = "recompute"
 
 Path = tuple[str, ...]
@@ -35,6 +36,7 @@ class _State(threading.local):
         self.paths: list[Path] = []
         self.pushed: list[int] = []  # ranges that each module being run has opened
         self.backward: Path = ()
+        self.is_marked = False  # whether the backward has a range of that name around it that was opened here
         self.backward_depth = 0  # of the thread's ranges when the backward opened its last one
         self.outer: Path | None = None  # what the backward had open when a recomputation began
         self.is_whole = False  # the recomputation is known from begin to end: recomputing()
@@ -174,10 +176,10 @@ def _begin_forward(state: _State) -> None:
         return
     if torch._C._current_graph_task_id() != -1:
         _begin_recomputing(state)
-    elif state.backward:  # a backward on this thread failed half-way
+    elif state.backward or state.is_marked:  # a backward on this thread failed half-way
         if spans.depth() >= state.backward_depth:
             _move_to((), state)
-        state.backward = ()
+        state.backward, state.is_marked = (), False
 
 
 def _end_forward(result: Any, state: _State) -> None:
@@ -192,7 +194,7 @@ def _end_forward(result: Any, state: _State) -> None:
 def _begin_recomputing(state: _State) -> None:
     """Put the ranges of the backward aside."""
     state.outer = state.backward
-    _move_to((), state)
+    _move_to((), state, ends=False)
     spans.push(RECOMPUTE)
 
 
@@ -249,17 +251,24 @@ class _MoveTo:
         _move_to(self.path, _state)
 
 
-def _move_to(path: Path, state: _State) -> None:
+def _move_to(path: Path, state: _State, ends: bool = True) -> None:
+    """Close and open ranges; at the empty path the backward ends, or makes way for a recomputation."""
     now = state.backward
-    if not spans.listening() and not now:
+    if not spans.listening() and not now and not state.is_marked:
         return
     common = 0
     while common < len(now) and common < len(path) and now[common] == path[common]:
         common += 1
     for _ in now[common:]:
         spans.pop()
+    if not now and (path or not ends) and not state.is_marked and BACKWARD not in spans.names():
+        spans.push(BACKWARD)  # on a GPU the backward has a thread of its own, where nothing else says what it is
+        state.is_marked = True
     for name in path[common:]:
         spans.push(name)
+    if not path and ends and state.is_marked:
+        spans.pop()
+        state.is_marked = False
     state.backward, state.backward_depth = path, spans.depth()
 
 

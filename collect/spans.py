@@ -145,6 +145,11 @@ def pop() -> None:
         _switches.domain.pop_range()
 
 
+def names() -> list[str]:
+    """The names of the ranges that this thread has open, outermost first."""
+    return [opened.place.name for opened in _thread.open]
+
+
 def depth() -> int:
     """How many ranges this thread has open."""
     return len(_thread.open)

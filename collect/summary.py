@@ -13,6 +13,7 @@ from .formulas import Arithmetic, statistics_of
 from .spec import RunSpec
 
 Result = dict[str, Any]
+_GPU_TOLERANCE = 0.01
 
 
 def steps_csv(results: dict[str, Result]) -> str:
@@ -62,7 +63,7 @@ def summarise(spec: RunSpec, results: dict[str, Result], walls: dict[str, float]
     summary["kernel_launches_per_step"] = counts.get("kernel_launch_cnt") if has_gpu else None
     summary["memory"] = any_result["memory"]
     summary["loss"] = _losses(any_result)
-    summary["is_same_in_all_passes"] = _are_equal([r["steps"] for r in results.values()])
+    summary["is_same_in_all_passes"] = _are_equal([r["steps"] for r in results.values()], has_gpu)
     summary["overhead_frac"] = overheads(results)
     summary["pass_wall_s"] = walls
     return summary
@@ -136,11 +137,18 @@ def _losses(result: Result) -> dict[str, dict[str, float | None]]:
     return found
 
 
-def _are_equal(passes: Iterable[list[Result]]) -> bool:
-    """Whether all passes had the same losses, bit by bit: profilers and ranges must not change what is trained."""
+def _are_equal(passes: Iterable[list[Result]], has_gpu: bool) -> bool:
+    """Whether all passes had the same losses: profilers and ranges must not change what is trained.
+
+    Bit by bit on the CPU. On a GPU within 1 %, because the backward of attention adds in no fixed order.
+    """
+    seen = [{(row["step"], a): loss for row in steps for a, loss in row["losses"].items()} for steps in passes]
+    return all(s.keys() == seen[0].keys() and all(_is_close(s[k], seen[0][k], has_gpu) for k in s) for s in seen)
+
+
+def _is_close(one: float, other: float, has_gpu: bool) -> bool:
     # as texts: a loss that is no number is not equal to itself
-    seen = [{(row["step"], a): repr(loss) for row in steps for a, loss in row["losses"].items()} for steps in passes]
-    return all(s == seen[0] for s in seen)
+    return repr(one) == repr(other) or (has_gpu and math.isclose(one, other, rel_tol=_GPU_TOLERANCE))
 
 
 def overheads(results: dict[str, Result]) -> dict[str, float | None]:

@@ -102,6 +102,8 @@ class Answers:
 
     def path(self, i: int) -> tuple[str, ...]:
         above = self.parent(i)
+        while above is not None and self._is_annotation(i) and not self._is_annotation(above):
+            above = self.parent(above)
         return (*(self.path(above) if above is not None else ()), self.trace.ranges[i].name)
 
     def _is_annotation(self, i: int) -> bool:
@@ -135,21 +137,41 @@ class Answers:
         return found
 
     def _forward(self, pid: int, direct: list[int]) -> int | None:
-        """The forward operator of the nearest backward node that has one, along the parents of the innermost range."""
+        """The forward operator of the nearest backward node that has one, along the parents of the innermost range.
+
+        None behind a forward operator, which recomputes.
+        """
         node = direct[-1] if direct else None
         while node is not None:
             n = self.trace.ranges[node]
+            if n.sequence is not None and not n.is_backward:
+                return None
             if n.is_backward and n.sequence is not None:
-                operators = [
-                    i
-                    for i, r in enumerate(self.trace.ranges)
-                    if (r.pid, r.sequence, r.is_backward) == (pid, n.sequence, False) and r.start <= n.start
-                ]
-                if operators:
-                    key = {i: k for k, i in enumerate(self._file_order())}
-                    return max(operators, key=lambda i: (self.trace.ranges[i].start, key[i]))
+                around = self._outermost_node(self.parent(node))
+                if around is not None and self.trace.ranges[around].sequence == n.sequence:
+                    around = None
+                for place in (around, None):
+                    operators = [
+                        i
+                        for i, r in enumerate(self.trace.ranges)
+                        if (r.pid, r.sequence, r.is_backward) == (pid, n.sequence, False)
+                        and r.start <= n.start
+                        and self._outermost_node(i) == place
+                    ]
+                    if operators:
+                        key = {i: k for k, i in enumerate(self._file_order())}
+                        return max(operators, key=lambda i: (self.trace.ranges[i].start, key[i]))
             node = self.parent(node)
         return None
+
+    def _outermost_node(self, i: int | None) -> int | None:
+        """The outermost backward node that a range lies in or is."""
+        found = None
+        while i is not None:
+            if self.trace.ranges[i].is_backward and self.trace.ranges[i].sequence is not None:
+                found = i
+            i = self.parent(i)
+        return found
 
     def _file_order(self) -> list[int]:
         """Ranges by thread, then outer before inner: how ties between operators are broken."""

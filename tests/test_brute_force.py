@@ -25,7 +25,9 @@ def ranges(draw: st.DrawFn) -> Range:
         draw(st.sampled_from(THREADS)),
         start,
         draw(st.one_of(st.none(), LENGTHS.map(lambda n: start + n), LENGTHS.map(lambda n: start + n))),
-        "autograd::engine::node" if backward else draw(st.sampled_from("abc")),
+        "autograd::engine::node"
+        if backward
+        else draw(st.sampled_from(["aten::a", "aten::b"] if is_operator else "abc")),
         None if is_operator else draw(st.sampled_from([None, None, None, *THREADS])),
         draw(st.integers(1, 3)) if is_operator else None,
         backward,

@@ -2,7 +2,7 @@
 --
 -- Names are those of lorabench.annotate() and PEFT: q_proj/lora_A/NAME; an adapter's range around the parts
 -- (q_proj/adapter NAME/lora_A) is understood, too. Only ranges that a person opened count. A backward path lies below a
--- range named backward, a recomputed one below recompute.
+-- range named backward, or all its ranges lie within such ranges of another thread; a recomputed one below recompute.
 
 with
 found as (
@@ -17,6 +17,22 @@ found as (
         ) as name
     from range_path
     where kind = 'annotation' and regexp_matches(path, '/(base|base_layer|lora_A|lora_B)(/[^/]+)?$')
+),
+backward as (
+    select range.source_id, range.start_ns, range.end_ns
+    from range
+    join range_path using (path_id)
+    where range_path.kind = 'annotation' and regexp_matches(range_path.path, '(^|/)backward$')
+),
+-- of autograd's own threads, on a GPU: what no range on the thread itself calls backward
+meanwhile as (
+    select range.path_id
+    from found
+    join range using (path_id)
+    asof left join backward on range.source_id = backward.source_id and range.start_ns >= backward.start_ns
+    where not regexp_matches(found.path, '(^|/)(backward|forward)/')
+    group by range.path_id
+    having bool_and(coalesce(range.end_ns <= backward.end_ns, false))
 )
 select
     path_id,
@@ -25,7 +41,7 @@ select
     if(name.part = 'base_layer', 'base', name.part) as part,
     coalesce(nullif(name.below, ''), nullif(name.above, '')) as adapter,
     name.below = '' as is_part,
-    regexp_matches(path, '(^|/)backward/') as is_below_backward,
+    regexp_matches(path, '(^|/)backward/') or path_id in (from meanwhile) as is_below_backward,
     regexp_matches(path, '(^|/)recompute/') as is_recomputed
 from found
 where name.module <> '' and (name.part in ('lora_A', 'lora_B') or name.below = '')

@@ -29,6 +29,7 @@ class Recorder:
         monkeypatch.setattr(spans, "push", self._push)
         monkeypatch.setattr(spans, "pop", self._pop)
         monkeypatch.setattr(spans, "depth", lambda: len(self.open))
+        monkeypatch.setattr(spans, "names", lambda: list(self.open))
 
     def _push(self, name: str, number: int | None = None) -> None:
         self.open.append(name)
@@ -125,8 +126,18 @@ def test_a_recomputation_is_named_as_one(recorder: Recorder) -> None:
     out = net(torch.ones(3, requires_grad=True))["out"][0]
     recorder.events.clear()
     out.sum().backward()
-    recomputed = [e for e in recorder.events if e.startswith("recompute")]
-    assert "recompute/Net/layers.1/a" in recomputed and "recompute/Net/layers.0/b" in recomputed
+    assert recorder.events[0] == "backward" and not any(e.startswith("recompute") for e in recorder.events)
+    assert {"backward/recompute/Net/layers.1/a", "backward/recompute/Net/layers.0/b"} <= set(recorder.events)
+    assert recorder.open == []
+
+
+def test_a_backward_that_nobody_named_is_named(recorder: Recorder) -> None:
+    """On a GPU it runs on a thread of autograd's own, where no range of the script is open."""
+    found: dict[str, str] = {}
+    net = Net(recorder, found, None)
+    lorabench.annotate(net)
+    net(torch.ones(3, requires_grad=True))["out"][0].sum().backward()
+    assert found["0.a"] == "backward/Net/layers.0/a" and recorder.open == []
 
 
 def test_a_failed_backward_leaves_no_range_open_in_the_next_step(recorder: Recorder) -> None:

@@ -143,7 +143,7 @@ def test_bad_data_is_named(tmp_path: Path, content: str | bytes, says: str) -> N
 
 def test_dropout_masks_are_even_and_independent() -> None:
     keys = dropout.row_keys([12345, 12346], [32, 32], CPU)
-    kept = dropout.keep(keys, 7, torch.Size((64, 50, 40)), 0.3).double()
+    kept = dropout.keep(keys, 7, torch.Size((64, 50, 40)), dropout.Rates.of([0.3], CPU)).double()
     n = 50 * 40
     assert kept.mean().item() == pytest.approx(0.7, abs=4 * (0.21 / kept.numel()) ** 0.5)
     assert (kept.mean((1, 2)) - 0.7).abs().max() < 5 * (0.21 / n) ** 0.5
@@ -158,9 +158,10 @@ def test_dropout_masks_are_even_and_independent() -> None:
 def test_dropout_does_not_depend_on_padding_or_company() -> None:
     clock = dropout.Clock(3)
     clock.advance("a")
-    alone = dropout.keep(dropout.row_keys([clock.key("a")], [2], CPU), 9, torch.Size((2, 5, 6)), 0.5)
+    rows = dropout.row_keys([clock.key("a")], [2], CPU)
+    alone = dropout.keep(rows, 9, torch.Size((2, 5, 6)), dropout.Rates.of([0.5], CPU))
     union = dropout.row_keys([clock.key("b"), clock.key("a")], [3, 2], CPU)
-    rates = torch.tensor([0.1, 0.1, 0.1, 0.5, 0.5], dtype=torch.float64)
+    rates = dropout.Rates.of([0.1, 0.1, 0.1, 0.5, 0.5], CPU)
     together = dropout.keep(union, 9, torch.Size((5, 8, 6)), rates)
     assert torch.equal(alone, together[3:, :5])
     clock.advance("a")

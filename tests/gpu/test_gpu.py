@@ -15,7 +15,7 @@ from lorabench import rundir
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
-from lorabench.collect import operators  # noqa: E402
+from lorabench.collect import dropout, operators  # noqa: E402
 
 pytestmark = [
     pytest.mark.gpu,
@@ -46,6 +46,24 @@ def test_a_run_on_the_gpu_has_kernels_in_its_modules(method: str, tmp_path: Path
     assert rows["run"] > 0.9 * whole
     assert any(path.endswith("q_proj/lora_A/adapter_1") and time for path, time in rows.items())
     assert any("layers.1" in path and not path.startswith("run/step/forward") and time for path, time in rows.items())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("shape", [(5, 7, 100), (3, 2, 4, 33), (5, 3000)], ids=str)
+@pytest.mark.parametrize("rates", [[0.3], [0.0, 0.1, 0.5, 0.9, 0.25]], ids=["one rate", "a rate for each row"])
+def test_the_dropout_kernel_gives_what_the_operators_give(
+    dtype: str, shape: tuple[int, ...], rates: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = torch.device("cuda")
+    of_rows = dropout.Rates.of(rates[: shape[0]], device)
+    keys = dropout.row_keys([5, 6], [1, shape[0] - 1], device)
+    x = torch.randn(shape, device=device).to(getattr(torch, dtype))
+    assert dropout.has_kernel(x)
+    (by_kernel,) = dropout.drop((x,), keys, 77, of_rows)
+    monkeypatch.setattr(dropout, "has_kernel", lambda x: False)
+    (by_operators,) = dropout.drop((x,), keys, 77, of_rows)
+    assert torch.equal(by_kernel, by_operators)
+    assert (by_kernel == 0).any() and (by_kernel != 0).any()
 
 
 def test_nsys_sees_the_kernels_of_the_measured_steps_only(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def test_a_report_is_exported_by_the_installed_nsys(nsys: str, tmp_path: Path) -
 
 def test_a_report_without_nsys_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "run.nsys-rep").write_bytes(b"\x00nsys")
-    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("LORABENCH_NSYS", "")
     with pytest.raises(ToolError, match=r"nsys export --type sqlite run\.nsys-rep"):
         analyze([tmp_path / "run.nsys-rep"], tmp_path / "x.duckdb")
 

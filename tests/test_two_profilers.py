@@ -1,0 +1,71 @@
+"""One run on a GPU, recorded by nsys and by torch.profiler: what both saw must be the same."""
+
+import gzip
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lorabench.analyze.database import Database
+from lorabench.analyze.pipeline import analyze
+
+CAPTURE = Path(__file__).parent.parent / "fixtures" / "h200-batch"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    folder = tmp_path_factory.mktemp("h200")
+    for name in ("run.sqlite", "trace.json"):
+        with gzip.open(CAPTURE / f"{name}.gz") as packed, (folder / name).open("wb") as unpacked:
+            shutil.copyfileobj(packed, unpacked)
+    with analyze([folder / "run.sqlite", folder / "trace.json"], folder / "run.duckdb") as database:
+        yield database
+
+
+def both(run: Database, view: str, keys: str, columns: str, where: str = "true") -> list[dict[Any, Any]]:
+    """What nsys and what torch saw: {keys: columns}."""
+    found = [
+        {row[:-1]: row[-1] for row in run.rows(
+            f"select {keys}, ({columns}) from {view} join source using (source_id) where source.kind = ? and {where}",
+            kind,
+        )}
+        for kind in ("nsys", "kineto")
+    ]  # fmt: skip
+    assert found[0]
+    return found
+
+
+def test_both_saw_the_same_kernels(run: Database) -> None:
+    by_nsys, by_torch = both(run, "kernel_summary", "kernel_name", "kernel_cnt, kernel_ns")
+    counts = [sorted(n for n, _ in seen.values()) for seen in (by_nsys, by_torch)]
+    assert counts[0] == counts[1] and sum(counts[0]) == 1250
+    times = [sum(t for _, t in seen.values()) for seen in (by_nsys, by_torch)]
+    assert times[0] == pytest.approx(times[1], rel=0.001)  # each ran the steps once more: the GPU's own scatter
+
+
+def test_both_saw_the_same_ranges_under_the_same_paths(run: Database) -> None:
+    annotations = "range_summary.kind = 'annotation' and path not like '%Optimizer.%'"  # torch opens these itself
+    by_nsys, by_torch = both(run, "range_summary", "path", "range_cnt", annotations)
+    assert by_nsys == by_torch and len(by_nsys) == 169
+
+
+def test_both_give_every_part_of_lora_the_same_launches_and_kernels(run: Database) -> None:
+    by_nsys, by_torch = both(run, "lora_summary", "module, part, direction", "range_cnt, launch_cnt, kernel_cnt")
+    assert by_nsys == by_torch
+    assert {direction for _, _, direction in by_nsys} == {"forward", "backward", "recompute"}
+
+
+def test_both_saw_as_much_work_in_each_step_and_phase(run: Database) -> None:
+    by_nsys, by_torch = both(run, "step_summary", "step", "launch_cnt, kernel_cnt")
+    assert len(by_nsys) == 2 and sorted(by_nsys.values()) == sorted(by_torch.values())
+    phases = "path in ('run', 'run/step', 'run/step/backward', 'run/step/optimizer', 'run/step/h2d')"
+    by_nsys, by_torch = both(run, "range_summary", "path", "range_cnt, launch_cnt, kernel_cnt", phases)
+    assert by_nsys == by_torch and len(by_nsys) == 5
+
+
+def test_both_give_the_device_the_same_busy_time(run: Database) -> None:
+    by_nsys, by_torch = both(run, "gpu_timeline_summary", "device_id", "gpu_op_cnt, busy_ns, compute_ns")
+    assert by_nsys.keys() == by_torch.keys() == {(0,)}
+    assert by_nsys[(0,)][0] == by_torch[(0,)][0]
+    assert by_nsys[(0,)][1:] == pytest.approx(by_torch[(0,)][1:], rel=0.01)
