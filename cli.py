@@ -10,7 +10,7 @@ import typer
 
 from . import __version__, sql
 from .collect import options
-from .errors import UsageError
+from .errors import InputError, UsageError
 
 app = typer.Typer(
     name="lorabench",
@@ -109,6 +109,7 @@ def analyze(
     with database:
         _tell_losses(database)
         target.write(database, report, escape_formulas)
+        _require_all(database)
 
 
 def _tell_losses(database: Any) -> None:
@@ -119,6 +120,18 @@ def _tell_losses(database: Any) -> None:
     )
     for name, section, item, value, note in losses:
         print(f"{name}: {section}: {item}: {value}" + (f" ({note})" if note else ""), file=sys.stderr)
+
+
+def _require_all(database: Any) -> None:
+    """Raise InputError when an input could not be read: what was written holds the others alone."""
+    from .analyze.pipeline import WHOLE_FILE
+
+    lost = [str(n) for (n,) in database.rows(
+        "select name from source join source_fact using (source_id) where section = 'lost' and item = ?", WHOLE_FILE
+    )]  # fmt: skip
+    if lost:
+        ((count,),) = database.rows("select count(*) from source")
+        raise InputError(f"{len(lost)} of {count} inputs cannot be read ({', '.join(lost)}); the reports hold the rest")
 
 
 class _Target:

@@ -8,6 +8,7 @@ DuckDB          a database that lorabench made earlier
 """
 
 import gzip
+import re
 import zlib
 from dataclasses import dataclass
 from enum import Enum
@@ -17,6 +18,8 @@ from .. import rundir
 from ..errors import CorruptInputError, InputError, UnknownFormatError
 
 HEAD_BYTES = 65_536
+# A file of a folder that is called so and is no trace is worth a word.
+_MEANT = re.compile(r"trace|rank|\.nsys-rep$|\.sqlite$", re.IGNORECASE)
 
 
 class Kind(Enum):
@@ -26,6 +29,7 @@ class Kind(Enum):
     NSYS_REPORT = "nsys report"
     KINETO = "kineto json"
     DATABASE = "lorabench database"
+    UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True)
@@ -36,17 +40,35 @@ class Input:
     kind: Kind
     size_bytes: int
     mtime_ns: int
+    problem: str = ""  # of an unreadable one
 
 
 def find(paths: list[Path]) -> list[Input]:
     """All inputs behind the given paths, directories opened.
 
-    Raises InputError for what cannot be read, UnknownFormatError for what is no trace.
+    Raises InputError for what cannot be read, UnknownFormatError for what is no trace. Of several inputs a damaged one
+    is listed as unreadable, so that it stops no other.
     """
-    found = [item for path in paths for item in (_in_directory(path) if _is_folder(path) else [recognise(path)])]
+    groups = [_in_directory(path) if _is_folder(path) else [_recognise_or_list(path)] for path in paths]
+    found = [item for group in groups for item in group]
+    broken = [item for item in found if item.kind is Kind.UNREADABLE]
+    if len(broken) == len(found):
+        raise CorruptInputError(broken[0].problem)
     if len(found) > 1 and any(item.kind is Kind.DATABASE for item in found):
         raise InputError("a .duckdb file that lorabench made is an input of its own; give it alone")
     return found
+
+
+def _recognise_or_list(path: Path) -> Input:
+    try:
+        return recognise(path)
+    except CorruptInputError as error:
+        return _unreadable(path, error)
+
+
+def _unreadable(path: Path, error: InputError) -> Input:
+    status = path.stat()
+    return Input(path, Kind.UNREADABLE, status.st_size, status.st_mtime_ns, str(error))
 
 
 def _is_folder(path: Path) -> bool:
@@ -65,9 +87,10 @@ def _in_directory(path: Path) -> list[Input]:
     found = []
     for candidate in candidates:
         try:
-            found.append(recognise(candidate))
-        except UnknownFormatError:
-            continue
+            found.append(_recognise_or_list(candidate))
+        except UnknownFormatError as error:
+            if _MEANT.search(candidate.name):
+                found.append(_unreadable(candidate, error))
     found = _without_twins([item for item in found if item.kind is not Kind.DATABASE])
     if not found:
         raise InputError(

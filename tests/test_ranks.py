@@ -1,0 +1,192 @@
+"""Several inputs in one database: ranks side by side, a bad one among them, workers, an interrupted analysis."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import corpus_params
+from lorabench import sql
+from lorabench.__main__ import main
+from lorabench.analyze import parts, pipeline
+from lorabench.analyze.pipeline import analyze
+from lorabench.errors import InputError
+
+COMPUTE, COLLECTIVE = "gemm", "ncclDevKernel_AllReduce"
+
+
+def exit_code(monkeypatch: pytest.MonkeyPatch, *words: object) -> object:
+    monkeypatch.setattr("sys.argv", ["lorabench", *map(str, words)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return ended.value.code
+
+
+def trace(path: Path, rank: int | None, *steps: tuple[int, int, int]) -> Path:
+    """A trace of steps (wall, compute, communication) in µs: a kernel, then a collective up to the step's end."""
+    events: list[dict[str, Any]] = []
+    time = 1000
+    for number, (wall, compute, communication) in enumerate(steps):
+        common = {"ph": "X", "pid": 1, "tid": 1}
+        events.append(common | {"cat": "user_annotation", "name": f"step {number}", "ts": time, "dur": wall})
+        for offset, (name, start, duration) in enumerate(
+            [(COMPUTE, time + 10, compute), (COLLECTIVE, time + wall - communication, communication)]
+        ):
+            link = {"correlation": 10 * number + offset + 1}
+            events.append(
+                common
+                | {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": time + offset, "dur": 1, "args": link}
+            )
+            gpu = {"ph": "X", "pid": 0, "tid": 7, "cat": "kernel", "name": name, "ts": start, "dur": duration}
+            events.append(gpu | {"args": link | {"device": 0, "stream": 7}})
+        time += wall + 100
+    info = {} if rank is None else {"distributedInfo": {"rank": rank, "world_size": 3}}
+    path.write_text(json.dumps(info | {"schemaVersion": 1, "traceEvents": events}), "utf-8")
+    return path
+
+
+@pytest.fixture
+def ranks(tmp_path: Path) -> list[Path]:
+    """Rank 1 has most of its own: the others wait 300 and 200 µs in step 0. In step 1 all are alike."""
+    folder = tmp_path / "ranks"
+    folder.mkdir()
+    work = {0: (400, 500), 1: (700, 200), 2: (500, 400)}
+    return [
+        trace(folder / f"trace.{rank}.json", rank, (1000, *work[rank]), (1000, 300, 600)) for rank in (0, 1, 2)
+    ]  # fmt: skip
+
+
+def test_the_straggler_is_the_rank_that_waits_least(ranks: list[Path], tmp_path: Path) -> None:
+    with analyze(ranks, tmp_path / "x.duckdb") as database:
+        rows = database.rows(
+            "select step, rank, own_ns, lag_ns, kept_waiting_ns, is_straggler from straggler order by step, rank"
+        )
+        assert rows[:3] == [
+            (0, 0, 500_000, -100_000, 0, False),
+            (0, 1, 800_000, 200_000, 500_000, True),
+            (0, 2, 600_000, 0, 0, False),
+        ]
+        assert [row[-1] for row in rows[3:]] == [False] * 3 and {row[2] for row in rows[3:]} == {400_000}
+        assert database.rows("select rank, straggler_cnt, kept_waiting_ns, step_cnt from rank_summary") == [
+            (0, 0, 0, 2), (1, 1, 500_000, 2), (2, 0, 0, 2),
+        ]  # fmt: skip
+        assert database.rows("select place, cost_ns from finding where rule = 'straggler_rank'") == [
+            ("rank 1", 200_000)
+        ]
+
+
+def test_two_recordings_of_one_process_are_no_ranks(tmp_path: Path) -> None:
+    both = [trace(tmp_path / f"{n}.json", None, (1000, n * 300, 100)) for n in (1, 2)]
+    with analyze(both, tmp_path / "x.duckdb") as database:
+        assert database.rows("from straggler") == []
+        assert [row[0] for row in database.rows("select rank from rank_summary")] == [None, None]
+
+
+def test_a_rank_is_read_from_the_name_where_the_file_does_not_say(tmp_path: Path) -> None:
+    files = [trace(tmp_path / f"run_rank{n}.json", None, (1000, 300, 100)) for n in (3, 12)]
+    with analyze(files, tmp_path / "x.duckdb") as database:
+        assert database.rows("select rank from source order by source_id") == [(3,), (12,)]
+        assert {row[0] for row in database.rows("select distinct rank from range_summary")} == {3, 12}
+
+
+def rows_of_views(paths: list[Path], place: Path, source: int) -> dict[str, list[tuple[Any, ...]]]:
+    """Every view's rows of one source, without keys."""
+    found = {}
+    with analyze(paths, place) as database:
+        for view in sql.load():
+            if not view.is_public or view.name in ("straggler", "rank_summary"):
+                continue
+            columns = [
+                c.name for c in view.columns if not c.name.endswith("_id") or c.name in ("device_id", "stream_id")
+            ]
+            chosen = ", ".join(f'"{c}"' for c in columns)
+            where = f"source_id = {source}" + (" and rule <> 'straggler_rank'" if view.name == "finding" else "")
+            found[view.name] = sorted(database.rows(f"select {chosen} from {view.name} where {where}"), key=repr)
+    return found
+
+
+@pytest.mark.parametrize("workers", [0, 2], ids=["in this process", "in workers"])
+def test_a_rank_has_the_rows_that_it_has_alone(
+    ranks: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    monkeypatch.setattr(parts, "worker_cnt", lambda found: workers)
+    alone = rows_of_views([ranks[1]], tmp_path / "alone.duckdb", 1)
+    assert alone["range_summary"] and alone["launch_trace"]
+    assert rows_of_views(ranks, tmp_path / "together.duckdb", 2) == alone
+    assert not (tmp_path / "together.duckdb.parts").exists()
+
+
+@pytest.mark.parametrize("workers", [0, 2], ids=["in this process", "in workers"])
+@pytest.mark.parametrize("content", [b"", b"no trace at all", b"\x1f\x8b\x08cut", b"[{'ph'"], ids=repr)
+def test_a_bad_file_is_named_and_stops_no_other(
+    ranks: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    workers: int, content: bytes,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(parts, "worker_cnt", lambda found: workers)
+    ranks[1].write_bytes(content)
+    out = tmp_path / "report.csv"
+    assert exit_code(monkeypatch, "analyze", ranks[0].parent, "-o", out) == 3
+    said = capsys.readouterr().err
+    assert "1 of 3 inputs cannot be read (trace.1.json); the reports hold the rest" in said
+    assert "trace.1.json: lost: the whole file: " in said
+    assert {line.rsplit(",", 1)[1] for line in out.read_text("utf-8").splitlines()[1:]} == {"0", "2"}
+    monkeypatch.setattr(pipeline, "make_part", None)  # the second time nothing is read
+    assert exit_code(monkeypatch, "analyze", ranks[0].parent, "-o", out) == 3
+
+
+def test_of_inputs_that_are_all_bad_the_first_is_explained(tmp_path: Path) -> None:
+    bad = [tmp_path / "a.json", tmp_path / "b.json"]
+    for path in bad:
+        path.write_text('{"traceEvents": 7}', "utf-8")
+    with pytest.raises(InputError, match=r"none of the 2 inputs can be read; the first: .*a\.json"):
+        analyze(bad, tmp_path / "x.duckdb")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.json", "b.json"]
+
+
+def test_what_an_interrupted_analysis_had_read_is_not_read_again(
+    ranks: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "worker_cnt", lambda found: 0)
+    make, read = pipeline.make_part, []
+
+    def until_the_third(item: Any, part: Path) -> None:
+        read.append(item.path.name)
+        if len(read) == 3:
+            raise KeyboardInterrupt
+        make(item, part)
+
+    monkeypatch.setattr(pipeline, "make_part", until_the_third)
+    with pytest.raises(KeyboardInterrupt):
+        analyze(ranks, tmp_path / "x.duckdb")
+    assert not (tmp_path / "x.duckdb").exists()
+    trace(ranks[0], 0, (2000, 100, 100))  # changed meanwhile
+    analyze(ranks, tmp_path / "x.duckdb").close()
+    assert read == ["trace.0.json", "trace.1.json", "trace.2.json", "trace.0.json", "trace.2.json"]
+    assert not (tmp_path / "x.duckdb.parts").exists()
+
+
+def test_a_worker_that_dies_is_a_bad_file(ranks: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "worker_cnt", lambda found: 2)
+    monkeypatch.setattr(parts.sys, "executable", "/bin/false")
+    with pytest.raises(InputError, match="ended with exit code 1"):
+        analyze(ranks, tmp_path / "x.duckdb")
+
+
+@pytest.mark.parametrize("packed", corpus_params("kineto/eight-ranks*.tar.gz"))
+def test_eight_real_ranks_add_up_to_their_files(packed: Path, tmp_path: Path) -> None:
+    import tarfile
+
+    with tarfile.open(packed) as archive:
+        archive.extractall(tmp_path, filter="data")
+    files = sorted(tmp_path.rglob("*.json"))
+    with analyze([files[0].parent], tmp_path / "x.duckdb") as database:
+        found = dict(database.rows("select rank, kernel_ns from rank_summary"))
+        stragglers = database.rows("select rank, own_ns from straggler where is_straggler")
+        own = dict(database.rows("select rank, own_ns from straggler"))
+    expected = {}
+    for file in files:
+        content = json.loads(file.read_text("utf-8"))
+        kernels = [e["dur"] for e in content["traceEvents"] if e.get("cat") == "kernel"]
+        expected[content["distributedInfo"]["rank"]] = 1000 * sum(kernels)
+    assert found == expected and len(found) == 8
+    assert stragglers == [max(own.items(), key=lambda item: item[1])]
