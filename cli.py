@@ -2,15 +2,17 @@
 
 import inspect
 import sys
+from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from . import __version__, sql
+from . import __version__, rundir, sql
 from .collect import options
-from .errors import InputError, UsageError
+from .errors import InputError, OutputError, UsageError
 
 app = typer.Typer(
     name="lorabench",
@@ -313,16 +315,101 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
 
 @app.command(no_args_is_help=True)
 def compare(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN RUN…", help="Run directories that collect left.")],
+    inputs: Annotated[
+        list[Path],
+        typer.Argument(metavar="A B [C…]", help="Run directories, traces or databases; changes are against A."),
+    ],
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHAT",
+            help="summary (what runs measured), range, operator, kernel, class, lora, adapter, api, idle, device, step "
+            "or finding [default: summary for run directories, else range].",
+        ),
+    ] = None,
+    measure: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column of the view to compare, as wall_ns [default: GPU time]."),
+    ] = None,
+    only: Annotated[str | None, typer.Option(metavar="REGEX", help="Only rows whose name matches.")] = None,
+    totals: Annotated[bool, typer.Option("--totals", help="Whole traces, not values for each step.")] = False,
+    fail_above: Annotated[
+        str | None,
+        typer.Option(
+            metavar="5%", help="Exit with 8 when the first row grew more (of runs: time, launches, memory)."
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write .csv or .json instead of printing.")
+    ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array.")] = False,
-) -> None:
-    """Set runs side by side: step times, tokens, launches, memory; changes are against the first."""
+) -> None:  # fmt: skip
+    """Set runs or traces side by side: what changed, appeared and vanished; a gate for CI with --fail-above."""
     import polars
 
-    from .reports.runs import compare as compared
+    from .reports import runs
 
     if as_csv and as_json:
         raise UsageError("choose one of --csv and --json")
-    rows, columns = compared(runs)
-    _print_rows(polars.DataFrame(rows, schema=columns, infer_schema_length=None), as_csv, as_json)
+    if len(inputs) < 2:
+        raise UsageError("compare needs two inputs or more")
+    limit = _fraction(fail_above)
+    are_runs = all((path / rundir.SUMMARY).is_file() for path in inputs)
+    if by == "summary" or (by is None and are_runs):
+        if measure or only or totals:
+            raise UsageError("--measure, --only and --totals go with a view; name it with --by")
+        rows, columns = runs.compare(inputs)
+        gate: Callable[[float], None] = partial(runs.check, inputs)
+    else:
+        rows, gate = _compare_traces(inputs, by or "range", measure, only, totals)
+        columns = list(rows[0])
+    frame = polars.DataFrame(rows, schema=columns, infer_schema_length=None)
+    if output is None:
+        _print_rows(frame, as_csv, as_json)
+    else:
+        _write_rows(frame, output)
+    if limit is not None:
+        gate(limit)
+
+
+def _fraction(text: str | None) -> float | None:
+    """5% or 0.05."""
+    if text is None:
+        return None
+    try:
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise UsageError(f"--fail-above {text}: write a share, as 5% or 0.05")
+    return value
+
+
+def _compare_traces(
+    inputs: list[Path], by: str, measure: str | None, only: str | None, totals: bool
+) -> tuple[list[dict[str, Any]], Callable[[float], None]]:
+    from contextlib import ExitStack
+
+    from .analyze.database import cache_path
+    from .analyze.pipeline import analyze
+    from .reports import changes, runs
+    from .reports.terminal import Bar
+
+    how = changes.choose(by, measure)
+    names = runs.names(inputs)
+    with ExitStack() as stack:
+        with Bar() as bar:
+            opened = [stack.enter_context(analyze([path], cache_path([path]), progress=bar)) for path in inputs]
+        rows = changes.compare(dict(zip(names, opened, strict=True)), how, only, totals)
+    return rows, partial(changes.check, rows, names)
+
+
+def _write_rows(frame: Any, path: Path) -> None:
+    if path.suffix not in (".csv", ".json"):
+        raise UsageError(f"-o {path}: write to a .csv or .json file")
+    try:
+        frame.write_csv(path) if path.suffix == ".csv" else frame.write_json(path)
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}") from error
+    print(f"wrote {path}")

@@ -9,6 +9,7 @@
     ├── OutputError             5   the result could not be written (disk full, no permission)
     ├── CheckError              6   an arithmetic identity does not hold: a lorabench bug or an impossible trace
     ├── RunError                7   a collected run failed, ran out of memory or was stopped by its time limit
+    ├── RegressionError         8   compare found more than --fail-above allows
     └── Interrupted           130   Ctrl-C during a run, whose directory is kept
 
 The number is the exit code of the command. Every message says what, where and what to do next, in one line.
@@ -64,6 +65,12 @@ class RunError(LorabenchError):
     """A collected run did not end well; its directory is kept and says how."""
 
     exit_code = 7
+
+
+class RegressionError(LorabenchError):
+    """What was compared got worse by more than is allowed."""
+
+    exit_code = 8
 
 
 class Interrupted(LorabenchError):

@@ -20,6 +20,7 @@ SUMMARY: Final = "summary.json"
 STEPS: Final = "steps.csv"
 RANGES: Final = "ranges.csv"
 LOGS: Final = "logs"
+RECORDINGS: Final = ("run.sqlite", "trace.json.gz", "memory.json.gz")  # of the same steps, by different passes
 
 OK: Final = "ok"
 FAILED: Final = "failed"

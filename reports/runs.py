@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import rundir
+from ..errors import RegressionError
 
 # What people compare, in the order in which they ask: name, path into summary.json, factor, unit.
 _MEASURES = (
@@ -30,14 +31,14 @@ def compare(directories: list[Path]) -> tuple[list[dict[str, Any]], list[str]]:
     is no run directory.
     """
     summaries = [rundir.read_summary(d) for d in directories]
-    names = _names(directories)
+    columns = names(directories)
     rows = []
     for title, path, factor, unit in _MEASURES:
         values = [_at(s, path) for s in summaries]
         if all(v is None for v in values):
             continue
         row: dict[str, Any] = {"measure": title, "unit": unit}
-        for number, (name, value) in enumerate(zip(names, values, strict=True)):
+        for number, (name, value) in enumerate(zip(columns, values, strict=True)):
             row[name] = None if value is None else round(value * factor, 3)
             if number:
                 row[f"{name} Δ"] = _change(values[0], value) if unit != "%" else None
@@ -45,10 +46,28 @@ def compare(directories: list[Path]) -> tuple[list[dict[str, Any]], list[str]]:
     return rows, list(rows[0]) if rows else []
 
 
-def _names(directories: list[Path]) -> list[str]:
-    """The folders' names, or their paths where two have the same."""
-    names = [d.resolve().name for d in directories]
-    return names if len(set(names)) == len(names) else [str(d) for d in directories]
+# What --fail-above looks at: of these more is worse, of the others less.
+_WORSE_WHEN_MORE = ("step, median", "kernel launches a step", "peak allocated", "peak resident")
+_WORSE_WHEN_LESS = ("tokens computed",)
+
+
+def check(directories: list[Path], limit: float) -> None:
+    """Raise RegressionError when a run is slower, launches more or needs more memory than the first by the limit."""
+    summaries = [rundir.read_summary(d) for d in directories]
+    for title, path, _, _ in _MEASURES:
+        first, *others = (_at(s, path) for s in summaries)
+        for name, value in zip(names(directories)[1:], others, strict=True):
+            if not first or not value or title not in _WORSE_WHEN_MORE + _WORSE_WHEN_LESS:
+                continue
+            worse = value / first - 1 if title in _WORSE_WHEN_MORE else first / value - 1
+            if worse > limit:
+                raise RegressionError(f"{title} of {name} is {worse:.1%} worse; {limit:.1%} is allowed")
+
+
+def names(directories: list[Path]) -> list[str]:
+    """The inputs' names, or their paths where two have the same."""
+    short = [d.resolve().name for d in directories]
+    return short if len(set(short)) == len(short) else [str(d) for d in directories]
 
 
 def _at(summary: dict[str, Any], path: tuple[str, ...]) -> float | None:

@@ -306,9 +306,10 @@ def test_runs_stand_side_by_side(run: Path, tmp_path: Path) -> None:
     done = subprocess.run(command("compare", run, run, "--json"), capture_output=True, text=True, check=True)
     rows = {r["measure"]: r for r in json.loads(done.stdout)}
     assert rows["matrix products a step"][f"{run} Δ"] == "+0.0 %"
-    for bad in (tmp_path, tmp_path / "nowhere"):
-        failed = subprocess.run(command("compare", bad), capture_output=True, text=True, check=False)
-        assert failed.returncode == 3 and "is no run directory" in failed.stderr
+    for bad, says in ((tmp_path / "empty", "a folder without traces"), (tmp_path / "nowhere", "there is no file")):
+        (tmp_path / "empty").mkdir(exist_ok=True)
+        failed = subprocess.run(command("compare", run, bad), capture_output=True, text=True, check=False)
+        assert failed.returncode == 3 and says in failed.stderr
 
 
 def test_the_doctor_says_which_passes_will_run() -> None:
