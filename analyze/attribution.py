@@ -44,6 +44,7 @@ class Ranges:
     is_backward: Bools
     is_annotation: Bools
     is_python: Bools
+    is_operator: Bools
     is_main_thread: Bools
     thread_track_cnt: int  # tracks below this number are threads; Python frames and crossing ranges come after
 
@@ -74,6 +75,7 @@ class Attribution:
     extra: tuple[Ints, Ints, Ints]  # (launch, range, rule) outside the chains: partial overlaps
     owner: Ints
     rule: Ints
+    operator: Ints  # the innermost operator around each launch on its own thread, annotations aside; NONE without
 
     def of_operations(self, launch: Ints) -> "Attribution":
         """The same for GPU operations, given the launch of each (NONE without): one entry an operation."""
@@ -155,8 +157,19 @@ def attribute(ranges: Ranges, launches: Launches) -> Attribution:
         rule = np.where(chain >= 0, number, rule)
     extra = _first_rule([direct_extra, sequence_extra, window_extra], len(ranges.start))
     return Attribution(
-        forest.parent, forest.depth, covered_by_children(forest), path, paths, chains, extra, owner, rule
-    )
+        forest.parent, forest.depth, covered_by_children(forest), path, paths, chains, extra, owner, rule,
+        _innermost_operator(ranges, forest, start, end, launches.track >= 0),
+    )  # fmt: skip
+
+
+def _innermost_operator(ranges: Ranges, forest: Forest, start: Ints, end: Ints, wanted: Bools) -> Ints:
+    """Operators nest among themselves, also where an annotation begins in one and ends in another."""
+    found = np.full(len(start), NONE, dtype=np.int64)
+    operators = np.flatnonzero(ranges.is_operator)
+    if operators.size:
+        among = Forest.plant(forest.start[operators], forest.end[operators])
+        found[wanted] = take(operators, among.innermost(start[wanted], end[wanted]))
+    return found
 
 
 _Pairs = tuple[Ints, Ints]

@@ -19,7 +19,7 @@ from .json_pieces import Pieces
 from .json_salvage import salvage
 from .staging import Staging
 
-READER_VERSION = 2
+READER_VERSION = 3
 
 # A double holds a time with three decimals exactly below this many microseconds (2^43: 101 days).
 _EXACT_US = 1 << 43
@@ -157,6 +157,7 @@ class _Reader:
         self._parse(events)
         staging = self.staging
         staging.intern("select distinct coalesce(name, '') from batch join category using (category)")
+        staging.intern("select distinct shape from batch where shape is not null")
         staging.load("kineto_thread", "kineto_thread")
         staging.load("kineto_count", "kineto_count")
         for file, into in _TARGETS:

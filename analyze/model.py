@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from .. import sql
-from ..vocabulary import OP_KERNEL, RANGE_ANNOTATION, RANGE_PYTHON, SOURCE_KINETO
+from ..vocabulary import OP_KERNEL, RANGE_ANNOTATION, RANGE_OPERATOR, RANGE_PYTHON, SOURCE_KINETO
 from .attribution import RULE_NAMES, Attribution, Launches, Ranges, attribute, path_sets
 from .intervals import NONE, Ints, distinct, take
 from .launches import Calls, Operations, link
@@ -20,7 +20,7 @@ from .staging import Staging
 
 _RANGE_COLUMNS = (
     *("process", "start", "end", "name", "sequence"),
-    *("is_backward", "is_annotation", "is_python", "is_main_thread"),
+    *("is_backward", "is_annotation", "is_python", "is_operator", "is_main_thread"),
 )
 PATH_TEXT_LIMIT = 2000  # characters; a path of thousands of nested names is cut from the left
 
@@ -121,7 +121,8 @@ class _Completion:
             select r.thread_id as thread, t.process_id as process, r.start_ns as start,
                 coalesce(r.end_ns, l.time) as "end", n.name_id as name, coalesce(r.sequence_number, {NONE}) as sequence,
                 coalesce(r.is_backward, false) as is_backward, r.kind = '{RANGE_ANNOTATION}' as is_annotation,
-                r.kind = '{RANGE_PYTHON}' as is_python, t.pid = t.tid as is_main_thread,
+                r.kind = '{RANGE_PYTHON}' as is_python, r.kind = '{RANGE_OPERATOR}' as is_operator,
+                t.pid = t.tid as is_main_thread,
                 r.end_thread_id is not null as is_crossing, r.position
             from staged_range as r
             join thread as t using (source_id, thread_id)
@@ -233,6 +234,7 @@ class _Completion:
                 "rule": pa.DictionaryArray.from_arrays(rule, RULE_NAMES).cast(pa.string()),
                 "range_id": _ids(take(found.owner, launched.launch), self.first_range),
                 "attribution_id": _ids(take(sets, launched.launch), self.first_set),
+                "operator_id": _ids(take(found.operator, launched.launch), self.first_range),
             },
         )
         self._register(self._sets | {"is_self": self._is_self(found, sets)})
@@ -282,6 +284,8 @@ class _Completion:
                 select distinct name_id from range
                 union all
                 select text_id from range
+                union all
+                select distinct shape_id from range
                 union all
                 select distinct name_id from overhead
             ) using (name_id)

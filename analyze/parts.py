@@ -27,14 +27,14 @@ _POLL_S = 0.2
 
 # The tables with a key of their own, and the columns that hold it.
 _KEYS = {
-    "range": ("range_id", "parent_id"),
+    "range": ("range_id", "parent_id", "operator_id"),
     "range_path": ("path_id", "parent_path_id"),
     "attribution": ("attribution_id",),
     "gpu_op": ("gpu_op_id",),
     "api_call": ("api_call_id",),
 }
-_NAMES = ("name_id", "text_id")
-_NOT_COPIED = ("threshold", "kernel_class_rule", "name")
+_NAMES = ("name_id", "text_id", "shape_id")
+_NOT_COPIED = ("threshold", "kernel_class_rule", "device_peak", "name")
 
 
 def worker_cnt(found: list[Input]) -> int:

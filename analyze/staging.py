@@ -27,6 +27,7 @@ COMPUTED = {
         "rule",
         "range_id",
         "attribution_id",
+        "operator_id",
     ),
 }
 _EXTRA = {"api_call": ("event_class integer",)}

@@ -30,3 +30,4 @@
 --   rule              varchar    'direct', 'sequence', 'window' or 'none': how its own range was found
 --   range_id          bigint     the range that owns it: the innermost by that rule, NULL for 'none'
 --   attribution_id    bigint     all name paths that account for it, NULL for 'none'
+--   operator_id       bigint     the innermost PyTorch operator around the launching call on its thread, NULL without

@@ -20,3 +20,5 @@
 --   parent_id         bigint     the innermost range of the same thread and hierarchy that encloses it, NULL at the top
 --   depth             integer    0 at the top, one more than the parent's below
 --   path_id           bigint     its name path
+--   shape_id          bigint     an operator's inputs as the file has them, dims|types (and |values of a convolution's); NULL
+--         without record_shapes

@@ -24,7 +24,9 @@ select
     args."graph node id" as graph_node_id,
     args."Sequence number" as sequence_number,
     args."Fwd thread id" as forward_thread_id,
-    coalesce(args.name, args.labels) as label
+    coalesce(args.name, args.labels) as label,
+    args."Input Dims" || '|' || args."Input type"
+        || if(name like '%convolution%', '|' || coalesce(args."Concrete Inputs"::varchar, ''), '') as shape
 from read_json(
     $path,
     format = 'array',
@@ -40,7 +42,7 @@ from read_json(
         args: 'struct(
             correlation bigint, device bigint, context bigint, stream varchar, bytes bigint, grid bigint[],
             block bigint[], "graph node id" bigint, "Sequence number" bigint, "Fwd thread id" bigint, name varchar,
-            labels varchar
+            labels varchar, "Input Dims" json, "Input type" json, "Concrete Inputs" json
         )'
     }
 )

@@ -13,11 +13,13 @@ select
     batch.start_ns,
     batch.end_ns,
     batch.sequence_number,
-    batch.forward_thread_id > 0 and batch.sequence_number is not null as is_backward
+    batch.forward_thread_id > 0 and batch.sequence_number is not null as is_backward,
+    shape.name_id as shape_id
 from batch
 cross join reading
 join category using (category)
 join staged_name on staged_name.text = coalesce(batch.name, '')
+left join staged_name as shape on shape.text = batch.shape
 join kineto_thread
     on kineto_thread.pid is not distinct from batch.pid and kineto_thread.tid is not distinct from batch.tid
 where category.becomes = 'range'

@@ -79,6 +79,9 @@ def test_units_are_in_the_names() -> None:
         "kernel_end_time",
         "stddev_bytes",
         "bin",
+        "flop",
+        "flop_s",
+        "bytes_s",
         "step",
     }
     for view in VIEWS:

@@ -1,0 +1,8 @@
+-- A row is what one kind of GPU can do at most, by its vendor's data sheet: dense arithmetic, no sparsity.
+--
+-- columns:
+--   priority        integer   of rows whose pattern matches the device's name the lowest decides
+--   pattern         varchar   regular expression, case ignored
+--   matrix16_flops  double    FLOP/s of matrix products in float16 and bfloat16
+--   matrix32_flops  double    FLOP/s of matrix products in float32 without TF32: the plain float32 rate
+--   memory_bytes_s  double    bytes/s of its memory

@@ -1,0 +1,62 @@
+-- A row is an operator's call and the GPU work that was launched during it on its own thread.
+
+with
+launch as (
+    select
+        call.source_id,
+        call.thread_id,
+        op.launch_start_ns,
+        sum(op.end_ns - op.start_ns) as gpu_ns
+    from gpu_op as op
+    join api_call as call using (api_call_id)
+    group by all
+),
+cumulated as (
+    select
+        *,
+        sum(gpu_ns) over (
+            partition by source_id, thread_id order by launch_start_ns rows unbounded preceding
+        ) as total_ns
+    from launch
+),
+call as (
+    select range_id, source_id, name_id, shape_id, text_id, thread_id, start_ns, end_ns, covered_ns
+    from range
+    where kind = 'operator'
+),
+until_end as (
+    select call.*, coalesce(cumulated.total_ns, 0) as until_end_ns
+    from call
+    asof left join cumulated
+        on cumulated.source_id = call.source_id
+        and cumulated.thread_id = call.thread_id
+        and cumulated.launch_start_ns <= call.end_ns
+),
+both_ends as (
+    select until_end.*, until_end.until_end_ns - coalesce(cumulated.total_ns, 0) as gpu_ns
+    from until_end
+    asof left join cumulated
+        on cumulated.source_id = until_end.source_id
+        and cumulated.thread_id = until_end.thread_id
+        and cumulated.launch_start_ns < until_end.start_ns
+),
+own as (
+    select operator_id as range_id, sum(end_ns - start_ns) as self_gpu_ns
+    from gpu_op
+    where operator_id is not null
+    group by operator_id
+)
+select
+    both_ends.range_id,
+    both_ends.source_id,
+    both_ends.name_id,
+    both_ends.shape_id,
+    both_ends.text_id,
+    both_ends.end_ns - both_ends.start_ns as cpu_ns,
+    both_ends.end_ns - both_ends.start_ns - both_ends.covered_ns as self_cpu_ns,
+    both_ends.gpu_ns,
+    coalesce(own.self_gpu_ns, 0) as self_gpu_ns,
+    coalesce(measure.gpu_op_ns, 0) - both_ends.gpu_ns as backward_gpu_ns
+from both_ends
+left join own using (range_id)
+left join range_measure as measure using (range_id)

@@ -1,0 +1,127 @@
+-- A row is an operator's name with the shapes and types of its inputs, and what one call computes and moves.
+--
+-- Products of matrices: 2 m n k. Attention: the products that it is made of, two forward and five backward, not halved
+-- for a causal mask. A convolution: 2 · outputs · inputs per output. Elementwise: one for each value of the largest
+-- input. Bytes: every input once and the output once. Operators that only call others (aten::linear) have none.
+
+with
+pair as (
+    select distinct range.source_id, range.name_id, range.shape_id
+    from range
+    where range.kind = 'operator' and range.shape_id is not null
+),
+text as (
+    select
+        pair.*,
+        name.text as operator,
+        string_split(shape.text, '|') as part
+    from pair
+    join name using (name_id)
+    join name as shape on shape.name_id = pair.shape_id
+),
+parsed as (
+    select
+        *,
+        part[1] as input_shapes,
+        part[2] as input_types,
+        try_cast(part[1]::json as bigint[][]) as dims,
+        try_cast(part[2]::json as varchar[]) as types,
+        list_transform(
+            coalesce(try_cast(part[3]::json as varchar[]), []), lambda v: try_cast(try_cast(v as json) as bigint[])
+        ) as input_values
+    from text
+),
+sized as (
+    select
+        *,
+        regexp_replace(operator, '^aten::', '') as short,
+        case regexp_replace(types[1], '^c10::', '')
+            when 'float' then 4 when 'double' then 8 when 'BFloat16' then 2 when 'Half' then 2 when 'int' then 4
+            when 'long' then 8 when 'bool' then 1 when 'unsigned char' then 1 when 'signed char' then 1
+        end as value_bytes,
+        list_transform(dims, lambda d: if(len(d) = 0, 1, list_product(d)))::double[] as sizes
+    from parsed
+),
+placed as (
+    select
+        *,
+        -- padding, stride and dilation follow each other behind input and weight, and behind bias on the CPU
+        case
+            when short in ('cudnn_convolution', 'miopen_convolution') then 3
+            when short = 'mkldnn_convolution' then 4
+        end as padding_at,
+        -- FlashAttention's own operators take [batch, length, heads, width], the others [batch, heads, length, width]
+        if(regexp_matches(short, '^_(flash|efficient)_attention'), 2, 3) as length_at
+    from sized
+),
+conv as (
+    select
+        *,
+        case
+            when padding_at is not null and len(dims[1]) > 2
+                then dims[1][1] * dims[2][1] * list_product(
+                    list_transform(
+                        range(1, len(dims[1]) - 1),
+                        lambda i: (
+                            dims[1][i + 2] + 2 * input_values[padding_at][least(i, len(input_values[padding_at]))]
+                            - input_values[padding_at + 2][least(i, len(input_values[padding_at + 2]))]
+                            * (dims[2][i + 2] - 1) - 1
+                        ) // input_values[padding_at + 1][least(i, len(input_values[padding_at + 1]))] + 1
+                    )
+                )
+        end as conv_outputs
+    from placed
+),
+counted as (
+    select
+        *,
+        case
+            when short = 'mm' then 2.0 * dims[1][1] * dims[1][2] * dims[2][2]
+            when short in ('addmm', '_addmm_activation') then 2.0 * dims[2][1] * dims[2][2] * dims[3][2]
+            when short = 'bmm' then 2.0 * dims[1][1] * dims[1][2] * dims[1][3] * dims[2][3]
+            when short in ('baddbmm', 'baddbmm_') then 2.0 * dims[2][1] * dims[2][2] * dims[2][3] * dims[3][3]
+            when regexp_matches(short, '^_(scaled_dot_product_.*|flash|efficient|cudnn)_attention(_forward)?(_for_cpu)?$')
+                and len(dims[1]) = 4
+                then 2.0 * sizes[1] * dims[2][length_at] * (dims[1][4] + dims[3][4]) / dims[1][4]
+            when regexp_matches(
+                short, '^_(scaled_dot_product_.*|flash|efficient|cudnn)_attention(_for_cpu)?_backward$'
+            ) and len(dims[2]) = 4
+                then 2.0 * sizes[2] * dims[3][length_at] * (3 * dims[2][4] + 2 * dims[4][4]) / dims[2][4]
+            when conv_outputs is not null then 2.0 * conv_outputs * sizes[2] / dims[2][1]
+            when regexp_matches(
+                short,
+                '^(add|sub|rsub|mul|div|neg|exp|log|pow|sqrt|rsqrt|reciprocal|abs|sigmoid|tanh|gelu|silu|relu|threshold|'
+                || 'gelu_backward|silu_backward|sigmoid_backward|tanh_backward|threshold_backward|where|clamp|sin|cos|'
+                || 'addcmul|addcdiv|lerp|masked_fill)_?$'
+            ) then list_max(sizes)
+        end as flop,
+        case
+            when short = 'mm' then sizes[1] + sizes[2] + dims[1][1] * dims[2][2]
+            when short in ('addmm', '_addmm_activation')
+                then sizes[1] + sizes[2] + sizes[3] + dims[2][1] * dims[3][2]
+            when short = 'bmm' then sizes[1] + sizes[2] + dims[1][1] * dims[1][2] * dims[2][3]
+            when short in ('baddbmm', 'baddbmm_')
+                then sizes[1] + sizes[2] + sizes[3] + dims[2][1] * dims[2][2] * dims[3][3]
+            when short like '%attention%backward' then list_sum(sizes[1:5]) + list_sum(sizes[2:4])
+            when short like '%attention%' then list_sum(sizes[1:3]) + sizes[1] / dims[1][4] * dims[3][4]
+            when conv_outputs is not null then sizes[1] + sizes[2] + conv_outputs
+        end as moved
+    from conv
+)
+select
+    source_id,
+    name_id,
+    shape_id,
+    operator,
+    input_shapes,
+    input_types,
+    value_bytes,
+    short not in ('mm', 'addmm', '_addmm_activation', 'bmm', 'baddbmm', 'baddbmm_')
+    and conv_outputs is null
+    and short not like '%attention%' as is_elementwise,
+    flop,
+    case
+        when moved is not null then moved
+        when flop is not null then list_sum(sizes) + list_max(sizes)
+    end * value_bytes as bytes
+from counted
