@@ -12,7 +12,7 @@ import typer
 
 from . import __version__, rundir, sql
 from .collect import options
-from .errors import InputError, OutputError, UsageError
+from .errors import InputError, OutputError, UsageError, ValidationError
 
 app = typer.Typer(
     name="lorabench",
@@ -311,6 +311,35 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
         print(json.dumps(rows, indent=2))
     else:
         show(rows, ["what", "state", "found", "advice"])
+
+
+@app.command(no_args_is_help=True)
+def validate(
+    inputs: Annotated[list[Path], typer.Argument(metavar="TRACE...", help="What `lorabench analyze` reads.")],
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors, too.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array.")] = False,
+) -> None:
+    """Check traces: the rules of torch's own validator, what is lost or missing, and the arithmetic identities."""
+    from .analyze.database import cache_path
+    from .analyze.pipeline import analyze as run
+    from .reports.terminal import Bar
+
+    if as_csv and as_json:
+        raise UsageError("choose one of --csv and --json")
+    with Bar() as bar:
+        database = run(inputs, cache_path(inputs), progress=bar)
+    with database:
+        frame = database.view("validation")
+        names = [rule.name for rule in sql.in_folder(sql.VALIDATIONS)]
+    if len(frame) or as_csv or as_json:
+        _print_rows(frame, as_csv, as_json)
+    found = frame.to_dicts()
+    broken = {row["rule"] for row in found if strict or row["severity"] == "error"}
+    kept = [name for name in names if name not in {row["rule"] for row in found}]
+    print(f"no problem: {', '.join(kept)}, arithmetic identities", file=sys.stderr)
+    if broken:
+        raise ValidationError(f"{len(broken)} of {len(names)} rules are broken: {', '.join(sorted(broken))}")
 
 
 @app.command(no_args_is_help=True)

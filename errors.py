@@ -10,6 +10,7 @@
     ├── CheckError              6   an arithmetic identity does not hold: a lorabench bug or an impossible trace
     ├── RunError                7   a collected run failed, ran out of memory or was stopped by its time limit
     ├── RegressionError         8   compare found more than --fail-above allows
+    ├── ValidationError         9   a trace breaks rules of validate
     └── Interrupted           130   Ctrl-C during a run, whose directory is kept
 
 The number is the exit code of the command. Every message says what, where and what to do next, in one line.
@@ -71,6 +72,12 @@ class RegressionError(LorabenchError):
     """What was compared got worse by more than is allowed."""
 
     exit_code = 8
+
+
+class ValidationError(LorabenchError):
+    """A trace holds times or links that are wrong."""
+
+    exit_code = 9
 
 
 class Interrupted(LorabenchError):

@@ -253,7 +253,8 @@ def _create_tables(database: Database, settings: Settings) -> None:
 def create_views(database: Database) -> None:
     """Create all views, each after those that it reads, with their headers as comments."""
     views = {v.name: v for folder in (sql.MODEL, sql.REPORTS, sql.CHECKS) for v in sql.in_folder(folder)}
-    views["_finding"] = _all_findings()
+    views["_finding"] = _all_rules(sql.FINDINGS, "_finding")
+    views["_validation"] = _all_rules(sql.VALIDATIONS, "_validation")
     needs = {name: views.keys() & (set(re.findall(r"\w+", view.statement)) - {name}) for name, view in views.items()}
     database.connection.execute("begin")
     for macro in sql.in_folder(sql.MACROS):
@@ -264,15 +265,13 @@ def create_views(database: Database) -> None:
     database.connection.execute("commit")
 
 
-def _all_findings() -> sql.SqlFile:
-    """The view _finding: the rows of all rules, each with its rule's name and advice."""
+def _all_rules(folder: str, view: str) -> sql.SqlFile:
+    """A view of the rows of all rules of a folder, each with its rule's name and advice."""
     rules = [
         f"select {literal(rule.name)} as rule, {literal(rule.method)} as advice, * from ({rule.statement})"
-        for rule in sql.in_folder(sql.FINDINGS)
+        for rule in sql.in_folder(folder)
     ]
-    return sql.SqlFile(
-        sql.MODEL, "_finding", "A row is what one rule found.", "", (), " union all by name ".join(rules)
-    )
+    return sql.SqlFile(sql.MODEL, view, "A row is what one rule found.", "", (), " union all by name ".join(rules))
 
 
 def _comment(database: Database, kind: str, file: sql.SqlFile) -> None:

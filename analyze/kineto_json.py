@@ -30,6 +30,7 @@ _TARGETS = (
     ("kineto_api_call", "staged_api_call"),
     ("kineto_gpu_op", "staged_gpu_op"),
     ("kineto_sync", "sync"),
+    ("kineto_collective", "collective"),
     ("kineto_overhead", "overhead"),
     ("kineto_label", "kineto_label"),
 )

@@ -10,6 +10,7 @@ numbers, so a file may use everything from an earlier folder:
     2_model     private views, names with a leading underscore
     3_reports   public views
     3_findings  rules of the view finding: the file's name is the rule, its second paragraph the advice
+    3_validations   rules of the view validation, in the same form
     4_checks    views that must be empty
 
 A table's file is its header alone: the statement is made from the columns. A header is a comment block: a sentence
@@ -26,8 +27,8 @@ from functools import cache
 from importlib.resources import files
 
 TABLES, ROWS, STAGING, MACROS, MODEL = "0_tables", "0_rows", "1_staging", "2_macros", "2_model"
-REPORTS, FINDINGS, CHECKS = "3_reports", "3_findings", "4_checks"
-FOLDERS = (TABLES, ROWS, STAGING, MACROS, MODEL, REPORTS, FINDINGS, CHECKS)
+REPORTS, FINDINGS, VALIDATIONS, CHECKS = "3_reports", "3_findings", "3_validations", "4_checks"
+FOLDERS = (TABLES, ROWS, STAGING, MACROS, MODEL, REPORTS, FINDINGS, VALIDATIONS, CHECKS)
 
 _COLUMN = re.compile(r"(?P<name>[a-z_0-9]+)\s+(?P<type>[a-z]+)\s+(?P<doc>\S.*)")
 

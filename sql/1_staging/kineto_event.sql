@@ -26,7 +26,15 @@ select
     args."Fwd thread id" as forward_thread_id,
     coalesce(args.name, args.labels) as label,
     args."Input Dims" || '|' || args."Input type"
-        || if(name like '%convolution%', '|' || coalesce(args."Concrete Inputs"::varchar, ''), '') as shape
+        || if(name like '%convolution%', '|' || coalesce(args."Concrete Inputs"::varchar, ''), '') as shape,
+    args.wait_on_cuda_event_record_corr_id as waits_for_correlation_id,
+    {
+        name: args."Collective name",
+        dtype: args.dtype,
+        in_element_cnt: args."In msg nelems",
+        out_element_cnt: args."Out msg nelems",
+        group_size: args."Group size"
+    } as collective
 from read_json(
     $path,
     format = 'array',
@@ -42,7 +50,9 @@ from read_json(
         args: 'struct(
             correlation bigint, device bigint, context bigint, stream varchar, bytes bigint, grid bigint[],
             block bigint[], "graph node id" bigint, "Sequence number" bigint, "Fwd thread id" bigint, name varchar,
-            labels varchar, "Input Dims" json, "Input type" json, "Concrete Inputs" json
+            labels varchar, "Input Dims" json, "Input type" json, "Concrete Inputs" json,
+            wait_on_cuda_event_record_corr_id bigint, "Collective name" varchar, dtype varchar, "In msg nelems" bigint,
+            "Out msg nelems" bigint, "Group size" bigint
         )'
     }
 )

@@ -13,7 +13,8 @@ select
     batch.stream_id,
     batch.correlation_id,
     batch.start_ns,
-    batch.end_ns
+    batch.end_ns,
+    batch.waits_for_correlation_id
 from batch
 cross join reading
 join category using (category)

@@ -3,8 +3,8 @@
 -- Ranks that train together meet in collectives, so their steps last equally long; the one that comes last waits least
 -- in them. own_ns is the step without the time in which nothing but communication ran, so it is what the rank took for
 -- itself, idle time included. The straggler of a step is the rank with the largest own_ns, when that exceeds the
--- median by more than the threshold straggler_frac of the step. Steps are matched by their numbers; inputs without
--- steps count as one step each. Only inputs of one kind that say their rank (or have it in their name) are compared.
+-- median by more than the threshold straggler_frac of the step. Steps are matched by their numbers, several of one number
+-- added up; inputs without steps count as one step each. Only inputs of one kind that say their rank (or have it in their name) are compared.
 --
 -- columns:
 --   step                       bigint    number of the step, NULL for an input without steps
@@ -26,12 +26,13 @@ own as (
         source.rank,
         source.kind,
         activity.step,
-        activity.end_ns - activity.start_ns as wall_ns,
-        coalesce(activity.compute_ns, 0) as compute_ns,
-        coalesce(activity.active_ns, 0) - coalesce(activity.compute_ns, 0) as exposed_communication_ns
+        sum(activity.end_ns - activity.start_ns) as wall_ns,
+        sum(coalesce(activity.compute_ns, 0)) as compute_ns,
+        sum(coalesce(activity.active_ns, 0) - coalesce(activity.compute_ns, 0)) as exposed_communication_ns
     from _step_activity as activity
     join source using (source_id)
     where source.rank is not null
+    group by all
 ),
 compared as (
     select
@@ -48,7 +49,7 @@ compared as (
 select
     step,
     rank,
-    wall_ns,
+    wall_ns::bigint as wall_ns,
     compute_ns::bigint as compute_ns,
     exposed_communication_ns::bigint as exposed_communication_ns,
     own_ns::bigint as own_ns,

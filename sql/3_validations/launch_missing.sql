@@ -1,0 +1,14 @@
+-- A row is an input with GPU work whose launching call the file does not hold.
+--
+-- It was launched before the window or the call was trimmed: it stays in every total and in unattributed, but belongs to no range. Record from a synchronised point on.
+
+select
+    source_id,
+    'warning' as severity,
+    count(*) filter (launch_start_ns is null) as problem_cnt,
+    format('{:.3f} ms of GPU work, {:.1f} % of all', sum(end_ns - start_ns) filter (launch_start_ns is null) / 1e6,
+        100 * coalesce(sum(end_ns - start_ns) filter (launch_start_ns is null), 0) / greatest(sum(end_ns - start_ns), 1))
+        as example
+from gpu_op
+group by source_id
+having problem_cnt > 0

@@ -1,0 +1,156 @@
+"""validate against torch's own validator: on real traces, and on ones that break each rule."""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import corpus_params
+from lorabench import sql
+from lorabench.__main__ import main
+from lorabench.analyze.pipeline import analyze
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+TORCHS = (
+    "gpu_kernel_causality", "stream_wait_corr_id_populated", "stream_sync_overlap", "stream_wait_corr_id_in_past",
+    "nccl_metadata", "backward_seq_id_uniqueness",
+)  # fmt: skip
+
+
+def event(category: str, name: str, start: float, duration: float, **args: Any) -> dict[str, Any]:
+    return {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": 1, "ts": start, "dur": duration, "args": args}
+
+
+def launched(start: float, kernel_start: float, duration: float = 10) -> list[dict[str, Any]]:
+    link = {"correlation": 1, "External id": 1}
+    return [
+        event("cuda_runtime", "cudaLaunchKernel", start, 2, **link),
+        event("kernel", "k", kernel_start, duration, device=0, stream=7, **link),
+    ]
+
+
+def sync(kind: str, start: float, **args: Any) -> dict[str, Any]:
+    return event("cuda_sync", kind, start, 5, cuda_sync_kind=kind, device=0, stream=7, **args)
+
+
+def backward(name: str, start: float, number: int) -> dict[str, Any]:
+    text = f"autograd::engine::evaluate_function: {name}"
+    return event("cpu_op", text, start, 5, **{"Sequence number": number, "Fwd thread id": 1})
+
+
+COMPLETE = {"Collective name": "allreduce", "dtype": "Float", "In msg nelems": 8, "Out msg nelems": 8, "Group size": 2}
+RECORD = event("cuda_runtime", "cudaEventRecord", 10, 2, correlation=5)
+WAITS = {"wait_on_cuda_event_record_corr_id": 5}
+# rule: (events that break it, how often; events that do not)
+CASES: dict[str, tuple[list[dict[str, Any]], int, list[dict[str, Any]]]] = {
+    "gpu_kernel_causality": (launched(100, 90), 1, launched(100, 100)),
+    "stream_wait_corr_id_populated": (
+        [sync("Stream Wait Event", 20), sync("Event Sync", 30, wait_on_cuda_event_record_corr_id=-1)], 2,
+        [RECORD, sync("Stream Wait Event", 20, **WAITS), sync("Event Sync", 30, **WAITS)],
+    ),
+    "stream_sync_overlap": (
+        [*launched(100, 110), sync("Stream Sync", 115)], 1, [*launched(100, 110), sync("Stream Sync", 120)],
+    ),
+    "stream_wait_corr_id_in_past": (
+        [RECORD, sync("Stream Wait Event", 5, **WAITS),
+         sync("Stream Wait Event", 50, wait_on_cuda_event_record_corr_id=6)], 2, [RECORD, sync("Stream Wait Event", 20, **WAITS)],
+    ),
+    "nccl_metadata": (
+        [event("cpu_op", "record_param_comms", 1, 5, **{k: v for k, v in COMPLETE.items() if k != missing})
+         for missing in COMPLETE], 5,
+        [event("cpu_op", "record_param_comms", 1, 5, **COMPLETE)],
+    ),
+    "backward_seq_id_uniqueness": (
+        [backward("MmBackward0", 1, 3), backward("AddBackward0", 10, 3), backward("MmBackward0", 20, 4)], 1,
+        [backward("MmBackward0", 1, 3), backward("MmBackward0", 10, 3), backward("AddBackward0", 20, 4)],
+    ),
+}  # fmt: skip
+
+
+def written(path: Path, events: list[dict[str, Any]]) -> Path:
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}), "utf-8")
+    return path
+
+
+def broken(path: Path, database: Path) -> dict[str, int]:
+    """The errors and how often each."""
+    with analyze([path], database) as opened:
+        return dict(opened.rows("select rule, problem_cnt from validation where severity = 'error'"))
+
+
+def torchs(path: Path) -> dict[str, int]:
+    validator = pytest.importorskip("torch.profiler._trace_validator")
+    counts: dict[str, int] = {}
+    for violation in validator.validate_trace(str(path))[1]:
+        rule = violation.rule_name.removeprefix("_check_")
+        counts[rule] = counts.get(rule, 0) + 1
+    return counts
+
+
+@pytest.mark.parametrize("rule", CASES)
+def test_each_rule_of_torch_finds_its_fault_and_nothing_else(rule: str, tmp_path: Path) -> None:
+    wrong, count, right = CASES[rule]
+    path = written(tmp_path / "wrong.json", wrong)
+    assert broken(path, tmp_path / "w.duckdb") == {rule: count} == torchs(path)
+    path = written(tmp_path / "right.json", right)
+    assert broken(path, tmp_path / "r.duckdb") == {} == torchs(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*corpus_params("kineto/*.json*"), FIXTURES / "h200-batch" / "trace.json.gz", FIXTURES / "torch-cpu.json.gz"],
+    ids=lambda p: p.name if isinstance(p, Path) else p,
+)
+def test_real_traces_break_the_rules_that_torch_says(path: Path, tmp_path: Path) -> None:
+    expected = torchs(path)
+    found = broken(path, tmp_path / "x.duckdb")
+    # torch looks at the first launch and the first kernel of an operator, lorabench at each kernel and its own launch
+    assert found.pop("gpu_kernel_causality", 0) >= bool(expected.pop("gpu_kernel_causality", 0))
+    assert found == expected
+
+
+def test_the_rules_of_torch_are_all_there() -> None:
+    validator = pytest.importorskip("torch.profiler._trace_validator")
+    assert {rule.__name__.removeprefix("_check_") for rule in validator._RULES} == set(TORCHS) == set(CASES)
+    assert set(TORCHS) < {rule.name for rule in sql.in_folder(sql.VALIDATIONS)}
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def call(*words: object, code: int = 0) -> Any:
+        monkeypatch.setattr("sys.argv", ["lorabench", "validate", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        assert (ended.value.code or 0) == code, said.err
+        return said
+
+    return call
+
+
+def test_a_sound_trace_passes(run: Callable[..., Any]) -> None:
+    said = run(FIXTURES / "h200-batch" / "trace.json.gz")
+    assert said.out == "" and "no problem: " in said.err and "stream_sync_overlap" in said.err
+
+
+def test_errors_end_with_9_and_warnings_only_when_strict(run: Callable[..., Any], tmp_path: Path) -> None:
+    said = run(written(tmp_path / "w.json", CASES["gpu_kernel_causality"][0]), "--csv", code=9)
+    rows = {row["rule"]: row for row in csv.DictReader(io.StringIO(said.out))}
+    assert rows["gpu_kernel_causality"]["example"] == "k began 10.000 us before its launch"
+    assert "1 of 10 rules are broken: gpu_kernel_causality" in said.err
+    orphan = written(tmp_path / "o.json", [event("kernel", "k", 10, 5, correlation=3, device=0, stream=7)])
+    said = run(orphan, "--json")
+    assert {row["rule"] for row in json.loads(said.out)} >= {"launch_missing"}
+    run(orphan, "--strict", code=9)
+
+
+def test_what_was_lost_is_a_warning(run: Callable[..., Any], tmp_path: Path) -> None:
+    whole = json.dumps({"traceEvents": launched(1, 5)})
+    (tmp_path / "cut.json").write_text(whole[: len(whole) - 30], "utf-8")
+    rows = json.loads(run(tmp_path / "cut.json", "--json").out)
+    assert "lost" in {row["rule"] for row in rows}
