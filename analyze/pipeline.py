@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+from .. import rundir
 from ..errors import CorruptInputError, InputError, UsageError
 from ..progress import Progress, Silent
 from ..vocabulary import SOURCE_KINETO, SOURCE_NSYS
@@ -27,6 +28,7 @@ _READERS: dict[Kind, tuple[str | None, int, Callable[[Path, Staging], None]]] = 
     Kind.KINETO: (SOURCE_KINETO, kineto_json.READER_VERSION, kineto_json.read),
 }
 _RANK = re.compile(r"rank[-_. ]?(\d{1,6})", re.IGNORECASE)
+_RUN_FACTS = ("method", "peft_mode", "batch_operator", "graph_pruning", "lora_cnt", "model", "quant")
 WHOLE_FILE = "the whole file"  # the loss of an input that could not be read while others could
 
 
@@ -135,6 +137,24 @@ def _append(database: Database, source_id: int, item: Input, part: Path) -> None
     )
 
 
+def _add_run(database: Database, source_id: int, folder: Path) -> None:
+    """What the manifest beside a trace says of the run that it was recorded in: facts of the source."""
+    if not (folder / rundir.MANIFEST).is_file():
+        return
+    try:
+        spec = rundir.read_manifest(folder).get("spec")
+    except InputError as error:
+        facts = [("lost", rundir.MANIFEST, str(error))]
+    else:
+        known = spec if isinstance(spec, dict) else {}
+        facts = [("about", f"run: {name}", str(known[name])) for name in _RUN_FACTS if known.get(name) is not None]
+    for section, name, value in facts:
+        database.connection.execute(
+            "insert into source_fact (source_id, section, item, value) values (?, ?, ?, ?)",
+            [source_id, section, name, value],
+        )
+
+
 def _add_source(database: Database, source_id: int, item: Input) -> None:
     kind, version, _ = _READERS[item.kind]
     database.connection.execute(
@@ -158,6 +178,7 @@ def _ingest(database: Database, source_id: int, item: Input, progress: Progress)
             read(path, staging)
         except OSError as error:
             raise InputError(f"cannot read {item.path}: {error.strerror}") from error
+    _add_run(database, source_id, item.path.parent)
     rank = _RANK.search(item.path.name)
     if rank:
         database.connection.execute(

@@ -94,7 +94,7 @@ def rows_of_views(paths: list[Path], place: Path, source: int) -> dict[str, list
     found = {}
     with analyze(paths, place) as database:
         for view in sql.load():
-            if not view.is_public or view.name in ("straggler", "rank_summary"):
+            if not view.is_public or view.name in ("straggler", "rank_summary", "launch_cost"):
                 continue
             columns = [
                 c.name for c in view.columns if not c.name.endswith("_id") or c.name in ("device_id", "stream_id")

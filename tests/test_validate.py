@@ -56,7 +56,8 @@ CASES: dict[str, tuple[list[dict[str, Any]], int, list[dict[str, Any]]]] = {
     ),
     "stream_wait_corr_id_in_past": (
         [RECORD, sync("Stream Wait Event", 5, **WAITS),
-         sync("Stream Wait Event", 50, wait_on_cuda_event_record_corr_id=6)], 2, [RECORD, sync("Stream Wait Event", 20, **WAITS)],
+         sync("Stream Wait Event", 50, wait_on_cuda_event_record_corr_id=6)], 2,
+        [RECORD, sync("Stream Wait Event", 20, **WAITS)],
     ),
     "nccl_metadata": (
         [event("cpu_op", "record_param_comms", 1, 5, **{k: v for k, v in COMPLETE.items() if k != missing})

@@ -79,6 +79,10 @@ def test_units_are_in_the_names() -> None:
         "kernel_end_time",
         "stddev_bytes",
         "bin",
+        "apart",
+        "fixed",
+        "measured",
+        "per_adapter",  # launch_cost: in the unit of its measure
         "flop",
         "flop_s",
         "bytes_s",

@@ -1,0 +1,49 @@
+-- A row is one recorded run of adapters: how it trained them, how many, and what launching cost in a step of all of them.
+--
+-- What a run was is in the manifest that lorabench collect left beside the trace. A step of all adapters is one step
+-- number, of which other modes than batch have a range for each adapter.
+
+with
+run as (
+    select
+        source_id,
+        any_value(value) filter (item = 'run: peft_mode') as peft_mode,
+        any_value(value) filter (item = 'run: batch_operator') as batch_operator,
+        any_value(value) filter (item = 'run: graph_pruning') as graph_pruning,
+        any_value(value) filter (item = 'run: method') as method,
+        any_value(value) filter (item = 'run: model') as model,
+        try_cast(any_value(value) filter (item = 'run: lora_cnt') as bigint) as adapter_cnt
+    from source_fact
+    where section = 'about'
+    group by source_id
+),
+step as (
+    select
+        source_id,
+        count(distinct step) as step_cnt,
+        sum(launch_cnt) as launch_cnt,
+        sum(launch_api_ns) as launch_api_ns,
+        sum(wall_ns) as wall_ns,
+        sum(kernel_ns) as kernel_ns
+    from step_summary
+    group by source_id
+)
+select
+    run.source_id,
+    source.kind,
+    run.method,
+    run.model,
+    case
+        when run.peft_mode <> 'batch' then run.peft_mode
+        when run.batch_operator = 'loop' then if(run.graph_pruning = 'True', 'batch, loop, pruned', 'batch, loop')
+        else 'batch, ' || coalesce(run.batch_operator, 'fused')
+    end as way,
+    run.adapter_cnt,
+    step.launch_cnt / step.step_cnt as launch_cnt,
+    step.launch_api_ns / step.step_cnt as launch_api_ns,
+    step.wall_ns / step.step_cnt as wall_ns,
+    step.kernel_ns / step.step_cnt as kernel_ns
+from run
+join step on step.source_id = run.source_id
+join source on source.source_id = run.source_id
+where run.adapter_cnt > 0

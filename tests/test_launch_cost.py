@@ -1,0 +1,69 @@
+"""The launch-cost model, fitted over runs whose launches are known."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lorabench import rundir
+from lorabench.analyze.pipeline import analyze
+
+
+def run(folder: Path, mode: str, adapters: int, launches: int, ranges: int = 1) -> Path:
+    """A run directory of two steps; each step is so many ranges, with so many launches in all of them."""
+    folder.mkdir(parents=True)
+    events: list[dict[str, Any]] = []
+    link, time = 0, 1000
+    for step in range(2):
+        for part in range(ranges):
+            events.append({"ph": "X", "cat": "user_annotation", "name": f"step {step}", "pid": 1, "tid": 1, "ts": time,
+                           "dur": 900})  # fmt: skip
+            for n in range(part, launches, ranges):
+                link += 1
+                call = {
+                    "ph": "X",
+                    "cat": "cuda_runtime",
+                    "name": "cudaLaunchKernel",
+                    "pid": 1,
+                    "tid": 1,
+                    "ts": time + n,
+                }
+                events.append(call | {"dur": 1, "args": {"correlation": link}})
+                kernel = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": time + n + 1, "dur": 1}
+                events.append(kernel | {"args": {"correlation": link, "device": 0, "stream": 7}})
+            time += 1000
+    (folder / "trace.json").write_text(json.dumps({"traceEvents": events}), "utf-8")
+    spec = {"method": "lora", "model": "tiny", "peft_mode": mode, "batch_operator": "fused", "lora_cnt": adapters}
+    (folder / rundir.MANIFEST).write_text(json.dumps({"format": rundir.FORMAT, "spec": spec}), "utf-8")
+    return folder
+
+
+def test_batch_costs_once_and_a_little_for_each_adapter_and_switch_all_of_it_each_time(tmp_path: Path) -> None:
+    runs = [run(tmp_path / f"batch{k}", "batch", k, 20 + 3 * k) for k in (1, 2, 4)]
+    runs += [run(tmp_path / f"switch{k}", "switch", k, 22 * k, ranges=k) for k in (1, 2, 4)]
+    with analyze(runs, tmp_path / "x.duckdb") as database:
+        rows = database.rows(
+            """select way, fixed, per_adapter, fit_frac, run_cnt, adapter_cnt, measured, apart, saved_frac
+            from launch_cost where measure = 'launch_cnt'"""
+        )
+        times = dict(database.rows("select way, measured from launch_cost where measure = 'launch_api_ns'"))
+    batch, switch = rows
+    assert batch == ("batch, fused", *map(pytest.approx, (20, 3, 1)), 3, 4, 32, *map(pytest.approx, (92, 1 - 32 / 92)))
+    assert switch[0] == "switch" and switch[1:4] == tuple(pytest.approx(v, abs=1e-9) for v in (0, 22, 1))
+    assert switch[-1] == pytest.approx(0, abs=1e-9)
+    assert times == {"batch, fused": 32_000, "switch": 88_000}
+
+
+def test_one_number_of_adapters_gives_no_line(tmp_path: Path) -> None:
+    with analyze([run(tmp_path / "a", "batch", 2, 10)], tmp_path / "x.duckdb") as database:
+        found = database.rows("select fixed, apart, measured from launch_cost where measure = 'launch_cnt'")
+    assert found == [(None, None, 10)]
+
+
+def test_a_damaged_manifest_is_a_loss_and_no_more(tmp_path: Path) -> None:
+    folder = run(tmp_path / "a", "batch", 2, 10)
+    (folder / rundir.MANIFEST).write_text("{", "utf-8")
+    with analyze([folder], tmp_path / "x.duckdb") as database:
+        assert database.rows("from launch_cost") == []
+        assert database.rows("select item from source_fact where section = 'lost'") == [("manifest.json",)]
+        assert database.rows("select count(*) from step_summary") == [(2,)]
