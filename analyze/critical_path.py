@@ -1,0 +1,186 @@
+"""The chain of work that the length of a trace hangs on: from its end back, each time to what was waited for.
+
+    a GPU operation    began when the one before it on its stream ended, if it had been launched by then
+                       or, launched long before and not behind its stream, when another operation on the device ended
+                       or else because it had just been launched: the CPU was late
+    the CPU            was busy since it last came back from waiting for the GPU, for the operation that ended last then
+
+So the chain is a partition of the trace's time into GPU work, launch delay (between call and begin), waits (between an
+operation and the one that it waited for) and CPU time. It follows what traces record: waits of a stream for an event
+are inferred from times, and hand-overs between CPU threads from when a thread's calls begin. (Meta's HTA builds a
+graph of the same dependencies and searches its longest path: https://hta.readthedocs.io, "Lightweight critical path".)
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .intervals import NONE, Bools, Ints, take
+
+GPU, LAUNCH, WAIT, CPU = "gpu", "launch", "wait", "cpu"
+KINDS = (GPU, LAUNCH, WAIT, CPU)
+# An operation that begins later than this after its launch, though its stream was free, waited for something else.
+LONG_DELAY_NS = 10_000
+
+
+@dataclass(frozen=True)
+class Chain:
+    """GPU operations in order of their begin, with their launching calls (NONE in all three columns without)."""
+
+    start: Ints
+    end: Ints
+    device: Ints
+    stream: Ints  # a number for each device and stream
+    call_start: Ints
+    call_end: Ints
+    call_thread: Ints
+
+
+@dataclass(frozen=True)
+class Segments:
+    """A partition of time, in order: index into KINDS; the operation, NONE for CPU; the thread, NONE for the others."""
+
+    kind: Ints
+    start: Ints
+    end: Ints
+    operation: Ints
+    thread: Ints
+
+
+def critical_path(work: Chain, wait_start: Ints, wait_end: Ints, begin: int, end: int, main_thread: int) -> Segments:
+    """The chain that ends at `end` and begins at `begin`, which enclose all work.
+
+    wait_start, wait_end: calls in which the CPU waits for the GPU. What follows the last operation, and what the CPU
+    did before a thread's first call, is on the main thread.
+    """
+    waited, woken_at = _effective_waits(work, wait_start, wait_end)
+    by_gpu = _waited_for(work)
+    before = np.searchsorted(woken_at, work.call_start, side="right") - 1
+    by_cpu = take(waited, before)
+    by_cpu[(by_cpu >= 0) & (take(work.start, by_cpu) >= work.start)] = NONE
+    last, until = _last(work, waited, woken_at, end)
+    at = _followed(np.where(by_gpu >= 0, by_gpu, by_cpu), last)
+    begun = work.start[at]
+    until_each = np.append(until, np.minimum(work.end[at[1:]], begun[:-1]))[: len(at)]
+    since = np.append(until_each[1:], begin)[: len(at)]
+    thread = work.call_thread[at]
+    called = np.where(thread < 0, begun, np.maximum(np.minimum(work.call_end[at], begun), since))
+    handed = _handed_over(work, thread, since, called, main_thread)
+    is_queued, none = by_gpu[at] >= 0, np.full(len(at), NONE, dtype=np.int64)
+    own = np.where(thread < 0, main_thread, thread)
+    rows = [  # of each operation, latest first
+        (GPU, begun, until_each, at, none, np.ones(len(at), dtype=bool)),
+        (WAIT, since, begun, at, none, is_queued),
+        (LAUNCH, called, begun, at, none, ~is_queued),
+        (CPU, handed, called, none, own, ~is_queued),
+        (CPU, since, handed, none, none + main_thread - NONE, ~is_queued),
+    ]
+    columns = [np.stack([np.full(len(at), KINDS.index(row[0])), *row[1:5]])[:, row[5]] for row in rows]
+    if max(until, begin) < end:
+        columns.append(np.array([[KINDS.index(CPU)], [max(until, begin)], [end], [NONE], [main_thread]]))
+    table = np.concatenate(columns, axis=1)
+    table = table[:, table[2] > table[1]]
+    return Segments(*table[:, np.argsort(table[1], kind="stable")])
+
+
+def lend(found: Segments, main_thread: int, start: Ints, end: Ints, thread: Ints) -> Segments:
+    """Give the main thread's time to the threads that worked meanwhile: in a backward it waits for autograd's own.
+
+    start, end, thread: when other threads worked, in order of the begin; where they overlap the first counts.
+    """
+    latest = np.maximum.accumulate(np.concatenate([[np.iinfo(np.int64).min], end]))[:-1]
+    start = np.maximum(start, latest)  # without what an earlier one covers
+    start, end, thread = (column[start < end] for column in (start, end, thread))
+    is_main = (found.kind == KINDS.index(CPU)) & (found.thread == main_thread)
+    mine = np.flatnonzero(is_main)
+    if not mine.size or not start.size:
+        return found
+    cuts = np.unique(np.concatenate([found.start[mine], found.end[mine], start, end]))
+    low, high = cuts[:-1], cuts[1:]
+    of = np.searchsorted(found.start[mine], low, side="right") - 1
+    by = np.searchsorted(start, low, side="right") - 1
+    kept = (of >= 0) & (high <= take(found.end[mine], of))
+    is_lent = (by >= 0) & (low < take(end, by))
+    count = int(kept.sum())
+    pieces = [
+        np.full(count, KINDS.index(CPU)), low[kept], high[kept], np.full(count, NONE),
+        np.where(is_lent, take(thread, by), main_thread)[kept],
+    ]  # fmt: skip
+    others = [column[~is_main] for column in (found.kind, found.start, found.end, found.operation, found.thread)]
+    table = np.concatenate([np.stack(others), np.stack(pieces)], axis=1)
+    return Segments(*table[:, np.argsort(table[1], kind="stable")])
+
+
+def _followed(earlier: Ints, last: int) -> Ints:
+    """From one operation on, each time to the one before it."""
+    pointers, path = memoryview(np.ascontiguousarray(earlier)), []
+    at = last
+    while at >= 0:
+        path.append(at)
+        at = pointers[at]
+    return np.array(path, dtype=np.int64)
+
+
+def _handed_over(work: Chain, thread: Ints, since: Ints, called: Ints, main: int) -> Ints:
+    """When the launching thread took over from the main thread: at its first launching call since then."""
+    handed = since.copy()
+    for number in np.unique(thread):
+        if number in (NONE, main):
+            continue
+        mine = np.flatnonzero(thread == number)
+        calls = np.append(np.sort(work.call_start[work.call_thread == number]), np.iinfo(np.int64).max)
+        handed[mine] = np.minimum(calls[np.searchsorted(calls, since[mine])], called[mine])
+    return handed
+
+
+def _last(work: Chain, waited: Ints, woken_at: Ints, end: int) -> tuple[int, int]:
+    """The operation that the end of the trace hangs on, and when it ended; the CPU goes on from there."""
+    if not len(work.end):
+        return NONE, NONE
+    last = int(np.lexsort((work.start, work.end))[-1])
+    if int(work.end[last]) >= end or not len(waited):
+        return last, int(work.end[last])
+    woken = int(np.searchsorted(woken_at, end, side="right")) - 1
+    return (int(waited[woken]), int(work.end[waited[woken]])) if woken >= 0 else (NONE, NONE)
+
+
+def _waited_for(work: Chain) -> Ints:
+    """For each operation the one on its device whose end let it begin; NONE where its launch did."""
+    count = len(work.start)
+    known = work.call_start >= 0
+    order = np.lexsort((np.arange(count), work.stream))
+    previous = np.full(count, NONE, dtype=np.int64)
+    same = work.stream[order[1:]] == work.stream[order[:-1]]
+    previous[order[1:][same]] = order[:-1][same]
+    is_behind = (previous >= 0) & (~known | (take(work.end, previous) > work.call_end))
+    found = np.where(is_behind, previous, NONE)
+    for device in np.unique(work.device):
+        mine = np.flatnonzero(work.device == device)
+        by_end = mine[np.lexsort((work.start[mine], work.end[mine]))]
+        late = mine[known[mine] & ~is_behind[mine] & (work.start[mine] - work.call_end[mine] > LONG_DELAY_NS)]
+        place = np.searchsorted(work.end[by_end], work.start[late], side="right") - 1
+        other = take(by_end, place)
+        fits = (
+            (other >= 0) & (take(work.end, other) > work.call_end[late]) & (take(work.start, other) < work.start[late])
+        )
+        found[late[fits]] = other[fits]
+    return _earlier(work, found)
+
+
+def _earlier(work: Chain, found: Ints) -> Ints:
+    """Without those that begin no earlier: the chain must come to an end."""
+    found[(found >= 0) & (take(work.start, found) > work.start)] = NONE
+    ties = (found >= 0) & (take(work.start, found) == work.start)
+    found[ties & (found >= np.arange(len(found)))] = NONE
+    return found
+
+
+def _effective_waits(work: Chain, start: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """Of calls that wait for the GPU those in which work ended that had been launched before: that operation, and when
+    the call returned, in order of the return."""
+    order = np.lexsort((start, end))
+    start, end = start[order], end[order]
+    by_end = np.lexsort((work.start, work.end))
+    last = take(by_end, np.searchsorted(work.end[by_end], end, side="right") - 1)
+    is_effective: Bools = (last >= 0) & (take(work.end, last) > start) & (take(work.call_start, last) < start)
+    return last[is_effective], end[is_effective]

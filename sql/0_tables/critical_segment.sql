@@ -1,0 +1,11 @@
+-- A row is a stretch of time of the critical path: what the end of the trace hung on then. They partition each process's time.
+--
+-- columns:
+--   source_id    integer   the input
+--   process_id   bigint    the process, NULL where the file does not say whose GPU work is (Kineto)
+--   kind         varchar   'gpu': an operation ran; 'launch': between its launching call and its begin; 'wait': between it and
+--         the operation that it waited for; 'cpu': a thread worked towards the next launch
+--   start_ns     bigint    begin
+--   end_ns       bigint    end
+--   gpu_op_id    bigint    the operation, NULL for 'cpu'
+--   thread_id    bigint    the thread, NULL but for 'cpu'

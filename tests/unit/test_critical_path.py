@@ -1,0 +1,205 @@
+"""The critical path: by hand, and against the definitions in plain Python."""
+
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lorabench.analyze import critical_path as module
+from lorabench.analyze.critical_path import (
+    CPU,
+    GPU,
+    KINDS,
+    LAUNCH,
+    LONG_DELAY_NS,
+    WAIT,
+    Chain,
+    Segments,
+    critical_path,
+    lend,
+)  # fmt: skip
+
+MAIN, OTHER = 1, 2
+Op = tuple[int, int, int, int, int, int]  # start, end, stream, call start, call end, thread
+
+
+def chain(ops: list[Op]) -> Chain:
+    columns = np.array(ops, dtype=np.int64).reshape(-1, 6).T
+    start, end, stream, call_start, call_end, thread = columns
+    return Chain(start, end, stream // 10, stream, call_start, call_end, thread)
+
+
+def path(ops: list[Op], waits: list[tuple[int, int]], end: int, begin: int = 0) -> list[tuple[str, int, int, int]]:
+    """(kind, start, end, operation or thread) of each segment."""
+    pairs = np.array(waits, dtype=np.int64).reshape(-1, 2).T
+    found = critical_path(chain(sorted(ops)), *pairs, begin, end, MAIN)
+    who = np.where(found.operation >= 0, found.operation, found.thread)
+    return [
+        (KINDS[k], *rest)
+        for k, *rest in zip(found.kind, *map(np.ndarray.tolist, (found.start, found.end, who)), strict=True)
+    ]
+
+
+def test_a_late_cpu_is_on_the_path_with_the_delay_of_its_launch() -> None:
+    assert path([(20, 50, 0, 10, 15, MAIN)], [(30, 60)], 70) == [
+        (CPU, 0, 15, MAIN), (LAUNCH, 15, 20, 0), (GPU, 20, 50, 0), (CPU, 50, 70, MAIN),
+    ]  # fmt: skip
+
+
+def test_work_that_was_queued_waits_for_its_stream() -> None:
+    ops = [(20, 50, 0, 10, 15, MAIN), (52, 90, 0, 16, 18, MAIN)]
+    assert path(ops, [], 90) == [
+        (CPU, 0, 15, MAIN), (LAUNCH, 15, 20, 0), (GPU, 20, 50, 0), (WAIT, 50, 52, 1), (GPU, 52, 90, 1),
+    ]  # fmt: skip
+
+
+def test_a_synchronisation_leads_back_to_the_gpu() -> None:
+    ops = [(20, 50, 0, 10, 15, MAIN), (72, 80, 0, 65, 70, MAIN)]
+    assert path(ops, [(20, 55)], 80) == [
+        (CPU, 0, 15, MAIN), (LAUNCH, 15, 20, 0), (GPU, 20, 50, 0), (CPU, 50, 70, MAIN), (LAUNCH, 70, 72, 1),
+        (GPU, 72, 80, 1),
+    ]  # fmt: skip
+
+
+def test_without_a_synchronisation_work_that_ended_early_is_not_on_the_path() -> None:
+    ops = [(20, 50, 0, 10, 15, MAIN), (72, 80, 0, 65, 70, MAIN)]
+    assert path(ops, [], 80) == [(CPU, 0, 70, MAIN), (LAUNCH, 70, 72, 1), (GPU, 72, 80, 1)]
+
+
+def test_a_long_delay_on_a_free_stream_is_a_wait_for_other_work() -> None:
+    late = 100 + LONG_DELAY_NS
+    ops = [(20, late - 5, 0, 10, 15, MAIN), (late, late + 9, 1, 16, 18, MAIN)]
+    assert [s for s in path(ops, [], late + 9) if s[0] in (WAIT, GPU)] == [
+        (GPU, 20, late - 5, 0), (WAIT, late - 5, late, 1), (GPU, late, late + 9, 1),
+    ]  # fmt: skip
+
+
+def test_time_of_another_thread_begins_with_its_first_call() -> None:
+    ops = [(21, 22, 0, 20, 21, OTHER), (45, 50, 0, 40, 43, OTHER)]
+    assert path(ops, [], 50)[:2] == [(CPU, 0, 20, MAIN), (CPU, 20, 43, OTHER)]
+
+
+def test_a_trace_without_gpu_work_is_the_main_threads() -> None:
+    assert path([], [], 50) == [(CPU, 0, 50, MAIN)]
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> tuple[list[Op], list[tuple[int, int]]]:
+    ops = []
+    for _ in range(draw(st.integers(0, 7))):
+        call = draw(st.integers(0, 40_000))
+        call_end = call + draw(st.integers(0, 9))
+        start = draw(st.sampled_from([call_end, call_end + 3, call_end + LONG_DELAY_NS + 7, call + 1]))
+        device, stream = draw(st.integers(0, 1)), draw(st.integers(0, 2))
+        known = draw(st.integers(0, 5)) > 0
+        launch = (call, call_end, draw(st.sampled_from([MAIN, OTHER]))) if known else (-1, -1, -1)
+        ops.append((start, start + draw(st.integers(0, 20_000)), 10 * device + stream, *launch))
+    starts = st.integers(0, 60_000)
+    return sorted(ops), draw(st.lists(st.tuples(starts, st.integers(0, 20_000)), max_size=4))
+
+
+def by_definition(ops: list[Op], waits: list[tuple[int, int]], end: int) -> list[tuple[str, int, int, int]]:
+    """Step by step, with loops over everything."""
+    count = range(len(ops))
+    woken = []
+    for begun, done in sorted(waits, key=lambda w: (w[1], w[0])):
+        ended = [i for i in count if ops[i][1] <= done]
+        last = max(ended, key=lambda i: (ops[i][1], ops[i][0], i), default=None)
+        if last is not None and ops[last][1] > begun and ops[last][3] < begun:
+            woken.append((done, last))
+
+    def by_gpu(i: int) -> int | None:
+        start, _, stream, call_start, call_end, _ = ops[i]
+        previous = max((j for j in count if j < i and ops[j][2] == stream), default=None)
+        if previous is not None and (call_start < 0 or ops[previous][1] > call_end):
+            return previous
+        if call_start >= 0 and start - call_end > LONG_DELAY_NS:
+            ended = [j for j in count if ops[j][2] // 10 == stream // 10 and ops[j][1] <= start]
+            other = max(ended, key=lambda j: (ops[j][1], ops[j][0], j), default=None)
+            if other is not None and ops[other][1] > call_end and ops[other][0] < start:
+                return other
+        return None
+
+    found: list[tuple[str, int, int, int]] = []
+    at = max(count, key=lambda i: (ops[i][1], ops[i][0], i), default=None)
+    if at is not None and ops[at][1] < end and woken:
+        at = next((i for done, i in reversed(woken) if done <= end), None)
+    until = ops[at][1] if at is not None else 0
+    if until < end:
+        found.append((CPU, until, end, MAIN))
+    while at is not None:
+        start, _, _, call_start, call_end, thread = ops[at]
+        found.append((GPU, start, until, at))
+        earlier = by_gpu(at)
+        if earlier is not None:
+            until = min(ops[earlier][1], start)
+            found.append((WAIT, until, start, at))
+        else:
+            known = [i for done, i in woken if done <= call_start]
+            earlier = known[-1] if known and ops[known[-1]][0] < start else None
+            since = min(ops[earlier][1] if earlier is not None else 0, start)
+            called = start if thread < 0 else max(min(call_end, start), since)
+            found.append((LAUNCH, called, start, at))
+            handed = since
+            if thread == OTHER:
+                calls = sorted(o[3] for o in ops if o[5] == OTHER and o[3] >= since)
+                handed = min(calls[0], called) if calls else called
+            found.append((CPU, handed, called, MAIN if thread < 0 else thread))
+            found.append((CPU, since, handed, MAIN))
+            until = since
+        at = earlier
+    return [s for s in reversed(found) if s[2] > s[1]]
+
+
+@settings(max_examples=400, deadline=None)
+@given(traces())
+def test_the_path_is_that_of_the_definition_and_a_partition_of_the_time(trace: tuple[list[Op], list]) -> None:
+    ops, lengths = trace
+    waits = [(start, start + length) for start, length in lengths]
+    end = max([o[1] for o in ops] + [w[1] for w in waits] + [1])
+    found = path(ops, waits, end)
+    assert found == by_definition(ops, waits, end)
+    assert found[0][1] == 0 and found[-1][2] == end
+    assert all(a[2] == b[1] for a, b in pairwise(found))
+
+
+@settings(max_examples=200, deadline=None)
+@given(traces())
+def test_on_one_stream_everything_that_was_queued_behind_another_is_on_the_path(trace: tuple[list[Op], list]) -> None:
+    """Where the CPU never waits and every launch precedes all GPU work, the path is the stream's whole work."""
+    ops = []
+    at = 100_000
+    for start, end, *_ in trace[0]:
+        ops.append((at, at + end - start, 0, 1, 2, MAIN))
+        at += end - start
+    if not ops:
+        return
+    gpu = sum(e - s for kind, s, e, _ in path(ops, [], at) if kind == GPU)
+    assert gpu == sum(end - start for start, end, *_ in ops)
+    assert module.LONG_DELAY_NS > 0
+
+
+SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 30), st.sampled_from([OTHER, 3])), max_size=5)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.integers(1, 20), max_size=6), SPANS)
+def test_the_main_threads_time_goes_to_who_worked(lengths: list[int], spans: list[tuple[int, int, int]]) -> None:
+    """Nanosecond by nanosecond: to the first to begin of those at work, else to the main thread."""
+    ends = np.cumsum([0, *lengths]).astype(np.int64)
+    kind = np.array([KINDS.index(CPU) if n % 2 else KINDS.index(GPU) for n in range(len(lengths))], dtype=np.int64)
+    thread = np.where(kind == KINDS.index(CPU), MAIN, -1)
+    operation = np.where(kind == KINDS.index(CPU), -1, np.arange(len(lengths)))
+    found = Segments(kind, ends[:-1], ends[1:], operation, thread)
+    others = sorted((start, start + length, who) for start, length, who in spans)
+    result = lend(found, MAIN, *np.array(others, dtype=np.int64).reshape(-1, 3).T)
+    owner: dict[int, int] = {}
+    for start, end, who in others:
+        for t in range(start, end):
+            owner.setdefault(t, who)
+    expected, seen = [], []
+    for k, start, end, t in zip(kind, ends[:-1], ends[1:], thread, strict=True):
+        expected += [(k, owner.get(at, MAIN) if t == MAIN else t) for at in range(start, end)]
+    for k, start, end, t in zip(result.kind, result.start, result.end, result.thread, strict=True):
+        seen += [(k, t)] * (end - start)
+    assert seen == expected
