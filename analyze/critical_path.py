@@ -113,7 +113,7 @@ def lend(found: Segments, main_thread: int, start: Ints, end: Ints, thread: Ints
 
 def _followed(earlier: Ints, last: int) -> Ints:
     """From one operation on, each time to the one before it."""
-    pointers, path = memoryview(np.ascontiguousarray(earlier)), []
+    pointers, path = np.ascontiguousarray(earlier).data, []
     at = last
     while at >= 0:
         path.append(at)
