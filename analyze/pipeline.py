@@ -1,5 +1,6 @@
 """Inputs in, a finished database out; an unchanged input is not read twice."""
 
+import csv
 import re
 import shutil
 from collections.abc import Callable
@@ -155,6 +156,29 @@ def _add_run(database: Database, source_id: int, folder: Path) -> None:
         )
 
 
+def _add_steps(database: Database, source_id: int, folder: Path) -> None:
+    """The tokens of each step, from the steps.csv beside a trace: those of its first pass, all compute the same."""
+    path = folder / rundir.STEPS
+    if not path.is_file():
+        return
+    tokens: dict[int, int] = {}
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        for row in rows:
+            if row["pass"] == rows[0]["pass"]:
+                step = int(row["step"])
+                tokens[step] = tokens.get(step, 0) + int(row["computed_token_cnt"])
+    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+        database.connection.execute(
+            "insert into source_fact (source_id, section, item, value) values (?, 'lost', ?, ?)",
+            [source_id, rundir.STEPS, f"it is no list of steps ({type(error).__name__}: {error})"],
+        )
+        return
+    for step, count in tokens.items():
+        database.connection.execute("insert into run_step values (?, ?, ?)", [source_id, step, count])
+
+
 def _add_source(database: Database, source_id: int, item: Input) -> None:
     kind, version, _ = _READERS[item.kind]
     database.connection.execute(
@@ -179,6 +203,7 @@ def _ingest(database: Database, source_id: int, item: Input, progress: Progress)
         except OSError as error:
             raise InputError(f"cannot read {item.path}: {error.strerror}") from error
     _add_run(database, source_id, item.path.parent)
+    _add_steps(database, source_id, item.path.parent)
     rank = _RANK.search(item.path.name)
     if rank:
         database.connection.execute(

@@ -67,3 +67,46 @@ def test_a_damaged_manifest_is_a_loss_and_no_more(tmp_path: Path) -> None:
         assert database.rows("from launch_cost") == []
         assert database.rows("select item from source_fact where section = 'lost'") == [("manifest.json",)]
         assert database.rows("select count(*) from step_summary") == [(2,)]
+
+
+def test_tokens_of_steps_come_from_the_run(tmp_path: Path) -> None:
+    folder = run(tmp_path / "a", "switch", 2, 4, ranges=2)
+    lines = ["pass,step,adapter,computed_token_cnt", "timing,0,a,10", "timing,0,b,20", "timing,1,a,5", "torch,0,a,99"]
+    (folder / rundir.STEPS).write_text("\n".join(lines), "utf-8")
+    with analyze([folder], tmp_path / "x.duckdb") as database:
+        assert database.rows("select distinct step, token_cnt from step_summary order by 1") == [(0, 30), (1, 5)]
+        found = database.rows(
+            "select step_cnt, p50_ns, stddev_ns, token_cnt, token_per_s, uneven_cnt from step_statistics"
+        )
+    assert found == [(2, 1_800_000, 0, 35, pytest.approx(35 / 3.6e-3), 0)]
+
+
+@pytest.mark.parametrize("content", ["", "pass,step\ntiming,x", "\x00", "a,b\n1,2"])
+def test_a_damaged_list_of_steps_is_a_loss_or_nothing(tmp_path: Path, content: str) -> None:
+    folder = run(tmp_path / "a", "batch", 2, 4)
+    (folder / rundir.STEPS).write_text(content, "utf-8")
+    with analyze([folder], tmp_path / "x.duckdb") as database:
+        assert database.rows("select distinct token_cnt from step_summary") == [(None,)]
+        lost = database.rows("select item from source_fact where section = 'lost'")
+    assert lost == ([("steps.csv",)] if content.startswith(("pass", "a")) else [])
+
+
+def test_compiling_inside_steps_is_a_finding(tmp_path: Path) -> None:
+    folder = run(tmp_path / "a", "batch", 2, 4)
+    content = json.loads((folder / "trace.json").read_text("utf-8"))
+    common = {"ph": "X", "pid": 1, "tid": 1}
+    name = "_compile.compile_inner (dynamo_timed)"
+    content["traceEvents"] += [
+        common | {"cat": "user_annotation", "name": name, "ts": 1100, "dur": 300},
+        common | {"cat": "user_annotation", "name": "backend_compile (dynamo_timed)", "ts": 1150, "dur": 100},
+        common | {"cat": "user_annotation", "name": name, "ts": 900, "dur": 50},  # before the steps
+        common | {"cat": "cuda_runtime", "name": "cuModuleLoadData", "ts": 2100, "dur": 70},
+    ]
+    quiet = run(tmp_path / "b", "batch", 2, 4)
+    (folder / "trace.json").write_text(json.dumps(content), "utf-8")
+    with analyze([folder], tmp_path / "x.duckdb") as database:
+        assert database.rows("select place, cost_ns, occurrence_cnt from finding where rule = 'recompilation'") == [
+            (f"step/{name}", 300_000, 1), ("cuModuleLoadData", 70_000, 1),
+        ]  # fmt: skip
+    with analyze([quiet], tmp_path / "y.duckdb") as database:
+        assert database.rows("select count(*) from finding where rule = 'recompilation'") == [(0,)]

@@ -11,6 +11,7 @@ from (
     ('low_utilisation_frac', 0.5, 'finding: a time bin in which a device is busy less than this is badly used'),
     ('uneven_step_frac', 0.1, 'step_summary: a step this much slower than the median is uneven'),
     ('straggler_frac', 0.02, 'straggler: a rank is late by at least this share of the step'),
+    ('least_frac', 0.001, 'finding: what costs less than this share of the window is left out'),
     ('severe_frac', 0.1, 'finding: a cost of this share of the window is of high severity'),
     ('notable_frac', 0.02, 'finding: a cost of this share of the window is of medium severity'),
     ('time_bin_cnt', 200.0, 'utilisation_over_time and other series: number of equal bins of the window')

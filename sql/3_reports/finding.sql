@@ -51,4 +51,5 @@ select
 from measured
 join source on source.source_id = measured.source_id
 where measured.cost_ns > 0
+    and coalesce(measured.cost_frac >= (select value from threshold where name = 'least_frac'), true)
 order by measured.cost_ns desc, measured.rule, measured.place, measured.source_id

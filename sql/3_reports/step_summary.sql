@@ -18,6 +18,7 @@
 --   kernel_ns           bigint    their summed duration
 --   gpu_busy_ns         bigint    time in which its GPU work ran, per device, added up
 --   launch_overhead_ns  bigint    time of the step in which none of its GPU work ran, NULL where the file has no GPU work
+--   token_cnt           bigint    tokens of the step of all adapters; NULL without steps.csv of lorabench collect beside the trace
 --   slower_frac         double    wall_ns / median of the input's steps - 1
 --   is_uneven           boolean   slower_frac above the threshold
 --   path                varchar   name path of the step
@@ -70,6 +71,7 @@ select
     coalesce(measure.gpu_busy_ns, 0) as gpu_busy_ns,
     if(gpu.source_id is not null, measured.wall_ns - coalesce(measure.gpu_busy_inside_ns, 0), null)
         as launch_overhead_ns,
+    run_step.token_cnt,
     measured.slower_frac,
     measured.slower_frac > (select value from threshold where name = 'uneven_step_frac') as is_uneven,
     range_path.path,
@@ -80,6 +82,7 @@ select
 from measured
 join range_path using (path_id)
 join source on source.source_id = measured.source_id
+left join run_step on run_step.source_id = measured.source_id and run_step.step = measured.step
 left join phase using (range_id)
 left join range_measure as measure using (range_id)
 left join _source_with_gpu as gpu on gpu.source_id = measured.source_id

@@ -82,7 +82,8 @@ def test_units_are_in_the_names() -> None:
         "apart",
         "fixed",
         "measured",
-        "per_adapter",  # launch_cost: in the unit of its measure
+        "per_adapter",
+        "token_per_s",  # launch_cost: in the unit of its measure
         "flop",
         "flop_s",
         "bytes_s",

@@ -339,8 +339,11 @@ def test_finding(database: Database) -> None:
             "high" if row["cost_frac"] >= 0.1 else "medium" if row["cost_frac"] >= 0.02 else "low"
         )
     by_rule: dict[str, int] = defaultdict(int)
-    for row in found:
+    everything = rows(database, "from _finding where cost_ns > 0")
+    for row in everything:
         by_rule[row["rule"]] += row["cost_ns"]
+    worth = [r for r in everything if r["cost_ns"] >= 0.001 * window[r["source_id"]]]
+    assert sorted(r["cost_ns"] for r in worth) == sorted(r["cost_ns"] for r in found)
     limits = dict(database.rows("select name, value from threshold"))
     idle = sum(r["idle_ns"] for r in rows(database, "from idle_gap") if r["idle_ns"] > limits["long_gap_ns"])
     assert by_rule["long_idle_gap"] == idle

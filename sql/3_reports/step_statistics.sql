@@ -1,0 +1,52 @@
+-- A row is one input with steps: how their times are spread, and tokens a second where their number is known.
+--
+-- Steps of one number (adapters in turn) count as one, as far as they go: their times are added up. Quantiles are
+-- interpolated.
+--
+-- columns:
+--   step_cnt        bigint    distinct steps
+--   mean_ns         double    mean duration
+--   stddev_ns       double    sample standard deviation, 0 for one step
+--   min_ns          bigint    shortest
+--   p50_ns          double    median
+--   p90_ns          double    90th percentile
+--   p95_ns          double    95th percentile
+--   p99_ns          double    99th percentile
+--   max_ns          bigint    longest
+--   uneven_cnt      bigint    steps slower than the median by more than uneven_step_frac
+--   token_cnt       bigint    tokens of all steps; NULL without steps.csv of lorabench collect beside the trace
+--   token_per_s     double    tokens / time of the steps, the profiler's cost included
+--   source_id       integer   the input, see trace_info
+--   rank            integer   rank of the input, NULL where it does not say
+
+with
+step as (
+    select source_id, step, sum(wall_ns) as wall_ns, any_value(token_cnt) as token_cnt
+    from step_summary
+    group by source_id, step
+),
+compared as (
+    select *, median(wall_ns) over (partition by source_id) as median_ns
+    from step
+)
+select
+    count(*) as step_cnt,
+    avg(wall_ns) as mean_ns,
+    sample_stddev(wall_ns) as stddev_ns,
+    min(wall_ns)::bigint as min_ns,
+    quantile_cont(wall_ns, 0.5) as p50_ns,
+    quantile_cont(wall_ns, 0.9) as p90_ns,
+    quantile_cont(wall_ns, 0.95) as p95_ns,
+    quantile_cont(wall_ns, 0.99) as p99_ns,
+    max(wall_ns)::bigint as max_ns,
+    count(*) filter (
+        wall_ns > median_ns * (1 + (select value from threshold where name = 'uneven_step_frac'))
+    ) as uneven_cnt,
+    sum(token_cnt)::bigint as token_cnt,
+    sum(token_cnt) / nullif(sum(wall_ns) filter (token_cnt is not null), 0) * 1e9 as token_per_s,
+    compared.source_id,
+    source.rank
+from compared
+join source on source.source_id = compared.source_id
+group by compared.source_id, source.rank
+order by compared.source_id
