@@ -12,7 +12,7 @@ import typer
 
 from . import __version__, rundir, sql
 from .collect import options
-from .errors import InputError, OutputError, UsageError, ValidationError
+from .errors import InputError, UsageError, ValidationError
 
 app = typer.Typer(
     name="lorabench",
@@ -34,6 +34,7 @@ class Format(StrEnum):
 
 
 _SCREEN_ROWS = 40
+_PAGE = ".html"
 _SUFFIXES = {".csv": Format.csv, ".parquet": Format.parquet, ".json": Format.json}
 
 
@@ -66,7 +67,8 @@ def analyze(
         Path | None,
         typer.Option(
             "--output", "-o", metavar="OUT",
-            help="report.csv, .parquet or .json for one report; DIR/ for every view; .duckdb for the database alone. "
+            help="report.csv, .parquet or .json for one report; DIR/ for every view; report.html for the page; "
+            ".duckdb for the database alone. "
             "Without it the report goes to stdout.",
         ),
     ] = None,
@@ -153,8 +155,8 @@ class _Target:
             if format is Format.mlora:
                 raise UsageError("--format mlora writes one file; give -o a file name")
             return cls(path, format or Format.csv, True)
-        if path.suffix != ".duckdb" and format is None and path.suffix not in _SUFFIXES:
-            raise UsageError(f"-o {path}: write .csv, .parquet, .json or .duckdb, or name the --format")
+        if format is None and path.suffix not in (".duckdb", _PAGE, *_SUFFIXES):
+            raise UsageError(f"-o {path}: write .csv, .parquet, .json, .html or .duckdb, or name the --format")
         return cls(path, format or _SUFFIXES.get(path.suffix, Format.csv), False)
 
     def database(self) -> Path | None:
@@ -178,6 +180,10 @@ class _Target:
             return
         if self.is_folder:
             tables.write_all(database, self.path, self.format.value, escape_formulas)
+        elif self.path.suffix == _PAGE:
+            from .reports import page  # plotly takes half a second
+
+            page.write(database, self.path)
         elif self.path.suffix != ".duckdb":
             tables.write(database, report, self.path, self.format.value, escape_formulas)
         print(f"wrote {self.path}")
@@ -314,6 +320,31 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
 
 
 @app.command(no_args_is_help=True)
+def report(
+    inputs: Annotated[list[Path], typer.Argument(metavar="INPUT...", help="What `lorabench analyze` reads.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.html", help="Where the page goes.")] = Path(
+        "report.html"
+    ),
+    open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Read the inputs again although they are unchanged.")] = False,
+) -> None:
+    """Write one self-contained page: where the time goes, and what to do first. It needs no network."""
+    from .analyze.database import cache_path
+    from .analyze.pipeline import analyze as run
+    from .reports import page
+    from .reports.terminal import Bar
+
+    with Bar() as bar:
+        database = run(inputs, cache_path(inputs), force=force, progress=bar)
+    with database:
+        _tell_losses(database)
+        page.write(database, output)
+    print(f"wrote {output}")
+    if open_it:
+        typer.launch(str(output.absolute()))
+
+
+@app.command(no_args_is_help=True)
 def validate(
     inputs: Annotated[list[Path], typer.Argument(metavar="TRACE...", help="What `lorabench analyze` reads.")],
     strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors, too.")] = False,
@@ -377,7 +408,8 @@ def compare(
     """Set runs or traces side by side: what changed, appeared and vanished; a gate for CI with --fail-above."""
     import polars
 
-    from .reports import runs
+    from .reports import changes, runs, tables
+    from .reports.terminal import Bar
 
     if as_csv and as_json:
         raise UsageError("choose one of --csv and --json")
@@ -391,13 +423,15 @@ def compare(
         rows, columns = runs.compare(inputs)
         gate: Callable[[float], None] = partial(runs.check, inputs)
     else:
-        rows, gate = _compare_traces(inputs, by or "range", measure, only, totals)
+        with Bar() as bar:
+            rows, gate = changes.compare_inputs(inputs, changes.choose(by or "range", measure), only, totals, bar)
         columns = list(rows[0])
     frame = polars.DataFrame(rows, schema=columns, infer_schema_length=None)
     if output is None:
         _print_rows(frame, as_csv, as_json)
     else:
-        _write_rows(frame, output)
+        tables.write_frame(frame, output)
+        print(f"wrote {output}")
     if limit is not None:
         gate(limit)
 
@@ -413,32 +447,3 @@ def _fraction(text: str | None) -> float | None:
     if not 0 <= value < float("inf"):
         raise UsageError(f"--fail-above {text}: write a share, as 5% or 0.05")
     return value
-
-
-def _compare_traces(
-    inputs: list[Path], by: str, measure: str | None, only: str | None, totals: bool
-) -> tuple[list[dict[str, Any]], Callable[[float], None]]:
-    from contextlib import ExitStack
-
-    from .analyze.database import cache_path
-    from .analyze.pipeline import analyze
-    from .reports import changes, runs
-    from .reports.terminal import Bar
-
-    how = changes.choose(by, measure)
-    names = runs.names(inputs)
-    with ExitStack() as stack:
-        with Bar() as bar:
-            opened = [stack.enter_context(analyze([path], cache_path([path]), progress=bar)) for path in inputs]
-        rows = changes.compare(dict(zip(names, opened, strict=True)), how, only, totals)
-    return rows, partial(changes.check, rows, names)
-
-
-def _write_rows(frame: Any, path: Path) -> None:
-    if path.suffix not in (".csv", ".json"):
-        raise UsageError(f"-o {path}: write to a .csv or .json file")
-    try:
-        frame.write_csv(path) if path.suffix == ".csv" else frame.write_json(path)
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror}") from error
-    print(f"wrote {path}")

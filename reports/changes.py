@@ -2,12 +2,19 @@
 
 import re
 import statistics
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from .. import rundir, sql
-from ..analyze.database import Database, literal, quoted
+from ..analyze.database import Database, cache_path, literal, quoted
+from ..analyze.pipeline import analyze
 from ..errors import RegressionError, UsageError
+from ..progress import Progress
+from . import runs
 
 Values = dict[tuple[Any, ...], float]
 TOTAL, MEDIAN = "(total)", "(median)"
@@ -75,6 +82,17 @@ def compare(
     names, head = list(databases), MEDIAN if how.view == "step_summary" else TOTAL
     rows = [_row(how, (head, *[None] * (len(how.keys) - 1)), names, summed)]  # type: ignore[arg-type]
     return rows + [_row(how, key, names, [values.get(key) for values in found]) for key in keys]
+
+
+def compare_inputs(
+    inputs: list[Path], how: Comparison, only: str | None, totals: bool, progress: Progress
+) -> tuple[list[dict[str, Any]], Callable[[float], None]]:
+    """The same for files and folders, each read into a database of its own; and the gate that looks at the rows."""
+    names = runs.names(inputs)
+    with ExitStack() as stack:
+        opened = [stack.enter_context(analyze([path], cache_path([path]), progress=progress)) for path in inputs]
+        rows = compare(dict(zip(names, opened, strict=True)), how, only, totals)
+    return rows, partial(check, rows, names)
 
 
 def check(rows: list[dict[str, Any]], names: list[str], limit: float) -> None:

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from .. import sql
 from ..analyze.database import Database, literal, quoted
@@ -30,8 +31,16 @@ def write(database: Database, view: str, path: Path, format: str, escape_formula
     """
     database.public_view(view)
     statement = _statement(view, format, escape_formulas)
-    with _replacing(path) as partial:
+    with replacing(path) as partial:
         database.copy(statement, partial, _options(view, format))
+
+
+def write_frame(frame: Any, path: Path) -> None:
+    """Write a polars DataFrame as .csv or .json. Raises UsageError for another suffix, OutputError when it cannot."""
+    if path.suffix not in (".csv", ".json"):
+        raise UsageError(f"-o {path}: write to a .csv or .json file")
+    with replacing(path) as partial:
+        frame.write_csv(partial) if path.suffix == ".csv" else frame.write_json(partial)
 
 
 def write_all(database: Database, folder: Path, format: str, escape_formulas: bool = False) -> list[Path]:
@@ -81,7 +90,7 @@ def _mlora_statement(view: str) -> str:
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path) -> Iterator[Path]:
     """A temporary name beside `path` that replaces it when the block ends well."""
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
     try:

@@ -1,0 +1,124 @@
+"""Pictures: rows in, plotly figures out. Nothing here asks a database or knows a page.
+
+Plotly reads a small markup in texts, so every name from a trace is escaped (shown()).
+"""
+
+import html
+from collections.abc import Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+
+Row = dict[str, Any]
+_LABEL_LENGTH = 60
+# Distinct in hue and in lightness (Okabe and Ito's palette), so that they differ without colour, too.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#7F7F7F", "#332288", "#999933")
+PATTERNS = ("", "/", ".", "x", "-", "\\", "+", "|", "", "/")
+MS = 1e-6
+
+
+def shown(text: Any, length: int = _LABEL_LENGTH) -> str:
+    """A name as plotly shows it literally, its middle left out when it is long."""
+    words = str(text) if text is not None else "(no range)"
+    if len(words) > length:
+        half = (length - 1) // 2
+        words = f"{words[:half]}…{words[-half:]}"
+    return html.escape(words, quote=False)
+
+
+def _figure(traces: Sequence[Any], height: int, **layout: Any) -> go.Figure:
+    figure = go.Figure(list(traces))
+    figure.update_layout(
+        height=height, margin={"l": 10, "r": 10, "t": 30, "b": 40}, paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)", template="none", font={"size": 12},
+        legend={"orientation": "h", "y": 1.12}, **layout,
+    )  # fmt: skip
+    figure.update_xaxes(automargin=True, gridcolor="rgba(128,128,128,0.25)")
+    figure.update_yaxes(automargin=True, gridcolor="rgba(128,128,128,0.25)")
+    return figure
+
+
+def stacked_bars(rows: Sequence[Row], label: str, series: Sequence[tuple[str, str]], unit: str = "ms") -> go.Figure:
+    """Horizontal bars, a row each, first on top; series are (column in ns, its title) and lie end to end."""
+    labels = [shown(row[label]) for row in rows]
+    places = [f"{number}" for number in range(len(rows))]
+    traces = [
+        go.Bar(
+            y=places, x=[(row[column] or 0) * MS for row in rows], name=title, orientation="h", customdata=labels,
+            hovertemplate=f"%{{customdata}}<br>{title}: %{{x:,.3f}} {unit}<extra></extra>",
+            marker={"color": COLOURS[n], "pattern": {"shape": PATTERNS[n], "fgopacity": 0.4}},
+        )
+        for n, (column, title) in enumerate(series)
+    ]  # fmt: skip
+    figure = _figure(traces, 90 + 26 * max(len(rows), 1), barmode="stack", xaxis_title=unit)
+    figure.update_yaxes(autorange="reversed", tickvals=places, ticktext=[shown(row[label], 36) for row in rows])
+    return figure
+
+
+def icicle(rows: Sequence[Row]) -> go.Figure:
+    """A tree of ranges: rows have id, parent, name, own_ns, kernel_ns, launch_api_ns and launch_frac, the colour."""
+    known = {row["id"] for row in rows}
+    trace = go.Icicle(
+        ids=[str(row["id"]) for row in rows],
+        parents=[str(row["parent"]) if row["parent"] in known else "" for row in rows],
+        labels=[shown(row["name"], 40) for row in rows],
+        values=[row["own_ns"] * MS for row in rows],
+        customdata=[[row["kernel_ns"] * MS, row["launch_api_ns"] * MS] for row in rows],
+        hovertemplate="%{label}<br>kernels %{customdata[0]:,.3f} ms, launching %{customdata[1]:,.3f} ms<extra></extra>",
+        marker={
+            "colors": [row["launch_frac"] for row in rows], "colorscale": "Cividis", "cmin": 0, "cmax": 1,
+            "colorbar": {"title": {"text": "launching /<br>(launching + kernels)"}, "tickformat": ".0%"},
+        },
+        tiling={"orientation": "v"}, maxdepth=6,
+    )  # fmt: skip
+    return _figure([trace], 460)
+
+
+def timeline(bins: Sequence[Row], longest: Sequence[Row]) -> go.Figure:
+    """Streams over time: how busy each was in equal bins, and the longest operations by themselves."""
+    streams = sorted({(row["device_id"], row["stream_id"]) for row in bins})
+    names = [f"device {device}, stream {stream}" for device, stream in streams]
+    starts = sorted({row["start_ns"] for row in bins})
+    place = {start: n for n, start in enumerate(starts)}
+    grid: list[list[float | None]] = [[None] * len(starts) for _ in streams]
+    for row in bins:
+        grid[streams.index((row["device_id"], row["stream_id"]))][place[row["start_ns"]]] = row["busy_frac"]
+    heat = go.Heatmap(
+        x=[start * MS for start in starts], y=names, z=grid, colorscale="Greys", zmin=0, zmax=1,
+        hovertemplate="%{y}<br>%{x:,.3f} ms: busy %{z:.0%}<extra></extra>",
+        colorbar={"title": {"text": "busy"}, "tickformat": ".0%"},
+    )  # fmt: skip
+    bars = go.Bar(
+        base=[row["start_ns"] * MS for row in longest], x=[row["duration_ns"] * MS for row in longest],
+        y=[f"device {row['device_id']}, stream {row['stream_id']}" for row in longest], orientation="h", width=0.5,
+        customdata=[[shown(row["name"], 90), shown(row["path"], 90)] for row in longest], marker={"color": COLOURS[1]},
+        hovertemplate="%{customdata[0]}<br>%{customdata[1]}<br>%{x:,.4f} ms<extra></extra>", name="longest operations",
+    )  # fmt: skip
+    return _figure([heat, bars], 130 + 50 * max(len(streams), 1), xaxis_title="ms", barmode="overlay")
+
+
+def lines(
+    rows: Sequence[Row], x: str, series: Sequence[tuple[str, str]], y_title: str, percent: bool = False
+) -> go.Figure:
+    """Columns over time (ns from the begin)."""
+    dashes = ("solid", "dash", "dot", "dashdot")
+    traces = [
+        go.Scatter(
+            x=[row[x] * MS for row in rows], y=[row[column] for row in rows], name=title, mode="lines",
+            line={"color": COLOURS[n], "dash": dashes[n % 4], "shape": "hv"},
+        )
+        for n, (column, title) in enumerate(series)
+    ]  # fmt: skip
+    figure = _figure(traces, 280, xaxis_title="ms", yaxis_title=y_title)
+    if percent:
+        figure.update_yaxes(tickformat=".0%", range=[0, 1])
+    return figure
+
+
+def grouped(rows: Sequence[Row], label: str, group: str, value: str) -> go.Figure:
+    """Stacked bars: a bar for each label, a colour for each group, times in ns."""
+    labels = list(dict.fromkeys(row[label] for row in rows))
+    groups = list(dict.fromkeys(row[group] for row in rows))
+    found = {(row[label], row[group]): row[value] for row in rows}
+    wide = [{"label": name, **{str(g): found.get((name, g), 0) for g in groups}} for name in labels]
+    return stacked_bars(wide, "label", [(str(g), shown(g)) for g in groups])
