@@ -163,7 +163,12 @@ class _Reader:
         staging.load("kineto_count", "kineto_count")
         for file, into in _TARGETS:
             staging.load(file, into)
-        staging.database.connection.execute("insert into memory_event by name from memory_batch")
+        staging.database.connection.execute(
+            """insert into memory_event by name
+            select memory_batch.* exclude (tid), kineto_thread.thread_id
+            from memory_batch
+            left join kineto_thread on kineto_thread.pid = process_id and kineto_thread.tid = memory_batch.tid"""
+        )
         self.loaded_cnt += staging.scalar("select count(*) from batch")
 
     def _parse(self, events: bytes) -> None:
@@ -181,7 +186,7 @@ class _Reader:
         if b'"[memory]"' in events:
             self._query("kineto_memory_event", "create or replace temp table memory_batch as")
         else:
-            self.staging.create_table("memory_batch", "source_id integer")
+            self.staging.create_table("memory_batch", "source_id integer, process_id bigint, tid bigint")
 
     def _needs_decimals(self, events: bytes) -> bool:
         """True for fractions of microseconds since 1970, which torch 2.3 wrote."""

@@ -229,6 +229,7 @@ def _sections(source: _Source) -> Iterable[Section | None]:
         lambda rows: figures.grouped(
             [{"where": f"{r['module']} {r['part']}", **r} for r in rows[:60]], "where", "direction", "gpu_op_ns"),
     )  # fmt: skip
+    yield _memory(source)
     yield _table(source, "steps", "Steps", "Each step, with its phases.", "step_summary",
                  "select step, wall_ns, data_ns, forward_ns, backward_ns, optimizer_ns, launch_cnt, kernel_ns, "
                  "gpu_busy_ns, token_cnt, is_uneven from step_summary where source_id = {id}")  # fmt: skip
@@ -315,6 +316,35 @@ def _launching(source: _Source) -> Section | None:
         lambda rows: figures.stacked_bars(
             rows[:15], "path", [("kernel_ns", "kernels"), ("launch_api_ns", "launching")]),
     )  # fmt: skip
+
+
+def _memory(source: _Source) -> Section | None:
+    """Of the first input with events of memory, which of a run is that of its own pass; the device first."""
+    found = source.database.rows(
+        "select source_id, device from (select distinct source_id, device from memory_event) "
+        "order by source_id, device = 'cpu', device limit 1"
+    )
+    if not found:
+        return None
+    source_id, device = found[0]
+    which = f"source_id = {int(source_id)} and device = (select min(device) filter (device <> 'cpu') from memory_event)"
+    if device == "cpu":
+        which = f"source_id = {int(source_id)} and device = 'cpu'"
+    series = source.rows(
+        f"""select min(time_ns) as time_ns, max(allocated_bytes) / 1048576 as allocated,
+            max(reserved_bytes) / 1048576 as reserved
+        from (select *, ntile({_BIN_CNT}) over (order by time_ns) as bin from memory_timeline where {which})
+        group by bin order by bin"""
+    )
+    peak = source.rows(
+        f"select path, live_bytes, live_frac, allocation_cnt, largest_bytes from memory_peak where {which} "
+        "order by live_bytes desc"
+    )
+    columns, cells = _cells(peak[:ROW_LIMIT])
+    text = f"Memory of {device} over time; the table says what was live at the peak, by the range that allocated it."
+    drawn = [("allocated", "allocated"), *([("reserved", "reserved")] if series[0]["reserved"] is not None else [])]
+    figure = _json(figures.lines(series, "time_ns", drawn, "MiB"))
+    return Section("memory", "Memory", text, "memory_peak", figure, columns, cells, max(0, len(peak) - len(cells)))
 
 
 def _series(source: _Source) -> Section | None:

@@ -9,3 +9,4 @@
 --   address         bigint     address, NULL where the file does not say
 --   allocated_bytes bigint     allocated in total afterwards, NULL where the file does not say
 --   reserved_bytes  bigint     reserved from the device in total afterwards, NULL where the file does not say
+--   thread_id       bigint     the thread that asked, NULL where the file does not say

@@ -5,6 +5,7 @@
 select
     reading.source_id,
     try_cast(pid as bigint) as process_id,
+    coalesce(try_cast(tid as bigint), try_cast(regexp_extract(tid, '-?[0-9]+$') as bigint)) as tid,
     floor(ts)::bigint * 1000 + round((ts - floor(ts)) * 1000)::bigint as time_ns,
     if(args."Device Type" = 0, 'cpu', 'cuda:' || args."Device Id") as device,
     args."Bytes" as bytes,
@@ -18,6 +19,7 @@ from read_json(
     columns = {
         name: 'varchar',
         pid: 'varchar',
+        tid: 'varchar',
         ts: $time_type,
         args: 'struct(
             "Bytes" bigint, "Addr" varchar, "Total Allocated" bigint, "Total Reserved" bigint, "Device Type" bigint,

@@ -1,0 +1,111 @@
+"""Memory over time and at its peak, against loops over the events."""
+
+import gzip
+import json
+import random
+from collections import defaultdict
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import corpus_params
+from lorabench.analyze.database import Database
+from lorabench.analyze.pipeline import analyze
+
+BEFORE = "(before the recording)"
+Event = dict[str, Any]
+
+
+def by_loops(events: list[Event]) -> dict[tuple[str, str | None], int]:
+    """(device, path) -> bytes live at the peak, from the raw events."""
+    memory = [e for e in events if e.get("name") == "[memory]"]
+    spans = [e for e in events if e.get("cat") == "user_annotation" and e.get("ph") == "X"]
+    found: dict[tuple[str, str | None], int] = defaultdict(int)
+
+    def device(e: Event) -> str:
+        return "cpu" if e["args"]["Device Type"] == 0 else f"cuda:{e['args']['Device Id']}"
+
+    def path(e: Event) -> str | None:
+        around = [
+            s
+            for s in spans
+            if (s["pid"], s["tid"]) == (e["pid"], e["tid"]) and s["ts"] <= e["ts"] <= s["ts"] + s["dur"]
+        ]
+        around.sort(key=lambda s: (s["ts"], -s["dur"]))
+        return "/".join(s["name"] for s in around) or None
+
+    for name in {device(e) for e in memory}:
+        mine = sorted((e for e in memory if device(e) == name), key=lambda e: (e["ts"], e["args"]["Bytes"]))
+        peak = max(range(len(mine)), key=lambda n: (mine[n]["args"]["Total Allocated"], -mine[n]["ts"]))
+        live: dict[int, Event] = {}
+        for e in [e for e in mine if e["ts"] <= mine[peak]["ts"]]:
+            live.pop(e["args"]["Addr"], None)
+            if e["args"]["Bytes"] > 0:
+                live[e["args"]["Addr"]] = e
+        for e in live.values():
+            found[name, path(e)] += e["args"]["Bytes"]
+        known = sum(e["args"]["Bytes"] for e in live.values())
+        found[name, BEFORE] += mine[peak]["args"]["Total Allocated"] - known
+    return {key: value for key, value in found.items() if value}
+
+
+def peak_of(database: Database) -> dict[tuple[str, str | None], int]:
+    rows = database.rows("select device, path, sum(live_bytes) from memory_peak group by all")
+    return {(device, path): int(size) for device, path, size in rows}
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_what_was_live_at_the_peak_is_found(seed: int, tmp_path: Path) -> None:
+    draw = random.Random(seed)
+    events: list[Event] = []
+    for name, start, length in (("step", 0, 900), ("forward", 10, 300), ("lora_A", 20, 50), ("backward", 400, 300)):
+        events.append(
+            {"ph": "X", "cat": "user_annotation", "name": name, "pid": 1, "tid": 1, "ts": start, "dur": length}
+        )
+    events.append({"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 30, "dur": 200})
+    events.append({"ph": "X", "cat": "user_annotation", "name": "other", "pid": 1, "tid": 2, "ts": 5, "dur": 500})
+    live: dict[int, int] = {}
+    total = {0: 5000, 1: 70_000}
+    for time in sorted(draw.sample(range(1000), 60)):
+        kind = draw.randint(0, 1)
+        if live and draw.random() < 0.45:
+            address = draw.choice(list(live))
+            kind, size = address % 2, -live.pop(address)
+        else:
+            address, size = 2 * draw.randint(1, 10_000) + kind, 8 * draw.randint(1, 50)
+            if address in live:
+                continue
+            live[address] = size
+        total[kind] += size
+        args = {"Device Type": kind, "Device Id": 0 if kind else -1, "Bytes": size, "Addr": address,
+                "Total Allocated": total[kind], "Total Reserved": 100_000}  # fmt: skip
+        event = {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "ts": time, "args": args}
+        events.append(event | {"tid": draw.choice((1, 2, 3))})
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"traceEvents": events}), "utf-8")
+    with analyze([path], tmp_path / "x.duckdb") as database:
+        assert peak_of(database) == by_loops(events)
+        assert database.rows("select count(*) from memory_timeline where time_ns < 0") == [(0,)]
+        assert database.rows("select sum(live_bytes) - any_value(peak_bytes) from memory_peak group by device") == [
+            (0,) for _ in range(len({key[0] for key in peak_of(database)}))
+        ]
+
+
+@pytest.mark.parametrize("path", corpus_params("kineto/qwen*.json.gz"))
+def test_the_peak_of_real_traces_is_that_of_the_events(path: Path, tmp_path: Path) -> None:
+    events = json.loads(gzip.decompress(path.read_bytes()), parse_float=Decimal)["traceEvents"]
+    expected: dict[str, int] = defaultdict(int)
+    for (device, place), size in by_loops(events).items():
+        expected[f"{device} {place == BEFORE}"] += size
+    with analyze([path], tmp_path / "x.duckdb") as database:
+        key = f"device || ' ' || (path is not distinct from '{BEFORE}')"
+        found = database.rows(f"select {key}, sum(live_bytes) from memory_peak group by 1")
+        ((count,),) = database.rows("select count(*) from memory_timeline")
+    assert {key.replace("true", "True").replace("false", "False"): int(size) for key, size in found} == expected
+    assert count == sum(e.get("name") == "[memory]" for e in events)
+
+
+def test_without_events_of_memory_there_are_no_rows(tmp_path: Path) -> None:
+    with analyze([Path(__file__).parent.parent / "fixtures" / "torch-cpu.json.gz"], tmp_path / "x.duckdb") as database:
+        assert database.rows("from memory_peak") == database.rows("from memory_timeline") == []
