@@ -9,6 +9,7 @@ import capture
 import pytest
 import synthetic
 import writers
+from lorabench.__main__ import main
 from lorabench.analyze.database import Database
 from lorabench.analyze.pipeline import analyze
 
@@ -102,3 +103,21 @@ def captured_trace(nsys: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """NVTX ranges of a real process, captured and exported by the nsys that is installed."""
     folder = tmp_path_factory.mktemp("captured")
     return capture.capture(folder / "run.sqlite")
+
+
+@pytest.fixture
+def run_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Any]:
+    """Runs the command line in this process: the words, the expected exit code; gives what it said (.out, .err)."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def call(*words: object, code: int = 0) -> Any:
+        monkeypatch.setattr("sys.argv", ["lorabench", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        assert (ended.value.code or 0) == code, said.err
+        return said
+
+    return call

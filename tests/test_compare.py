@@ -4,12 +4,12 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from lorabench import rundir
-from lorabench.__main__ import main
 from lorabench.errors import UsageError
 from lorabench.reports import changes
 
@@ -37,18 +37,8 @@ def trace(path: Path, steps: int, **kernels: int) -> Path:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-    def call(*words: object, code: int = 0) -> Any:
-        monkeypatch.setattr("sys.argv", ["lorabench", "compare", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capsys.readouterr()
-        assert (ended.value.code or 0) == code, said.err
-        return said
-
-    return call
+def run(run_command: Callable[..., Any]) -> Callable[..., Any]:
+    return partial(run_command, "compare")
 
 
 @pytest.fixture

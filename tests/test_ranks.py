@@ -1,25 +1,18 @@
 """Several inputs in one database: ranks side by side, a bad one among them, workers, an interrupted analysis."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import corpus_params
 from lorabench import sql
-from lorabench.__main__ import main
 from lorabench.analyze import parts, pipeline
 from lorabench.analyze.pipeline import analyze
 from lorabench.errors import InputError
 
 COMPUTE, COLLECTIVE = "gemm", "ncclDevKernel_AllReduce"
-
-
-def exit_code(monkeypatch: pytest.MonkeyPatch, *words: object) -> object:
-    monkeypatch.setattr("sys.argv", ["lorabench", *map(str, words)])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    return ended.value.code
 
 
 def trace(path: Path, rank: int | None, *steps: tuple[int, int, int]) -> Path:
@@ -119,19 +112,18 @@ def test_a_rank_has_the_rows_that_it_has_alone(
 @pytest.mark.parametrize("workers", [0, 2], ids=["in this process", "in workers"])
 @pytest.mark.parametrize("content", [b"", b"no trace at all", b"\x1f\x8b\x08cut", b"[{'ph'"], ids=repr)
 def test_a_bad_file_is_named_and_stops_no_other(
-    ranks: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    ranks: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: Callable[..., Any],
     workers: int, content: bytes,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(parts, "worker_cnt", lambda found: workers)
     ranks[1].write_bytes(content)
     out = tmp_path / "report.csv"
-    assert exit_code(monkeypatch, "analyze", ranks[0].parent, "-o", out) == 3
-    said = capsys.readouterr().err
+    said = run_command("analyze", ranks[0].parent, "-o", out, code=3).err
     assert "1 of 3 inputs cannot be read (trace.1.json); the reports hold the rest" in said
     assert "trace.1.json: lost: the whole file: " in said
     assert {line.rsplit(",", 1)[1] for line in out.read_text("utf-8").splitlines()[1:]} == {"0", "2"}
     monkeypatch.setattr(pipeline, "make_part", None)  # the second time nothing is read
-    assert exit_code(monkeypatch, "analyze", ranks[0].parent, "-o", out) == 3
+    run_command("analyze", ranks[0].parent, "-o", out, code=3)
 
 
 def test_of_inputs_that_are_all_bad_the_first_is_explained(tmp_path: Path) -> None:

@@ -4,13 +4,13 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import corpus_params
 from lorabench import sql
-from lorabench.__main__ import main
 from lorabench.analyze.pipeline import analyze
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -120,18 +120,8 @@ def test_the_rules_of_torch_are_all_there() -> None:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-    def call(*words: object, code: int = 0) -> Any:
-        monkeypatch.setattr("sys.argv", ["lorabench", "validate", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capsys.readouterr()
-        assert (ended.value.code or 0) == code, said.err
-        return said
-
-    return call
+def run(run_command: Callable[..., Any]) -> Callable[..., Any]:
+    return partial(run_command, "validate")
 
 
 def test_a_sound_trace_passes(run: Callable[..., Any]) -> None:
