@@ -166,7 +166,8 @@ def _findings(source: _Source) -> list[dict[str, str]]:
 
 def _sections(source: _Source) -> Iterable[Section | None]:
     yield _table(source, "findings", "Findings", "What rules found, costliest first.", "finding",
-                 "select severity, rule, place, cost_ns, cost_frac, evidence, advice from finding "
+                 "select severity, replace(rule, '_', ' ') as rule, place, cost_ns, cost_frac, evidence, advice "
+                 "from finding "
                  "where source_id = {id}",
                  is_open=True)  # fmt: skip
     yield _timeline(source)

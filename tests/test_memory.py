@@ -55,7 +55,7 @@ def peak_of(database: Database) -> dict[tuple[str, str | None], int]:
     return {(device, path): int(size) for device, path, size in rows}
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(12))
 def test_what_was_live_at_the_peak_is_found(seed: int, tmp_path: Path) -> None:
     draw = random.Random(seed)
     events: list[Event] = []
