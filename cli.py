@@ -3,7 +3,6 @@
 import inspect
 import sys
 from collections.abc import Callable
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +11,8 @@ import typer
 
 from . import __version__, rundir, sql
 from .collect import options
-from .errors import InputError, UsageError, ValidationError
+from .errors import UsageError, ValidationError
+from .reports import outputs
 
 app = typer.Typer(
     name="lorabench",
@@ -22,20 +22,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-
-
-class Format(StrEnum):
-    """What a report can be written as."""
-
-    csv = "csv"
-    parquet = "parquet"
-    json = "json"
-    mlora = "mlora"
-
-
-_SCREEN_ROWS = 40
-_PAGE = ".html"
-_SUFFIXES = {".csv": Format.csv, ".parquet": Format.parquet, ".json": Format.json}
 
 
 def _version(wanted: bool) -> None:
@@ -75,7 +61,9 @@ def analyze(
     report: Annotated[
         str, typer.Option(metavar="VIEW", help="The view to write; `lorabench views` lists them.")
     ] = "range_summary",
-    format: Annotated[Format | None, typer.Option(help="Format of the output [default: what its suffix says].")] = None,
+    format: Annotated[
+        outputs.Format | None, typer.Option(help="Format of the output [default: what its suffix says].")
+    ] = None,
     db: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Where to keep the database [default: next to OUT].")
     ] = None,
@@ -98,95 +86,26 @@ def analyze(
     launches cost, and what GPU work it accounts for.
     """
     from .analyze import settings
-    from .analyze.database import cache_path
-    from .analyze.pipeline import analyze as run
-    from .reports.terminal import Bar
 
     known = [view.name for view in sql.load() if view.is_public]
     if report not in known:
         raise UsageError(f"there is no view {report!r}; the views are: {', '.join(known)}")
-    target = _Target.of(output, format)
-    with Bar() as bar:
-        chosen = settings.parse(threshold or [], kernel_classes)
-        place = db or target.database() or cache_path(inputs)
-        database = run(inputs, place, force=force, progress=bar, settings=chosen)
-    with database:
-        _tell_losses(database)
+    target = outputs.Target.of(output, format)
+    chosen = settings.parse(threshold or [], kernel_classes)
+    with _analyzed(inputs, db or target.database(), force, chosen) as database:
+        outputs.tell_losses(database)
         target.write(database, report, escape_formulas)
-        _require_all(database)
+        outputs.require_all(database)
 
 
-def _tell_losses(database: Any) -> None:
-    """Say on stderr what was lost while reading, and what the inputs lack."""
-    losses = database.rows(
-        """select source.name, section, item, value, note from source_fact join source using (source_id)
-        where section in ('lost', 'missing') order by source_id, section, item"""
-    )
-    for name, section, item, value, note in losses:
-        print(f"{name}: {section}: {item}: {value}" + (f" ({note})" if note else ""), file=sys.stderr)
+def _analyzed(inputs: list[Path], place: Path | None = None, force: bool = False, settings: Any = None) -> Any:
+    """The inputs' database, made with a progress bar."""
+    from .analyze.database import cache_path
+    from .analyze.pipeline import analyze as run
+    from .reports.terminal import Bar
 
-
-def _require_all(database: Any) -> None:
-    """Raise InputError when an input could not be read: what was written holds the others alone."""
-    from .analyze.pipeline import WHOLE_FILE
-
-    lost = [str(n) for (n,) in database.rows(
-        "select name from source join source_fact using (source_id) where section = 'lost' and item = ?", WHOLE_FILE
-    )]  # fmt: skip
-    if lost:
-        ((count,),) = database.rows("select count(*) from source")
-        raise InputError(f"{len(lost)} of {count} inputs cannot be read ({', '.join(lost)}); the reports hold the rest")
-
-
-class _Target:
-    """Where the output goes and in which format."""
-
-    def __init__(self, path: Path | None, format: Format, is_folder: bool):
-        self.path, self.format, self.is_folder = path, format, is_folder
-
-    @classmethod
-    def of(cls, path: Path | None, format: Format | None) -> "_Target":
-        """Check the pair. Raises UsageError when it makes no sense."""
-        if path is None:
-            if format in (Format.parquet, Format.mlora):
-                raise UsageError(f"--format {format.value} goes to a file; name it with -o")
-            return cls(None, format or Format.csv, False)
-        if path.is_dir() or not path.suffix:
-            if format is Format.mlora:
-                raise UsageError("--format mlora writes one file; give -o a file name")
-            return cls(path, format or Format.csv, True)
-        if format is None and path.suffix not in (".duckdb", _PAGE, *_SUFFIXES):
-            raise UsageError(f"-o {path}: write .csv, .parquet, .json, .html or .duckdb, or name the --format")
-        return cls(path, format or _SUFFIXES.get(path.suffix, Format.csv), False)
-
-    def database(self) -> Path | None:
-        """Where the database belongs by default; None without an output."""
-        if self.path is None:
-            return None
-        return self.path / "lorabench.duckdb" if self.is_folder else self.path.with_suffix(".duckdb")
-
-    def write(self, database: Any, report: str, escape_formulas: bool) -> None:
-        """Write the report, or every view, and print the last line that stdout carries: `wrote PATH`."""
-        from .reports import tables
-
-        if self.path is None:
-            as_json = self.format is Format.json
-            is_terminal = sys.stdout.isatty()
-            rows = database.view(report)
-            if is_terminal and not as_json and len(rows) > _SCREEN_ROWS:
-                print(f"the first {_SCREEN_ROWS} of {len(rows)} rows; all of them with -o FILE", file=sys.stderr)
-                rows = rows.head(_SCREEN_ROWS)
-            _print_rows(rows, as_csv=not as_json and not is_terminal, as_json=as_json)
-            return
-        if self.is_folder:
-            tables.write_all(database, self.path, self.format.value, escape_formulas)
-        elif self.path.suffix == _PAGE:
-            from .reports import page  # plotly takes half a second
-
-            page.write(database, self.path)
-        elif self.path.suffix != ".duckdb":
-            tables.write(database, report, self.path, self.format.value, escape_formulas)
-        print(f"wrote {self.path}")
+    with Bar() as bar:
+        return run(inputs, place or cache_path(inputs), force=force, progress=bar, settings=settings)
 
 
 @app.command()
@@ -219,21 +138,9 @@ def query(
     """Run SQL on a database."""
     from . import open as open_inputs
 
-    if as_csv and as_json:
-        raise UsageError("choose one of --csv and --json")
+    form = outputs.chosen_format(as_csv, as_json)
     with open_inputs(db) as database:
-        _print_rows(database.query(statement), as_csv, as_json)
-
-
-def _print_rows(frame: Any, as_csv: bool, as_json: bool) -> None:
-    from .reports.terminal import show
-
-    if as_csv:
-        print(frame.write_csv(), end="")
-    elif as_json:
-        print(frame.write_json())
-    else:
-        show(frame.to_dicts(), frame.columns)
+        outputs.print_rows(database.query(statement), form)
 
 
 def _collect(
@@ -329,19 +236,15 @@ def report(
     force: Annotated[bool, typer.Option("--force", help="Read the inputs again although they are unchanged.")] = False,
 ) -> None:
     """Write one self-contained page: where the time goes, and what to do first. It needs no network."""
-    from .analyze.database import cache_path
-    from .analyze.pipeline import analyze as run
     from .reports import page
-    from .reports.terminal import Bar
 
-    with Bar() as bar:
-        database = run(inputs, cache_path(inputs), force=force, progress=bar)
-    with database:
-        _tell_losses(database)
+    with _analyzed(inputs, force=force) as database:
+        outputs.tell_losses(database)
         page.write(database, output)
-    print(f"wrote {output}")
-    if open_it:
-        typer.launch(str(output.absolute()))
+        print(f"wrote {output}")
+        if open_it:
+            typer.launch(str(output.absolute()))
+        outputs.require_all(database)
 
 
 @app.command(no_args_is_help=True)
@@ -352,19 +255,12 @@ def validate(
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array.")] = False,
 ) -> None:
     """Check traces: the rules of torch's own validator, what is lost or missing, and the arithmetic identities."""
-    from .analyze.database import cache_path
-    from .analyze.pipeline import analyze as run
-    from .reports.terminal import Bar
-
-    if as_csv and as_json:
-        raise UsageError("choose one of --csv and --json")
-    with Bar() as bar:
-        database = run(inputs, cache_path(inputs), progress=bar)
-    with database:
+    form = outputs.chosen_format(as_csv, as_json)
+    with _analyzed(inputs) as database:
         frame = database.view("validation")
         names = [rule.name for rule in sql.in_folder(sql.VALIDATIONS)]
-    if len(frame) or as_csv or as_json:
-        _print_rows(frame, as_csv, as_json)
+    if len(frame) or form:
+        outputs.print_rows(frame, form)
     found = frame.to_dicts()
     broken = {row["rule"] for row in found if strict or row["severity"] == "error"}
     kept = [name for name in names if name not in {row["rule"] for row in found}]
@@ -411,8 +307,7 @@ def compare(
     from .reports import changes, runs, tables
     from .reports.terminal import Bar
 
-    if as_csv and as_json:
-        raise UsageError("choose one of --csv and --json")
+    form = outputs.chosen_format(as_csv, as_json)
     if len(inputs) < 2:
         raise UsageError("compare needs two inputs or more")
     limit = _fraction(fail_above)
@@ -428,7 +323,7 @@ def compare(
         columns = list(rows[0])
     frame = polars.DataFrame(rows, schema=columns, infer_schema_length=None)
     if output is None:
-        _print_rows(frame, as_csv, as_json)
+        outputs.print_rows(frame, form)
     else:
         tables.write_frame(frame, output)
         print(f"wrote {output}")

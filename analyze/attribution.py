@@ -235,9 +235,10 @@ def _forward_of(ranges: Ranges, forest: Forest) -> Ints:
     around = take(outermost, forest.parent[nodes])
     around[(around >= 0) & (take(ranges.sequence, around) == ranges.sequence[nodes])] = NONE  # the same node's own
     inside = outermost[operators]
-    for wanted in (around, np.full_like(around, NONE)):
-        left = np.flatnonzero((forward[nodes] < 0) & ((wanted >= 0) | (wanted is not around)))
-        forward[nodes[left]] = _last_before(ranges, nodes[left], wanted[left], operators, inside)
+    nested = around >= 0
+    forward[nodes[nested]] = _last_before(ranges, nodes[nested], around[nested], operators, inside)
+    left = nodes[forward[nodes] < 0]
+    forward[left] = _last_before(ranges, left, np.full_like(left, NONE), operators, inside)
     return forward
 
 

@@ -230,7 +230,8 @@ def building(path: Path, settings: Settings | None = None) -> Iterator[Database]
         if database is not None:
             database.close()
         for left in (partial, partial.with_name(partial.name + ".wal")):
-            left.unlink(missing_ok=True)
+            if left.exists():
+                left.unlink()
         shutil.rmtree(partial.with_name(partial.name + ".tmp"), ignore_errors=True)
 
 

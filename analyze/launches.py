@@ -46,6 +46,16 @@ class Operations:
         return replace(self, process=_EMPTY, correlation=_EMPTY)
 
 
+@dataclass(frozen=True)
+class Launched:
+    """GPU operations and their launching calls, NONE without: `call` among all, `launch` among those with work."""
+
+    calls: Calls
+    operations: Operations
+    call: Ints
+    launch: Ints
+
+
 WRAPPER_CLASS = 67  # eventClass of the rows that nsys --cudabacktrace adds around each call
 
 

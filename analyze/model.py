@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from .. import sql
 from ..vocabulary import OP_KERNEL, RANGE_ANNOTATION, RANGE_OPERATOR, RANGE_PYTHON, SOURCE_KINETO
+from . import chains
 from .attribution import RULE_NAMES, Attribution, Launches, Ranges, attribute, path_sets
-from .critical_path import KINDS, Chain, critical_path, lend
 from .intervals import NONE, Ints, distinct, take
-from .launches import Calls, Operations, link
+from .launches import Calls, Launched, Operations, link
 from .measures import Work, busy_by_path, by_range
 from .staging import Staging
 
@@ -41,16 +41,6 @@ class _Columns:
         return self.arrays[name]
 
 
-@dataclass(frozen=True)
-class _Launched:
-    """GPU operations and their launching calls, NONE without: `call` among all, `launch` among those with work."""
-
-    calls: Calls
-    operations: Operations
-    call: Ints
-    launch: Ints
-
-
 class _Completion:
     """The steps of one source, in order; each leaves its rows in the database."""
 
@@ -67,7 +57,7 @@ class _Completion:
         owners, launch = distinct(call)
         if owners.size and owners[0] == NONE:
             owners, launch = owners[1:], launch - 1
-        launched = _Launched(calls.without_keys(), operations.without_keys(), call, launch)
+        launched = Launched(calls.without_keys(), operations.without_keys(), call, launch)
         found = attribute(ranges, self._launches(threads, calls, owners))
         del calls, operations
         self._write_ranges(ranges, order, found)
@@ -75,7 +65,7 @@ class _Completion:
         self._write_sets(sets[1:])
         self._write_operations(launched, found, sets[0])
         extent = (ranges.start, ranges.end)
-        self._write_critical_path(launched)
+        chains.write(self.staging, launched)
         work, launch, devices = self._work(launched)
         found = found.of_operations(launch)
         del ranges, order, sets, launched, launch, call  # arrays of the whole trace: the next step needs the memory
@@ -218,7 +208,7 @@ class _Completion:
             "rule": pa.DictionaryArray.from_arrays(rule, RULE_NAMES).cast(pa.string()),
         }
 
-    def _write_operations(self, launched: _Launched, found: Attribution, sets: Ints) -> None:
+    def _write_operations(self, launched: Launched, found: Attribution, sets: Ints) -> None:
         calls, call = launched.calls, launched.call
         by_start = np.argsort(launched.operations.start, kind="stable")
         ids = np.empty_like(by_start)
@@ -244,45 +234,6 @@ class _Completion:
             "insert into attribution by name select reading.source_id, c.* from computed as c cross join reading"
         )
 
-    def _write_critical_path(self, launched: _Launched) -> None:
-        """A chain for each process that has GPU work; Kineto does not say whose it is and has one for all."""
-        order = np.argsort(launched.operations.start, kind="stable")
-        first = self._next_id("gpu_op") - len(order)
-        where = self._fetch(
-            f"""select coalesce(process_id, 0) as process, coalesce(device_id, {NONE})::bigint as device,
-            coalesce(stream_id, {NONE}) as stream from gpu_op where gpu_op_id >= {first} order by gpu_op_id"""
-        )
-        stream = distinct(where.stream)[1] * (int(where.device.max(initial=0)) + 2) + where.device
-        columns = 'process, thread_id as thread, start_ns as start, end_ns as "end" from event'
-        waits = self._fetch(f"{_CPU_EVENTS} select {columns} where is_wait")
-        others = self._fetch(f"{_CPU_EVENTS} select {columns} where is_outermost and not is_main order by start_ns")
-        for process, main, begin, end in self.run_sql(_PROCESSES).fetchall():
-            mine = np.flatnonzero(where.process == process)
-            if not mine.size:
-                continue
-            chain = _chain(launched, order[mine], where.device[mine], stream[mine])
-            asked = waits.process == process
-            extent = min(begin, int(chain.start.min())), max(end, int(chain.end.max()))
-            found = critical_path(chain, waits.start[asked], waits.end[asked], *extent, main)
-            asked = (others.process == process) & np.isin(others.thread, np.unique(chain.call_thread))
-            asked &= others.thread != main
-            found = lend(found, main, others.start[asked], others.end[asked], others.thread[asked])
-            unknown = np.full(len(found.kind), process == 0)
-            self._register(
-                {
-                    "process_id": pa.array(np.full(len(found.kind), process), mask=unknown),
-                    "kind": pa.DictionaryArray.from_arrays(found.kind, KINDS).cast(pa.string()),
-                    "start_ns": found.start,
-                    "end_ns": found.end,
-                    "gpu_op_id": pa.array(take(mine + first, found.operation), mask=found.operation < 0),
-                    "thread_id": pa.array(found.thread, mask=found.thread == NONE),
-                }
-            )
-            self.run_sql(
-                "insert into critical_segment by name "
-                "select reading.source_id, c.* from computed as c cross join reading"
-            )
-
     def _is_self(self, found: Attribution, sets: Ints) -> Any:
         """For each row of the path sets, whether its path is the one that owns the launches of the set."""
         owner_path = np.full(int(sets.max(initial=NONE)) + 1, NONE, dtype=np.int64)
@@ -291,7 +242,7 @@ class _Completion:
         number = self._sets["attribution_id"] - self.first_set
         return owner_path[number] + self.first_path == self._sets["path_id"]
 
-    def _work(self, launched: _Launched) -> tuple[Work, Ints, Ints]:
+    def _work(self, launched: Launched) -> tuple[Work, Ints, Ints]:
         """Operations that have a launching call, in order of their start; the launch of each; the device numbers."""
         calls, operations = launched.calls, launched.operations
         order = np.flatnonzero(launched.call >= 0)
@@ -332,49 +283,6 @@ class _Completion:
             ) using (name_id)
             anti join name using (name_id)"""
         )
-
-
-# What the CPU did, and where it waited for the GPU. A Kineto trace does not say which process GPU work belongs to.
-_CPU_EVENTS = f"""
-    with event as (
-        select
-            if(source.kind = '{SOURCE_KINETO}', 0, thread.process_id) as process, thread_id,
-            thread.pid = thread.tid as is_main, what.start_ns, what.end_ns, what.is_wait, what.is_outermost
-        from (
-            select thread_id, start_ns, end_ns, false as is_wait, parent_id is null as is_outermost
-            from range semi join reading using (source_id)
-            where kind <> '{RANGE_PYTHON}'
-            union all
-            select thread_id, start_ns, end_ns, regexp_matches(
-                text, '^(cu|cuda|hip)((Device|Ctx|Context|Stream|Event)Synchronize|Memcpy[A-Za-z0-9]*$)'
-            ) and not regexp_matches(text, '(?i)async') as is_wait, false as is_outermost
-            from api_call semi join reading using (source_id) join staged_name using (name_id)
-            where not is_duplicate
-        ) as what
-        join thread using (thread_id)
-        join reading using (source_id)
-        join source using (source_id)
-    )"""
-# Of each process the main thread (or else the one with the most time), and from when until when its CPU was seen.
-_PROCESSES = f"""{_CPU_EVENTS}
-    select process, arg_max(thread_id, (is_main, time)), min(start_ns), max(end_ns)
-    from (
-        select process, thread_id, any_value(is_main) as is_main, sum(end_ns - start_ns) as time,
-            min(start_ns) as start_ns, max(end_ns) as end_ns
-        from event
-        group by all
-    )
-    group by process
-    order by process"""
-
-
-def _chain(launched: _Launched, order: Ints, device: Ints, stream: Ints) -> Chain:
-    """GPU operations in the given order, with what launched them."""
-    operations, calls, call = launched.operations, launched.calls, launched.call[order]
-    return Chain(
-        operations.start[order], operations.end[order], device, stream,
-        take(calls.start, call), take(calls.end, call), take(calls.thread, call),
-    )  # fmt: skip
 
 
 def _ids(index: Ints, first: int) -> Any:

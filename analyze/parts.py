@@ -6,6 +6,7 @@ interrupted analysis had finished is not read again. Run as a program it is such
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -13,12 +14,15 @@ from pathlib import Path
 
 import psutil
 
-from .. import errors, sql
-from ..errors import LorabenchError
-from ..progress import Progress
-from .database import Database, literal, open_database, quoted, sources_of
+from .. import sql
+from ..errors import InputError, LorabenchError, OutputError, ToolError
+from ..progress import Progress, Silent
+from . import ingest, inputs
+from .database import Database, building, literal, quoted, sources_of
 from .inputs import Input
 from .settings import Settings
+
+WHOLE_FILE = "the whole file"  # the loss of an input that could not be read while others could
 
 # A worker loads numpy, DuckDB and pyarrow, which takes longer than reading this much.
 WORTH_A_WORKER = 16 << 20
@@ -37,6 +41,59 @@ _NAMES = ("name_id", "text_id", "shape_id")
 _NOT_COPIED = ("threshold", "kernel_class_rule", "device_peak", "name")
 
 
+def read(database: Database, found: list[Input], folder: Path, force: bool, progress: Progress) -> None:
+    """Fill a database from several inputs, whose parts lie in the folder until somebody removes it.
+
+    An input that cannot be read is a source without rows and a fact of it (section 'lost', item 'the whole file').
+    Raises InputError when none can be read, OutputError when a part cannot be written.
+    """
+    if force:
+        shutil.rmtree(folder, ignore_errors=True)
+    numbered = [(item, folder / f"{number}.duckdb") for number, item in enumerate(found, start=1)]
+    problems = _make(numbered, progress)
+    if len(problems) == len(found):
+        shutil.rmtree(folder, ignore_errors=True)
+        raise InputError(f"none of the {len(found)} inputs can be read; the first: {problems[numbered[0][1]]}")
+    progress.step("putting the parts together", len(found))
+    for source_id, (item, part) in enumerate(numbered, start=1):
+        if part in problems:
+            ingest.add_source(database, source_id, item)
+            database.connection.execute(
+                "insert into source_fact (source_id, section, item, value) values (?, 'lost', ?, ?)",
+                [source_id, WHOLE_FILE, problems[part]],
+            )
+        else:
+            append(database, part, source_id)
+        progress.advance(1)
+
+
+def _make(numbered: list[tuple[Input, Path]], progress: Progress) -> dict[Path, str]:
+    """Make the parts that are not there yet; why there is none, for those that cannot be made."""
+    problems = {part: item.problem for item, part in numbered if item.problem}
+    wanted = [(item, part) for item, part in numbered if part not in problems and not is_current(part, item)]
+    count = worker_cnt([item for item, _ in wanted])
+    if count:
+        messages = read_in_workers(wanted, count, progress)
+    else:
+        messages = [make_part(item, part, progress) for item, part in wanted]
+    said = {part: message for (_, part), message in zip(wanted, messages, strict=True)}
+    return problems | {part: message for part, message in said.items() if message is not None}
+
+
+def make_part(item: Input, part: Path, progress: Progress) -> str | None:
+    """Make a database of one input, without views; what is wrong with the input, None when nothing is.
+
+    Raises OutputError when the part cannot be written.
+    """
+    progress.step(item.path.name)
+    try:
+        with building(part) as new:
+            ingest.fill(new, 1, item, Silent())
+    except (InputError, ToolError) as error:
+        return str(error)
+    return None
+
+
 def worker_cnt(found: list[Input]) -> int:
     """How many workers at a time: as many as there are cores, large files and memory; 0 when none pays."""
     large = sum(item.size_bytes >= WORTH_A_WORKER for item in found)
@@ -45,15 +102,15 @@ def worker_cnt(found: list[Input]) -> int:
     return count if count > 1 else 0
 
 
-def read_in_workers(found: list[Input], parts: list[Path], count: int, progress: Progress) -> list[str | None]:
-    """Make the part of each input; what went wrong for each, None where nothing did.
+def read_in_workers(wanted: list[tuple[Input, Path]], count: int, progress: Progress) -> list[str | None]:
+    """make_part() in a process for each input, so many at a time.
 
-    Raises whatever stops this process, after its workers ended.
+    Raises what it raises, and whatever stops this process, after the workers ended.
     """
-    progress.step(f"reading {len(found)} files", len(found))
+    progress.step(f"reading {len(wanted)} files", len(wanted))
     running: set[subprocess.Popen[str]] = set()
     with ThreadPoolExecutor(count) as pool:
-        tasks = [pool.submit(_read, item, part, running) for item, part in zip(found, parts, strict=True)]
+        tasks = [pool.submit(_work, item, part, running) for item, part in wanted]
         waiting: set[Future[str | None]] = set(tasks)
         try:
             while waiting:
@@ -68,12 +125,14 @@ def read_in_workers(found: list[Input], parts: list[Path], count: int, progress:
     return [task.result() for task in tasks]
 
 
-def _read(item: Input, part: Path, running: set[subprocess.Popen[str]]) -> str | None:
+def _work(item: Input, part: Path, running: set[subprocess.Popen[str]]) -> str | None:
     words = [sys.executable, "-m", f"{__package__}.parts", str(item.path.absolute()), str(part.absolute())]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as worker:
         running.add(worker)
         said, complained = worker.communicate()
         running.discard(worker)
+    if worker.returncode == OutputError.exit_code:
+        raise OutputError(complained.strip())
     if worker.returncode:
         last = (complained.strip().splitlines() or ["it said nothing"])[-1]
         return f"reading it ended with exit code {worker.returncode}: {last}"
@@ -81,13 +140,13 @@ def _read(item: Input, part: Path, running: set[subprocess.Popen[str]]) -> str |
     return message
 
 
-def is_current(part: Path, item: Input, reader_version: int) -> bool:
+def is_current(part: Path, item: Input) -> bool:
     """Whether a part left by an earlier analysis holds this input as it is now."""
     try:
         held = sources_of(part, Settings())
     except LorabenchError:
         return False
-    return held == [(item.path.name, item.size_bytes, item.mtime_ns, reader_version)]
+    return held == [ingest.identity(item)]
 
 
 def append(database: Database, part: Path, source_id: int) -> None:
@@ -147,18 +206,12 @@ def _append_table(database: Database, table: str, shifts: dict[str, int], source
 
 
 def main(path: str, part: str) -> None:
-    """Make one part; print what went wrong as JSON, null when nothing did."""
-    from . import inputs, pipeline
-
+    """Make one part; print what is wrong with the input as JSON, null when nothing is."""
     try:
-        pipeline.make_part(inputs.recognise(Path(path)), Path(part))
-    except errors.CheckError:
-        raise
-    except LorabenchError as error:
-        print(json.dumps(str(error)))
-    else:
-        open_database(Path(part)).close()
-        print("null")
+        print(json.dumps(make_part(inputs.recognise(Path(path)), Path(part), Silent())))
+    except OutputError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)
 
 
 if __name__ == "__main__":

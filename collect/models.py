@@ -157,7 +157,7 @@ def checkpoint(model: Any, spec: RunSpec) -> None:
         kwargs: dict[str, Any] = {"use_reentrant": spec.reentrant}
         if not spec.reentrant:
             kwargs["context_fn"] = checkpoint_contexts
-        # the name before transformers 5.20 warns after it
+        # transformers 5.17 has the second name alone, 5.23 has both and warns of the second
         current = getattr(model, "activation_checkpointing_enable", None)
         (current or model.gradient_checkpointing_enable)(kwargs)
         if spec.reentrant:  # else nothing that enters a layer needs a gradient, and its backward never runs

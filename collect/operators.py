@@ -173,9 +173,8 @@ def fused(x: torch.Tensor, plan: Plan, weights: Sequence[torch.Tensor]) -> torch
     needed, little beside the base's in · out.
     """
     if len(plan.slices) == 1:
-        return looped(
-            x, plan, weights
-        )  # nothing to put together, and autograd's own nodes cost less than one in Python
+        # nothing to put together, and autograd's own nodes cost less than one in Python
+        return looped(x, plan, weights)
     result: torch.Tensor = _Fused.apply(x, plan, *weights)  # type: ignore[no-untyped-call]
     return result
 

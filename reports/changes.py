@@ -33,7 +33,7 @@ class Comparison:
 
 COMPARISONS = {
     "range": Comparison("range_summary", ("path",), "kernel_ns", "kind = 'annotation'"),
-    "operator": Comparison("range_summary", ("name",), "self_kernel_ns", "kind = 'operator'"),
+    "operator": Comparison("operator_summary", ("operator",), "self_gpu_ns"),
     "kernel": Comparison("kernel_summary", ("kernel_name",), "kernel_ns"),
     "class": Comparison("kernel_class", ("class",), "gpu_op_ns"),
     "lora": Comparison("lora_summary", ("module", "part", "direction"), "gpu_op_ns"),
@@ -108,11 +108,11 @@ def check(rows: list[dict[str, Any]], names: list[str], limit: float) -> None:
 def _divisors(databases: list[Database], how: Comparison, totals: bool) -> list[int]:
     """How many steps each trace has, 1 for all where one has none."""
     count = "select count(distinct (source_id, step)) from step_summary join source using (source_id) where "
-    steps = [int(database.rows(count + _chosen(database))[0][0]) for database in databases]
+    steps = [int(database.rows(count + chosen(database))[0][0]) for database in databases]
     return steps if how.is_per_step and not totals and all(steps) else [1] * len(steps)
 
 
-def _chosen(database: Database) -> str:
+def chosen(database: Database) -> str:
     """Which sources count: of a run directory's recordings, which are of the same steps, one; nsys before torch."""
     names = {name for (name,) in database.rows("select name from source where kind is not null")}
     recordings = [name for name in rundir.RECORDINGS if name in names]
@@ -125,7 +125,7 @@ def _values(database: Database, how: Comparison) -> Values:
     keys = ", ".join(map(quoted, how.keys))
     rows = database.rows(
         f"select {keys}, sum({quoted(how.measure)})::double from (select * from {quoted(how.view)} where {how.where}) "
-        f"where source_id in (select source_id from source where {_chosen(database)}) group by all"
+        f"where source_id in (select source_id from source where {chosen(database)}) group by all"
     )
     return {row[:-1]: row[-1] for row in rows if row[-1] is not None}
 

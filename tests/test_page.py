@@ -3,7 +3,7 @@
 import json
 import re
 import shutil
-import subprocess
+from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ import pytest
 from conftest import absent
 from lorabench.analyze.pipeline import analyze
 from lorabench.errors import InputError
-from lorabench.reports import page
+from lorabench.reports import page as pages
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 CAPTURE = Path(__file__).parent.parent / "fixtures" / "h200-batch" / "trace.json.gz"
 HOSTILE = "</script><script>document.title='pwned'</script><b id=pwned onclick=x>&lt;"
@@ -35,7 +36,7 @@ class Elements(HTMLParser):
 
 def rendered(trace: Path, folder: Path) -> str:
     with analyze([trace], folder / "x.duckdb") as database:
-        page.write(database, folder / "page.html")
+        pages.write(database, folder / "page.html")
     return (folder / "page.html").read_text("utf-8")
 
 
@@ -108,22 +109,81 @@ def test_without_any_readable_input_there_is_no_page(tmp_path: Path) -> None:
         rendered(tmp_path / "a.json", tmp_path)
 
 
-@pytest.mark.parametrize(("trace", "width"), [("captured", 1280), ("captured", 390), ("hostile", 1280)])
-def test_a_browser_draws_the_page_without_a_complaint(trace: str, width: int, tmp_path: Path) -> None:
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    if browser is None:
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
         absent("chromium", "no Chromium is installed")
-    path = CAPTURE if trace == "captured" else hostile_trace(tmp_path / "h.json")
-    text = rendered(path, tmp_path)
-    done = subprocess.run(
-        [str(browser), "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-         "--disable-background-networking", "--disable-component-update", "--disable-sync", "--enable-logging=stderr",
-         f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={width},9000", "--virtual-time-budget=15000",
-         "--dump-dom", (tmp_path / "page.html").as_uri()],
-        capture_output=True, text=True, check=True, timeout=120,
-    )  # fmt: skip
-    assert "CONSOLE" not in done.stderr, done.stderr
-    drawn = Elements(done.stdout)
-    classes = [c for c in drawn.with_attribute("class") if "js-plotly-plot" in c]
-    assert len(classes) == len(Elements(text).with_attribute("data-figure")) > 0
-    assert "pwned" not in drawn.with_attribute("id") and "<title>pwned" not in done.stdout
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def tab(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Page]]:
+    """Opens a page made from a trace; whatever it says on the console or asks of a network fails the test."""
+    complaints: list[str] = []
+
+    def opened(trace: Path, width: int = 1280, scheme: Any = "light") -> Page:
+        rendered(trace, tmp_path)
+        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: None if request.url == url else complaints.append(request.url))
+        url = (tmp_path / "page.html").as_uri()
+        page.goto(url)
+        return page
+
+    yield opened
+    assert not complaints
+
+
+def drawn(page: Page) -> int:
+    """Scroll to every picture and wait until it is drawn; how many there are."""
+    places = page.locator("[data-figure]")
+    for number in range(places.count()):
+        places.nth(number).scroll_into_view_if_needed()
+        expect(places.nth(number)).to_have_class(re.compile("js-plotly-plot"))
+    return places.count()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_browser_draws_every_figure_within_its_width(tab: Callable, width: int, scheme: str, tmp_path: Path) -> None:
+    page = tab(CAPTURE, width, scheme)
+    assert drawn(page) >= 9
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    picture = page.screenshot(path=tmp_path / "page.png", full_page=True)
+    assert len(picture) > 50_000  # it is not blank
+
+
+def test_a_table_is_filtered_and_sorted(tab: Callable) -> None:
+    page = tab(CAPTURE)
+    section = page.locator("section[aria-labelledby=kernels]")
+    section.locator("summary").click()
+    rows = section.locator("tbody tr:visible")
+    every = rows.count()
+    section.locator("input").fill("GEMM")
+    names = rows.locator("td:first-child").all_text_contents()
+    assert 0 < len(names) < every and all("gemm" in name.lower() for name in names)
+    section.locator("input").fill("")
+    assert rows.count() == every
+    button = section.locator("th button", has_text="kernel (count)")
+    for order, sign in (("descending", -1), ("ascending", 1)):
+        button.press("Enter")  # as from the keyboard
+        assert button.locator("..").get_attribute("aria-sort") == order
+        counts = [float(cell.get_attribute("data-value") or 0) for cell in rows.locator("td:nth-child(2)").all()]
+        assert counts == sorted(counts, key=lambda count: sign * count) and len(set(counts)) > 1
+
+
+def test_a_link_leads_to_its_section(tab: Callable) -> None:
+    page = tab(CAPTURE)
+    page.get_by_role("link", name="Critical path").click()
+    expect(page.locator("#critical")).to_be_in_viewport()
+
+
+def test_markup_in_names_stays_text_in_figures(tab: Callable, tmp_path: Path) -> None:
+    page = tab(hostile_trace(tmp_path / "h.json"))
+    assert drawn(page) > 0
+    assert page.locator("#pwned").count() == 0 and "pwned" not in page.title()

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from conftest import corpus_params
 from lorabench import sql
-from lorabench.analyze import parts, pipeline
+from lorabench.analyze import parts
 from lorabench.analyze.pipeline import analyze
-from lorabench.errors import InputError
+from lorabench.errors import InputError, OutputError
 
 COMPUTE, COLLECTIVE = "gemm", "ncclDevKernel_AllReduce"
 
@@ -122,7 +122,7 @@ def test_a_bad_file_is_named_and_stops_no_other(
     assert "1 of 3 inputs cannot be read (trace.1.json); the reports hold the rest" in said
     assert "trace.1.json: lost: the whole file: " in said
     assert {line.rsplit(",", 1)[1] for line in out.read_text("utf-8").splitlines()[1:]} == {"0", "2"}
-    monkeypatch.setattr(pipeline, "make_part", None)  # the second time nothing is read
+    monkeypatch.setattr(parts, "make_part", None)  # the second time nothing is read
     run_command("analyze", ranks[0].parent, "-o", out, code=3)
 
 
@@ -139,15 +139,15 @@ def test_what_an_interrupted_analysis_had_read_is_not_read_again(
     ranks: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parts, "worker_cnt", lambda found: 0)
-    make, read = pipeline.make_part, []
+    make, read = parts.make_part, []
 
-    def until_the_third(item: Any, part: Path) -> None:
+    def until_the_third(item: Any, part: Path, progress: Any) -> Any:
         read.append(item.path.name)
         if len(read) == 3:
             raise KeyboardInterrupt
-        make(item, part)
+        return make(item, part, progress)
 
-    monkeypatch.setattr(pipeline, "make_part", until_the_third)
+    monkeypatch.setattr(parts, "make_part", until_the_third)
     with pytest.raises(KeyboardInterrupt):
         analyze(ranks, tmp_path / "x.duckdb")
     assert not (tmp_path / "x.duckdb").exists()
@@ -155,6 +155,17 @@ def test_what_an_interrupted_analysis_had_read_is_not_read_again(
     analyze(ranks, tmp_path / "x.duckdb").close()
     assert read == ["trace.0.json", "trace.1.json", "trace.2.json", "trace.0.json", "trace.2.json"]
     assert not (tmp_path / "x.duckdb.parts").exists()
+
+
+@pytest.mark.parametrize("workers", [0, 2], ids=["in this process", "in workers"])
+def test_a_disk_that_cannot_be_written_is_no_bad_file(
+    ranks: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    monkeypatch.setattr(parts, "worker_cnt", lambda found: workers)
+    (tmp_path / "x.duckdb.parts").write_text("in the way", "utf-8")
+    with pytest.raises(OutputError):
+        analyze(ranks, tmp_path / "x.duckdb")
+    assert not (tmp_path / "x.duckdb").exists()
 
 
 def test_a_worker_that_dies_is_a_bad_file(ranks: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,65 @@
+"""One input into the tables of one database."""
+
+import re
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from ..errors import CorruptInputError, InputError
+from ..progress import Progress
+from ..vocabulary import SOURCE_KINETO, SOURCE_NSYS
+from . import kineto_json, model, nsys_report, nsys_sqlite, run_facts
+from .database import Database
+from .inputs import Input, Kind
+from .staging import Staging
+
+
+def _refuse(path: Path, staging: Staging) -> None:
+    raise CorruptInputError(f"{path} cannot be read")
+
+
+_READERS: dict[Kind, tuple[str | None, int, Callable[[Path, Staging], None]]] = {
+    Kind.UNREADABLE: (None, 0, _refuse),
+    Kind.NSYS_SQLITE: (SOURCE_NSYS, nsys_sqlite.READER_VERSION, nsys_sqlite.read),
+    Kind.NSYS_REPORT: (SOURCE_NSYS, nsys_sqlite.READER_VERSION, nsys_sqlite.read),
+    Kind.KINETO: (SOURCE_KINETO, kineto_json.READER_VERSION, kineto_json.read),
+}
+_RANK = re.compile(r"rank[-_. ]?(\d{1,6})", re.IGNORECASE)
+
+
+def identity(item: Input) -> tuple[str, int, int, int]:
+    """What tells whether a database holds an input as it is now: (name, size, mtime, reader version)."""
+    return item.path.name, item.size_bytes, item.mtime_ns, _READERS[item.kind][1]
+
+
+def add_source(database: Database, source_id: int, item: Input) -> None:
+    """A row of source for an input, before anything is known of what it holds."""
+    kind, version, _ = _READERS[item.kind]
+    database.connection.execute(
+        "insert into source (source_id, kind, name, size_bytes, mtime_ns, reader_version) values (?, ?, ?, ?, ?, ?)",
+        [source_id, kind, item.path.name, item.size_bytes, item.mtime_ns, version],
+    )
+
+
+def fill(database: Database, source_id: int, item: Input, progress: Progress) -> None:
+    """Read one input and complete the model for it."""
+    read = _READERS[item.kind][2]
+    add_source(database, source_id, item)
+    staging = Staging(database, source_id, progress)
+    staging.create()
+    with ExitStack() as stack:
+        path = item.path
+        if item.kind is Kind.NSYS_REPORT:
+            progress.step("nsys export")
+            path = stack.enter_context(nsys_report.exported(path))
+        try:
+            read(path, staging)
+        except OSError as error:
+            raise InputError(f"cannot read {item.path}: {error.strerror}") from error
+    run_facts.add(database, source_id, item.path.parent)
+    rank = _RANK.search(item.path.name)
+    if rank:
+        database.connection.execute(
+            "update source set rank = ? where source_id = ? and rank is null", [int(rank[1]), source_id]
+        )
+    model.complete(staging)

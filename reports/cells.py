@@ -1,0 +1,50 @@
+"""Values as people read them: with their unit, next to the number behind it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+_UNITS = (("_ns", "ms", 1e-6), ("_bytes", "MiB", 2**-20), ("_frac", "%", 100), ("flop_s", "TFLOP/s", 1e-12))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a table shows, and the number behind it where there is one."""
+
+    text: str
+    number: float | None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column's heading."""
+
+    title: str
+
+
+def of_rows(rows: list[dict[str, Any]]) -> tuple[list[Column], list[list[Cell]]]:
+    """Headings with units, and the cells."""
+    if not rows:
+        return [], []
+    return [Column(_title(name)) for name in rows[0]], [[_cell(n, v) for n, v in row.items()] for row in rows]
+
+
+def _unit(name: str) -> tuple[str, str, float] | None:
+    return next(((end, unit, factor) for end, unit, factor in _UNITS if name.endswith(end)), None)
+
+
+def _title(name: str) -> str:
+    found = _unit(name)
+    if found is None:
+        return name.replace("_cnt", "").replace("_", " ") + (" (count)" if name.endswith("_cnt") else "")
+    return f"{name.removesuffix(found[0]).replace('_', ' ') or name} ({found[1]})"
+
+
+def _cell(name: str, value: Any) -> Cell:
+    if value is None:
+        return Cell("", None)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return Cell(str(value), None)
+    found = _unit(name)
+    scaled = value * found[2] if found else value
+    shown = f"{scaled:,.0f}" if isinstance(scaled, int) or (scaled == int(scaled) and not found) else f"{scaled:,.3f}"
+    return Cell(shown, float(scaled))
