@@ -31,7 +31,7 @@ demo: $(VENV)/core
 	@echo "The runs are demo-out/switch and demo-out/batch, their reports demo-out/switch.csv and demo-out/batch.csv"
 
 test: installed lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadfile
 
 lint: installed
 	$(BIN)/ruff check .

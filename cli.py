@@ -196,18 +196,74 @@ def _print_settings(command: list[str] | None, spec: Any) -> None:
     print(json.dumps({"command": command, "profiler": spec.profiler} if command else spec.as_dict(), indent=2))
 
 
-def _register_collect() -> None:
-    """Give `collect` an option for each field of RunSpec."""
-    own = [p for p in inspect.signature(_collect).parameters.values() if p.name != "settings"]
-    every = [*own[:1], *(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own[1:])]
+def _sweep(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder of the runs, the CSV and the page.")
+    ] = Path("lorabench-sweep"),
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Start from a sweep with a name; options win. paper: a task-step against the number of adapters, as "
+            "the BatchLoRA paper; memory: peaks of full fine-tuning and LoRA by rank and checkpointing.",
+        ),
+    ] = None,
+    until_oom: Annotated[
+        str | None,
+        typer.Option(metavar="SETTING", help="Search the largest value of this setting (lora_cnt) that fits."),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE.toml", help="Settings from a file; options given here win.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs, start none.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace another sweep in the folder.")] = False,
+    **settings: Any,
+) -> None:
+    """Run a grid of settings: --lora-cnt 1..12 --peft-mode switch,batch. One CSV and one page come out.
+
+    Every setting of `lorabench collect` takes several values: 4,8,16 or 1..12; with 8+16 one value is a list, for each
+    adapter. Running out of memory is a result. The same command goes on where an interrupted sweep was. Only the
+    timing pass is run unless --profiler names others.
+    """
+    from .collect import sweep
+    from .collect.spec import read_config
+    from .reports import sweep_page, sweeps, tables
+    from .reports.terminal import Bar
+
+    if preset is not None and preset not in sweep.PRESETS:
+        raise UsageError(f"--preset {preset}: choose one of {', '.join(sweep.PRESETS)}")
+    named = sweep.PRESETS[preset] if preset else {}
+    what = sweep.plan(named | (read_config(config) if config else {}) | options.given(settings))
+    for reason in what.impossible:
+        print(f"left out: {reason}", file=sys.stderr)
+    if dry_run:
+        print("\n".join(cell.name for cell in what.cells))
+        return
+    if force:
+        (output / rundir.SWEEP).unlink(missing_ok=True)
+    try:
+        with Bar() as bar:
+            sweep.run(what, output, until_oom and until_oom.replace("-", "_"), bar)
+    finally:
+        if (output / rundir.SWEEP).is_file():
+            rows = sweeps.rows(output)
+            tables.write_rows(rows, output / sweeps.RESULTS)
+            sweep_page.write(output, rows, output / sweeps.PAGE)
+            print(f"wrote {output / sweeps.RESULTS} and {output / sweeps.PAGE}")
+
+
+def _register(name: str, function: Any, own: list[inspect.Parameter]) -> None:
+    """Add a command whose options are its own and one for each field of RunSpec."""
+    every = [p for p in own if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    every = [*every[:1], *(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in every[1:])]
     every += options.parameters(typer.Option)
-    function: Any = _collect
     function.__signature__ = inspect.Signature(every)
     function.__annotations__ = {p.name: p.annotation for p in every}
-    app.command("collect", no_args_is_help=False)(function)
+    app.command(name, no_args_is_help=False)(function)
 
 
-_register_collect()
+for _name, _function in (("collect", _collect), ("sweep", _sweep)):
+    _register(_name, _function, list(inspect.signature(_function).parameters.values()))
 
 
 @app.command()
@@ -232,16 +288,22 @@ def report(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.html", help="Where the page goes.")] = Path(
         "report.html"
     ),
+    png: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write each figure as a PNG file, too (needs kaleido and a browser)."),
+    ] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Read the inputs again although they are unchanged.")] = False,
 ) -> None:
     """Write one self-contained page: where the time goes, and what to do first. It needs no network."""
-    from .reports import page
+    from .reports import page, pictures
 
     with _analyzed(inputs, force=force) as database:
         outputs.tell_losses(database)
-        page.write(database, output)
+        sections = page.write(database, output)
         print(f"wrote {output}")
+        if png is not None:
+            print(f"wrote {len(pictures.write(sections, png))} pictures to {png}")
         if open_it:
             typer.launch(str(output.absolute()))
         outputs.require_all(database)
@@ -279,8 +341,8 @@ def compare(
         str | None,
         typer.Option(
             metavar="WHAT",
-            help="summary (what runs measured), range, operator, kernel, class, lora, adapter, api, idle, device, step "
-            "or finding [default: summary for run directories, else range].",
+            help="summary (what runs measured), range, operator, kernel, class, lora, adapter, api, idle, device, "
+            "step, finding or memory [default: summary for run directories, else range].",
         ),
     ] = None,
     measure: Annotated[
@@ -296,7 +358,8 @@ def compare(
         ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write .csv or .json instead of printing.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write .csv or .json, or a page with everything: .html."),
     ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array.")] = False,
@@ -310,6 +373,15 @@ def compare(
     form = outputs.chosen_format(as_csv, as_json)
     if len(inputs) < 2:
         raise UsageError("compare needs two inputs or more")
+    if output is not None and output.suffix == ".html":
+        from .reports import comparison_page
+
+        if by or measure or only or totals or fail_above:
+            raise UsageError(f"-o {output}: the page has every kind of row; --by and the like go with a table")
+        with Bar() as bar:
+            comparison_page.write(inputs, output, bar)
+        print(f"wrote {output}")
+        return
     limit = _fraction(fail_above)
     are_runs = all((path / rundir.SUMMARY).is_file() for path in inputs)
     if by == "summary" or (by is None and are_runs):

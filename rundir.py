@@ -19,8 +19,11 @@ MANIFEST: Final = "manifest.json"
 SUMMARY: Final = "summary.json"
 STEPS: Final = "steps.csv"
 RANGES: Final = "ranges.csv"
+LEDGER: Final = "ledger{}.csv"  # of the memory pass; in process mode one for each adapter
 LOGS: Final = "logs"
-RECORDINGS: Final = ("run.sqlite", "trace.json.gz", "memory.json.gz")  # of the same steps, by different passes
+SWEEP: Final = "sweep.json"  # of a folder of runs: what was asked, and the runs
+# Of the same steps by different passes, the one that disturbs them least first.
+RECORDINGS: Final = ("run.sqlite", "trace.json.gz", "memory.json.gz", "snapshot.pickle")
 
 OK: Final = "ok"
 FAILED: Final = "failed"
@@ -28,7 +31,7 @@ CANCELLED: Final = "cancelled"
 OOM: Final = "oom"
 SKIPPED: Final = "skipped"  # of a pass that cannot run here
 
-_SUFFIXES = (".sqlite", ".nsys-rep", ".qdstrm", ".json", ".json.gz")
+_SUFFIXES = (".sqlite", ".nsys-rep", ".qdstrm", ".json", ".json.gz", ".pickle")
 
 
 def traces(directory: Path) -> list[Path]:
@@ -104,6 +107,14 @@ def read_summary(directory: Path) -> dict[str, Any]:
     """What the run measured. Raises InputError when there is none."""
     read_manifest(directory)
     return _read(directory, SUMMARY)
+
+
+def read_sweep(folder: Path) -> dict[str, Any]:
+    """What a sweep was asked for and the names of its runs. Raises InputError when the folder is none."""
+    found = _read(folder, SWEEP)
+    if found.get("format") != FORMAT or not isinstance(found.get("cells"), list):
+        raise InputError(f"{folder / SWEEP} is damaged, or of another version")
+    return found
 
 
 def _read(directory: Path, name: str) -> dict[str, Any]:

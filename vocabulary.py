@@ -27,6 +27,19 @@ RULES: Final = (RULE_DIRECT, RULE_SEQUENCE, RULE_WINDOW, RULE_NONE)
 
 SOURCE_NSYS: Final = "nsys"
 SOURCE_KINETO: Final = "kineto"
+SOURCE_SNAPSHOT: Final = "snapshot"  # of torch's caching allocator
+
+# What memory is for; from the most lasting purpose on, for storages that serve two.
+MEMORY_PARAMETER: Final = "parameter"
+MEMORY_ADAPTER: Final = "adapter_parameter"
+MEMORY_OPTIMIZER: Final = "optimizer_state"
+MEMORY_GRADIENT: Final = "gradient"
+MEMORY_INPUT: Final = "input"
+MEMORY_ACTIVATION: Final = "activation"
+MEMORY_OWNED: Final = (
+    MEMORY_PARAMETER, MEMORY_ADAPTER, MEMORY_OPTIMIZER, MEMORY_GRADIENT, MEMORY_INPUT, MEMORY_ACTIVATION
+)  # fmt: skip
+MEMORY_CATEGORIES: Final = (*MEMORY_OWNED, "temporary", "autograd_detail", "quantisation_workspace", "unknown")
 
 # What `collect` opens ranges around, from the coarsest to the finest; each depth includes those before it.
 RANGE_DEPTHS: Final = ("step", "phase", "layer", "module", "lora")

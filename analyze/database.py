@@ -25,7 +25,7 @@ from .settings import Settings
 if TYPE_CHECKING:
     import polars
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 # DuckDB spills what does not fit: little is needed to fill a database, more to sort and take medians of its rows.
 INGEST_MEMORY = os.environ.get("LORABENCH_INGEST_MEMORY", "192MB")
 QUERY_MEMORY = os.environ.get("LORABENCH_QUERY_MEMORY", "2GB")

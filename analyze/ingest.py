@@ -7,8 +7,8 @@ from pathlib import Path
 
 from ..errors import CorruptInputError, InputError
 from ..progress import Progress
-from ..vocabulary import SOURCE_KINETO, SOURCE_NSYS
-from . import kineto_json, model, nsys_report, nsys_sqlite, run_facts
+from ..vocabulary import SOURCE_KINETO, SOURCE_NSYS, SOURCE_SNAPSHOT
+from . import kineto_json, memory_snapshot, model, nsys_report, nsys_sqlite, run_facts
 from .database import Database
 from .inputs import Input, Kind
 from .staging import Staging
@@ -23,6 +23,7 @@ _READERS: dict[Kind, tuple[str | None, int, Callable[[Path, Staging], None]]] = 
     Kind.NSYS_SQLITE: (SOURCE_NSYS, nsys_sqlite.READER_VERSION, nsys_sqlite.read),
     Kind.NSYS_REPORT: (SOURCE_NSYS, nsys_sqlite.READER_VERSION, nsys_sqlite.read),
     Kind.KINETO: (SOURCE_KINETO, kineto_json.READER_VERSION, kineto_json.read),
+    Kind.SNAPSHOT: (SOURCE_SNAPSHOT, memory_snapshot.READER_VERSION, memory_snapshot.read),
 }
 _RANK = re.compile(r"rank[-_. ]?(\d{1,6})", re.IGNORECASE)
 
@@ -56,7 +57,7 @@ def fill(database: Database, source_id: int, item: Input, progress: Progress) ->
             read(path, staging)
         except OSError as error:
             raise InputError(f"cannot read {item.path}: {error.strerror}") from error
-    run_facts.add(database, source_id, item.path.parent)
+    run_facts.add(database, source_id, item.path)
     rank = _RANK.search(item.path.name)
     if rank:
         database.connection.execute(

@@ -4,6 +4,7 @@ run directory   its trace files, side by side
 .nsys-rep       exported through the installed nsys first
 SQLite          an nsys export
 JSON, gzip      a Kineto trace
+pickle          a snapshot of torch's allocator
 DuckDB          a database that lorabench made earlier
 """
 
@@ -28,6 +29,7 @@ class Kind(Enum):
     NSYS_SQLITE = "nsys sqlite"
     NSYS_REPORT = "nsys report"
     KINETO = "kineto json"
+    SNAPSHOT = "allocator snapshot"
     DATABASE = "lorabench database"
     UNREADABLE = "unreadable"
 
@@ -95,7 +97,7 @@ def _in_directory(path: Path) -> list[Input]:
     if not found:
         raise InputError(
             f"{path} is a folder without traces; give an nsys .sqlite or .nsys-rep, a torch.profiler .json or "
-            ".json.gz, or a folder that holds some"
+            ".json.gz, an allocator snapshot .pickle, or a folder that holds some"
         )
     return found
 
@@ -126,8 +128,10 @@ def _kind(path: Path, head: bytes) -> Kind:
         return Kind.NSYS_SQLITE
     if head[8:12] == b"DUCK":
         return Kind.DATABASE
+    if re.match(rb"\x80[\x02-\x05]", head):
+        return Kind.SNAPSHOT
     if head.startswith(b"\x1f\x8b"):
-        return _kind_of_text(path, _gunzip_start(path, head))
+        return _kind(path, _gunzip_start(path, head))
     if path.suffix in (".nsys-rep", ".qdrep", ".qdstrm") and not head.lstrip().startswith((b"{", b"[")):
         return Kind.NSYS_REPORT  # nsys has no documented signature; only here the name has to help
     return _kind_of_text(path, head)
@@ -145,5 +149,6 @@ def _kind_of_text(path: Path, head: bytes) -> Kind:
     if start.startswith((b"{", b"[")):
         return Kind.KINETO
     raise UnknownFormatError(
-        f"{path} is neither an nsys export (.sqlite, .nsys-rep) nor a torch.profiler trace (.json, .json.gz)"
+        f"{path} is neither an nsys export (.sqlite, .nsys-rep) nor a torch.profiler trace (.json, .json.gz) nor an "
+        "allocator snapshot (.pickle)"
     )

@@ -19,7 +19,7 @@ from .json_pieces import Pieces
 from .json_salvage import salvage
 from .staging import Staging
 
-READER_VERSION = 3
+READER_VERSION = 4
 
 # A double holds a time with three decimals exactly below this many microseconds (2^43: 101 days).
 _EXACT_US = 1 << 43
@@ -87,7 +87,7 @@ class _Reader:
         self.staging = staging
         self.file = file
         self.pieces = Pieces(path)
-        self.is_decimal = False
+        self.is_decimal = self.has_memory = False
         self.loaded_cnt = self.lost_cnt = self.lost_bytes = self.replaced_cnt = 0
 
     def read(self) -> None:
@@ -99,6 +99,11 @@ class _Reader:
         staging.create_table(
             "kineto_count",
             "phase varchar, category varchar, becomes varchar, event_cnt bigint, unusable_cnt bigint",
+        )
+        staging.create_table(
+            "kineto_memory",
+            "source_id integer, process_id bigint, tid bigint, time_ns bigint, device varchar, bytes bigint, "
+            "address bigint, allocated_bytes bigint, reserved_bytes bigint, is_before boolean",
         )
         staging.progress.step("events", self.path.stat().st_size)
         done = 0
@@ -163,12 +168,8 @@ class _Reader:
         staging.load("kineto_count", "kineto_count")
         for file, into in _TARGETS:
             staging.load(file, into)
-        staging.database.connection.execute(
-            """insert into memory_event by name
-            select memory_batch.* exclude (tid), kineto_thread.thread_id
-            from memory_batch
-            left join kineto_thread on kineto_thread.pid = process_id and kineto_thread.tid = memory_batch.tid"""
-        )
+        if self.has_memory:
+            staging.database.connection.execute("insert into kineto_memory from memory_batch")
         self.loaded_cnt += staging.scalar("select count(*) from batch")
 
     def _parse(self, events: bytes) -> None:
@@ -183,10 +184,9 @@ class _Reader:
     def _parse_text(self, events: bytes) -> None:
         self.file.fill(b"[", events, b"]")
         self._query("kineto_event", "create or replace temp table batch as")
-        if b'"[memory]"' in events:
+        self.has_memory = b'"[memory]"' in events
+        if self.has_memory:
             self._query("kineto_memory_event", "create or replace temp table memory_batch as")
-        else:
-            self.staging.create_table("memory_batch", "source_id integer, process_id bigint, tid bigint")
 
     def _needs_decimals(self, events: bytes) -> bool:
         """True for fractions of microseconds since 1970, which torch 2.3 wrote."""
@@ -211,6 +211,13 @@ class _Reader:
         if not counts:
             raise CorruptInputError(f"{self.path} holds no event that can be read" + self._why())
         staging.load("kineto_thread_done", "thread")
+        staging.database.connection.execute(
+            """insert into staged_memory_event by name
+            select kineto_memory.* exclude (tid), kineto_thread.thread_id
+            from kineto_memory
+            left join kineto_thread on kineto_thread.pid = process_id and kineto_thread.tid = kineto_memory.tid"""
+        )
+        staging.drop("kineto_memory")
         staging.name_ranges("select text from staged_name semi join staged_range on text_id = name_id")
         for phase, category, becomes, events, unusable in counts:
             staging.fact("holds", f"events {phase} {category}".rstrip(), events, None if becomes else "not read")

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from .. import sql
 from ..vocabulary import OP_KERNEL, RANGE_ANNOTATION, RANGE_OPERATOR, RANGE_PYTHON, SOURCE_KINETO
-from . import chains
+from . import allocations, chains
 from .attribution import RULE_NAMES, Attribution, Launches, Ranges, attribute, path_sets
 from .intervals import NONE, Ints, distinct, take
 from .launches import Calls, Launched, Operations, link
@@ -27,7 +26,7 @@ PATH_TEXT_LIMIT = 2000  # characters; a path of thousands of nested names is cut
 
 
 def complete(staging: Staging) -> None:
-    """Fill range, api_call, gpu_op, range_path, range_measure, path_busy, attribution and name from what is staged."""
+    """Fill range, api_call, gpu_op, memory_event, attribution, name and the tables of paths from what is staged."""
     _Completion(staging).run()
 
 
@@ -61,6 +60,7 @@ class _Completion:
         found = attribute(ranges, self._launches(threads, calls, owners))
         del calls, operations
         self._write_ranges(ranges, order, found)
+        allocations.write(self.staging, ranges, found, threads, self.first_range)
         sets = path_sets(found)
         self._write_sets(sets[1:])
         self._write_operations(launched, found, sets[0])
@@ -142,17 +142,8 @@ class _Completion:
         return Launches(process_of, np.where(known, track, NONE), calls.start[owners], calls.end[owners])
 
     def _append(self, table: str, computed: dict[str, Any]) -> None:
-        """Join computed columns to a staged table by position and append the rows to the model's table.
-
-        A column that is both staged and computed (the end of a range) is taken from what was computed.
-        """
-        (model,) = (t for t in sql.in_folder(sql.TABLES) if t.name == table)
-        columns = [f"{'computed' if c.name in computed else 'staged'}.{c.name}" for c in model.columns]
-        self._register(computed)
-        self.run_sql(
-            f"insert into {table} select {', '.join(columns)} from staged_{table} as staged positional join computed"
-        )
-        self.run_sql(f"drop table staged_{table}")
+        self.staging.append(table, computed)
+        self.staging.drop(f"staged_{table}")
 
     def _register(self, columns: dict[str, Any]) -> None:
         self.staging.database.connection.register("computed", pa.table(columns))
@@ -280,6 +271,10 @@ class _Completion:
                 select distinct shape_id from range
                 union all
                 select distinct name_id from overhead
+                union all
+                select distinct stack_id from memory_event
+                union all
+                select distinct stack_id from out_of_memory_event
             ) using (name_id)
             anti join name using (name_id)"""
         )

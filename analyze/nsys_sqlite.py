@@ -21,7 +21,7 @@ import pyarrow as pa
 from ..errors import CorruptInputError, UnknownFormatError
 from .staging import Staging
 
-READER_VERSION = 2
+READER_VERSION = 3
 BATCH_ROWS = 65_536
 BATCHES_AT_ONCE = 4
 _WHAT_TO_DO = "export it again with `nsys export --type sqlite`"
@@ -87,7 +87,7 @@ TABLES = (
         texts=("text",), where="eventType in (59, 60, 70, 71)",
     ),
     Table(
-        "CUDA_GPU_MEMORY_USAGE_EVENTS", "nsys_memory_usage", "memory_event",
+        "CUDA_GPU_MEMORY_USAGE_EVENTS", "nsys_memory_usage", "staged_memory_event",
         ("start", "globalPid", "bytes"), ("deviceId", "address", "memoryOperationType"),
     ),
     Table("PROFILER_OVERHEAD", "nsys_overhead", "overhead", ("start", "end", "nameId"), ("globalTid",)),

@@ -29,6 +29,7 @@ COMPUTED = {
         "attribution_id",
         "operator_id",
     ),
+    "memory_event": ("range_id", "operator_id", "is_quantisation"),
 }
 _EXTRA = {"api_call": ("event_class integer",)}
 
@@ -92,6 +93,20 @@ class Staging:
             if batch is not None:
                 connection.unregister("batch")
         return int(rows)
+
+    def append(self, table: str, computed: dict[str, Any]) -> None:
+        """Join computed columns to a staged table by position and append the rows to the model's table.
+
+        A column that is both staged and computed (the end of a range) is taken from what was computed.
+        """
+        import pyarrow as pa
+
+        columns = [f"{'computed' if c.name in computed else 'staged'}.{c.name}" for c in _table(table).columns]
+        connection = self.database.connection
+        connection.register("computed", pa.table(computed))
+        connection.execute(
+            f"insert into {table} select {', '.join(columns)} from staged_{table} as staged positional join computed"
+        )
 
     def run_with(self, file: str, into: str, **parameters: str | int) -> None:
         """Run a staging file that has $parameters, as `into` says: an insert or a create."""

@@ -203,7 +203,7 @@ def _steps(request: Request, trainer: Any, device: Any) -> tuple[list[dict[str, 
     from . import measure, spans
 
     spec = request.spec
-    watcher = _watcher(request, device)
+    watcher = _watcher(request, trainer, device)
     rows = []
     with watcher.window():
         spans.pause(False)
@@ -221,14 +221,14 @@ def _steps(request: Request, trainer: Any, device: Any) -> tuple[list[dict[str, 
     return [_row(start, wall, done) for start, wall, done in rows], watcher.counts_per_step()
 
 
-def _watcher(request: Request, device: Any) -> Any:
+def _watcher(request: Request, trainer: Any, device: Any) -> Any:
     from . import watchers
 
     spec, folder, suffix = request.spec, request.folder, request.suffix
     if request.pass_name == "torch":
         return watchers.TorchProfiler(spec, device, folder, suffix)
     if request.pass_name == "memory":
-        return watchers.MemoryWatcher(spec, device, folder, suffix)
+        return watchers.MemoryWatcher(spec, device, folder, suffix, trainer.ledger())
     return watchers.Nsys(device) if request.pass_name == "nsys" else watchers.Nobody()
 
 

@@ -16,6 +16,7 @@ from . import adapters, models
 from .batch_lora import BatchLora, losses
 from .data import Batch, Source, joined
 from .dropout import Clock
+from .ledger import Ledger
 from .ranges import annotate
 from .spans import span
 from .spec import AdapterSpec, RunSpec
@@ -83,7 +84,7 @@ class Trainer:
         if with_ranges:
             self.annotate()
         self._streams = self._open_streams()
-        self._optimizers = {a.name: self._optimizer(a) for a in self.adapters}
+        self.optimizers = {a.name: self._optimizer(a) for a in self.adapters}
         self._active: str | None = None
         self.phase: Phase = span
 
@@ -102,6 +103,11 @@ class Trainer:
             put.enter_context(annotate(inner, self.spec.range_depth, root=""))
             put.enter_context(annotate(self.loss, self.spec.range_depth, root="loss"))
         return put
+
+    def ledger(self) -> Ledger:
+        """What the storages of the model, its gradients, optimizers and inputs are for."""
+        model = getattr(self.model, "_orig_mod", self.model)
+        return Ledger([model, self.loss], list(self.optimizers.values()), with_saved=not self.is_compiled)
 
     def _open_streams(self) -> dict[str, Any]:
         classes = self.base.config.num_labels if models.is_classifier(self.base) else None
@@ -154,8 +160,8 @@ class Trainer:
                 total[places] += found.detach() / found.new_tensor([a.grad_accum for a in taking_part])
             with self.phase("optimizer"):
                 for a in task.adapters:
-                    self._optimizers[a.name].step()
-                    self._optimizers[a.name].zero_grad(set_to_none=True)
+                    self.optimizers[a.name].step()
+                    self.optimizers[a.name].zero_grad(set_to_none=True)
         return Done(task, total, tokens, computed, longest)
 
     def _micro_step(self, taking_part: list[AdapterSpec], union: Batch) -> torch.Tensor:

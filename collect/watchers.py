@@ -5,14 +5,17 @@ All have the same methods, so that the loop has no `if profiling`.
 
 import csv
 import gzip
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import orjson
 import torch
 
+from .. import rundir
 from ..errors import CorruptInputError
+from .ledger import Ledger
 from .spec import RunSpec
 
 # What multiplies matrices on its own; aten::linear and aten::matmul call these.
@@ -127,28 +130,29 @@ class TorchProfiler(Nobody):
 
 
 class MemoryWatcher(TorchProfiler):
-    """The memory pass: every allocation in the trace and, on a GPU, a snapshot of torch's allocator."""
+    """The memory pass: every allocation, what each is for and, on a GPU, the history of torch's allocator."""
 
-    def __init__(self, spec: RunSpec, device: torch.device, folder: Path, suffix: str):
+    def __init__(self, spec: RunSpec, device: torch.device, folder: Path, suffix: str, ledger: Ledger):
         super().__init__(spec, device, folder, suffix, with_memory=True)
+        self._ledger = ledger
 
-    def window(self) -> AbstractContextManager[Any]:
-        """The profiler, with the allocator's history around it on a GPU."""
-        return _WithSnapshot(self._profiler, self._folder / f"snapshot{self._suffix}.pickle") if self._cuda else (
-            self._profiler
-        )  # fmt: skip
+    @contextmanager
+    def window(self) -> Iterator[None]:
+        """The profiler and the ledger, with the allocator's history around them on a GPU."""
+        history = _WithSnapshot(self._folder / f"snapshot{self._suffix}.pickle") if self._cuda else nullcontext()
+        with history, self._profiler, self._ledger:
+            yield
+        self._ledger.write(self._folder / rundir.LEDGER.format(self._suffix))
 
 
 class _WithSnapshot:
-    def __init__(self, profiler: Any, path: Path):
-        self._profiler, self._path = profiler, path
+    def __init__(self, path: Path):
+        self._path = path
 
     def __enter__(self) -> None:
         torch.cuda.memory._record_memory_history(max_entries=1_000_000)
-        self._profiler.__enter__()
 
-    def __exit__(self, *error: object) -> None:
-        self._profiler.__exit__(*error)
+    def __exit__(self, *_: object) -> None:
         torch.cuda.memory._dump_snapshot(str(self._path))
         torch.cuda.memory._record_memory_history(enabled=None)
 

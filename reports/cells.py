@@ -3,7 +3,13 @@
 from dataclasses import dataclass
 from typing import Any
 
-_UNITS = (("_ns", "ms", 1e-6), ("_bytes", "MiB", 2**-20), ("_frac", "%", 100), ("flop_s", "TFLOP/s", 1e-12))
+_UNITS = (
+    ("_ns", "ms", 1e-6),
+    ("_bytes", "MiB", 2**-20),
+    ("_frac", "%", 100),
+    ("flop_s", "TFLOP/s", 1e-12),
+    ("_per_s", "1/s", 1.0),
+)
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,13 @@ class Comparison:
     measure: str
     where: str = "true"
     is_per_step: bool = True
+    table: str = "source"  # inputs without rows in it do not count
+    on_cpu: str | None = None  # the measure where no input has GPU work
 
 
 COMPARISONS = {
-    "range": Comparison("range_summary", ("path",), "kernel_ns", "kind = 'annotation'"),
-    "operator": Comparison("operator_summary", ("operator",), "self_gpu_ns"),
+    "range": Comparison("range_summary", ("path",), "kernel_ns", "kind = 'annotation'", on_cpu="wall_ns"),
+    "operator": Comparison("operator_summary", ("operator",), "self_gpu_ns", on_cpu="self_cpu_ns"),
     "kernel": Comparison("kernel_summary", ("kernel_name",), "kernel_ns"),
     "class": Comparison("kernel_class", ("class",), "gpu_op_ns"),
     "lora": Comparison("lora_summary", ("module", "part", "direction"), "gpu_op_ns"),
@@ -43,6 +45,7 @@ COMPARISONS = {
     "device": Comparison("gpu_timeline_summary", ("device_id",), "busy_ns"),
     "step": Comparison("step_summary", ("step",), "wall_ns", is_per_step=False),
     "finding": Comparison("finding", ("rule", "place"), "cost_ns"),
+    "memory": Comparison("memory_peak", ("device", "category"), "live_bytes", is_per_step=False, table="memory_event"),
 }
 
 
@@ -55,7 +58,14 @@ def choose(by: str, measure: str | None) -> Comparison:
     columns = [c.name for c in view.columns if re.search("_(ns|cnt|bytes)$", c.name)]
     if measure is not None and measure not in columns:
         raise UsageError(f"--measure {measure}: choose one of {', '.join(columns)}")
-    return replace(chosen, measure=measure or chosen.measure)
+    return chosen if measure is None else replace(chosen, measure=measure, on_cpu=None)
+
+
+def fitting(how: Comparison, databases: dict[str, Database]) -> Comparison:
+    """The comparison with a measure that the inputs have: of recordings without GPU work the CPU's time."""
+    if how.on_cpu is None or any(db.rows("select 1 from gpu_op limit 1") for db in databases.values()):
+        return how
+    return replace(how, measure=how.on_cpu)
 
 
 def compare(
@@ -91,7 +101,8 @@ def compare_inputs(
     names = runs.names(inputs)
     with ExitStack() as stack:
         opened = [stack.enter_context(analyze([path], cache_path([path]), progress=progress)) for path in inputs]
-        rows = compare(dict(zip(names, opened, strict=True)), how, only, totals)
+        databases = dict(zip(names, opened, strict=True))
+        rows = compare(databases, fitting(how, databases), only, totals)
     return rows, partial(check, rows, names)
 
 
@@ -112,20 +123,19 @@ def _divisors(databases: list[Database], how: Comparison, totals: bool) -> list[
     return steps if how.is_per_step and not totals and all(steps) else [1] * len(steps)
 
 
-def chosen(database: Database) -> str:
-    """Which sources count: of a run directory's recordings, which are of the same steps, one; nsys before torch."""
-    names = {name for (name,) in database.rows("select name from source where kind is not null")}
-    recordings = [name for name in rundir.RECORDINGS if name in names]
-    if len(recordings) < 2:
-        return "source.kind is not null"
-    return f"source.name not in ({', '.join(map(literal, recordings[1:]))})"
+def chosen(database: Database, table: str = "source") -> str:
+    """Which sources with rows in a table count: of a run directory's recordings, which are of the same steps, one."""
+    is_filled = f"source.kind is not null and source.source_id in (select source_id from {quoted(table)})"
+    names = {name for (name,) in database.rows(f"select name from source where {is_filled}")}
+    others = [name for name in rundir.RECORDINGS if name in names][1:]
+    return f"{is_filled} and source.name not in ({', '.join(map(literal, others))})" if others else is_filled
 
 
 def _values(database: Database, how: Comparison) -> Values:
     keys = ", ".join(map(quoted, how.keys))
     rows = database.rows(
         f"select {keys}, sum({quoted(how.measure)})::double from (select * from {quoted(how.view)} where {how.where}) "
-        f"where source_id in (select source_id from source where {chosen(database)}) group by all"
+        f"where source_id in (select source_id from source where {chosen(database, how.table)}) group by all"
     )
     return {row[:-1]: row[-1] for row in rows if row[-1] is not None}
 

@@ -15,6 +15,7 @@ _LABEL_LENGTH = 60
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#7F7F7F", "#332288", "#999933")
 PATTERNS = ("", "/", ".", "x", "-", "\\", "+", "|", "", "/")
 MS = 1e-6
+MIB = 2**-20
 
 
 def shown(text: Any, length: int = _LABEL_LENGTH) -> str:
@@ -115,6 +116,26 @@ def lines(
     return figure
 
 
+def stacked_areas(rows: Sequence[Row], x: str, group: str, value: str) -> go.Figure:
+    """Bytes of each group over time (ns from the begin), one on the other; rows are in order of time."""
+    groups = list(dict.fromkeys(row[group] for row in rows))
+    traces = []
+    for n, name in enumerate(groups):
+        mine = [row for row in rows if row[group] == name]
+        title = shown(name).replace("_", " ")
+        traces.append(
+            go.Scatter(
+                x=[row[x] * MS for row in mine], y=[row[value] * MIB for row in mine], name=title,
+                mode="lines", stackgroup="all", line={"color": COLOURS[n % len(COLOURS)], "shape": "hv", "width": 0.5},
+                fillcolor=COLOURS[n % len(COLOURS)],
+                fillpattern={"shape": PATTERNS[n % len(PATTERNS)], "fillmode": "overlay", "fgcolor": "#FFFFFF"},
+                hovertemplate=f"{title}: %{{y:,.2f}} MiB<extra></extra>",
+            )
+        )  # fmt: skip
+    figure = _figure(traces, 400, xaxis_title="ms", yaxis_title="MiB", hovermode="x unified")
+    return figure.update_layout(legend={"y": -0.28, "yanchor": "top"})
+
+
 def grouped(rows: Sequence[Row], label: str, group: str, value: str) -> go.Figure:
     """Stacked bars: a bar for each label, a colour for each group, times in ns."""
     labels = list(dict.fromkeys(row[label] for row in rows))
@@ -122,3 +143,49 @@ def grouped(rows: Sequence[Row], label: str, group: str, value: str) -> go.Figur
     found = {(row[label], row[group]): row[value] for row in rows}
     wide = [{"label": name, **{str(g): found.get((name, g), 0) for g in groups}} for name in labels]
     return stacked_bars(wide, "label", [(str(g), shown(g)) for g in groups])
+
+
+def curves(rows: Sequence[Row], x: str, y: str, group: str, titles: tuple[str, str], scale: float = 1.0) -> go.Figure:
+    """A line with markers for each group, numbers on both axes; rows have a `group`, `x` and `y` (NULL: no point).
+
+    A group whose name begins with 'published' is drawn dotted.
+    """
+    symbols = ("circle", "square", "diamond", "cross", "x", "triangle-up", "star", "hexagon")
+    groups = list(dict.fromkeys(str(row[group]) for row in rows))
+    traces = []
+    for n, name in enumerate(groups):
+        mine = sorted(
+            ((row[x], row[y] * scale) for row in rows if str(row[group]) == name and row[y] is not None),
+            key=lambda point: point[0],
+        )
+        dash = "dot" if name.startswith("published") else "solid"
+        traces.append(
+            go.Scatter(
+                x=[point[0] for point in mine], y=[point[1] for point in mine], name=shown(name), mode="lines+markers",
+                line={"color": COLOURS[n % len(COLOURS)], "dash": dash},
+                marker={"symbol": symbols[n % len(symbols)], "size": 8},
+            )
+        )  # fmt: skip
+    figure = _figure(traces, 360, xaxis_title=titles[0], yaxis_title=titles[1])
+    figure.update_yaxes(rangemode="tozero")
+    if len(places := sorted({row[x] for row in rows})) <= 12:
+        figure.update_xaxes(tickvals=places)
+    return figure.update_layout(legend={"y": -0.28, "yanchor": "top"})
+
+
+def side_by_side(rows: Sequence[Row], label: str, columns: Sequence[str], unit: str, scale: float) -> go.Figure:
+    """Horizontal bars, a group for each row and a bar for each column."""
+    places = [f"{number}" for number in range(len(rows))]
+    traces = [
+        go.Bar(
+            y=places, x=[(row[column] or 0) * scale for row in rows], name=shown(column), orientation="h",
+            customdata=[shown(row[label]) for row in rows],
+            hovertemplate=f"%{{customdata}}<br>{shown(column)}: %{{x:,.3f}} {unit}<extra></extra>",
+            marker={"color": COLOURS[n % len(COLOURS)], "pattern": {"shape": PATTERNS[n % len(PATTERNS)]}},
+        )
+        for n, column in enumerate(columns)
+    ]  # fmt: skip
+    figure = _figure(traces, 130 + (14 * len(columns) + 12) * max(len(rows), 1), barmode="group", xaxis_title=unit)
+    figure.update_layout(legend={"y": 1, "yanchor": "bottom"}, margin={"t": 50})
+    figure.update_yaxes(autorange="reversed", tickvals=places, ticktext=[shown(row[label], 36) for row in rows])
+    return figure

@@ -1,53 +1,24 @@
-"""One self-contained page about one recording: its sections put into the template."""
+"""The page about one recording: where its time and memory go, and what to do first."""
 
 from pathlib import Path
-from typing import Any
 
-import jinja2
-import markupsafe
-import plotly.io
-import plotly.offline
-
-from .. import __version__
 from ..analyze.database import Database
 from ..errors import InputError
-from . import changes
-from .sections import Source, sections
-from .tables import replacing
+from . import changes, html
+from .section import Section, Source
+from .sections import sections
 
 
-def write(database: Database, path: Path) -> None:
-    """Write the page of a database to a file. Raises OutputError when it cannot be written."""
-    text = render(database)
-    with replacing(path) as partial:
-        partial.write_text(text, "utf-8")
+def write(database: Database, path: Path) -> list[Section]:
+    """Write the page of a database to a file. Of several inputs one is shown, and the others beside it by rank.
 
-
-def render(database: Database) -> str:
-    """The page as HTML. Of several inputs one is shown, and the others are listed beside it by rank.
-
-    Raises InputError for a database without inputs that could be read.
+    Returns the sections that it has. Raises InputError for a database without inputs that could be read, OutputError
+    when the file cannot be written.
     """
     source = Source(database, _shown(database))
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined,
-    )  # fmt: skip
-    environment.filters["figure_json"] = _json
-    return environment.get_template("page.html.jinja").render(
-        title=source.name, subtitle=source.subtitle(), cards=_cards(source), findings=_findings(source),
-        sections=sections(source), version=__version__, plotly_js=_script(plotly.offline.get_plotlyjs()),
-    )  # fmt: skip
-
-
-def _script(text: str) -> Any:
-    """Text for a <script>, which nothing in it can end."""
-    return markupsafe.Markup(text.replace("</", "<\\/"))
-
-
-def _json(figure: Any) -> Any:
-    """A figure as JSON for a <script>: no character of it can begin a tag."""
-    text = plotly.io.to_json(figure, validate=False).replace("<", "\\u003c").replace("&", "\\u0026")
-    return markupsafe.Markup(text)
+    made = sections(source)
+    html.write(path, str(source.name), source.subtitle(), made, _cards(source), _findings(source))
+    return made
 
 
 def _shown(database: Database) -> int:
@@ -79,12 +50,18 @@ def _cards(source: Source) -> list[dict[str, str]]:
         f"select coalesce(sum(kernel_cnt), 0), coalesce(sum(kernel_ns), 0) from kernel_summary "
         f"where source_id = {source.source_id}"
     )
-    add("kernels", f"{kernels:,}", f"{time / 1e6:,.1f} ms")
+    if kernels:
+        add("kernels", f"{kernels:,}", f"{time / 1e6:,.1f} ms")
     ((calls, api),) = source.database.rows(
         f"select count(*), coalesce(sum(launch_end_ns - launch_start_ns), 0) from gpu_op "
         f"where source_id = {source.source_id} and is_first_op"
     )
-    add("launches", f"{calls:,}", f"{api / 1e6:,.1f} ms of CPU")
+    if calls:
+        add("launches", f"{calls:,}", f"{api / 1e6:,.1f} ms of CPU")
+    for device, peak in source.database.rows(
+        "select device, max(peak_bytes) from memory_peak group by device order by device = 'cpu', device limit 2"
+    ):
+        add(f"peak memory of {device}", f"{peak / 2**20:,.1f} MiB", "allocated by torch")
     return cards
 
 

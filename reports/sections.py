@@ -5,66 +5,23 @@ pages of about the same size.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any
 
-from ..analyze.database import Database
 from . import figures
-from .cells import Cell, Column, of_rows
+from .memory_sections import memory_sections
+from .section import Section, Source, only, pictured, section, tabled
 
-_ROW_LIMIT = 200
 _BIN_CNT = 500
 _LONGEST_CNT = 1500
 _TREE_LIMIT = 1200
 
 
-@dataclass(frozen=True)
-class Section:
-    """A picture with its table and the view behind it."""
-
-    name: str
-    title: str
-    text: str
-    view: str
-    figure: Any = None
-    columns: list[Column] = field(default_factory=list)
-    rows: list[list[Cell]] = field(default_factory=list)
-    left_out: int = 0
-    is_open: bool = False
-
-
-class Source:
-    """The one input that a page shows."""
-
-    def __init__(self, database: Database, source_id: int):
-        self.database, self.source_id = database, source_id
-        ((self.name, self.kind),) = database.rows(f"select name, kind from source where source_id = {source_id}")
-        ((self.begin,),) = database.rows(f"select coalesce(min(start_ns), 0) from gpu_op where source_id = {source_id}")
-
-    def rows(self, statement: str) -> list[dict[str, Any]]:
-        """The rows of a query, in which {id} is the input and {begin} its first GPU work."""
-        filled = statement.replace("{id}", str(self.source_id)).replace("{begin}", str(self.begin))
-        cursor = self.database.connection.execute(filled)
-        names = [str(column[0]) for column in cursor.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-
-    def subtitle(self) -> str:
-        """What was read, in a line."""
-        facts = self.rows("select item, value from source_fact where source_id = {id} and section = 'about'")
-        told = {row["item"]: row["value"] for row in facts}
-        run = [f"{name.removeprefix('run: ')} {value}" for name, value in told.items() if name.startswith("run: ")]
-        device = [value for name, value in told.items() if name.startswith("device")]
-        recorder = {"nsys": "NVIDIA Nsight Systems", "kineto": "torch.profiler"}.get(str(self.kind), str(self.kind))
-        return ", ".join([f"recorded by {recorder}", *device[:2], *run])
-
-
 def sections(source: Source) -> list[Section]:
     """The sections of an input, without those that its trace has nothing for."""
-    return [section for section in _sections(source) if section is not None]
+    return [made for made in _sections(source) if made is not None]
 
 
 def _sections(source: Source) -> Iterable[Section | None]:
-    yield _table(source, "findings", "Findings", "What rules found, costliest first.", "finding",
+    yield tabled(source, "findings", "Findings", "What rules found, costliest first.", "finding",
                  "select severity, replace(rule, '_', ' ') as rule, place, cost_ns, cost_frac, evidence, advice "
                  "from finding "
                  "where source_id = {id}",
@@ -72,7 +29,7 @@ def _sections(source: Source) -> Iterable[Section | None]:
     yield _timeline(source)
     yield _tree(source)
     yield _launching(source)
-    yield _pictured(
+    yield pictured(
         source,
         "kernels",
         "Kernels",
@@ -81,7 +38,7 @@ def _sections(source: Source) -> Iterable[Section | None]:
         "select kernel_name, kernel_cnt, kernel_ns from kernel_summary where source_id = {id} order by kernel_ns desc",
         lambda rows: figures.stacked_bars(rows[:15], "kernel_name", [("kernel_ns", "kernel time")]),
     )
-    yield _pictured(
+    yield pictured(
         source,
         "classes",
         "Kinds of work",
@@ -91,18 +48,22 @@ def _sections(source: Source) -> Iterable[Section | None]:
         "where source_id = {id} group by class order by gpu_op_ns desc",
         lambda rows: figures.stacked_bars(rows, "class", [("gpu_op_ns", "GPU time")]),
     )
-    yield _pictured(
+    yield pictured(
         source,
         "operators",
         "Operators",
-        "PyTorch operators by the GPU time of the kernels that they launched.",
+        "PyTorch operators by the GPU time of the kernels that they launched, without any by their own CPU time.",
         "operator_summary",
         "select operator, input_shapes, call_cnt, self_cpu_ns, self_gpu_ns, backward_gpu_ns, flop_s, bound, "
         "roofline_frac "
         "from operator_summary where source_id = {id} order by self_gpu_ns desc, self_cpu_ns desc",
-        lambda rows: figures.stacked_bars(rows[:15], "operator", [("self_gpu_ns", "own GPU time")]),
+        lambda rows: figures.stacked_bars(
+            rows[:15],
+            "operator",
+            [("self_gpu_ns", "own GPU time")] if rows[0]["self_gpu_ns"] else [("self_cpu_ns", "own CPU time")],
+        ),
     )
-    yield _pictured(
+    yield pictured(
         source, "critical", "Critical path", "What the steps' length hangs on.",
         "critical_path",
         "select activity, path, name, sum(critical_ns)::bigint as critical_ns from critical_path "
@@ -112,7 +73,7 @@ def _sections(source: Source) -> Iterable[Section | None]:
             [{"label": f"{r['activity']}: {r['name'] or r['path'] or '(no range)'}", **r} for r in rows[:15]],
             "label", [("critical_ns", "on the critical path")]),
     )  # fmt: skip
-    yield _pictured(
+    yield pictured(
         source,
         "idle",
         "Why the GPU was idle",
@@ -122,21 +83,22 @@ def _sections(source: Source) -> Iterable[Section | None]:
         lambda rows: figures.stacked_bars(rows, "cause", [("idle_ns", "idle")]),
     )
     yield _series(source)
-    yield _pictured(
+    yield pictured(
         source, "lora", "LoRA", "Base against adapters, forward, backward and recomputed.", "lora_summary",
         "select module, part, direction, range_cnt, launch_cnt, kernel_cnt, gpu_op_ns, gpu_op_frac from lora_summary "
         "where source_id = {id}",
         lambda rows: figures.grouped(
-            [{"where": f"{r['module']} {r['part']}", **r} for r in rows[:60]], "where", "direction", "gpu_op_ns"),
+            [{"where": f"{r['module']} {r['part']}", **r} for r in rows[:60]], "where", "direction", "gpu_op_ns")
+        if any(r["gpu_op_ns"] for r in rows) else None,
     )  # fmt: skip
-    yield _memory(source)
-    yield _table(source, "steps", "Steps", "Each step, with its phases.", "step_summary",
+    yield from memory_sections(source)
+    yield tabled(source, "steps", "Steps", "Each step, with its phases.", "step_summary",
                  "select step, wall_ns, data_ns, forward_ns, backward_ns, optimizer_ns, launch_cnt, kernel_ns, "
                  "gpu_busy_ns, token_cnt, is_uneven from step_summary where source_id = {id}")  # fmt: skip
-    yield _table(source, "ranks", "Ranks", "The inputs side by side.", "rank_summary",
+    yield tabled(source, "ranks", "Ranks", "The inputs side by side.", "rank_summary",
                  "select rank, name, step_ns, busy_ns, exposed_communication_ns, idle_ns, straggler_cnt "
                  "from rank_summary where (select count(*) from source) > 1")  # fmt: skip
-    yield _table(source, "file", "The file", "What it holds, what is missing and what was lost.", "trace_info",
+    yield tabled(source, "file", "The file", "What it holds, what is missing and what was lost.", "trace_info",
                  "select section, item, value, note from trace_info where source_id = {id}")  # fmt: skip
 
 
@@ -173,8 +135,8 @@ def _timeline(source: Source) -> Section | None:
         "How busy each stream was, from the first GPU work on, and the longest operations by themselves. Drag to zoom, "
         "double-click to go back."
     )
-    rows = _only(longest, "name", "path", "start_ns", "duration_ns")
-    return _section("timeline", "Timeline", text, "launch_trace", rows, figures.timeline(bins, longest))
+    rows = only(longest, "name", "path", "start_ns", "duration_ns")
+    return section("timeline", "Timeline", text, "launch_trace", rows, figures.timeline(bins, longest))
 
 
 def _tree(source: Source) -> Section | None:
@@ -197,12 +159,12 @@ def _tree(source: Source) -> Section | None:
         return None
     text = "Kernel time of the ranges that you opened, each inside the one above it; colour: where launching dominates."
     figure = figures.icicle(rows) if any(row["own_ns"] for row in rows) else None
-    table = _only(rows, "path", "range_cnt", "wall_ns", "launch_api_ns", "kernel_ns")
-    return _section("ranges", "Ranges", text, "range_summary", table, figure)
+    table = only(rows, "path", "range_cnt", "wall_ns", "launch_api_ns", "kernel_ns")
+    return section("ranges", "Ranges", text, "range_summary", table, figure)
 
 
 def _launching(source: Source) -> Section | None:
-    return _pictured(
+    return pictured(
         source, "launching", "Execution against launch",
         "For each range: its kernels, and the CPU's time in the calls that launched them.", "range_summary",
         "select path, launch_cnt, kernel_ns, launch_api_ns, queue_ns from range_summary where source_id = {id} "
@@ -212,35 +174,8 @@ def _launching(source: Source) -> Section | None:
     )  # fmt: skip
 
 
-def _memory(source: Source) -> Section | None:
-    """Of the first input with events of memory, which of a run is that of its own pass; the device first."""
-    found = source.database.rows(
-        "select source_id, device from (select distinct source_id, device from memory_event) "
-        "order by source_id, device = 'cpu', device limit 1"
-    )
-    if not found:
-        return None
-    source_id, device = found[0]
-    which = f"source_id = {int(source_id)} and device = (select min(device) filter (device <> 'cpu') from memory_event)"
-    if device == "cpu":
-        which = f"source_id = {int(source_id)} and device = 'cpu'"
-    series = source.rows(
-        f"""select min(time_ns) as time_ns, max(allocated_bytes) / 1048576 as allocated,
-            max(reserved_bytes) / 1048576 as reserved
-        from (select *, ntile({_BIN_CNT}) over (order by time_ns) as bin from memory_timeline where {which})
-        group by bin order by bin"""
-    )
-    peak = source.rows(
-        f"select path, live_bytes, live_frac, allocation_cnt, largest_bytes from memory_peak where {which} "
-        "order by live_bytes desc"
-    )
-    text = f"Memory of {device} over time; the table says what was live at the peak, by the range that allocated it."
-    drawn = [("allocated", "allocated"), *([("reserved", "reserved")] if series[0]["reserved"] is not None else [])]
-    return _section("memory", "Memory", text, "memory_peak", peak, figures.lines(series, "time_ns", drawn, "MiB"))
-
-
 def _series(source: Source) -> Section | None:
-    return _pictured(
+    return pictured(
         source,
         "utilisation",
         "Utilisation over time",
@@ -250,28 +185,3 @@ def _series(source: Source) -> Section | None:
         "where source_id = {id} order by device_id, start_ns",
         lambda rows: figures.lines(rows, "start_ns", [("busy_frac", "busy")], "busy", percent=True),
     )
-
-
-def _pictured(
-    source: Source, name: str, title: str, text: str, view: str, statement: str, picture: Any
-) -> Section | None:
-    rows = source.rows(statement)
-    return _section(name, title, text, view, rows, picture(rows)) if rows else None
-
-
-def _table(
-    source: Source, name: str, title: str, text: str, view: str, statement: str, is_open: bool = False
-) -> Section | None:
-    rows = source.rows(statement)
-    return _section(name, title, text, view, rows, is_open=is_open) if rows else None
-
-
-def _only(rows: list[dict[str, Any]], *columns: str) -> list[dict[str, Any]]:
-    return [{name: row[name] for name in columns} for row in rows]
-
-
-def _section(
-    name: str, title: str, text: str, view: str, rows: list[dict[str, Any]], figure: Any = None, is_open: bool = False
-) -> Section:
-    columns, cells = of_rows(rows[:_ROW_LIMIT])
-    return Section(name, title, text, view, figure, columns, cells, max(0, len(rows) - _ROW_LIMIT), is_open)

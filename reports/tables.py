@@ -3,6 +3,7 @@
 Invariant: a file is complete or absent. It is written under a temporary name beside its destination and renamed.
 """
 
+import csv
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -41,6 +42,14 @@ def write_frame(frame: Any, path: Path) -> None:
         raise UsageError(f"-o {path}: write to a .csv or .json file")
     with replacing(path) as partial:
         frame.write_csv(partial) if path.suffix == ".csv" else frame.write_json(partial)
+
+
+def write_rows(rows: list[dict[str, Any]], path: Path) -> None:
+    """Write rows that all have the same keys as CSV. Raises OutputError when it cannot be written."""
+    with replacing(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def write_all(database: Database, folder: Path, format: str, escape_formulas: bool = False) -> list[Path]:

@@ -9,6 +9,7 @@ from collections import defaultdict
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -292,3 +293,32 @@ def write_nsys(trace: Trace, path: Path) -> None:
             text = r.text if r.sequence is None else re.sub(r"$", ", op_id = 1", r.text)
             row = (r.start, r.end, 59 if r.end_tid is None else 60, text, thread(r.pid, r.tid), end_thread)
             file.execute("insert into NVTX_EVENTS values (?, ?, ?, ?, ?, ?)", row)
+
+
+def check_categories(database: Any) -> dict[str, int]:
+    """At every moment the categories of memory add up to what is allocated; gives the most bytes of each."""
+    changes: dict[tuple[Any, ...], list[tuple[Any, ...]]] = defaultdict(list)
+    for *place, time, category, live, guessed in database.rows(
+        "select source_id, process_id, device, time_ns, category, live_bytes, heuristic_bytes from memory_by_category"
+    ):
+        assert 0 <= guessed <= live
+        changes[tuple(place)].append((time, category, live))
+    levels: dict[tuple[Any, ...], dict[int, int]] = defaultdict(dict)
+    for *place, time, allocated in database.rows(
+        "select source_id, process_id, device, time_ns, arg_max(allocated_bytes, bytes) from memory_timeline "
+        "group by all"
+    ):
+        levels[tuple(place)][time] = allocated
+    most: dict[str, int] = defaultdict(int)
+    assert changes and set(changes) == set(levels)
+    for place, level in levels.items():
+        now: dict[str, int] = {}
+        left = sorted(changes[place], reverse=True)
+        for time in sorted(level):
+            while left and left[-1][0] <= time:
+                _, category, live = left.pop()
+                now[category] = live
+                most[category] = max(most[category], live)
+            assert sum(now.values()) == level[time], (place, time)
+        assert not left
+    return dict(most)

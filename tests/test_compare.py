@@ -165,7 +165,7 @@ def test_every_comparison_finds_no_change_in_a_trace_beside_itself(
     one = synthetic_trace("nsys")
     other = tmp_path / "other.sqlite"
     other.write_bytes(one.read_bytes())
-    for by in changes.COMPARISONS:
+    for by in changes.COMPARISONS.keys() - {"memory"}:  # which these traces know nothing of
         rows = list(csv.DictReader(io.StringIO(run(one, other, "--by", by, "--csv").out)))
         assert len(rows) > 1, by
         assert all(float(row["other.sqlite Δ"]) == 0 and not row["other.sqlite is"] for row in rows), by

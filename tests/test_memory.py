@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from brute_force import check_categories
 from conftest import corpus_params
 from lorabench.analyze.database import Database
 from lorabench.analyze.pipeline import analyze
@@ -86,6 +87,7 @@ def test_what_was_live_at_the_peak_is_found(seed: int, tmp_path: Path) -> None:
     path.write_text(json.dumps({"traceEvents": events}), "utf-8")
     with analyze([path], tmp_path / "x.duckdb") as database:
         assert peak_of(database) == by_loops(events)
+        check_categories(database)
         assert database.rows("select count(*) from memory_timeline where time_ns < 0") == [(0,)]
         assert database.rows("select sum(live_bytes) - any_value(peak_bytes) from memory_peak group by device") == [
             (0,) for _ in range(len({key[0] for key in peak_of(database)}))
@@ -102,6 +104,7 @@ def test_the_peak_of_real_traces_is_that_of_the_events(path: Path, tmp_path: Pat
         key = f"device || ' ' || (path is not distinct from '{BEFORE}')"
         found = database.rows(f"select {key}, sum(live_bytes) from memory_peak group by 1")
         ((count,),) = database.rows("select count(*) from memory_timeline")
+        check_categories(database)
     assert {key.replace("true", "True").replace("false", "False"): int(size) for key, size in found} == expected
     assert count == sum(e.get("name") == "[memory]" for e in events)
 

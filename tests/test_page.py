@@ -13,6 +13,7 @@ from conftest import absent
 from lorabench.analyze.pipeline import analyze
 from lorabench.errors import InputError
 from lorabench.reports import page as pages
+from lorabench.reports import sweep_page, sweeps
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 CAPTURE = Path(__file__).parent.parent / "fixtures" / "h200-batch" / "trace.json.gz"
@@ -121,22 +122,35 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def tab(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Page]]:
-    """Opens a page made from a trace; whatever it says on the console or asks of a network fails the test."""
+def visit(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """Opens a file; whatever it says on the console or asks of a network fails the test."""
     complaints: list[str] = []
+    opened: list[Page] = []
 
-    def opened(trace: Path, width: int = 1280, scheme: Any = "light") -> Page:
-        rendered(trace, tmp_path)
+    def go(path: Path, width: int = 1280, scheme: Any = "light") -> Page:
         page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        opened.append(page)
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: None if request.url == url else complaints.append(request.url))
-        url = (tmp_path / "page.html").as_uri()
-        page.goto(url)
+        page.on("request", lambda request: None if request.url == path.as_uri() else complaints.append(request.url))
+        page.goto(path.as_uri())
         return page
 
-    yield opened
+    yield go
     assert not complaints
+    for page in opened:
+        page.close()
+
+
+@pytest.fixture
+def tab(visit: Callable[..., Page], tmp_path: Path) -> Callable[..., Page]:
+    """Opens a page made from a trace."""
+
+    def go(trace: Path, width: int = 1280, scheme: Any = "light") -> Page:
+        rendered(trace, tmp_path)
+        return visit(tmp_path / "page.html", width, scheme)
+
+    return go
 
 
 def drawn(page: Page) -> int:
@@ -187,3 +201,37 @@ def test_markup_in_names_stays_text_in_figures(tab: Callable, tmp_path: Path) ->
     page = tab(hostile_trace(tmp_path / "h.json"))
     assert drawn(page) > 0
     assert page.locator("#pwned").count() == 0 and "pwned" not in page.title()
+
+
+def test_inputs_side_by_side_are_a_page(visit: Callable, tmp_path: Path, run_command: Callable) -> None:
+    hostile = hostile_trace(tmp_path / "<b id=pwned>.json")
+    run_command("compare", CAPTURE, hostile, "-o", tmp_path / "c.html")
+    page = visit(tmp_path / "c.html", 390)
+    assert drawn(page) >= 4 and page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.locator("#pwned").count() == 0
+    said = run_command("compare", CAPTURE, hostile, "-o", tmp_path / "c.html", "--by", "kernel", code=2)
+    assert "go with a table" in said.err
+
+
+def test_a_sweep_is_a_page_with_published_numbers_behind(visit: Callable, tmp_path: Path) -> None:
+    about = {"format": 1, "axes": {"lora_cnt": ["1", "2"], "peft_mode": ["switch", "batch"]}, "cells": ["x"],
+             "settings": {"model": "tinyllama-1.1b"}}  # fmt: skip
+    (tmp_path / "sweep.json").write_text(json.dumps(about), "utf-8")
+    empty = dict.fromkeys(sweeps.COLUMNS)
+    rows = [
+        {"lora_cnt": n, "peft_mode": mode, **empty, "status": "ok", "task_step_ns": 1e9 / n, "token_per_s": 5.0 * n}
+        for n in (1, 2) for mode in ("switch", "batch")
+    ]  # fmt: skip
+    rows.append({"lora_cnt": 3, "peft_mode": "batch", **empty, "status": "oom", "message": HOSTILE})
+    sweep_page.write(tmp_path, rows, tmp_path / "sweep.html")
+    page = visit(tmp_path / "sweep.html", 390)
+    assert drawn(page) == 2 and page.locator("#pwned").count() == 0
+    legend = page.locator("section[aria-labelledby=task-step-ns] .legendtext").all_text_contents()
+    assert legend == ["switch", "batch", "published, switch", "published, batch"]
+
+
+def test_figures_become_pictures(browser: Browser, tmp_path: Path, run_command: Callable) -> None:
+    run_command("report", CAPTURE, "-o", tmp_path / "p.html", "--png", tmp_path / "png")
+    pictures = {path.stem: path.read_bytes() for path in (tmp_path / "png").iterdir()}
+    assert {"timeline", "ranges", "kernels"} <= set(pictures)
+    assert all(picture.startswith(b"\x89PNG") and len(picture) > 5000 for picture in pictures.values())

@@ -10,3 +10,8 @@
 --   allocated_bytes bigint     allocated in total afterwards, NULL where the file does not say
 --   reserved_bytes  bigint     reserved from the device in total afterwards, NULL where the file does not say
 --   thread_id       bigint     the thread that asked, NULL where the file does not say
+--   stack_id        bigint     name of the Python frames that asked, innermost first, NULL where the file does not say
+--   is_before       boolean    whether it is an allocation from before the recording, which stands at its begin
+--   range_id        bigint     the innermost annotation open on the thread, NULL without
+--   operator_id     bigint     the outermost operator open on the thread, NULL without
+--   is_quantisation boolean    whether any operator open on the thread quantises or dequantises

@@ -2,7 +2,7 @@
 --
 -- columns:
 --   source_id        integer    key, in the order the inputs were given
---   kind             varchar    'nsys' or 'kineto'
+--   kind             varchar    'nsys', 'kineto' or 'snapshot' (of torch's allocator)
 --   name             varchar    the file's name without its folder
 --   size_bytes       bigint     size of the file when it was read
 --   mtime_ns         bigint     modification time of the file when it was read, Unix epoch

@@ -11,7 +11,8 @@ select
     args."Bytes" as bytes,
     try_cast(args."Addr" as bigint) as address,
     args."Total Allocated" as allocated_bytes,
-    args."Total Reserved" as reserved_bytes
+    args."Total Reserved" as reserved_bytes,
+    false as is_before
 from read_json(
     $path,
     format = 'array',

@@ -6,6 +6,7 @@ select
     batch.start as time_ns,
     'cuda:' || batch.deviceId as device,
     case batch.memoryOperationType when 1 then -batch.bytes else batch.bytes end as bytes,
-    batch.address
+    batch.address,
+    false as is_before
 from batch
 cross join reading

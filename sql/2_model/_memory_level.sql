@@ -1,18 +1,42 @@
 -- A row is one event of a device's memory and how much is allocated after it.
 --
--- As the file says; where it does not, the sum of what was allocated and freed since it begins.
+-- As the file says; where it does not, the sum of what was allocated and freed since it begins. A file that begins with
+-- less than the run's ledger knows to be there (torch counts from zero on a CPU) gets what it lacks.
 
+with
+event as (
+    select
+        *,
+        coalesce(
+            allocated_bytes,
+            sum(bytes) over (
+                partition by source_id, process_id, device order by time_ns, bytes rows unbounded preceding
+            )
+        )::bigint as level_bytes
+    from memory_event
+),
+began as (
+    select source_id, process_id, device, arg_min(level_bytes - bytes, (time_ns, bytes)) as bytes
+    from event
+    group by all
+),
+stock as (
+    select source_id, device, sum(bytes) as bytes
+    from (select distinct on (source_id, device, address) * from memory_owner where is_before)
+    group by all
+)
 select
-    source_id,
-    process_id,
-    device,
-    time_ns,
-    bytes,
-    coalesce(
-        allocated_bytes,
-        sum(bytes) over (
-            partition by source_id, process_id, device order by time_ns, bytes rows unbounded preceding
-        )
-    )::bigint as allocated_bytes,
-    reserved_bytes
-from memory_event
+    event.source_id,
+    event.process_id,
+    event.device,
+    event.time_ns,
+    event.bytes,
+    (event.level_bytes + greatest(0, coalesce(stock.bytes, 0) - began.bytes))::bigint as allocated_bytes,
+    event.reserved_bytes,
+    event.is_before
+from event
+join began
+    on began.source_id = event.source_id
+    and began.process_id is not distinct from event.process_id
+    and began.device = event.device
+left join stock on stock.source_id = event.source_id and stock.device = event.device

@@ -1,80 +1,67 @@
--- A row is a range path and what was allocated in it and still live when a device's allocated memory was highest.
+-- A row is a range path and a category, and what was allocated in it and still live when a device's memory was highest.
 --
--- The path is that of the innermost annotation open on the allocating thread, so it says which module, which part of a
--- LoRA layer and which phase the memory comes from, not what it is for. What was allocated before the recording has a
--- row of its own: with the others it adds up to the peak exactly (nsys has no such row: its totals begin at zero).
+-- The path is that of the innermost annotation open on the allocating thread: which module, which part of a LoRA layer
+-- and which phase the memory comes from; the category says what it is for (see memory_by_category). Memory from before
+-- the recording of which nothing is known is 'unknown', with path '(before the recording)': with the others it adds up
+-- to the peak exactly (nsys has no such row: its totals begin at zero).
 --
 -- columns:
 --   device           varchar   'cuda:0', 'cpu' …
+--   category         varchar   what it is for, see memory_by_category
 --   path             varchar   range path, '(before the recording)', or NULL outside all ranges
+--   adapter          varchar   the adapter that it belongs to, NULL for the base
+--   stack            varchar   the Python frames that asked for it, innermost first, NULL where the file does not say
 --   live_bytes       bigint    live at the peak
 --   live_frac        double    live_bytes / the peak
---   allocation_cnt   bigint    allocations, NULL for those before the recording
+--   allocation_cnt   bigint    allocations, NULL for the unknown ones before the recording
 --   largest_bytes    bigint    the largest of them
+--   basis            varchar   'exact' or 'heuristic': how the category was found
 --   peak_bytes       bigint    the peak: allocated in total
 --   peak_ns          bigint    when, on the clock of the input
 --   process_id       bigint    the process
 --   source_id        integer   the input, see trace_info
 --   rank             integer   rank of the input, NULL where it does not say
 
-with recursive
+with
 peak as (
     select
         source_id,
-        process_id,
+        coalesce(process_id, -1) as process,
         device,
         arg_min(time_ns, (-allocated_bytes, time_ns)) as peak_ns,
         max(allocated_bytes) as peak_bytes
     from _memory_level
     group by all
 ),
-live as (
-    select allocation.*
-    from _allocation as allocation
-    join peak
-        on peak.source_id = allocation.source_id
-        and peak.process_id is not distinct from allocation.process_id
-        and peak.device = allocation.device
-        and allocation.start_ns <= peak.peak_ns
-        and coalesce(allocation.free_ns > peak.peak_ns, true)
-),
-begun as (
-    select source_id, thread_id, start_ns, arg_max(range_id, (depth, range_id)) as range_id
-    from range
-    where kind = 'annotation'
-    group by source_id, thread_id, start_ns
-),
-climb as (
-    select live.allocation_id, live.start_ns as at_ns, begun.range_id
-    from live
-    asof join begun
-        on begun.source_id = live.source_id
-        and begun.thread_id = live.thread_id
-        and begun.start_ns <= live.start_ns
-    union all
-    select climb.allocation_id, climb.at_ns, range.parent_id
-    from climb
-    join range using (range_id)
-    where (range.end_ns < climb.at_ns or range.kind <> 'annotation') and range.parent_id is not null
-),
-placed as (
-    select climb.allocation_id, range_path.path
-    from climb
-    join range using (range_id)
-    join range_path using (path_id)
-    where range.end_ns >= climb.at_ns and range.kind = 'annotation'
+adapter_path as (
+    select path_id, any_value(adapter) as adapter
+    from _lora_path
+    where adapter is not null
+    group by path_id
 ),
 known as (
     select
-        live.source_id,
-        live.process_id,
-        live.device,
-        placed.path,
-        sum(live.bytes)::bigint as live_bytes,
+        peak.source_id,
+        peak.process,
+        peak.device,
+        if(block.start_ns is null, '(before the recording)', range_path.path) as path,
+        block.category,
+        block.basis,
+        coalesce(block.adapter, adapter_path.adapter) as adapter,
+        stack.text as stack,
+        sum(block.bytes)::bigint as live_bytes,
         count(*) as allocation_cnt,
-        max(live.bytes) as largest_bytes
-    from live
-    left join placed using (allocation_id)
+        max(block.bytes) as largest_bytes
+    from _memory_block as block
+    join peak
+        on peak.source_id = block.source_id
+        and peak.process = coalesce(block.process_id, -1)
+        and peak.device = block.device
+        and coalesce(block.start_ns <= peak.peak_ns, true)
+        and coalesce(block.free_ns > peak.peak_ns, true)
+    left join range_path using (path_id)
+    left join adapter_path using (path_id)
+    left join name as stack on stack.name_id = block.stack_id
     group by all
 ),
 everything as (
@@ -82,34 +69,39 @@ everything as (
     union all by name
     select
         peak.source_id,
-        peak.process_id,
+        peak.process,
         peak.device,
         '(before the recording)' as path,
+        'unknown' as category,
+        'heuristic' as basis,
         (peak.peak_bytes - coalesce(sum(known.live_bytes), 0))::bigint as live_bytes
     from peak
     left join known
-        on known.source_id = peak.source_id
-        and known.process_id is not distinct from peak.process_id
-        and known.device = peak.device
-    group by peak.source_id, peak.process_id, peak.device, peak.peak_bytes
+        on known.source_id = peak.source_id and known.process = peak.process and known.device = peak.device
+    group by peak.source_id, peak.process, peak.device, peak.peak_bytes
 )
 select
     everything.device,
+    everything.category,
     everything.path,
+    everything.adapter,
+    everything.stack,
     everything.live_bytes,
     everything.live_bytes / nullif(peak.peak_bytes, 0) as live_frac,
     everything.allocation_cnt,
     everything.largest_bytes,
+    everything.basis,
     peak.peak_bytes,
     peak.peak_ns,
-    everything.process_id,
+    nullif(everything.process, -1) as process_id,
     everything.source_id,
     source.rank
 from everything
 join peak
     on peak.source_id = everything.source_id
-    and peak.process_id is not distinct from everything.process_id
+    and peak.process = everything.process
     and peak.device = everything.device
 join source on source.source_id = everything.source_id
 where everything.live_bytes <> 0
-order by everything.source_id, everything.device, everything.process_id, everything.live_bytes desc, everything.path
+order by everything.source_id, everything.device, everything.process, everything.live_bytes desc, everything.path,
+    everything.category

@@ -54,7 +54,7 @@ def train(trainer: Trainer, steps: int = STEPS) -> dict[str, dict[str, Any]]:
         return keep
 
     for adapter in trainer.adapters:
-        trainer._optimizers[adapter.name].register_step_pre_hook(note(adapter))
+        trainer.optimizers[adapter.name].register_step_pre_hook(note(adapter))
     for tasks in trainer.iterations(0, steps):
         for task in tasks:
             done = trainer.run(task)
@@ -163,10 +163,10 @@ def test_an_adapter_without_rows_gets_no_gradient_and_no_step(operator: str) -> 
         seen[number] = {n for n, p in model.named_parameters() if p.grad is not None and f".{adapter.name}." in n}
     assert seen[0] and seen[2] and not seen[1]
     before = [p.detach().clone() for p in trainer.parameters(trainer.adapters[1])]
-    trainer._optimizers["adapter_1"].step()
+    trainer.optimizers["adapter_1"].step()
     after = trainer.parameters(trainer.adapters[1])
     assert all(torch.equal(x, y) for x, y in zip(before, after, strict=True))
-    assert not trainer._optimizers["adapter_1"].state
+    assert not trainer.optimizers["adapter_1"].state
     assert trainer.clock.micro_steps == {"adapter_0": 0, "adapter_2": 0}
 
 

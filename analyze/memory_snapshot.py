@@ -1,0 +1,335 @@
+"""Reads snapshots of torch's CUDA caching allocator: torch.cuda.memory._dump_snapshot(), or what _snapshot() returned.
+
+A snapshot is a pickle, and a pickle may name any function to call. It holds nothing but dicts, lists, texts and
+numbers, so it is read by an unpickler that knows no names at all.
+
+What is read: the history of allocations (`device_traces`), with the Python frames that asked; the pieces of memory
+held at the end (`segments`); and the ranges open meanwhile (`external_annotations`). Sizes are what tensors asked for;
+the allocator rounds them up. What lived before the history began is known from what is still there or was freed; it
+stands at the begin of the recording.
+"""
+
+import gzip
+import pickle
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from ..errors import CorruptInputError, UnknownFormatError
+from ..vocabulary import RANGE_ANNOTATION
+from .staging import Staging
+
+READER_VERSION = 1
+_MOST_BYTES = 4 << 30  # of a decompressed snapshot
+_MOST_FRAMES = 24
+_USED = ("active_allocated",)
+_NS = 1000  # in a microsecond
+# Threads of autograd have no Python frames; one of its own says what they are.
+ENGINE = "(autograd engine)"
+
+
+def read(path: Path, staging: Staging) -> None:
+    """Load a snapshot into the staged tables.
+
+    Raises UnknownFormatError for a pickle of something else, CorruptInputError for one that is cut off, damaged or
+    that would run code.
+    """
+    staging.progress.step("snapshot", path.stat().st_size)
+    snapshot = _as_dict(path, _load(path))
+    histories = snapshot.get("device_traces") or []
+    try:
+        segments = [_Segment.of(s) for s in snapshot["segments"]]
+        devices = sorted({s.device for s in segments} | {n for n, history in enumerate(histories) if history})
+        recordings = [
+            _Recording(device, histories[device] if device < len(histories) else [], segments) for device in devices
+        ]
+        annotations = list(_annotations(snapshot.get("external_annotations") or []))
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+        raise CorruptInputError(f"{path} is damaged: {type(error).__name__}: {error}") from error
+    _stage_segments(staging, segments)
+    _stage_events(staging, [event for recording in recordings for event in recording.events])
+    _stage_failures(staging, [failure for recording in recordings for failure in recording.failures])
+    _stage_annotations(staging, annotations)
+    staging.fact("holds", "allocator events", sum(len(history) for history in histories))
+    staging.fact("holds", "segments", len(segments))
+    staging.fact("missing", "GPU work", "none", "a snapshot of the allocator holds memory alone")
+    if not any(histories):
+        staging.fact(
+            "missing", "history", "no allocations over time",
+            "call torch.cuda.memory._record_memory_history() before what is to be seen",
+        )  # fmt: skip
+
+
+class _Plain(pickle.Unpickler):
+    """Knows no names, so that nothing is imported or called."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        raise pickle.UnpicklingError(f"it names {module}.{name}, which no snapshot does; nothing of it was run")
+
+
+def _load(path: Path) -> Any:
+    try:
+        with _opened(path) as file:
+            return _Plain(_Bounded(file)).load()
+    except (pickle.UnpicklingError, EOFError, gzip.BadGzipFile) as error:
+        raise CorruptInputError(f"{path} is no whole allocator snapshot: {error}") from error
+    except (ValueError, IndexError, KeyError, AttributeError, TypeError, OverflowError, MemoryError) as error:
+        raise CorruptInputError(f"{path} is no allocator snapshot: {type(error).__name__}: {error}") from error
+
+
+def _opened(path: Path) -> AbstractContextManager[Any]:
+    with path.open("rb") as file:
+        is_gzip = file.read(2) == b"\x1f\x8b"
+    return gzip.open(path) if is_gzip else path.open("rb")
+
+
+class _Bounded:
+    """A file of which no more than _MOST_BYTES are read."""
+
+    def __init__(self, file: Any):
+        self._file, self._left = file, _MOST_BYTES
+
+    def read(self, size: int = -1) -> bytes:
+        return self._take(self._file.read(min(size, self._left) if size >= 0 else self._left))
+
+    def readline(self) -> bytes:
+        return self._take(self._file.readline(self._left))
+
+    def _take(self, data: bytes) -> bytes:
+        self._left -= len(data)
+        if self._left <= 0:
+            raise pickle.UnpicklingError(f"it is larger than {_MOST_BYTES >> 30} GiB")
+        return data
+
+
+def _as_dict(path: Path, found: Any) -> dict[str, Any]:
+    """The snapshot; those of torch 1.13 and 2.0 were the list of segments alone."""
+    if isinstance(found, list) and found and isinstance(found[0], dict) and "blocks" in found[0]:
+        return {"segments": found}
+    if isinstance(found, dict) and isinstance(found.get("segments"), list):
+        return found
+    raise UnknownFormatError(f"{path} is a pickle, but no snapshot of torch.cuda.memory._dump_snapshot()")
+
+
+@dataclass(frozen=True)
+class _Block:
+    address: int
+    size: int
+    requested: int
+    is_used: bool
+    stack: str | None
+
+
+@dataclass(frozen=True)
+class _Segment:
+    device: int
+    address: int
+    size: int
+    stream: int
+    pool: str
+    knows_requests: bool
+    blocks: tuple[_Block, ...]
+
+    @classmethod
+    def of(cls, raw: dict[str, Any]) -> "_Segment":
+        address, blocks = int(raw["address"]), []
+        place = address
+        for block in raw["blocks"]:
+            place = int(block.get("address", place))  # old ones say only how large blocks are
+            size, frames = int(block["size"]), block.get("frames")
+            requested = int(block.get("requested_size", block.get("history", [{}])[0].get("real_size", size)))
+            blocks.append(_Block(place, size, requested, block["state"] in _USED, _stack(frames or [])))
+            place += size
+        knows = all("requested_size" in block for block in raw["blocks"])
+        return cls(
+            int(raw["device"]), address, int(raw["total_size"]), int(raw["stream"]), str(raw["segment_type"]), knows,
+            tuple(blocks),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Event:
+    device: int
+    time: int  # ns
+    bytes: int
+    address: int
+    allocated: int
+    reserved: int
+    stack: str | None
+    is_before: bool = False
+
+
+class _Recording:
+    """The history of one device as events whose totals end where the snapshot does."""
+
+    def __init__(self, device: int, history: list[dict[str, Any]], segments: list[_Segment]):
+        self.device = device
+        self.events: list[_Event] = []
+        self.failures: list[tuple[int, int, int, int | None, str | None]] = []
+        mine = [s for s in segments if s.device == device]
+        blocks = {b.address: b for s in mine for b in s.blocks if b.is_used}
+        changes, before = self._replay(history, blocks)
+        reserved = sum(s.size for s in mine) - sum(step for _, step, *_ in changes)
+        allocated = sum(size for _, size, _ in before)
+        begin = changes[0][0] - 1 if changes else 0
+        for address, size, stack in before:
+            self.events.append(_Event(device, begin, size, address, allocated, reserved, stack, is_before=True))
+        for time, step, size, address, stack in changes:
+            reserved += step
+            if size:
+                allocated += size
+                self.events.append(_Event(device, time, size, address, allocated, reserved, stack))
+
+    def _replay(
+        self, history: list[dict[str, Any]], blocks: dict[int, _Block]
+    ) -> tuple[list[tuple[int, int, int, int, str | None]], list[tuple[int, int, str | None]]]:
+        """(time, change of what is reserved, bytes, address, stack) in order, and what was there before all of it."""
+        live: dict[int, int] = {}
+        changes: list[tuple[int, int, int, int, str | None]] = []
+        before: dict[int, tuple[int, str | None]] = {}
+        time = None
+        for entry in history:
+            action, size = entry["action"], int(entry.get("size", 0))
+            address = int(entry.get("addr", 0))
+            stamp = int(entry.get("time_us", len(changes))) * _NS
+            time = stamp if time is None else max(time + 1, stamp)  # in the order of the history
+            stack = _stack(entry.get("frames") or [])
+            if action == "alloc":
+                live[address] = size
+                changes.append((time, 0, size, address, stack))
+            elif action == "free_requested":
+                if address not in live:
+                    before[address] = (size, None)
+                changes.append((time, 0, -live.pop(address, size), address, stack))
+            elif action in ("segment_alloc", "segment_map"):
+                changes.append((time, size, 0, address, stack))
+            elif action in ("segment_free", "segment_unmap"):
+                changes.append((time, -size, 0, address, stack))
+            elif action == "oom":
+                left = entry.get("device_free")
+                self.failures.append((self.device, time, size, None if left is None else int(left), stack))
+        kept = [(b.address, b.requested, b.stack) for b in blocks.values() if b.address not in live]
+        return changes, [*((address, *known) for address, known in before.items()), *kept]
+
+
+def _stack(frames: list[Any]) -> str | None:
+    """The Python frames, innermost first: `file:line function < …`; None without any."""
+    told, is_engine = [], False
+    for frame in frames:
+        if isinstance(frame, dict):
+            file, name = str(frame.get("filename", "")), str(frame.get("name", ""))
+            if file.endswith(".py"):
+                told.append(f"{file.rpartition('site-packages/')[2]}:{frame.get('line')} {name}")
+            is_engine |= name.startswith("torch::autograd::Engine::")
+    if is_engine:
+        told.append(ENGINE)
+    return " < ".join([*told[:_MOST_FRAMES], *(["…"] if len(told) > _MOST_FRAMES else [])]) or None
+
+
+def _annotations(entries: list[dict[str, Any]]) -> Iterator[tuple[int, str, int, int | None]]:
+    """(device, name, begin, end) of each range; an end belongs to the last begin of that name."""
+    open_: dict[tuple[int, str], list[int]] = {}
+    for entry in entries:
+        key, time = (int(entry["device"]), str(entry["name"])), int(entry["time_us"]) * _NS
+        if entry["stage"] == "START":
+            open_.setdefault(key, []).append(time)
+        elif open_.get(key):
+            yield *key, open_[key].pop(), time
+    for key, begins in open_.items():
+        for begin in begins:
+            yield *key, begin, None
+
+
+def _stage_events(staging: Staging, events: list[_Event]) -> None:
+    if not events:
+        return
+    columns = {
+        "device": [f"cuda:{e.device}" for e in events],
+        "thread_id": pa.array([None if e.is_before else e.device for e in events], pa.int64()),
+        "time_ns": [e.time for e in events],
+        "bytes": [e.bytes for e in events],
+        "address": [e.address for e in events],
+        "allocated_bytes": [e.allocated for e in events],
+        "reserved_bytes": [e.reserved for e in events],
+        "stack": pa.array([e.stack for e in events], pa.string()),
+        "is_before": [e.is_before for e in events],
+    }
+    _insert(staging, columns, "stack", "staged_memory_event")
+
+
+def _stage_failures(staging: Staging, failures: list[tuple[int, int, int, int | None, str | None]]) -> None:
+    if not failures:
+        return
+    device, time, size, left, stack = zip(*failures, strict=True)
+    columns = {
+        "device": [f"cuda:{d}" for d in device], "time_ns": list(time), "requested_bytes": list(size),
+        "free_bytes": pa.array(left, pa.int64()), "stack": pa.array(stack, pa.string()),
+    }  # fmt: skip
+    _insert(staging, columns, "stack", "out_of_memory_event")
+
+
+def _stage_segments(staging: Staging, segments: list[_Segment]) -> None:
+    if not segments:
+        return
+    free = [[b.size for b in s.blocks if not b.is_used] for s in segments]
+    used = [[b for b in s.blocks if b.is_used] for s in segments]
+    requested = [
+        sum(b.requested for b in blocks) if s.knows_requests else None for s, blocks in zip(segments, used, strict=True)
+    ]
+    columns = {
+        "device": [f"cuda:{s.device}" for s in segments], "address": [s.address for s in segments],
+        "stream_id": [s.stream for s in segments], "pool": [s.pool for s in segments],
+        "reserved_bytes": [s.size for s in segments], "allocated_bytes": [sum(b.size for b in u) for u in used],
+        "requested_bytes": pa.array(requested, pa.int64()), "largest_free_bytes": [max(f, default=0) for f in free],
+        "free_block_cnt": [len(f) for f in free],
+    }  # fmt: skip
+    _insert(staging, columns, None, "memory_segment")
+
+
+def _stage_annotations(staging: Staging, annotations: list[tuple[int, str, int, int | None]]) -> None:
+    """Ranges of a thread for each device: a snapshot does not say which thread opened them."""
+    if not annotations:
+        staging.name_ranges("select null::varchar")
+        return
+    device, name, begin, end = zip(*annotations, strict=True)
+    columns = {
+        "thread_id": list(device), "name": pa.array(name, pa.string()), "start_ns": list(begin),
+        "end_ns": pa.array(end, pa.int64()), "position": list(range(len(name))),
+    }  # fmt: skip
+    connection = staging.database.connection
+    connection.register("batch", pa.table(columns))
+    staging.name_ranges("select name from batch")
+    connection.execute(
+        f"""insert into staged_range by name
+        select reading.source_id, '{RANGE_ANNOTATION}' as kind, 'PushPop' as style, batch.position, batch.thread_id,
+            staged_name.name_id as text_id, batch.start_ns, batch.end_ns, false as is_backward
+        from batch cross join reading join staged_name on staged_name.text = batch.name"""
+    )
+    connection.execute(
+        """insert into thread by name
+        select distinct batch.thread_id, reading.source_id, -1 as process_id, 'device ' || thread_id as name
+        from batch cross join reading"""
+    )
+    connection.unregister("batch")
+
+
+def _insert(staging: Staging, columns: dict[str, Any], text: str | None, into: str) -> None:
+    """Append rows of the source, a column of texts as that of their names."""
+    connection = staging.database.connection
+    connection.register("batch", pa.table(columns))
+    if text is None:
+        connection.execute(
+            f"insert into {into} by name select reading.source_id, batch.* from batch cross join reading"
+        )
+    else:
+        staging.intern(f"select {text} from batch")
+        connection.execute(
+            f"""insert into {into} by name
+            select reading.source_id, batch.* exclude ({text}), staged_name.name_id as {text}_id
+            from batch cross join reading left join staged_name on staged_name.text = batch.{text}"""
+        )
+    connection.unregister("batch")

@@ -1,0 +1,79 @@
+"""The sections of a page about memory: what it is for over time, its peak, phases, fragments, and running out of it."""
+
+from collections.abc import Iterable
+
+from ..analyze.database import literal
+from ..vocabulary import MEMORY_CATEGORIES
+from . import figures
+from .section import Section, Source, only, section, tabled
+
+_SAMPLE_CNT = 400
+
+
+def memory_sections(source: Source) -> Iterable[Section | None]:
+    """Of the input that knows most of what memory is for: that of a run's memory pass, or a snapshot; devices first."""
+    found = source.database.rows(
+        """select source_id, device
+        from (select distinct source_id, device from memory_event)
+        order by source_id not in (select source_id from memory_owner), device = 'cpu', source_id, device
+        limit 1"""
+    )
+    if found:
+        source_id, device = found[0]
+        which = f"source_id = {int(source_id)} and device = {literal(str(device))}"
+        yield _over_time(source, which, str(device))
+        yield tabled(
+            source, "memory-phases", "Memory of phases", "The most that was allocated in each phase of training.",
+            "memory_phase",
+            "select phase, phase_cnt, begin_bytes, peak_bytes, end_bytes, reserved_bytes from memory_phase "
+            f"where {which}",
+        )  # fmt: skip
+    yield tabled(
+        source, "memory-fragments", "Memory held and not used", "What torch's allocator held of each device.",
+        "memory_fragmentation",
+        "select device, pool, reserved_bytes, allocated_bytes, requested_bytes, unused_bytes, unused_frac, "
+        "largest_free_bytes, free_block_cnt, segment_cnt from memory_fragmentation",
+    )  # fmt: skip
+    yield tabled(
+        source, "out-of-memory", "Out of memory", "Allocations that failed, and what was live then.", "out_of_memory",
+        "select device, time_ns, requested_bytes, allocated_bytes, unused_bytes, free_bytes, largest_category, "
+        "largest_bytes, stack from out_of_memory",
+        is_open=True,
+    )  # fmt: skip
+
+
+def _over_time(source: Source, which: str, device: str) -> Section:
+    """Categories at equal distances and at the peak: what is drawn is what was, no mean and no maximum of parts.
+
+    The most lasting lie below.
+    """
+    rows = source.rows(
+        f"""with change as (from memory_by_category where {which}),
+        span as (select min(time_ns) as first_ns, max(time_ns) as last_ns from memory_timeline where {which}),
+        moment as (
+            select distinct time_ns
+            from (
+                select first_ns + (last_ns - first_ns) * number // {_SAMPLE_CNT} as time_ns
+                from span cross join range({_SAMPLE_CNT} + 1) as t(number)
+                union all
+                select arg_min(time_ns, (-allocated_bytes, time_ns)) from memory_timeline where {which}
+            )
+        )
+        select moment.time_ns, category.category, coalesce(change.live_bytes, 0) as live_bytes
+        from moment
+        cross join (select distinct category from change) as category
+        asof left join change on change.category = category.category and change.time_ns <= moment.time_ns
+        order by moment.time_ns, list_position({list(MEMORY_CATEGORIES)}, category.category)"""
+    )
+    peak = source.rows(
+        "select category, path, adapter, stack, live_bytes, live_frac, allocation_cnt, largest_bytes, basis "
+        f"from memory_peak where {which} order by live_bytes desc"
+    )
+    shown = [name for name in peak[0] if name in ("category", "basis") or any(row[name] is not None for row in peak)]
+    text = (
+        f"What the memory of {device} is for, over time; the table says what was live when it was highest, by the "
+        "range that allocated it. A category is exact where lorabench collect watched the run, else guessed from "
+        "lifetimes."
+    )
+    figure = figures.stacked_areas(rows, "time_ns", "category", "live_bytes")
+    return section("memory", "Memory", text, "memory_peak", only(peak, *shown), figure)

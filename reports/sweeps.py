@@ -1,0 +1,86 @@
+"""A sweep as a table: a row for each run, its settings and what it measured."""
+
+from pathlib import Path
+from typing import Any
+
+from .. import rundir
+from ..analyze.database import cache_path
+from ..analyze.pipeline import analyze
+from . import changes
+
+RESULTS, PAGE = "results.csv", "sweep.html"
+# Column, and where summary.json has it.
+_MEASURED = (
+    ("step_ns", ("step_wall_ns", "p50")),
+    ("step_p95_ns", ("step_wall_ns", "p95")),
+    ("task_step_ns", ("task_step_wall_ns", "p50")),
+    ("token_per_s", ("tokens_per_s", "computed")),
+    ("mfu_frac", ("mfu_frac",)),
+    ("matrix_product_cnt", ("matrix_products_per_step",)),
+    ("kernel_launch_cnt", ("kernel_launches_per_step",)),
+)
+_PEAKS = ("peak_allocated_bytes", "peak_reserved_bytes", "device_used_bytes", "peak_resident_bytes")
+COLUMNS = (
+    "status", *(name for name, _ in _MEASURED), "execution_ns", "launch_ns", *_PEAKS, "message",
+)  # fmt: skip
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    """A row for each run of a sweep: the values of its axes, then COLUMNS; None is not measured.
+
+    `execution_ns` is the time in which the GPU was busy in a step of one adapter, from the run's trace; `launch_ns` the
+    rest of `task_step_ns` (the BatchLoRA paper's kernel launch time: training time less kernel execution time). Raises
+    InputError for a folder that is no sweep.
+    """
+    sweep = rundir.read_sweep(folder)
+    return [_row(folder / str(name), list(sweep["axes"])) for name in sweep["cells"]]
+
+
+def _row(run: Path, axes: list[str]) -> dict[str, Any]:
+    if not (run / rundir.MANIFEST).is_file():
+        return dict.fromkeys((*axes, *COLUMNS)) | {"status": "not run"}
+    manifest, summary = rundir.read_manifest(run), rundir.read_summary(run)
+    spec = manifest["spec"]
+    row: dict[str, Any] = {name: _shown(spec, name) for name in axes}
+    row["status"] = manifest["status"]
+    row |= {name: _at(summary, path) for name, path in _MEASURED}
+    row["execution_ns"] = _execution(run, summary)
+    known = row["execution_ns"] is not None and row["task_step_ns"] is not None
+    row["launch_ns"] = max(0, row["task_step_ns"] - row["execution_ns"]) if known else None
+    phases = [phase for phase in (summary.get("memory") or {}).values() if isinstance(phase, dict)]
+    for name in _PEAKS:
+        row[name] = max((phase[name] for phase in phases if phase.get(name) is not None), default=None)
+    row["message"] = manifest["message"]
+    return row
+
+
+def _shown(spec: dict[str, Any], name: str) -> Any:
+    if spec.get("method") == "full" and name in ("lora_cnt", "peft_mode", "rank", "alpha", "dropout"):
+        return None
+    value = spec.get(name)
+    return "+".join(map(str, value)) if isinstance(value, list) and len(value) != 1 else (
+        value[0] if isinstance(value, list) else value
+    )  # fmt: skip
+
+
+def _at(summary: dict[str, Any], path: tuple[str, ...]) -> float | None:
+    value: Any = summary
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, int | float) else None
+
+
+def _execution(run: Path, summary: dict[str, Any]) -> float | None:
+    """How long the GPU was busy in a step of one adapter; None without a GPU or a trace."""
+    if (summary.get("device") or {}).get("type") != "cuda" or not any(map(_is_recording, run.iterdir())):
+        return None
+    with analyze([run], cache_path([run])) as database:
+        ((busy, steps),) = database.rows(
+            "select sum(gpu_busy_ns), count(distinct step) from step_summary join source using (source_id) "
+            f"where {changes.chosen(database)}"
+        )
+    return float(busy) / steps / max(1, int(summary.get("lora_cnt") or 1)) if steps and busy else None
+
+
+def _is_recording(path: Path) -> bool:
+    return path.name in rundir.RECORDINGS

@@ -1,0 +1,13 @@
+-- A row is a piece of device memory that torch's caching allocator held when a snapshot was taken.
+--
+-- columns:
+--   source_id            integer    the input
+--   device               varchar    'cuda:0' …
+--   address              bigint     where it begins
+--   stream_id            bigint     the stream that it is for
+--   pool                 varchar    'small' (for blocks up to 1 MiB) or 'large'
+--   reserved_bytes       bigint     its size
+--   allocated_bytes      bigint     in use by tensors
+--   requested_bytes      bigint     what the tensors asked for, NULL where the file does not say
+--   largest_free_bytes   bigint     the largest block in it that is not in use
+--   free_block_cnt       bigint     blocks in it that are not in use

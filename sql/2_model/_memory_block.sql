@@ -1,0 +1,147 @@
+-- A row is one piece of memory from its allocation to its free, with what it is for.
+--
+-- An address belongs to an allocation until its next event. What a run's ledger names is what it says ('exact'). The
+-- rest goes by lifetime: 'temporary' is freed by the operator that allocated it or within its phase; memory of the
+-- forward that the backward frees, and of a recomputation that outlives it, is 'activation'; what the backward keeps for
+-- later is 'gradient', what the optimizer keeps is 'optimizer_state'; the rest of the backward is 'autograd_detail'. What
+-- was there before the recording goes by who frees it: the optimizer its state, zero_grad gradients.
+-- That is 'exact' where a ledger has taken out what it knows, 'heuristic' elsewhere.
+
+with
+event as (
+    select
+        *,
+        row_number() over (order by source_id, time_ns, bytes) as allocation_id
+    from _memory_event_phase
+    where address is not null
+),
+followed as (
+    select
+        *,
+        lead(time_ns) over same_place as next_ns,
+        lead(bytes) over same_place as next_bytes,
+        lead(phase) over same_place as next_phase,
+        row_number() over same_place as place_number
+    from event
+    window same_place as (partition by source_id, process_id, device, address order by time_ns, allocation_id)
+),
+allocated as (
+    select
+        * exclude (next_ns, next_bytes, next_phase, place_number),
+        if(next_bytes < 0, next_ns, null) as free_ns,
+        if(next_bytes < 0, next_phase, null) as free_phase
+    from followed
+    where bytes > 0
+),
+has_ledger as (
+    select distinct source_id from memory_owner
+),
+-- of what the ledger says of an address at a moment, the most lasting purpose
+purpose as (
+    select
+        allocated.allocation_id,
+        arg_min(owner.category, rank.number) as category,
+        arg_min(nullif(owner.name, ''), rank.number) as name,
+        arg_min(nullif(owner.adapter, ''), rank.number) as adapter
+    from memory_owner as owner
+    join (
+        values ('parameter', 1), ('adapter_parameter', 2), ('optimizer_state', 3), ('gradient', 4), ('input', 5),
+            ('activation', 6)
+    ) as rank(category, number) on rank.category = owner.category
+    asof join allocated
+        on allocated.source_id = owner.source_id
+        and allocated.device = owner.device
+        and allocated.address = owner.address
+        and allocated.time_ns <= owner.time_ns
+    where not owner.is_before and coalesce(allocated.free_ns >= owner.time_ns, true)
+    group by allocated.allocation_id
+),
+judged as (
+    select
+        allocated.*,
+        has_ledger.source_id is not null as has_ledger,
+        purpose.name,
+        purpose.adapter,
+        purpose.category as known_category,
+        case
+            when is_before and phase is null then
+                case free_phase
+                    when 'zero_grad' then 'gradient'
+                    when 'optimizer' then 'optimizer_state'
+                    when 'backward' then 'activation'
+                    else 'unknown'
+                end
+            when is_quantisation then 'quantisation_workspace'
+            when free_ns <= operator_end_ns then 'temporary'
+            when phase = 'recompute' then if(free_phase = 'recompute', 'temporary', 'activation')
+            when phase = 'backward' then
+                if(has_ledger.source_id is null and (free_ns is null or free_phase in ('optimizer', 'zero_grad')),
+                    'gradient', 'autograd_detail')
+            when phase in ('optimizer', 'zero_grad') then
+                if(has_ledger.source_id is null and free_ns is null, 'optimizer_state', 'temporary')
+            when phase in ('data', 'h2d') then 'input'
+            when free_phase in ('backward', 'recompute') then 'activation'
+            when free_ns is null then 'unknown'
+            else 'temporary'
+        end as likely_category
+    from allocated
+    left join has_ledger using (source_id)
+    left join purpose using (allocation_id)
+),
+-- there before the recording: what the ledger took stock of, until its first event
+before as (
+    select distinct on (owner.source_id, owner.device, owner.address)
+        owner.source_id,
+        first.process_id,
+        owner.device,
+        if(owner.device = 'cpu', owner.bytes, (owner.bytes + 511) // 512 * 512) as bytes,
+        first.time_ns as free_ns,
+        owner.category,
+        nullif(owner.name, '') as name,
+        nullif(owner.adapter, '') as adapter
+    from memory_owner as owner
+    left join followed as first
+        on first.source_id = owner.source_id
+        and first.device = owner.device
+        and first.address = owner.address
+        and first.place_number = 1
+    where owner.is_before
+    order by owner.source_id, owner.device, owner.address, owner.time_ns
+)
+select
+    allocation_id,
+    source_id,
+    process_id,
+    thread_id,
+    device,
+    if(is_before, null, time_ns) as start_ns,
+    free_ns,
+    bytes,
+    path_id,
+    stack_id,
+    phase,
+    coalesce(known_category, likely_category) as category,
+    if(
+        known_category is not null
+        or (has_ledger and likely_category in ('temporary', 'autograd_detail', 'quantisation_workspace')),
+        'exact', 'heuristic'
+    ) as basis,
+    name,
+    adapter
+from judged
+union all by name
+select
+    null::bigint as allocation_id,
+    before.source_id,
+    coalesce(before.process_id, one.process_id) as process_id,
+    before.device,
+    before.free_ns,
+    before.bytes,
+    before.category,
+    'exact' as basis,
+    before.name,
+    before.adapter
+from before
+left join (
+    select source_id, min(process_id) as process_id from memory_event group by source_id
+) as one using (source_id)

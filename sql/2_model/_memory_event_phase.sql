@@ -1,0 +1,52 @@
+-- A row is an event of memory with the phase of training that it fell into, NULL where nothing tells.
+--
+-- By what was open on its thread: the innermost annotation whose name begins with a phase (forward, backward, recompute,
+-- optimizer …), else an autograd node (backward); in allocator snapshots by the files and functions of the stack. The
+-- part of the optimizer that lets gradients go is 'zero_grad'.
+
+with
+path_phase as (
+    select
+        path_id,
+        if(
+            regexp_matches(path, '(^|/)Optimizer\.zero_grad'),
+            'zero_grad',
+            nullif(regexp_extract(
+                lower(path),
+                '.*(?:^|/)[^a-z/]*(data|h2d|forward|backward|optimizer|recompute)(?:[^a-z_][^/]*)?(?:/|$)',
+                1
+            ), '')
+        ) as phase
+    from range_path
+    where kind = 'annotation'
+),
+stack_phase as (
+    select
+        name_id,
+        case
+            when regexp_matches(text, 'torch/utils/checkpoint\.py:\d+ (recompute_fn|backward|unpack_hook)') then 'recompute'
+            when regexp_matches(text, 'torch/optim/optimizer\.py:\d+ zero_grad') then 'zero_grad'
+            when regexp_matches(text, 'torch/optim/|bitsandbytes/optim/') then 'optimizer'
+            when regexp_matches(text, 'torch/(_tensor|autograd/(__init__|graph))\.py:\d+ (backward|_engine_run_backward)')
+                then 'backward'
+            when contains(text, '(autograd engine)') then 'backward'
+            when regexp_matches(text, ' (forward|_call_impl)\b') then 'forward'
+        end as phase
+    from name
+    semi join (select distinct stack_id as name_id from memory_event) using (name_id)
+)
+select
+    event.*,
+    coalesce(
+        path_phase.phase,
+        if(starts_with(operator_name.text, 'autograd::engine::evaluate_function'), 'backward', null),
+        stack_phase.phase
+    ) as phase,
+    operator.end_ns as operator_end_ns,
+    around.path_id
+from memory_event as event
+left join range as around on around.range_id = event.range_id
+left join path_phase on path_phase.path_id = around.path_id
+left join range as operator on operator.range_id = event.operator_id
+left join name as operator_name on operator_name.name_id = operator.name_id
+left join stack_phase on stack_phase.name_id = event.stack_id

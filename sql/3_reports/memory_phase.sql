@@ -1,0 +1,137 @@
+-- A row is a phase of training and how much memory of a device was allocated in it.
+--
+-- Phases are ranges named data, h2d, forward, backward and optimizer, over all steps; 'load' is what was there before
+-- the recording. Memory of other phases that goes on counts, as it does towards running out.
+--
+-- columns:
+--   device            varchar   'cuda:0', 'cpu' …
+--   phase             varchar   load, data, h2d, forward, backward or optimizer
+--   phase_cnt         bigint    how often it ran; NULL for load
+--   begin_bytes       bigint    allocated when it began, the most
+--   peak_bytes        bigint    allocated in it, the most
+--   end_bytes         bigint    allocated when it ended, the most
+--   reserved_bytes    bigint    held by the allocator in it, the most; NULL where the file does not say
+--   process_id        bigint    the process
+--   source_id         integer   the input, see trace_info
+--   rank              integer   rank of the input, NULL where it does not say
+
+with
+level as (
+    select
+        source_id,
+        coalesce(process_id, -1) as process,
+        device,
+        time_ns,
+        max(allocated_bytes) as highest_bytes,
+        arg_max(allocated_bytes, bytes) as allocated_bytes,
+        max(reserved_bytes) as reserved_bytes,
+        arg_min(allocated_bytes - bytes, bytes) as before_bytes,
+        bool_or(is_before) as is_before
+    from _memory_level
+    group by all
+),
+place as (
+    select distinct source_id, process, device from level
+),
+instance as (
+    select
+        place.*,
+        range.range_id,
+        regexp_extract(lower(name.text), 'data|h2d|forward|backward|optimizer') as phase,
+        range.start_ns,
+        range.end_ns
+    from place
+    join range on range.source_id = place.source_id
+    join name using (name_id)
+    where range.kind = 'annotation'
+        and regexp_matches(lower(name.text), '^[^a-z]*(data|h2d|forward|backward|optimizer)([^a-z_].*)?$')
+    -- not within another of the same phase: torch names an optimizer's step, too, and a thread of autograd its backward
+    qualify coalesce(max(range.end_ns) over (
+        partition by place.source_id, place.process, place.device, phase
+        order by range.start_ns, range.end_ns desc, range.range_id
+        rows between unbounded preceding and 1 preceding
+    ) < range.end_ns, true)
+),
+at_border as (
+    select
+        instance.source_id, instance.process, instance.device, instance.range_id, instance.phase,
+        first.allocated_bytes as begin_bytes,
+        instance.start_ns,
+        instance.end_ns
+    from instance
+    asof left join level as first
+        on first.source_id = instance.source_id
+        and first.process = instance.process
+        and first.device = instance.device
+        and first.time_ns < instance.start_ns
+),
+at_end as (
+    select at_border.*, last.allocated_bytes as end_bytes, last.reserved_bytes as last_reserved_bytes
+    from at_border
+    asof left join level as last
+        on last.source_id = at_border.source_id
+        and last.process = at_border.process
+        and last.device = at_border.device
+        and last.time_ns <= at_border.end_ns
+),
+inside as (
+    select
+        instance.range_id,
+        instance.source_id,
+        instance.process,
+        instance.device,
+        max(level.highest_bytes) as peak_bytes,
+        max(level.reserved_bytes) as reserved_bytes
+    from level
+    asof join instance
+        on instance.source_id = level.source_id
+        and instance.process = level.process
+        and instance.device = level.device
+        and instance.start_ns <= level.time_ns
+    where level.time_ns <= instance.end_ns
+    group by all
+),
+found as (
+    select
+        at_end.source_id,
+        at_end.process,
+        at_end.device,
+        at_end.phase,
+        count(*) as phase_cnt,
+        max(at_end.begin_bytes) as begin_bytes,
+        max(greatest(inside.peak_bytes, at_end.begin_bytes)) as peak_bytes,
+        max(at_end.end_bytes) as end_bytes,
+        max(greatest(inside.reserved_bytes, at_end.last_reserved_bytes)) as reserved_bytes
+    from at_end
+    left join inside using (source_id, process, device, range_id)
+    group by all
+    union all by name
+    select
+        source_id,
+        process,
+        device,
+        'load' as phase,
+        null::bigint as phase_cnt,
+        arg_min(before_bytes, time_ns) as begin_bytes,
+        arg_min(before_bytes, time_ns) as peak_bytes,
+        arg_min(before_bytes, time_ns) as end_bytes
+    from level
+    where not is_before
+    group by all
+)
+select
+    found.device,
+    found.phase,
+    found.phase_cnt,
+    found.begin_bytes::bigint as begin_bytes,
+    found.peak_bytes::bigint as peak_bytes,
+    found.end_bytes::bigint as end_bytes,
+    found.reserved_bytes::bigint as reserved_bytes,
+    nullif(found.process, -1) as process_id,
+    found.source_id,
+    source.rank
+from found
+join source using (source_id)
+order by
+    found.source_id, found.device, found.process,
+    list_position(['load', 'data', 'h2d', 'forward', 'backward', 'optimizer'], found.phase)

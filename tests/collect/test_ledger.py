@@ -1,0 +1,126 @@
+"""What memory is for, as the ledger of a run says it: against sizes worked out by hand."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from brute_force import check_categories  # noqa: E402
+from lorabench.analyze.database import Database  # noqa: E402
+from lorabench.analyze.pipeline import analyze  # noqa: E402
+from lorabench.collect.ledger import Ledger  # noqa: E402
+from lorabench.collect.spec import from_dict  # noqa: E402
+from lorabench.collect.training import Trainer  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.profiler import ProfilerActivity, profile  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
+FLOAT = 4  # bytes
+CPU = [ProfilerActivity.CPU]
+
+
+def recorded(folder: Path, ledger: Ledger, work: Callable[[], None]) -> Database:
+    """The database of a memory pass over some work."""
+    with profile(activities=CPU, profile_memory=True) as profiler, ledger:
+        work()
+    profiler.export_chrome_trace(str(folder / "memory.json"))
+    ledger.write(folder / "ledger.csv")
+    return analyze([folder / "memory.json"], folder / "x.duckdb")
+
+
+@pytest.fixture
+def small() -> Iterator[tuple[nn.Module, nn.Module, torch.optim.Optimizer, Callable[[], None]]]:
+    model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 8))
+    loss = nn.MSELoss()
+    optimizer = torch.optim.AdamW(model.parameters())
+
+    def step() -> None:
+        x, y = torch.randn(16, 32), torch.randn(16, 8)
+        loss(model(x), y).backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    yield model, loss, optimizer, step
+
+
+def test_a_step_of_a_small_model_is_accounted_for_to_the_byte(small: tuple, tmp_path: Path) -> None:
+    model, loss, optimizer, step = small
+    step()  # the optimizer has its state now
+
+    def work() -> None:
+        for _ in range(3):
+            step()
+
+    weights = (32 * 64 + 64 + 64 * 8 + 8) * FLOAT
+    with recorded(tmp_path, Ledger([model, loss], [optimizer]), work) as database:
+        most = check_categories(database)
+        names = database.rows("select distinct name from _memory_block where category = 'gradient'")
+    assert most["parameter"] == weights
+    assert most["gradient"] == weights  # torch's own memory timeline says a tenth of it
+    assert most["optimizer_state"] == 2 * weights + 4 * FLOAT  # two moments, and the number of the step for each tensor
+    assert most["input"] == (16 * 32 + 16 * 8) * FLOAT
+    assert most["activation"] == (16 * 64 + 16 * 8) * FLOAT  # what relu and the loss keep; x is an input
+    assert most.get("unknown", 0) == 0
+    assert {name for (name,) in names} == {"0.weight", "0.bias", "2.weight", "2.bias"}
+
+
+def test_state_that_the_optimizer_makes_in_the_recording_is_its_own(small: tuple, tmp_path: Path) -> None:
+    model, loss, optimizer, step = small
+    with recorded(tmp_path, Ledger([model, loss], [optimizer]), step) as database:
+        weights = (32 * 64 + 64 + 64 * 8 + 8) * FLOAT
+        assert check_categories(database)["optimizer_state"] == 2 * weights + 4 * FLOAT
+
+
+def test_the_ledger_changes_no_number_and_keeps_nothing_alive(small: tuple) -> None:
+    model, loss, optimizer, _ = small
+    x, y = torch.randn(16, 32), torch.randn(16, 8)
+    loss(model(x), y).backward()
+    plain = [p.grad.clone() for p in model.parameters()]
+    optimizer.zero_grad()
+    with Ledger([model, loss], [optimizer]):
+        loss(model(x), y).backward()
+        assert all(torch.equal(p.grad, g) for p, g in zip(model.parameters(), plain, strict=True))
+    optimizer.zero_grad()
+    assert not any(hooks for m in (model, loss) for hooks in (m._forward_pre_hooks, m._forward_hooks))
+
+
+@pytest.mark.parametrize("method", ["lora", "qlora"])
+@pytest.mark.parametrize("checkpointing", ["none", "layer"])
+@pytest.mark.parametrize("mode", ["switch", "batch"])
+def test_a_run_with_adapters_is_accounted_for(method: str, checkpointing: str, mode: str, tmp_path: Path) -> None:
+    settings = {"model": "tiny", "lora_cnt": 2, "seq_len": 32, "batch_size": 2, "method": method, "peft_mode": mode}
+    spec = from_dict({**settings, "gradient_checkpointing": checkpointing, "device": "cpu"})
+    trainer = Trainer(spec, torch.device("cpu"))
+
+    def step(number: int) -> None:
+        for tasks in trainer.iterations(number, 1):
+            for task in tasks:
+                trainer.run(task)
+
+    step(0)
+    with recorded(tmp_path, trainer.ledger(), lambda: step(1)) as database:
+        most = check_categories(database)
+        owners = dict(
+            database.rows(
+                "select adapter, sum(bytes)::bigint from _memory_block where category = 'adapter_parameter' group by 1"
+            )
+        )
+    adapter = {a.name: sum(p.numel() for p in trainer.parameters(a)) * FLOAT for a in trainer.adapters}
+    tensors = sum(len(trainer.parameters(a)) for a in trainer.adapters)
+    assert owners == adapter
+    assert most["optimizer_state"] == 2 * sum(adapter.values()) + tensors * FLOAT
+    assert most["gradient"] == (sum(adapter.values()) if mode == "batch" else max(adapter.values()))
+    linear = [m for m in trainer.base.modules() if isinstance(m, nn.Linear) and m.weight.dtype == torch.uint8]
+    packed = sum(m.weight.numel() for m in linear)
+    plain = {p.data_ptr(): p.numel() * FLOAT for n, p in trainer.base.named_parameters() if "lora_" not in n}
+    if method == "qlora":
+        assert packed < most["parameter"] < sum(plain.values())  # half a byte a weight, and the constants of blocks
+        assert most["quantisation_workspace"] > 0
+    else:
+        buffers = {b.data_ptr(): b.nbytes for b in trainer.base.buffers()}
+        assert most["parameter"] == sum((plain | buffers).values())
+        assert "quantisation_workspace" not in most
+    assert most["activation"] > most["input"] > 0
+    assert most.get("unknown", 0) < 1000

@@ -1,0 +1,150 @@
+"""Sweeps: which runs a grid means, that they go on where they were, and how the largest that fits is found."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lorabench import rundir
+from lorabench.collect import sweep
+from lorabench.collect.spec import RunSpec
+from lorabench.errors import RunError, UsageError
+from lorabench.reports import sweeps
+
+CAPACITY = 11  # adapters that fit into the memory of the runner below
+
+
+class Runner:
+    """Leaves a run directory as collect does, without running anything."""
+
+    def __init__(self, fails: str = "") -> None:
+        self.ran: list[str] = []
+        self.fails = fails
+
+    def __call__(self, spec: RunSpec, path: Path, force: bool, listener: Any) -> None:
+        self.ran.append(path.name)
+        status = rundir.OK if spec.lora_cnt <= CAPACITY else rundir.OOM
+        status = rundir.FAILED if self.fails and self.fails in path.name else status
+        directory = rundir.RunDirectory(path, force)
+        wall = 1e6 * (2 + spec.lora_cnt)
+        directory.write_json(
+            rundir.SUMMARY,
+            {} if status != rundir.OK else {
+                "step_wall_ns": {"p50": wall, "p95": 2 * wall}, "task_step_wall_ns": {"p50": wall / spec.lora_cnt},
+                "tokens_per_s": {"computed": 1e9 / wall}, "lora_cnt": spec.lora_cnt, "device": {"type": "cpu"},
+                "memory": {"load": {"peak_resident_bytes": 5}, "steps": {"peak_resident_bytes": 7 * spec.lora_cnt}},
+            },
+        )  # fmt: skip
+        directory.finish({"status": status, "message": None if status == rundir.OK else "why", "spec": spec.as_dict()})
+        if status != rundir.OK:
+            raise RunError("why")
+
+
+def names(**given: Any) -> list[str]:
+    return [cell.name for cell in sweep.plan(given).cells]
+
+
+def test_values_with_commas_and_ranges_are_axes() -> None:
+    assert names(lora_cnt="1..3", peft_mode="switch,batch", steps="4") == [
+        f"lora-cnt={n}-peft-mode={mode}" for n in (1, 2, 3) for mode in ("switch", "batch")
+    ]
+    assert names(lora_cnt="2") == ["run"]
+
+
+def test_a_value_may_be_a_list_for_the_adapters() -> None:
+    cells = sweep.plan({"lora_cnt": "2", "rank": "8,4+16"}).cells
+    assert [cell.spec.rank for cell in cells] == [(8,), (4, 16)]
+
+
+def test_passes_and_layers_are_no_axes() -> None:
+    (cell,) = sweep.plan({"profiler": "timing,memory", "target_modules": "q_proj,v_proj"}).cells
+    assert cell.spec.profiler == ("timing", "memory") and cell.spec.target_modules == ("q_proj,v_proj",)
+
+
+def test_full_fine_tuning_has_one_run_however_many_ranks() -> None:
+    assert names(method="full,lora", rank="4,8", gradient_checkpointing="none,layer") == [
+        "method=full-gradient-checkpointing=none",
+        "method=full-gradient-checkpointing=layer",
+        "method=lora-rank=4-gradient-checkpointing=none",
+        "method=lora-rank=4-gradient-checkpointing=layer",
+        "method=lora-rank=8-gradient-checkpointing=none",
+        "method=lora-rank=8-gradient-checkpointing=layer",
+    ]
+
+
+def test_combinations_that_contradict_themselves_are_left_out_and_said() -> None:
+    found = sweep.plan({"peft_mode": "switch,batch", "batch_operator": "loop,fused", "graph_pruning": False})
+    assert [cell.name for cell in found.cells] == ["peft-mode=batch-batch-operator=loop"]
+    assert len(found.impossible) == 3 and all("no-graph-pruning" in reason for reason in found.impossible)
+    with pytest.raises(UsageError, match="no combination is possible"):
+        sweep.plan({"method": "qlora", "quant": "none", "rank": "4,8"})
+
+
+@pytest.mark.parametrize("preset", sweep.PRESETS)
+def test_every_preset_is_possible_as_a_whole(preset: str) -> None:
+    found = sweep.plan(dict(sweep.PRESETS[preset]))
+    assert len(found.cells) >= 10 and not found.impossible
+
+
+def test_a_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
+    what = sweep.plan({"lora_cnt": "1..4"})
+    first = Runner(fails="=3")
+    with pytest.raises(RunError, match="1 of 4 runs failed: lora-cnt=3: why"):
+        sweep.run(what, tmp_path, runner=first)
+    again = Runner()
+    sweep.run(what, tmp_path, runner=again)
+    assert len(first.ran) == 4 and again.ran == ["lora-cnt=3"]
+    changed = Runner()
+    with pytest.raises(UsageError, match="holds another sweep"):
+        sweep.run(sweep.plan({"lora_cnt": "1..5"}), tmp_path, runner=changed)
+    assert not changed.ran
+
+
+def test_a_run_of_other_settings_is_run_again(tmp_path: Path) -> None:
+    sweep.run(sweep.plan({"lora_cnt": "1,2"}), tmp_path, runner=Runner())
+    (tmp_path / rundir.SWEEP).unlink()  # as --force does
+    again = Runner()
+    sweep.run(sweep.plan({"lora_cnt": "1,2", "seed": "7"}), tmp_path, runner=again)
+    assert again.ran == ["lora-cnt=1", "lora-cnt=2"]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"), [("1", [1, 2, 4, 8, 16, 12, 10, 11]), ("3,100", [3, 6, 12, 9, 10, 11])]
+)
+def test_the_largest_that_fits_is_found(values: str, expected: list[int], tmp_path: Path) -> None:
+    runner = Runner()
+    sweep.run(sweep.plan({"lora_cnt": values, "peft_mode": "switch,batch"}), tmp_path, "lora_cnt", runner=runner)
+    assert runner.ran == [f"peft-mode={m}-lora-cnt={n}" for m in ("switch", "batch") for n in expected]
+    rows = [row for row in sweeps.rows(tmp_path) if row["status"] == "ok" and row["peft_mode"] == "batch"]
+    assert max(row["lora_cnt"] for row in rows) == CAPACITY
+
+
+@pytest.mark.parametrize("field", ["nosuch", "profiler", "method"])
+def test_only_a_number_is_searched(field: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--until-oom"):
+        sweep.run(sweep.plan({"lora_cnt": "1"}), tmp_path, field, runner=Runner())
+
+
+def test_results_are_those_of_the_runs(tmp_path: Path) -> None:
+    sweep.run(sweep.plan({"lora_cnt": f"2,{CAPACITY + 1}"}), tmp_path, runner=Runner())
+    first, second = sweeps.rows(tmp_path)
+    assert (first["lora_cnt"], first["step_ns"], first["task_step_ns"]) == (2, 4e6, 2e6)
+    assert first["peak_resident_bytes"] == 14 and first["execution_ns"] is None and first["status"] == "ok"
+    assert (second["status"], second["message"], second["step_ns"]) == ("oom", "why", None)
+    (tmp_path / "lora-cnt=2" / rundir.MANIFEST).unlink()
+    assert sweeps.rows(tmp_path)[0]["status"] == "not run"
+
+
+def test_a_sweep_of_real_runs_ends_with_a_table_and_a_page(tmp_path: Path, run_command: Any) -> None:
+    pytest.importorskip("peft")
+    words = ("sweep", "--lora-cnt", "1,2", "--steps", 2, "--warmup", 1, "--seq-len", 16, "--batch-size", 2)
+    said = run_command(*words, "--device", "cpu", "-o", tmp_path / "s")
+    assert "results.csv and" in said.out
+    rows = list(csv.DictReader((tmp_path / "s" / "results.csv").read_text("utf-8").splitlines()))
+    assert [(row["lora_cnt"], row["status"]) for row in rows] == [("1", "ok"), ("2", "ok")]
+    for row in rows:
+        summary = json.loads((tmp_path / "s" / f"lora-cnt={row['lora_cnt']}" / "summary.json").read_text())
+        assert float(row["step_ns"]) == summary["step_wall_ns"]["p50"] > 0
+    assert "Training time of a step" in (tmp_path / "s" / "sweep.html").read_text("utf-8")
+    assert run_command(*words, "--dry-run").out.split() == ["lora-cnt=1", "lora-cnt=2"]

@@ -1,0 +1,205 @@
+"""Snapshots of torch's allocator: read without running anything, and equal to what they say themselves."""
+
+import gzip
+import json
+import os
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from brute_force import check_categories
+from conftest import corpus_params
+from lorabench.analyze import memory_snapshot
+from lorabench.analyze.pipeline import analyze
+
+CAPTURE = Path(__file__).parent.parent / "fixtures" / "h200-batch" / "snapshot.pickle.gz"
+KIB = 1024
+FORWARD = [{"filename": "/x/site-packages/torch/nn/modules/module.py", "line": 1, "name": "_call_impl"}]
+BACKWARD = [{"filename": "", "line": 0, "name": "torch::autograd::Engine::evaluate_function(...)"}]
+STEP = [{"filename": "/x/site-packages/torch/optim/adamw.py", "line": 7, "name": "step"}]
+ZERO = [{"filename": "/x/site-packages/torch/optim/optimizer.py", "line": 9, "name": "zero_grad"}]
+
+
+class Plain(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        raise AssertionError(f"{module}.{name}")
+
+
+def plain(path: Path) -> Any:
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        return Plain(file).load()
+
+
+def entry(action: str, address: int, size: int, time: int, frames: Any = ()) -> dict[str, Any]:
+    return {"action": action, "addr": address, "size": size, "stream": 0, "time_us": time, "frames": list(frames)}
+
+
+def block(address: int, size: int, requested: int, state: str = "active_allocated") -> dict[str, Any]:
+    return {"address": address, "size": size, "requested_size": requested, "state": state, "frames": []}
+
+
+# A weight (0), a gradient from before (8192) and an activation; at the end the weight and the optimizer's state.
+HISTORY = [
+    entry("segment_alloc", 65536, 8192, 10),
+    entry("alloc", 65536, 1000, 11, FORWARD),
+    entry("free_requested", 8192, 700, 12, ZERO),
+    entry("free_completed", 8192, 700, 12, ZERO),
+    entry("alloc", 66560, 300, 13, BACKWARD),
+    entry("free_requested", 65536, 1000, 14, BACKWARD),
+    entry("free_completed", 65536, 1000, 15, BACKWARD),
+    entry("oom", 0, 9 * KIB, 16, FORWARD) | {"device_free": 4 * KIB},
+    entry("free_requested", 66560, 300, 17, BACKWARD),
+    entry("free_completed", 66560, 300, 17, BACKWARD),
+    entry("segment_free", 65536, 8192, 18),
+    entry("alloc", 9216, 600, 19, STEP),
+]
+SEGMENT = {
+    "device": 0, "address": 0, "total_size": 16 * KIB, "allocated_size": 5 * KIB, "stream": 0, "segment_type": "small",
+    "blocks": [
+        block(0, 4096, 4000), block(4096, 5120, 5120, "inactive"),
+        block(9216, 1024, 600), block(10240, 6144, 0, "inactive"),
+    ],
+}  # fmt: skip
+SNAPSHOT = {"segments": [SEGMENT], "device_traces": [HISTORY], "external_annotations": [], "allocator_settings": {}}
+
+
+def written(folder: Path, value: Any) -> Path:
+    path = folder / "snapshot.pickle"
+    path.write_bytes(pickle.dumps(value))
+    return path
+
+
+def test_the_history_is_told_from_its_end(tmp_path: Path) -> None:
+    with analyze([written(tmp_path, SNAPSHOT)], tmp_path / "x.duckdb") as database:
+        levels = database.rows("select bytes, allocated_bytes, reserved_bytes from memory_timeline order by time_ns")
+        categories = check_categories(database)
+        blocks = database.rows("select category, bytes, start_ns is null, basis from _memory_block")
+        pools = database.rows("select * exclude (source_id, rank, unused_frac) from memory_fragmentation")
+    before = {(700, True), (4000, True)}
+    assert {(size, is_before) for _, size, is_before, _ in blocks if is_before} == before
+    assert [level for level in levels if level[0] in (1000, -700, 300, -1000, -300, 600)] == [
+        (1000, 5700, 24 * KIB), (-700, 5000, 24 * KIB), (300, 5300, 24 * KIB), (-1000, 4300, 24 * KIB),
+        (-300, 4000, 24 * KIB), (600, 4600, 16 * KIB),
+    ]  # fmt: skip
+    assert categories == {
+        "unknown": 4000, "gradient": 700, "activation": 1000, "autograd_detail": 300, "optimizer_state": 600
+    }  # fmt: skip
+    assert {basis for *_, basis in blocks} == {"heuristic"}
+    assert pools == [
+        ("cuda:0", "small", 16 * KIB, 5 * KIB, 4600, 11 * KIB, 6 * KIB, 2, 1),
+    ]  # fmt: skip
+
+
+def test_an_allocation_that_failed_is_explained(tmp_path: Path) -> None:
+    with analyze([written(tmp_path, SNAPSHOT)], tmp_path / "x.duckdb") as database:
+        ((requested, allocated, unused, free, category, size, stack),) = database.rows(
+            "select requested_bytes, allocated_bytes, unused_bytes, free_bytes, largest_category, largest_bytes, stack "
+            "from out_of_memory"
+        )
+    assert (requested, allocated, unused, free) == (9 * KIB, 4300, 24 * KIB - 4300, 4 * KIB)
+    assert (category, size, stack) == ("unknown", 4000, "torch/nn/modules/module.py:1 _call_impl")
+
+
+@pytest.mark.parametrize("path", [CAPTURE, *corpus_params("memory_snapshots/*.pickle")], ids=lambda p: p and p.name)
+def test_real_snapshots_end_with_what_their_segments_hold(path: Path, tmp_path: Path) -> None:
+    snapshot = plain(path)
+    blocks = [b for s in snapshot["segments"] for b in s["blocks"] if b["state"] == "active_allocated"]
+    with analyze([path], tmp_path / "x.duckdb") as database:
+        check_categories(database)
+        ((level, reserved),) = database.rows(
+            "select arg_max(allocated_bytes, time_ns), arg_max(reserved_bytes, time_ns) from memory_timeline"
+        )
+        ((allocated, requested),) = database.rows(
+            "select sum(allocated_bytes), sum(requested_bytes) from memory_fragmentation"
+        )
+        ((lowest, most),) = database.rows("select min(allocated_bytes), max(allocated_bytes) from memory_timeline")
+        ((live,),) = database.rows("select sum(bytes)::bigint from _memory_block where free_ns is null")
+        peak = database.rows("select sum(live_bytes)::bigint, any_value(peak_bytes) from memory_peak")
+    assert level == requested == live == sum(b["requested_size"] for b in blocks)
+    assert allocated == sum(b["size"] for b in blocks)
+    assert reserved == sum(s["total_size"] for s in snapshot["segments"])
+    assert lowest > 0 and peak == [(most, most)]
+
+
+@pytest.mark.parametrize("path", corpus_params("memory_snapshots/llm-training-step.pickle"))
+def test_full_fine_tuning_has_twice_as_much_state_as_gradients(path: Path, tmp_path: Path) -> None:
+    with analyze([path], tmp_path / "x.duckdb") as database:
+        most = check_categories(database)
+        ((tensors,),) = database.rows(
+            "select count(*) from _memory_block where category = 'gradient' and free_ns is null"
+        )
+        ((one,),) = database.rows("select max(bytes) from _memory_block where category = 'optimizer_state'")
+    assert most["gradient"] == 423_183_360 * 4 and tensors == 219  # float32 weights of the model
+    # its AdamW makes both moments of a tensor anew before it lets the old ones go
+    assert 0 <= most["optimizer_state"] - 2 * most["gradient"] <= 2 * one
+
+
+def test_ranges_that_were_open_are_those_of_the_trace(tmp_path: Path) -> None:
+    with analyze([CAPTURE], tmp_path / "x.duckdb") as database:
+        phases = database.rows("select phase, phase_cnt from memory_phase")
+        paths = {path for (path,) in database.rows("select path from memory_peak")}
+    assert phases == [("load", None), *((phase, 2) for phase in ("data", "h2d", "forward", "backward", "optimizer"))]
+    assert "run/step/backward/recompute/model/layers.1/mlp/up_proj" in paths
+
+
+def test_old_forms_are_read(tmp_path: Path) -> None:
+    old = [
+        {
+            **SEGMENT,
+            "blocks": [{"size": 4096, "state": "active_allocated", "history": [{"real_size": 4000, "frames": []}]}],
+        }
+    ]
+    with analyze([written(tmp_path, old)], tmp_path / "x.duckdb") as database:
+        assert database.rows("select allocated_bytes, requested_bytes from memory_fragmentation") == [(4096, None)]
+        assert database.rows("select bytes from memory_event") == [(4000,)]
+
+
+class Runs:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, ("touch pwned",)
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda _: pickle.dumps({"segments": [Runs()]}), "names posix.system"),
+        (lambda _: pickle.dumps([1, 2, 3]), "no snapshot of torch.cuda.memory"),
+        (lambda _: pickle.dumps({"segments": [{"device": 0}]}), "damaged: KeyError"),
+        (lambda _: pickle.dumps({"segments": [7], "device_traces": [[]]}), "damaged: TypeError"),
+        (lambda whole: whole[: len(whole) // 2], "no whole allocator snapshot"),
+        (lambda _: b"\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\x7f", "no "),
+        (lambda whole: gzip.compress(whole)[:200], "no whole allocator snapshot"),
+    ],
+)
+def test_a_file_that_is_no_snapshot_is_refused_and_nothing_of_it_runs(
+    damage: Callable[[bytes], bytes], says: str, tmp_path: Path, run_command: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "snapshot.pickle"
+    path.write_bytes(damage(pickle.dumps(SNAPSHOT)))
+    said = run_command("analyze", path, "-o", tmp_path / "x.csv", code=3)
+    assert says in said.err and said.err.count("\n") == 1
+    assert not (tmp_path / "pwned").exists() and not (tmp_path / "x.csv").exists()
+
+
+def test_a_decompression_bomb_is_bounded(
+    tmp_path: Path, run_command: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_snapshot, "_MOST_BYTES", 100_000)
+    path = tmp_path / "snapshot.pickle.gz"
+    path.write_bytes(gzip.compress(pickle.dumps({"segments": [], "filler": b"x" * 1_000_000})))
+    assert "larger than" in run_command("analyze", path, "-o", tmp_path / "x.csv", code=3).err
+
+
+def test_what_memory_is_for_is_compared(tmp_path: Path, run_command: Callable) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    less = {**SNAPSHOT, "device_traces": [[e for e in HISTORY if e["addr"] != 66560]]}
+    first, second = written(tmp_path / "a", SNAPSHOT), written(tmp_path / "b", less)
+    said = run_command("compare", first, second, "--by", "memory", "--json").out
+    found = {(row["device"], row["category"]): tuple(row.values())[2:] for row in json.loads(said)}
+    assert found["cuda:0", "gradient"][:3] == (700.0, 700.0, 0.0)
+    assert found["cuda:0", "activation"][:3] == (1000.0, 1000.0, 0.0)
+    assert next(iter(found.values()))[:2] == (5700.0, 5700.0)
