@@ -10,8 +10,10 @@ import re
 import shutil
 import uuid
 import weakref
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,6 +91,23 @@ class Database:
     def rows(self, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
         """The rows of a query of lorabench's own, as tuples."""
         return self.connection.execute(statement, parameters).fetchall()
+
+    @contextmanager
+    def computing_once(self) -> Iterator[None]:
+        """While open, what several views read is a temporary table in the place of the view: for who asks many."""
+        views, needs = _views()
+        checks = {check.name for check in sql.in_folder(sql.CHECKS)}
+        readers = Counter(name for reader, names in needs.items() if reader not in checks for name in names)
+        kept = [n for n in TopologicalSorter(needs).static_order() if readers[n] > (0 if views[n].is_public else 1)]
+        try:
+            for name in kept:
+                self.connection.execute(f"create temp table {quoted(name)} as from main.{quoted(name)}")
+            yield
+        except _CANNOT_WRITE as error:
+            raise OutputError(f"there is no room for what several views read: {_first_line(error)}") from error
+        finally:
+            for name in kept:
+                self.connection.execute(f"drop table if exists temp.{quoted(name)}")
 
     def copy(self, statement: str, path: Path, options: str) -> None:
         """Write the rows of a select to a file with DuckDB's COPY. Raises OutputError when the disk refuses."""
@@ -253,10 +272,7 @@ def _create_tables(database: Database, settings: Settings) -> None:
 
 def create_views(database: Database) -> None:
     """Create all views, each after those that it reads, with their headers as comments."""
-    views = {v.name: v for folder in (sql.MODEL, sql.REPORTS, sql.CHECKS) for v in sql.in_folder(folder)}
-    views["_finding"] = _all_rules(sql.FINDINGS, "_finding")
-    views["_validation"] = _all_rules(sql.VALIDATIONS, "_validation")
-    needs = {name: views.keys() & (set(re.findall(r"\w+", view.statement)) - {name}) for name, view in views.items()}
+    views, needs = _views()
     database.connection.execute("begin")
     for macro in sql.in_folder(sql.MACROS):
         database.connection.execute(macro.statement)
@@ -264,6 +280,16 @@ def create_views(database: Database) -> None:
         database.connection.execute(f"create view {quoted(name)} as {views[name].statement}")
         _comment(database, "view", views[name])
     database.connection.execute("commit")
+
+
+@cache
+def _views() -> tuple[dict[str, sql.SqlFile], dict[str, set[str]]]:
+    """All views by name, and the names of those that each reads."""
+    views = {v.name: v for folder in (sql.MODEL, sql.REPORTS, sql.CHECKS) for v in sql.in_folder(folder)}
+    views["_finding"] = _all_rules(sql.FINDINGS, "_finding")
+    views["_validation"] = _all_rules(sql.VALIDATIONS, "_validation")
+    needs = {name: views.keys() & (set(re.findall(r"\w+", view.statement)) - {name}) for name, view in views.items()}
+    return views, needs
 
 
 def _all_rules(folder: str, view: str) -> sql.SqlFile:

@@ -140,9 +140,11 @@ class MemoryWatcher(TorchProfiler):
     def window(self) -> Iterator[None]:
         """The profiler and the ledger, with the allocator's history around them on a GPU."""
         history = _WithSnapshot(self._folder / f"snapshot{self._suffix}.pickle") if self._cuda else nullcontext()
-        with history, self._profiler, self._ledger:
-            yield
-        self._ledger.write(self._folder / rundir.LEDGER.format(self._suffix))
+        try:
+            with history, self._profiler, self._ledger:
+                yield
+        finally:  # running out of memory is what this pass is there to explain
+            self._ledger.write(self._folder / rundir.LEDGER.format(self._suffix))
 
 
 class _WithSnapshot:

@@ -16,8 +16,9 @@ def write(database: Database, path: Path) -> list[Section]:
     when the file cannot be written.
     """
     source = Source(database, _shown(database))
-    made = sections(source)
-    html.write(path, str(source.name), source.subtitle(), made, _cards(source), _findings(source))
+    with database.computing_once():
+        made = sections(source)
+        html.write(path, str(source.name), source.subtitle(), made, _cards(source), _findings(source))
     return made
 
 

@@ -59,9 +59,10 @@ def write_all(database: Database, folder: Path, format: str, escape_formulas: bo
     except OSError as error:
         raise OutputError(f"cannot make the folder {folder}: {error.strerror}") from error
     written = []
-    for view in (v.name for v in sql.load() if v.is_public):
-        written.append(folder / f"{view}.{format}")
-        write(database, view, written[-1], format, escape_formulas)
+    with database.computing_once():
+        for view in (v.name for v in sql.load() if v.is_public):
+            written.append(folder / f"{view}.{format}")
+            write(database, view, written[-1], format, escape_formulas)
     return written
 
 
