@@ -41,7 +41,8 @@ def traces(directory: Path) -> list[Path]:
         for path in directory.iterdir()
         if path.is_file()
         and path.name.endswith(_SUFFIXES)
-        and path.name not in (MANIFEST, SUMMARY)
+        and path.name not in (MANIFEST, SUMMARY, SWEEP)
+        and not path.name.endswith(".raw.json.gz")  # torch's memory timeline: read beside its trace
         and not path.name.startswith(".")
     )
 

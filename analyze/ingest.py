@@ -8,7 +8,7 @@ from pathlib import Path
 from ..errors import CorruptInputError, InputError
 from ..progress import Progress
 from ..vocabulary import SOURCE_KINETO, SOURCE_NSYS, SOURCE_SNAPSHOT
-from . import kineto_json, memory_snapshot, model, nsys_report, nsys_sqlite, run_facts
+from . import companions, kineto_json, memory_snapshot, model, nsys_report, nsys_sqlite
 from .database import Database
 from .inputs import Input, Kind
 from .staging import Staging
@@ -57,7 +57,7 @@ def fill(database: Database, source_id: int, item: Input, progress: Progress) ->
             read(path, staging)
         except OSError as error:
             raise InputError(f"cannot read {item.path}: {error.strerror}") from error
-    run_facts.add(database, source_id, item.path)
+    companions.add(database, source_id, item.path)
     rank = _RANK.search(item.path.name)
     if rank:
         database.connection.execute(

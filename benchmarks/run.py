@@ -17,9 +17,11 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+HTA = ROOT / "benchmarks" / "peer_hta.py"
 sys.path.insert(0, str(ROOT / "fixtures"))
 
 import synthetic  # noqa: E402
@@ -95,6 +97,9 @@ def main() -> None:
     parser.add_argument(
         "--kineto-kernels", type=int, default=660_000, help="kernels of the Kineto file [660,000: 1 GB]"
     )
+    parser.add_argument(
+        "--hta-kernels", type=int, default=220_000, help="kernels of the Kineto file beside HTA [220,000: 0.33 GB]"
+    )
     parser.add_argument("--kernels-per-operator", type=int, default=3, help="of the nsys file [3]")
     parser.add_argument("--repeat", type=int, default=3, help="repetitions [3]")
     parser.add_argument("--folder", type=Path, default=ROOT / ".bench", help="where the inputs are kept [.bench]")
@@ -125,6 +130,16 @@ def main() -> None:
     print(row(f"lorabench analyze, Kineto ({size})", ours))
     load = median([measure([sys.executable, "-c", _JSON_LOAD, str(trace)]) for _ in range(a.repeat)])
     print(row("orjson.loads of the same file, nothing kept", load, None))
+
+    trace = tile("kineto", a.folder / f"kineto-{a.hta_kernels}.json", a.hta_kernels, 1)
+    size = f"{a.hta_kernels:,} kernels, {trace.stat().st_size / 1e9:.2f} GB"
+    every = [sys.executable, "-m", "lorabench", "analyze", str(trace), "-o", str(a.folder / "all"), "--force"]
+    ours = median([measure(every) for _ in range(a.repeat)])
+    peer = None
+    if find_spec("hta"):
+        peer = median([measure([sys.executable, str(HTA), str(trace)]) for _ in range(a.repeat)])
+    print(row(f"lorabench analyze, every view written, Kineto ({size})", ours, peer))
+    print(row("HTA: load and nine analyses", peer) if peer else "| traceinsight is not installed: no peer | | | | |")
 
 
 _JSON_LOAD = "import sys, orjson; orjson.loads(open(sys.argv[1], 'rb').read())"

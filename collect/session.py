@@ -68,8 +68,10 @@ def require_packages() -> None:
 
 
 def _run_passes(spec: RunSpec, folder: Path, passes: Passes, listener: Progress) -> None:
-    """Each pass in turn; after one that failed only what does not depend on it would be wasted, so the run ends."""
+    """Each pass in turn until one fails; when memory ran out the memory pass is still run, to say what it went into."""
     for name in sorted(spec.profiler, key=("timing", "torch", "nsys", "memory").index):
+        if passes.status != rundir.OK and (passes.status, name) != (rundir.OOM, "memory"):
+            continue
         listener.step(f"pass {name}", _iteration_cnt(spec))
         start = time.monotonic()
         passes.states[name] = {"status": rundir.CANCELLED, "message": "interrupted"}  # unless it comes to an end
@@ -78,8 +80,6 @@ def _run_passes(spec: RunSpec, folder: Path, passes: Passes, listener: Progress)
         passes.states[name] = state
         if result is not None:
             passes.results[name] = result
-        if passes.status != rundir.OK:
-            return
 
 
 def _iteration_cnt(spec: RunSpec) -> int:

@@ -1,12 +1,13 @@
--- A row is a storage that lorabench collect knew the purpose of at a moment, beside the trace of its memory pass.
+-- A row is a storage of which a file beside the trace knew the purpose at a moment.
 --
 -- columns:
 --   source_id   integer    the input
 --   time_ns     bigint     when it was seen, on the clock of the input
 --   device      varchar    'cuda:0', 'cpu' …
---   address     bigint     where it was
+--   address     bigint     where it was; negative for one from before of which torch's memory timeline says the size alone
 --   bytes       bigint     its size
 --   category    varchar    what it is for
 --   name        varchar    the parameter that it is, or belongs to; NULL for other tensors
 --   adapter     varchar    the adapter of that parameter, NULL for the base
 --   is_before   boolean    whether it was there before the first step
+--   is_exact    boolean    true from the ledger of lorabench collect, false from torch's memory timeline

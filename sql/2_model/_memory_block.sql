@@ -1,7 +1,7 @@
 -- A row is one piece of memory from its allocation to its free, with what it is for.
 --
--- An address belongs to an allocation until its next event. What a run's ledger names is what it says ('exact'). The
--- rest goes by lifetime: 'temporary' is freed by the operator that allocated it or within its phase; memory of the
+-- An address belongs to an allocation until its next event. What a run's ledger names is what it says ('exact'), and what
+-- torch's memory timeline names, too ('heuristic': it misses most gradients). The rest goes by lifetime: 'temporary' is freed by the operator that allocated it or within its phase; memory of the
 -- forward that the backward frees, and of a recomputation that outlives it, is 'activation'; what the backward keeps for
 -- later is 'gradient', what the optimizer keeps is 'optimizer_state'; the rest of the backward is 'autograd_detail'. What
 -- was there before the recording goes by who frees it: the optimizer its state, zero_grad gradients.
@@ -34,7 +34,7 @@ allocated as (
     where bytes > 0
 ),
 has_ledger as (
-    select distinct source_id from memory_owner
+    select distinct source_id from memory_owner where is_exact
 ),
 -- of what the ledger says of an address at a moment, the most lasting purpose
 purpose as (
@@ -42,11 +42,12 @@ purpose as (
         allocated.allocation_id,
         arg_min(owner.category, rank.number) as category,
         arg_min(nullif(owner.name, ''), rank.number) as name,
-        arg_min(nullif(owner.adapter, ''), rank.number) as adapter
+        arg_min(nullif(owner.adapter, ''), rank.number) as adapter,
+        bool_and(owner.is_exact) as is_exact
     from memory_owner as owner
     join (
         values ('parameter', 1), ('adapter_parameter', 2), ('optimizer_state', 3), ('gradient', 4), ('input', 5),
-            ('activation', 6)
+            ('activation', 6), ('temporary', 7), ('autograd_detail', 8)
     ) as rank(category, number) on rank.category = owner.category
     asof join allocated
         on allocated.source_id = owner.source_id
@@ -63,6 +64,7 @@ judged as (
         purpose.name,
         purpose.adapter,
         purpose.category as known_category,
+        purpose.is_exact,
         case
             when is_before and phase is null then
                 case free_phase
@@ -97,6 +99,7 @@ before as (
         if(owner.device = 'cpu', owner.bytes, (owner.bytes + 511) // 512 * 512) as bytes,
         first.time_ns as free_ns,
         owner.category,
+        owner.is_exact,
         nullif(owner.name, '') as name,
         nullif(owner.adapter, '') as adapter
     from memory_owner as owner
@@ -122,8 +125,8 @@ select
     phase,
     coalesce(known_category, likely_category) as category,
     if(
-        known_category is not null
-        or (has_ledger and likely_category in ('temporary', 'autograd_detail', 'quantisation_workspace')),
+        coalesce(is_exact, false)
+        or (known_category is null and has_ledger and likely_category in ('temporary', 'autograd_detail', 'quantisation_workspace')),
         'exact', 'heuristic'
     ) as basis,
     name,
@@ -138,7 +141,7 @@ select
     before.free_ns,
     before.bytes,
     before.category,
-    'exact' as basis,
+    if(before.is_exact, 'exact', 'heuristic') as basis,
     before.name,
     before.adapter
 from before

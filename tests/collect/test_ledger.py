@@ -1,5 +1,7 @@
 """What memory is for, as the ledger of a run says it: against sizes worked out by hand."""
 
+import gzip
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -71,6 +73,31 @@ def test_state_that_the_optimizer_makes_in_the_recording_is_its_own(small: tuple
     with recorded(tmp_path, Ledger([model, loss], [optimizer]), step) as database:
         weights = (32 * 64 + 64 + 64 * 8 + 8) * FLOAT
         assert check_categories(database)["optimizer_state"] == 2 * weights + 4 * FLOAT
+
+
+@pytest.mark.parametrize("damage", [None, b"[[1, 2], [3]]", b"{}", b'[["a", 2, 3, 4]]', b"not gzip"])
+def test_a_memory_timeline_of_torch_beside_a_trace_is_used(small: tuple, damage: bytes | None, tmp_path: Path) -> None:
+    *_, step = small
+    step()
+    with profile(activities=CPU, profile_memory=True, record_shapes=True, with_stack=True) as profiler:
+        step()
+    profiler.export_chrome_trace(str(tmp_path / "trace.json"))
+    raw = tmp_path / "cpu.raw.json.gz"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch is to take this function out
+        profiler.export_memory_timeline(str(raw), device="cpu")
+    if damage is not None:
+        raw.write_bytes(damage if damage == b"not gzip" else gzip.compress(damage))
+    with analyze([tmp_path], tmp_path / "x.duckdb") as database:
+        most = check_categories(database)
+        lost = database.rows("select item from source_fact where section = 'lost'")
+        bases = {basis for (basis,) in database.rows("select basis from _memory_block")}
+    assert bases == {"heuristic"} and lost == ([] if damage is None else [("cpu.raw.json.gz",)])
+    weights = (32 * 64 + 64 + 64 * 8 + 8) * FLOAT
+    if damage is None:
+        assert most["parameter"] == weights and most["optimizer_state"] >= 2 * weights
+    else:
+        assert "parameter" not in most
 
 
 def test_the_ledger_changes_no_number_and_keeps_nothing_alive(small: tuple) -> None:

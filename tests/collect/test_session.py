@@ -18,6 +18,9 @@ import pytest
 from conftest import absent
 from lorabench import nsys as tools
 from lorabench import rundir
+from lorabench.collect import session
+from lorabench.collect.spec import from_dict
+from lorabench.errors import RunError
 
 pytest.importorskip("torch")
 pytest.importorskip("peft")
@@ -236,6 +239,22 @@ def test_running_out_of_memory_is_a_result(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 7 and "out of memory" in done.stderr
     assert rundir.read_manifest(tmp_path / "run")["status"] == "oom"
+
+
+@pytest.mark.parametrize(("status", "ran"), [("oom", ["timing", "memory"]), ("failed", ["timing"])])
+def test_when_memory_runs_out_the_memory_pass_still_says_where_it_went(
+    status: str, ran: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def run_pass(request: Any, listener: Any) -> tuple[dict[str, Any], None]:
+        seen.append(request.pass_name)
+        return {"status": status, "message": "why"}, None
+
+    monkeypatch.setattr(session, "_run_pass", run_pass)
+    with pytest.raises(RunError, match="pass timing: why"):
+        session.collect(from_dict({"profiler": "timing,torch,nsys,memory"}), tmp_path / "run")
+    assert seen == ran and rundir.read_manifest(tmp_path / "run")["status"] == status
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What only a GPU can show. Runs with `pytest -m gpu` where torch sees one; skipped elsewhere."""
 
 import csv
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 import lorabench
 import pytest
+from brute_force import check_categories
 from conftest import absent
 from lorabench import nsys as tools
 from lorabench import rundir
@@ -79,6 +81,36 @@ def test_nsys_sees_the_kernels_of_the_measured_steps_only(tmp_path: Path) -> Non
         seen = dict(database.rows("select path, range_cnt from range_summary where kind = 'annotation'"))
         ((kernels,),) = database.rows("select sum(kernel_cnt) from kernel_summary")
     assert seen == opened and kernels > 0
+
+
+@pytest.mark.parametrize("checkpointing", ["none", "layer"])
+@pytest.mark.parametrize("method", ["lora", "qlora"])
+def test_memory_on_the_gpu_is_accounted_for(method: str, checkpointing: str, tmp_path: Path) -> None:
+    options = ["--method", method, "--lora-cnt", 2, "--peft-mode", "batch", "--profiler", "memory"]
+    collect(tmp_path / "run", *options, "--gradient-checkpointing", checkpointing)
+    for name in ("snapshot.pickle", "memory.json.gz"):
+        folder = tmp_path / name
+        folder.mkdir()
+        for file in (name, "ledger.csv"):
+            shutil.copy(tmp_path / "run" / file, folder)
+        with lorabench.open(folder / name, db=folder / "x.duckdb") as database:
+            check_categories(database)
+            before = dict(
+                database.rows(
+                    "select category, sum(bytes) from _memory_block "
+                    "where start_ns is null and device <> 'cpu' group by 1"
+                )
+            )
+            most = dict(
+                database.rows(
+                    "select category, max(live_bytes) from memory_by_category where device <> 'cpu' group by category"
+                )
+            )
+    # blocks of the allocator are multiples of 512 bytes
+    assert before["adapter_parameter"] <= most["gradient"] <= before["adapter_parameter"] + 512 * 200
+    assert before["optimizer_state"] >= 2 * before["adapter_parameter"]
+    assert most["activation"] > 0 and before["parameter"] > before["adapter_parameter"]
+    assert (most.get("quantisation_workspace", 0) > 0) is (method == "qlora")
 
 
 @pytest.mark.slow

@@ -1,10 +1,16 @@
-"""What `lorabench collect` wrote beside a trace: how the run was set up, its steps' tokens, what its memory is for."""
+"""Files beside a trace: of `lorabench collect` how the run was set up, the tokens of its steps and what its memory is
+for; of torch.profiler a memory timeline.
+"""
 
 import csv
+import gzip
 import re
+import zlib
 from pathlib import Path
 
 import duckdb
+import orjson
+import pyarrow as pa
 
 from .. import rundir
 from ..errors import InputError
@@ -14,6 +20,12 @@ from .database import Database
 _FACTS = ("method", "peft_mode", "batch_operator", "graph_pruning", "lora_cnt", "model", "quant")
 
 
+# torch's Profile.export_memory_timeline("x.raw.json.gz"): a list of [ns, action, bytes, number of the category].
+_TIMELINE = "*.raw.json.gz"
+_TIMELINE_BYTES = 1 << 30  # decompressed
+_EXISTED, _CREATED = 1, 2  # actions
+_TIMELINE_CATEGORIES = ("parameter", "optimizer_state", "input", "temporary", "activation", "gradient",
+                        "autograd_detail")  # fmt: skip
 # The traces of the memory pass: of one process, and of one cycle of the profiler.
 _MEMORY_TRACE = re.compile(r"memory(?P<worker>-adapter_\d+)?(-\d+)?\.json(\.gz)?")
 _LEDGER_TYPES = {"time_ns": "bigint", "device": "varchar", "address": "bigint", "bytes": "bigint",
@@ -24,7 +36,7 @@ def add(database: Database, source_id: int, trace: Path) -> None:
     """Add what the trace's folder says; nothing where it is no run directory, a loss where its files are damaged."""
     folder = trace.parent
     facts = (*_manifest(folder), *_steps(database, source_id, folder), *_ledger(database, source_id, trace))
-    for section, item, value in facts:
+    for section, item, value in (*facts, *_timelines(database, source_id, folder)):
         database.connection.execute(
             "insert into source_fact (source_id, section, item, value) values (?, ?, ?, ?)",
             [source_id, section, item, value],
@@ -76,7 +88,7 @@ def _ledger(database: Database, source_id: int, trace: Path) -> _Facts:
         database.connection.execute(
             f"""insert into memory_owner
             select source_id, time_ns - origin_ns, device, address, bytes, category, nullif(name, ''),
-                nullif(adapter, ''), is_before
+                nullif(adapter, ''), is_before, true
             from read_csv(?, header = true, auto_detect = false, columns = {_LEDGER_TYPES})
             cross join (select source_id, coalesce(origin_ns, 0) as origin_ns from source where source_id = ?)
             where category in {MEMORY_OWNED}""",
@@ -85,3 +97,44 @@ def _ledger(database: Database, source_id: int, trace: Path) -> _Facts:
     except duckdb.Error as error:
         return [("lost", path.name, f"it is no ledger ({str(error).splitlines()[0]})")]
     return []
+
+
+def _timelines(database: Database, source_id: int, folder: Path) -> _Facts:
+    """Fill memory_owner from torch's memory timelines, whose rows are found among the trace's by time and size."""
+    ((has_memory,),) = database.rows("select count(*) > 0 from staged_memory_event")
+    if not has_memory:
+        return []
+    lost = []
+    for path in sorted(folder.glob(_TIMELINE)):
+        try:
+            with gzip.open(path) as file:
+                raw = file.read(_TIMELINE_BYTES)
+            columns = [pa.array(column, pa.int64()) for column in zip(*orjson.loads(raw), strict=True)]
+            rows = pa.table(columns, ["time", "action", "bytes", "category"])
+            database.connection.register("timeline", rows)
+            database.connection.execute(_JOIN_TIMELINE, [source_id, _CREATED, _EXISTED])
+        except (OSError, EOFError, zlib.error, ValueError, TypeError, pa.ArrowException, duckdb.Error) as error:
+            lost.append(("lost", path.name, f"it is no memory timeline of torch ({type(error).__name__}: {error})"))
+    return lost
+
+
+_JOIN_TIMELINE = f"""
+    insert into memory_owner
+    with named as (
+        select timeline.time, timeline.action, timeline.bytes, {list(_TIMELINE_CATEGORIES)}[category + 1] as category,
+            row_number() over () as number
+        from timeline
+    ),
+    found as (
+        select event.source_id, event.time_ns, event.device, event.address, event.bytes, named.category
+        from staged_memory_event as event
+        join source using (source_id)
+        join named on named.time = event.time_ns + coalesce(source.origin_ns, 0) and named.bytes = event.bytes
+        where event.source_id = ? and named.action = ? and named.category is not null
+    )
+    select *, null, null, false, false from found
+    union all
+    select one.source_id, one.time_ns, one.device, -named.number, named.bytes, named.category, null, null, true, false
+    from named
+    cross join (select source_id, device, min(time_ns) as time_ns from found group by all) as one
+    where named.action = ? and named.category is not null"""
