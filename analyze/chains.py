@@ -6,7 +6,6 @@ import pyarrow as pa
 from ..vocabulary import RANGE_PYTHON, SOURCE_KINETO
 from .critical_path import KINDS, Chain, critical_path, lend
 from .intervals import NONE, Ints, distinct, take
-from .launches import Launched
 from .staging import Staging
 
 # What the CPU did, and where it waited for the GPU. A Kineto trace does not say which process GPU work belongs to.
@@ -47,35 +46,31 @@ _PROCESSES = """
     order by process"""
 
 
-def write(staging: Staging, launched: Launched) -> None:
+def write(staging: Staging) -> None:
     """A chain for each process that has GPU work; Kineto does not say whose it is and has one for all.
 
     Called when range, api_call and gpu_op hold the source; GPU operations have their ids in order of their begin.
     """
     run = staging.database.connection.execute
-    order = np.argsort(launched.operations.start, kind="stable")
-    first = int(staging.scalar("select count(*) from gpu_op")) - len(order)
-    where = run(
-        f"""select coalesce(process_id, 0) as process, coalesce(device_id, {NONE})::bigint as device,
-        coalesce(stream_id, {NONE}) as stream from gpu_op where gpu_op_id >= {first} order by gpu_op_id"""
-    ).fetchnumpy()
-    stream = distinct(where["stream"])[1] * (int(where["device"].max(initial=0)) + 2) + where["device"]
+    work, process, first = _work(staging)
+    if not process.size:
+        return
     run(_CPU_EVENT)
     waits = run('select process, start, "end" from cpu_event where is_wait').fetchnumpy()
     others = run("from cpu_event where is_outermost and not is_main order by start").fetchnumpy()
-    for process, main, begin, end in run(_PROCESSES).fetchall():
-        mine = np.flatnonzero(where["process"] == process)
+    for number, main, begin, end in run(_PROCESSES).fetchall():
+        mine = np.flatnonzero(process == number)
         if not mine.size:
             continue
-        chain = _chain(launched, order[mine], where["device"][mine], stream[mine])
+        chain = work if mine.size == process.size else work.only(mine)
         extent = min(begin, int(chain.start.min())), max(end, int(chain.end.max()))
-        asked = waits["process"] == process
+        asked = waits["process"] == number
         found = critical_path(chain, waits["start"][asked], waits["end"][asked], *extent, main)
-        asked = (others["process"] == process) & np.isin(others["thread"], np.unique(chain.call_thread))
+        asked = (others["process"] == number) & np.isin(others["thread"], np.unique(chain.call_thread))
         asked &= others["thread"] != main
         found = lend(found, main, *(others[column][asked] for column in ("start", "end", "thread")))
         columns = {
-            "process_id": pa.array(np.full(len(found.kind), process), mask=np.full(len(found.kind), process == 0)),
+            "process_id": pa.array(np.full(len(found.kind), number), mask=np.full(len(found.kind), number == 0)),
             "kind": pa.DictionaryArray.from_arrays(found.kind, KINDS).cast(pa.string()),
             "start_ns": found.start,
             "end_ns": found.end,
@@ -87,10 +82,34 @@ def write(staging: Staging, launched: Launched) -> None:
     staging.drop("cpu_event")
 
 
-def _chain(launched: Launched, order: Ints, device: Ints, stream: Ints) -> Chain:
-    """GPU operations in the given order, with what launched them."""
-    operations, calls, call = launched.operations, launched.calls, launched.call[order]
-    return Chain(
-        operations.start[order], operations.end[order], device, stream,
-        take(calls.start, call), take(calls.end, call), take(calls.thread, call),
+def _work(staging: Staging) -> tuple[Chain, Ints, int]:
+    """GPU operations in order of their ids with what launched them, the process of each, and the first id."""
+    run = staging.database.connection.execute
+    calls = run("select api_call_id, thread_id from api_call semi join reading using (source_id)").fetchnumpy()
+    first_call = int(calls["api_call_id"].min(initial=0))
+    threads = _by_id(calls["api_call_id"], first_call, calls["thread_id"])
+    del calls
+    row = run(
+        f"""select gpu_op_id, coalesce(process_id, 0) as process, coalesce(device_id, {NONE})::bigint as device,
+            coalesce(stream_id, {NONE}) as stream, start_ns, end_ns, coalesce(launch_start_ns, {NONE}) as call_start,
+            coalesce(launch_end_ns, {NONE}) as call_end, coalesce(api_call_id, {NONE}) as call
+        from gpu_op semi join reading using (source_id)"""
+    ).fetchnumpy()
+    ids = row.pop("gpu_op_id")
+    first = int(ids.min()) if len(ids) else 0
+    call = _by_id(ids, first, row.pop("call"))
+    thread = take(threads, np.where(call >= 0, call - first_call, NONE))
+    stream = distinct(row.pop("stream"))[1] * (int(row["device"].max(initial=0)) + 2) + row["device"]
+    ordered = {name: _by_id(ids, first, row.pop(name)) for name in list(row)}
+    chain = Chain(
+        ordered["start_ns"], ordered["end_ns"], ordered["device"], _by_id(ids, first, stream), ordered["call_start"],
+        ordered["call_end"], thread,
     )  # fmt: skip
+    return chain, ordered["process"], first
+
+
+def _by_id(ids: Ints, first: int, values: Ints) -> Ints:
+    """A column in the order of dense ids that begin with `first`."""
+    result = np.empty(len(ids), dtype=np.int64)
+    result[ids - first] = values
+    return result

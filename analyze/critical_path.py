@@ -11,7 +11,7 @@ are inferred from times, and hand-overs between CPU threads from when a thread's
 graph of the same dependencies and searches its longest path: https://hta.readthedocs.io, "Lightweight critical path".)
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -34,6 +34,10 @@ class Chain:
     call_start: Ints
     call_end: Ints
     call_thread: Ints
+
+    def only(self, chosen: Ints) -> "Chain":
+        """Some of the operations."""
+        return Chain(*(getattr(self, f.name)[chosen] for f in fields(self)))
 
 
 @dataclass(frozen=True)

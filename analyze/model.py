@@ -65,11 +65,12 @@ class _Completion:
         self._write_sets(sets[1:])
         self._write_operations(launched, found, sets[0])
         extent = (ranges.start, ranges.end)
-        chains.write(self.staging, launched)
         work, launch, devices = self._work(launched)
         found = found.of_operations(launch)
         del ranges, order, sets, launched, launch, call  # arrays of the whole trace: the next step needs the memory
         self._write_measures(work, found, extent, devices)
+        del work, found, extent
+        chains.write(self.staging)
         self._write_names()
 
     def _fetch(self, statement: str) -> _Columns:

@@ -17,29 +17,47 @@
 --   rank                integer   rank of the input, NULL where it does not say
 
 with
+setting as (
+    select
+        max(value) filter (name = 'short_kernel_ns') as short_kernel_ns,
+        max(value) filter (name = 'slow_api_ns') as slow_api_ns,
+        max(value) filter (name = 'late_launch_ns') as late_launch_ns
+    from threshold
+),
 launch as (
     select
-        gpu_op.*,
+        gpu_op_id,
+        source_id,
+        name_id,
+        api_call_id,
+        range_id,
+        launch_start_ns,
+        kind,
         launch_end_ns - launch_start_ns as launch_api_ns,
         greatest(0, start_ns - launch_end_ns) as queue_ns,
         end_ns - start_ns as gpu_op_ns
     from gpu_op
     where is_first_op
 ),
+judged as (
+    select
+        launch.*,
+        [
+            if(kind = 'kernel' and gpu_op_ns < launch_api_ns and gpu_op_ns < short_kernel_ns,
+                {outlier: 'shorter than its launch', cost_ns: launch_api_ns - gpu_op_ns}, null),
+            if(launch_api_ns > slow_api_ns, {outlier: 'slow call', cost_ns: launch_api_ns}, null),
+            if(queue_ns > late_launch_ns, {outlier: 'waited long', cost_ns: queue_ns}, null)
+        ] as reasons
+    from launch
+    cross join setting
+    where (kind = 'kernel' and gpu_op_ns < launch_api_ns and gpu_op_ns < short_kernel_ns)
+        or launch_api_ns > slow_api_ns
+        or queue_ns > late_launch_ns
+),
 outlier as (
-    select 'shorter than its launch' as outlier, launch_api_ns - gpu_op_ns as cost_ns, *
-    from launch
-    where kind = 'kernel'
-        and gpu_op_ns < launch_api_ns
-        and gpu_op_ns < (select value from threshold where name = 'short_kernel_ns')
-    union all by name
-    select 'slow call' as outlier, launch_api_ns as cost_ns, *
-    from launch
-    where launch_api_ns > (select value from threshold where name = 'slow_api_ns')
-    union all by name
-    select 'waited long' as outlier, queue_ns as cost_ns, *
-    from launch
-    where queue_ns > (select value from threshold where name = 'late_launch_ns')
+    select * exclude (reasons, reason), reason.outlier, reason.cost_ns
+    from (select *, unnest(reasons) as reason from judged)
+    where reason is not null
 )
 select
     outlier.outlier,
