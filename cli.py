@@ -11,7 +11,7 @@ import typer
 
 from . import __version__, rundir, sql
 from .collect import options
-from .errors import UsageError, ValidationError
+from .errors import Interrupted, LorabenchError, RunError, UsageError, ValidationError
 from .reports import outputs
 
 app = typer.Typer(
@@ -241,15 +241,18 @@ def _sweep(
         return
     if force:
         (output / rundir.SWEEP).unlink(missing_ok=True)
+    ended: LorabenchError | None = None
     try:
         with Bar() as bar:
             sweep.run(what, output, until_oom and until_oom.replace("-", "_"), bar)
-    finally:
-        if (output / rundir.SWEEP).is_file():
-            rows = sweeps.rows(output)
-            tables.write_rows(rows, output / sweeps.RESULTS)
-            sweep_page.write(output, rows, output / sweeps.PAGE)
-            print(f"wrote {output / sweeps.RESULTS} and {output / sweeps.PAGE}")
+    except (RunError, Interrupted) as error:  # what was measured is still worth a table
+        ended = error
+    rows = sweeps.rows(output)
+    tables.write_rows(rows, output / sweeps.RESULTS)
+    sweep_page.write(output, rows, output / sweeps.PAGE)
+    print(f"wrote {output / sweeps.RESULTS} and {output / sweeps.PAGE}")
+    if ended:
+        raise ended
 
 
 def _register(name: str, function: Any, own: list[inspect.Parameter]) -> None:

@@ -287,6 +287,7 @@ def _views() -> tuple[dict[str, sql.SqlFile], dict[str, set[str]]]:
     """All views by name, and the names of those that each reads."""
     views = {v.name: v for folder in (sql.MODEL, sql.REPORTS, sql.CHECKS) for v in sql.in_folder(folder)}
     views["_finding"] = _all_rules(sql.FINDINGS, "_finding")
+    views["_memory_finding"] = _all_rules(sql.MEMORY_FINDINGS, "_memory_finding")
     views["_validation"] = _all_rules(sql.VALIDATIONS, "_validation")
     needs = {name: views.keys() & (set(re.findall(r"\w+", view.statement)) - {name}) for name, view in views.items()}
     return views, needs

@@ -24,6 +24,7 @@ from .spec import RunSpec, from_dict
 _WHOLE = ("profiler", "target_modules")
 _OF_ADAPTERS = ("lora_cnt", "peft_mode", "rank", "alpha", "dropout", "target_modules")  # a full fine-tuning has none
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
+_MOST_VALUES = 1000
 _LARGEST = 1 << 20  # where a search without an end gives up
 _UNSAFE = re.compile(r"[^A-Za-z0-9.=+-]+")
 
@@ -98,7 +99,12 @@ def _values(name: str, value: Any) -> list[str]:
     parts: list[str] = []
     for part in value.split(","):
         if found := _RANGE.fullmatch(part.strip()):
-            parts += map(str, range(int(found[1]), int(found[2]) + 1))
+            low, high = int(found[1]), int(found[2])
+            if not 0 <= high - low < _MOST_VALUES:
+                raise UsageError(
+                    f"--{name.replace('_', '-')} {part}: write LOW..HIGH, no more than {_MOST_VALUES} values"
+                )
+            parts += map(str, range(low, high + 1))
         else:
             parts.append(part.strip())
     return parts

@@ -23,6 +23,13 @@ def memory_sections(source: Source) -> Iterable[Section | None]:
         which = f"source_id = {int(source_id)} and device = {literal(str(device))}"
         yield _over_time(source, which, str(device))
         yield tabled(
+            source, "memory-findings", "What to do about memory", "What rules found, the largest first.",
+            "memory_finding",
+            "select severity, replace(rule, '_', ' ') as rule, device, cost_bytes, cost_frac, evidence, advice "
+            f"from memory_finding where {which}",
+            is_open=True,
+        )  # fmt: skip
+        yield tabled(
             source, "memory-phases", "Memory of phases", "The most that was allocated in each phase of training.",
             "memory_phase",
             "select phase, phase_cnt, begin_bytes, peak_bytes, end_bytes, reserved_bytes from memory_phase "

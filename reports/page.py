@@ -68,8 +68,15 @@ def _cards(source: Source) -> list[dict[str, str]]:
 
 def _findings(source: Source) -> list[dict[str, str]]:
     rows = source.rows("from finding where source_id = {id} limit 3")
-    return [
+    memory = source.rows("from memory_finding where severity = 'high' limit 1")
+    found = [
         {"rule": row["rule"].replace("_", " "), "severity": row["severity"], "cost": f"{row['cost_ns'] / 1e6:,.2f} ms",
          "place": row["place"] or "", "evidence": row["evidence"], "advice": row["advice"].rstrip(".") + "."}
         for row in rows
+    ]  # fmt: skip
+    return found + [
+        {"rule": f"memory: {row['rule'].replace('_', ' ')}", "severity": row["severity"],
+         "cost": f"{row['cost_bytes'] / 2**20:,.1f} MiB", "place": row["device"], "evidence": row["evidence"],
+         "advice": row["advice"].rstrip(".") + "."}
+        for row in memory
     ]  # fmt: skip

@@ -10,6 +10,7 @@ numbers, so a file may use everything from an earlier folder:
     2_model     private views, names with a leading underscore
     3_reports   public views
     3_findings  rules of the view finding: the file's name is the rule, its second paragraph the advice
+    3_memory_findings   rules of the view memory_finding, in the same form
     3_validations   rules of the view validation, in the same form
     4_checks    views that must be empty
 
@@ -27,8 +28,9 @@ from functools import cache
 from importlib.resources import files
 
 TABLES, ROWS, STAGING, MACROS, MODEL = "0_tables", "0_rows", "1_staging", "2_macros", "2_model"
-REPORTS, FINDINGS, VALIDATIONS, CHECKS = "3_reports", "3_findings", "3_validations", "4_checks"
-FOLDERS = (TABLES, ROWS, STAGING, MACROS, MODEL, REPORTS, FINDINGS, VALIDATIONS, CHECKS)
+REPORTS, FINDINGS, MEMORY_FINDINGS = "3_reports", "3_findings", "3_memory_findings"
+VALIDATIONS, CHECKS = "3_validations", "4_checks"
+FOLDERS = (TABLES, ROWS, STAGING, MACROS, MODEL, REPORTS, FINDINGS, MEMORY_FINDINGS, VALIDATIONS, CHECKS)
 
 _COLUMN = re.compile(r"(?P<name>[a-z_0-9]+)\s+(?P<type>[a-z]+)\s+(?P<doc>\S.*)")
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from brute_force import check_categories
 from conftest import corpus_params
+from lorabench import sql
 from lorabench.analyze import memory_snapshot
 from lorabench.analyze.pipeline import analyze
 
@@ -33,7 +34,7 @@ def plain(path: Path) -> Any:
 
 
 def entry(action: str, address: int, size: int, time: int, frames: Any = ()) -> dict[str, Any]:
-    return {"action": action, "addr": address, "size": size, "stream": 0, "time_us": time, "frames": list(frames)}
+    return {"action": action, "addr": address, "size": size, "stream": 0, "time_us": time, "frames": list(frames or ())}
 
 
 def block(address: int, size: int, requested: int, state: str = "active_allocated") -> dict[str, Any]:
@@ -203,3 +204,54 @@ def test_what_memory_is_for_is_compared(tmp_path: Path, run_command: Callable) -
     assert found["cuda:0", "gradient"][:3] == (700.0, 700.0, 0.0)
     assert found["cuda:0", "activation"][:3] == (1000.0, 1000.0, 0.0)
     assert next(iter(found.values()))[:2] == (5700.0, 5700.0)
+
+
+MIB = 2**20
+
+
+def lived(size: int, frames_of_alloc: Any, frames_of_free: Any) -> dict[str, Any]:
+    """A snapshot of a block of so many bytes that came and went beside one of 30 MiB of which nothing is known."""
+    history = [entry("alloc", 1, size, 1, frames_of_alloc), entry("free_requested", 1, size, 2, frames_of_free)]
+    kept = {**SEGMENT, "total_size": 30 * MIB, "blocks": [block(0, 30 * MIB, 30 * MIB)]}
+    return {"segments": [kept], "device_traces": [history if frames_of_alloc else history[1:]]}
+
+
+def held(unused: int) -> dict[str, Any]:
+    blocks = [block(0, 30 * MIB, 30 * MIB), block(30 * MIB, unused, 0, "inactive")]
+    return {"segments": [{**SEGMENT, "total_size": 30 * MIB + unused, "blocks": blocks}]}
+
+
+def weights(size: int) -> tuple[dict[str, Any], str]:
+    """A trace of one allocation of 30 MiB, and a ledger that knows of weights from before."""
+    args = {"Device Type": 1, "Device Id": 0, "Bytes": 30 * MIB, "Addr": 7, "Total Allocated": 90 * MIB}
+    event = {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1, "ts": 5, "args": args}
+    ledger = "time_ns,device,address,bytes,category,name,adapter,is_before"
+    return {"traceEvents": [event]}, f"{ledger}\n1,cuda:0,99,{size},parameter,w,,1\n"
+
+
+FAULTS: dict[str, Callable[[bool], Any]] = {
+    "activations": lambda bad: lived((20 if bad else 5) * MIB, FORWARD, BACKWARD),
+    "gradients": lambda bad: lived((20 if bad else 5) * MIB, None, ZERO),
+    "optimizer_state": lambda bad: lived((20 if bad else 5) * MIB, None, STEP),
+    "temporaries": lambda bad: lived((20 if bad else 5) * MIB, FORWARD, FORWARD),
+    "weights": lambda bad: weights((50 if bad else 5) * MIB),
+    "fragmentation": lambda bad: held((100 if bad else 40) * MIB),
+    "out_of_memory": lambda bad: SNAPSHOT if bad else {**SNAPSHOT, "device_traces": [HISTORY[:7]]},
+}
+
+
+@pytest.mark.parametrize("rule", [rule.name for rule in sql.in_folder(sql.MEMORY_FINDINGS)])
+def test_each_rule_finds_its_fault_and_nothing_without_it(rule: str, tmp_path: Path) -> None:
+    for bad in (True, False):
+        made = FAULTS[rule](bad)
+        if isinstance(made, tuple):
+            path = tmp_path / "memory.json"
+            path.write_text(json.dumps(made[0]), "utf-8")
+            (tmp_path / "ledger.csv").write_text(made[1], "utf-8")
+        else:
+            path = written(tmp_path, made)
+        with analyze([path], tmp_path / f"{bad}.duckdb") as database:
+            found = database.rows("select rule, severity, device, cost_bytes, evidence from memory_finding")
+        assert [row[0] for row in found] == ([rule] if bad else []), found
+        if bad:
+            assert found[0][2] == "cuda:0" and found[0][3] > 0 and "MiB" in found[0][4]

@@ -81,6 +81,12 @@ def test_combinations_that_contradict_themselves_are_left_out_and_said() -> None
         sweep.plan({"method": "qlora", "quant": "none", "rank": "4,8"})
 
 
+@pytest.mark.parametrize("values", ["9..3", "1..100000000000"])
+def test_a_range_that_is_none_is_refused(values: str) -> None:
+    with pytest.raises(UsageError, match="write LOW"):
+        sweep.plan({"lora_cnt": values})
+
+
 @pytest.mark.parametrize("preset", sweep.PRESETS)
 def test_every_preset_is_possible_as_a_whole(preset: str) -> None:
     found = sweep.plan(dict(sweep.PRESETS[preset]))
@@ -147,4 +153,7 @@ def test_a_sweep_of_real_runs_ends_with_a_table_and_a_page(tmp_path: Path, run_c
         summary = json.loads((tmp_path / "s" / f"lora-cnt={row['lora_cnt']}" / "summary.json").read_text())
         assert float(row["step_ns"]) == summary["step_wall_ns"]["p50"] > 0
     assert "Training time of a step" in (tmp_path / "s" / "sweep.html").read_text("utf-8")
+    before = (tmp_path / "s" / "results.csv").stat().st_mtime_ns
+    said = run_command("sweep", "--lora-cnt", "1,3", "-o", tmp_path / "s", code=2)
+    assert "another sweep" in said.err and (tmp_path / "s" / "results.csv").stat().st_mtime_ns == before
     assert run_command(*words, "--dry-run").out.split() == ["lora-cnt=1", "lora-cnt=2"]

@@ -65,7 +65,9 @@ def test_headers_become_comments_of_the_database(
     assert dict(comments) == {c.name: c.doc for c in view.columns}
 
 
-@pytest.mark.parametrize("rule", sql.in_folder(sql.FINDINGS), ids=lambda r: r.name)
+@pytest.mark.parametrize(
+    "rule", [*sql.in_folder(sql.FINDINGS), *sql.in_folder(sql.MEMORY_FINDINGS)], ids=lambda r: r.name
+)
 def test_a_rule_says_what_to_do(rule: sql.SqlFile) -> None:
     assert len(rule.method) > 40
 

@@ -1,0 +1,15 @@
+-- A row is one device at whose peak activations are more than the threshold memory_share_frac.
+--
+-- Recompute them in the backward (gradient checkpointing), shorten or shrink the micro batch and accumulate gradients, use an attention that does not keep its scores (flash, SDPA), or a 16-bit activation type.
+
+select
+    source_id,
+    device,
+    sum(live_bytes) as cost_bytes,
+    format('{:.0f} MiB kept for the backward at the peak; the largest: {}', sum(live_bytes) / 1048576,
+        coalesce(arg_max(path, live_bytes), arg_max(split_part(stack, ' < ', 1), live_bytes), 'outside all ranges'))
+    as evidence
+from memory_peak
+where category = 'activation'
+group by source_id, device
+having sum(live_bytes) > any_value(peak_bytes) * (select value from threshold where name = 'memory_share_frac')

@@ -1,0 +1,13 @@
+-- A row is one allocation that failed.
+--
+-- If more was held unused than was asked for, it is fragmentation: expandable_segments:True. Else the run needs less memory: begin with the largest category.
+
+select
+    source_id,
+    device,
+    requested_bytes as cost_bytes,
+    format('{:.0f} MiB were asked for with {:.0f} MiB in use, {:.0f} held unused and {} left on the device; most was {} ({:.0f} MiB)',
+        requested_bytes / 1048576, allocated_bytes / 1048576, unused_bytes / 1048576,
+        coalesce(format('{:.0f}', free_bytes / 1048576), 'an unknown amount'), coalesce(largest_category, 'unknown'),
+        coalesce(largest_bytes, 0) / 1048576) as evidence
+from out_of_memory

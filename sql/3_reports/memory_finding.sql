@@ -1,0 +1,45 @@
+-- A row is something that takes memory and can be changed: what, where, how much, how it is known, what to do.
+--
+-- Largest first. The rules are the files of sql/3_memory_findings; each looks at one report. Shares are of the device's
+-- peak (of what is held, for fragmentation) and may overlap. An allocation that failed is of high severity, else it goes
+-- by the share.
+--
+-- columns:
+--   rule         varchar   name of the rule
+--   severity     varchar   'high' (half of the memory, or it ran out), 'medium' or 'low'
+--   device       varchar   'cuda:0', 'cpu' …
+--   cost_bytes   bigint    memory that it takes
+--   cost_frac    double    cost_bytes as a fraction of the device's peak
+--   evidence     varchar   what was seen
+--   advice       varchar   what to do
+--   source_id    integer   the input, see trace_info
+--   rank         integer   rank of the input, NULL where it does not say
+
+with
+peak as (
+    select source_id, device, max(allocated_bytes) as bytes
+    from _memory_level
+    group by all
+),
+measured as (
+    select _memory_finding.*, cost_bytes / nullif(peak.bytes, 0) as cost_frac
+    from _memory_finding
+    left join peak using (source_id, device)
+)
+select
+    measured.rule,
+    case
+        when measured.rule = 'out_of_memory' or measured.cost_frac >= 0.5 then 'high'
+        when measured.cost_frac >= (select value from threshold where name = 'severe_frac') then 'medium'
+        else 'low'
+    end as severity,
+    measured.device,
+    measured.cost_bytes::bigint as cost_bytes,
+    measured.cost_frac,
+    measured.evidence,
+    measured.advice,
+    measured.source_id,
+    source.rank
+from measured
+join source using (source_id)
+order by measured.rule = 'out_of_memory' desc, measured.cost_bytes desc, measured.rule, measured.source_id
