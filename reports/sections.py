@@ -5,6 +5,7 @@ pages of about the same size.
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 from . import figures
 from .memory_sections import memory_sections
@@ -13,6 +14,7 @@ from .section import Section, Source, only, pictured, section, tabled
 _BIN_CNT = 500
 _LONGEST_CNT = 1500
 _TREE_LIMIT = 1200
+_STREAM_CNT = 4
 
 
 def sections(source: Source) -> list[Section]:
@@ -82,7 +84,8 @@ def _sections(source: Source) -> Iterable[Section | None]:
         "select device_id, cause, gap_cnt, idle_ns, idle_frac, max_ns from idle_summary where source_id = {id}",
         lambda rows: figures.stacked_bars(rows, "cause", [("idle_ns", "idle")]),
     )
-    yield _series(source)
+    yield _utilisation(source)
+    yield _queue(source)
     yield pictured(
         source, "lora", "LoRA", "Base against adapters, forward, backward and recomputed.", "lora_summary",
         "select module, part, direction, range_cnt, launch_cnt, kernel_cnt, gpu_op_ns, gpu_op_frac from lora_summary "
@@ -174,7 +177,41 @@ def _launching(source: Source) -> Section | None:
     )  # fmt: skip
 
 
-def _series(source: Source) -> Section | None:
+def _queue(source: Source) -> Section | None:
+    """The streams with the longest queues, a line each."""
+    return pictured(
+        source, "queue", "Queue length over time",
+        "Work that was launched and had not begun, on average in each time bin. Near zero, the GPU waits for the CPU.",
+        "queue_length",
+        f"""with queue as (
+            select 'device ' || device_id || ', stream ' || stream_id as stream, start_ns - {{begin}} as start_ns,
+                mean_queue_cnt, waiting_ns
+            from queue_length where source_id = {{id}}
+        )
+        from queue
+        where stream in (
+            select stream from queue group by stream having sum(waiting_ns) > 0
+            order by sum(waiting_ns) desc limit {_STREAM_CNT}
+        )
+        order by start_ns, stream""",
+        lambda rows: figures.lines(
+            *_lines_of(rows, "stream", "mean_queue_cnt"), "launched, not begun"),
+    )  # fmt: skip
+
+
+def _lines_of(
+    rows: list[dict[str, Any]], key: str, value: str, what: str = ""
+) -> tuple[list[dict[str, Any]], str, list[tuple[str, str]]]:
+    """Rows of a time with a column for each device or stream: what figures.lines() takes."""
+    keys = list(dict.fromkeys(row[key] for row in rows))
+    wide: dict[int, dict[str, Any]] = {}
+    for row in rows:
+        at = wide.setdefault(row["start_ns"], {"start_ns": row["start_ns"], **{str(k): None for k in keys}})
+        at[str(row[key])] = row[value]
+    return list(wide.values()), "start_ns", [(str(k), f"{what} {k}".strip()) for k in keys]
+
+
+def _utilisation(source: Source) -> Section | None:
     return pictured(
         source,
         "utilisation",
@@ -183,5 +220,5 @@ def _series(source: Source) -> Section | None:
         "utilisation_over_time",
         "select device_id, start_ns - {begin} as start_ns, busy_ns, busy_frac from utilisation_over_time "
         "where source_id = {id} order by device_id, start_ns",
-        lambda rows: figures.lines(rows, "start_ns", [("busy_frac", "busy")], "busy", percent=True),
+        lambda rows: figures.lines(*_lines_of(rows, "device_id", "busy_frac", "device"), "busy", percent=True),
     )
