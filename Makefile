@@ -27,8 +27,9 @@ demo: $(VENV)/core
 	$(BIN)/lorabench query demo-out/batch.duckdb "select path, range_cnt, round(wall_ns / 1e6, 2) as wall_ms, round(self_wall_ns / 1e6, 2) as self_wall_ms from range_summary join source using (source_id) where source.kind = 'kineto' and range_summary.kind = 'annotation' order by wall_ns desc limit 12"
 	@echo
 	$(BIN)/lorabench compare demo-out/switch demo-out/batch
+	$(BIN)/lorabench compare demo-out/switch demo-out/batch -o demo-out/compare.html
 	@echo
-	@echo "The runs are demo-out/switch and demo-out/batch, their reports demo-out/switch.csv and demo-out/batch.csv"
+	@echo "The runs are demo-out/switch and demo-out/batch, their reports demo-out/switch.csv and demo-out/batch.csv, and side by side demo-out/compare.html"
 
 test: installed lint
 	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadfile

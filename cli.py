@@ -298,9 +298,19 @@ def report(
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Read the inputs again although they are unchanged.")] = False,
 ) -> None:
-    """Write one self-contained page: where the time goes, and what to do first. It needs no network."""
+    """Write one self-contained page: where time and memory go, and what to do first. It needs no network.
+
+    Several run directories are set side by side, as `lorabench compare -o FILE.html` does.
+    """
     from .reports import page, pictures
 
+    if len(inputs) > 1 and all((path / rundir.SUMMARY).is_file() for path in inputs):
+        if png is not None:
+            raise UsageError("--png draws the page of one input; give one run directory")
+        _write_comparison(inputs, output)
+        if open_it:
+            typer.launch(str(output.absolute()))
+        return
     with _analyzed(inputs, force=force) as database:
         outputs.tell_losses(database)
         sections = page.write(database, output)
@@ -377,13 +387,9 @@ def compare(
     if len(inputs) < 2:
         raise UsageError("compare needs two inputs or more")
     if output is not None and output.suffix == ".html":
-        from .reports import comparison_page
-
         if by or measure or only or totals or fail_above:
             raise UsageError(f"-o {output}: the page has every kind of row; --by and the like go with a table")
-        with Bar() as bar:
-            comparison_page.write(inputs, output, bar)
-        print(f"wrote {output}")
+        _write_comparison(inputs, output)
         return
     limit = _fraction(fail_above)
     are_runs = all((path / rundir.SUMMARY).is_file() for path in inputs)
@@ -404,6 +410,15 @@ def compare(
         print(f"wrote {output}")
     if limit is not None:
         gate(limit)
+
+
+def _write_comparison(inputs: list[Path], output: Path) -> None:
+    from .reports import comparison_page
+    from .reports.terminal import Bar
+
+    with Bar() as bar:
+        comparison_page.write(inputs, output, bar)
+    print(f"wrote {output}")
 
 
 def _fraction(text: str | None) -> float | None:

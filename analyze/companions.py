@@ -26,8 +26,10 @@ _TIMELINE_BYTES = 1 << 30  # decompressed
 _EXISTED, _CREATED = 1, 2  # actions
 _TIMELINE_CATEGORIES = ("parameter", "optimizer_state", "input", "temporary", "activation", "gradient",
                         "autograd_detail")  # fmt: skip
-# The traces of the memory pass: of one process, and of one cycle of the profiler.
-_MEMORY_TRACE = re.compile(r"memory(?P<worker>-adapter_\d+)?(-\d+)?\.json(\.gz)?")
+# What the memory pass leaves: of one process, traces of one cycle of the profiler.
+_MEMORY_TRACE = re.compile(
+    r"memory(?P<worker>-adapter_\d+)?(-\d+)?\.json(\.gz)?|snapshot(?P<snapshot_worker>-adapter_\d+)?\.pickle"
+)
 _LEDGER_TYPES = {"time_ns": "bigint", "device": "varchar", "address": "bigint", "bytes": "bigint",
                  "category": "varchar", "name": "varchar", "adapter": "varchar", "is_before": "boolean"}  # fmt: skip
 
@@ -81,8 +83,10 @@ def _steps(database: Database, source_id: int, folder: Path) -> _Facts:
 def _ledger(database: Database, source_id: int, trace: Path) -> _Facts:
     """Fill memory_owner from the ledger of the memory pass, on the clock of its trace."""
     found = _MEMORY_TRACE.fullmatch(trace.name)
-    path = trace.with_name(rundir.LEDGER.format((found and found["worker"]) or ""))
-    if found is None or not path.is_file():
+    if found is None:
+        return []
+    path = trace.with_name(rundir.LEDGER.format(found["worker"] or found["snapshot_worker"] or ""))
+    if not path.is_file():
         return []
     try:
         database.connection.execute(

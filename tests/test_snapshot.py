@@ -93,6 +93,25 @@ def test_the_history_is_told_from_its_end(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_the_ledger_of_the_run_says_what_the_blocks_are_for(tmp_path: Path) -> None:
+    rows = [
+        "time_ns,device,address,bytes,category,name,adapter,is_before",
+        "1000,cuda:0,0,4000,parameter,w,,1",
+        "1000,cuda:0,8192,700,adapter_parameter,a,adapter_0,1",
+        "11500,cuda:0,65536,1000,input,,,0",
+        "20500,cuda:0,9216,600,gradient,w,,0",
+    ]
+    (tmp_path / "ledger.csv").write_text("\n".join(rows), "utf-8")
+    with analyze([written(tmp_path, SNAPSHOT)], tmp_path / "x.duckdb") as database:
+        categories = check_categories(database)
+        bases = set(database.rows("select category, basis from _memory_block"))
+        peak = database.rows("select sum(live_bytes)::bigint, any_value(peak_bytes) from memory_peak")
+    assert categories == {
+        "parameter": 4000, "adapter_parameter": 700, "input": 1000, "autograd_detail": 300, "gradient": 600
+    }  # fmt: skip
+    assert {basis for _, basis in bases} == {"exact"} and peak == [(5700, 5700)]
+
+
 def test_an_allocation_that_failed_is_explained(tmp_path: Path) -> None:
     with analyze([written(tmp_path, SNAPSHOT)], tmp_path / "x.duckdb") as database:
         ((requested, allocated, unused, free, category, size, stack),) = database.rows(

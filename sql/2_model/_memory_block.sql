@@ -36,26 +36,39 @@ allocated as (
 has_ledger as (
     select distinct source_id from memory_owner where is_exact
 ),
--- of what the ledger says of an address at a moment, the most lasting purpose
-purpose as (
-    select
-        allocated.allocation_id,
-        arg_min(owner.category, rank.number) as category,
-        arg_min(nullif(owner.name, ''), rank.number) as name,
-        arg_min(nullif(owner.adapter, ''), rank.number) as adapter,
-        bool_and(owner.is_exact) as is_exact
+-- what the ledger says of an address at a moment
+found as (
+    select allocated.allocation_id, owner.category, owner.name, owner.adapter, owner.is_exact
     from memory_owner as owner
-    join (
-        values ('parameter', 1), ('adapter_parameter', 2), ('optimizer_state', 3), ('gradient', 4), ('input', 5),
-            ('activation', 6), ('temporary', 7), ('autograd_detail', 8)
-    ) as rank(category, number) on rank.category = owner.category
     asof join allocated
         on allocated.source_id = owner.source_id
         and allocated.device = owner.device
         and allocated.address = owner.address
         and allocated.time_ns <= owner.time_ns
     where not owner.is_before and coalesce(allocated.free_ns >= owner.time_ns, true)
-    group by allocated.allocation_id
+    union all
+    select allocated.allocation_id, owner.category, owner.name, owner.adapter, owner.is_exact
+    from memory_owner as owner
+    join allocated
+        on allocated.source_id = owner.source_id
+        and allocated.device = owner.device
+        and allocated.address = owner.address
+    where owner.is_before and allocated.is_before
+),
+-- of several the most lasting purpose
+purpose as (
+    select
+        found.allocation_id,
+        arg_min(found.category, rank.number) as category,
+        arg_min(nullif(found.name, ''), rank.number) as name,
+        arg_min(nullif(found.adapter, ''), rank.number) as adapter,
+        bool_and(found.is_exact) as is_exact
+    from found
+    join (
+        values ('parameter', 1), ('adapter_parameter', 2), ('optimizer_state', 3), ('gradient', 4), ('input', 5),
+            ('activation', 6), ('temporary', 7), ('autograd_detail', 8)
+    ) as rank(category, number) using (category)
+    group by found.allocation_id
 ),
 judged as (
     select
@@ -90,7 +103,7 @@ judged as (
     left join has_ledger using (source_id)
     left join purpose using (allocation_id)
 ),
--- there before the recording: what the ledger took stock of, until its first event
+-- there before the recording: what the ledger took stock of, until its first event; unless the file itself has it
 before as (
     select distinct on (owner.source_id, owner.device, owner.address)
         owner.source_id,
@@ -108,7 +121,7 @@ before as (
         and first.device = owner.device
         and first.address = owner.address
         and first.place_number = 1
-    where owner.is_before
+    where owner.is_before and not coalesce(first.is_before, false)
     order by owner.source_id, owner.device, owner.address, owner.time_ns
 )
 select

@@ -23,6 +23,7 @@ began as (
 stock as (
     select source_id, device, sum(bytes) as bytes
     from (select distinct on (source_id, device, address) * from memory_owner where is_before)
+    where source_id not in (select source_id from memory_event where is_before)
     group by all
 )
 select

@@ -15,6 +15,7 @@ from lorabench.analyze.pipeline import analyze  # noqa: E402
 from lorabench.collect.ledger import Ledger  # noqa: E402
 from lorabench.collect.spec import from_dict  # noqa: E402
 from lorabench.collect.training import Trainer  # noqa: E402
+from lorabench.collect.watchers import MemoryWatcher  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.profiler import ProfilerActivity, profile  # noqa: E402
 
@@ -111,6 +112,17 @@ def test_the_ledger_changes_no_number_and_keeps_nothing_alive(small: tuple) -> N
         assert all(torch.equal(p.grad, g) for p, g in zip(model.parameters(), plain, strict=True))
     optimizer.zero_grad()
     assert not any(hooks for m in (model, loss) for hooks in (m._forward_pre_hooks, m._forward_hooks))
+
+
+def test_a_pass_that_runs_out_of_memory_leaves_what_it_saw(small: tuple, tmp_path: Path) -> None:
+    model, loss, optimizer, step = small
+    ledger = Ledger([model, loss], [optimizer])
+    watcher = MemoryWatcher(from_dict({"steps": 3}), torch.device("cpu"), tmp_path, "", ledger)
+    with pytest.raises(MemoryError), watcher.window():
+        step()
+        raise MemoryError
+    with analyze([tmp_path], tmp_path / "x.duckdb") as database:
+        assert check_categories(database)["parameter"] == (32 * 64 + 64 + 64 * 8 + 8) * FLOAT
 
 
 @pytest.mark.parametrize("method", ["lora", "qlora"])

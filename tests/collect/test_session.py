@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -329,6 +330,14 @@ def test_runs_stand_side_by_side(run: Path, tmp_path: Path) -> None:
         (tmp_path / "empty").mkdir(exist_ok=True)
         failed = subprocess.run(command("compare", run, bad), capture_output=True, text=True, check=False)
         assert failed.returncode == 3 and says in failed.stderr
+
+
+def test_several_runs_are_one_page(run: Path, tmp_path: Path) -> None:
+    shutil.copytree(run, tmp_path / "other")
+    words = command("report", run, tmp_path / "other", "-o", tmp_path / "p.html")
+    subprocess.run(words, env=ENVIRONMENT | {"XDG_CACHE_HOME": str(tmp_path)}, check=True, capture_output=True)
+    text = (tmp_path / "p.html").read_text("utf-8")
+    assert "What the runs measured" in text and f"other against {run.name}" in text
 
 
 def test_the_doctor_says_which_passes_will_run() -> None:
