@@ -3,6 +3,7 @@
 Plotly reads a small markup in texts, so every name from a trace is escaped (shown()).
 """
 
+import base64
 import html
 from collections.abc import Sequence
 from typing import Any
@@ -75,27 +76,44 @@ def icicle(rows: Sequence[Row]) -> go.Figure:
     return _figure([trace], 460)
 
 
-def timeline(bins: Sequence[Row], longest: Sequence[Row]) -> go.Figure:
-    """Streams over time: how busy each was in equal bins, and the longest operations by themselves."""
-    streams = sorted({(row["device_id"], row["stream_id"]) for row in bins})
-    names = [f"device {device}, stream {stream}" for device, stream in streams]
-    starts = sorted({row["start_ns"] for row in bins})
-    place = {start: n for n, start in enumerate(starts)}
-    grid: list[list[float | None]] = [[None] * len(starts) for _ in streams]
-    for row in bins:
-        grid[streams.index((row["device_id"], row["stream_id"]))][place[row["start_ns"]]] = row["busy_frac"]
+def timeline(streams: Sequence[Row], longest: Sequence[Row], shown_cnt: int) -> go.Figure:
+    """Streams over time: how busy each was in equal bins, and the longest operations by themselves.
+
+    Streams have a name, the width bin_ns of their bins and a byte for each, 0 to 255; shown_cnt bins are drawn.
+    """
+    together = len(streams[0]["levels"]) // shown_cnt
+    width = streams[0]["bin_ns"] * together * MS
+    grid = [
+        [sum(row["levels"][n : n + together]) / (255 * together) for n in range(0, shown_cnt * together, together)]
+        for row in streams
+    ]
+    names = [row["name"] for row in streams]
     heat = go.Heatmap(
-        x=[start * MS for start in starts], y=names, z=grid, colorscale="Greys", zmin=0, zmax=1,
+        x=[(n + 0.5) * width for n in range(shown_cnt)], y=names, z=grid, zmin=0, zmax=1, xgap=0,
+        colorscale=[[0, "rgba(0,114,178,0)"], [1, "rgba(0,114,178,1)"]],
         hovertemplate="%{y}<br>%{x:,.3f} ms: busy %{z:.0%}<extra></extra>",
         colorbar={"title": {"text": "busy"}, "tickformat": ".0%"},
     )  # fmt: skip
+    drawn = [row for row in longest if _stream_name(row) in names]
     bars = go.Bar(
-        base=[row["start_ns"] * MS for row in longest], x=[row["duration_ns"] * MS for row in longest],
-        y=[f"device {row['device_id']}, stream {row['stream_id']}" for row in longest], orientation="h", width=0.5,
-        customdata=[[shown(row["name"], 90), shown(row["path"], 90)] for row in longest], marker={"color": COLOURS[1]},
+        base=[row["start_ns"] * MS for row in drawn], x=[row["duration_ns"] * MS for row in drawn],
+        y=[_stream_name(row) for row in drawn], orientation="h", width=0.35,
+        customdata=[[shown(row["name"], 90), shown(row["path"], 90)] for row in drawn], marker={"color": COLOURS[1]},
         hovertemplate="%{customdata[0]}<br>%{customdata[1]}<br>%{x:,.4f} ms<extra></extra>", name="longest operations",
     )  # fmt: skip
     return _figure([heat, bars], 130 + 50 * max(len(streams), 1), xaxis_title="ms", barmode="overlay")
+
+
+def zoom(streams: Sequence[Row], shown_cnt: int) -> Row:
+    """What the page needs to draw a part of timeline() as finely as the streams' bins are."""
+    return {
+        "bin": streams[0]["bin_ns"] * MS, "shown": shown_cnt,
+        "levels": [base64.b64encode(row["levels"]).decode("ascii") for row in streams],
+    }  # fmt: skip
+
+
+def _stream_name(row: Row) -> str:
+    return f"device {row['device_id']}, stream {row['stream_id']}"
 
 
 def lines(

@@ -1,5 +1,6 @@
 """Sections into one self-contained HTML file that asks nothing of any network."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ def write(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined,
     )  # fmt: skip
     environment.filters["figure_json"] = _json
+    environment.filters["plain_json"] = lambda value: markupsafe.Markup(json.dumps(value).replace("<", "\\u003c"))
     text = environment.get_template("page.html.jinja").render(
         title=title, subtitle=subtitle, cards=cards, findings=findings, sections=sections, version=__version__,
         plotly_js=_script(plotly.offline.get_plotlyjs()),

@@ -22,6 +22,7 @@ class Section:
     rows: list[list[Cell]] = field(default_factory=list)
     left_out: int = 0
     is_open: bool = False
+    zoom: dict[str, Any] | None = None  # of a figure that is drawn more finely where the reader zooms in
 
 
 class Source:

@@ -5,6 +5,7 @@ pages of about the same size.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from . import figures
@@ -12,6 +13,8 @@ from .memory_sections import memory_sections
 from .section import Section, Source, only, pictured, section, tabled
 
 _BIN_CNT = 500
+_FINE_CNT = 64 * _BIN_CNT  # of the timeline, for who zooms in
+_TIMELINE_STREAM_CNT = 24
 _LONGEST_CNT = 1500
 _TREE_LIMIT = 1200
 _STREAM_CNT = 4
@@ -106,20 +109,24 @@ def _sections(source: Source) -> Iterable[Section | None]:
 
 
 def _timeline(source: Source) -> Section | None:
-    bins = source.rows(
+    streams = source.rows(
         f"""with op as (select device_id, stream_id, start_ns, end_ns from gpu_op where source_id = {{id}}),
-        width as (select greatest(1, (max(end_ns) - min(start_ns)) // {_BIN_CNT} + 1) as ns from op),
+        width as (select greatest(1, (max(end_ns) - min(start_ns)) // {_FINE_CNT} + 1) as ns from op),
         piece as (
             select device_id, stream_id, start_ns, end_ns, ns,
                 unnest(range(
                     (start_ns - {{begin}}) // ns, (greatest(end_ns - 1, start_ns) - {{begin}}) // ns + 1
                 )) as bin
             from op cross join width
+        ),
+        cell as (
+            select device_id, stream_id, bin, any_value(ns) as ns, least(255, ceil(255 * sum(
+                least(end_ns, {{begin}} + (bin + 1) * ns) - greatest(start_ns, {{begin}} + bin * ns)
+            ) / any_value(ns)))::integer as level
+            from piece group by device_id, stream_id, bin
         )
-        select device_id, stream_id, bin * any_value(ns) as start_ns, least(1.0, sum(
-            least(end_ns, {{begin}} + (bin + 1) * ns) - greatest(start_ns, {{begin}} + bin * ns)
-        ) / any_value(ns)) as busy_frac
-        from piece group by device_id, stream_id, bin"""
+        select device_id, stream_id, any_value(ns) as bin_ns, list(bin) as bins, list(level) as levels
+        from cell group by device_id, stream_id order by sum(level) desc limit {_TIMELINE_STREAM_CNT}"""
     )
     longest = source.rows(
         f"""select op.device_id, op.stream_id, op.start_ns - {{begin}} as start_ns,
@@ -132,14 +139,25 @@ def _timeline(source: Source) -> Section | None:
         order by duration_ns desc
         limit {_LONGEST_CNT}"""
     )
-    if not bins:
+    if not streams:
         return None
     text = (
         "How busy each stream was, from the first GPU work on, and the longest operations by themselves. Drag to zoom, "
         "double-click to go back."
     )
+    fine = [_filled(row) for row in sorted(streams, key=lambda row: (row["device_id"], row["stream_id"]))]
     rows = only(longest, "name", "path", "start_ns", "duration_ns")
-    return section("timeline", "Timeline", text, "launch_trace", rows, figures.timeline(bins, longest))
+    made = section("timeline", "Timeline", text, "launch_trace", rows, figures.timeline(fine, longest, _BIN_CNT))
+    return replace(made, zoom=figures.zoom(fine, _BIN_CNT))
+
+
+def _filled(row: dict[str, Any]) -> dict[str, Any]:
+    """A stream with a level from 0 (idle) to 255 (busy) for every fine bin."""
+    levels = bytearray(_FINE_CNT)
+    for place, level in zip(row["bins"], row["levels"], strict=True):
+        levels[place] = level
+    name = f"device {row['device_id']}, stream {row['stream_id']}"
+    return {"name": name, "bin_ns": row["bin_ns"], "levels": bytes(levels)}
 
 
 def _tree(source: Source) -> Section | None:

@@ -174,6 +174,7 @@ def test_a_browser_draws_every_figure_within_its_width(tab: Callable, width: int
 
 def test_a_table_is_filtered_and_sorted(tab: Callable) -> None:
     page = tab(CAPTURE)
+    drawn(page)  # what is drawn later moves what is clicked
     section = page.locator("section[aria-labelledby=kernels]")
     section.locator("summary").click()
     rows = section.locator("tbody tr:visible")
@@ -193,6 +194,7 @@ def test_a_table_is_filtered_and_sorted(tab: Callable) -> None:
 
 def test_a_link_leads_to_its_section(tab: Callable) -> None:
     page = tab(CAPTURE)
+    drawn(page)
     page.get_by_role("link", name="Critical path").click()
     expect(page.locator("#critical")).to_be_in_viewport()
 
@@ -235,3 +237,24 @@ def test_figures_become_pictures(browser: Browser, tmp_path: Path, run_command: 
     pictures = {path.stem: path.read_bytes() for path in (tmp_path / "png").iterdir()}
     assert {"timeline", "ranges", "kernels"} <= set(pictures)
     assert all(picture.startswith(b"\x89PNG") and len(picture) > 5000 for picture in pictures.values())
+
+
+def test_who_zooms_into_the_timeline_sees_what_was(tab: Callable, tmp_path: Path) -> None:
+    page = tab(CAPTURE)
+    place = page.locator("[data-figure=figure-timeline]")
+    place.scroll_into_view_if_needed()
+    expect(place).to_have_class(re.compile("js-plotly-plot"))
+    whole = place.evaluate("place => place.data[0].x.length")
+    place.evaluate("place => Plotly.relayout(place, {'xaxis.range[0]': 30, 'xaxis.range[1]': 31})")
+    page.wait_for_function("document.querySelector('[data-figure=figure-timeline]').data[0].x.at(-1) < 31.1")
+    middles, levels = place.evaluate("place => [Array.from(place.data[0].x), Array.from(place.data[0].z[0])]")
+    with analyze([CAPTURE], tmp_path / "x.duckdb") as database:
+        work = database.rows("select start_ns - min(start_ns) over (), end_ns - min(start_ns) over () from gpu_op")
+    width = (middles[-1] - middles[0]) / (len(middles) - 1) * 1e6  # ns
+    assert 100 < len(middles) <= whole and width < 85e6 / whole / 20  # ten times finer and more
+    for middle, level in zip(middles, levels, strict=True):
+        low, high = middle * 1e6 - width / 2, middle * 1e6 + width / 2
+        busy = sum(max(0.0, min(end, high) - max(start, low)) for start, end in work) / width
+        assert abs(level - min(busy, 1)) <= 1 / 255 + 1e-6
+    place.evaluate("place => Plotly.relayout(place, {'xaxis.autorange': true})")
+    page.wait_for_function(f"document.querySelector('[data-figure=figure-timeline]').data[0].x.length == {whole}")
