@@ -48,12 +48,12 @@ def read(path: Path, staging: Staging) -> None:
             _Recording(device, histories[device] if device < len(histories) else [], segments) for device in devices
         ]
         annotations = list(_annotations(snapshot.get("external_annotations") or []))
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+        _stage_segments(staging, segments)
+        _stage_events(staging, [event for recording in recordings for event in recording.events])
+        _stage_failures(staging, [failure for recording in recordings for failure in recording.failures])
+        _stage_annotations(staging, annotations)
+    except (LookupError, TypeError, AttributeError, ValueError, OverflowError, pa.ArrowException) as error:
         raise CorruptInputError(f"{path} is damaged: {type(error).__name__}: {error}") from error
-    _stage_segments(staging, segments)
-    _stage_events(staging, [event for recording in recordings for event in recording.events])
-    _stage_failures(staging, [failure for recording in recordings for failure in recording.failures])
-    _stage_annotations(staging, annotations)
     staging.fact("holds", "allocator events", sum(len(history) for history in histories))
     staging.fact("holds", "segments", len(segments))
     staging.fact("missing", "GPU work", "none", "a snapshot of the allocator holds memory alone")
@@ -227,14 +227,19 @@ def _stack(frames: list[Any]) -> str | None:
             is_engine |= name.startswith("torch::autograd::Engine::")
     if is_engine:
         told.append(ENGINE)
-    return " < ".join([*told[:_MOST_FRAMES], *(["…"] if len(told) > _MOST_FRAMES else [])]) or None
+    return _clean(" < ".join([*told[:_MOST_FRAMES], *(["…"] if len(told) > _MOST_FRAMES else [])])) or None
+
+
+def _clean(text: str) -> str:
+    """Without halves of characters, which a pickle may hold and UTF-8 cannot."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _annotations(entries: list[dict[str, Any]]) -> Iterator[tuple[int, str, int, int | None]]:
     """(device, name, begin, end) of each range; an end belongs to the last begin of that name."""
     open_: dict[tuple[int, str], list[int]] = {}
     for entry in entries:
-        key, time = (int(entry["device"]), str(entry["name"])), int(entry["time_us"]) * _NS
+        key, time = (int(entry["device"]), _clean(str(entry["name"]))), int(entry["time_us"]) * _NS
         if entry["stage"] == "START":
             open_.setdefault(key, []).append(time)
         elif open_.get(key):

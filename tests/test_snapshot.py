@@ -176,6 +176,12 @@ def test_old_forms_are_read(tmp_path: Path) -> None:
         assert database.rows("select bytes from memory_event") == [(4000,)]
 
 
+def test_half_a_character_in_a_name_spoils_nothing(tmp_path: Path) -> None:
+    odd = [HISTORY[1] | {"frames": [{"filename": "\ud800.py", "line": 3, "name": "f"}]}]
+    with analyze([written(tmp_path, SNAPSHOT | {"device_traces": [odd]})], tmp_path / "x.duckdb") as database:
+        assert ("?.py:3 f",) in database.rows("select stack from memory_peak")
+
+
 class Runs:
     def __reduce__(self) -> tuple[Any, ...]:
         return os.system, ("touch pwned",)
@@ -188,6 +194,7 @@ class Runs:
         (lambda _: pickle.dumps([1, 2, 3]), "no snapshot of torch.cuda.memory"),
         (lambda _: pickle.dumps({"segments": [{"device": 0}]}), "damaged: KeyError"),
         (lambda _: pickle.dumps({"segments": [7], "device_traces": [[]]}), "damaged: TypeError"),
+        (lambda _: pickle.dumps({"segments": [SEGMENT | {"address": 2**70}]}), "damaged: OverflowError"),
         (lambda whole: whole[: len(whole) // 2], "no whole allocator snapshot"),
         (lambda _: b"\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\x7f", "no "),
         (lambda whole: gzip.compress(whole)[:200], "no whole allocator snapshot"),
