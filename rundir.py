@@ -113,7 +113,8 @@ def read_summary(directory: Path) -> dict[str, Any]:
 def read_sweep(folder: Path) -> dict[str, Any]:
     """What a sweep was asked for and the names of its runs. Raises InputError when the folder is none."""
     found = _read(folder, SWEEP)
-    if found.get("format") != FORMAT or not isinstance(found.get("cells"), list):
+    types = {"cells": list, "axes": dict, "settings": dict}
+    if found.get("format") != FORMAT or not all(isinstance(found.get(name), kind) for name, kind in types.items()):
         raise InputError(f"{folder / SWEEP} is damaged, or of another version")
     return found
 

@@ -9,7 +9,7 @@ import pytest
 from lorabench import rundir
 from lorabench.collect import sweep
 from lorabench.collect.spec import RunSpec
-from lorabench.errors import RunError, UsageError
+from lorabench.errors import InputError, RunError, UsageError
 from lorabench.reports import sweeps
 
 CAPACITY = 11  # adapters that fit into the memory of the runner below
@@ -140,6 +140,13 @@ def test_results_are_those_of_the_runs(tmp_path: Path) -> None:
     assert (second["status"], second["message"], second["step_ns"]) == ("oom", "why", None)
     (tmp_path / "lora-cnt=2" / rundir.MANIFEST).unlink()
     assert sweeps.rows(tmp_path)[0]["status"] == "not run"
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"format": 1, "cells": 3}', '{"format": 2, "cells": [], "axes": {}}'])
+def test_a_damaged_sweep_is_said(text: str, tmp_path: Path) -> None:
+    (tmp_path / rundir.SWEEP).write_text(text, "utf-8")
+    with pytest.raises(InputError, match=r"sweep\.json"):
+        sweeps.rows(tmp_path)
 
 
 def test_a_sweep_of_real_runs_ends_with_a_table_and_a_page(tmp_path: Path, run_command: Any) -> None:
