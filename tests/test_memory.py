@@ -3,7 +3,10 @@
 import gzip
 import json
 import random
+import sqlite3
 from collections import defaultdict
+from collections.abc import Callable
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -112,3 +115,32 @@ def test_the_peak_of_real_traces_is_that_of_the_events(path: Path, tmp_path: Pat
 def test_without_events_of_memory_there_are_no_rows(tmp_path: Path) -> None:
     with analyze([Path(__file__).parent.parent / "fixtures" / "torch-cpu.json.gz"], tmp_path / "x.duckdb") as database:
         assert database.rows("from memory_peak") == database.rows("from memory_timeline") == []
+
+
+def test_memory_that_nsys_saw_is_categorised_by_its_lifetime(
+    synthetic_trace: Callable[..., Path], tmp_path: Path
+) -> None:
+    path = tmp_path / "run.sqlite"
+    path.write_bytes(synthetic_trace("nsys").read_bytes())
+    with closing(sqlite3.connect(path)) as file:
+        ((process, first),) = file.execute(
+            "select globalTid & ~0xFFFFFF, min(start) from NVTX_EVENTS group by 1 limit 1"
+        )
+        file.execute(
+            "create table CUDA_GPU_MEMORY_USAGE_EVENTS "
+            "(start int, globalPid int, deviceId int, address int, bytes int, memoryOperationType int)"
+        )
+        for time, address, size, operation in ((1, 7, 500, 0), (2, 8, 300, 0), (3, 7, 500, 1), (4, 7, 100, 0)):
+            file.execute(
+                "insert into CUDA_GPU_MEMORY_USAGE_EVENTS values (?, ?, 0, ?, ?, ?)",
+                (first + time, process, address, size, operation),
+            )
+        file.commit()
+    with analyze([path], tmp_path / "x.duckdb") as database:
+        assert check_categories(database) == {"temporary": 500, "unknown": 400}
+        assert database.rows("select allocated_bytes from memory_timeline order by time_ns") == [
+            (500,), (800,), (300,), (400,)
+        ]  # fmt: skip
+        assert database.rows(
+            "select sum(live_bytes)::bigint, any_value(peak_bytes), any_value(basis) from memory_peak"
+        ) == [(800, 800, "heuristic")]

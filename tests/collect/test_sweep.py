@@ -2,9 +2,11 @@
 
 import csv
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
+import lorabench
 import pytest
 from lorabench import rundir
 from lorabench.collect import sweep
@@ -12,6 +14,7 @@ from lorabench.collect.spec import RunSpec
 from lorabench.errors import InputError, RunError, UsageError
 from lorabench.reports import sweeps
 
+CAPTURE = Path(__file__).parent.parent.parent / "fixtures" / "h200-batch" / "trace.json.gz"
 CAPACITY = 11  # adapters that fit into the memory of the runner below
 
 
@@ -140,6 +143,28 @@ def test_results_are_those_of_the_runs(tmp_path: Path) -> None:
     assert (second["status"], second["message"], second["step_ns"]) == ("oom", "why", None)
     (tmp_path / "lora-cnt=2" / rundir.MANIFEST).unlink()
     assert sweeps.rows(tmp_path)[0]["status"] == "not run"
+
+
+def test_execution_is_the_gpus_part_of_a_step_and_launching_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def leave(spec: RunSpec, path: Path, force: bool, listener: Any) -> None:
+        directory = rundir.RunDirectory(path, force)
+        shutil.copy(CAPTURE, directory.partial / "trace.json.gz")
+        directory.write_json(
+            rundir.SUMMARY,
+            {"device": {"type": "cuda"}, "lora_cnt": spec.lora_cnt, "task_step_wall_ns": {"p50": 40e6}},
+        )  # fmt: skip
+        directory.finish({"status": rundir.OK, "message": None, "spec": spec.as_dict()})
+
+    sweep.run(sweep.plan({"lora_cnt": "1,2"}), tmp_path / "s", runner=leave)
+    with lorabench.open(CAPTURE, db=tmp_path / "x.duckdb") as database:
+        steps = [busy for (busy,) in database.rows("select gpu_busy_ns from step_summary")]
+    for row in sweeps.rows(tmp_path / "s"):
+        assert row["execution_ns"] == sum(steps) / len(steps) / row["lora_cnt"] > 0
+        assert row["launch_ns"] == 40e6 - row["execution_ns"]
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"format": 1, "cells": 3}', '{"format": 2, "cells": [], "axes": {}}'])
