@@ -1,11 +1,12 @@
 -- A row is one piece of memory from its allocation to its free, with what it is for.
 --
 -- An address belongs to an allocation until its next event. What a run's ledger names is what it says ('exact'), and what
--- torch's memory timeline names, too ('heuristic': it misses most gradients). The rest goes by lifetime: 'temporary' is freed by the operator that allocated it or within its phase; memory of the
--- forward that the backward frees, and of a recomputation that outlives it, is 'activation'; what the backward keeps for
--- later is 'gradient', what the optimizer keeps is 'optimizer_state'; the rest of the backward is 'autograd_detail'. What
--- was there before the recording goes by who frees it: the optimizer its state, zero_grad gradients.
--- That is 'exact' where a ledger has taken out what it knows, 'heuristic' elsewhere.
+-- torch's memory timeline names, too ('heuristic': it infers them from the graph). The rest goes by lifetime:
+-- 'temporary' is freed by the operator that allocated it or within its phase; memory of the forward that the backward
+-- frees, and of a recomputation that outlives it, is 'activation'; what the backward keeps for later is 'gradient', what
+-- the optimizer keeps is 'optimizer_state'; the rest of the backward is 'autograd_detail'. What was there before the
+-- recording goes by who frees it: the optimizer its state, zero_grad gradients. That is 'exact' where a ledger has taken
+-- out what it knows, 'heuristic' elsewhere.
 
 with
 event as (
