@@ -1,6 +1,5 @@
 """The command line: parse, call, print; nothing else. Heavy imports happen inside the command that needs them."""
 
-import inspect
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -9,9 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from . import __version__, rundir, sql
-from .collect import options
-from .errors import Interrupted, LorabenchError, RunError, UsageError, ValidationError
+from . import __version__, cli_runs, rundir, sql
+from .errors import UsageError, ValidationError
 from .reports import outputs
 
 app = typer.Typer(
@@ -37,6 +35,9 @@ def _root(
     ] = False,
 ) -> None:
     pass
+
+
+cli_runs.register(app)
 
 
 @app.command(no_args_is_help=True)
@@ -141,132 +142,6 @@ def query(
     form = outputs.chosen_format(as_csv, as_json)
     with open_inputs(db) as database:
         outputs.print_rows(database.query(statement), form)
-
-
-def _collect(
-    command: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[-- COMMAND…]", help="Profile this command instead: -- python train.py …"),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="The run directory [lorabench-runs/TIME-WHAT]."),
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(metavar="FILE.toml", help="Settings from a file; options given here win.")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and print the settings, run nothing.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the run directory if it exists.")] = False,
-    **settings: Any,
-) -> None:
-    """Run an instrumented LoRA fine-tuning and leave a run directory for `lorabench analyze`.
-
-    Without a GPU, nsys or network it trains a small Llama with random weights on the CPU: the same code path. Lists
-    take one value for all adapters, or one for each: --rank 8,16,32,64.
-    """
-    from .collect import session
-    from .collect.spec import from_dict, read_config
-    from .reports.terminal import Bar, describe_run
-
-    values = (read_config(config) if config else {}) | options.given(settings)
-    spec = from_dict(values)
-    if dry_run:
-        _print_settings(command, spec)
-        return
-    with Bar() as bar:
-        if command:
-            from .collect.command import collect_command
-
-            path = output or session.default_path(Path(command[-1]).stem)
-            manifest = collect_command(command, spec.profiler, path, spec.timeout_s, force, bar)
-        else:
-            path = output or session.default_path(spec.title)
-            if (cycle := spec.with_whole_cycle()) != spec:
-                print(f"--steps raised from {spec.steps} to {cycle.steps}, one cycle of the profiler", file=sys.stderr)
-            for note in spec.notes():
-                print(note, file=sys.stderr)
-            manifest = session.collect(spec, path, force, bar)
-    describe_run(manifest, path)
-    print(f"wrote {path}")
-
-
-def _print_settings(command: list[str] | None, spec: Any) -> None:
-    import json
-
-    print(json.dumps({"command": command, "profiler": spec.profiler} if command else spec.as_dict(), indent=2))
-
-
-def _sweep(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder of the runs, the CSV and the page.")
-    ] = Path("lorabench-sweep"),
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Start from a sweep with a name; options win. paper: a task-step against the number of adapters, as "
-            "the BatchLoRA paper; memory: peaks of full fine-tuning and LoRA by rank and checkpointing.",
-        ),
-    ] = None,
-    until_oom: Annotated[
-        str | None,
-        typer.Option(metavar="SETTING", help="Search the largest value of this setting (lora_cnt) that fits."),
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(metavar="FILE.toml", help="Settings from a file; options given here win.")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs, start none.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace another sweep in the folder.")] = False,
-    **settings: Any,
-) -> None:
-    """Run a grid of settings: --lora-cnt 1..12 --peft-mode switch,batch. One CSV and one page come out.
-
-    Every setting of `lorabench collect` takes several values: 4,8,16 or 1..12; with 8+16 one value is a list, for each
-    adapter. Running out of memory is a result. The same command goes on where an interrupted sweep was. Only the
-    timing pass is run unless --profiler names others.
-    """
-    from .collect import sweep
-    from .collect.spec import read_config
-    from .reports import sweep_page, sweeps, tables
-    from .reports.terminal import Bar
-
-    if preset is not None and preset not in sweep.PRESETS:
-        raise UsageError(f"--preset {preset}: choose one of {', '.join(sweep.PRESETS)}")
-    named = sweep.PRESETS[preset] if preset else {}
-    what = sweep.plan(named | (read_config(config) if config else {}) | options.given(settings))
-    for reason in what.impossible:
-        print(f"left out: {reason}", file=sys.stderr)
-    if dry_run:
-        print("\n".join(cell.name for cell in what.cells))
-        return
-    if force:
-        (output / rundir.SWEEP).unlink(missing_ok=True)
-    ended: LorabenchError | None = None
-    try:
-        with Bar() as bar:
-            sweep.run(what, output, until_oom and until_oom.replace("-", "_"), bar)
-    except (RunError, Interrupted) as error:  # what was measured is still worth a table
-        ended = error
-    rows = sweeps.rows(output)
-    tables.write_rows(rows, output / sweeps.RESULTS)
-    sweep_page.write(output, rows, output / sweeps.PAGE)
-    print(f"wrote {output / sweeps.RESULTS} and {output / sweeps.PAGE}")
-    if ended:
-        raise ended
-
-
-def _register(name: str, function: Any, own: list[inspect.Parameter]) -> None:
-    """Add a command whose options are its own and one for each field of RunSpec."""
-    every = [p for p in own if p.kind is not inspect.Parameter.VAR_KEYWORD]
-    every = [*every[:1], *(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in every[1:])]
-    every += options.parameters(typer.Option)
-    function.__signature__ = inspect.Signature(every)
-    function.__annotations__ = {p.name: p.annotation for p in every}
-    app.command(name, no_args_is_help=False)(function)
-
-
-for _name, _function in (("collect", _collect), ("sweep", _sweep)):
-    _register(_name, _function, list(inspect.signature(_function).parameters.values()))
 
 
 @app.command()

@@ -43,4 +43,6 @@ MEMORY_CATEGORIES: Final = (*MEMORY_OWNED, "temporary", "autograd_detail", "quan
 
 # What `collect` opens ranges around, from the coarsest to the finest; each depth includes those before it.
 RANGE_DEPTHS: Final = ("step", "phase", "layer", "module", "lora")
+# Settings of a run that are about its adapters: a full fine-tuning has none.
+ADAPTER_SETTINGS: Final = ("lora_cnt", "peft_mode", "rank", "alpha", "dropout", "target_modules")
 PHASES: Final = ("data", "h2d", "forward", "backward", "optimizer")

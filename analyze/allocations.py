@@ -3,8 +3,9 @@
 import numpy as np
 import pyarrow as pa
 
-from .attribution import Attribution, Ranges
+from .attribution import Attribution
 from .intervals import NONE, Bools, Forest, Ints, Tracks
+from .ranges import Ranges
 from .staging import Staging
 
 # Operators that quantise or dequantise: bitsandbytes::dequantize_4bit, aten::int8_vectorwise_quant …
@@ -20,18 +21,16 @@ def write(staging: Staging, ranges: Ranges, found: Attribution, threads: Ints, f
     event = run(
         f"select coalesce(thread_id, {NONE}) as thread, time_ns from staged_memory_event order by rowid"
     ).fetchnumpy()
-    if event["thread"].size:
-        names = run(f"select name_id from staged_name where regexp_matches(text, '{_QUANTISES}')").fetchnumpy()
-        quantises = ranges.is_operator & np.isin(ranges.name, names["name_id"])
-        at = _innermost(ranges, found, threads, event["thread"], event["time_ns"])
-        annotation, operator, is_quantisation = _around(ranges, found.parent, at, quantises)
-        computed = {
-            "range_id": pa.array(annotation + first_range, mask=annotation < 0),
-            "operator_id": pa.array(operator + first_range, mask=operator < 0),
-            "is_quantisation": is_quantisation,
-        }
-        staging.append("memory_event", computed)
-    staging.drop("staged_memory_event")
+    names = run(f"select name_id from staged_name where regexp_matches(text, '{_QUANTISES}')").fetchnumpy()
+    quantises = ranges.is_operator & np.isin(ranges.name, names["name_id"])
+    at = _innermost(ranges, found, threads, event["thread"], event["time_ns"])
+    annotation, operator, is_quantisation = _around(ranges, found.parent, at, quantises)
+    computed = {
+        "range_id": pa.array(annotation + first_range, mask=annotation < 0),
+        "operator_id": pa.array(operator + first_range, mask=operator < 0),
+        "is_quantisation": is_quantisation,
+    }
+    staging.append("memory_event", computed)
 
 
 def _innermost(ranges: Ranges, found: Attribution, threads: Ints, thread: Ints, time: Ints) -> Ints:

@@ -22,31 +22,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..vocabulary import RULE_DIRECT, RULE_NONE, RULE_SEQUENCE, RULE_WINDOW
-from .intervals import NONE, Bools, Forest, Ints, Tracks, covered_by_children, distinct, is_first, take
+from .intervals import NONE, Bools, Forest, Ints, Tracks, covered_by_children, depth_of, distinct, is_first, take
+from .ranges import Ranges
+from .sequence_links import forward_of
 
 RULES = (RULE_DIRECT, RULE_SEQUENCE, RULE_WINDOW)
 RULE_NAMES = (*RULES, RULE_NONE)
-
-
-@dataclass(frozen=True)
-class Ranges:
-    """The ranges of one source as arrays, sorted by (track, start, -end, order in the file).
-
-    A track is a thread, or the Python frames of a thread, or one range that crosses threads.
-    """
-
-    track: Ints
-    process: Ints
-    start: Ints
-    end: Ints
-    name: Ints
-    sequence: Ints  # NONE without
-    is_backward: Bools
-    is_annotation: Bools
-    is_python: Bools
-    is_operator: Bools
-    is_main_thread: Bools
-    thread_track_cnt: int  # tracks below this number are threads; Python frames and crossing ranges come after
 
 
 @dataclass(frozen=True)
@@ -191,7 +172,7 @@ def _by_sequence(ranges: Ranges, forest: Forest, direct: Ints) -> tuple[Ints, _P
     A forward operator between the launch and the node recomputes something (activation checkpointing): the node set it
     off because it was the first to need it, and its forward operator has nothing else to do with it.
     """
-    forward = _forward_of(ranges, forest)
+    forward = forward_of(ranges, forest)
     recomputes = len(forward)
     forward[(ranges.sequence >= 0) & ~ranges.is_backward] = recomputes
     forward = _nearest(forest, forward)
@@ -215,69 +196,6 @@ def _spread(group_of: Ints, member: Ints, group: Ints, value: Ints) -> _Pairs:
     count = np.searchsorted(group_of[order], group, side="right") - begin
     position = np.repeat(begin - np.cumsum(count) + count, count) + np.arange(count.sum())
     return member[order[position]], np.repeat(value, count)
-
-
-def _forward_of(ranges: Ranges, forest: Forest) -> Ints:
-    """For each backward node the forward operator with its sequence number in the same process, NONE without.
-
-    Several operators may carry one number; the last to begin, before the backward node, is the one that made the node
-    (https://github.com/pytorch/pytorch, torch/csrc/autograd/profiler_kineto.cpp, generateForwardBackwardLinks). Threads
-    number on their own, and what the backward's thread recomputes has numbers of the forward's thread, too: operators
-    inside a backward node are taken for nodes inside the same one alone (reentrant checkpointing).
-    """
-    forward = np.full(len(ranges.start), NONE, dtype=np.int64)
-    numbered = ranges.sequence >= 0
-    nodes = np.flatnonzero(numbered & ranges.is_backward)
-    operators = np.flatnonzero(numbered & ~ranges.is_backward)
-    if not nodes.size or not operators.size:
-        return forward
-    outermost = _outermost(forest, numbered & ranges.is_backward)
-    around = take(outermost, forest.parent[nodes])
-    around[(around >= 0) & (take(ranges.sequence, around) == ranges.sequence[nodes])] = NONE  # the same node's own
-    inside = outermost[operators]
-    nested = around >= 0
-    forward[nodes[nested]] = _last_before(ranges, nodes[nested], around[nested], operators, inside)
-    left = nodes[forward[nodes] < 0]
-    forward[left] = _last_before(ranges, left, np.full_like(left, NONE), operators, inside)
-    return forward
-
-
-def _outermost(forest: Forest, is_node: Bools) -> Ints:
-    """The outermost backward node that each range lies in or is, NONE without."""
-    found = np.full(len(is_node), NONE, dtype=np.int64)
-    for level in range(int(forest.depth.max(initial=-1)) + 1):
-        here = np.flatnonzero(forest.depth == level)
-        above = take(found, forest.parent[here])
-        found[here] = np.where(above >= 0, above, np.where(is_node[here], here, NONE))
-    return found
-
-
-def _last_before(ranges: Ranges, nodes: Ints, wanted: Ints, operators: Ints, inside: Ints) -> Ints:
-    """For each node the last operator to begin before it with its process and number that lies inside `wanted`."""
-    found = np.full(len(nodes), NONE, dtype=np.int64)
-    if not nodes.size:
-        return found
-    processes = np.unique(ranges.process)
-    width = int(ranges.sequence.max()) + 1
-
-    def key(index: Ints, place: Ints) -> Ints:
-        process = np.searchsorted(processes, ranges.process[index])
-        return ((place + 1) * len(processes) + process) * width + ranges.sequence[index]
-
-    operator_key = key(operators, inside)
-    order = np.lexsort((ranges.start[operators], operator_key))
-    operators, operator_key = operators[order], operator_key[order]
-    node_key = key(nodes, wanted)
-    first = np.searchsorted(operator_key, node_key, side="left")
-    at = np.searchsorted(operator_key, node_key, side="right") - 1
-    active = np.flatnonzero(at >= first)
-    while active.size:
-        late = (at[active] >= first[active]) & (ranges.start[operators[at[active]]] > ranges.start[nodes[active]])
-        active = active[late]
-        at[active] -= 1
-    known = at >= first
-    found[known] = operators[at[known]]
-    return found
 
 
 def _nearest(forest: Forest, value: Ints) -> Ints:
@@ -337,7 +255,7 @@ def _paths(ranges: Ranges, forest: Forest) -> tuple[Ints, Paths]:
     person's, and nsys does not see them: so both profilers give the same run the same paths.
     """
     above = _nearest_above(forest, ranges.is_annotation)
-    depth = _depth(above)
+    depth = depth_of(above)
     kind = np.where(ranges.is_annotation, 1, np.where(ranges.is_python, 2, 0))
     path = np.full(len(ranges.start), NONE, dtype=np.int64)
     parents, names, depths, examples = [], [], [], []
@@ -368,17 +286,6 @@ def _nearest_above(forest: Forest, is_annotation: Bools) -> Ints:
         above[active] = forest.parent[above[active]]
         active = active[above[active] >= 0]
     return above
-
-
-def _depth(above: Ints) -> Ints:
-    """How many ranges a chain of `above` has until its top."""
-    depth = np.zeros(len(above), dtype=np.int64)
-    active, at = np.flatnonzero(above >= 0), above[above >= 0]
-    while active.size:
-        depth[active] += 1
-        at = above[at]
-        active, at = active[at >= 0], at[at >= 0]
-    return depth
 
 
 def _first_rule(pairs: list[_Pairs], range_cnt: int) -> tuple[Ints, Ints, Ints]:

@@ -19,7 +19,6 @@ from .database import Database
 
 _FACTS = ("method", "peft_mode", "batch_operator", "graph_pruning", "lora_cnt", "model", "quant")
 
-
 # torch's Profile.export_memory_timeline("x.raw.json.gz"): a list of [ns, action, bytes, number of the category].
 _TIMELINE = "*.raw.json.gz"
 _TIMELINE_BYTES = 1 << 30  # decompressed
@@ -27,9 +26,7 @@ _EXISTED, _CREATED = 1, 2  # actions
 _TIMELINE_CATEGORIES = ("parameter", "optimizer_state", "input", "temporary", "activation", "gradient",
                         "autograd_detail")  # fmt: skip
 # What the memory pass leaves: of one process, traces of one cycle of the profiler.
-_MEMORY_TRACE = re.compile(
-    r"memory(?P<worker>-adapter_\d+)?(-\d+)?\.json(\.gz)?|snapshot(?P<snapshot_worker>-adapter_\d+)?\.pickle"
-)
+_MEMORY_TRACE = re.compile(r"(memory|snapshot)(?P<worker>-adapter_\d+)?(-\d+)?\.(json|json\.gz|pickle)")
 _LEDGER_TYPES = {"time_ns": "bigint", "device": "varchar", "address": "bigint", "bytes": "bigint",
                  "category": "varchar", "name": "varchar", "adapter": "varchar", "is_before": "boolean"}  # fmt: skip
 
@@ -85,7 +82,7 @@ def _ledger(database: Database, source_id: int, trace: Path) -> _Facts:
     found = _MEMORY_TRACE.fullmatch(trace.name)
     if found is None:
         return []
-    path = trace.with_name(rundir.LEDGER.format(found["worker"] or found["snapshot_worker"] or ""))
+    path = trace.with_name(rundir.LEDGER.format(found["worker"] or ""))
     if not path.is_file():
         return []
     try:

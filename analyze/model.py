@@ -12,10 +12,11 @@ import pyarrow as pa
 
 from ..vocabulary import OP_KERNEL, RANGE_ANNOTATION, RANGE_OPERATOR, RANGE_PYTHON, SOURCE_KINETO
 from . import allocations, chains
-from .attribution import RULE_NAMES, Attribution, Launches, Ranges, attribute, path_sets
+from .attribution import RULE_NAMES, Attribution, Launches, attribute, path_sets
 from .intervals import NONE, Ints, distinct, take
 from .launches import Calls, Launched, Operations, link
 from .measures import Work, busy_by_path, by_range
+from .ranges import Ranges
 from .staging import Staging
 
 _RANGE_COLUMNS = (
@@ -142,17 +143,13 @@ class _Completion:
         process_of = process.process_id[np.searchsorted(process.thread_id, thread)]
         return Launches(process_of, np.where(known, track, NONE), calls.start[owners], calls.end[owners])
 
-    def _append(self, table: str, computed: dict[str, Any]) -> None:
-        self.staging.append(table, computed)
-        self.staging.drop(f"staged_{table}")
-
     def _register(self, columns: dict[str, Any]) -> None:
         self.staging.database.connection.register("computed", pa.table(columns))
 
     def _write_calls(self, is_duplicate: Any) -> None:
         self.first_call = self._next_id("api_call")
         ids = np.arange(len(is_duplicate)) + self.first_call
-        self._append("api_call", {"api_call_id": ids, "is_duplicate": is_duplicate})
+        self.staging.append("api_call", {"api_call_id": ids, "is_duplicate": is_duplicate})
 
     def _write_ranges(self, ranges: Ranges, order: Ints, found: Attribution) -> None:
         self.first_range, self.first_path = self._next_id("range"), self._next_id("range_path")
@@ -169,7 +166,7 @@ class _Completion:
             "depth": found.depth[unsorted],
             "path_id": found.path[unsorted] + self.first_path,
         }
-        self._append("range", computed)
+        self.staging.append("range", computed)
         self._write_paths(found)
 
     def _write_paths(self, found: Attribution) -> None:
@@ -207,7 +204,7 @@ class _Completion:
         ids[by_start] = np.arange(len(by_start))
         self.is_first_op = _first_of_each(call, by_start)
         rule = take(found.rule, launched.launch, missing=len(RULE_NAMES) - 1)
-        self._append(
+        self.staging.append(
             "gpu_op",
             {
                 "gpu_op_id": ids + self._next_id("gpu_op"),

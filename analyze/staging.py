@@ -95,7 +95,7 @@ class Staging:
         return int(rows)
 
     def append(self, table: str, computed: dict[str, Any]) -> None:
-        """Join computed columns to a staged table by position and append the rows to the model's table.
+        """Join computed columns to a staged table by position and move the rows to the model's table.
 
         A column that is both staged and computed (the end of a range) is taken from what was computed.
         """
@@ -107,6 +107,7 @@ class Staging:
         connection.execute(
             f"insert into {table} select {', '.join(columns)} from staged_{table} as staged positional join computed"
         )
+        self.drop(f"staged_{table}")
 
     def run_with(self, file: str, into: str, **parameters: str | int) -> None:
         """Run a staging file that has $parameters, as `into` says: an insert or a create."""

@@ -23,7 +23,7 @@ from ..vocabulary import (
     MEMORY_INPUT,
     MEMORY_OPTIMIZER,
     MEMORY_PARAMETER,
-)  # fmt: skip
+)
 
 COLUMNS = ("time_ns", "device", "address", "bytes", "category", "name", "adapter", "is_before")
 _ADAPTER = re.compile(r"\.lora_\w+\.([^.]+)(?:\.|$)")
@@ -32,9 +32,7 @@ _ADAPTER = re.compile(r"\.lora_\w+\.([^.]+)(?:\.|$)")
 class Ledger:
     """Watches a model and its optimizers while it is open; then write() leaves what it saw."""
 
-    def __init__(
-        self, modules: list[nn.Module], optimizers: list[torch.optim.Optimizer], with_saved: bool = True
-    ):  # fmt: skip
+    def __init__(self, modules: list[nn.Module], optimizers: list[torch.optim.Optimizer], with_saved: bool = True):
         """`modules` are the model and whatever else takes inputs (the loss); parameters are those of the first.
 
         `with_saved` is for autograd's hooks on what a forward saves, which a compiled graph would be made again for.

@@ -17,12 +17,12 @@ from typing import Any
 from .. import rundir
 from ..errors import InputError, RunError, UsageError
 from ..progress import Progress, Silent
+from ..vocabulary import ADAPTER_SETTINGS
 from . import session
 from .spec import RunSpec, from_dict
 
 # Settings that one run takes a list of, which therefore are no axis.
 _WHOLE = ("profiler", "target_modules")
-_OF_ADAPTERS = ("lora_cnt", "peft_mode", "rank", "alpha", "dropout", "target_modules")  # a full fine-tuning has none
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 _MOST_VALUES = 1000
 _LARGEST = 1 << 20  # where a search without an end gives up
@@ -123,7 +123,7 @@ def _is_each(name: str) -> bool:
 
 def _cell(settings: dict[str, Any], values: dict[str, str]) -> Cell:
     is_full = (settings | values).get("method") == "full"
-    kept = {name: value for name, value in values.items() if not is_full or name not in _OF_ADAPTERS}
+    kept = {name: value for name, value in values.items() if not is_full or name not in ADAPTER_SETTINGS}
     return Cell(
         kept, from_dict(settings | {name: _one(name, value) for name, value in kept.items()}).with_whole_cycle()
     )

@@ -89,15 +89,15 @@ def timeline(streams: Sequence[Row], longest: Sequence[Row], shown_cnt: int) -> 
     ]
     names = [row["name"] for row in streams]
     heat = go.Heatmap(
-        x=[(n + 0.5) * width for n in range(shown_cnt)], y=names, z=grid, zmin=0, zmax=1, xgap=0,
+        x=[(n + 0.5) * width for n in range(shown_cnt)], y=names, z=grid, zmin=0, zmax=1,
         colorscale=[[0, "rgba(0,114,178,0)"], [1, "rgba(0,114,178,1)"]],
         hovertemplate="%{y}<br>%{x:,.3f} ms: busy %{z:.0%}<extra></extra>",
         colorbar={"title": {"text": "busy"}, "tickformat": ".0%"},
     )  # fmt: skip
-    drawn = [row for row in longest if _stream_name(row) in names]
+    drawn = [row for row in longest if stream_name(row) in names]
     bars = go.Bar(
         base=[row["start_ns"] * MS for row in drawn], x=[row["duration_ns"] * MS for row in drawn],
-        y=[_stream_name(row) for row in drawn], orientation="h", width=0.35,
+        y=[stream_name(row) for row in drawn], orientation="h", width=0.35,
         customdata=[[shown(row["name"], 90), shown(row["path"], 90)] for row in drawn], marker={"color": COLOURS[1]},
         hovertemplate="%{customdata[0]}<br>%{customdata[1]}<br>%{x:,.4f} ms<extra></extra>", name="longest operations",
     )  # fmt: skip
@@ -112,7 +112,8 @@ def zoom(streams: Sequence[Row], shown_cnt: int) -> Row:
     }  # fmt: skip
 
 
-def _stream_name(row: Row) -> str:
+def stream_name(row: Row) -> str:
+    """A stream as the timeline names it."""
     return f"device {row['device_id']}, stream {row['stream_id']}"
 
 

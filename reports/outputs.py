@@ -72,13 +72,12 @@ class Target:
 
     def _print(self, rows: Any) -> None:
         """JSON where it was asked for, else a table on a terminal and CSV in a pipe."""
-        if self.format is not Format.json and not sys.stdout.isatty():
-            print_rows(rows, Format.csv)
+        if self.format is Format.json or not sys.stdout.isatty():
+            print_rows(rows, self.format)
             return
-        if self.format is not Format.json and len(rows) > _SCREEN_ROWS:
+        if len(rows) > _SCREEN_ROWS:
             print(f"the first {_SCREEN_ROWS} of {len(rows)} rows; all of them with -o FILE", file=sys.stderr)
-            rows = rows.head(_SCREEN_ROWS)
-        print_rows(rows, Format.json if self.format is Format.json else None)
+        print_rows(rows.head(_SCREEN_ROWS), None)
 
 
 def chosen_format(as_csv: bool, as_json: bool) -> Format | None:

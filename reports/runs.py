@@ -34,7 +34,7 @@ def compare(directories: list[Path]) -> tuple[list[dict[str, Any]], list[str]]:
     columns = names(directories)
     rows = []
     for title, path, factor, unit in _MEASURES:
-        values = [_at(s, path) for s in summaries]
+        values = [value_at(s, path) for s in summaries]
         if all(v is None for v in values):
             continue
         row: dict[str, Any] = {"measure": title, "unit": unit}
@@ -55,7 +55,7 @@ def check(directories: list[Path], limit: float) -> None:
     """Raise RegressionError when a run is slower, launches more or needs more memory than the first by the limit."""
     summaries = [rundir.read_summary(d) for d in directories]
     for title, path, _, _ in _MEASURES:
-        first, *others = (_at(s, path) for s in summaries)
+        first, *others = (value_at(s, path) for s in summaries)
         for name, value in zip(names(directories)[1:], others, strict=True):
             if not first or not value or title not in _WORSE_WHEN_MORE + _WORSE_WHEN_LESS:
                 continue
@@ -70,7 +70,8 @@ def names(directories: list[Path]) -> list[str]:
     return short if len(set(short)) == len(short) else [str(d) for d in directories]
 
 
-def _at(summary: dict[str, Any], path: tuple[str, ...]) -> float | None:
+def value_at(summary: dict[str, Any], path: tuple[str, ...]) -> float | None:
+    """The number at a path into summary.json, None where there is none."""
     value: Any = summary
     for key in path:
         value = value.get(key) if isinstance(value, dict) else None

@@ -156,8 +156,7 @@ def _filled(row: dict[str, Any]) -> dict[str, Any]:
     levels = bytearray(_FINE_CNT)
     for place, level in zip(row["bins"], row["levels"], strict=True):
         levels[place] = level
-    name = f"device {row['device_id']}, stream {row['stream_id']}"
-    return {"name": name, "bin_ns": row["bin_ns"], "levels": bytes(levels)}
+    return {"name": figures.stream_name(row), "bin_ns": row["bin_ns"], "levels": bytes(levels)}
 
 
 def _tree(source: Source) -> Section | None:

@@ -6,7 +6,8 @@ from typing import Any
 from .. import rundir
 from ..analyze.database import cache_path
 from ..analyze.pipeline import analyze
-from . import changes
+from ..vocabulary import ADAPTER_SETTINGS
+from . import changes, runs
 
 RESULTS, PAGE = "results.csv", "sweep.html"
 # Column, and where summary.json has it.
@@ -43,7 +44,7 @@ def _row(run: Path, axes: list[str]) -> dict[str, Any]:
     spec = manifest["spec"]
     row: dict[str, Any] = {name: _shown(spec, name) for name in axes}
     row["status"] = manifest["status"]
-    row |= {name: _at(summary, path) for name, path in _MEASURED}
+    row |= {name: runs.value_at(summary, path) for name, path in _MEASURED}
     row["execution_ns"] = _execution(run, summary)
     known = row["execution_ns"] is not None and row["task_step_ns"] is not None
     row["launch_ns"] = max(0, row["task_step_ns"] - row["execution_ns"]) if known else None
@@ -55,24 +56,19 @@ def _row(run: Path, axes: list[str]) -> dict[str, Any]:
 
 
 def _shown(spec: dict[str, Any], name: str) -> Any:
-    if spec.get("method") == "full" and name in ("lora_cnt", "peft_mode", "rank", "alpha", "dropout"):
-        return None
+    """A setting as a number or a word; + joins those of adapters, and a full fine-tuning has none of theirs."""
     value = spec.get(name)
-    return "+".join(map(str, value)) if isinstance(value, list) and len(value) != 1 else (
-        value[0] if isinstance(value, list) else value
-    )  # fmt: skip
-
-
-def _at(summary: dict[str, Any], path: tuple[str, ...]) -> float | None:
-    value: Any = summary
-    for key in path:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value if isinstance(value, int | float) else None
+    if spec.get("method") == "full" and name in ADAPTER_SETTINGS:
+        return None
+    if not isinstance(value, list):
+        return value
+    return value[0] if len(value) == 1 else "+".join(map(str, value))
 
 
 def _execution(run: Path, summary: dict[str, Any]) -> float | None:
     """How long the GPU was busy in a step of one adapter; None without a GPU or a trace."""
-    if (summary.get("device") or {}).get("type") != "cuda" or not any(map(_is_recording, run.iterdir())):
+    has_trace = any((run / name).is_file() for name in rundir.RECORDINGS)
+    if (summary.get("device") or {}).get("type") != "cuda" or not has_trace:
         return None
     with analyze([run], cache_path([run])) as database:
         ((busy, steps),) = database.rows(
@@ -80,7 +76,3 @@ def _execution(run: Path, summary: dict[str, Any]) -> float | None:
             f"where {changes.chosen(database)}"
         )
     return float(busy) / steps / max(1, int(summary.get("lora_cnt") or 1)) if steps and busy else None
-
-
-def _is_recording(path: Path) -> bool:
-    return path.name in rundir.RECORDINGS
