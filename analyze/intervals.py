@@ -81,6 +81,39 @@ def depth_of(parent: Ints) -> npt.NDArray[np.int32]:
 
 
 @dataclass(frozen=True)
+class Tree:
+    """A forest whose nodes are numbered as a walk meets them: those below a node follow it."""
+
+    parent: Ints
+    after: Ints  # the first node behind all that are below this one
+    levels: list[Ints]  # the nodes of each depth, deepest first, without the roots
+
+    @classmethod
+    def of(cls, parent: Ints, depth: npt.NDArray[np.int32]) -> "Tree":
+        """The tree of parent indices (NONE at the roots) and depths that are known."""
+        order = np.argsort(depth, kind="stable")
+        cuts = np.searchsorted(depth[order], np.arange(1, int(depth.max(initial=0)) + 1))
+        tree = cls(parent, np.arange(1, len(parent) + 1), np.split(order, cuts)[:0:-1])
+        tree.hand_up(np.maximum, tree.after)
+        return tree
+
+    def hand_up(self, join: np.ufunc, values: Ints) -> None:
+        """Join the values of all nodes below into each node's own, in place."""
+        for nodes in self.levels:
+            join.at(values, self.parent[nodes], values[nodes])
+
+    def common_ancestor(self, left: Ints, right: Ints) -> Ints:
+        """The deepest node that has both below it or is one of them, NONE in two trees; left <= right."""
+        found = left.copy()
+        active = np.flatnonzero(self.after[found] <= right)
+        while active.size:
+            found[active] = self.parent[found[active]]
+            active = active[found[active] >= 0]
+            active = active[self.after[found[active]] <= right[active]]
+        return found
+
+
+@dataclass(frozen=True)
 class Tracks:
     """Maps (track, time) to one integer axis on which tracks do not touch."""
 
@@ -213,11 +246,30 @@ def union_length(group: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
     return group[is_first(group)], np.concatenate(parts)
 
 
-def _union_of_block(group: Ints, start: Ints, end: Ints, stride: int) -> Ints:
-    """The lengths of one block: each group is shifted behind the one before, so that one running maximum serves all."""
-    first = is_first(group)
+def overlapping(group: Ints, start: Ints, end: Ints) -> Bools:
+    """Which intervals share time with another one of their group, for rows sorted by start."""
+    shares = np.zeros(len(group), dtype=bool)
+    order = np.argsort(group, kind="stable")
+    low = int(start.min(initial=0))
+    stride = int(end.max(initial=0)) - low + 1
+    for rows in blocks(group[order], max(1, min(BLOCK, (1 << 62) // stride))):
+        mine = order[rows]
+        begin, finish = _apart(is_first(group[mine]), start[mine] - low, end[mine] - low, stride)
+        shares[mine[1:]] |= begin[1:] < np.maximum.accumulate(finish)[:-1]
+        shares[mine[:-1]] |= begin[1:] < finish[:-1]
+    return shares
+
+
+def _apart(first: Bools, start: Ints, end: Ints, stride: int) -> tuple[Ints, Ints]:
+    """Each group shifted behind the one before, so that one running maximum serves all."""
     shift = (np.cumsum(first) - 1) * stride
-    start, end = start + shift, end + shift
+    return start + shift, end + shift
+
+
+def _union_of_block(group: Ints, start: Ints, end: Ints, stride: int) -> Ints:
+    """The lengths of one block."""
+    first = is_first(group)
+    start, end = _apart(first, start, end, stride)
     start[1:] = np.maximum(start[1:], np.maximum.accumulate(end)[:-1])
     lengths: Ints = np.add.reduceat(np.maximum(end - start, 0), np.flatnonzero(first))
     return lengths

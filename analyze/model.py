@@ -23,6 +23,7 @@ _RANGE_COLUMNS = (
     *("process", "start", "end", "name", "sequence"),
     *("is_backward", "is_annotation", "is_python", "is_operator", "is_main_thread"),
 )
+_Rows = tuple[Ints, Ints]
 PATH_TEXT_LIMIT = 2000  # characters; a path of thousands of nested names is cut from the left
 
 
@@ -58,7 +59,8 @@ class _Completion:
         if owners.size and owners[0] == NONE:
             owners, launch = owners[1:], launch - 1
         launched = Launched(calls.without_keys(), operations.without_keys(), call, launch)
-        found = attribute(ranges, self._launches(threads, calls, owners))
+        launches = self._launches(threads, calls, owners)
+        found = attribute(ranges, launches)
         del calls, operations
         self._write_ranges(ranges, order, found)
         allocations.write(self.staging, ranges, found, threads, self.first_range)
@@ -66,11 +68,11 @@ class _Completion:
         self._write_sets(sets[1:])
         self._write_operations(launched, found, sets[0])
         extent = (ranges.start, ranges.end)
-        work, launch, devices = self._work(launched)
-        found = found.of_operations(launch)
-        del ranges, order, sets, launched, launch, call  # arrays of the whole trace: the next step needs the memory
-        self._write_measures(work, found, extent, devices)
-        del work, found, extent
+        work, launch, devices = self._work(launched, launches)
+        found, set_of = found.of_operations(launch), sets[0][launch]
+        del ranges, order, launched, launches, launch, call  # arrays of the whole trace: the next step needs the memory
+        self._write_measures(work, found, extent, devices, set_of, sets[1:3])
+        del work, found, extent, set_of, sets
         chains.write(self.staging)
         self._write_names()
 
@@ -231,24 +233,26 @@ class _Completion:
         number = self._sets["attribution_id"] - self.first_set
         return owner_path[number] + self.first_path == self._sets["path_id"]
 
-    def _work(self, launched: Launched) -> tuple[Work, Ints, Ints]:
+    def _work(self, launched: Launched, launches: Launches) -> tuple[Work, Ints, Ints]:
         """Operations that have a launching call, in order of their start; the launch of each; the device numbers."""
         calls, operations = launched.calls, launched.operations
         order = np.flatnonzero(launched.call >= 0)
         order = order[np.argsort(operations.start[order], kind="stable")]
         devices, device = distinct(operations.device[order])
-        call = launched.call[order]
+        call, launch = launched.call[order], launched.launch[order]
         work = Work(
-            operations.start[order], operations.end[order], device, operations.is_kernel[order],
-            calls.start[call], calls.end[call], self.is_first_op[order],
+            operations.start[order], operations.end[order], device, launches.process[launch],
+            operations.is_kernel[order], calls.start[call], calls.end[call], self.is_first_op[order],
         )  # fmt: skip
-        return work, launched.launch[order], devices
+        return work, launch, devices
 
-    def _write_measures(self, work: Work, found: Attribution, extent: tuple[Ints, Ints], devices: Ints) -> None:
-        for level in by_range(found, work, *extent):
-            self._register(level | {"range_id": level["range_id"] + self.first_range})
-            self.run_sql("insert into range_measure by name from computed")
-        busy = busy_by_path(found, work)
+    def _write_measures(
+        self, work: Work, found: Attribution, extent: tuple[Ints, Ints], devices: Ints, set_of: Ints, sets: _Rows
+    ) -> None:
+        columns = by_range(found, work, *extent)
+        self._register(columns | {"range_id": columns["range_id"] + self.first_range})
+        self.run_sql("insert into range_measure by name from computed")
+        busy = busy_by_path(work, set_of, sets)
         busy["device_id"] = devices[busy["device_id"]] if len(devices) else busy["device_id"]
         self._register(busy | {"path_id": busy["path_id"] + self.first_path})
         self.run_sql("insert into path_busy by name from computed")

@@ -5,7 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lorabench.analyze import intervals
-from lorabench.analyze.intervals import NONE, Forest, Tracks, covered_by_children, distinct, union_length
+from lorabench.analyze.intervals import (
+    NONE,
+    Forest,
+    Tracks,
+    Tree,
+    covered_by_children,
+    distinct,
+    overlapping,
+    union_length,
+)
 
 PAIRS = st.lists(st.tuples(st.integers(0, 15), st.integers(0, 8)), max_size=12)
 
@@ -51,6 +60,39 @@ def test_unions_are_counted_point_by_point(rows: list[tuple[int, int, int]]) -> 
     assert dict(zip(groups.tolist(), lengths.tolist(), strict=True)) == {
         g: len({t for h, s, n in rows if h == g for t in range(s, s + n)}) for g, _, _ in rows
     }
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 20), st.integers(0, 6)), max_size=12))
+def test_an_interval_that_shares_a_moment_with_another_one_of_its_group_is_marked(
+    rows: list[tuple[int, int, int]],
+) -> None:
+    rows = sorted(rows, key=lambda row: row[1])
+    group, start, length = (np.array([r[k] for r in rows], dtype=np.int64) for k in range(3))
+    marked = overlapping(group, start, start + length)
+    for i, (g, s, n) in enumerate(rows):
+        others = {t for j, (h, u, m) in enumerate(rows) if j != i and h == g for t in range(u, u + m)}
+        assert marked[i] or not others & set(range(s, s + n))
+
+
+@given(PAIRS, st.lists(st.integers(-5, 5), min_size=12, max_size=12))
+def test_what_is_handed_up_a_tree_reaches_every_ancestor_once(pairs: list[tuple[int, int]], own: list[int]) -> None:
+    forest = Forest.plant(*arrays(pairs))
+    tree = Tree.of(forest.parent, forest.depth)
+    count = len(forest.start)
+    ancestors = []  # of each node, itself included
+    for node in range(count):
+        ancestors.append({node} | (ancestors[forest.parent[node]] if forest.parent[node] != NONE else set()))
+    sums, highest = np.array(own[:count], dtype=np.int64), np.array(own[:count], dtype=np.int64)
+    tree.hand_up(np.add, sums)
+    tree.hand_up(np.maximum, highest)
+    for node in range(count):
+        below = [i for i in range(count) if node in ancestors[i]]
+        assert (sums[node], highest[node]) == (sum(own[i] for i in below), max(own[i] for i in below))
+        assert tree.after[node] == max(below) + 1
+        assert below == list(range(node, node + len(below)))
+    left, right = (np.array(c, dtype=np.int64) for c in np.triu_indices(count))
+    for a, b, found in zip(left, right, tree.common_ancestor(left, right), strict=True):
+        assert found == max(ancestors[a] & ancestors[b], default=NONE)
 
 
 @given(PAIRS)
