@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..vocabulary import RULE_DIRECT, RULE_NONE, RULE_SEQUENCE, RULE_WINDOW
-from .intervals import NONE, Bools, Forest, Ints, Tracks, covered_by_children, depth_of, distinct, is_first, take
+from .intervals import NONE, Bools, Forest, Ints, Tracks, Tree, covered_by_children, depth_of, distinct, is_first, take
 from .ranges import Ranges
 from .sequence_links import forward_of
 
@@ -47,8 +47,8 @@ class Attribution:
     `owner[i]` is the range that owns launch i (NONE without) and `rule[i]` the index of its rule in RULE_NAMES.
     """
 
-    parent: Ints  # of every range, as are the next three
-    depth: npt.NDArray[np.int32]
+    tree: Tree  # of the ranges
+    depth: npt.NDArray[np.int32]  # of every range, as are the next two
     covered: Ints  # time that the ranges directly below it cover
     path: Ints
     paths: "Paths"
@@ -60,9 +60,7 @@ class Attribution:
 
     def of_operations(self, launch: Ints) -> "Attribution":
         """The same for GPU operations, given the launch of each (NONE without): one entry an operation."""
-        known = np.flatnonzero(launch >= 0)
-        members, pairs = np.arange(len(self.extra[0])), self.extra[0]
-        operation, pair = _spread(launch[known], known, pairs, members)
+        operation, pair = self._extra_pairs(launch)
         return replace(
             self,
             chains=tuple(take(chain, launch) for chain in self.chains),
@@ -70,6 +68,15 @@ class Attribution:
             owner=take(self.owner, launch),
             rule=take(self.rule, launch, len(RULES)),
         )
+
+    def extra_of(self, launch: Ints) -> tuple[Ints, Ints]:
+        """(operation, range) outside the chains, given the launch of each operation (NONE without)."""
+        operation, pair = self._extra_pairs(launch)
+        return operation, self.extra[1][pair]
+
+    def _extra_pairs(self, launch: Ints) -> tuple[Ints, Ints]:
+        known = np.flatnonzero(launch >= 0)
+        return _spread(launch[known], known, self.extra[0], np.arange(len(self.extra[0])))
 
     def levels(self) -> Iterator[tuple[Ints, Ints, Ints]]:
         """(launch, range, rule) triples, deepest level first, each (launch, range) once.
@@ -81,7 +88,7 @@ class Attribution:
         extra_depth = self.depth[self.extra[1]]
         for level in range(int(self.depth.max(initial=NONE)), -1, -1):
             here = [np.flatnonzero(depth >= level) for depth in begin]
-            triples = [self._extra_at(extra_depth == level, at)]
+            triples = [tuple(column[extra_depth == level] for column in self.extra)]
             for rule, (chain, launch) in enumerate(zip(at, here, strict=True)):
                 new = launch
                 for earlier in at[:rule]:
@@ -90,17 +97,7 @@ class Attribution:
                     triples.append((new, chain[new], np.full(len(new), rule)))
             yield _joined(triples)
             for chain, launch in zip(at, here, strict=True):
-                chain[launch] = self.parent[chain[launch]]
-
-    def _extra_at(self, here: Bools, at: list[Ints]) -> tuple[Ints, Ints, Ints]:
-        """The extra triples of one level that no chain has."""
-        if not here.any():
-            return self.extra[0][:0], self.extra[1][:0], self.extra[2][:0]
-        launch, range_, rule = (column[here] for column in self.extra)
-        known = np.zeros(len(launch), dtype=bool)
-        for chain in at:
-            known |= chain[launch] == range_
-        return launch[~known], range_[~known], rule[~known]
+                chain[launch] = self.tree.parent[chain[launch]]
 
 
 @dataclass(frozen=True)
@@ -136,9 +133,10 @@ def attribute(ranges: Ranges, launches: Launches) -> Attribution:
     for number, chain in reversed(list(enumerate(chains))):
         owner = np.where(chain >= 0, chain, owner)
         rule = np.where(chain >= 0, number, rule)
-    extra = _first_rule([direct_extra, sequence_extra, window_extra], len(ranges.start))
+    tree = Tree.of(forest.parent, forest.depth)
+    extra = _outside(chains, tree, _first_rule([direct_extra, sequence_extra, window_extra], len(ranges.start)))
     return Attribution(
-        forest.parent, forest.depth, covered_by_children(forest), path, paths, chains, extra, owner, rule,
+        tree, forest.depth, covered_by_children(forest), path, paths, chains, extra, owner, rule,
         _innermost_operator(ranges, forest, start, end, launches.track >= 0),
     )  # fmt: skip
 
@@ -295,6 +293,17 @@ def _first_rule(pairs: list[_Pairs], range_cnt: int) -> tuple[Ints, Ints, Ints]:
     rule = np.concatenate([np.full(len(p[0]), number) for number, p in enumerate(pairs)])
     _, first = np.unique(launch * max(range_cnt, 1) + range_, return_index=True)
     return launch[first], range_[first], rule[first]
+
+
+def _outside(chains: tuple[Ints, ...], tree: Tree, triples: tuple[Ints, Ints, Ints]) -> tuple[Ints, Ints, Ints]:
+    """The (launch, range, rule) whose range no chain of the launch goes through."""
+    launch, range_, _ = triples
+    known = np.zeros(len(launch), dtype=bool)
+    for chain in chains:
+        innermost = chain[launch]
+        known |= (range_ <= innermost) & (innermost < tree.after[range_])
+    launch, range_, rule = (column[~known] for column in triples)
+    return launch, range_, rule
 
 
 def path_sets(found: Attribution) -> tuple[Ints, Ints, Ints, Ints]:

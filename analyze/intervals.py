@@ -216,6 +216,14 @@ def covered_by_children(forest: Forest) -> Ints:
     return covered
 
 
+SLICE = 1 << 20  # rows whose arrays together take little of the memory
+
+
+def slices(count: int) -> Iterator[slice]:
+    """Slices of so many rows that cover all."""
+    return (slice(begin, min(begin + SLICE, count)) for begin in range(0, count, SLICE))
+
+
 BLOCK = 1 << 17  # rows whose arrays stay in the processor's cache
 
 

@@ -6,13 +6,13 @@ length of a union is such a sum too, for operations that no other one overlaps; 
 range.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
 
 import numpy as np
 
 from .attribution import Attribution
-from .intervals import Bools, Ints, Tree, blocks, overlapping, union_length
+from .intervals import Bools, Ints, Tree, blocks, overlapping, slices, take, union_length
 
 
 @dataclass(frozen=True)
@@ -28,69 +28,86 @@ class Work:
     launch_end: Ints
     is_first_op: Bools
 
+    def only(self, chosen: slice | Ints) -> "Work":
+        """Some of the operations."""
+        return Work(*(getattr(self, f.name)[chosen] for f in fields(self)))
+
 
 Columns = dict[str, Ints]
+_LATEST = np.iinfo(np.int64).max
 
 
-def by_range(found: Attribution, work: Work, start: Ints, end: Ints) -> Columns:
-    """Columns of the table range_measure; range_id is the index of the range. `start` and `end` are the ranges'."""
-    tree = Tree.of(found.parent, found.depth)
-    op, tip, sign = _tips(found, tree)
-    extra_op, extra_range, _ = found.extra
-    length = work.end - work.start
+def by_range(found: Attribution, launch: Ints, work: Work, start: Ints, end: Ints) -> Columns:
+    """Columns of the table range_measure; range_id is the index of the range.
 
-    def total(value: Ints | Bools) -> Ints:
-        sums = np.zeros(len(found.parent), dtype=np.int64)
-        np.add.at(sums, tip, value[op] * sign)
-        tree.hand_up(np.add, sums)
-        np.add.at(sums, extra_range, value[extra_op].astype(np.int64))
-        return sums
+    `launch` is the launch of each operation, `start` and `end` are the ranges'.
+    """
+    tree = found.tree
+    shares = overlapping(work.device, work.start, work.end) | overlapping(work.process, work.start, work.end)
+    sums = {name: np.zeros(len(start), dtype=np.int64) for name in _contributions(work.only(launch[:0]), shares[:0])}
+    first, last = np.full(len(start), _LATEST), np.full(len(start), -_LATEST)
+    whole, inside = np.zeros((2, len(start)), dtype=np.int64)
+    for rows in slices(len(launch)):
+        part = work.only(rows)
+        op, tip, sign = _tips([take(chain, launch[rows]) for chain in found.chains], tree)
+        for name, value in _contributions(part, shares[rows]).items():
+            np.add.at(sums[name], tip, value[op] * sign)
+        np.minimum.at(first, tip, part.start[op])
+        np.maximum.at(last, tip, part.end[op])
+        alone = ~shares[rows][op]
+        _add_inside(whole, inside, part, (op[alone], tip[alone], sign[alone]), tree, start, end)
+    for sum_ in (*sums.values(), whole):
+        tree.hand_up(np.add, sum_)
+    tree.hand_up(np.minimum, first)
+    tree.hand_up(np.maximum, last)
 
-    def extreme(pick: np.ufunc, value: Ints, nothing: int) -> Ints:
-        found_so_far = np.full(len(found.parent), nothing)
-        pick.at(found_so_far, tip, value[op])
-        tree.hand_up(pick, found_so_far)
-        pick.at(found_so_far, extra_range, value[extra_op])
-        return found_so_far
+    op, range_ = found.extra_of(launch)
+    pairs = work.only(op)
+    for name, value in _contributions(pairs, shares[op]).items():
+        np.add.at(sums[name], range_, value)
+    np.minimum.at(first, range_, pairs.start)
+    np.maximum.at(last, range_, pairs.end)
+    alone = ~shares[op]
+    np.add.at(inside, range_[alone], _inside(pairs.start, pairs.end, start[range_], end[range_])[alone])
 
-    count = total(np.ones(len(length), dtype=np.int64))
-    filled = np.flatnonzero(count)
-    shares_device = overlapping(work.device, work.start, work.end)
-    shares_process = overlapping(work.process, work.start, work.end)
-    busy, inside = _unions(found, work, start, end, np.flatnonzero(shares_device | shares_process))
-    alone = ~(shares_device | shares_process)
-    inside += _alone_inside(tree, (op, tip, sign), found.extra, work, alone, start, end)
-    columns = {
-        "gpu_op_cnt": count,
-        "kernel_cnt": total(work.is_kernel),
-        "launch_cnt": total(work.is_first_op),
-        "launch_api_ns": total((work.launch_end - work.launch_start) * work.is_first_op),
-        "queue_ns": total(np.maximum(0, work.start - work.launch_end)),
-        "launch_latency_ns": total(work.start - work.launch_start),
-        "gpu_op_ns": total(length),
-        "kernel_ns": total(length * work.is_kernel),
-        "gpu_busy_ns": total(length * alone) + busy,
-        "first_gpu_start_ns": extreme(np.minimum, work.start, np.iinfo(np.int64).max),
-        "last_gpu_end_ns": extreme(np.maximum, work.end, np.iinfo(np.int64).min),
-        "gpu_busy_inside_ns": inside,
-    }
+    busy_union, inside_union = _unions(found, launch, work, start, end, np.flatnonzero(shares))
+    sums["gpu_busy_ns"] += busy_union
+    extremes = {"first_gpu_start_ns": first, "last_gpu_end_ns": last}
+    columns = sums | extremes | {"gpu_busy_inside_ns": whole + inside + inside_union}
+    filled = np.flatnonzero(sums["gpu_op_cnt"])
     return {"range_id": filled} | {name: column[filled] for name, column in columns.items()}
+
+
+def _contributions(work: Work, shares: Bools) -> Columns:
+    """What each operation adds to every range that it belongs to, busy time where it shares no time with another."""
+    length = work.end - work.start
+    return {
+        "gpu_op_cnt": np.ones(len(length), dtype=np.int64),
+        "kernel_cnt": work.is_kernel.astype(np.int64),
+        "launch_cnt": work.is_first_op.astype(np.int64),
+        "launch_api_ns": (work.launch_end - work.launch_start) * work.is_first_op,
+        "queue_ns": np.maximum(0, work.start - work.launch_end),
+        "launch_latency_ns": work.start - work.launch_start,
+        "gpu_op_ns": length,
+        "kernel_ns": length * work.is_kernel,
+        "gpu_busy_ns": length * ~shares,
+    }
 
 
 _Signed = tuple[Ints, Ints, Ints]
 
 
-def _tips(found: Attribution, tree: Tree) -> _Signed:
+def _tips(chains: list[Ints], tree: Tree) -> _Signed:
     """(operation, range, sign): what is handed up from these ranges counts each operation once in each of its ranges.
 
     An operation with several chains begins at the innermost range of each; where two of them meet it is taken off
     again. (Of nodes in the order of a walk, each two neighbours meet at their lowest common ancestor.)
     """
-    known = [np.flatnonzero(chain >= 0) for chain in found.chains]
+    known = [np.flatnonzero(chain >= 0) for chain in chains]
     op = np.concatenate(known)
-    tip = np.concatenate([chain[index] for chain, index in zip(found.chains, known, strict=True)])
-    several = np.flatnonzero(np.bincount(op, minlength=len(found.owner)) > 1)
-    ends = np.sort(np.stack([chain[several] for chain in found.chains]), axis=0)
+    tip = np.concatenate([chain[index] for chain, index in zip(chains, known, strict=True)])
+    several = np.flatnonzero(np.bincount(op, minlength=len(chains[0])) > 1)
+    ends = np.sort(np.stack([chain[several] for chain in chains]), axis=0)
     meeting_op, meeting = [op[:0]], [tip[:0]]
     for left, right in pairwise(ends):
         both = np.flatnonzero(left >= 0)
@@ -102,16 +119,12 @@ def _tips(found: Attribution, tree: Tree) -> _Signed:
     return np.concatenate([op, *meeting_op]), np.concatenate([tip, *meeting]), sign
 
 
-def _alone_inside(
-    tree: Tree, signed: _Signed, extra: _Signed, work: Work, alone: Bools, start: Ints, end: Ints
-) -> Ints:
-    """For each range the time inside its own extent of operations that nothing overlaps.
+def _add_inside(whole: Ints, inside: Ints, work: Work, signed: _Signed, tree: Tree, start: Ints, end: Ints) -> None:
+    """Add operations' time inside each range's own extent: to `whole` what is to be handed up, to `inside` the rest.
 
     A range encloses those below it: where an operation lies wholly inside it does so all the way up.
     """
-    op, at, sign = (column[alone[signed[0]]] for column in signed)
-    whole = np.zeros(len(start), dtype=np.int64)
-    inside = np.zeros(len(start), dtype=np.int64)
+    op, at, sign = signed
     while op.size:
         begin, finish = work.start[op], work.end[op]
         is_whole = (begin >= start[at]) & (finish <= end[at])
@@ -122,10 +135,6 @@ def _alone_inside(
         at = tree.parent[at]
         up = at >= 0
         op, at, sign = op[up], at[up], sign[up]
-    tree.hand_up(np.add, whole)
-    op, at = (column[alone[extra[0]]] for column in extra[:2])
-    np.add.at(inside, at, _inside(work.start[op], work.end[op], start[at], end[at]))
-    return whole + inside
 
 
 def _inside(begin: Ints, finish: Ints, low: Ints, high: Ints) -> Ints:
@@ -134,7 +143,7 @@ def _inside(begin: Ints, finish: Ints, low: Ints, high: Ints) -> Ints:
     return length
 
 
-def _unions(found: Attribution, work: Work, start: Ints, end: Ints, chosen: Ints) -> tuple[Ints, Ints]:
+def _unions(found: Attribution, launch: Ints, work: Work, start: Ints, end: Ints, chosen: Ints) -> tuple[Ints, Ints]:
     """For each range the union of the chosen operations: per device added up, and inside its extent over all devices.
 
     Level by level of the tree: at one level an operation belongs to at most one range of each rule, so a stable sort
@@ -143,7 +152,7 @@ def _unions(found: Attribution, work: Work, start: Ints, end: Ints, chosen: Ints
     busy, inside = np.zeros((2, len(start)), dtype=np.int64)
     if not chosen.size:
         return busy, inside
-    for member, around, _ in found.of_operations(chosen).levels():
+    for member, around, _ in found.of_operations(launch[chosen]).levels():
         ops, ranges = _together(chosen[member], around)
         for rows in blocks(ranges):
             op, range_ = ops[rows], ranges[rows]

@@ -9,21 +9,23 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..vocabulary import OP_KERNEL, RANGE_ANNOTATION, RANGE_OPERATOR, RANGE_PYTHON, SOURCE_KINETO
 from . import allocations, chains
 from .attribution import RULE_NAMES, Attribution, Launches, attribute, path_sets
-from .intervals import NONE, Ints, distinct, take
+from .intervals import NONE, Ints, distinct, slices, take
 from .launches import Calls, Launched, Operations, link
 from .measures import Work, busy_by_path, by_range
 from .ranges import Ranges
 from .staging import Staging
+from .waiting import integers
 
 _RANGE_COLUMNS = (
     *("process", "start", "end", "name", "sequence"),
     *("is_backward", "is_annotation", "is_python", "is_operator", "is_main_thread"),
 )
-_Rows = tuple[Ints, Ints]
+_Pair = tuple[Ints, Ints]
 PATH_TEXT_LIMIT = 2000  # characters; a path of thousands of nested names is cut from the left
 
 
@@ -54,11 +56,12 @@ class _Completion:
         calls, operations = self._fetch_calls(), self._fetch_operations()
         ranges, order, threads = self._fetch_ranges()
         call, is_duplicate = link(calls, operations)
+        calls, operations = calls.without_keys(), operations.without_keys()
         self._write_calls(is_duplicate)
         owners, launch = distinct(call)
         if owners.size and owners[0] == NONE:
             owners, launch = owners[1:], launch - 1
-        launched = Launched(calls.without_keys(), operations.without_keys(), call, launch)
+        launched = Launched(calls, operations, call, launch)
         launches = self._launches(threads, calls, owners)
         found = attribute(ranges, launches)
         del calls, operations
@@ -69,10 +72,12 @@ class _Completion:
         self._write_operations(launched, found, sets[0])
         extent = (ranges.start, ranges.end)
         work, launch, devices = self._work(launched, launches)
-        found, set_of = found.of_operations(launch), sets[0][launch]
-        del ranges, order, launched, launches, launch, call  # arrays of the whole trace: the next step needs the memory
-        self._write_measures(work, found, extent, devices, set_of, sets[1:3])
-        del work, found, extent, set_of, sets
+        set_of = sets[0][launch]
+        del ranges, order, launched, launches, call  # arrays of the whole trace: the next step needs the memory
+        self._write_measures(work, found, launch, extent)
+        del found, launch, extent
+        self._write_busy(work, set_of, sets[1:3], devices)
+        del work, set_of, sets
         chains.write(self.staging)
         self._write_names()
 
@@ -83,24 +88,29 @@ class _Completion:
         return int(self.staging.scalar(f"select count(*) from {table}"))
 
     def _fetch_calls(self) -> Calls:
-        # a Kineto trace does not say which process GPU work belongs to: its calls and its work share process 0
-        c = self._fetch(
-            f"""select if(source.kind = '{SOURCE_KINETO}', 0, thread.process_id) as process, thread_id as thread,
-            coalesce(correlation_id, {NONE}) as correlation, start_ns as start, end_ns as "end",
-            coalesce(event_class, 0)::bigint as event_class
-            from staged_api_call join thread using (source_id, thread_id) join source using (source_id)
-            order by staged_api_call.rowid"""
+        c = self.staging.columns("staged_api_call")
+        thread = integers(c["thread_id"], NONE)
+        return Calls(
+            self._process_of(thread), thread, integers(c["correlation_id"], NONE), integers(c["start_ns"], NONE),
+            integers(c["end_ns"], NONE), integers(c["event_class"], 0),
+        )  # fmt: skip
+
+    def _process_of(self, thread: Ints) -> Ints:
+        """The process that GPU work is matched in: a Kineto trace does not say whose it is, there all share one."""
+        known = self._fetch(
+            f"""select thread_id, if(source.kind = '{SOURCE_KINETO}', 0, process_id) as process
+            from thread join reading using (source_id) join source using (source_id) order by thread_id"""
         )
-        return Calls(c.process, c.thread, c.correlation, c.start, c.end, c.event_class)
+        place = np.searchsorted(known.thread_id, thread)
+        process: Ints = known.process[place]
+        return process
 
     def _fetch_operations(self) -> Operations:
-        o = self._fetch(
-            f"""select coalesce(process_id, 0) as process, coalesce(correlation_id, {NONE}) as correlation,
-            coalesce(device_id, {NONE})::bigint as device, start_ns as start, end_ns as "end",
-            kind = '{OP_KERNEL}' as is_kernel
-            from staged_gpu_op order by rowid"""
-        )
-        return Operations(o.process, o.correlation, o.device, o.start, o.end, o.is_kernel)
+        o = self.staging.columns("staged_gpu_op")
+        return Operations(
+            integers(o["process_id"], 0), integers(o["correlation_id"], NONE), integers(o["device_id"], NONE),
+            integers(o["start_ns"], NONE), integers(o["end_ns"], NONE), pc.equal(o["kind"], OP_KERNEL).to_numpy(),
+        )  # fmt: skip
 
     def _fetch_ranges(self) -> tuple[Ranges, Ints, Ints]:
         """Sorted ranges, the place of each in the staged table, and the threads by track."""
@@ -151,7 +161,7 @@ class _Completion:
     def _write_calls(self, is_duplicate: Any) -> None:
         self.first_call = self._next_id("api_call")
         ids = np.arange(len(is_duplicate)) + self.first_call
-        self.staging.append("api_call", {"api_call_id": ids, "is_duplicate": is_duplicate})
+        self.staging.append_columns("api_call", [{"api_call_id": ids, "is_duplicate": is_duplicate}])
 
     def _write_ranges(self, ranges: Ranges, order: Ints, found: Attribution) -> None:
         self.first_range, self.first_path = self._next_id("range"), self._next_id("range_path")
@@ -164,7 +174,7 @@ class _Completion:
             "name_id": ranges.name[unsorted],
             "is_unfinished": unfinished,
             "covered_ns": found.covered[unsorted],
-            "parent_id": _ids(found.parent[unsorted], self.first_range),
+            "parent_id": _ids(found.tree.parent[unsorted], self.first_range),
             "depth": found.depth[unsorted],
             "path_id": found.path[unsorted] + self.first_path,
         }
@@ -205,21 +215,24 @@ class _Completion:
         ids = np.empty_like(by_start)
         ids[by_start] = np.arange(len(by_start))
         self.is_first_op = _first_of_each(call, by_start)
-        rule = take(found.rule, launched.launch, missing=len(RULE_NAMES) - 1)
-        self.staging.append(
-            "gpu_op",
-            {
-                "gpu_op_id": ids + self._next_id("gpu_op"),
-                "api_call_id": _ids(call, self.first_call),
-                "launch_start_ns": _nullable(calls.start, call),
-                "launch_end_ns": _nullable(calls.end, call),
-                "is_first_op": pa.array(self.is_first_op, mask=call < 0),
-                "rule": pa.DictionaryArray.from_arrays(rule, RULE_NAMES).cast(pa.string()),
-                "range_id": _ids(take(found.owner, launched.launch), self.first_range),
-                "attribution_id": _ids(take(sets, launched.launch), self.first_set),
-                "operator_id": _ids(take(found.operator, launched.launch), self.first_range),
-            },
-        )
+        first_id = self._next_id("gpu_op")
+
+        def of(rows: slice) -> dict[str, Any]:
+            called, launch = call[rows], launched.launch[rows]
+            rule = take(found.rule, launch, missing=len(RULE_NAMES) - 1)
+            return {
+                "gpu_op_id": ids[rows] + first_id,
+                "api_call_id": _ids(called, self.first_call),
+                "launch_start_ns": _nullable(calls.start, called),
+                "launch_end_ns": _nullable(calls.end, called),
+                "is_first_op": pa.array(self.is_first_op[rows], mask=called < 0),
+                "rule": pa.DictionaryArray.from_arrays(rule.astype(np.int8), RULE_NAMES),
+                "range_id": _ids(take(found.owner, launch), self.first_range),
+                "attribution_id": _ids(take(sets, launch), self.first_set),
+                "operator_id": _ids(take(found.operator, launch), self.first_range),
+            }
+
+        self.staging.append_columns("gpu_op", (of(rows) for rows in slices(len(call))))
         self._register(self._sets | {"is_self": self._is_self(found, sets)})
         self.run_sql(
             "insert into attribution by name select reading.source_id, c.* from computed as c cross join reading"
@@ -246,12 +259,12 @@ class _Completion:
         )  # fmt: skip
         return work, launch, devices
 
-    def _write_measures(
-        self, work: Work, found: Attribution, extent: tuple[Ints, Ints], devices: Ints, set_of: Ints, sets: _Rows
-    ) -> None:
-        columns = by_range(found, work, *extent)
+    def _write_measures(self, work: Work, found: Attribution, launch: Ints, extent: _Pair) -> None:
+        columns = by_range(found, launch, work, *extent)
         self._register(columns | {"range_id": columns["range_id"] + self.first_range})
         self.run_sql("insert into range_measure by name from computed")
+
+    def _write_busy(self, work: Work, set_of: Ints, sets: _Pair, devices: Ints) -> None:
         busy = busy_by_path(work, set_of, sets)
         busy["device_id"] = devices[busy["device_id"]] if len(devices) else busy["device_id"]
         self._register(busy | {"path_id": busy["path_id"] + self.first_path})

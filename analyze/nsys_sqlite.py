@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import adbc_driver_manager
 import adbc_driver_sqlite
+import duckdb
 import numpy as np
 import pyarrow as pa
 
@@ -108,8 +109,10 @@ def read(path: Path, staging: Staging) -> None:
     export.check_is_nsys()
     _read_strings(export, staging)
     _read_metadata(export, staging)
-    for table in TABLES:
-        _read_table(export, table, staging)
+    with staging.in_order():
+        for table in TABLES:
+            _read_table(export, table, staging)
+    staging.columns("staged_api_call")
     staging.load("nsys_thread", "thread")
 
 
@@ -281,7 +284,13 @@ def _load(export: Export, table: Table, staging: Staging) -> None:
     batches = export.batches(table, tally)
     # a statement for a few batches: what one statement inserts cannot leave DuckDB's memory before it ends
     while some := list(islice(batches, BATCHES_AT_ONCE)):
-        kept += staging.load(table.staging, table.into, pa.Table.from_batches(some))
+        try:
+            kept += staging.load(table.staging, table.into, pa.Table.from_batches(some))
+        except duckdb.ConversionException as error:
+            said = str(error).splitlines()[0]
+            raise CorruptInputError(
+                f"{export.path}: table {table.name} holds a number out of range ({said}); {_WHAT_TO_DO}"
+            ) from error
         staging.progress.advance(sum(map(len, some)))
     if table.name != _STRINGS.name:
         staging.fact("holds", table.name, kept)

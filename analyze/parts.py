@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 
 from .. import sql
+from ..allocators import keep_freed_memory
 from ..errors import InputError, LorabenchError, OutputError, ToolError
 from ..progress import Progress, Silent
 from . import ingest, inputs
@@ -215,4 +216,5 @@ def main(path: str, part: str) -> None:
 
 
 if __name__ == "__main__":
+    keep_freed_memory()
     main(*sys.argv[1:])

@@ -2,9 +2,14 @@
 
 A reader hands over batches; a staging file of sql/1_staging renames and casts them; the rows wait in `staged_*`
 tables until attribution (see model.py) completes them. Texts are interned on the way: rows carry name ids.
+
+The two tables that have a row for each CUDA call and each GPU operation wait as Arrow columns, which the arrays of the
+attribution share; a temporary table would be written and read once more.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .. import sql
@@ -13,6 +18,8 @@ from .database import Database, literal
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from .waiting import WaitingRows
 
 # The columns of the model's tables that attribution computes; a staged table has all the others.
 COMPUTED = {
@@ -31,7 +38,8 @@ COMPUTED = {
     ),
     "memory_event": ("range_id", "operator_id", "is_quantisation"),
 }
-_EXTRA = {"api_call": ("event_class integer",)}
+_EXTRA = {"api_call": {"event_class": "integer"}}
+_AS_COLUMNS = ("api_call", "gpu_op")
 
 
 @dataclass
@@ -41,21 +49,34 @@ class Staging:
     database: Database
     source_id: int
     progress: Progress
+    _waiting: "dict[str, WaitingRows]" = field(default_factory=dict)
 
     def create(self) -> None:
         """Make the empty staged tables, dropping those of the source before."""
+        from .waiting import WaitingRows
+
         run = self.database.connection.execute
         run("drop table if exists temp.batch")  # of a Kineto trace before
-        for table in sql.in_folder(sql.TABLES):
-            if table.name in COMPUTED:
-                kept = [f"{c.name} {c.type}" for c in table.columns if c.name not in COMPUTED[table.name]]
-                columns = ", ".join([*kept, *_EXTRA.get(table.name, ())])
-                run(f"create or replace temp table staged_{table.name} ({columns})")
+        for table in COMPUTED:
+            if table in _AS_COLUMNS:
+                self._waiting[f"staged_{table}"] = WaitingRows(list(_staged_columns(table)))
+            else:
+                columns = ", ".join(f"{name} {type_}" for name, type_ in _staged_columns(table).items())
+                run(f"create or replace temp table staged_{table} ({columns})")
         run("create or replace temp table staged_name as from name")
         run(f"create or replace temp table reading as select {self.source_id} as source_id")
         self.intern("values ('[unnamed]')")
         self.name_ranges("values (null::varchar)")
         run("create or replace temp table unnamed as select name_id from staged_name where text = '[unnamed]'")
+
+    @contextmanager
+    def in_order(self) -> Iterator[None]:
+        """While open, rows keep the order of their batch, so that the same file always gets the same keys."""
+        self.database.connection.execute("set threads = 1")
+        try:
+            yield
+        finally:
+            self.database.connection.execute("reset threads")
 
     def create_table(self, name: str, columns: str) -> None:
         """An empty temporary table of a reader's own."""
@@ -74,7 +95,7 @@ class Staging:
         """Give every distinct text of a one-column select a name id, unless it has one."""
         self.database.connection.execute(
             f"""insert into staged_name
-            select (select coalesce(max(name_id), -1) from staged_name) + row_number() over (), t.text
+            select (select coalesce(max(name_id), -1) from staged_name) + row_number() over (order by t.text), t.text
             from (select distinct text from ({texts}) as t(text) where text is not null) as t
             anti join staged_name as known on known.text = t.text"""
         )
@@ -88,11 +109,29 @@ class Staging:
         if batch is not None:
             connection.register("batch", batch)
         try:
+            if into in self._waiting:
+                return self._load_columns(file, into)
             ((rows,),) = connection.execute(f"insert into {into} by name {sql.staging(file)}").fetchall()
         finally:
             if batch is not None:
                 connection.unregister("batch")
         return int(rows)
+
+    def _load_columns(self, file: str, into: str) -> int:
+        """The same for rows that wait as columns; what does not fit into the table's types is refused here."""
+        rows = self.database.connection.sql(sql.staging(file))
+        given = set(rows.columns)
+        columns = _staged_columns(into.removeprefix("staged_")).items()
+        casts = ", ".join(f"{name if name in given else 'null'}::{type_} as {name}" for name, type_ in columns)
+        loaded = rows.project(casts).to_arrow_table()
+        self._waiting[into].add(loaded)
+        return len(loaded)
+
+    def columns(self, table: str) -> "pa.Table":
+        """The rows that wait as columns, in the order in which they came; from now on SQL can read them too."""
+        whole = self._waiting[table].table()
+        self.database.connection.register(table, whole)
+        return whole
 
     def append(self, table: str, computed: dict[str, Any]) -> None:
         """Join computed columns to a staged table by position and move the rows to the model's table.
@@ -101,13 +140,30 @@ class Staging:
         """
         import pyarrow as pa
 
-        columns = [f"{'computed' if c.name in computed else 'staged'}.{c.name}" for c in _table(table).columns]
         connection = self.database.connection
         connection.register("computed", pa.table(computed))
+        columns = [f"{'computed' if c.name in computed else 'staged'}.{c.name}" for c in _table(table).columns]
         connection.execute(
             f"insert into {table} select {', '.join(columns)} from staged_{table} as staged positional join computed"
         )
         self.drop(f"staged_{table}")
+
+    def append_columns(self, table: str, parts: Iterable[dict[str, Any]]) -> None:
+        """The same for rows that wait as columns, some rows at a time."""
+        import pyarrow as pa
+
+        connection = self.database.connection
+        waiting = self.columns(f"staged_{table}")
+        done = 0
+        for part in parts:
+            computed = pa.table(part)
+            columns = waiting.slice(done, len(computed))
+            rows = {c.name: (computed if c.name in part else columns)[c.name] for c in _table(table).columns}
+            connection.register("computed", pa.table(rows))
+            connection.execute(f"insert into {table} from computed")
+            done += len(computed)
+        connection.unregister(f"staged_{table}")
+        del self._waiting[f"staged_{table}"]
 
     def run_with(self, file: str, into: str, **parameters: str | int) -> None:
         """Run a staging file that has $parameters, as `into` says: an insert or a create."""
@@ -159,6 +215,12 @@ class Staging:
         """The single value of a query."""
         ((value,),) = self.database.rows(statement)
         return value
+
+
+def _staged_columns(table: str) -> dict[str, str]:
+    """The types of a staged table's columns by name."""
+    columns = {c.name: c.type for c in _table(table).columns if c.name not in COMPUTED[table]}
+    return columns | _EXTRA.get(table, {})
 
 
 def _table(name: str) -> sql.SqlFile:

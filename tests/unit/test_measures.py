@@ -1,0 +1,127 @@
+"""What ranges add up to, against the (operation, range) pairs written down one by one."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lorabench.analyze.attribution import Attribution, Launches, attribute
+from lorabench.analyze.measures import Work, by_range
+from lorabench.analyze.ranges import Ranges
+
+THREADS = 2  # track 0 is the main thread
+TIMES = st.integers(0, 30)
+# thread, begin, length, name, sequence number, whether it is a backward node; an annotation has no sequence number
+RANGES = st.lists(
+    st.tuples(
+        st.integers(0, THREADS - 1),
+        TIMES,
+        st.integers(0, 20),
+        st.integers(0, 2),
+        st.one_of(st.none(), st.integers(1, 2)),
+        st.booleans(),
+    ),
+    max_size=10,
+)
+LAUNCHES = st.lists(st.tuples(st.integers(0, THREADS - 1), TIMES, st.integers(0, 3)), min_size=1, max_size=6)
+# launch, delay, length, device, whether it is a kernel
+OPERATIONS = st.lists(
+    st.tuples(st.integers(0, 5), st.integers(-2, 20), st.integers(0, 15), st.integers(0, 1), st.booleans()),
+    min_size=1,
+    max_size=8,
+)
+
+
+def ints(values: list[int]) -> np.ndarray:
+    return np.array(values, dtype=np.int64)
+
+
+def as_ranges(rows: list[tuple]) -> Ranges:
+    rows = sorted(rows, key=lambda r: (r[0], r[1], -r[2]))
+    sequence = ints([-1 if r[4] is None else r[4] for r in rows])
+    is_operator = sequence >= 0
+    thread = ints([r[0] for r in rows])
+    return Ranges(
+        track=thread,
+        process=np.zeros(len(rows), dtype=np.int64),
+        start=ints([r[1] for r in rows]),
+        end=ints([r[1] + r[2] for r in rows]),
+        name=ints([r[3] for r in rows]),
+        sequence=sequence,
+        is_backward=is_operator & np.array([r[5] for r in rows], dtype=bool),
+        is_annotation=~is_operator,
+        is_python=np.zeros(len(rows), dtype=bool),
+        is_operator=is_operator,
+        is_main_thread=thread == 0,
+        thread_track_cnt=THREADS,
+    )
+
+
+def union(intervals: list[tuple[int, int]]) -> int:
+    return len({moment for begin, end in intervals for moment in range(begin, end)})
+
+
+def expected(found: Attribution, launch: np.ndarray, work: Work, ranges: Ranges) -> dict[int, dict[str, int]]:
+    pairs = {
+        (int(op), int(r)) for ops, rs, _ in found.of_operations(launch).levels() for op, r in zip(ops, rs, strict=True)
+    }
+    answers = {}
+    for range_ in sorted({r for _, r in pairs}):
+        ops = sorted(op for op, r in pairs if r == range_)
+        spans = [(int(work.start[i]), int(work.end[i])) for i in ops]
+        low, high = int(ranges.start[range_]), int(ranges.end[range_])
+        answers[range_] = {
+            "gpu_op_cnt": len(ops),
+            "kernel_cnt": sum(bool(work.is_kernel[i]) for i in ops),
+            "launch_cnt": sum(bool(work.is_first_op[i]) for i in ops),
+            "launch_api_ns": sum(int(work.launch_end[i] - work.launch_start[i]) for i in ops if work.is_first_op[i]),
+            "queue_ns": sum(max(0, int(work.start[i] - work.launch_end[i])) for i in ops),
+            "launch_latency_ns": sum(int(work.start[i] - work.launch_start[i]) for i in ops),
+            "gpu_op_ns": sum(end - begin for begin, end in spans),
+            "kernel_ns": sum(int(work.end[i] - work.start[i]) for i in ops if work.is_kernel[i]),
+            "gpu_busy_ns": sum(
+                union([span for i, span in zip(ops, spans, strict=True) if work.device[i] == device])
+                for device in (0, 1)
+            ),
+            "first_gpu_start_ns": min(begin for begin, _ in spans),
+            "last_gpu_end_ns": max(end for _, end in spans),
+            "gpu_busy_inside_ns": union([(max(begin, low), min(end, high)) for begin, end in spans]),
+        }
+    return answers
+
+
+@settings(max_examples=1000, deadline=None)
+@given(RANGES, LAUNCHES, OPERATIONS)
+def test_ranges_add_up_to_their_pairs(rows: list[tuple], launches: list[tuple], operations: list[tuple]) -> None:
+    ranges = as_ranges(rows)
+    known = {row[0] for row in rows}
+    found = attribute(
+        ranges,
+        Launches(
+            process=np.zeros(len(launches), dtype=np.int64),
+            track=ints([thread if thread in known else -1 for thread, _, _ in launches]),
+            start=ints([start for _, start, _ in launches]),
+            end=ints([start + length for _, start, length in launches]),
+        ),
+    )
+    made = sorted(
+        (max(0, launches[which % len(launches)][1] + delay), length, which % len(launches), device, is_kernel)
+        for which, delay, length, device, is_kernel in operations
+    )
+    launch = ints([row[2] for row in made])
+    start = ints([row[0] for row in made])
+    work = Work(
+        start=start,
+        end=start + ints([row[1] for row in made]),
+        device=ints([row[3] for row in made]),
+        process=np.zeros(len(made), dtype=np.int64),
+        is_kernel=np.array([row[4] for row in made]),
+        launch_start=ints([launches[i][1] for i in launch]),
+        launch_end=ints([launches[i][1] + launches[i][2] for i in launch]),
+        is_first_op=np.array([row[2] not in [m[2] for m in made[:i]] for i, row in enumerate(made)]),
+    )
+    columns = by_range(found, launch, work, ranges.start, ranges.end)
+    numbers = {name: column.tolist() for name, column in columns.items()}
+    got = {
+        range_: {name: values[i] for name, values in numbers.items() if name != "range_id"}
+        for i, range_ in enumerate(numbers["range_id"])
+    }
+    assert got == expected(found, launch, work, ranges)
