@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from . import __version__, allocators, cli_runs, rundir, sql
+from . import __version__, cli_runs, rundir, sql, tuning
 from .errors import UsageError, ValidationError
 from .reports import outputs
 
@@ -101,7 +101,7 @@ def analyze(
 
 def _analyzed(inputs: list[Path], place: Path | None = None, force: bool = False, settings: Any = None) -> Any:
     """The inputs' database, made with a progress bar."""
-    allocators.keep_freed_memory()
+    tuning.tune()
     from .analyze.database import cache_path
     from .analyze.pipeline import analyze as run
     from .reports.terminal import Bar

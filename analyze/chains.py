@@ -8,42 +8,46 @@ from .critical_path import KINDS, Chain, critical_path, lend
 from .intervals import NONE, Ints, distinct, take
 from .staging import Staging
 
-# What the CPU did, and where it waited for the GPU. A Kineto trace does not say which process GPU work belongs to.
-_CPU_EVENT = f"""
-    create or replace temp table cpu_event as
-    select
-        if(source.kind = '{SOURCE_KINETO}', 0, thread.process_id) as process, thread_id as thread,
-        thread.pid = thread.tid as is_main, what.start_ns as start, what.end_ns as "end", what.is_wait,
-        what.is_outermost
-    from (
-        select thread_id, start_ns, end_ns, false as is_wait, parent_id is null as is_outermost
-        from range semi join reading using (source_id)
-        where kind <> '{RANGE_PYTHON}'
-        union all
-        select thread_id, start_ns, end_ns, call.is_wait, false as is_outermost
-        from api_call semi join reading using (source_id)
-        join (
-            select name_id, regexp_matches(
-                text, '^(cu|cuda|hip)((Device|Ctx|Context|Stream|Event)Synchronize|Memcpy[A-Za-z0-9]*$)'
-            ) and not regexp_matches(text, '(?i)async') as is_wait
-            from staged_name
-        ) as call using (name_id)
-        where not is_duplicate
-    ) as what
-    join thread using (thread_id)
-    join reading using (source_id)
-    join source using (source_id)"""
+# A Kineto trace does not say which process GPU work belongs to.
+_THREAD = f"""
+    (
+        select thread_id as thread, if(source.kind = '{SOURCE_KINETO}', 0, process_id) as process, pid = tid as is_main
+        from thread join reading using (source_id) join source using (source_id)
+    )"""
+_RANGE = f"(from range semi join reading using (source_id) where kind <> '{RANGE_PYTHON}')"
+_CALL = "(from api_call semi join reading using (source_id) where not is_duplicate)"
 # Of each process the main thread (or else the one with the most time), and from when until when its CPU was seen.
-_PROCESSES = """
+_PROCESSES = f"""
     select process, arg_max(thread, (is_main, time)), min(start), max("end")
     from (
-        select process, thread, any_value(is_main) as is_main, sum("end" - start) as time, min(start) as start,
-            max("end") as "end"
-        from cpu_event
-        group by all
+        select thread_id as thread, sum(end_ns - start_ns) as time, min(start_ns) as start, max(end_ns) as "end"
+        from (
+            select thread_id, start_ns, end_ns from {_RANGE}
+            union all
+            select thread_id, start_ns, end_ns from {_CALL}
+        )
+        group by thread_id
     )
+    join {_THREAD} using (thread)
     group by process
     order by process"""
+# Where the CPU waited for the GPU.
+_WAITS = f"""
+    select process, start_ns as start, end_ns as "end"
+    from {_CALL} as call
+    semi join (
+        from staged_name
+        where regexp_matches(text, '^(cu|cuda|hip)((Device|Ctx|Context|Stream|Event)Synchronize|Memcpy[A-Za-z0-9]*$)')
+            and not regexp_matches(text, '(?i)async')
+    ) using (name_id)
+    join {_THREAD} on thread = call.thread_id"""
+# What threads other than the main one did.
+_OTHERS = f"""
+    select process, thread, start_ns as start, end_ns as "end"
+    from {_RANGE} as range
+    join {_THREAD} on thread = range.thread_id
+    where range.parent_id is null and not is_main
+    order by start"""
 
 
 def write(staging: Staging) -> None:
@@ -55,9 +59,7 @@ def write(staging: Staging) -> None:
     work, process, first = _work(staging)
     if not process.size:
         return
-    run(_CPU_EVENT)
-    waits = run('select process, start, "end" from cpu_event where is_wait').fetchnumpy()
-    others = run("from cpu_event where is_outermost and not is_main order by start").fetchnumpy()
+    waits, others = run(_WAITS).fetchnumpy(), run(_OTHERS).fetchnumpy()
     for number, main, begin, end in run(_PROCESSES).fetchall():
         mine = np.flatnonzero(process == number)
         if not mine.size:
@@ -79,7 +81,6 @@ def write(staging: Staging) -> None:
         }
         staging.database.connection.register("computed", pa.table(columns))
         run("insert into critical_segment by name select reading.source_id, c.* from computed as c cross join reading")
-    staging.drop("cpu_event")
 
 
 def _work(staging: Staging) -> tuple[Chain, Ints, int]:

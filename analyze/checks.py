@@ -2,7 +2,8 @@
 
 from .. import sql
 from ..errors import CheckError
-from .database import Database, quoted
+from ..sql import quoted
+from .database import Database
 
 
 def run(database: Database) -> None:

@@ -6,14 +6,12 @@ when everything, the checks included, has passed; an interrupted build leaves an
 
 import hashlib
 import os
-import re
 import shutil
 import uuid
 import weakref
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +20,8 @@ import duckdb
 
 from .. import sql
 from ..errors import CorruptInputError, InputError, OutputError, UnknownFormatError, UsageError
+from ..sql import literal, quoted
+from . import blank
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Database:
     @contextmanager
     def computing_once(self) -> Iterator[None]:
         """While open, what several views read is a temporary table in the place of the view: for who asks many."""
-        views, needs = _views()
+        views, needs = blank.views()
         checks = {check.name for check in sql.in_folder(sql.CHECKS)}
         readers = Counter(name for reader, names in needs.items() if reader not in checks for name in names)
         kept = [n for n in TopologicalSorter(needs).static_order() if readers[n] > (0 if views[n].is_public else 1)]
@@ -123,16 +123,6 @@ class Database:
 
 
 _opened: "weakref.WeakSet[Database]" = weakref.WeakSet()
-
-
-def quoted(identifier: str) -> str:
-    """A SQL identifier in double quotes."""
-    return '"' + identifier.replace('"', '""') + '"'
-
-
-def literal(text: str) -> str:
-    """A SQL string in single quotes."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 def open_database(path: Path) -> Database:
@@ -186,9 +176,13 @@ def _schema_version(database: Database) -> int | None:
     return int(version)
 
 
+def _cache_folder() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lorabench"
+
+
 def cache_path(inputs: list[Path]) -> Path:
     """Where the database of these inputs is kept when nobody says: the user's cache folder."""
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lorabench"
+    folder = _cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -223,7 +217,8 @@ def sources_of(path: Path, settings: Settings) -> list[tuple[Any, ...]] | None:
 
 @contextmanager
 def building(path: Path, settings: Settings | None = None) -> Iterator[Database]:
-    """A new database to fill; it takes its name `path` when the block ends well and vanishes when it does not.
+    """A new database to fill, with all tables and views; it takes its name `path` when the block ends well, and
+    vanishes when it does not.
 
     Raises OutputError when the folder cannot be written or the disk is full.
     """
@@ -231,9 +226,10 @@ def building(path: Path, settings: Settings | None = None) -> Iterator[Database]
     database = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        blank.write(partial, _cache_folder())
         config = _SETTINGS | {"memory_limit": INGEST_MEMORY}
         database = Database(duckdb.connect(str(partial), config=config), partial)
-        _create_tables(database, settings or Settings())
+        _begin(database, settings or Settings())
         yield database
         database.connection.execute("checkpoint")  # closing would only try, and hide a full disk
         database.close()
@@ -254,59 +250,15 @@ def building(path: Path, settings: Settings | None = None) -> Iterator[Database]
         shutil.rmtree(partial.with_name(partial.name + ".tmp"), ignore_errors=True)
 
 
-def _create_tables(database: Database, settings: Settings) -> None:
-    run = database.connection.execute
-    run("begin")
-    run(
+def _begin(database: Database, settings: Settings) -> None:
+    """Write down what makes a database one of these inputs, this lorabench and these settings."""
+    database.connection.execute("begin")
+    database.connection.execute(
         f"create table lorabench as select {SCHEMA_VERSION} as schema_version, {literal(sql.fingerprint())} as sql, "
         f"{literal(settings.fingerprint)} as settings"
     )
-    for table in sql.in_folder(sql.TABLES):
-        run(table.statement)
-        _comment(database, "table", table)
-    for rows in sql.in_folder(sql.ROWS):
-        run(f"insert into {quoted(rows.name)} {rows.statement}")
     settings.apply(database.connection)
-    run("commit")
-
-
-def create_views(database: Database) -> None:
-    """Create all views, each after those that it reads, with their headers as comments."""
-    views, needs = _views()
-    database.connection.execute("begin")
-    for macro in sql.in_folder(sql.MACROS):
-        database.connection.execute(macro.statement)
-    for name in TopologicalSorter(needs).static_order():
-        database.connection.execute(f"create view {quoted(name)} as {views[name].statement}")
-        _comment(database, "view", views[name])
     database.connection.execute("commit")
-
-
-@cache
-def _views() -> tuple[dict[str, sql.SqlFile], dict[str, set[str]]]:
-    """All views by name, and the names of those that each reads."""
-    views = {v.name: v for folder in (sql.MODEL, sql.REPORTS, sql.CHECKS) for v in sql.in_folder(folder)}
-    views["_finding"] = _all_rules(sql.FINDINGS, "_finding")
-    views["_memory_finding"] = _all_rules(sql.MEMORY_FINDINGS, "_memory_finding")
-    views["_validation"] = _all_rules(sql.VALIDATIONS, "_validation")
-    needs = {name: views.keys() & (set(re.findall(r"\w+", view.statement)) - {name}) for name, view in views.items()}
-    return views, needs
-
-
-def _all_rules(folder: str, view: str) -> sql.SqlFile:
-    """A view of the rows of all rules of a folder, each with its rule's name and advice."""
-    rules = [
-        f"select {literal(rule.name)} as rule, {literal(rule.method)} as advice, * from ({rule.statement})"
-        for rule in sql.in_folder(folder)
-    ]
-    return sql.SqlFile(sql.MODEL, view, "A row is what one rule found.", "", (), " union all by name ".join(rules))
-
-
-def _comment(database: Database, kind: str, file: sql.SqlFile) -> None:
-    run = database.connection.execute
-    run(f"comment on {kind} {quoted(file.name)} is {literal(file.row)}")
-    for column in file.columns:
-        run(f"comment on column {quoted(file.name)}.{quoted(column.name)} is {literal(column.doc)}")
 
 
 def _first_line(error: BaseException) -> str:

@@ -216,15 +216,12 @@ def covered_by_children(forest: Forest) -> Ints:
     return covered
 
 
-SLICE = 1 << 20  # rows whose arrays together take little of the memory
-
-
-def slices(count: int) -> Iterator[slice]:
-    """Slices of so many rows that cover all."""
-    return (slice(begin, min(begin + SLICE, count)) for begin in range(0, count, SLICE))
-
-
 BLOCK = 1 << 17  # rows whose arrays stay in the processor's cache
+
+
+def slices(count: int, size: int = BLOCK) -> Iterator[slice]:
+    """Slices of so many rows that cover all."""
+    return (slice(begin, min(begin + size, count)) for begin in range(0, count, size))
 
 
 def blocks(group: Ints, size: int = BLOCK) -> Iterator[slice]:

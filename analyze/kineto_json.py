@@ -218,6 +218,7 @@ class _Reader:
             left join kineto_thread on kineto_thread.pid = process_id and kineto_thread.tid = kineto_memory.tid"""
         )
         staging.drop("kineto_memory")
+        staging.columns("staged_range")
         staging.name_ranges("select text from staged_name semi join staged_range on text_id = name_id")
         for phase, category, becomes, events, unusable in counts:
             staging.fact("holds", f"events {phase} {category}".rstrip(), events, None if becomes else "not read")

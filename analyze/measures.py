@@ -72,10 +72,12 @@ def by_range(found: Attribution, launch: Ints, work: Work, start: Ints, end: Int
 
     busy_union, inside_union = _unions(found, launch, work, start, end, np.flatnonzero(shares))
     sums["gpu_busy_ns"] += busy_union
-    extremes = {"first_gpu_start_ns": first, "last_gpu_end_ns": last}
-    columns = sums | extremes | {"gpu_busy_inside_ns": whole + inside + inside_union}
+    sums["gpu_busy_inside_ns"] = whole + inside + inside_union
+    sums |= {"first_gpu_start_ns": first, "last_gpu_end_ns": last}
     filled = np.flatnonzero(sums["gpu_op_cnt"])
-    return {"range_id": filled} | {name: column[filled] for name, column in columns.items()}
+    for name in sums:  # one after another: only one is in memory twice
+        sums[name] = sums[name][filled]
+    return {"range_id": filled} | sums
 
 
 def _contributions(work: Work, shares: Bools) -> Columns:

@@ -20,7 +20,6 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import CorruptInputError, UnknownFormatError
-from ..vocabulary import RANGE_ANNOTATION
 from .staging import Staging
 
 READER_VERSION = 1
@@ -305,21 +304,11 @@ def _stage_annotations(staging: Staging, annotations: list[tuple[int, str, int, 
         "thread_id": list(device), "name": pa.array(name, pa.string()), "start_ns": list(begin),
         "end_ns": pa.array(end, pa.int64()), "position": list(range(len(name))),
     }  # fmt: skip
-    connection = staging.database.connection
-    connection.register("batch", pa.table(columns))
+    batch = pa.table(columns)
+    staging.database.connection.register("batch", batch)
     staging.name_ranges("select name from batch")
-    connection.execute(
-        f"""insert into staged_range by name
-        select reading.source_id, '{RANGE_ANNOTATION}' as kind, 'PushPop' as style, batch.position, batch.thread_id,
-            staged_name.name_id as text_id, batch.start_ns, batch.end_ns, false as is_backward
-        from batch cross join reading join staged_name on staged_name.text = batch.name"""
-    )
-    connection.execute(
-        """insert into thread by name
-        select distinct batch.thread_id, reading.source_id, -1 as process_id, 'device ' || thread_id as name
-        from batch cross join reading"""
-    )
-    connection.unregister("batch")
+    staging.load("snapshot_range", "staged_range", batch)
+    staging.load("snapshot_thread", "thread", batch)
 
 
 def _insert(staging: Staging, columns: dict[str, Any], text: str | None, into: str) -> None:

@@ -19,13 +19,10 @@ from .launches import Calls, Launched, Operations, link
 from .measures import Work, busy_by_path, by_range
 from .ranges import Ranges
 from .staging import Staging
-from .waiting import integers
+from .waiting import integers, is_null, texts
 
-_RANGE_COLUMNS = (
-    *("process", "start", "end", "name", "sequence"),
-    *("is_backward", "is_annotation", "is_python", "is_operator", "is_main_thread"),
-)
 _Pair = tuple[Ints, Ints]
+_WRITTEN_AT_ONCE = 1 << 20  # operations
 PATH_TEXT_LIMIT = 2000  # characters; a path of thousands of nested names is cut from the left
 
 
@@ -54,7 +51,7 @@ class _Completion:
     def run(self) -> None:
         self.staging.progress.step("launches and ranges")
         calls, operations = self._fetch_calls(), self._fetch_operations()
-        ranges, order, threads = self._fetch_ranges()
+        ranges, order, threads = self._fetch_ranges(calls)
         call, is_duplicate = link(calls, operations)
         calls, operations = calls.without_keys(), operations.without_keys()
         self._write_calls(is_duplicate)
@@ -89,21 +86,23 @@ class _Completion:
 
     def _fetch_calls(self) -> Calls:
         c = self.staging.columns("staged_api_call")
-        thread = integers(c["thread_id"], NONE)
+        thread, known = integers(c["thread_id"], NONE), self._threads()
         return Calls(
-            self._process_of(thread), thread, integers(c["correlation_id"], NONE), integers(c["start_ns"], NONE),
-            integers(c["end_ns"], NONE), integers(c["event_class"], 0),
-        )  # fmt: skip
+            process=known.work_process[np.searchsorted(known.thread_id, thread)],
+            thread=thread,
+            correlation=integers(c["correlation_id"], NONE),
+            start=integers(c["start_ns"], NONE),
+            end=integers(c["end_ns"], NONE),
+            event_class=integers(c["event_class"], 0),
+        )
 
-    def _process_of(self, thread: Ints) -> Ints:
-        """The process that GPU work is matched in: a Kineto trace does not say whose it is, there all share one."""
-        known = self._fetch(
-            f"""select thread_id, if(source.kind = '{SOURCE_KINETO}', 0, process_id) as process
+    def _threads(self) -> _Columns:
+        """All threads in order: a Kineto trace does not say whose its GPU work is, there all share one process."""
+        return self._fetch(
+            f"""select thread_id, process_id, if(source.kind = '{SOURCE_KINETO}', 0, process_id) as work_process,
+                coalesce(pid = tid, false) as is_main
             from thread join reading using (source_id) join source using (source_id) order by thread_id"""
         )
-        place = np.searchsorted(known.thread_id, thread)
-        process: Ints = known.process[place]
-        return process
 
     def _fetch_operations(self) -> Operations:
         o = self.staging.columns("staged_gpu_op")
@@ -112,37 +111,46 @@ class _Completion:
             integers(o["start_ns"], NONE), integers(o["end_ns"], NONE), pc.equal(o["kind"], OP_KERNEL).to_numpy(),
         )  # fmt: skip
 
-    def _fetch_ranges(self) -> tuple[Ranges, Ints, Ints]:
+    def _fetch_ranges(self, calls: Calls) -> tuple[Ranges, Ints, Ints]:
         """Sorted ranges, the place of each in the staged table, and the threads by track."""
-        r = self._fetch(
-            f"""with last_event as (
-                select thread_id, max(time) as time
-                from (
-                    select thread_id, greatest(start_ns, end_ns) as time from staged_range
-                    union all
-                    select thread_id, end_ns from staged_api_call
-                )
-                group by thread_id
-            )
-            select r.thread_id as thread, t.process_id as process, r.start_ns as start,
-                coalesce(r.end_ns, l.time) as "end", n.name_id as name, coalesce(r.sequence_number, {NONE}) as sequence,
-                coalesce(r.is_backward, false) as is_backward, r.kind = '{RANGE_ANNOTATION}' as is_annotation,
-                r.kind = '{RANGE_PYTHON}' as is_python, r.kind = '{RANGE_OPERATOR}' as is_operator,
-                t.pid = t.tid as is_main_thread,
-                r.end_thread_id is not null as is_crossing, r.position
-            from staged_range as r
-            join thread as t using (source_id, thread_id)
-            join range_name as n using (text_id)
-            left join last_event as l using (thread_id)
-            order by r.rowid"""
+        r = self.staging.columns("staged_range")
+        threads, thread = distinct(integers(r["thread_id"], NONE))
+        known = self._threads()
+        of_thread = np.searchsorted(known.thread_id, threads)
+        kind, kinds = texts(r["kind"])
+        start, end = integers(r["start_ns"], NONE), integers(r["end_ns"], NONE)
+        self.is_unfinished = is_null(r["end_ns"])
+        if self.is_unfinished.any():
+            end = np.where(self.is_unfinished, start, end)
+            end[self.is_unfinished] = _last_events(threads, thread, end, calls)[thread[self.is_unfinished]]
+        is_crossing = ~is_null(r["end_thread_id"])
+        is_python = _is(kind, kinds, RANGE_PYTHON)
+        track = np.where(is_python, len(threads) + thread, thread)
+        track[is_crossing] = 2 * len(threads) + np.arange(np.count_nonzero(is_crossing))
+        order = np.lexsort((integers(r["position"], NONE), -end, start, track))
+        self.range_kind, self.range_kinds = kind[order], kinds
+        ranges = Ranges(
+            track=track[order],
+            process=known.process_id[of_thread][thread[order]],
+            start=start[order],
+            end=end[order],
+            name=self._range_names()[integers(r["text_id"], NONE)[order]],
+            sequence=integers(r["sequence_number"], NONE)[order],
+            is_backward=(integers(r["is_backward"], 0) > 0)[order],
+            is_annotation=_is(kind, kinds, RANGE_ANNOTATION)[order],
+            is_python=is_python[order],
+            is_operator=_is(kind, kinds, RANGE_OPERATOR)[order],
+            is_main_thread=known.is_main[of_thread][thread[order]],
+            thread_track_cnt=len(threads),
         )
-        threads, thread = distinct(r.thread)
-        track = np.where(r.is_python, len(threads) + thread, thread)
-        track[r.is_crossing] = 2 * len(threads) + np.arange(np.count_nonzero(r.is_crossing))
-        order = np.lexsort((r.position, -r.end, r.start, track))
-        columns = {name: r.arrays[name] for name in _RANGE_COLUMNS} | {"track": track}
-        ordered: dict[str, Any] = {name: column[order] for name, column in columns.items()}
-        return Ranges(**ordered, thread_track_cnt=len(threads)), order, threads
+        return ranges, order, threads
+
+    def _range_names(self) -> Ints:
+        """The name of each text: what it shares with the other calls."""
+        known = self._fetch("select text_id, name_id from range_name")
+        names = np.full(int(known.text_id.max(initial=NONE)) + 1, NONE, dtype=np.int64)
+        names[known.text_id] = known.name_id
+        return names
 
     def _launches(self, threads: Ints, calls: Calls, owners: Ints) -> Launches:
         thread = calls.thread[owners]
@@ -167,25 +175,23 @@ class _Completion:
         self.first_range, self.first_path = self._next_id("range"), self._next_id("range_path")
         unsorted = np.empty_like(order)
         unsorted[order] = np.arange(len(order))
-        unfinished = self._fetch("select end_ns is null as flag from staged_range order by rowid").flag
         computed = {
             "range_id": unsorted + self.first_range,
             "end_ns": ranges.end[unsorted],
             "name_id": ranges.name[unsorted],
-            "is_unfinished": unfinished,
+            "is_unfinished": self.is_unfinished,
             "covered_ns": found.covered[unsorted],
             "parent_id": _ids(found.tree.parent[unsorted], self.first_range),
             "depth": found.depth[unsorted],
             "path_id": found.path[unsorted] + self.first_path,
         }
-        self.staging.append("range", computed)
+        self.staging.append_columns("range", [computed])
         self._write_paths(found)
 
     def _write_paths(self, found: Attribution) -> None:
         paths = found.paths
         texts = dict(self.run_sql("select name_id, text from staged_name semi join range using (name_id)").fetchall())
-        kinds = self._fetch(f"select range_id, kind from range where range_id >= {self.first_range} order by range_id")
-        kind = kinds.kind[paths.example] if len(paths.example) else np.empty(0, object)
+        kind = [self.range_kinds[number] for number in self.range_kind[paths.example]]
         self._register(
             {
                 "path_id": np.arange(len(paths.name)) + self.first_path,
@@ -232,7 +238,7 @@ class _Completion:
                 "operator_id": _ids(take(found.operator, launch), self.first_range),
             }
 
-        self.staging.append_columns("gpu_op", (of(rows) for rows in slices(len(call))))
+        self.staging.append_columns("gpu_op", (of(rows) for rows in slices(len(call), _WRITTEN_AT_ONCE)))
         self._register(self._sets | {"is_self": self._is_self(found, sets)})
         self.run_sql(
             "insert into attribution by name select reading.source_id, c.* from computed as c cross join reading"
@@ -293,6 +299,21 @@ class _Completion:
             ) using (name_id)
             anti join name using (name_id)"""
         )
+
+
+def _is(number: Any, texts: list[str], text: str) -> Any:
+    """Where a column of numbered texts has one of them."""
+    return np.array([t == text for t in texts], dtype=bool)[number] if texts else np.zeros(len(number), dtype=bool)
+
+
+def _last_events(threads: Ints, thread: Ints, end: Ints, calls: Calls) -> Ints:
+    """When the last range or call of each thread ends; `thread` is the place of a range's thread."""
+    last = np.full(len(threads), np.iinfo(np.int64).min)
+    np.maximum.at(last, thread, end)
+    place = np.minimum(np.searchsorted(threads, calls.thread), len(threads) - 1)
+    mine = threads[place] == calls.thread
+    np.maximum.at(last, place[mine], calls.end[mine])
+    return last
 
 
 def _ids(index: Ints, first: int) -> Any:

@@ -112,6 +112,7 @@ def read(path: Path, staging: Staging) -> None:
     with staging.in_order():
         for table in TABLES:
             _read_table(export, table, staging)
+    staging.columns("staged_range")
     staging.columns("staged_api_call")
     staging.load("nsys_thread", "thread")
 
@@ -265,12 +266,10 @@ def _read_table(export: Export, table: Table, staging: Staging) -> None:
         _load(export, table, staging)
         return
     _read_domains(export, staging)
-    staging.create_table(
-        "nvtx",
-        "position bigint, start_ns bigint, end_ns bigint, style varchar, thread_id bigint, end_thread_id bigint, "
-        "kind varchar, text varchar",
-    )
+    times = dict.fromkeys(("position", "start_ns", "end_ns", "thread_id", "end_thread_id"), "bigint")
+    staging.wait_as_columns("nvtx", times | dict.fromkeys(("style", "kind", "text"), "varchar"))
     _load(export, table, staging)
+    staging.columns("nvtx")
     staging.name_ranges("select text from nvtx")
     staging.load("nsys_nvtx", "staged_range")
     staging.drop("nvtx", "string")

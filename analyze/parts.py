@@ -15,11 +15,12 @@ from pathlib import Path
 import psutil
 
 from .. import sql
-from ..allocators import keep_freed_memory
 from ..errors import InputError, LorabenchError, OutputError, ToolError
 from ..progress import Progress, Silent
+from ..sql import literal, quoted
+from ..tuning import tune
 from . import ingest, inputs
-from .database import Database, building, literal, quoted, sources_of
+from .database import Database, building, sources_of
 from .inputs import Input
 from .settings import Settings
 
@@ -216,5 +217,5 @@ def main(path: str, part: str) -> None:
 
 
 if __name__ == "__main__":
-    keep_freed_memory()
+    tune()
     main(*sys.argv[1:])

@@ -6,7 +6,7 @@ from pathlib import Path
 from ..errors import UsageError
 from ..progress import Progress, Silent
 from . import checks, ingest, inputs, parts
-from .database import Database, building, create_views, open_database, sources_of
+from .database import Database, building, open_database, sources_of
 from .inputs import Kind
 from .settings import Settings
 
@@ -42,7 +42,6 @@ def analyze(
             parts.read(new, found, _parts_of(database), force, progress)
         else:
             ingest.fill(new, 1, found[0], progress)
-        create_views(new)
         progress.step("checks")
         checks.run(new)
     shutil.rmtree(_parts_of(database), ignore_errors=True)

@@ -3,7 +3,7 @@
 A reader hands over batches; a staging file of sql/1_staging renames and casts them; the rows wait in `staged_*`
 tables until attribution (see model.py) completes them. Texts are interned on the way: rows carry name ids.
 
-The two tables that have a row for each CUDA call and each GPU operation wait as Arrow columns, which the arrays of the
+The large ones (a row for each range, CUDA call and GPU operation) wait as Arrow columns, which the arrays of the
 attribution share; a temporary table would be written and read once more.
 """
 
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from .. import sql
 from ..progress import Progress
-from .database import Database, literal
+from ..sql import literal
+from .database import Database
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,7 +40,7 @@ COMPUTED = {
     "memory_event": ("range_id", "operator_id", "is_quantisation"),
 }
 _EXTRA = {"api_call": {"event_class": "integer"}}
-_AS_COLUMNS = ("api_call", "gpu_op")
+_AS_COLUMNS = ("range", "api_call", "gpu_op")
 
 
 @dataclass
@@ -53,16 +54,14 @@ class Staging:
 
     def create(self) -> None:
         """Make the empty staged tables, dropping those of the source before."""
-        from .waiting import WaitingRows
-
         run = self.database.connection.execute
         run("drop table if exists temp.batch")  # of a Kineto trace before
-        for table in COMPUTED:
+        for table, computed in COMPUTED.items():
+            columns = {c.name: c.type for c in _table(table).columns if c.name not in computed} | _EXTRA.get(table, {})
             if table in _AS_COLUMNS:
-                self._waiting[f"staged_{table}"] = WaitingRows(list(_staged_columns(table)))
+                self.wait_as_columns(f"staged_{table}", columns)
             else:
-                columns = ", ".join(f"{name} {type_}" for name, type_ in _staged_columns(table).items())
-                run(f"create or replace temp table staged_{table} ({columns})")
+                self.create_table(f"staged_{table}", ", ".join(f"{n} {type_}" for n, type_ in columns.items()))
         run("create or replace temp table staged_name as from name")
         run(f"create or replace temp table reading as select {self.source_id} as source_id")
         self.intern("values ('[unnamed]')")
@@ -82,10 +81,19 @@ class Staging:
         """An empty temporary table of a reader's own."""
         self.database.connection.execute(f"create or replace temp table {name} ({columns})")
 
+    def wait_as_columns(self, name: str, types: dict[str, str]) -> None:
+        """An empty table whose rows wait as Arrow columns."""
+        from .waiting import WaitingRows
+
+        self._waiting[name] = WaitingRows(types)
+
     def drop(self, *names: str) -> None:
         """Give back the memory of a reader's temporary tables."""
         for name in names:
-            self.database.connection.execute(f"drop table {name}")
+            if self._waiting.pop(name, None):
+                self.database.connection.unregister(name)
+            else:
+                self.database.connection.execute(f"drop table {name}")
 
     def create_from(self, name: str, file: str) -> None:
         """A temporary table of a reader's own, filled by a staging file."""
@@ -121,8 +129,9 @@ class Staging:
         """The same for rows that wait as columns; what does not fit into the table's types is refused here."""
         rows = self.database.connection.sql(sql.staging(file))
         given = set(rows.columns)
-        columns = _staged_columns(into.removeprefix("staged_")).items()
-        casts = ", ".join(f"{name if name in given else 'null'}::{type_} as {name}" for name, type_ in columns)
+        casts = ", ".join(
+            f"{n if n in given else 'null'}::{type_} as {n}" for n, type_ in self._waiting[into].types.items()
+        )
         loaded = rows.project(casts).to_arrow_table()
         self._waiting[into].add(loaded)
         return len(loaded)
@@ -134,22 +143,21 @@ class Staging:
         return whole
 
     def append(self, table: str, computed: dict[str, Any]) -> None:
-        """Join computed columns to a staged table by position and move the rows to the model's table.
-
-        A column that is both staged and computed (the end of a range) is taken from what was computed.
-        """
+        """Join computed columns to a staged table by position and move the rows to the model's table."""
         import pyarrow as pa
 
         connection = self.database.connection
         connection.register("computed", pa.table(computed))
-        columns = [f"{'computed' if c.name in computed else 'staged'}.{c.name}" for c in _table(table).columns]
         connection.execute(
-            f"insert into {table} select {', '.join(columns)} from staged_{table} as staged positional join computed"
+            f"insert into {table} by name select * from staged_{table} as staged positional join computed"
         )
         self.drop(f"staged_{table}")
 
     def append_columns(self, table: str, parts: Iterable[dict[str, Any]]) -> None:
-        """The same for rows that wait as columns, some rows at a time."""
+        """The same for rows that wait as columns, some rows at a time.
+
+        A column that is both staged and computed (the end of a range) is taken from what was computed.
+        """
         import pyarrow as pa
 
         connection = self.database.connection
@@ -162,8 +170,7 @@ class Staging:
             connection.register("computed", pa.table(rows))
             connection.execute(f"insert into {table} from computed")
             done += len(computed)
-        connection.unregister(f"staged_{table}")
-        del self._waiting[f"staged_{table}"]
+        self.drop(f"staged_{table}")
 
     def run_with(self, file: str, into: str, **parameters: str | int) -> None:
         """Run a staging file that has $parameters, as `into` says: an insert or a create."""
@@ -215,12 +222,6 @@ class Staging:
         """The single value of a query."""
         ((value,),) = self.database.rows(statement)
         return value
-
-
-def _staged_columns(table: str) -> dict[str, str]:
-    """The types of a staged table's columns by name."""
-    columns = {c.name: c.type for c in _table(table).columns if c.name not in COMPUTED[table]}
-    return columns | _EXTRA.get(table, {})
 
 
 def _table(name: str) -> sql.SqlFile:

@@ -7,17 +7,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _WIDTHS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
-_TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
 class WaitingRows:
     """Columns that grow by a piece with every batch."""
 
-    def __init__(self, names: list[str]):
-        self._pieces: dict[str, list[pa.Array]] = {name: [] for name in names}
+    def __init__(self, types: dict[str, str]):
+        """The columns' SQL types by name: of integers, texts and truth values."""
+        self.types = types
+        self._pieces: dict[str, list[pa.Array]] = {name: [] for name in types}
 
     def add(self, batch: pa.Table) -> None:
-        """Append a batch that has all the columns, of integers and texts."""
+        """Append a batch that has all the columns in these types."""
         for name, pieces in self._pieces.items():
             pieces.append(_narrow(batch[name]))
 
@@ -37,11 +38,27 @@ def integers(column: pa.ChunkedArray, missing: int) -> Any:
     return (pc.fill_null(wide, missing) if wide.null_count else wide).to_numpy()
 
 
+def is_null(column: pa.ChunkedArray) -> Any:
+    """Where a column of such a table is NULL, as a numpy array."""
+    (piece,) = column.chunks
+    return piece.is_null().to_numpy(zero_copy_only=False)
+
+
+def texts(column: pa.ChunkedArray) -> tuple[Any, list[str]]:
+    """A column of texts without NULL as the number of each row's text, and the texts."""
+    (piece,) = column.chunks
+    if not len(piece):
+        return np.empty(0, dtype=np.int64), []
+    return piece.indices.to_numpy(), piece.dictionary.to_pylist()
+
+
 def _narrow(column: pa.ChunkedArray) -> pa.Array:
     if column.null_count == len(column):
         return pa.nulls(len(column))
     if column.type == pa.string():
         return column.dictionary_encode().unify_dictionaries().combine_chunks()
+    if column.type == pa.bool_():
+        return column.combine_chunks()
     extent = pc.min_max(column).as_py()
     fitting = (t for t in _WIDTHS if _bound(t) > max(extent["max"], -1 - extent["min"]))
     return column.combine_chunks().cast(next(fitting))
@@ -60,5 +77,5 @@ def _joined(pieces: list[pa.Array]) -> pa.Array:
     types = {piece.type for piece in pieces} - {pa.null()}
     if not types:
         return pa.nulls(sum(map(len, pieces)))
-    type_ = _TEXT if _TEXT in types else max(types, key=_WIDTHS.index)
+    type_ = types.pop() if len(types) == 1 else max(types, key=_WIDTHS.index)
     return pa.chunked_array([piece.cast(type_) for piece in pieces], type_).unify_dictionaries().combine_chunks()

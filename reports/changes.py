@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from .. import rundir, sql
-from ..analyze.database import Database, cache_path, literal, quoted
+from ..analyze.database import Database, cache_path
 from ..analyze.pipeline import analyze
 from ..errors import RegressionError, UsageError
 from ..progress import Progress
+from ..sql import literal, quoted
 from . import runs
 
 Values = dict[tuple[Any, ...], float]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from ..analyze.database import literal
+from ..sql import literal
 from ..vocabulary import MEMORY_CATEGORIES
 from . import figures
 from .section import Section, Source, only, section, tabled

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from .. import sql
-from ..analyze.database import Database, literal, quoted
+from ..analyze.database import Database
 from ..errors import OutputError, UsageError
+from ..sql import literal, quoted
 
 # What COPY is told for each format, by file suffix.
 FORMATS = {

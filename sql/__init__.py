@@ -121,3 +121,13 @@ def in_folder(folder: str) -> tuple[SqlFile, ...]:
 def staging(name: str) -> str:
     """The statement of one staging file; KeyError when there is none of that name."""
     return {f.name: f.statement for f in in_folder(STAGING)}[name]
+
+
+def quoted(identifier: str) -> str:
+    """A SQL identifier in double quotes."""
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """A SQL string in single quotes."""
+    return "'" + text.replace("'", "''") + "'"

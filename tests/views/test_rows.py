@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from lorabench import sql
 from lorabench.analyze import checks
-from lorabench.analyze.database import Database, building, create_views
+from lorabench.analyze.database import Database, building
 from lorabench.errors import CheckError
 
 Row = dict[str, Any]
@@ -89,7 +89,6 @@ def fill(database: Database, model: dict[str, list[Row]]) -> None:
                 f'insert into "{table}" ({", ".join(row)}) values ({", ".join("?" * len(row))})',
                 list(row.values()),
             )
-    create_views(database)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,104 @@
+"""The blank database: all tables and views, no rows. DuckDB takes a third of a second to make it, so it is made once.
+
+It lies in the user's cache folder under a name that changes with every statement that it is made of and with DuckDB.
+"""
+
+import hashlib
+import re
+import shutil
+import uuid
+from collections.abc import Iterator
+from functools import cache
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import duckdb
+
+from .. import sql
+from ..sql import literal, quoted
+
+_PREFIX = "blank-"
+
+
+def write(path: Path, cache_folder: Path) -> None:
+    """A blank database at a path where nothing is: a copy of the one in the cache, or a new one if there can be none.
+
+    Raises duckdb.Error or OSError when the path cannot be written.
+    """
+    try:
+        shutil.copyfile(_cached(cache_folder), path)
+    except (OSError, duckdb.IOException):  # a cache that is full or that nobody may write is no reason to fail
+        path.unlink(missing_ok=True)
+        _make(path)
+
+
+def _cached(folder: Path) -> Path:
+    """The blank database in the cache, made if it is not there yet; those of other versions go."""
+    made_of = "\n".join([duckdb.__version__, *_statements()])
+    kept = folder / f"{_PREFIX}{hashlib.sha256(made_of.encode()).hexdigest()[:24]}.duckdb"
+    if not kept.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        new = folder / f".{kept.name}.{uuid.uuid4().hex[:8]}.partial"
+        try:
+            _make(new)
+            new.replace(kept)
+        finally:
+            new.unlink(missing_ok=True)
+        for other in folder.glob(f"{_PREFIX}*.duckdb"):
+            if other != kept:
+                other.unlink(missing_ok=True)
+    return kept
+
+
+def _make(path: Path) -> None:
+    connection = duckdb.connect(str(path))
+    try:
+        connection.execute("begin")
+        for statement in _statements():
+            connection.execute(statement)
+        connection.execute("commit")
+        connection.execute("checkpoint")  # closing would only try, and hide a full disk
+    finally:
+        connection.close()
+
+
+def _statements() -> Iterator[str]:
+    """Tables with the rows that they always have, functions, then all views, each after those that it reads."""
+    for table in sql.in_folder(sql.TABLES):
+        yield table.statement
+        yield from _comments("table", table)
+    for rows in sql.in_folder(sql.ROWS):
+        yield f"insert into {quoted(rows.name)} {rows.statement}"
+    for macro in sql.in_folder(sql.MACROS):
+        yield macro.statement
+    known, needs = views()
+    for name in TopologicalSorter({name: sorted(needs[name]) for name in sorted(needs)}).static_order():
+        yield f"create view {quoted(name)} as {known[name].statement}"
+        yield from _comments("view", known[name])
+
+
+@cache
+def views() -> tuple[dict[str, sql.SqlFile], dict[str, set[str]]]:
+    """All views by name, and the names of those that each reads."""
+    known = {v.name: v for folder in (sql.MODEL, sql.REPORTS, sql.CHECKS) for v in sql.in_folder(folder)}
+    known["_finding"] = _all_rules(sql.FINDINGS, "_finding")
+    known["_memory_finding"] = _all_rules(sql.MEMORY_FINDINGS, "_memory_finding")
+    known["_validation"] = _all_rules(sql.VALIDATIONS, "_validation")
+    needs = {name: known.keys() & (set(re.findall(r"\w+", view.statement)) - {name}) for name, view in known.items()}
+    return known, needs
+
+
+def _all_rules(folder: str, view: str) -> sql.SqlFile:
+    """A view of the rows of all rules of a folder, each with its rule's name and advice."""
+    rules = [
+        f"select {literal(rule.name)} as rule, {literal(rule.method)} as advice, * from ({rule.statement})"
+        for rule in sql.in_folder(folder)
+    ]
+    return sql.SqlFile(sql.MODEL, view, "A row is what one rule found.", "", (), " union all by name ".join(rules))
+
+
+def _comments(kind: str, file: sql.SqlFile) -> Iterator[str]:
+    """What the header says of a table or view and of its columns, for whoever opens the database elsewhere."""
+    yield f"comment on {kind} {quoted(file.name)} is {literal(file.row)}"
+    for column in file.columns:
+        yield f"comment on column {quoted(file.name)}.{quoted(column.name)} is {literal(column.doc)}"
