@@ -12,7 +12,7 @@ import sys
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 _KEPT_BYTES = 128 << 20
-_LARGEST_KEPT = 1 << 30
+_LARGEST_KEPT = 32 << 20
 _ENVIRONMENT = {
     "NUMPY_MADVISE_HUGEPAGE": "0",
     "OPENBLAS_NUM_THREADS": "1",

@@ -24,7 +24,7 @@ def write(staging: Staging, ranges: Ranges, found: Attribution, threads: Ints, f
     names = run(f"select name_id from staged_name where regexp_matches(text, '{_QUANTISES}')").fetchnumpy()
     quantises = ranges.is_operator & np.isin(ranges.name, names["name_id"])
     at = _innermost(ranges, found, threads, event["thread"], event["time_ns"])
-    annotation, operator, is_quantisation = _around(ranges, found.tree.parent, at, quantises)
+    annotation, operator, is_quantisation = _around(ranges, found.reach.tree.parent, at, quantises)
     computed = {
         "range_id": pa.array(annotation + first_range, mask=annotation < 0),
         "operator_id": pa.array(operator + first_range, mask=operator < 0),
@@ -43,7 +43,7 @@ def _innermost(ranges: Ranges, found: Attribution, threads: Ints, thread: Ints, 
         tracks = Tracks.over(int(ranges.track.max()) + 1, ranges.start, ranges.end, time[known])
         start, end = tracks.place(ranges.track, ranges.start), tracks.place(ranges.track, ranges.end)
         places = tracks.place(track[known], time[known])
-        at[known] = Forest(start, end, found.tree.parent, found.depth).innermost(places, places)
+        at[known] = Forest(start, end, found.reach.tree.parent, found.reach.depth).innermost(places, places)
     return at
 
 

@@ -16,14 +16,27 @@ because two chains of ranges meet in the same range only at the same depth.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from ..vocabulary import RULE_DIRECT, RULE_NONE, RULE_SEQUENCE, RULE_WINDOW
-from .intervals import NONE, Bools, Forest, Ints, Tracks, Tree, covered_by_children, depth_of, distinct, is_first, take
+from .intervals import (
+    NONE,
+    Bools,
+    Forest,
+    Ints,
+    Tracks,
+    Tree,
+    covered_by_children,
+    depth_of,
+    distinct,
+    is_first,
+    slices,
+    take,
+)
 from .ranges import Ranges
+from .reach import Reach, spread
 from .sequence_links import forward_of
 
 RULES = (RULE_DIRECT, RULE_SEQUENCE, RULE_WINDOW)
@@ -47,57 +60,13 @@ class Attribution:
     `owner[i]` is the range that owns launch i (NONE without) and `rule[i]` the index of its rule in RULE_NAMES.
     """
 
-    tree: Tree  # of the ranges
-    depth: npt.NDArray[np.int32]  # of every range, as are the next two
-    covered: Ints  # time that the ranges directly below it cover
-    path: Ints
+    reach: Reach
+    covered: Ints  # of every range the time that the ranges directly below it cover
+    path: Ints  # of every range
     paths: "Paths"
-    chains: tuple[Ints, ...]  # innermost range of each launch, rule by rule
-    extra: tuple[Ints, Ints, Ints]  # (launch, range, rule) outside the chains: partial overlaps
     owner: Ints
     rule: Ints
     operator: Ints  # the innermost operator around each launch on its own thread, annotations aside; NONE without
-
-    def of_operations(self, launch: Ints) -> "Attribution":
-        """The same for GPU operations, given the launch of each (NONE without): one entry an operation."""
-        operation, pair = self._extra_pairs(launch)
-        return replace(
-            self,
-            chains=tuple(take(chain, launch) for chain in self.chains),
-            extra=(operation, self.extra[1][pair], self.extra[2][pair]),
-            owner=take(self.owner, launch),
-            rule=take(self.rule, launch, len(RULES)),
-        )
-
-    def extra_of(self, launch: Ints) -> tuple[Ints, Ints]:
-        """(operation, range) outside the chains, given the launch of each operation (NONE without)."""
-        operation, pair = self._extra_pairs(launch)
-        return operation, self.extra[1][pair]
-
-    def _extra_pairs(self, launch: Ints) -> tuple[Ints, Ints]:
-        known = np.flatnonzero(launch >= 0)
-        return _spread(launch[known], known, self.extra[0], np.arange(len(self.extra[0])))
-
-    def levels(self) -> Iterator[tuple[Ints, Ints, Ints]]:
-        """(launch, range, rule) triples, deepest level first, each (launch, range) once.
-
-        At level d every chain whose innermost range lies at d or deeper has arrived at its range of depth d.
-        """
-        at = [chain.copy() for chain in self.chains]
-        begin = [take(self.depth, chain).astype(np.int32) for chain in self.chains]
-        extra_depth = self.depth[self.extra[1]]
-        for level in range(int(self.depth.max(initial=NONE)), -1, -1):
-            here = [np.flatnonzero(depth >= level) for depth in begin]
-            triples = [tuple(column[extra_depth == level] for column in self.extra)]
-            for rule, (chain, launch) in enumerate(zip(at, here, strict=True)):
-                new = launch
-                for earlier in at[:rule]:
-                    new = new[earlier[new] != chain[new]]
-                if new.size:
-                    triples.append((new, chain[new], np.full(len(new), rule)))
-            yield _joined(triples)
-            for chain, launch in zip(at, here, strict=True):
-                chain[launch] = self.tree.parent[chain[launch]]
 
 
 @dataclass(frozen=True)
@@ -110,58 +79,60 @@ class Paths:
     example: Ints  # one range that has the path
 
 
-def _joined(triples: list[tuple[Ints, Ints, Ints]]) -> tuple[Ints, Ints, Ints]:
-    """Triples end to end, empty ones left out."""
-    filled = [t for t in triples if t[0].size] or triples[:1]
-    if len(filled) == 1:
-        return filled[0]
-    launch, range_, rule = (np.concatenate(column) for column in zip(*filled, strict=True))
-    return launch, range_, rule
-
-
 def attribute(ranges: Ranges, launches: Launches) -> Attribution:
     """Find the ranges of every launch by the three rules."""
     tracks = Tracks.over(int(ranges.track.max(initial=-1)) + 1, ranges.start, ranges.end, launches.start, launches.end)
     forest = Forest.plant(tracks.place(ranges.track, ranges.start), tracks.place(ranges.track, ranges.end))
-    start, end = (tracks.place(launches.track, time) for time in (launches.start, launches.end))
-    direct, direct_extra = _enclosing(forest, start, end, launches.track >= 0)
+    direct, direct_extra = _enclosing(forest, tracks, launches.track, launches.start, launches.end)
     sequence, sequence_extra = _by_sequence(ranges, forest, direct)
     window, window_extra = _by_window(ranges, forest, launches, tracks, direct)
     path, paths = _paths(ranges, forest)
     chains = (direct, sequence, window)
-    owner, rule = np.full(len(start), NONE, dtype=np.int64), np.full(len(start), len(RULES), dtype=np.int64)
+    owner, rule = np.full(len(direct), NONE, dtype=np.int64), np.full(len(direct), len(RULES), dtype=np.int64)
     for number, chain in reversed(list(enumerate(chains))):
         owner = np.where(chain >= 0, chain, owner)
         rule = np.where(chain >= 0, number, rule)
     tree = Tree.of(forest.parent, forest.depth)
     extra = _outside(chains, tree, _first_rule([direct_extra, sequence_extra, window_extra], len(ranges.start)))
     return Attribution(
-        tree, forest.depth, covered_by_children(forest), path, paths, chains, extra, owner, rule,
-        _innermost_operator(ranges, forest, start, end, launches.track >= 0),
+        Reach(tree, forest.depth, chains, extra), covered_by_children(forest), path, paths, owner, rule,
+        _innermost_operator(ranges, forest, tracks, launches),
     )  # fmt: skip
 
 
-def _innermost_operator(ranges: Ranges, forest: Forest, start: Ints, end: Ints, wanted: Bools) -> Ints:
+def _innermost_operator(ranges: Ranges, forest: Forest, tracks: Tracks, launches: Launches) -> Ints:
     """Operators nest among themselves, also where an annotation begins in one and ends in another."""
-    found = np.full(len(start), NONE, dtype=np.int64)
+    found = np.full(len(launches.start), NONE, dtype=np.int64)
     operators = np.flatnonzero(ranges.is_operator)
     if operators.size:
         among = Forest.plant(forest.start[operators], forest.end[operators])
-        found[wanted] = take(operators, among.innermost(start[wanted], end[wanted]))
+        for index, start, end in _placed(tracks, launches.track, launches.start, launches.end):
+            found[index] = take(operators, among.innermost(start, end))
     return found
 
 
 _Pairs = tuple[Ints, Ints]
 
 
-def _enclosing(forest: Forest, start: Ints, end: Ints, wanted: Bools) -> tuple[Ints, _Pairs]:
-    """Innermost range of each query, and the (query, range) pairs of irregular queries."""
+def _placed(tracks: Tracks, track: Ints, start: Ints, end: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
+    """Some queries that have a track at a time: which, and their places on the common axis."""
+    wanted = np.flatnonzero(track >= 0)
+    for rows in slices(len(wanted)):
+        index = wanted[rows]
+        yield index, tracks.place(track[index], start[index]), tracks.place(track[index], end[index])
+
+
+def _enclosing(forest: Forest, tracks: Tracks, track: Ints, start: Ints, end: Ints) -> tuple[Ints, _Pairs]:
+    """Innermost range of each query on a track, and the (query, range) pairs of irregular queries."""
     innermost = np.full(len(start), NONE, dtype=np.int64)
-    index = np.flatnonzero(wanted)
-    innermost[index] = forest.innermost(start[index], end[index])
-    index = index[forest.is_irregular(start[index], end[index], innermost[index])]
-    query, interval = forest.enclosing(start[index], end[index])
-    return innermost, (index[query], interval)
+    queries, intervals = [innermost[:0]], [innermost[:0]]
+    for index, begin, finish in _placed(tracks, track, start, end):
+        innermost[index] = forest.innermost(begin, finish)
+        irregular = np.flatnonzero(forest.is_irregular(begin, finish, innermost[index]))
+        query, interval = forest.enclosing(begin[irregular], finish[irregular])
+        queries.append(index[irregular[query]])
+        intervals.append(interval)
+    return innermost, (np.concatenate(queries), np.concatenate(intervals))
 
 
 def _by_sequence(ranges: Ranges, forest: Forest, direct: Ints) -> tuple[Ints, _Pairs]:
@@ -182,18 +153,7 @@ def _by_sequence(ranges: Ranges, forest: Forest, direct: Ints) -> tuple[Ints, _P
     irregular = np.flatnonzero(forest.is_irregular(start, end, innermost) | (innermost != operators))
     query, interval = forest.enclosing(start[irregular], end[irregular])
     outside = interval < operators[irregular[query]]  # what sorts behind the operator lies within it
-    return found, _spread(launch_operator, np.flatnonzero(found >= 0), irregular[query][outside], interval[outside])
-
-
-def _spread(group_of: Ints, member: Ints, group: Ints, value: Ints) -> _Pairs:
-    """(member, value) for every (group, value), for all members of the group."""
-    if not group.size:
-        return group, value
-    order = np.argsort(group_of, kind="stable")
-    begin = np.searchsorted(group_of[order], group)
-    count = np.searchsorted(group_of[order], group, side="right") - begin
-    position = np.repeat(begin - np.cumsum(count) + count, count) + np.arange(count.sum())
-    return member[order[position]], np.repeat(value, count)
+    return found, spread(launch_operator, np.flatnonzero(found >= 0), irregular[query][outside], interval[outside])
 
 
 def _nearest(forest: Forest, value: Ints) -> Ints:
@@ -223,7 +183,7 @@ def _by_window(ranges: Ranges, forest: Forest, launches: Launches, tracks: Track
         track = _waiting_thread(ranges, int(process))
         if track >= 0:
             waiting[(launches.process == process) & (launches.track != track)] = track
-    return _enclosing(forest, tracks.place(waiting, start), tracks.place(waiting, end), waiting >= 0)
+    return _enclosing(forest, tracks, waiting, start, end)
 
 
 def _waiting_thread(ranges: Ranges, process: int) -> int:
@@ -312,7 +272,7 @@ def path_sets(found: Attribution) -> tuple[Ints, Ints, Ints, Ints]:
     Returns the set of each launch (NONE without any path), and the rows of all sets: set, path, rule.
     """
     number = np.zeros(len(found.owner), dtype=np.int64)
-    for chain in found.chains:
+    for chain in found.reach.chains:
         if (chain >= 0).any():
             number = distinct(number * (len(found.paths.name) + 1) + take(found.path, chain) + 1)[1]
     number = _with_extra(number, found)
@@ -324,7 +284,7 @@ def path_sets(found: Attribution) -> tuple[Ints, Ints, Ints, Ints]:
     example[number[number >= 0]] = np.flatnonzero(number >= 0)
     rows = [
         np.stack([which, found.path[range_], rule])
-        for which, range_, rule in found.of_operations(example).levels()  # one launch stands for its whole set
+        for which, range_, rule in found.reach.of_operations(example).levels()  # one launch stands for its whole set
     ]
     table = np.concatenate(rows, axis=1) if rows else np.empty((3, 0), np.int64)
     table = table[:, np.lexsort(table[::-1])]
@@ -333,7 +293,7 @@ def path_sets(found: Attribution) -> tuple[Ints, Ints, Ints, Ints]:
 
 def _with_extra(number: Ints, found: Attribution) -> Ints:
     """Split sets so that launches with partially overlapping ranges share one only when these agree too."""
-    launch, range_, rule = found.extra
+    launch, range_, rule = found.reach.extra
     if not launch.size:
         return number
     order = np.lexsort((rule, found.path[range_], launch))

@@ -6,6 +6,7 @@ stride to their times ("tracks"), so that one sorted array serves all threads at
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -158,6 +159,11 @@ class Forest:
         parent = previous_enclosing(end)
         return cls(start, end, parent, depth_of(parent))
 
+    @cached_property
+    def ends(self) -> Ints:
+        """The ends of all intervals in order."""
+        return np.sort(self.end)
+
     def innermost(self, start: Ints, end: Ints) -> Ints:
         """Index of the enclosing interval that begins last, for each query interval; closed ends; NONE without."""
         begun = np.searchsorted(self.start, start, side="right")
@@ -181,7 +187,7 @@ class Forest:
         """
         begun = np.searchsorted(self.start, start, side="right")
         inside = np.searchsorted(self.start, end, side="left") > begun
-        enclosing = begun - np.searchsorted(np.sort(self.end), end, side="left")
+        enclosing = begun - np.searchsorted(self.ends, end, side="left")
         in_tree = np.zeros(len(start), dtype=np.int64)
         known = innermost >= 0
         in_tree[known] = self.depth[innermost[known]] + 1

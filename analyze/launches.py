@@ -97,13 +97,24 @@ def _second_copies(calls: Calls, key: Ints) -> Bools:
 
 def _keys(calls: Calls, operations: Operations) -> tuple[Ints, Ints]:
     """One integer for (process, correlation); negative where there is no correlation."""
-    process, process_of = distinct(np.concatenate([calls.process, operations.process]))
-    correlation = np.concatenate([calls.correlation, operations.correlation])
-    width = int(correlation.max(initial=0)) + 1
-    if width * len(process) >= 1 << 62:  # no CUDA ids, but a file can hold anything
-        known, correlation = distinct(correlation)
-        missing, width = known[correlation] < 0, len(known)
-    else:
-        missing = correlation < 0
-    key = np.where(missing, np.int64(NONE), process_of * width + correlation)
-    return key[: len(calls.process)], key[len(calls.process) :]
+    processes = np.unique(np.concatenate([distinct(of.process)[0] for of in (calls, operations)]))
+    width = int(max(calls.correlation.max(initial=0), operations.correlation.max(initial=0))) + 1
+    if width * len(processes) < 1 << 62:
+        return _key(processes, calls, width), _key(processes, operations, width)
+    # these are no ids of CUDA, but a file can hold anything
+    known = np.unique(np.concatenate([calls.correlation, operations.correlation]))
+    numbered = (replace(of, correlation=_places(known, of.correlation)) for of in (calls, operations))
+    return _key(processes, next(numbered), len(known)), _key(processes, next(numbered), len(known))
+
+
+def _places(known: Ints, correlation: Ints) -> Ints:
+    """The place of each correlation id among those known, negative ones as they are."""
+    return np.where(correlation < 0, np.int64(NONE), np.searchsorted(known, correlation))
+
+
+def _key(processes: Ints, of: Calls | Operations, width: int) -> Ints:
+    key: Ints = np.searchsorted(processes, of.process)
+    key *= width
+    key += of.correlation
+    key[of.correlation < 0] = NONE
+    return key

@@ -11,8 +11,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from .attribution import Attribution
 from .intervals import Bools, Ints, Tree, blocks, overlapping, slices, take, union_length
+from .reach import Reach
 
 
 @dataclass(frozen=True)
@@ -37,19 +37,19 @@ Columns = dict[str, Ints]
 _LATEST = np.iinfo(np.int64).max
 
 
-def by_range(found: Attribution, launch: Ints, work: Work, start: Ints, end: Ints) -> Columns:
+def by_range(reach: Reach, launch: Ints, work: Work, start: Ints, end: Ints) -> Columns:
     """Columns of the table range_measure; range_id is the index of the range.
 
     `launch` is the launch of each operation, `start` and `end` are the ranges'.
     """
-    tree = found.tree
+    tree = reach.tree
     shares = overlapping(work.device, work.start, work.end) | overlapping(work.process, work.start, work.end)
     sums = {name: np.zeros(len(start), dtype=np.int64) for name in _contributions(work.only(launch[:0]), shares[:0])}
     first, last = np.full(len(start), _LATEST), np.full(len(start), -_LATEST)
     whole, inside = np.zeros((2, len(start)), dtype=np.int64)
     for rows in slices(len(launch)):
         part = work.only(rows)
-        op, tip, sign = _tips([take(chain, launch[rows]) for chain in found.chains], tree)
+        op, tip, sign = _tips([take(chain, launch[rows]) for chain in reach.chains], tree)
         for name, value in _contributions(part, shares[rows]).items():
             np.add.at(sums[name], tip, value[op] * sign)
         np.minimum.at(first, tip, part.start[op])
@@ -61,7 +61,7 @@ def by_range(found: Attribution, launch: Ints, work: Work, start: Ints, end: Int
     tree.hand_up(np.minimum, first)
     tree.hand_up(np.maximum, last)
 
-    op, range_ = found.extra_of(launch)
+    op, range_ = reach.extra_of(launch)
     pairs = work.only(op)
     for name, value in _contributions(pairs, shares[op]).items():
         np.add.at(sums[name], range_, value)
@@ -70,7 +70,7 @@ def by_range(found: Attribution, launch: Ints, work: Work, start: Ints, end: Int
     alone = ~shares[op]
     np.add.at(inside, range_[alone], _inside(pairs.start, pairs.end, start[range_], end[range_])[alone])
 
-    busy_union, inside_union = _unions(found, launch, work, start, end, np.flatnonzero(shares))
+    busy_union, inside_union = _unions(reach, launch, work, start, end, np.flatnonzero(shares))
     sums["gpu_busy_ns"] += busy_union
     sums["gpu_busy_inside_ns"] = whole + inside + inside_union
     sums |= {"first_gpu_start_ns": first, "last_gpu_end_ns": last}
@@ -145,7 +145,7 @@ def _inside(begin: Ints, finish: Ints, low: Ints, high: Ints) -> Ints:
     return length
 
 
-def _unions(found: Attribution, launch: Ints, work: Work, start: Ints, end: Ints, chosen: Ints) -> tuple[Ints, Ints]:
+def _unions(reach: Reach, launch: Ints, work: Work, start: Ints, end: Ints, chosen: Ints) -> tuple[Ints, Ints]:
     """For each range the union of the chosen operations: per device added up, and inside its extent over all devices.
 
     Level by level of the tree: at one level an operation belongs to at most one range of each rule, so a stable sort
@@ -154,7 +154,7 @@ def _unions(found: Attribution, launch: Ints, work: Work, start: Ints, end: Ints
     busy, inside = np.zeros((2, len(start)), dtype=np.int64)
     if not chosen.size:
         return busy, inside
-    for member, around, _ in found.of_operations(launch[chosen]).levels():
+    for member, around, _ in reach.of_operations(launch[chosen]).levels():
         ops, ranges = _together(chosen[member], around)
         for rows in blocks(ranges):
             op, range_ = ops[rows], ranges[rows]

@@ -18,6 +18,7 @@ from .intervals import NONE, Ints, distinct, slices, take
 from .launches import Calls, Launched, Operations, link
 from .measures import Work, busy_by_path, by_range
 from .ranges import Ranges
+from .reach import Reach
 from .staging import Staging
 from .waiting import integers, is_null, texts
 
@@ -69,10 +70,10 @@ class _Completion:
         self._write_operations(launched, found, sets[0])
         extent = (ranges.start, ranges.end)
         work, launch, devices = self._work(launched, launches)
-        set_of = sets[0][launch]
-        del ranges, order, launched, launches, call  # arrays of the whole trace: the next step needs the memory
-        self._write_measures(work, found, launch, extent)
-        del found, launch, extent
+        set_of, reach = sets[0][launch], found.reach
+        del ranges, order, launched, launches, call, found  # arrays of the whole trace: the next step needs the memory
+        self._write_measures(work, reach, launch, extent)
+        del reach, launch, extent
         self._write_busy(work, set_of, sets[1:3], devices)
         del work, set_of, sets
         chains.write(self.staging)
@@ -181,8 +182,8 @@ class _Completion:
             "name_id": ranges.name[unsorted],
             "is_unfinished": self.is_unfinished,
             "covered_ns": found.covered[unsorted],
-            "parent_id": _ids(found.tree.parent[unsorted], self.first_range),
-            "depth": found.depth[unsorted],
+            "parent_id": _ids(found.reach.tree.parent[unsorted], self.first_range),
+            "depth": found.reach.depth[unsorted],
             "path_id": found.path[unsorted] + self.first_path,
         }
         self.staging.append_columns("range", [computed])
@@ -221,6 +222,7 @@ class _Completion:
         ids = np.empty_like(by_start)
         ids[by_start] = np.arange(len(by_start))
         self.is_first_op = _first_of_each(call, by_start)
+        del by_start
         first_id = self._next_id("gpu_op")
 
         def of(rows: slice) -> dict[str, Any]:
@@ -265,8 +267,8 @@ class _Completion:
         )  # fmt: skip
         return work, launch, devices
 
-    def _write_measures(self, work: Work, found: Attribution, launch: Ints, extent: _Pair) -> None:
-        columns = by_range(found, launch, work, *extent)
+    def _write_measures(self, work: Work, reach: Reach, launch: Ints, extent: _Pair) -> None:
+        columns = by_range(reach, launch, work, *extent)
         self._register(columns | {"range_id": columns["range_id"] + self.first_range})
         self.run_sql("insert into range_measure by name from computed")
 

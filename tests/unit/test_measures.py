@@ -3,9 +3,10 @@
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lorabench.analyze.attribution import Attribution, Launches, attribute
+from lorabench.analyze.attribution import Launches, attribute
 from lorabench.analyze.measures import Work, by_range
 from lorabench.analyze.ranges import Ranges
+from lorabench.analyze.reach import Reach
 
 THREADS = 2  # track 0 is the main thread
 TIMES = st.integers(0, 30)
@@ -59,9 +60,9 @@ def union(intervals: list[tuple[int, int]]) -> int:
     return len({moment for begin, end in intervals for moment in range(begin, end)})
 
 
-def expected(found: Attribution, launch: np.ndarray, work: Work, ranges: Ranges) -> dict[int, dict[str, int]]:
+def expected(reach: Reach, launch: np.ndarray, work: Work, ranges: Ranges) -> dict[int, dict[str, int]]:
     pairs = {
-        (int(op), int(r)) for ops, rs, _ in found.of_operations(launch).levels() for op, r in zip(ops, rs, strict=True)
+        (int(op), int(r)) for ops, rs, _ in reach.of_operations(launch).levels() for op, r in zip(ops, rs, strict=True)
     }
     answers = {}
     for range_ in sorted({r for _, r in pairs}):
@@ -118,10 +119,10 @@ def test_ranges_add_up_to_their_pairs(rows: list[tuple], launches: list[tuple], 
         launch_end=ints([launches[i][1] + launches[i][2] for i in launch]),
         is_first_op=np.array([row[2] not in [m[2] for m in made[:i]] for i, row in enumerate(made)]),
     )
-    columns = by_range(found, launch, work, ranges.start, ranges.end)
+    columns = by_range(found.reach, launch, work, ranges.start, ranges.end)
     numbers = {name: column.tolist() for name, column in columns.items()}
     got = {
         range_: {name: values[i] for name, values in numbers.items() if name != "range_id"}
         for i, range_ in enumerate(numbers["range_id"])
     }
-    assert got == expected(found, launch, work, ranges)
+    assert got == expected(found.reach, launch, work, ranges)
