@@ -11,7 +11,6 @@ with lorabench.span("loss"):
     ...
 """
 
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +19,9 @@ if TYPE_CHECKING:
     from .collect.ranges import annotate
     from .collect.spans import span
 
-__all__ = ["__version__", "annotate", "open", "span"]
+    __version__: str
 
-try:
-    __version__ = version("lorabench")
-except PackageNotFoundError:  # a checkout that was never installed
-    __version__ = "0+unknown"
+__all__ = ["__version__", "annotate", "open", "span"]
 
 
 def open(*inputs: "str | Path", db: "str | Path | None" = None, force: bool = False) -> "Database":
@@ -43,7 +39,9 @@ def open(*inputs: "str | Path", db: "str | Path | None" = None, force: bool = Fa
 
 
 def __getattr__(name: str) -> Any:
-    """annotate and span load torch, so they are loaded when they are asked for."""
+    """What takes time to load is loaded when it is asked for: annotate and span need torch."""
+    if name == "__version__":
+        return _version()
     if name == "annotate":
         from .collect.ranges import annotate
 
@@ -53,3 +51,12 @@ def __getattr__(name: str) -> Any:
 
         return span
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("lorabench")
+    except PackageNotFoundError:  # a checkout that was never installed
+        return "0+unknown"

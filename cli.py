@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from . import __version__, cli_runs, rundir, sql, tuning
+from . import cli_runs, rundir, sql, tuning
 from .errors import UsageError, ValidationError
 from .reports import outputs
 
@@ -24,6 +24,8 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
+        from . import __version__
+
         print(f"lorabench {__version__}")
         raise typer.Exit
 

@@ -63,9 +63,12 @@ def link(calls: Calls, operations: Operations) -> tuple[Ints, Bools]:
     """The launching call of each operation (NONE without), and which calls are second copies of another."""
     call_key, operation_key = _keys(calls, operations)
     is_duplicate = _second_copies(calls, call_key)
-    kept = np.flatnonzero(~is_duplicate)
-    order = kept[np.lexsort((calls.start[kept], call_key[kept]))]
-    key, start = call_key[order], calls.start[order]
+    order = np.flatnonzero(~is_duplicate)
+    key = call_key[order]
+    if (key[1:] <= key[:-1]).any():  # a file lists calls in order, those of one process have rising ids
+        order = order[np.lexsort((calls.start[order], key))]
+        key = call_key[order]
+    start = calls.start[order]
 
     first = np.searchsorted(key, operation_key, side="left")
     at = np.searchsorted(key, operation_key, side="right") - 1

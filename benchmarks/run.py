@@ -1,12 +1,17 @@
 """Measures lorabench beside its peers on the same files, in one run: `make bench`, or benchmarks/run.py [options].
 
-The inputs are tiled from fixtures/synthetic.py: a LoRA run with ranges of modules in forward and backward, three
-kernels for each operator (half a range for each kernel, six deep, as in real traces). `--kernels-per-operator 1` gives
-1.4 ranges for each kernel. Each command is a cold process; the numbers are medians over the repetitions. Ratios travel
-between machines, seconds do not.
+The inputs are two runs tiled: the one on an H200 that fixtures/h200-batch holds (two CUDA calls and a quarter of a
+range for each kernel, autograd on a thread of its own), and that of fixtures/synthetic.py (ranges of modules in forward
+and backward, three kernels for each operator: one call and half a range for each kernel, six deep). Each command is a
+cold process; the numbers are medians over the repetitions. Ratios travel between machines, seconds do not.
+
+The projection of nsys 2022 is quadratic in the ranges and is left out. `--nsys PATH` takes another nsys, which need not
+be installed: Debian 13 has 2023.4.4 (`dpkg-deb -x` of nsight-systems and nsight-systems-target; its reports want
+target-linux-x64/python/lib/*.py copied to host-linux-x64/python/lib, and a link to that folder beside the other).
 """
 
 import argparse
+import gzip
 import os
 import platform
 import resource
@@ -25,13 +30,16 @@ HTA = ROOT / "benchmarks" / "peer_hta.py"
 sys.path.insert(0, str(ROOT / "fixtures"))
 
 import synthetic  # noqa: E402
+import tile_nsys  # noqa: E402
 import writers  # noqa: E402
 
-# The reports that numbers.md names. nvtx_gpu_proj of nsys 2022 is quadratic in the number of ranges: left out.
-NSYS_REPORTS = (
-    *("gpukernsum", "cudaapisum", "kernexecsum", "nvtxkernsum"),
-    *("gpumemtimesum", "gpumemsizesum", "nvtxsum"),
-)
+# The reports that lorabench's numbers are held against, by the names that they have since 2023 and had before.
+NSYS_REPORTS = {
+    "cuda_gpu_kern_sum": "gpukernsum", "cuda_api_sum": "cudaapisum", "cuda_kern_exec_sum": "kernexecsum",
+    "nvtx_kern_sum": "nvtxkernsum", "cuda_gpu_mem_time_sum": "gpumemtimesum",
+    "cuda_gpu_mem_size_sum": "gpumemsizesum", "nvtx_sum": "nvtxsum", "nvtx_gpu_proj_sum": None,
+}  # fmt: skip
+CAPTURE = ROOT / "fixtures" / "h200-batch" / "run.sqlite.gz"
 
 
 @dataclass(frozen=True)
@@ -79,6 +87,17 @@ def tile(format: str, path: Path, kernels: int, kernels_per_operator: int) -> Pa
     return path
 
 
+def tile_capture(path: Path, kernels: int) -> Path:
+    """The run on an H200 over and over."""
+    if not path.exists():
+        partial = path.with_suffix(".partial")
+        with gzip.open(CAPTURE) as packed, partial.open("wb") as file:
+            shutil.copyfileobj(packed, file)
+        tile_nsys.tile(partial, kernels)
+        partial.rename(path)
+    return path
+
+
 def lorabench(trace: Path, folder: Path, *options: str) -> list[str]:
     """The whole command: read, check, write the report."""
     return [sys.executable, "-m", "lorabench", "analyze", str(trace), "-o", str(folder / "report.csv"), *options]
@@ -103,6 +122,7 @@ def main() -> None:
     parser.add_argument("--kernels-per-operator", type=int, default=3, help="of the nsys file [3]")
     parser.add_argument("--repeat", type=int, default=3, help="repetitions [3]")
     parser.add_argument("--folder", type=Path, default=ROOT / ".bench", help="where the inputs are kept [.bench]")
+    parser.add_argument("--nsys", default=shutil.which("nsys"), help="the nsys to compare with [the one on PATH]")
     a = parser.parse_args()
     a.folder.mkdir(exist_ok=True)
     print(
@@ -110,19 +130,9 @@ def main() -> None:
     )
     print("\n| work | CPU s | wall s | peak MB | peer : lorabench, CPU / wall |\n|---|---|---|---|---|")
 
+    _against_nsys("a run on an H200", tile_capture(a.folder / f"h200-{a.kernels}.sqlite", a.kernels), a)
     name = f"nsys-{a.kernels}-{a.kernels_per_operator}.sqlite"
-    trace = tile("nsys", a.folder / name, a.kernels, a.kernels_per_operator)
-    size = f"{a.kernels:,} kernels, {trace.stat().st_size / 1e6:.0f} MB"
-    ours = median([measure(lorabench(trace, a.folder, "--force")) for _ in range(a.repeat)])
-    again = median([measure(lorabench(trace, a.folder)) for _ in range(a.repeat)])
-    every = [sys.executable, "-m", "lorabench", "analyze", str(trace), "-o", str(a.folder / "all"), "--force"]
-    whole = median([measure(every) for _ in range(a.repeat)])
-    peer = _nsys(trace, a.folder, a.repeat)
-    print(row(f"lorabench analyze, nsys ({size})", ours, peer))
-    print(row("the same, every view written", whole, peer))
-    print(row("the same, unchanged input", again, peer))
-    if peer:
-        print(row(f"nsys stats, {len(NSYS_REPORTS)} reports", peer))
+    _against_nsys("synthetic", tile("nsys", a.folder / name, a.kernels, a.kernels_per_operator), a)
 
     trace = tile("kineto", a.folder / f"kineto-{a.kineto_kernels}.json", a.kineto_kernels, 1)
     size = f"{a.kineto_kernels:,} kernels, {trace.stat().st_size / 1e9:.2f} GB"
@@ -145,18 +155,39 @@ def main() -> None:
 _JSON_LOAD = "import sys, orjson; orjson.loads(open(sys.argv[1], 'rb').read())"
 
 
-def _nsys(trace: Path, folder: Path, repeat: int) -> Cost | None:
+def _against_nsys(what: str, trace: Path, a: argparse.Namespace) -> None:
+    """The rows of one nsys file."""
+    size = f"{what}: {a.kernels:,} kernels, {trace.stat().st_size / 1e6:.0f} MB"
+    ours = median([measure(lorabench(trace, a.folder, "--force")) for _ in range(a.repeat)])
+    again = median([measure(lorabench(trace, a.folder)) for _ in range(a.repeat)])
+    every = [sys.executable, "-m", "lorabench", "analyze", str(trace), "-o", str(a.folder / "all"), "--force"]
+    whole = median([measure(every) for _ in range(a.repeat)])
+    peer = _nsys(trace, a)
+    print(row(f"lorabench analyze, nsys ({size})", ours, peer))
+    print(row("the same, every view written", whole, peer))
+    print(row("the same, unchanged input", again, peer))
+    if peer:
+        print(row(f"nsys stats, {len(_reports(a.nsys))} reports", peer))
+
+
+def _reports(nsys: str) -> list[str]:
+    """The names of the reports in this nsys."""
+    said = subprocess.run([nsys, "--version"], capture_output=True, text=True, check=True).stdout
+    year = int(said.rsplit("version ", 1)[-1].split(".")[0])
+    return list(NSYS_REPORTS) if year > 2022 else [name for name in NSYS_REPORTS.values() if name]
+
+
+def _nsys(trace: Path, a: argparse.Namespace) -> Cost | None:
     """The reports of nsys, one after another; None where nsys is not installed."""
-    nsys = shutil.which("nsys")
-    if nsys is None:
+    if a.nsys is None:
         print("| nsys is not installed: no peer | | | | |")
         return None
-    words = [nsys, "stats", "--force-export", "false", "--force-overwrite", "true", "--format", "csv"]
+    words = [a.nsys, "stats", "--force-export", "false", "--force-overwrite", "true", "--format", "csv"]
 
     def report(name: str) -> Cost:
-        return measure([*words, "--report", name, "--output", str(folder / "nsys"), str(trace)])
+        return measure([*words, "--report", name, "--output", str(a.folder / "nsys"), str(trace)])
 
-    return together([median([report(name) for _ in range(repeat)]) for name in NSYS_REPORTS])
+    return together([median([report(name) for _ in range(a.repeat)]) for name in _reports(a.nsys)])
 
 
 if __name__ == "__main__":
