@@ -127,8 +127,8 @@ def _enclosing(forest: Forest, tracks: Tracks, track: Ints, start: Ints, end: In
     innermost = np.full(len(start), NONE, dtype=np.int64)
     queries, intervals = [innermost[:0]], [innermost[:0]]
     for index, begin, finish in _placed(tracks, track, start, end):
-        innermost[index] = forest.innermost(begin, finish)
-        irregular = np.flatnonzero(forest.is_irregular(begin, finish, innermost[index]))
+        innermost[index], is_irregular = forest.locate(begin, finish)
+        irregular = np.flatnonzero(is_irregular)
         query, interval = forest.enclosing(begin[irregular], finish[irregular])
         queries.append(index[irregular[query]])
         intervals.append(interval)
@@ -149,8 +149,8 @@ def _by_sequence(ranges: Ranges, forest: Forest, direct: Ints) -> tuple[Ints, _P
     found = take(forward, direct)
     operators, launch_operator = np.unique(found[found >= 0], return_inverse=True)
     start, end = forest.start[operators], forest.end[operators]
-    innermost = forest.innermost(start, end)
-    irregular = np.flatnonzero(forest.is_irregular(start, end, innermost) | (innermost != operators))
+    innermost, is_irregular = forest.locate(start, end)
+    irregular = np.flatnonzero(is_irregular | (innermost != operators))
     query, interval = forest.enclosing(start[irregular], end[irregular])
     outside = interval < operators[irregular[query]]  # what sorts behind the operator lies within it
     return found, spread(launch_operator, np.flatnonzero(found >= 0), irregular[query][outside], interval[outside])

@@ -10,7 +10,7 @@ import shutil
 import uuid
 import weakref
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -93,12 +93,13 @@ class Database:
         return self.connection.execute(statement, parameters).fetchall()
 
     @contextmanager
-    def computing_once(self) -> Iterator[None]:
-        """While open, what several views read is a temporary table in the place of the view: for who asks many."""
-        views, needs = blank.views()
-        checks = {check.name for check in sql.in_folder(sql.CHECKS)}
-        readers = Counter(name for reader, names in needs.items() if reader not in checks for name in names)
-        kept = [n for n in TopologicalSorter(needs).static_order() if readers[n] > (0 if views[n].is_public else 1)]
+    def computing_once(self, asked: Collection[str]) -> Iterator[None]:
+        """While open, what the views asked for read more than once is a temporary table in the place of the view."""
+        _, needs = blank.views()
+        reached = _reachable(asked, needs)
+        below = [name for name in TopologicalSorter(needs).static_order() if name in reached]
+        read = Counter(asked) + Counter(name for reader in below for name in needs[reader])
+        kept = [name for name in below if read[name] > 1]
         try:
             for name in kept:
                 self.connection.execute(f"create temp table {quoted(name)} as from main.{quoted(name)}")
@@ -248,6 +249,16 @@ def building(path: Path, settings: Settings | None = None) -> Iterator[Database]
             if left.exists():
                 left.unlink()
         shutil.rmtree(partial.with_name(partial.name + ".tmp"), ignore_errors=True)
+
+
+def _reachable(asked: Collection[str], needs: dict[str, set[str]]) -> set[str]:
+    """The views asked for and all that they read."""
+    found, left = set(asked), list(asked)
+    while left:
+        new = needs[left.pop()] - found
+        found |= new
+        left += new
+    return found
 
 
 def _begin(database: Database, settings: Settings) -> None:

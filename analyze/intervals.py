@@ -166,8 +166,28 @@ class Forest:
 
     def innermost(self, start: Ints, end: Ints) -> Ints:
         """Index of the enclosing interval that begins last, for each query interval; closed ends; NONE without."""
-        begun = np.searchsorted(self.start, start, side="right")
-        return self._climb(begun - 1, end)
+        return self._climb(self._begun(start) - 1, end)
+
+    def locate(self, start: Ints, end: Ints) -> tuple[Ints, Bools]:
+        """The same, and where the ancestors of that interval may not be all that enclose the query.
+
+        Counts the enclosing intervals without finding them: those begun by `start` less those ended before `end`.
+        An interval inside the query would be counted wrongly, so such a query is irregular too.
+        """
+        begun = self._begun(start)
+        innermost = self._climb(begun - 1, end)
+        inside = np.searchsorted(self.start, end, side="left") > begun
+        enclosing = begun - np.searchsorted(self.ends, end, side="left")
+        in_tree = np.zeros(len(start), dtype=np.int64)
+        known = innermost >= 0
+        in_tree[known] = self.depth[innermost[known]] + 1
+        irregular: Bools = inside | (enclosing != in_tree)
+        return innermost, irregular
+
+    def _begun(self, start: Ints) -> Ints:
+        """How many intervals have begun when each query begins."""
+        begun: Ints = np.searchsorted(self.start, start, side="right")
+        return begun
 
     def _climb(self, index: Ints, end: Ints) -> Ints:
         """The nearest interval at or before each index that ends no sooner than `end`; changes `index`."""
@@ -178,21 +198,6 @@ class Forest:
             active = active[index[active] >= 0]
             active = active[self.end[index[active]] < end[active]]
         return index
-
-    def is_irregular(self, start: Ints, end: Ints, innermost: Ints) -> Bools:
-        """True where the ancestors of the innermost interval may not be all that enclose a query.
-
-        Counts the enclosing intervals without finding them: those begun by `start` less those ended before `end`.
-        An interval inside the query would be counted wrongly, so such a query is irregular too.
-        """
-        begun = np.searchsorted(self.start, start, side="right")
-        inside = np.searchsorted(self.start, end, side="left") > begun
-        enclosing = begun - np.searchsorted(self.ends, end, side="left")
-        in_tree = np.zeros(len(start), dtype=np.int64)
-        known = innermost >= 0
-        in_tree[known] = self.depth[innermost[known]] + 1
-        irregular: Bools = inside | (enclosing != in_tree)
-        return irregular
 
     def enclosing(self, start: Ints, end: Ints) -> tuple[Ints, Ints]:
         """All (query, interval) pairs in which the interval encloses the query, innermost first.

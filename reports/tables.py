@@ -60,8 +60,9 @@ def write_all(database: Database, folder: Path, format: str, escape_formulas: bo
     except OSError as error:
         raise OutputError(f"cannot make the folder {folder}: {error.strerror}") from error
     written = []
-    with database.computing_once():
-        for view in (v.name for v in sql.load() if v.is_public):
+    views = [view.name for view in sql.load() if view.is_public]
+    with database.computing_once(views):
+        for view in views:
             written.append(folder / f"{view}.{format}")
             write(database, view, written[-1], format, escape_formulas)
     return written

@@ -38,8 +38,8 @@ def test_the_parent_is_the_nearest_earlier_interval_that_ends_no_sooner(pairs: l
 def test_queries_find_what_encloses_them(pairs: list[tuple[int, int]], queries: list[tuple[int, int]]) -> None:
     forest = Forest.plant(*arrays(pairs))
     start, end = arrays(queries)
-    innermost = forest.innermost(start, end)
-    irregular = forest.is_irregular(start, end, innermost)
+    innermost, irregular = forest.locate(start, end)
+    assert innermost.tolist() == forest.innermost(start, end).tolist()
     query, interval = forest.enclosing(start, end)
     for i in range(len(start)):
         around = [j for j in range(len(forest.start)) if forest.start[j] <= start[i] and forest.end[j] >= end[i]]
