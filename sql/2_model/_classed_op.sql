@@ -1,6 +1,7 @@
 -- A row is one GPU operation with its class.
 
 select
+    gpu_op.gpu_op_id,
     gpu_op.source_id,
     gpu_op.device_id,
     gpu_op.kind,

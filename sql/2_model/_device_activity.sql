@@ -1,13 +1,15 @@
 -- A row is a stretch of time without a gap in which a device did a kind of work.
 --
 -- activity is 'busy' (anything), 'compute' (kernels and graphs), 'communication', 'memory' (copies and memsets),
--- or 'compute or communication'. Stretches that touch are one.
+-- or 'compute or communication'. Stretches that touch are one. gpu_op_id is the
+-- operation that a stretch begins with.
 
 with
 work as (
     select
         source_id,
         device_id,
+        gpu_op_id,
         start_ns,
         end_ns,
         case
@@ -18,29 +20,34 @@ work as (
     from _classed_op
 ),
 each_activity as (
-    select source_id, device_id, unnest(activities) as activity, start_ns, end_ns
+    select source_id, device_id, unnest(activities) as activity, gpu_op_id, start_ns, end_ns
     from work
 ),
+-- when all that began earlier had ended
 marked as (
     select
         *,
-        start_ns > max(end_ns) over (
+        max(end_ns) over (
             partition by source_id, device_id, activity
-            order by start_ns, end_ns
+            order by start_ns, gpu_op_id
             rows between unbounded preceding and 1 preceding
-        ) as is_new
+        ) as ended_ns,
+        max(end_ns) over (partition by source_id, device_id, activity) as last_end_ns
     from each_activity
 ),
-numbered as (
-    select
-        *,
-        sum(coalesce(is_new, false)::integer) over (
-            partition by source_id, device_id, activity
-            order by start_ns, end_ns
-            rows unbounded preceding
-        ) as number
+-- a stretch ends where the work before the next one had ended
+beginning as (
+    select *
     from marked
+    where ended_ns is null or start_ns > ended_ns
 )
-select source_id, device_id, activity, number, min(start_ns) as start_ns, max(end_ns) as end_ns
-from numbered
-group by all
+select
+    source_id,
+    device_id,
+    activity,
+    gpu_op_id,
+    start_ns,
+    coalesce(
+        lead(ended_ns) over (partition by source_id, device_id, activity order by start_ns), last_end_ns
+    ) as end_ns
+from beginning

@@ -2,27 +2,15 @@
 
 with
 busy as (
-    select source_id, device_id, number, start_ns, end_ns
-    from _device_activity
-    where activity = 'busy'
-),
-gap as (
     select
         source_id,
         device_id,
+        gpu_op_id,
         lag(end_ns) over (partition by source_id, device_id order by start_ns) as start_ns,
         start_ns as end_ns
-    from busy
-),
-first_work as (
-    select source_id, device_id, start_ns, min(gpu_op_id) as gpu_op_id
-    from gpu_op
-    group by all
+    from _device_activity
+    where activity = 'busy'
 )
-select gap.source_id, gap.device_id, gap.start_ns, gap.end_ns, first_work.gpu_op_id
-from gap
-join first_work
-    on first_work.source_id = gap.source_id
-    and first_work.device_id is not distinct from gap.device_id
-    and first_work.start_ns = gap.end_ns
-where gap.start_ns is not null
+select source_id, device_id, start_ns, end_ns, gpu_op_id
+from busy
+where start_ns is not null

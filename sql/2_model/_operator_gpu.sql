@@ -8,7 +8,10 @@ launch as (
         op.launch_start_ns,
         sum(op.end_ns - op.start_ns) as gpu_ns
     from gpu_op as op
-    join api_call as call using (api_call_id)
+    join (
+        from api_call
+        semi join (from range where kind = 'operator') as operator using (source_id, thread_id)
+    ) as call using (api_call_id)
     group by all
 ),
 cumulated as (

@@ -1,16 +1,22 @@
--- A row is a step and what the devices of its input did between its begin and its end on the CPU.
+-- A row is a step of one of several ranks and what its devices did between its begin and its end on the CPU.
 --
 -- Lengths of unions per device, added up over the devices. A source without steps counts as one step, number NULL, from
 -- the begin of its first GPU work to the end of its last.
 
 with
+several_ranks as (
+    select source_id
+    from source
+    where rank is not null and (select count(distinct rank) from source) > 1
+),
 window_of_source as (
     select source_id, min(start_ns) as start_ns, max(end_ns) as end_ns
     from gpu_op
+    semi join several_ranks using (source_id)
     group by source_id
 ),
 step as (
-    select source_id, step, start_ns, end_ns from _step
+    select source_id, step, start_ns, end_ns from _step semi join several_ranks using (source_id)
     union all
     select source_id, null, start_ns, end_ns
     from window_of_source
@@ -24,6 +30,7 @@ stretch as (
             partition by source_id, device_id, activity order by start_ns rows unbounded preceding
         ) - (end_ns - start_ns) as before_ns
     from _device_activity
+    semi join several_ranks using (source_id)
 ),
 border as (
     select step.*, used.device, used.activity, side.is_end, if(side.is_end, step.end_ns, step.start_ns) as time_ns
