@@ -1,8 +1,7 @@
 -- A row is a stretch of time without a gap in which a device did a kind of work.
 --
 -- activity is 'busy' (anything), 'compute' (kernels and graphs), 'communication', 'memory' (copies and memsets),
--- or 'compute or communication'. Stretches that touch are one. gpu_op_id is the
--- operation that a stretch begins with.
+-- or 'compute or communication'. Stretches that touch are one; gpu_op_id is the operation that a stretch begins with.
 
 with
 work as (

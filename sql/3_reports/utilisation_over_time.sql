@@ -17,54 +17,74 @@
 --   rank               integer   rank of the input, NULL where it does not say
 
 with
-device_bin as (
-    select bin.*, used.device_id
+edge as (
+    select source_id, device_id, activity, step, if(step > 0, start_ns, end_ns) as time_ns
+    from _device_activity
+    cross join (values (1), (-1)) as side(step)
+),
+-- what was busy up to a moment is a sum over what began before it less what ended: no pair of stretch and bin is made
+moved as (
+    select
+        edge.source_id,
+        edge.device_id,
+        edge.activity,
+        bin_of(edge.time_ns, whole.first_ns, whole.span_ns, whole.bin_cnt) as bin,
+        sum(edge.step) as step,
+        sum(edge.step * edge.time_ns) as weight
+    from edge
+    join _time_window as whole using (source_id)
+    group by all
+),
+used as (
+    select distinct source_id, device_id, activity
+    from moved
+),
+border as (
+    select used.*, bin.bin, bin.start_ns as time_ns
     from _time_bin as bin
-    join (select distinct source_id, device_id from gpu_op) as used using (source_id)
+    join used using (source_id)
+    union all
+    select used.*, max(bin.bin) + 1, max(bin.end_ns)
+    from _time_bin as bin
+    join used using (source_id)
+    group by all
+),
+until as (
+    select
+        border.*,
+        coalesce(sum(moved.step) over before * border.time_ns - sum(moved.weight) over before, 0) as done_ns
+    from border
+    left join moved
+        on moved.source_id = border.source_id
+        and moved.device_id is not distinct from border.device_id
+        and moved.activity = border.activity
+        and moved.bin = border.bin - 1
+    window before as (
+        partition by border.source_id, border.device_id, border.activity order by border.bin rows unbounded preceding
+    )
 ),
 part as (
     select
-        device_bin.source_id,
-        device_bin.device_id,
-        device_bin.bin,
-        activity.activity,
-        sum(least(activity.end_ns, device_bin.end_ns) - greatest(activity.start_ns, device_bin.start_ns)) as length_ns
-    from device_bin
-    join _device_activity as activity
-        on activity.source_id = device_bin.source_id
-        and activity.device_id is not distinct from device_bin.device_id
-        and activity.start_ns < device_bin.end_ns
-        and activity.end_ns > device_bin.start_ns
-    group by all
-),
-sums as (
-    select
-        source_id,
-        device_id,
-        bin,
-        sum(length_ns) filter (activity = 'busy') as busy_ns,
-        sum(length_ns) filter (activity = 'compute') as compute_ns,
-        sum(length_ns) filter (activity = 'communication') as communication_ns,
-        sum(length_ns) filter (activity = 'memory') as memory_ns
-    from part
-    group by all
+        *,
+        lead(time_ns) over following as end_ns,
+        lead(done_ns) over following - done_ns as length_ns
+    from until
+    window following as (partition by source_id, device_id, activity order by bin)
 )
 select
-    device_bin.device_id,
-    device_bin.bin,
-    device_bin.start_ns,
-    device_bin.end_ns,
-    coalesce(sums.busy_ns, 0)::bigint as busy_ns,
-    coalesce(sums.compute_ns, 0)::bigint as compute_ns,
-    coalesce(sums.communication_ns, 0)::bigint as communication_ns,
-    coalesce(sums.memory_ns, 0)::bigint as memory_ns,
-    coalesce(sums.busy_ns, 0) / nullif(device_bin.end_ns - device_bin.start_ns, 0) as busy_frac,
-    device_bin.source_id,
+    part.device_id,
+    part.bin,
+    part.time_ns as start_ns,
+    part.end_ns,
+    coalesce(sum(part.length_ns) filter (part.activity = 'busy'), 0)::bigint as busy_ns,
+    coalesce(sum(part.length_ns) filter (part.activity = 'compute'), 0)::bigint as compute_ns,
+    coalesce(sum(part.length_ns) filter (part.activity = 'communication'), 0)::bigint as communication_ns,
+    coalesce(sum(part.length_ns) filter (part.activity = 'memory'), 0)::bigint as memory_ns,
+    coalesce(sum(part.length_ns) filter (part.activity = 'busy'), 0) / nullif(part.end_ns - part.time_ns, 0) as busy_frac,
+    part.source_id,
     source.rank
-from device_bin
-join source on source.source_id = device_bin.source_id
-left join sums
-    on sums.source_id = device_bin.source_id
-    and sums.device_id is not distinct from device_bin.device_id
-    and sums.bin = device_bin.bin
-order by device_bin.source_id, device_bin.device_id, device_bin.bin
+from part
+join source on source.source_id = part.source_id
+where part.end_ns is not null
+group by part.source_id, part.device_id, part.bin, part.time_ns, part.end_ns, source.rank
+order by part.source_id, part.device_id, part.bin

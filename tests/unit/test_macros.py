@@ -28,3 +28,23 @@ def test_the_standard_deviation_is_exact(values: list[int], connection: duckdb.D
 
 def test_of_nothing_there_is_no_deviation(connection: duckdb.DuckDBPyConnection) -> None:
     assert connection.execute("select sample_stddev(x) from unnest([]::bigint[]) as t(x)").fetchone() == (None,)
+
+
+@given(
+    first=st.integers(-(10**6), 10**6),
+    span=st.one_of(st.integers(0, 50), st.integers(0, 10**16)),
+    cnt=st.integers(1, 7),
+    ahead=st.one_of(st.integers(-5, 60), st.integers(0, 10**16)),
+)
+def test_a_time_lies_in_the_last_bin_that_has_begun(
+    first: int, span: int, cnt: int, ahead: int, connection: duckdb.DuckDBPyConnection
+) -> None:
+    time = first + min(ahead, span)
+    ((found,),) = connection.execute(
+        "select bin_of(?::bigint, ?::bigint, ?::bigint, ?::bigint)", [time, first, span, cnt]
+    ).fetchall()
+    if span == 0 and time >= first:
+        assert found is None
+        return
+    begins = [first + span * number // cnt for number in range(cnt + 1)]  # the last one is the end of all
+    assert min(found, cnt) == max((number for number, begin in enumerate(begins) if begin <= time), default=-1)
