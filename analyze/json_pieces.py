@@ -51,25 +51,28 @@ class Pieces:
 
     def __iter__(self) -> Iterator[bytes]:
         blocks = self._blocks()
-        text = self._skip_header(blocks)
+        parts = [self._skip_header(blocks)]  # joined once: text that grows block by block would be copied each time
         for block in blocks:
-            text += block
-            if len(text) < PIECE_BYTES:
+            parts.append(block)
+            if sum(map(len, parts)) < PIECE_BYTES:
                 continue
+            text = b"".join(parts)
             cut = _last_boundary(text)
+            parts = [text]
             if cut is None:
                 if len(text) > EVENT_LIMIT:
                     raise CorruptInputError(f"{self.path} holds no event boundary within {EVENT_LIMIT >> 20} MiB")
                 continue
-            yield text[:cut]
-            text = self.rest + text[cut:]
+            piece, text = text[:cut], text[cut:]
+            yield piece
+            text = self.rest + text
             self.rest = b""
-            text = text[_SEPARATOR.match(text).end() :]  # type: ignore[union-attr]
+            parts = [text[_SEPARATOR.match(text).end() :]]  # type: ignore[union-attr]
             if self.ended:
-                self._finish(self._tail(text, blocks))
+                self._finish(self._tail(parts[0], blocks))
                 return
         self.at_end = True
-        yield text
+        yield b"".join(parts)
         self._finish(self.rest)
 
     @staticmethod

@@ -71,12 +71,12 @@ class _PieceFile:
         self.path = path
 
     def fill(self, *parts: bytes) -> None:
-        os.ftruncate(self.descriptor, 0)
         os.lseek(self.descriptor, 0, os.SEEK_SET)
         for part in parts:
             view = memoryview(part)
             while view:
                 view = view[os.write(self.descriptor, view) :]
+        os.ftruncate(self.descriptor, sum(map(len, parts)))  # last: the memory of the piece before is used again
 
 
 class _Reader:
