@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -20,16 +21,27 @@ from ..sql import literal, quoted
 _PREFIX = "blank-"
 
 
-def write(path: Path, cache_folder: Path) -> None:
-    """A blank database at a path where nothing is: a copy of the one in the cache, or a new one if there can be none.
+def create(path: Path, cache_folder: Path, config: dict[str, Any]) -> duckdb.DuckDBPyConnection:
+    """Open a blank database at a path where nothing is: a copy of the one in the cache, or else made here.
 
     Raises duckdb.Error or OSError when the path cannot be written.
     """
     try:
-        shutil.copyfile(_cached(cache_folder), path)
+        kept = _cached(cache_folder)
+        shutil.copyfile(kept, path)
     except (OSError, duckdb.IOException):  # a cache that is full or that nobody may write is no reason to fail
-        path.unlink(missing_ok=True)
-        _make(path)
+        return _make_here(path, config)
+    try:
+        return duckdb.connect(str(path), config=config)
+    except duckdb.Error:  # the copy in the cache is damaged
+        kept.unlink(missing_ok=True)
+        return _make_here(path, config)
+
+
+def _make_here(path: Path, config: dict[str, Any]) -> duckdb.DuckDBPyConnection:
+    path.unlink(missing_ok=True)
+    _make(path)
+    return duckdb.connect(str(path), config=config)
 
 
 def _cached(folder: Path) -> Path:

@@ -227,9 +227,8 @@ def building(path: Path, settings: Settings | None = None) -> Iterator[Database]
     database = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        blank.write(partial, _cache_folder())
         config = _SETTINGS | {"memory_limit": INGEST_MEMORY}
-        database = Database(duckdb.connect(str(partial), config=config), partial)
+        database = Database(blank.create(partial, _cache_folder(), config), partial)
         _begin(database, settings or Settings())
         yield database
         database.connection.execute("checkpoint")  # closing would only try, and hide a full disk

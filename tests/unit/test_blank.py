@@ -1,0 +1,40 @@
+"""The blank database: made once, and no reason to fail."""
+
+from pathlib import Path
+
+import pytest
+from lorabench.analyze import blank
+
+
+def view_cnt(path: Path, cache: Path) -> int:
+    with blank.create(path, cache, {}) as connection:
+        return int(connection.execute("select count(*) from duckdb_views() where not internal").fetchall()[0][0])
+
+
+def test_it_is_made_once_and_those_of_other_versions_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    (cache / "blank-of-another-version.duckdb").write_bytes(b"")
+    (cache / "somebody-elses.duckdb").write_bytes(b"")
+    first = view_cnt(tmp_path / "first.duckdb", cache)
+    (kept,) = cache.glob("blank-*")
+    monkeypatch.setattr(blank, "_make", None)
+    assert view_cnt(tmp_path / "second.duckdb", cache) == first > 50
+    assert sorted(cache.iterdir()) == sorted([kept, cache / "somebody-elses.duckdb"])
+
+
+def test_a_damaged_one_is_made_again(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    whole = view_cnt(tmp_path / "first.duckdb", cache)
+    (kept,) = cache.iterdir()
+    kept.write_bytes(kept.read_bytes()[:5000])
+    assert view_cnt(tmp_path / "second.duckdb", cache) == whole
+    assert view_cnt(tmp_path / "third.duckdb", cache) == whole
+    assert kept.stat().st_size > 5000
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:
+    in_the_way = tmp_path / "cache"
+    in_the_way.write_text("a file")
+    assert view_cnt(tmp_path / "first.duckdb", in_the_way) > 50
+    assert in_the_way.read_text() == "a file"
