@@ -5,6 +5,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+import duckdb
+
 from ..errors import CorruptInputError, InputError
 from ..progress import Progress
 from ..vocabulary import SOURCE_KINETO, SOURCE_NSYS, SOURCE_SNAPSHOT
@@ -57,6 +59,9 @@ def fill(database: Database, source_id: int, item: Input, progress: Progress) ->
             read(path, staging)
         except OSError as error:
             raise InputError(f"cannot read {item.path}: {error.strerror}") from error
+        except duckdb.ConversionException as error:
+            said = str(error).splitlines()[0].removeprefix("Conversion Error: ")
+            raise CorruptInputError(f"{item.path} holds a number that is out of range: {said}") from error
     companions.add(database, source_id, item.path)
     rank = _RANK.search(item.path.name)
     if rank:

@@ -109,6 +109,17 @@ def test_a_time_of_the_wrong_type_is_named(sqlite: Path, tmp_path: Path, value: 
     assert f"column start of table CUPTI_ACTIVITY_KIND_KERNEL holds {kind}" in said
 
 
+def test_a_number_that_is_too_large_for_its_column_is_named(sqlite: Path, tmp_path: Path) -> None:
+    edited(sqlite, f"update CUPTI_ACTIVITY_KIND_KERNEL set deviceId = {2**40} where rowid = 3")
+    said = refused(sqlite, tmp_path, CorruptInputError)
+    assert "out of range" in said
+    assert "device_id" in said
+    kernel = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 2}
+    for args in ({"device": 2**40}, {"device": 0, "grid": [2**40, 1, 1]}):
+        trace = written(tmp_path / "x.json", json.dumps({"traceEvents": [kernel | {"args": args}]}).encode())
+        assert "out of range" in refused(trace, tmp_path, CorruptInputError)
+
+
 def test_a_table_without_a_needed_column_is_named(sqlite: Path, tmp_path: Path) -> None:
     edited(sqlite, "alter table CUPTI_ACTIVITY_KIND_KERNEL drop column start")
     assert "no column start" in refused(sqlite, tmp_path, CorruptInputError)
