@@ -32,11 +32,13 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    pass
+    if context.invoked_subcommand not in cli_runs.COMMANDS:  # what trains must be as it is without lorabench
+        tuning.tune()
 
 
 cli_runs.register(app)
@@ -103,7 +105,6 @@ def analyze(
 
 def _analyzed(inputs: list[Path], place: Path | None = None, force: bool = False, settings: Any = None) -> Any:
     """The inputs' database, made with a progress bar."""
-    tuning.tune()
     from .analyze.database import cache_path
     from .analyze.pipeline import analyze as run
     from .reports.terminal import Bar

@@ -11,10 +11,14 @@ from . import rundir
 from .collect import options
 from .errors import Interrupted, LorabenchError, RunError, UsageError
 
+_Config = Annotated[
+    Path | None, typer.Option(metavar="FILE.toml", help="Settings from a file; options given here win.")
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add both commands to the command line."""
-    for function in (collect, sweep):
+    for function in COMMANDS.values():
         own = [p for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
         every = [*own[:1], *(p.replace(kind=p.KEYWORD_ONLY) for p in own[1:]), *options.parameters(typer.Option)]
         command: Any = function
@@ -32,9 +36,7 @@ def collect(
         Path | None,
         typer.Option("--output", "-o", metavar="DIR", help="The run directory [lorabench-runs/TIME-WHAT]."),
     ] = None,
-    config: Annotated[
-        Path | None, typer.Option(metavar="FILE.toml", help="Settings from a file; options given here win.")
-    ] = None,
+    config: _Config = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and print the settings, run nothing.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the run directory if it exists.")] = False,
     **settings: Any,
@@ -92,9 +94,7 @@ def sweep(
         str | None,
         typer.Option(metavar="SETTING", help="Search the largest value of this setting (lora_cnt) that fits."),
     ] = None,
-    config: Annotated[
-        Path | None, typer.Option(metavar="FILE.toml", help="Settings from a file; options given here win.")
-    ] = None,
+    config: _Config = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs, start none.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace another sweep in the folder.")] = False,
     **settings: Any,
@@ -133,3 +133,6 @@ def sweep(
     print(f"wrote {output / sweeps.RESULTS} and {output / sweeps.PAGE}")
     if ended:
         raise ended
+
+
+COMMANDS = {function.__name__: function for function in (collect, sweep)}

@@ -7,6 +7,7 @@ from .attribution import Attribution
 from .intervals import NONE, Bools, Forest, Ints, Tracks
 from .ranges import Ranges
 from .staging import Staging
+from .waiting import integers
 
 # Operators that quantise or dequantise: bitsandbytes::dequantize_4bit, aten::int8_vectorwise_quant …
 _QUANTISES = "(?i)quanti[sz]|(^|_)quant(_|$)"
@@ -18,19 +19,17 @@ def write(staging: Staging, ranges: Ranges, found: Attribution, threads: Ints, f
     `threads` are the threads of the tracks, `first_range` the id of the first of the ranges.
     """
     run = staging.database.connection.execute
-    event = run(
-        f"select coalesce(thread_id, {NONE}) as thread, time_ns from staged_memory_event order by rowid"
-    ).fetchnumpy()
+    event = staging.columns("staged_memory_event")
     names = run(f"select name_id from staged_name where regexp_matches(text, '{_QUANTISES}')").fetchnumpy()
     quantises = ranges.is_operator & np.isin(ranges.name, names["name_id"])
-    at = _innermost(ranges, found, threads, event["thread"], event["time_ns"])
+    at = _innermost(ranges, found, threads, integers(event["thread_id"], NONE), integers(event["time_ns"], NONE))
     annotation, operator, is_quantisation = _around(ranges, found.reach.tree.parent, at, quantises)
     computed = {
         "range_id": pa.array(annotation + first_range, mask=annotation < 0),
         "operator_id": pa.array(operator + first_range, mask=operator < 0),
         "is_quantisation": is_quantisation,
     }
-    staging.append("memory_event", computed)
+    staging.append("memory_event", [computed])
 
 
 def _innermost(ranges: Ranges, found: Attribution, threads: Ints, thread: Ints, time: Ints) -> Ints:

@@ -4,12 +4,9 @@ It lies in the user's cache folder under a name that changes with every statemen
 """
 
 import hashlib
-import re
 import shutil
 import uuid
 from collections.abc import Iterator
-from functools import cache
-from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +14,7 @@ import duckdb
 
 from .. import sql
 from ..sql import literal, quoted
+from . import views
 
 _PREFIX = "blank-"
 
@@ -75,38 +73,18 @@ def _make(path: Path) -> None:
 
 
 def _statements() -> Iterator[str]:
-    """Tables with the rows that they always have, functions, then all views, each after those that it reads."""
+    """Tables with the rows that they always have, then all views and functions, each after those that it needs."""
     for table in sql.in_folder(sql.TABLES):
         yield table.statement
         yield from _comments("table", table)
     for rows in sql.in_folder(sql.ROWS):
         yield f"insert into {quoted(rows.name)} {rows.statement}"
-    for macro in sql.in_folder(sql.MACROS):
-        yield macro.statement
-    known, needs = views()
-    for name in TopologicalSorter({name: sorted(needs[name]) for name in sorted(needs)}).static_order():
-        yield f"create view {quoted(name)} as {known[name].statement}"
-        yield from _comments("view", known[name])
-
-
-@cache
-def views() -> tuple[dict[str, sql.SqlFile], dict[str, set[str]]]:
-    """All views by name, and the names of those that each reads."""
-    known = {v.name: v for folder in (sql.MODEL, sql.REPORTS, sql.CHECKS) for v in sql.in_folder(folder)}
-    known["_finding"] = _all_rules(sql.FINDINGS, "_finding")
-    known["_memory_finding"] = _all_rules(sql.MEMORY_FINDINGS, "_memory_finding")
-    known["_validation"] = _all_rules(sql.VALIDATIONS, "_validation")
-    needs = {name: known.keys() & (set(re.findall(r"\w+", view.statement)) - {name}) for name, view in known.items()}
-    return known, needs
-
-
-def _all_rules(folder: str, view: str) -> sql.SqlFile:
-    """A view of the rows of all rules of a folder, each with its rule's name and advice."""
-    rules = [
-        f"select {literal(rule.name)} as rule, {literal(rule.method)} as advice, * from ({rule.statement})"
-        for rule in sql.in_folder(folder)
-    ]
-    return sql.SqlFile(sql.MODEL, view, "A row is what one rule found.", "", (), " union all by name ".join(rules))
+    for file in views.in_order():
+        if file.folder == sql.MACROS:
+            yield file.statement
+        else:
+            yield f"create view {quoted(file.name)} as {file.statement}"
+            yield from _comments("view", file)
 
 
 def _comments(kind: str, file: sql.SqlFile) -> Iterator[str]:

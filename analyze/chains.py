@@ -3,24 +3,18 @@
 import numpy as np
 import pyarrow as pa
 
-from ..vocabulary import RANGE_PYTHON, SOURCE_KINETO
+from ..vocabulary import RANGE_PYTHON
 from .critical_path import KINDS, Chain, critical_path, lend
 from .intervals import NONE, Ints, distinct, take
 from .staging import Staging
 
-# A Kineto trace does not say which process GPU work belongs to.
-_THREAD = f"""
-    (
-        select thread_id as thread, if(source.kind = '{SOURCE_KINETO}', 0, process_id) as process, pid = tid as is_main
-        from thread join reading using (source_id) join source using (source_id)
-    )"""
 _RANGE = f"(from range semi join reading using (source_id) where kind <> '{RANGE_PYTHON}')"
 _CALL = "(from api_call semi join reading using (source_id) where not is_duplicate)"
 # Of each process the main thread (or else the one with the most time), and from when until when its CPU was seen.
 _PROCESSES = f"""
-    select process, arg_max(thread, (is_main, time)), min(start), max("end")
+    select work_process_id, arg_max(thread_id, (is_main, time)), min(start), max("end")
     from (
-        select thread_id as thread, sum(end_ns - start_ns) as time, min(start_ns) as start, max(end_ns) as "end"
+        select thread_id, sum(end_ns - start_ns) as time, min(start_ns) as start, max(end_ns) as "end"
         from (
             select thread_id, start_ns, end_ns from {_RANGE}
             union all
@@ -28,24 +22,24 @@ _PROCESSES = f"""
         )
         group by thread_id
     )
-    join {_THREAD} using (thread)
-    group by process
-    order by process"""
+    join work_thread using (thread_id)
+    group by work_process_id
+    order by work_process_id"""
 # Where the CPU waited for the GPU.
 _WAITS = f"""
-    select process, start_ns as start, end_ns as "end"
+    select work_process_id as process, start_ns as start, end_ns as "end"
     from {_CALL} as call
     semi join (
         from staged_name
         where regexp_matches(text, '^(cu|cuda|hip)((Device|Ctx|Context|Stream|Event)Synchronize|Memcpy[A-Za-z0-9]*$)')
             and not regexp_matches(text, '(?i)async')
     ) using (name_id)
-    join {_THREAD} on thread = call.thread_id"""
+    join work_thread using (thread_id)"""
 # What threads other than the main one did.
 _OTHERS = f"""
-    select process, thread, start_ns as start, end_ns as "end"
+    select work_process_id as process, thread_id as thread, start_ns as start, end_ns as "end"
     from {_RANGE} as range
-    join {_THREAD} on thread = range.thread_id
+    join work_thread using (thread_id)
     where range.parent_id is null and not is_main
     order by start"""
 

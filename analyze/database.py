@@ -12,7 +12,6 @@ import weakref
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ import duckdb
 from .. import sql
 from ..errors import CorruptInputError, InputError, OutputError, UnknownFormatError, UsageError
 from ..sql import literal, quoted
-from . import blank
+from . import blank, views
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -95,11 +94,14 @@ class Database:
     @contextmanager
     def computing_once(self, asked: Collection[str]) -> Iterator[None]:
         """While open, what the views asked for read more than once is a temporary table in the place of the view."""
-        _, needs = blank.views()
-        reached = _reachable(asked, needs)
-        below = [name for name in TopologicalSorter(needs).static_order() if name in reached]
-        read = Counter(asked) + Counter(name for reader in below for name in needs[reader])
-        kept = [name for name in below if read[name] > 1]
+        _, needs = views.needed()
+        reached = views.reached(asked)
+        read = Counter(asked) + Counter(name for reader in reached for name in needs[reader])
+        kept = [
+            file.name
+            for file in views.in_order()
+            if file.name in reached and read[file.name] > 1 and file.folder != sql.MACROS
+        ]
         try:
             for name in kept:
                 self.connection.execute(f"create temp table {quoted(name)} as from main.{quoted(name)}")
@@ -248,16 +250,6 @@ def building(path: Path, settings: Settings | None = None) -> Iterator[Database]
             if left.exists():
                 left.unlink()
         shutil.rmtree(partial.with_name(partial.name + ".tmp"), ignore_errors=True)
-
-
-def _reachable(asked: Collection[str], needs: dict[str, set[str]]) -> set[str]:
-    """The views asked for and all that they read."""
-    found, left = set(asked), list(asked)
-    while left:
-        new = needs[left.pop()] - found
-        found |= new
-        left += new
-    return found
 
 
 def _begin(database: Database, settings: Settings) -> None:

@@ -62,6 +62,7 @@ def fill(database: Database, source_id: int, item: Input, progress: Progress) ->
         except duckdb.ConversionException as error:
             said = str(error).splitlines()[0].removeprefix("Conversion Error: ")
             raise CorruptInputError(f"{item.path} holds a number that is out of range: {said}") from error
+    staging.columns("staged_memory_event")  # companions look into them
     companions.add(database, source_id, item.path)
     rank = _RANK.search(item.path.name)
     if rank:

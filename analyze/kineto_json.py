@@ -211,11 +211,11 @@ class _Reader:
         if not counts:
             raise CorruptInputError(f"{self.path} holds no event that can be read" + self._why())
         staging.load("kineto_thread_done", "thread")
-        staging.database.connection.execute(
-            """insert into staged_memory_event by name
-            select kineto_memory.* exclude (tid), kineto_thread.thread_id
+        staging.insert(
+            """select kineto_memory.* exclude (tid), kineto_thread.thread_id
             from kineto_memory
-            left join kineto_thread on kineto_thread.pid = process_id and kineto_thread.tid = kineto_memory.tid"""
+            left join kineto_thread on kineto_thread.pid = process_id and kineto_thread.tid = kineto_memory.tid""",
+            "staged_memory_event",
         )
         staging.drop("kineto_memory")
         staging.columns("staged_range")

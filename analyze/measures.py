@@ -6,13 +6,15 @@ length of a union is such a sum too, for operations that no other one overlaps; 
 range.
 """
 
+from collections import defaultdict
 from dataclasses import dataclass, fields
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 
 from .intervals import Bools, Ints, Tree, blocks, overlapping, slices, take, union_length
-from .reach import Reach
+from .reach import Reach, spread
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,11 @@ class Work:
     launch_start: Ints
     launch_end: Ints
     is_first_op: Bools
+
+    @cached_property
+    def shares_device(self) -> Bools:
+        """Which operations share time with another one on their device."""
+        return overlapping(self.device, self.start, self.end)
 
     def only(self, chosen: slice | Ints) -> "Work":
         """Some of the operations."""
@@ -43,8 +50,8 @@ def by_range(reach: Reach, launch: Ints, work: Work, start: Ints, end: Ints) -> 
     `launch` is the launch of each operation, `start` and `end` are the ranges'.
     """
     tree = reach.tree
-    shares = overlapping(work.device, work.start, work.end) | overlapping(work.process, work.start, work.end)
-    sums = {name: np.zeros(len(start), dtype=np.int64) for name in _contributions(work.only(launch[:0]), shares[:0])}
+    shares = work.shares_device | overlapping(work.process, work.start, work.end)
+    sums: Columns = defaultdict(lambda: np.zeros(len(start), dtype=np.int64))
     first, last = np.full(len(start), _LATEST), np.full(len(start), -_LATEST)
     whole, inside = np.zeros((2, len(start)), dtype=np.int64)
     for rows in slices(len(launch)):
@@ -196,29 +203,23 @@ def busy_by_path(work: Work, set_of: Ints, sets: tuple[Ints, Ints]) -> Columns:
     `set_of` is the set of paths of each operation (NONE without), `sets` the rows of all sets: set, in order, and path.
     """
     device_cnt = _device_cnt(work)
-    shares = overlapping(work.device, work.start, work.end)
-    alone = np.flatnonzero(~shares & (set_of >= 0))
-    keys, member = np.unique(set_of[alone] * device_cnt + work.device[alone], return_inverse=True)
-    sums = np.zeros(len(keys), dtype=np.int64)
-    np.add.at(sums, member, (work.end - work.start)[alone])
-    key, path = _paths_of(keys // device_cnt, sets)
-    found = [(path * device_cnt + keys[key] % device_cnt, sums[key])]
-    shared = np.flatnonzero(shares & (set_of >= 0))
-    member, path = _paths_of(set_of[shared], sets)
-    order = np.lexsort((member, path))
-    op, path = shared[member[order]], path[order]
+    is_known = set_of >= 0
+    alone = np.flatnonzero(~work.shares_device & is_known)
+    key, length = _sums(set_of[alone] * device_cnt + work.device[alone], (work.end - work.start)[alone])
+    member, path = spread(key // device_cnt, np.arange(len(key)), *sets)
+    found = [(path * device_cnt + key[member] % device_cnt, length[member])]
+    shared = np.flatnonzero(work.shares_device & is_known)
+    op, path = spread(set_of[shared], shared, *sets)
+    order = np.lexsort((op, path))
+    op, path = op[order], path[order]
     found += [_busy_by_device(path[rows], op[rows], work) for rows in blocks(path)]
-    key, length = (np.concatenate(column) for column in zip(*found, strict=True))
+    key, length = _sums(*(np.concatenate(column) for column in zip(*found, strict=True)))
+    return {"path_id": key // device_cnt, "device_id": key % device_cnt, "gpu_busy_ns": length}
+
+
+def _sums(key: Ints, value: Ints) -> tuple[Ints, Ints]:
+    """The distinct keys in order, and what the values of each add up to."""
     keys, member = np.unique(key, return_inverse=True)
-    busy = np.zeros(len(keys), dtype=np.int64)
-    np.add.at(busy, member, length)
-    return {"path_id": keys // device_cnt, "device_id": keys % device_cnt, "gpu_busy_ns": busy}
-
-
-def _paths_of(set_of: Ints, sets: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
-    """(index into set_of, path) for every path of each set."""
-    begin = np.searchsorted(sets[0], set_of)
-    count = np.searchsorted(sets[0], set_of, side="right") - begin
-    index = np.repeat(np.arange(len(set_of)), count)
-    position = np.repeat(begin - np.cumsum(count) + count, count) + np.arange(int(count.sum()))
-    return index, sets[1][position]
+    sums = np.zeros(len(keys), dtype=np.int64)
+    np.add.at(sums, member, value)
+    return keys, sums

@@ -316,14 +316,12 @@ def _insert(staging: Staging, columns: dict[str, Any], text: str | None, into: s
     connection = staging.database.connection
     connection.register("batch", pa.table(columns))
     if text is None:
-        connection.execute(
-            f"insert into {into} by name select reading.source_id, batch.* from batch cross join reading"
-        )
+        staging.insert("select reading.source_id, batch.* from batch cross join reading", into)
     else:
         staging.intern(f"select {text} from batch")
-        connection.execute(
-            f"""insert into {into} by name
-            select reading.source_id, batch.* exclude ({text}), staged_name.name_id as {text}_id
-            from batch cross join reading left join staged_name on staged_name.text = batch.{text}"""
+        staging.insert(
+            f"""select reading.source_id, batch.* exclude ({text}), staged_name.name_id as {text}_id
+            from batch cross join reading left join staged_name on staged_name.text = batch.{text}""",
+            into,
         )
     connection.unregister("batch")

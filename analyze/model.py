@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..vocabulary import OP_KERNEL, RANGE_ANNOTATION, RANGE_OPERATOR, RANGE_PYTHON, SOURCE_KINETO
+from ..vocabulary import OP_KERNEL, RANGE_ANNOTATION, RANGE_OPERATOR, RANGE_PYTHON
 from . import allocations, chains
 from .attribution import RULE_NAMES, Attribution, Launches, attribute, path_sets
 from .intervals import NONE, Ints, distinct, slices, take
@@ -20,7 +20,7 @@ from .measures import Work, busy_by_path, by_range
 from .ranges import Ranges
 from .reach import Reach
 from .staging import Staging
-from .waiting import integers, is_null, texts
+from .waiting import integers, is_null, numbered_texts
 
 _Pair = tuple[Ints, Ints]
 _WRITTEN_AT_ONCE = 1 << 20  # operations
@@ -51,6 +51,8 @@ class _Completion:
 
     def run(self) -> None:
         self.staging.progress.step("launches and ranges")
+        self.staging.create_from("work_thread", "work_thread")
+        self.threads = self._fetch("from work_thread order by thread_id")
         calls, operations = self._fetch_calls(), self._fetch_operations()
         ranges, order, threads = self._fetch_ranges(calls)
         call, is_duplicate = link(calls, operations)
@@ -87,22 +89,14 @@ class _Completion:
 
     def _fetch_calls(self) -> Calls:
         c = self.staging.columns("staged_api_call")
-        thread, known = integers(c["thread_id"], NONE), self._threads()
+        thread = integers(c["thread_id"], NONE)
         return Calls(
-            process=known.work_process[np.searchsorted(known.thread_id, thread)],
+            process=self.threads.work_process_id[np.searchsorted(self.threads.thread_id, thread)],
             thread=thread,
             correlation=integers(c["correlation_id"], NONE),
             start=integers(c["start_ns"], NONE),
             end=integers(c["end_ns"], NONE),
             event_class=integers(c["event_class"], 0),
-        )
-
-    def _threads(self) -> _Columns:
-        """All threads in order: a Kineto trace does not say whose its GPU work is, there all share one process."""
-        return self._fetch(
-            f"""select thread_id, process_id, if(source.kind = '{SOURCE_KINETO}', 0, process_id) as work_process,
-                coalesce(pid = tid, false) as is_main
-            from thread join reading using (source_id) join source using (source_id) order by thread_id"""
         )
 
     def _fetch_operations(self) -> Operations:
@@ -116,9 +110,8 @@ class _Completion:
         """Sorted ranges, the place of each in the staged table, and the threads by track."""
         r = self.staging.columns("staged_range")
         threads, thread = distinct(integers(r["thread_id"], NONE))
-        known = self._threads()
-        of_thread = np.searchsorted(known.thread_id, threads)
-        kind, kinds = texts(r["kind"])
+        of_thread = np.searchsorted(self.threads.thread_id, threads)
+        kind, kinds = numbered_texts(r["kind"])
         start, end = integers(r["start_ns"], NONE), integers(r["end_ns"], NONE)
         self.is_unfinished = is_null(r["end_ns"])
         if self.is_unfinished.any():
@@ -132,7 +125,7 @@ class _Completion:
         self.range_kind, self.range_kinds = kind[order], kinds
         ranges = Ranges(
             track=track[order],
-            process=known.process_id[of_thread][thread[order]],
+            process=self.threads.process_id[of_thread][thread[order]],
             start=start[order],
             end=end[order],
             name=self._range_names()[integers(r["text_id"], NONE)[order]],
@@ -141,7 +134,7 @@ class _Completion:
             is_annotation=_is(kind, kinds, RANGE_ANNOTATION)[order],
             is_python=is_python[order],
             is_operator=_is(kind, kinds, RANGE_OPERATOR)[order],
-            is_main_thread=known.is_main[of_thread][thread[order]],
+            is_main_thread=self.threads.is_main[of_thread][thread[order]],
             thread_track_cnt=len(threads),
         )
         return ranges, order, threads
@@ -158,10 +151,7 @@ class _Completion:
         track = np.searchsorted(threads, thread)
         known = track < len(threads)
         known[known] = threads[track[known]] == thread[known]
-        process = self._fetch(
-            "select thread_id, process_id from thread join reading using (source_id) order by thread_id"
-        )
-        process_of = process.process_id[np.searchsorted(process.thread_id, thread)]
+        process_of = self.threads.process_id[np.searchsorted(self.threads.thread_id, thread)]
         return Launches(process_of, np.where(known, track, NONE), calls.start[owners], calls.end[owners])
 
     def _register(self, columns: dict[str, Any]) -> None:
@@ -170,7 +160,7 @@ class _Completion:
     def _write_calls(self, is_duplicate: Any) -> None:
         self.first_call = self._next_id("api_call")
         ids = np.arange(len(is_duplicate)) + self.first_call
-        self.staging.append_columns("api_call", [{"api_call_id": ids, "is_duplicate": is_duplicate}])
+        self.staging.append("api_call", [{"api_call_id": ids, "is_duplicate": is_duplicate}])
 
     def _write_ranges(self, ranges: Ranges, order: Ints, found: Attribution) -> None:
         self.first_range, self.first_path = self._next_id("range"), self._next_id("range_path")
@@ -186,7 +176,7 @@ class _Completion:
             "depth": found.reach.depth[unsorted],
             "path_id": found.path[unsorted] + self.first_path,
         }
-        self.staging.append_columns("range", [computed])
+        self.staging.append("range", [computed])
         self._write_paths(found)
 
     def _write_paths(self, found: Attribution) -> None:
@@ -240,7 +230,7 @@ class _Completion:
                 "operator_id": _ids(take(found.operator, launch), self.first_range),
             }
 
-        self.staging.append_columns("gpu_op", (of(rows) for rows in slices(len(call), _WRITTEN_AT_ONCE)))
+        self.staging.append("gpu_op", (of(rows) for rows in slices(len(call), _WRITTEN_AT_ONCE)))
         self._register(self._sets | {"is_self": self._is_self(found, sets)})
         self.run_sql(
             "insert into attribution by name select reading.source_id, c.* from computed as c cross join reading"
@@ -303,9 +293,9 @@ class _Completion:
         )
 
 
-def _is(number: Any, texts: list[str], text: str) -> Any:
+def _is(number: Any, known: list[str], text: str) -> Any:
     """Where a column of numbered texts has one of them."""
-    return np.array([t == text for t in texts], dtype=bool)[number] if texts else np.zeros(len(number), dtype=bool)
+    return np.array([t == text for t in known], dtype=bool)[number] if known else np.zeros(len(number), dtype=bool)
 
 
 def _last_events(threads: Ints, thread: Ints, end: Ints, calls: Calls) -> Ints:

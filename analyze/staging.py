@@ -3,8 +3,8 @@
 A reader hands over batches; a staging file of sql/1_staging renames and casts them; the rows wait in `staged_*`
 tables until attribution (see model.py) completes them. Texts are interned on the way: rows carry name ids.
 
-The large ones (a row for each range, CUDA call and GPU operation) wait as Arrow columns, which the arrays of the
-attribution share; a temporary table would be written and read once more.
+They wait as Arrow columns, which the arrays of the attribution share: a temporary table would be written and read once
+more.
 """
 
 from collections.abc import Iterable, Iterator
@@ -40,7 +40,6 @@ COMPUTED = {
     "memory_event": ("range_id", "operator_id", "is_quantisation"),
 }
 _EXTRA = {"api_call": {"event_class": "integer"}}
-_AS_COLUMNS = ("range", "api_call", "gpu_op")
 
 
 @dataclass
@@ -57,11 +56,8 @@ class Staging:
         run = self.database.connection.execute
         run("drop table if exists temp.batch")  # of a Kineto trace before
         for table, computed in COMPUTED.items():
-            columns = {c.name: c.type for c in _table(table).columns if c.name not in computed} | _EXTRA.get(table, {})
-            if table in _AS_COLUMNS:
-                self.wait_as_columns(f"staged_{table}", columns)
-            else:
-                self.create_table(f"staged_{table}", ", ".join(f"{n} {type_}" for n, type_ in columns.items()))
+            columns = {c.name: c.type for c in _table(table).columns if c.name not in computed}
+            self.wait_as_columns(f"staged_{table}", columns | _EXTRA.get(table, {}))
         run("create or replace temp table staged_name as from name")
         run(f"create or replace temp table reading as select {self.source_id} as source_id")
         self.intern("values ('[unnamed]')")
@@ -117,23 +113,25 @@ class Staging:
         if batch is not None:
             connection.register("batch", batch)
         try:
-            if into in self._waiting:
-                return self._load_columns(file, into)
-            ((rows,),) = connection.execute(f"insert into {into} by name {sql.staging(file)}").fetchall()
+            return self.insert(sql.staging(file), into)
         finally:
             if batch is not None:
                 connection.unregister("batch")
-        return int(rows)
 
-    def _load_columns(self, file: str, into: str) -> int:
-        """The same for rows that wait as columns; what does not fit into the table's types is refused here."""
-        rows = self.database.connection.sql(sql.staging(file))
-        given = set(rows.columns)
-        casts = ", ".join(
-            f"{n if n in given else 'null'}::{type_} as {n}" for n, type_ in self._waiting[into].types.items()
-        )
-        loaded = rows.project(casts).to_arrow_table()
-        self._waiting[into].add(loaded)
+    def insert(self, select: str, into: str) -> int:
+        """Append the rows of a select to a table, by the names of their columns; returns how many.
+
+        Raises duckdb.ConversionException for a number that the table's types have no room for.
+        """
+        connection = self.database.connection
+        if into not in self._waiting:
+            ((rows,),) = connection.execute(f"insert into {into} by name {select}").fetchall()
+            return int(rows)
+        found, waiting = connection.sql(select), self._waiting[into]
+        given = set(found.columns)
+        casts = ", ".join(f"{n if n in given else 'null'}::{type_} as {n}" for n, type_ in waiting.types.items())
+        loaded = found.project(casts).to_arrow_table()
+        waiting.add(loaded)
         return len(loaded)
 
     def columns(self, table: str) -> "pa.Table":
@@ -142,19 +140,8 @@ class Staging:
         self.database.connection.register(table, whole)
         return whole
 
-    def append(self, table: str, computed: dict[str, Any]) -> None:
-        """Join computed columns to a staged table by position and move the rows to the model's table."""
-        import pyarrow as pa
-
-        connection = self.database.connection
-        connection.register("computed", pa.table(computed))
-        connection.execute(
-            f"insert into {table} by name select * from staged_{table} as staged positional join computed"
-        )
-        self.drop(f"staged_{table}")
-
-    def append_columns(self, table: str, parts: Iterable[dict[str, Any]]) -> None:
-        """The same for rows that wait as columns, some rows at a time.
+    def append(self, table: str, parts: Iterable[dict[str, Any]]) -> None:
+        """Join computed columns to staged ones by position, some rows at a time, and move them to the model's table.
 
         A column that is both staged and computed (the end of a range) is taken from what was computed.
         """

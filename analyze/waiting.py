@@ -44,7 +44,7 @@ def is_null(column: pa.ChunkedArray) -> Any:
     return piece.is_null().to_numpy(zero_copy_only=False)
 
 
-def texts(column: pa.ChunkedArray) -> tuple[Any, list[str]]:
+def numbered_texts(column: pa.ChunkedArray) -> tuple[Any, list[str]]:
     """A column of texts without NULL as the number of each row's text, and the texts."""
     (piece,) = column.chunks
     if not len(piece):

@@ -29,7 +29,7 @@ own as (
         sum(activity.end_ns - activity.start_ns) as wall_ns,
         sum(coalesce(activity.compute_ns, 0)) as compute_ns,
         sum(coalesce(activity.active_ns, 0) - coalesce(activity.compute_ns, 0)) as exposed_communication_ns
-    from _step_activity as activity
+    from _rank_step as activity
     join source using (source_id)
     where source.rank is not null
     group by all

@@ -6,17 +6,15 @@ import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lorabench import sql
+from lorabench.analyze import blank
 
 NUMBERS = st.one_of(st.integers(0, 1000), st.integers(0, 10**12), st.integers(0, 10**15 - 1))
 
 
 @pytest.fixture(scope="module")
-def connection() -> duckdb.DuckDBPyConnection:
-    made = duckdb.connect()
-    for macro in sql.in_folder(sql.MACROS):
-        made.execute(macro.statement)
-    return made
+def connection(tmp_path_factory: pytest.TempPathFactory) -> duckdb.DuckDBPyConnection:
+    folder = tmp_path_factory.mktemp("macros")
+    return blank.create(folder / "blank.duckdb", folder, {})
 
 
 @given(values=st.lists(NUMBERS, min_size=1, max_size=6))
