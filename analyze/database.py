@@ -27,8 +27,11 @@ if TYPE_CHECKING:
     import polars
 
 SCHEMA_VERSION = 5
-# DuckDB spills what does not fit: little is needed to fill a database, more to sort and take medians of its rows.
-INGEST_MEMORY = os.environ.get("LORABENCH_INGEST_MEMORY", "192MB")
+# DuckDB spills what does not fit. While a file is read, a piece of it must fit in full; while the model is completed
+# little is needed beside its arrays; to sort and take medians of the rows, more.
+_INGEST_MEMORY = os.environ.get("LORABENCH_INGEST_MEMORY")
+READ_MEMORY = _INGEST_MEMORY or "384MB"
+COMPLETE_MEMORY = _INGEST_MEMORY or "192MB"
 QUERY_MEMORY = os.environ.get("LORABENCH_QUERY_MEMORY", "2GB")
 
 # Nothing is ever downloaded or loaded from outside the package.
@@ -86,6 +89,10 @@ class Database:
         if name not in known:
             raise UsageError(f"there is no view {name!r}; the views are: {', '.join(known)}")
         return name
+
+    def limit_memory(self, limit: str) -> None:
+        """Let DuckDB use so much memory from now on."""
+        self.connection.execute(f"set memory_limit = {literal(limit)}")
 
     def rows(self, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
         """The rows of a query of lorabench's own, as tuples."""
@@ -229,7 +236,7 @@ def building(path: Path, settings: Settings | None = None) -> Iterator[Database]
     database = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        config = _SETTINGS | {"memory_limit": INGEST_MEMORY}
+        config = _SETTINGS | {"memory_limit": READ_MEMORY}
         database = Database(blank.create(partial, _cache_folder(), config), partial)
         _begin(database, settings or Settings())
         yield database
@@ -238,7 +245,7 @@ def building(path: Path, settings: Settings | None = None) -> Iterator[Database]
         partial.replace(path)
     except duckdb.OutOfMemoryException as error:
         raise OutputError(
-            f"cannot fill {path} within {INGEST_MEMORY} of memory for DuckDB: {_first_line(error)}; "
+            f"cannot fill {path} within {READ_MEMORY} of memory for DuckDB: {_first_line(error)}; "
             "allow more with LORABENCH_INGEST_MEMORY"
         ) from error
     except _CANNOT_WRITE as error:

@@ -50,6 +50,7 @@ class Staging:
     source_id: int
     progress: Progress
     _waiting: "dict[str, WaitingRows]" = field(default_factory=dict)
+    _casts: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def create(self) -> None:
         """Make the empty staged tables, dropping those of the source before."""
@@ -127,12 +128,18 @@ class Staging:
         if into not in self._waiting:
             ((rows,),) = connection.execute(f"insert into {into} by name {select}").fetchall()
             return int(rows)
-        found, waiting = connection.sql(select), self._waiting[into]
-        given = set(found.columns)
-        casts = ", ".join(f"{n if n in given else 'null'}::{type_} as {n}" for n, type_ in waiting.types.items())
-        loaded = found.project(casts).to_arrow_table()
-        waiting.add(loaded)
+        if (select, into) not in self._casts:  # a Kineto trace comes in many pieces
+            self._casts[select, into] = self._cast(select, into)
+        loaded = connection.sql(self._casts[select, into]).to_arrow_table()
+        self._waiting[into].add(loaded)
         return len(loaded)
+
+    def _cast(self, select: str, into: str) -> str:
+        """A select with exactly the columns of a table whose rows wait, in their types."""
+        given = set(self.database.connection.sql(select).columns)
+        types = self._waiting[into].types.items()
+        casts = ", ".join(f"{n if n in given else 'null'}::{type_} as {n}" for n, type_ in types)
+        return f"select {casts} from ({select})"
 
     def columns(self, table: str) -> "pa.Table":
         """The rows that wait as columns, in the order in which they came; from now on SQL can read them too."""

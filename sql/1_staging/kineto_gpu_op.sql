@@ -11,7 +11,7 @@ select
     batch.start_ns,
     batch.end_ns,
     if(category.kind = 'kernel', null, batch.bytes) as bytes,
-    nullif(regexp_extract(batch.name, '(Memcpy|Copy)[^A-Z]*([A-Z]to[A-Z])', 2), '') as copy_kind,
+    if(category.kind <> 'kernel', nullif(regexp_extract(batch.name, '(Memcpy|Copy)[^A-Z]*([A-Z]to[A-Z])', 2), ''), null) as copy_kind,
     if(category.kind = 'memcpy', nullif(nullif(regexp_extract(batch.name, '\(([A-Za-z ]+) -> ', 1), ''), 'Unknown'), null) as src_kind,
     if(category.kind <> 'kernel', nullif(nullif(regexp_extract(batch.name, '[(>] ?([A-Za-z ]+)\)$', 1), ''), 'Unknown'), null) as dst_kind,
     batch.graph_node_id,
