@@ -97,20 +97,28 @@ def analyze(
         raise UsageError(f"there is no view {report!r}; the views are: {', '.join(known)}")
     target = outputs.Target.of(output, format)
     chosen = settings.parse(threshold or [], kernel_classes)
-    with _analyzed(inputs, db or target.database(), force, chosen) as database:
+    with _analyzed(inputs, db or target.database(), force, chosen, target.folder) as database:
         outputs.tell_losses(database)
         target.write(database, report, escape_formulas)
         outputs.require_all(database)
 
 
-def _analyzed(inputs: list[Path], place: Path | None = None, force: bool = False, settings: Any = None) -> Any:
+def _analyzed(
+    inputs: list[Path],
+    place: Path | None = None,
+    force: bool = False,
+    settings: Any = None,
+    writes_into: Path | None = None,
+) -> Any:
     """The inputs' database, made with a progress bar."""
     from .analyze.database import cache_path
     from .analyze.pipeline import analyze as run
     from .reports.terminal import Bar
 
     with Bar() as bar:
-        return run(inputs, place or cache_path(inputs), force=force, progress=bar, settings=settings)
+        return run(
+            inputs, place or cache_path(inputs), force=force, progress=bar, settings=settings, writes_into=writes_into
+        )
 
 
 @app.command()
@@ -140,7 +148,7 @@ def query(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array.")] = False,
 ) -> None:
-    """Run SQL on a database."""
+    """Run SQL on a database. It is read-only, and SQL reaches no file besides it."""
     from . import open as open_inputs
 
     form = outputs.chosen_format(as_csv, as_json)

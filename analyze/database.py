@@ -50,9 +50,11 @@ _CANNOT_WRITE = (duckdb.IOException, duckdb.FatalException, duckdb.TransactionEx
 class Database:
     """An open lorabench database. Use as a context manager, or call close()."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path):
+    def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path, scratch: Path | None = None):
+        """`scratch` is a folder that does not exist, the only place where DuckDB may make files."""
         self.connection = connection
         self.path = path
+        self._scratch = scratch
         _opened.add(self)
 
     def __enter__(self) -> "Database":
@@ -96,7 +98,16 @@ class Database:
 
     def rows(self, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
         """The rows of a query of lorabench's own, as tuples."""
-        return self.connection.execute(statement, parameters).fetchall()
+        with self._no_files():
+            return self.connection.execute(statement, parameters).fetchall()
+
+    @contextmanager
+    def _no_files(self) -> Iterator[None]:
+        """Raise CorruptInputError for a view that is not lorabench's: none of ours reads a file."""
+        try:
+            yield
+        except duckdb.PermissionException as error:
+            raise CorruptInputError(f"{self.path} has a view that reaches for a file: {_first_line(error)}") from error
 
     @contextmanager
     def computing_once(self, asked: Collection[str]) -> Iterator[None]:
@@ -111,7 +122,8 @@ class Database:
         ]
         try:
             for name in kept:
-                self.connection.execute(f"create temp table {quoted(name)} as from main.{quoted(name)}")
+                with self._no_files():
+                    self.connection.execute(f"create temp table {quoted(name)} as from main.{quoted(name)}")
             yield
         except _CANNOT_WRITE as error:
             raise OutputError(f"there is no room for what several views read: {_first_line(error)}") from error
@@ -120,9 +132,18 @@ class Database:
                 self.connection.execute(f"drop table if exists temp.{quoted(name)}")
 
     def copy(self, statement: str, path: Path, options: str) -> None:
-        """Write the rows of a select to a file with DuckDB's COPY. Raises OutputError when the disk refuses."""
+        """Write the rows of a select to a file, in the folder that the database was opened to write into.
+
+        The file is complete or as it was. Raises OutputError when the disk refuses.
+        """
+        if self._scratch is None:
+            raise ValueError("the database was not opened to write files")
+        made = self._scratch.absolute() / path.name
         try:
-            self.connection.execute(f"copy ({statement}) to {literal(str(path))} ({options})")
+            self._scratch.mkdir(parents=True)
+            with self._no_files():
+                self.connection.execute(f"copy ({statement}) to {literal(str(made))} ({options})")
+            made.replace(path)
         except duckdb.OutOfMemoryException as error:
             raise OutputError(
                 f"{path} needs more than {QUERY_MEMORY} of memory: {_first_line(error)}; "
@@ -130,13 +151,18 @@ class Database:
             ) from error
         except _CANNOT_WRITE as error:
             raise OutputError(f"cannot write {path}: {_first_line(error)}") from error
+        finally:
+            shutil.rmtree(self._scratch, ignore_errors=True)
 
 
 _opened: "weakref.WeakSet[Database]" = weakref.WeakSet()
 
 
-def open_database(path: Path) -> Database:
+def open_database(path: Path, writes_into: Path | None = None) -> Database:
     """Open a finished database, read-only.
+
+    It may be somebody else's, and its views are SQL: DuckDB opens no other file for them. copy() makes files in the
+    folder `writes_into`, through one of its own there.
 
     Raises InputError when it cannot be read, UnknownFormatError when it is not one of lorabench's.
     """
@@ -144,7 +170,11 @@ def open_database(path: Path) -> Database:
         connection = _connect_afresh(path)
     except duckdb.Error as error:
         raise CorruptInputError(f"cannot open {path} as a DuckDB database: {_first_line(error)}") from error
-    database = Database(connection, path)
+    scratch = writes_into and writes_into / f".lorabench-{uuid.uuid4().hex[:8]}"
+    if scratch is not None:
+        connection.execute("set allowed_directories = ?", [[f"{scratch.absolute()}{os.sep}"]])
+    connection.execute("set enable_external_access = false")
+    database = Database(connection, path, scratch)
     version = _schema_version(database)
     if version is None:
         database.close()

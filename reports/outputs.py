@@ -53,6 +53,11 @@ class Target:
             return None
         return self.path / "lorabench.duckdb" if self.is_folder else self.path.with_suffix(_DATABASE)
 
+    @property
+    def folder(self) -> Path | None:
+        """Where files are written; None without an output."""
+        return self.path if self.path is None or self.is_folder else self.path.parent
+
     def write(self, database: Any, report: str, escape_formulas: bool) -> None:
         """Write the report, or every view, and print the last line that stdout carries: `wrote PATH`."""
         from . import tables

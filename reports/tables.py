@@ -1,6 +1,6 @@
 """Writes views as CSV, Parquet or JSON files.
 
-Invariant: a file is complete or absent. It is written under a temporary name beside its destination and renamed.
+Invariant: a file is complete or absent. It is written under a temporary name and renamed.
 """
 
 import csv
@@ -32,9 +32,7 @@ def write(database: Database, view: str, path: Path, format: str, escape_formula
     file cannot be written, UsageError when there is no such view or no such form of it.
     """
     database.public_view(view)
-    statement = _statement(view, format, escape_formulas)
-    with replacing(path) as partial:
-        database.copy(statement, partial, _options(view, format))
+    database.copy(_statement(view, format, escape_formulas), path, _options(view, format))
 
 
 def write_frame(frame: Any, path: Path) -> None:

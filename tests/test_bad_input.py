@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import duckdb
 import lorabench
 import pytest
 from lorabench.errors import CorruptInputError, InputError, LorabenchError, UnknownFormatError
@@ -324,6 +325,36 @@ def test_a_foreign_file_is_never_replaced_by_a_database(sqlite: Path, tmp_path: 
     done = run("analyze", sqlite, "-o", tmp_path / "r.csv", "--force")
     assert done.returncode == 5 and "in the way" in done.stderr
     assert precious.read_bytes() == b"my thesis"
+
+
+@pytest.mark.parametrize("name", ["range_summary", "source", "lorabench", "_set_work"])
+@pytest.mark.parametrize("command", ["analyze -o r.csv", "analyze -o all/", "report -o p.html", "validate", "query"])
+def test_a_database_of_somebody_else_reads_and_writes_no_other_file(
+    sqlite: Path, tmp_path: Path, name: str, command: str
+) -> None:
+    secret = written(tmp_path / "secret.txt", b"the-secret")
+    lorabench.open(sqlite, db=tmp_path / "theirs.duckdb").close()
+    with duckdb.connect(str(tmp_path / "theirs.duckdb")) as theirs:
+        kind = "table" if name in ("source", "lorabench") else "view"
+        theirs.execute(f"alter {kind} {name} rename to hidden")
+        theirs.execute(f"create view {name} as select hidden.*, content from hidden, read_text('{secret}')")
+    first, *options = command.split()
+    statement = [f"select * from {name}"] if first == "query" else []
+    done = run(first, tmp_path / "theirs.duckdb", *statement, *options, cwd=tmp_path)
+    assert "Traceback" not in done.stderr
+    assert "the-secret" not in done.stdout + done.stderr
+    made = [path for path in tmp_path.rglob("*") if path.suffix in (".csv", ".html")]
+    assert not any("the-secret" in path.read_text() for path in made)
+    if name in command or first == "query":
+        assert done.returncode in (2, 3), done.stderr
+
+
+def test_a_query_touches_no_file(sqlite: Path, tmp_path: Path) -> None:
+    lorabench.open(sqlite, db=tmp_path / "x.duckdb").close()
+    for statement in ("copy (select 1) to 'made.csv'", "select * from read_text('/etc/hostname')"):
+        done = run("query", tmp_path / "x.duckdb", statement, cwd=tmp_path)
+        assert done.returncode == 2 and "Permission" in done.stderr
+    assert not (tmp_path / "made.csv").exists()
 
 
 def test_a_file_without_permission_is_named(sqlite: Path, tmp_path: Path) -> None:
