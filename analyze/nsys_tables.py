@@ -8,8 +8,9 @@ import sqlite3
 from collections.abc import Collection, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
@@ -63,12 +64,20 @@ class Export:
 
     def _read_schema(self) -> tuple[dict[str, dict[str, str]], dict[str, "_Layout"]]:
         """Of every table the column names, by lower-case name with the spelling that the file uses, and the layout."""
-        columns, layouts = {}, {}
-        for name, root in self.select("select name, rootpage from sqlite_master where type = 'table'"):
-            found = self.select(f'pragma table_xinfo("{name}")')
-            keys = [i for i in self.select(f'pragma index_list("{name}")') if i[3] == "pk"]
-            columns[str(name)] = {str(c[1]).lower(): str(c[1]) for c in found}
-            layouts[str(name)] = _Layout.of(root, found, has_key_of_its_own=bool(keys))
+        rows = self.select(
+            "select t.name, t.rootpage, c.cid, c.name, c.type, c.dflt_value, c.pk, c.hidden "
+            "from sqlite_master as t join pragma_table_xinfo(t.name) as c where t.type = 'table'"
+        )
+        keys = self.select(
+            "select t.name from sqlite_master as t join pragma_index_list(t.name) as i "
+            "where t.type = 'table' and i.origin = 'pk'"
+        )
+        columns: dict[str, dict[str, str]] = {}
+        layouts = {}
+        for (name, root), group in groupby(rows, key=lambda row: row[:2]):
+            found = [_Declared(*row[2:]) for row in group]
+            columns[name] = {c.name.lower(): c.name for c in found}
+            layouts[name] = _Layout.of(root, found, has_key_of_its_own=(name,) in keys)
         return columns, layouts
 
     def select(self, statement: str) -> list[tuple[Any, ...]]:
@@ -153,6 +162,17 @@ class Export:
         return f"{self.path}: table {table.name} cannot be read: {error.splitlines()[0]}; {WHAT_TO_DO}"
 
 
+class _Declared(NamedTuple):
+    """A column as its table declares it."""
+
+    place: int
+    name: str
+    type: str
+    default: str | None
+    key: int
+    hidden: int
+
+
 @dataclass(frozen=True)
 class _Layout:
     """Where a table lies in the file and how to read its columns, by lower-case name.
@@ -165,16 +185,16 @@ class _Layout:
     columns: dict[str, Column]
 
     @classmethod
-    def of(cls, root: int, found: list[tuple[Any, ...]], *, has_key_of_its_own: bool) -> "_Layout":
+    def of(cls, root: int, found: "list[_Declared]", *, has_key_of_its_own: bool) -> "_Layout":
         columns = {}
-        keys = sum(is_key > 0 for *_, is_key, _ in found)
-        for place, name, type_, _, default, is_key, _ in found:
+        keys = sum(c.key > 0 for c in found)
+        for c in found:
+            type_ = c.type.upper()
             # https://www.sqlite.org/lang_createtable.html, 5: such a key is the rowid, and its column empty
-            is_rowid = bool(is_key) and keys == 1 and str(type_).upper() == "INTEGER" and not has_key_of_its_own
-            is_text = "TEXT" in str(type_).upper()
-            if default is None and (is_text or "INT" in str(type_).upper()):
-                columns[str(name).lower()] = Column(place, is_text, is_rowid)
-        is_plain = "rowid" not in columns and not any(is_hidden for *_, is_hidden in found)
+            is_rowid = c.key > 0 and keys == 1 and type_ == "INTEGER" and not has_key_of_its_own
+            if c.default is None and ("TEXT" in type_ or "INT" in type_):
+                columns[c.name.lower()] = Column(c.place, "TEXT" in type_, is_rowid)
+        is_plain = "rowid" not in columns and not any(c.hidden for c in found)
         return cls(root, columns if is_plain else {})
 
     def find(self, table: Table, has: Collection[str]) -> dict[str, Column]:

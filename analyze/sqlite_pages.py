@@ -133,7 +133,7 @@ class Pages:
     def _load(self, pages: Any) -> Any:
         """The bytes of some pages, one after another, and padding."""
         data = np.zeros(len(pages) * self._size + _PADDING, dtype=np.uint8)
-        into = memoryview(data)
+        into = data.data
         done = 0
         for run in np.split(pages, np.flatnonzero(np.diff(pages) != 1) + 1):
             size = len(run) * self._size

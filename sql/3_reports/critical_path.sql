@@ -147,4 +147,4 @@ left join name on name.name_id = everything.name_id
 left join range_path on range_path.path_id = everything.path_id
 where everything.critical_ns <> 0
 order by everything.source_id, everything.step, everything.step_id, everything.critical_ns desc, everything.activity,
-    name.text, range_path.path
+    everything.name_id, everything.path_id
