@@ -10,10 +10,10 @@ import shutil
 import uuid
 import weakref
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
 
@@ -26,13 +26,17 @@ from .settings import Settings
 if TYPE_CHECKING:
     import polars
 
+_T = TypeVar("_T")
 SCHEMA_VERSION = 5
 # DuckDB spills what does not fit. While a file is read, a piece of it must fit in full; while the model is completed
-# little is needed beside its arrays; to sort and take medians of the rows, more.
+# little is needed beside its arrays; to sort and take medians of the rows, more, and medians do not spill: what does
+# not suffice is raised to what the machine has left, unless somebody asked for a limit.
 _INGEST_MEMORY = os.environ.get("LORABENCH_INGEST_MEMORY")
 READ_MEMORY = _INGEST_MEMORY or "384MB"
 COMPLETE_MEMORY = _INGEST_MEMORY or "192MB"
-QUERY_MEMORY = os.environ.get("LORABENCH_QUERY_MEMORY", "2GB")
+_QUERY_MEMORY_ASKED = os.environ.get("LORABENCH_QUERY_MEMORY")
+QUERY_MEMORY = _QUERY_MEMORY_ASKED or "1500MB"
+_SHARE_OF_FREE_MEMORY = 0.8
 
 # Nothing is ever downloaded or loaded from outside the package.
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
@@ -50,11 +54,17 @@ _CANNOT_WRITE = (duckdb.IOException, duckdb.FatalException, duckdb.TransactionEx
 class Database:
     """An open lorabench database. Use as a context manager, or call close()."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path, scratch: Path | None = None):
-        """`scratch` is a folder that does not exist, the only place where DuckDB may make files."""
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, path: Path, scratch: Path | None = None, *, can_grow: bool = False
+    ):
+        """`scratch` is a folder that does not exist, the only place where DuckDB may make files.
+
+        With `can_grow` a statement that runs out of DuckDB's memory is tried again with more.
+        """
         self.connection = connection
         self.path = path
         self._scratch = scratch
+        self._can_grow = can_grow
         _opened.add(self)
 
     def __enter__(self) -> "Database":
@@ -78,7 +88,7 @@ class Database:
     def query(self, statement: str) -> "polars.DataFrame":
         """The result of any SQL as a polars DataFrame. Raises UsageError with DuckDB's words when it fails."""
         try:
-            frame: polars.DataFrame = self.connection.sql(statement).pl()
+            frame: polars.DataFrame = self._roomy(lambda: self.connection.sql(statement).pl())
         except duckdb.Error as error:
             raise UsageError(f"the query failed: {_first_line(error)}") from error
         except AttributeError as error:  # duckdb returns None for a statement without rows
@@ -96,10 +106,23 @@ class Database:
         """Let DuckDB use so much memory from now on."""
         self.connection.execute(f"set memory_limit = {literal(limit)}")
 
+    def _roomy(self, act: Callable[[], _T]) -> _T:
+        """What `act` returns; tried again with the memory that the machine has left where DuckDB's does not suffice."""
+        try:
+            return act()
+        except duckdb.OutOfMemoryException:
+            if not self._can_grow:
+                raise
+            import psutil  # seldom needed
+
+            self._can_grow = False
+            self.limit_memory(f"{psutil.virtual_memory().available * _SHARE_OF_FREE_MEMORY // 2**20:.0f}MiB")
+            return act()
+
     def rows(self, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
         """The rows of a query of lorabench's own, as tuples."""
         with self._no_files():
-            return self.connection.execute(statement, parameters).fetchall()
+            return self._roomy(lambda: self.connection.execute(statement, parameters).fetchall())
 
     @contextmanager
     def _no_files(self) -> Iterator[None]:
@@ -122,8 +145,7 @@ class Database:
         ]
         try:
             for name in kept:
-                with self._no_files():
-                    self.connection.execute(f"create temp table {quoted(name)} as from main.{quoted(name)}")
+                self.rows(f"create temp table {quoted(name)} as from main.{quoted(name)}")
             yield
         except _CANNOT_WRITE as error:
             raise OutputError(f"there is no room for what several views read: {_first_line(error)}") from error
@@ -141,12 +163,11 @@ class Database:
         made = self._scratch.absolute() / path.name
         try:
             self._scratch.mkdir(parents=True)
-            with self._no_files():
-                self.connection.execute(f"copy ({statement}) to {literal(str(made))} ({options})")
+            self.rows(f"copy ({statement}) to {literal(str(made))} ({options})")
             made.replace(path)
         except duckdb.OutOfMemoryException as error:
             raise OutputError(
-                f"{path} needs more than {QUERY_MEMORY} of memory: {_first_line(error)}; "
+                f"{path} needs more memory than DuckDB may have: {_first_line(error)}; "
                 "allow more with LORABENCH_QUERY_MEMORY"
             ) from error
         except _CANNOT_WRITE as error:
@@ -174,7 +195,7 @@ def open_database(path: Path, writes_into: Path | None = None) -> Database:
     if scratch is not None:
         connection.execute("set allowed_directories = ?", [[f"{scratch.absolute()}{os.sep}"]])
     connection.execute("set enable_external_access = false")
-    database = Database(connection, path, scratch)
+    database = Database(connection, path, scratch, can_grow=not _QUERY_MEMORY_ASKED)
     version = _schema_version(database)
     if version is None:
         database.close()
