@@ -194,7 +194,7 @@ class _Layout:
             is_rowid = c.key > 0 and keys == 1 and type_ == "INTEGER" and not has_key_of_its_own
             if c.default is None and ("TEXT" in type_ or "INT" in type_):
                 columns[c.name.lower()] = Column(c.place, "TEXT" in type_, is_rowid)
-        is_plain = "rowid" not in columns and not any(c.hidden for c in found)
+        is_plain = not any(c.hidden or c.name.lower() == "rowid" for c in found)
         return cls(root, columns if is_plain else {})
 
     def find(self, table: Table, has: Collection[str]) -> dict[str, Column]:

@@ -173,13 +173,13 @@ class _Rows:
         found: dict[int, pa.Array] = {}
         header, kind_at = _varint(data, self._record)
         header_end = value_end = self._record + header
-        if (header_end > end).any():
+        if (header < 1).any() or (header_end > end).any():
             raise UnusualError
         for place in range(max(wanted) + 1):
             is_missing = kind_at >= header_end
             kind, kind_at = _varint(data, kind_at)
             if is_missing.any():
-                kind = np.where(is_missing, _NULL, kind)
+                kind, kind_at = np.where(is_missing, _NULL, kind), np.where(is_missing, header_end, kind_at)
             value_at, width = value_end, _widths(kind)
             value_end = value_at + width
             if (value_end > end).any():

@@ -36,7 +36,7 @@ def made(path: Path, *statements: tuple[str, list[Any]] | str, page_size: int = 
 
 def said_by_sqlite(path: Path, columns: str = "a, b, d, c", table: str = "t") -> list[tuple[Any, ...]]:
     with closing(sqlite3.connect(path)) as connection:
-        return connection.execute(f"select {columns} from {table} order by rowid").fetchall()
+        return connection.execute(f"select {columns} from {table} order by _rowid_").fetchall()
 
 
 def read(path: Path, table: Table = TABLE) -> list[tuple[Any, ...]]:
@@ -127,6 +127,16 @@ UNPLAIN: dict[str, tuple[str, ...]] = {
         "insert into t values (1, 2, 'x')",
         "alter table t add column d integer",
         "insert into t values (1, 2, 'x', 3)",
+    ),
+    "many columns added later": (
+        "create table t (a integer, b integer, c text)",
+        "insert into t values (1, 2, 'x')",
+        *(f"alter table t add column z{number} integer" for number in range(90)),
+        "alter table t add column d integer",
+    ),
+    "a column of the rowid's name": (
+        "create table t (a integer, rowid real, b integer, c text, d integer)",
+        "insert into t values (1, 9.5, 2, 'x', 3), (4, 0.5, 5, 'y', 6)",
     ),
     "a column added later with a default": (
         "create table t (a integer, b integer, c text)",
