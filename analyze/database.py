@@ -89,6 +89,11 @@ class Database:
         """The result of any SQL as a polars DataFrame. Raises UsageError with DuckDB's words when it fails."""
         try:
             frame: polars.DataFrame = self._roomy(lambda: self.connection.sql(statement).pl())
+        except duckdb.PermissionException as error:
+            raise UsageError(
+                f"the query failed: SQL reaches no file besides the database ({_first_line(error)}); "
+                "write what a select returns (--csv, --json)"
+            ) from error
         except duckdb.Error as error:
             raise UsageError(f"the query failed: {_first_line(error)}") from error
         except AttributeError as error:  # duckdb returns None for a statement without rows
