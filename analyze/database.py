@@ -29,14 +29,13 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 SCHEMA_VERSION = 5
 # DuckDB spills what does not fit. While a file is read, a piece of it must fit in full; while the model is completed
-# little is needed beside its arrays; to sort and take medians of the rows, more, and medians do not spill: what does
-# not suffice is raised to what the machine has left, unless somebody asked for a limit.
+# little is needed beside its arrays; to sort and take medians of the rows, more. Medians do not spill: a statement that
+# needs more still gets most of the machine's memory, unless somebody asked for a limit.
 _INGEST_MEMORY = os.environ.get("LORABENCH_INGEST_MEMORY")
 READ_MEMORY = _INGEST_MEMORY or "384MB"
 COMPLETE_MEMORY = _INGEST_MEMORY or "192MB"
 _QUERY_MEMORY_ASKED = os.environ.get("LORABENCH_QUERY_MEMORY")
 QUERY_MEMORY = _QUERY_MEMORY_ASKED or "1500MB"
-_SHARE_OF_FREE_MEMORY = 0.8
 
 # Nothing is ever downloaded or loaded from outside the package.
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
@@ -112,16 +111,14 @@ class Database:
         self.connection.execute(f"set memory_limit = {literal(limit)}")
 
     def _roomy(self, act: Callable[[], _T]) -> _T:
-        """What `act` returns; tried again with the memory that the machine has left where DuckDB's does not suffice."""
+        """What `act` returns; tried again with most of the machine's memory where DuckDB's share does not suffice."""
         try:
             return act()
         except duckdb.OutOfMemoryException:
             if not self._can_grow:
                 raise
-            import psutil  # seldom needed
-
             self._can_grow = False
-            self.limit_memory(f"{psutil.virtual_memory().available * _SHARE_OF_FREE_MEMORY // 2**20:.0f}MiB")
+            self.connection.execute("reset memory_limit")  # DuckDB's default knows the limits of a container
             return act()
 
     def rows(self, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
