@@ -32,8 +32,8 @@ SCHEMA_VERSION = 5
 # little is needed beside its arrays; to sort and take medians of the rows, more. Medians do not spill: a statement that
 # needs more still gets most of the machine's memory, unless somebody asked for a limit.
 _INGEST_MEMORY = os.environ.get("LORABENCH_INGEST_MEMORY")
-READ_MEMORY = _INGEST_MEMORY or "384MB"
-COMPLETE_MEMORY = _INGEST_MEMORY or "192MB"
+_READ_MEMORY = _INGEST_MEMORY or "384MB"
+_COMPLETE_MEMORY = _INGEST_MEMORY or "192MB"
 _QUERY_MEMORY_ASKED = os.environ.get("LORABENCH_QUERY_MEMORY")
 QUERY_MEMORY = _QUERY_MEMORY_ASKED or "1500MB"
 
@@ -106,9 +106,12 @@ class Database:
             raise UsageError(f"there is no view {name!r}; the views are: {', '.join(known)}")
         return name
 
-    def limit_memory(self, limit: str) -> None:
-        """Let DuckDB use so much memory from now on."""
-        self.connection.execute(f"set memory_limit = {literal(limit)}")
+    @contextmanager
+    def room_to_read(self) -> Iterator[None]:
+        """While open, DuckDB has the memory that a file takes to read; that of the rest is set when all went well."""
+        self.connection.execute(f"set memory_limit = {literal(_READ_MEMORY)}")
+        yield
+        self.connection.execute(f"set memory_limit = {literal(_COMPLETE_MEMORY)}")
 
     def _roomy(self, act: Callable[[], _T]) -> _T:
         """What `act` returns; tried again with most of the machine's memory where DuckDB's share does not suffice."""
@@ -122,16 +125,13 @@ class Database:
             return act()
 
     def rows(self, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
-        """The rows of a query of lorabench's own, as tuples."""
-        with self._no_files():
-            return self._roomy(lambda: self.connection.execute(statement, parameters).fetchall())
+        """The rows of a query of lorabench's own, as tuples.
 
-    @contextmanager
-    def _no_files(self) -> Iterator[None]:
-        """Raise CorruptInputError for a view that is not lorabench's: none of ours reads a file."""
+        Raises CorruptInputError for a view that somebody put into the database to read a file.
+        """
         try:
-            yield
-        except duckdb.PermissionException as error:
+            return self._roomy(lambda: self.connection.execute(statement, parameters).fetchall())
+        except duckdb.PermissionException as error:  # none of our views reads a file
             raise CorruptInputError(f"{self.path} has a view that reaches for a file: {_first_line(error)}") from error
 
     @contextmanager
@@ -193,21 +193,17 @@ def open_database(path: Path, writes_into: Path | None = None) -> Database:
         connection = _connect_afresh(path)
     except duckdb.Error as error:
         raise CorruptInputError(f"cannot open {path} as a DuckDB database: {_first_line(error)}") from error
-    scratch = writes_into and writes_into / f".lorabench-{uuid.uuid4().hex[:8]}"
-    if scratch is not None:
+    scratch = None
+    if writes_into is not None:
+        scratch = writes_into / f".lorabench-{uuid.uuid4().hex[:8]}"
         connection.execute("set allowed_directories = ?", [[f"{scratch.absolute()}{os.sep}"]])
     connection.execute("set enable_external_access = false")
     database = Database(connection, path, scratch, can_grow=not _QUERY_MEMORY_ASKED)
-    version = _schema_version(database)
-    if version is None:
+    try:
+        _require_this_version(database)
+    except InputError:
         database.close()
-        raise UnknownFormatError(f"{path} is a DuckDB database, but not one that lorabench made")
-    if version != SCHEMA_VERSION:
-        database.close()
-        raise InputError(
-            f"{path} was made by another version of lorabench (schema {version}, this one writes {SCHEMA_VERSION}); "
-            "run `lorabench analyze` on its input again"
-        )
+        raise
     return database
 
 
@@ -230,13 +226,17 @@ def _connect_afresh(path: Path) -> duckdb.DuckDBPyConnection:
         link.unlink(missing_ok=True)
 
 
-def _schema_version(database: Database) -> int | None:
-    """Schema version of a lorabench database, None for any other."""
+def _require_this_version(database: Database) -> None:
+    """Raise UnknownFormatError for what lorabench did not make, InputError for what another version of it made."""
     try:
         ((version,),) = database.rows("select schema_version from lorabench")
-    except (duckdb.Error, ValueError):
-        return None
-    return int(version)
+    except (duckdb.Error, ValueError) as error:
+        raise UnknownFormatError(f"{database.path} is a DuckDB database, but not one that lorabench made") from error
+    if version != SCHEMA_VERSION:
+        raise InputError(
+            f"{database.path} was made by another version of lorabench (schema {version}, this one writes "
+            f"{SCHEMA_VERSION}); run `lorabench analyze` on its input again"
+        )
 
 
 def _cache_folder() -> Path:
@@ -289,7 +289,7 @@ def building(path: Path, settings: Settings | None = None) -> Iterator[Database]
     database = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        config = _SETTINGS | {"memory_limit": READ_MEMORY}
+        config = _SETTINGS | {"memory_limit": _COMPLETE_MEMORY}
         database = Database(blank.create(partial, _cache_folder(), config), partial)
         _begin(database, settings or Settings())
         yield database
@@ -298,7 +298,7 @@ def building(path: Path, settings: Settings | None = None) -> Iterator[Database]
         partial.replace(path)
     except duckdb.OutOfMemoryException as error:
         raise OutputError(
-            f"cannot fill {path} within {READ_MEMORY} of memory for DuckDB: {_first_line(error)}; "
+            f"filling {path} needs more memory than DuckDB may have: {_first_line(error)}; "
             "allow more with LORABENCH_INGEST_MEMORY"
         ) from error
     except _CANNOT_WRITE as error:

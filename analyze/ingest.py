@@ -11,7 +11,7 @@ from ..errors import CorruptInputError, InputError
 from ..progress import Progress
 from ..vocabulary import SOURCE_KINETO, SOURCE_NSYS, SOURCE_SNAPSHOT
 from . import companions, kineto_json, memory_snapshot, model, nsys_report, nsys_sqlite
-from .database import COMPLETE_MEMORY, READ_MEMORY, Database
+from .database import Database
 from .inputs import Input, Kind
 from .staging import Staging
 
@@ -49,9 +49,8 @@ def fill(database: Database, source_id: int, item: Input, progress: Progress) ->
     read = _READERS[item.kind][2]
     add_source(database, source_id, item)
     staging = Staging(database, source_id, progress)
-    database.limit_memory(READ_MEMORY)
     staging.create()
-    with ExitStack() as stack:
+    with database.room_to_read(), ExitStack() as stack:
         path = item.path
         if item.kind is Kind.NSYS_REPORT:
             progress.step("nsys export")
@@ -70,5 +69,4 @@ def fill(database: Database, source_id: int, item: Input, progress: Progress) ->
         database.connection.execute(
             "update source set rank = ? where source_id = ? and rank is null", [int(rank[1]), source_id]
         )
-    database.limit_memory(COMPLETE_MEMORY)
     model.complete(staging)

@@ -1,7 +1,7 @@
 """Reads an `nsys export --type sqlite` file into the staged tables."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ from .nsys_tables import WHAT_TO_DO, Export, Table, Tally
 from .staging import Staging
 
 READER_VERSION = 4
-ROWS_AT_ONCE = 262_144
+BATCHES_AT_ONCE = 6
 
 
 @dataclass(frozen=True)
@@ -174,10 +174,11 @@ def _load(export: Export, load: Load, staging: Staging) -> None:
     staging.progress.step(name, export.size(name))
     tally = Tally()
     kept = 0
+    batches = export.batches(load.table, tally)
     # a statement for a few batches: what one statement inserts cannot leave DuckDB's memory before it ends
-    for some in _some_rows(export.batches(load.table, tally)):
-        kept += staging.load(load.staging, load.into, some)
-        staging.progress.advance(len(some))
+    while some := list(islice(batches, BATCHES_AT_ONCE)):
+        kept += staging.load(load.staging, load.into, pa.Table.from_batches(some))
+        staging.progress.advance(sum(map(len, some)))
     if load is not _STRINGS:
         staging.fact("holds", name, kept)
     if kept < tally.rows:
@@ -186,18 +187,6 @@ def _load(export: Export, load: Load, staging: Staging) -> None:
         )
     if tally.not_utf8:
         staging.fact("lost", f"{name} text", tally.not_utf8, "texts that are not UTF-8, decoded with U+FFFD")
-
-
-def _some_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Batches together until they have enough rows."""
-    some: list[pa.RecordBatch] = []
-    for batch in batches:
-        some.append(batch)
-        if sum(map(len, some)) >= ROWS_AT_ONCE:
-            yield pa.Table.from_batches(some)
-            some = []
-    if some:
-        yield pa.Table.from_batches(some)
 
 
 def _read_domains(export: Export, staging: Staging) -> None:

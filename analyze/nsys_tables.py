@@ -136,6 +136,7 @@ class Export:
         chosen += [_chosen(has, c, 'cast("{}" as blob)') for c in table.texts]
         where = [f"rowid > {after}"] if after is not None else []
         where += [f"rowid <= {until}"] if until is not None else []
+        # here and not by _only(): other rows may hold what they like
         where += [f'"{has[table.only[0].lower()]}" in {table.only[1]}'] if table.only else []
         statement = f'select {", ".join(chosen)} from "{table.name}" where {" and ".join(where) or "true"}'
         with closing(sqlite3.connect(self._uri, uri=True)) as connection:

@@ -114,13 +114,13 @@ class Pages:
         ends = np.cumsum(np.bincount(cells.page, minlength=len(pages)))
         return np.insert(_at(cells.data, ">u4")[cells.at], ends, rightmost).astype(np.int64)
 
-    def _cells(self, pages: Any, kind: int) -> "_Cells":
-        """The cells of some pages of one kind, in order of their keys."""
+    def _cells(self, pages: Any, page_type: int) -> "_Cells":
+        """The cells of some pages of one type, in order of their keys."""
         data = self._load(pages)
         starts = np.arange(len(pages)) * self._size
-        first_pointer = _FIRST_POINTER[kind]
+        first_pointer = _FIRST_POINTER[page_type]
         counts = _at(data, ">u2")[starts + 3].astype(np.int64)
-        if (data[starts] != kind).any() or (first_pointer + 2 * counts > self._usable).any():
+        if (data[starts] != page_type).any() or (first_pointer + 2 * counts > self._usable).any():
             raise UnusualError
         page = np.repeat(np.arange(len(pages)), counts)
         before = np.cumsum(counts) - counts
@@ -196,10 +196,10 @@ class _Rows:
         return pa.array(self._rowid.astype(np.int64))
 
 
-def _at(data: Any, kind: str) -> Any:
+def _at(data: Any, dtype: str) -> Any:
     """The number that begins at each byte."""
-    width = np.dtype(kind).itemsize
-    return np.ndarray((len(data) - width + 1,), kind, data, 0, (1,))
+    width = np.dtype(dtype).itemsize
+    return np.ndarray((len(data) - width + 1,), dtype, data, 0, (1,))
 
 
 def _varint(data: Any, at: Any) -> tuple[Any, Any]:

@@ -34,9 +34,9 @@ def made(path: Path, *statements: tuple[str, list[Any]] | str, page_size: int = 
     return path
 
 
-def said_by_sqlite(path: Path, columns: str = "a, b, d, c", table: str = "t") -> list[tuple[Any, ...]]:
+def said_by_sqlite(path: Path, columns: str = "a, b, d, c", where: str = "true") -> list[tuple[Any, ...]]:
     with closing(sqlite3.connect(path)) as connection:
-        return connection.execute(f"select {columns} from {table} order by _rowid_").fetchall()
+        return connection.execute(f"select {columns} from t where {where} order by _rowid_").fetchall()
 
 
 def read(path: Path, table: Table = TABLE) -> list[tuple[Any, ...]]:
@@ -47,10 +47,10 @@ def read(path: Path, table: Table = TABLE) -> list[tuple[Any, ...]]:
     return rows
 
 
-def decoded(path: Path, columns: list[Column], table: str = "t") -> tuple[list[tuple[Any, ...]], int]:
+def decoded(path: Path, columns: list[Column]) -> tuple[list[tuple[Any, ...]], int]:
     """Rows decoded from the pages, and how many pieces were left to SQLite."""
     with closing(sqlite3.connect(path)) as connection:
-        ((root,),) = connection.execute("select rootpage from sqlite_master where name = ?", [table]).fetchall()
+        ((root,),) = connection.execute("select rootpage from sqlite_master where name = 't'").fetchall()
     rows: list[tuple[Any, ...]] = []
     unusual = 0
     with Pages(path) as pages:
@@ -200,7 +200,7 @@ def test_rows_of_other_kinds_are_left_out(tmp_path: Path) -> None:
         "insert into t values (59, 5, 'v', 5)",
     )
     table = Table("t", ("a", "b"), texts=("c",), only=("a", (59, 60)))
-    assert read(path, table) == said_by_sqlite(path, "a, b, c", "t where a in (59, 60)")
+    assert read(path, table) == said_by_sqlite(path, "a, b, c", "a in (59, 60)")
 
 
 def _flip(data: bytearray, chance: random.Random) -> None:
