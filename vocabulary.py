@@ -22,8 +22,7 @@ OP_KINDS: Final = (OP_KERNEL, OP_MEMCPY, OP_MEMSET, OP_GRAPH)
 RULE_DIRECT: Final = "direct"
 RULE_SEQUENCE: Final = "sequence"
 RULE_WINDOW: Final = "window"
-RULE_NONE: Final = "none"
-RULES: Final = (RULE_DIRECT, RULE_SEQUENCE, RULE_WINDOW, RULE_NONE)
+RULES: Final = (RULE_DIRECT, RULE_SEQUENCE, RULE_WINDOW)
 
 SOURCE_NSYS: Final = "nsys"
 SOURCE_KINETO: Final = "kineto"

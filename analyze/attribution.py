@@ -20,7 +20,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..vocabulary import RULE_DIRECT, RULE_NONE, RULE_SEQUENCE, RULE_WINDOW
 from .intervals import (
     NONE,
     Bools,
@@ -39,9 +38,6 @@ from .ranges import Ranges
 from .reach import Reach, spread
 from .sequence_links import forward_of
 
-RULES = (RULE_DIRECT, RULE_SEQUENCE, RULE_WINDOW)
-RULE_NAMES = (*RULES, RULE_NONE)
-
 
 @dataclass(frozen=True)
 class Launches:
@@ -55,17 +51,13 @@ class Launches:
 
 @dataclass(frozen=True)
 class Attribution:
-    """The ranges of every launch.
-
-    `owner[i]` is the range that owns launch i (NONE without) and `rule[i]` the index of its rule in RULE_NAMES.
-    """
+    """The ranges of every launch; `owner[i]` is the range that owns launch i (NONE without)."""
 
     reach: Reach
     covered: Ints  # of every range the time that the ranges directly below it cover
     path: Ints  # of every range
     paths: "Paths"
     owner: Ints
-    rule: Ints
     operator: Ints  # the innermost operator around each launch on its own thread, annotations aside; NONE without
 
 
@@ -88,14 +80,13 @@ def attribute(ranges: Ranges, launches: Launches) -> Attribution:
     window, window_extra = _by_window(ranges, forest, launches, tracks, direct)
     path, paths = _paths(ranges, forest)
     chains = (direct, sequence, window)
-    owner, rule = np.full(len(direct), NONE, dtype=np.int64), np.full(len(direct), len(RULES), dtype=np.int64)
-    for number, chain in reversed(list(enumerate(chains))):
+    owner = np.full(len(direct), NONE, dtype=np.int64)
+    for chain in reversed(chains):
         owner = np.where(chain >= 0, chain, owner)
-        rule = np.where(chain >= 0, number, rule)
     tree = Tree.of(forest.parent, forest.depth)
     extra = _outside(chains, tree, _first_rule([direct_extra, sequence_extra, window_extra], len(ranges.start)))
     return Attribution(
-        Reach(tree, forest.depth, chains, extra), covered_by_children(forest), path, paths, owner, rule,
+        Reach(tree, forest.depth, chains, extra), covered_by_children(forest), path, paths, owner,
         _innermost_operator(ranges, forest, tracks, launches),
     )  # fmt: skip
 

@@ -5,7 +5,8 @@ import pyarrow as pa
 
 from ..vocabulary import RANGE_PYTHON
 from .critical_path import KINDS, Chain, critical_path, lend
-from .intervals import NONE, Ints, distinct, take
+from .intervals import NONE, distinct, take
+from .launches import Launched
 from .staging import Staging
 
 _RANGE = f"(from range semi join reading using (source_id) where kind <> '{RANGE_PYTHON}')"
@@ -44,15 +45,15 @@ _OTHERS = f"""
     order by start"""
 
 
-def write(staging: Staging) -> None:
+def write(staging: Staging, launched: Launched, first: int) -> None:
     """A chain for each process that has GPU work; Kineto does not say whose it is and has one for all.
 
-    Called when range, api_call and gpu_op hold the source; GPU operations have their ids in order of their begin.
+    Called when range and api_call hold the source; `first` is the id of the first operation by start.
     """
-    run = staging.database.connection.execute
-    work, process, first = _work(staging)
-    if not process.size:
+    if not launched.call.size:
         return
+    run = staging.database.connection.execute
+    work, process = _chain(launched), launched.operations.process[launched.by_start]
     waits, others = run(_WAITS).fetchnumpy(), run(_OTHERS).fetchnumpy()
     for number, main, begin, end in run(_PROCESSES).fetchall():
         mine = np.flatnonzero(process == number)
@@ -77,34 +78,11 @@ def write(staging: Staging) -> None:
         run("insert into critical_segment by name select reading.source_id, c.* from computed as c cross join reading")
 
 
-def _work(staging: Staging) -> tuple[Chain, Ints, int]:
-    """GPU operations in order of their ids with what launched them, the process of each, and the first id."""
-    run = staging.database.connection.execute
-    calls = run("select api_call_id, thread_id from api_call semi join reading using (source_id)").fetchnumpy()
-    first_call = int(calls["api_call_id"].min(initial=0))
-    threads = _by_id(calls["api_call_id"], first_call, calls["thread_id"])
-    del calls
-    row = run(
-        f"""select gpu_op_id, coalesce(process_id, 0) as process, coalesce(device_id, {NONE})::bigint as device,
-            coalesce(stream_id, {NONE}) as stream, start_ns, end_ns, coalesce(launch_start_ns, {NONE}) as call_start,
-            coalesce(launch_end_ns, {NONE}) as call_end, coalesce(api_call_id, {NONE}) as call
-        from gpu_op semi join reading using (source_id)"""
-    ).fetchnumpy()
-    ids = row.pop("gpu_op_id")
-    first = int(ids.min()) if len(ids) else 0
-    call = _by_id(ids, first, row.pop("call"))
-    thread = take(threads, np.where(call >= 0, call - first_call, NONE))
-    stream = distinct(row.pop("stream"))[1] * (int(row["device"].max(initial=0)) + 2) + row["device"]
-    ordered = {name: _by_id(ids, first, row.pop(name)) for name in list(row)}
-    chain = Chain(
-        ordered["start_ns"], ordered["end_ns"], ordered["device"], _by_id(ids, first, stream), ordered["call_start"],
-        ordered["call_end"], thread,
+def _chain(launched: Launched) -> Chain:
+    order, calls, operations = launched.by_start, launched.calls, launched.operations
+    call, device = launched.call[order], operations.device[order]
+    stream = distinct(operations.stream)[1][order] * (int(device.max()) + 2) + device
+    return Chain(
+        operations.start[order], operations.end[order], device, stream, take(calls.start, call), take(calls.end, call),
+        take(calls.thread, call),
     )  # fmt: skip
-    return chain, ordered["process"], first
-
-
-def _by_id(ids: Ints, first: int, values: Ints) -> Ints:
-    """A column in the order of dense ids that begin with `first`."""
-    result = np.empty(len(ids), dtype=np.int64)
-    result[ids - first] = values
-    return result

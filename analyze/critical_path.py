@@ -70,21 +70,17 @@ def critical_path(work: Chain, wait_start: Ints, wait_end: Ints, begin: int, end
     thread = work.call_thread[at]
     called = np.where(thread < 0, begun, np.maximum(np.minimum(work.call_end[at], begun), since))
     handed = _handed_over(work, thread, since, called, main_thread)
-    is_queued, none = by_gpu[at] >= 0, np.full(len(at), NONE, dtype=np.int64)
+    is_queued = by_gpu[at] >= 0
     own = np.where(thread < 0, main_thread, thread)
-    rows = [  # of each operation, latest first
-        (GPU, begun, until_each, at, none, np.ones(len(at), dtype=bool)),
-        (WAIT, since, begun, at, none, is_queued),
-        (LAUNCH, called, begun, at, none, ~is_queued),
-        (CPU, handed, called, none, own, ~is_queued),
-        (CPU, since, handed, none, none + main_thread - NONE, ~is_queued),
-    ]
-    columns = [np.stack([np.full(len(at), KINDS.index(row[0])), *row[1:5]])[:, row[5]] for row in rows]
-    if max(until, begin) < end:
-        columns.append(np.array([[KINDS.index(CPU)], [max(until, begin)], [end], [NONE], [main_thread]]))
-    table = np.concatenate(columns, axis=1)
-    table = table[:, table[2] > table[1]]
-    return Segments(*table[:, np.argsort(table[1], kind="stable")])
+    return _in_order(
+        # kind, from, until, operation, thread, where: of each operation, latest first
+        (GPU, begun, until_each, at, NONE, True),
+        (WAIT, since, begun, at, NONE, is_queued),
+        (LAUNCH, called, begun, at, NONE, ~is_queued),
+        (CPU, handed, called, NONE, own, ~is_queued),
+        (CPU, since, handed, NONE, main_thread, ~is_queued),
+        (CPU, np.array([max(until, begin)]), np.array([end]), NONE, main_thread, True),
+    )
 
 
 def lend(found: Segments, main_thread: int, start: Ints, end: Ints, thread: Ints) -> Segments:
@@ -115,14 +111,38 @@ def lend(found: Segments, main_thread: int, start: Ints, end: Ints, thread: Ints
     return Segments(*table[:, np.argsort(table[1], kind="stable")])
 
 
+_Piece = tuple[str, Ints, Ints, Ints | int, Ints | int, Bools | bool]
+
+
+def _in_order(*pieces: _Piece) -> Segments:
+    """Segments from columns (or one value for all rows) with a condition; those of no length are left out."""
+    kept = [np.flatnonzero((end > start) & where)[::-1] for _, start, end, _, _, where in pieces]
+    columns = [
+        [_rows(column, rows) for column in (KINDS.index(kind), *of)]
+        for (kind, *of, _), rows in zip(pieces, kept, strict=True)
+    ]
+    whole = [np.concatenate(column) for column in zip(*columns, strict=True)]
+    order = np.argsort(whole[1], kind="stable")
+    return Segments(*(column[order] for column in whole))
+
+
+def _rows(column: Ints | int, rows: Ints) -> Ints:
+    return column[rows] if isinstance(column, np.ndarray) else np.full(len(rows), column)
+
+
 def _followed(earlier: Ints, last: int) -> Ints:
-    """From one operation on, each time to the one before it."""
-    pointers, path = np.ascontiguousarray(earlier).data, []
+    """From one operation on, each time to the one before it; along neighbours in one stride."""
+    index = np.arange(len(earlier))
+    stride_begins = np.maximum.accumulate(np.where(earlier != index - 1, index, 0)).data
+    pointers, ends, begins = np.ascontiguousarray(earlier).data, [], []
     at = last
     while at >= 0:
-        path.append(at)
-        at = pointers[at]
-    return np.array(path, dtype=np.int64)
+        ends.append(at)
+        begins.append(stride_begins[at])
+        at = pointers[begins[-1]]
+    end, length = np.array(ends, dtype=np.int64), np.array(ends, dtype=np.int64) - np.array(begins, dtype=np.int64) + 1
+    before = np.cumsum(length) - length
+    return np.repeat(end + before, length) - np.arange(length.sum())
 
 
 def _handed_over(work: Chain, thread: Ints, since: Ints, called: Ints, main: int) -> Ints:

@@ -6,6 +6,7 @@ last that began no later than the operation. nsys --cudabacktrace writes each ca
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -37,13 +38,14 @@ class Operations:
     process: Ints
     correlation: Ints
     device: Ints
+    stream: Ints
     start: Ints
     end: Ints
     is_kernel: Bools
 
     def without_keys(self) -> "Operations":
         """The same without what only `link` needs."""
-        return replace(self, process=_EMPTY, correlation=_EMPTY)
+        return replace(self, correlation=_EMPTY)
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,11 @@ class Launched:
     operations: Operations
     call: Ints
     launch: Ints
+
+    @cached_property
+    def by_start(self) -> Ints:
+        """The operations in order of their start, which is the order of their ids."""
+        return np.argsort(self.operations.start, kind="stable")
 
 
 WRAPPER_CLASS = 67  # eventClass of the rows that nsys --cudabacktrace adds around each call

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..vocabulary import OP_KERNEL, RANGE_ANNOTATION, RANGE_OPERATOR, RANGE_PYTHON
+from ..vocabulary import OP_KERNEL, OP_MEMCPY, OP_MEMSET, RANGE_ANNOTATION, RANGE_OPERATOR, RANGE_PYTHON, RULES
 from . import allocations, chains
-from .attribution import RULE_NAMES, Attribution, Launches, attribute, path_sets
+from .attribution import Attribution, Launches, attribute, path_sets
 from .intervals import NONE, Ints, distinct, slices, take
 from .launches import Calls, Launched, Operations, link
 from .measures import Work, busy_by_path, by_range
@@ -67,18 +67,19 @@ class _Completion:
         del calls, operations
         self._write_ranges(ranges, order, found)
         allocations.write(self.staging, ranges, found, threads, self.first_range)
+        extent = (ranges.start, ranges.end)
+        del ranges, order  # arrays of the whole trace: what follows needs the memory
         sets = path_sets(found)
         self._write_sets(sets[1:])
         self._write_operations(launched, found, sets[0])
-        extent = (ranges.start, ranges.end)
+        chains.write(self.staging, launched, self.first_op)
         work, launch, devices = self._work(launched, launches)
         set_of, reach = sets[0][launch], found.reach
-        del ranges, order, launched, launches, call, found  # arrays of the whole trace: the next step needs the memory
+        del launched, launches, call, found
         self._write_measures(work, reach, launch, extent)
         del reach, launch, extent
         self._write_busy(work, set_of, sets[1:3], devices)
         del work, set_of, sets
-        chains.write(self.staging)
         self._write_names()
 
     def _fetch(self, statement: str) -> _Columns:
@@ -103,7 +104,8 @@ class _Completion:
         o = self.staging.columns("staged_gpu_op")
         return Operations(
             integers(o["process_id"], 0), integers(o["correlation_id"], NONE), integers(o["device_id"], NONE),
-            integers(o["start_ns"], NONE), integers(o["end_ns"], NONE), pc.equal(o["kind"], OP_KERNEL).to_numpy(),
+            integers(o["stream_id"], NONE), integers(o["start_ns"], NONE), integers(o["end_ns"], NONE),
+            pc.equal(o["kind"], OP_KERNEL).to_numpy(),
         )  # fmt: skip
 
     def _fetch_ranges(self, calls: Calls) -> tuple[Ranges, Ints, Ints]:
@@ -203,28 +205,25 @@ class _Completion:
         self._sets = {
             "attribution_id": number + self.first_set,
             "path_id": path + self.first_path,
-            "rule": pa.DictionaryArray.from_arrays(rule, RULE_NAMES).cast(pa.string()),
+            "rule": pa.DictionaryArray.from_arrays(rule, RULES).cast(pa.string()),
         }
 
     def _write_operations(self, launched: Launched, found: Attribution, sets: Ints) -> None:
         calls, call = launched.calls, launched.call
-        by_start = np.argsort(launched.operations.start, kind="stable")
-        ids = np.empty_like(by_start)
-        ids[by_start] = np.arange(len(by_start))
-        self.is_first_op = _first_of_each(call, by_start)
-        del by_start
-        first_id = self._next_id("gpu_op")
+        self.first_op = self._next_id("gpu_op")
+        ids = np.empty_like(launched.by_start)
+        ids[launched.by_start] = np.arange(len(ids)) + self.first_op
+        self.is_first_op = _first_of_each(call, launched.by_start)
+        self._write_memory_operations(ids)
 
         def of(rows: slice) -> dict[str, Any]:
             called, launch = call[rows], launched.launch[rows]
-            rule = take(found.rule, launch, missing=len(RULE_NAMES) - 1)
             return {
-                "gpu_op_id": ids[rows] + first_id,
+                "gpu_op_id": ids[rows],
                 "api_call_id": _ids(called, self.first_call),
                 "launch_start_ns": _nullable(calls.start, called),
                 "launch_end_ns": _nullable(calls.end, called),
                 "is_first_op": pa.array(self.is_first_op[rows], mask=called < 0),
-                "rule": pa.DictionaryArray.from_arrays(rule.astype(np.int8), RULE_NAMES),
                 "range_id": _ids(take(found.owner, launch), self.first_range),
                 "attribution_id": _ids(take(sets, launch), self.first_set),
                 "operator_id": _ids(take(found.operator, launch), self.first_range),
@@ -235,6 +234,15 @@ class _Completion:
         self.run_sql(
             "insert into attribution by name select reading.source_id, c.* from computed as c cross join reading"
         )
+
+    def _write_memory_operations(self, ids: Ints) -> None:
+        if not ids.size:  # columns without a type
+            return
+        staged = self.staging.columns("staged_gpu_op")
+        moved = np.flatnonzero(pc.is_in(staged["kind"], pa.array([OP_MEMCPY, OP_MEMSET])).to_numpy())
+        columns = staged.select(["bytes", "copy_kind", "src_kind", "dst_kind"]).take(moved)
+        self.staging.database.connection.register("computed", columns.append_column("gpu_op_id", pa.array(ids[moved])))
+        self.run_sql("insert into memory_operation by name from computed")
 
     def _is_self(self, found: Attribution, sets: Ints) -> Any:
         """For each row of the path sets, whether its path is the one that owns the launches of the set."""
@@ -247,8 +255,7 @@ class _Completion:
     def _work(self, launched: Launched, launches: Launches) -> tuple[Work, Ints, Ints]:
         """Operations that have a launching call, in order of their start; the launch of each; the device numbers."""
         calls, operations = launched.calls, launched.operations
-        order = np.flatnonzero(launched.call >= 0)
-        order = order[np.argsort(operations.start[order], kind="stable")]
+        order = launched.by_start[launched.call[launched.by_start] >= 0]
         devices, device = distinct(operations.device[order])
         call, launch = launched.call[order], launched.launch[order]
         work = Work(

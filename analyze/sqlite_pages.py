@@ -132,7 +132,8 @@ class Pages:
 
     def _load(self, pages: Any) -> Any:
         """The bytes of some pages, one after another, and padding."""
-        data = np.zeros(len(pages) * self._size + _PADDING, dtype=np.uint8)
+        data = np.empty(len(pages) * self._size + _PADDING, dtype=np.uint8)
+        data[-_PADDING:] = 0
         into = data.data
         done = 0
         for run in np.split(pages, np.flatnonzero(np.diff(pages) != 1) + 1):

@@ -32,14 +32,17 @@ COMPUTED = {
         "launch_start_ns",
         "launch_end_ns",
         "is_first_op",
-        "rule",
         "range_id",
         "attribution_id",
         "operator_id",
     ),
     "memory_event": ("range_id", "operator_id", "is_quantisation"),
 }
-_EXTRA = {"api_call": {"event_class": "integer"}}
+# What readers hand over and these tables do not keep.
+_EXTRA = {
+    "api_call": {"event_class": "integer"},
+    "gpu_op": {"bytes": "bigint", "copy_kind": "varchar", "src_kind": "varchar", "dst_kind": "varchar"},
+}
 
 
 @dataclass
@@ -57,7 +60,7 @@ class Staging:
         run = self.database.connection.execute
         run("drop table if exists temp.batch")  # of a Kineto trace before
         for table, computed in COMPUTED.items():
-            columns = {c.name: c.type for c in _table(table).columns if c.name not in computed}
+            columns = {c.name: c.sql_type for c in _table(table).columns if c.name not in computed}
             self.wait_as_columns(f"staged_{table}", columns | _EXTRA.get(table, {}))
         run("create or replace temp table staged_name as from name")
         run(f"create or replace temp table reading as select {self.source_id} as source_id")

@@ -56,7 +56,9 @@ def _narrow(column: pa.ChunkedArray) -> pa.Array:
     if column.null_count == len(column):
         return pa.nulls(len(column))
     if column.type == pa.string():
-        return column.dictionary_encode().unify_dictionaries().combine_chunks()
+        column = column.dictionary_encode()
+    if pa.types.is_dictionary(column.type):
+        return column.unify_dictionaries().combine_chunks()
     if column.type == pa.bool_():
         return column.combine_chunks()
     extent = pc.min_max(column).as_py()

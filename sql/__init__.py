@@ -19,6 +19,8 @@ saying what a row is, an empty line, method and caveats, then
 
     -- columns:
     --   name   type   what it means
+
+Texts of which a table has millions and knows all are of the type `enum`: DuckDB stores and compares them as numbers.
 """
 
 import hashlib
@@ -33,6 +35,7 @@ VALIDATIONS, CHECKS = "3_validations", "4_checks"
 FOLDERS = (TABLES, ROWS, STAGING, MACROS, MODEL, REPORTS, FINDINGS, MEMORY_FINDINGS, VALIDATIONS, CHECKS)
 
 _COLUMN = re.compile(r"(?P<name>[a-z_0-9]+)\s+(?P<type>[a-z]+)\s+(?P<doc>\S.*)")
+_QUOTED = re.compile("'[^']+'")
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,11 @@ class Column:
     name: str
     type: str
     doc: str
+
+    @property
+    def sql_type(self) -> str:
+        """The type as a statement spells it; the values of an `enum` are the words that its sentence quotes."""
+        return f"enum({', '.join(_QUOTED.findall(self.doc))})" if self.type == "enum" else self.type
 
 
 @dataclass(frozen=True)
@@ -77,7 +85,7 @@ def parse(folder: str, name: str, text: str) -> SqlFile:
     columns = _columns(header[split + 1 :])
     statement = "\n".join(lines[end:]).strip().rstrip(";")
     if folder == TABLES:
-        statement = f"create table {name} ({', '.join(f'{c.name} {c.type}' for c in columns)})"
+        statement = f"create table {name} ({', '.join(f'{c.name} {c.sql_type}' for c in columns)})"
     return SqlFile(folder, name, prose[0], "\n\n".join(prose[1:]), columns, statement)
 
 

@@ -3,7 +3,7 @@
 -- columns:
 --   gpu_op_id         bigint     key
 --   source_id         integer    the input
---   kind              varchar    'kernel', 'memcpy', 'memset' or 'graph'
+--   kind              enum       'kernel', 'memcpy', 'memset' or 'graph'
 --   name_id           bigint     kernel name, '[CUDA memcpy HtoD]', …
 --   process_id        bigint     the process, NULL where the file does not say (Kineto)
 --   device_id         integer    the device
@@ -12,10 +12,6 @@
 --   correlation_id    bigint     links the work to its launching call, unique within a process only
 --   start_ns          bigint     begin on the device
 --   end_ns            bigint     end on the device
---   bytes             bigint     bytes copied or set, NULL for kernels and graphs
---   copy_kind         varchar    'HtoD', 'DtoH', 'DtoD', 'PtoP' …, NULL when not a copy
---   src_kind          varchar    memory that a copy reads: 'Pageable', 'Pinned', 'Device', 'Managed' …, NULL where unknown
---   dst_kind          varchar    memory that a copy or memset writes, NULL where unknown
 --   graph_node_id     bigint     node of the CUDA graph that ran it, NULL outside graphs
 --   grid_x            integer    blocks along x, NULL where unknown or not a kernel
 --   grid_y            integer    blocks along y, NULL where unknown or not a kernel
@@ -27,7 +23,6 @@
 --   launch_start_ns   bigint     begin of the launching call, NULL when the file does not hold it
 --   launch_end_ns     bigint     end of the launching call, NULL when the file does not hold it
 --   is_first_op       boolean    true for the first GPU operation of its launching call (a graph launch has many)
---   rule              varchar    'direct', 'sequence', 'window' or 'none': how its own range was found
---   range_id          bigint     the range that owns it: the innermost by that rule, NULL for 'none'
---   attribution_id    bigint     all name paths that account for it, NULL for 'none'
+--   range_id          bigint     the range that owns it: the innermost by the first rule that finds one, NULL without
+--   attribution_id    bigint     all name paths that account for it, and by which rules, NULL without
 --   operator_id       bigint     the innermost PyTorch operator around the launching call on its thread, NULL without

@@ -3,9 +3,9 @@
 -- columns:
 --   range_id          bigint     key
 --   source_id         integer    the input
---   kind              varchar    'annotation' (opened by a person), 'operator' (by PyTorch), 'library' (by NCCL, cuBLAS … in
+--   kind              enum       'annotation' (opened by a person), 'operator' (by PyTorch), 'library' (by NCCL, cuBLAS … in
 --         their own NVTX domain) or 'python' (a frame of with_stack=True)
---   style             varchar    'PushPop', 'StartEnd' or 'Complete' (a Kineto event)
+--   style             enum       'PushPop', 'StartEnd' or 'Complete' (a Kineto event)
 --   position          bigint     its place among the ranges of the file
 --   thread_id         bigint     the thread that opened it
 --   end_thread_id     bigint     the thread that closed it, NULL when that is the same one

@@ -26,7 +26,7 @@
 
 select
     name.text as kernel_name,
-    gpu_op.kind,
+    gpu_op.kind::varchar as kind,
     api_name.text as api_name,
     thread.pid,
     thread.tid,

@@ -46,16 +46,16 @@ select
     gpu_op.start_ns as kernel_start_time,
     gpu_op.end_ns as kernel_end_time,
     name.text as kernel_name,
-    gpu_op.kind,
+    gpu_op.kind::varchar as kind,
     api_name.text as api_name,
-    gpu_op.rule,
+    coalesce(owner.rule, 'none') as rule,
     range_path.path,
     gpu_op.launch_end_ns - gpu_op.launch_start_ns as launch_api_ns,
     if(gpu_op.launch_end_ns is null, null, greatest(0, gpu_op.start_ns - gpu_op.launch_end_ns)) as queue_ns,
     gpu_op.start_ns - gpu_op.launch_start_ns as launch_latency_ns,
     gpu_op.end_ns - gpu_op.start_ns as gpu_op_ns,
-    gpu_op.bytes,
-    gpu_op.copy_kind,
+    moved.bytes,
+    moved.copy_kind,
     gpu_op.grid_x,
     gpu_op.grid_y,
     gpu_op.grid_z,
@@ -77,10 +77,12 @@ select
 from gpu_op
 join name using (name_id)
 join source using (source_id)
+left join memory_operation as moved using (gpu_op_id)
 left join api_call using (api_call_id)
 left join name as api_name on api_name.name_id = api_call.name_id
 left join thread on thread.source_id = api_call.source_id and thread.thread_id = api_call.thread_id
 left join range using (range_id)
 left join range_path using (path_id)
+left join attribution as owner on owner.attribution_id = gpu_op.attribution_id and owner.is_self
 left join name as event on event.name_id = range.name_id
 order by gpu_op.source_id, gpu_op.gpu_op_id

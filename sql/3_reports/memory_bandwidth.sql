@@ -17,8 +17,9 @@
 with
 copy as (
     select source_id, device_id, coalesce(copy_kind, 'memset') as copy_kind, bytes, start_ns, end_ns
-    from gpu_op
-    where kind in ('memcpy', 'memset') and bytes is not null
+    from memory_operation
+    join gpu_op using (gpu_op_id)
+    where bytes is not null
 )
 select
     copy.device_id,

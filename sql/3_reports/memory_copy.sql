@@ -30,13 +30,17 @@ with
 copy as (
     select
         gpu_op.*,
+        moved.bytes,
+        moved.copy_kind,
+        moved.src_kind,
+        moved.dst_kind,
         api_name.text as api_name,
         regexp_matches(api_name.text, '(?i)async') as is_async,
-        'Pageable' in (coalesce(src_kind, ''), coalesce(dst_kind, '')) as is_pageable
-    from gpu_op
+        'Pageable' in (coalesce(moved.src_kind, ''), coalesce(moved.dst_kind, '')) as is_pageable
+    from memory_operation as moved
+    join gpu_op using (gpu_op_id)
     left join api_call using (api_call_id)
     left join name as api_name on api_name.name_id = api_call.name_id
-    where gpu_op.kind in ('memcpy', 'memset')
 )
 select
     name.text as name,

@@ -24,7 +24,7 @@
 
 select
     name.text as operation_name,
-    gpu_op.copy_kind,
+    moved.copy_kind,
     count(*) as operation_cnt,
     sum(end_ns - start_ns)::bigint as operation_ns,
     sum(end_ns - start_ns) / nullif(sum(sum(end_ns - start_ns)) over (partition by source_id), 0) as operation_frac,
@@ -33,17 +33,17 @@ select
     min(end_ns - start_ns) as min_ns,
     max(end_ns - start_ns) as max_ns,
     sample_stddev(end_ns - start_ns) as stddev_ns,
-    sum(gpu_op.bytes)::bigint as bytes,
-    avg(gpu_op.bytes) as mean_bytes,
-    median(gpu_op.bytes) as median_bytes,
-    min(gpu_op.bytes) as min_bytes,
-    max(gpu_op.bytes) as max_bytes,
-    sample_stddev(gpu_op.bytes) as stddev_bytes,
+    sum(moved.bytes)::bigint as bytes,
+    avg(moved.bytes) as mean_bytes,
+    median(moved.bytes) as median_bytes,
+    min(moved.bytes) as min_bytes,
+    max(moved.bytes) as max_bytes,
+    sample_stddev(moved.bytes) as stddev_bytes,
     source_id,
     any_value(source.rank) as rank
-from gpu_op
+from memory_operation as moved
+join gpu_op using (gpu_op_id)
 join name using (name_id)
 join source using (source_id)
-where gpu_op.kind in ('memcpy', 'memset')
-group by source_id, name.text, gpu_op.copy_kind
+group by source_id, name.text, moved.copy_kind
 order by source_id, operation_ns desc, operation_name

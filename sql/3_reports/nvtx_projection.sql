@@ -27,7 +27,7 @@
 select
     name.text,
     range_path.path,
-    range.style,
+    range.style::varchar as style,
     thread.pid,
     thread.tid,
     measure.first_gpu_start_ns as proj_start_ns,

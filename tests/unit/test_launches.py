@@ -10,7 +10,8 @@ def calls(*rows: tuple[int, int, int, int, int, int]) -> Calls:
 
 def operations(*rows: tuple[int, int, int]) -> Operations:
     process, correlation, start = (np.array(column, dtype=np.int64) for column in zip(*rows, strict=True))
-    return Operations(process, correlation, np.zeros_like(start), start, start + 1, np.ones(len(start), dtype=bool))
+    zeros = np.zeros_like(start)
+    return Operations(process, correlation, zeros, zeros, start, start + 1, np.ones(len(start), dtype=bool))
 
 
 def test_a_correlation_id_counts_within_its_process_only() -> None:

@@ -44,7 +44,8 @@ def operations(database: Database) -> list[Row]:
     """All GPU work with its class, in order of start."""
     found = rows(
         database,
-        """select gpu_op.*, name.text as name, range_path.path, gpu_op.range_id from gpu_op join name using (name_id)
+        """select gpu_op.*, moved.* exclude gpu_op_id, name.text as name, range_path.path from gpu_op
+        join name using (name_id) left join memory_operation as moved using (gpu_op_id)
         left join range using (range_id) left join range_path using (path_id) order by gpu_op.start_ns, gpu_op_id""",
     )
     rules = rows(database, "select * from kernel_class_rule order by priority")

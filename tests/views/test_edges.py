@@ -19,7 +19,7 @@ SOURCE = {
 def op(number: int, start: int, end: int, launch: int | None, **more: Any) -> dict[str, Any]:
     return {
         "gpu_op_id": number, "source_id": 1, "kind": "kernel", "name_id": 0, "device_id": 0, "stream_id": 7,
-        "start_ns": start, "end_ns": end, "rule": "none", "launch_start_ns": launch,
+        "start_ns": start, "end_ns": end, "launch_start_ns": launch,
         "launch_end_ns": None if launch is None else launch + 1, **more,
     }  # fmt: skip
 

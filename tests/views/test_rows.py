@@ -33,14 +33,14 @@ CALLS = [
 ]
 OPS = [
     {"gpu_op_id": 0, "name_id": 2, "correlation_id": 5, "start_ns": 14, "end_ns": 34, "api_call_id": 0,
-     "launch_start_ns": 12, "launch_end_ns": 16, "is_first_op": True, "rule": "direct", "range_id": 1, "attribution_id": 0},
-    {"gpu_op_id": 1, "kind": "memcpy", "name_id": 3, "correlation_id": 6, "start_ns": 30, "end_ns": 60, "bytes": 1000,
-     "copy_kind": "HtoD", "api_call_id": 1, "launch_start_ns": 20, "launch_end_ns": 22, "is_first_op": True,
-     "rule": "direct", "range_id": 1, "attribution_id": 0},
+     "launch_start_ns": 12, "launch_end_ns": 16, "is_first_op": True, "range_id": 1, "attribution_id": 0},
+    {"gpu_op_id": 1, "kind": "memcpy", "name_id": 3, "correlation_id": 6, "start_ns": 30, "end_ns": 60,
+     "api_call_id": 1, "launch_start_ns": 20, "launch_end_ns": 22, "is_first_op": True,
+     "range_id": 1, "attribution_id": 0},
     {"gpu_op_id": 2, "name_id": 2, "correlation_id": 7, "start_ns": 70, "end_ns": 110, "api_call_id": 2,
-     "launch_start_ns": 60, "launch_end_ns": 65, "is_first_op": True, "rule": "window", "range_id": 0, "attribution_id": 1},
-    {"gpu_op_id": 3, "name_id": 2, "correlation_id": 2, "start_ns": 1, "end_ns": 6, "rule": "none"},
-    {"gpu_op_id": 4, "kind": "graph", "name_id": 5, "correlation_id": 9, "start_ns": 120, "end_ns": 125, "rule": "none"},
+     "launch_start_ns": 60, "launch_end_ns": 65, "is_first_op": True, "range_id": 0, "attribution_id": 1},
+    {"gpu_op_id": 3, "name_id": 2, "correlation_id": 2, "start_ns": 1, "end_ns": 6},
+    {"gpu_op_id": 4, "kind": "graph", "name_id": 5, "correlation_id": 9, "start_ns": 120, "end_ns": 125},
 ]  # fmt: skip
 ATTRIBUTION = [
     {"attribution_id": 0, "path_id": 0, "rule": "direct", "is_self": False},
@@ -79,6 +79,7 @@ MODEL: dict[str, list[Row]] = {
     "attribution": [{"source_id": 1, **a} for a in ATTRIBUTION],
     "api_call": [{"source_id": 1, "name_id": 4, "is_duplicate": False, **c} for c in CALLS],
     "gpu_op": [{"source_id": 1, "kind": "kernel", "process_id": 1, "device_id": 0, "stream_id": 7, **o} for o in OPS],
+    "memory_operation": [{"gpu_op_id": 1, "bytes": 1000, "copy_kind": "HtoD"}],
 }  # fmt: skip
 
 

@@ -1,0 +1,8 @@
+-- A row is what one copy or memset of gpu_op moved.
+--
+-- columns:
+--   gpu_op_id   bigint    the operation
+--   bytes       bigint    bytes copied or set, NULL where the file does not say
+--   copy_kind   varchar   'HtoD', 'DtoH', 'DtoD', 'PtoP' …, NULL for a memset
+--   src_kind    varchar   memory that a copy reads: 'Pageable', 'Pinned', 'Device', 'Managed' …, NULL where unknown
+--   dst_kind    varchar   memory that it writes, NULL where unknown
