@@ -164,17 +164,22 @@ def _by_window(ranges: Ranges, forest: Forest, launches: Launches, tracks: Track
     Around the moment of the launch, half open; where the launch has an annotation of its own, around the outermost
     of these: a worker whose ranges outlast the waiting thread's is no part of them.
     """
-    root = take(_root(forest), direct)
-    annotated = root >= 0
-    annotated[annotated] = ranges.is_annotation[root[annotated]]
-    start, end = launches.start.copy(), launches.start + 1
-    start[annotated], end[annotated] = ranges.start[root[annotated]], ranges.end[root[annotated]]
     waiting = np.full(len(direct), NONE, dtype=np.int64)
     for process in distinct(launches.process)[0]:
         track = _waiting_thread(ranges, int(process))
         if track >= 0:
             waiting[(launches.process == process) & (launches.track != track)] = track
-    return _enclosing(forest, tracks, waiting, start, end)
+    elsewhere = np.flatnonzero(waiting >= 0)
+    root = take(_root(forest), direct[elsewhere])
+    annotated = root >= 0
+    annotated[annotated] = ranges.is_annotation[root[annotated]]
+    start = launches.start[elsewhere]
+    end = start + 1
+    start[annotated], end[annotated] = ranges.start[root[annotated]], ranges.end[root[annotated]]
+    found, (launch, range_) = _enclosing(forest, tracks, waiting[elsewhere], start, end)
+    innermost = np.full(len(direct), NONE, dtype=np.int64)
+    innermost[elsewhere] = found
+    return innermost, (elsewhere[launch], range_)
 
 
 def _waiting_thread(ranges: Ranges, process: int) -> int:

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .intervals import NONE, Bools, Ints, distinct
+from .intervals import NONE, Bools, Ints, distinct, take
 
 _EMPTY = np.empty(0, dtype=np.int64)
 
@@ -68,25 +68,36 @@ WRAPPER_CLASS = 67  # eventClass of the rows that nsys --cudabacktrace adds arou
 
 def link(calls: Calls, operations: Operations) -> tuple[Ints, Bools]:
     """The launching call of each operation (NONE without), and which calls are second copies of another."""
-    call_key, operation_key = _keys(calls, operations)
-    is_duplicate = _second_copies(calls, call_key)
-    order = np.flatnonzero(~is_duplicate)
-    key = call_key[order]
+    key, operation_key = _keys(calls, operations)
+    is_duplicate = _second_copies(calls, key)
+    key[is_duplicate] = NONE
+    start, order = calls.start, None
     if (key[1:] <= key[:-1]).any():  # a file lists calls in order, those of one process have rising ids
-        order = order[np.lexsort((calls.start[order], key))]
-        key = call_key[order]
-    start = calls.start[order]
-
-    first = np.searchsorted(key, operation_key, side="left")
-    at = np.searchsorted(key, operation_key, side="right") - 1
+        order = np.lexsort((start, key))
+        key, start = key[order], start[order]
+    first, at = _runs(key, operation_key)
+    at -= 1
     unknown = (first > at) | (operation_key < 0)
     active = np.flatnonzero(~unknown & (at > first))
     while active.size:
         active = active[(at[active] > first[active]) & (start[at[active]] > operations.start[active])]
         at[active] -= 1
-    launch = np.full(len(at), NONE, dtype=np.int64)
-    launch[~unknown] = order[at[~unknown]]
-    return launch, is_duplicate
+    at[unknown] = NONE
+    return at if order is None else take(order, at), is_duplicate
+
+
+def _runs(key: Ints, wanted: Ints) -> tuple[Ints, Ints]:
+    """Where the run of each wanted key begins among keys in order, and where it ends: there, too, if there is none.
+
+    Ids of CUDA lie close together: then a table says how many keys lie below each. Negative ones are not looked for.
+    """
+    width = int(max(key.max(initial=NONE), wanted.max(initial=NONE))) + 1
+    if width > 8 * len(key) + 1024:
+        return np.searchsorted(key, wanted, side="left"), np.searchsorted(key, wanted, side="right")
+    negative_cnt = int(np.searchsorted(key, 0))
+    below = np.cumsum(np.bincount(key[negative_cnt:] + 1, minlength=width + 2)) + negative_cnt
+    looked_for = np.maximum(wanted, 0)
+    return below[looked_for], below[looked_for + 1]
 
 
 def _second_copies(calls: Calls, key: Ints) -> Bools:
@@ -123,6 +134,8 @@ def _places(known: Ints, correlation: Ints) -> Ints:
 
 
 def _key(processes: Ints, of: Calls | Operations, width: int) -> Ints:
+    if len(processes) == 1:
+        return np.maximum(of.correlation, NONE)
     key: Ints = np.searchsorted(processes, of.process)
     key *= width
     key += of.correlation

@@ -50,7 +50,9 @@ def by_range(reach: Reach, launch: Ints, work: Work, start: Ints, end: Ints) -> 
     `launch` is the launch of each operation, `start` and `end` are the ranges'.
     """
     tree = reach.tree
-    shares = work.shares_device | overlapping(work.process, work.start, work.end)
+    shares = work.shares_device
+    if _device_cnt(work) > 1:
+        shares = shares | overlapping(work.process, work.start, work.end)
     sums: Columns = defaultdict(lambda: np.zeros(len(start), dtype=np.int64))
     first, last = np.full(len(start), _LATEST), np.full(len(start), -_LATEST)
     whole, inside = np.zeros((2, len(start)), dtype=np.int64)

@@ -92,7 +92,7 @@ class _Completion:
         c = self.staging.columns("staged_api_call")
         thread = integers(c["thread_id"], NONE)
         return Calls(
-            process=self.threads.work_process_id[np.searchsorted(self.threads.thread_id, thread)],
+            process=self._of_threads(self.threads.work_process_id, thread),
             thread=thread,
             correlation=integers(c["correlation_id"], NONE),
             start=integers(c["start_ns"], NONE),
@@ -153,8 +153,14 @@ class _Completion:
         track = np.searchsorted(threads, thread)
         known = track < len(threads)
         known[known] = threads[track[known]] == thread[known]
-        process_of = self.threads.process_id[np.searchsorted(self.threads.thread_id, thread)]
-        return Launches(process_of, np.where(known, track, NONE), calls.start[owners], calls.end[owners])
+        process = self._of_threads(self.threads.process_id, thread)
+        return Launches(process, np.where(known, track, NONE), calls.start[owners], calls.end[owners])
+
+    def _of_threads(self, values: Ints, thread: Ints) -> Ints:
+        """The value of each thread; one for all is in memory once."""
+        if values.size and (values == values[0]).all():
+            return np.broadcast_to(values[0], thread.shape)
+        return values[np.searchsorted(self.threads.thread_id, thread)]
 
     def _register(self, columns: dict[str, Any]) -> None:
         self.staging.database.connection.register("computed", pa.table(columns))
@@ -284,7 +290,7 @@ class _Completion:
                 union all
                 select distinct name_id from api_call
                 union all
-                select distinct name_id from range
+                select name_id from range_path
                 union all
                 select text_id from range
                 union all

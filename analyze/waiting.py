@@ -30,10 +30,16 @@ class WaitingRows:
 
 
 def integers(column: pa.ChunkedArray, missing: int) -> Any:
-    """A column of such a table as numpy's int64, NULL as a number; nothing is copied when it is that already."""
+    """A column of such a table as numpy's int64, NULL as a number; not to be written to.
+
+    Nothing is copied when it is that already, and one number for all rows is in memory once.
+    """
     (piece,) = column.chunks
     if piece.null_count == len(piece):
-        return np.full(len(piece), missing, dtype=np.int64)
+        return np.broadcast_to(np.int64(missing), len(piece))
+    extent = pc.min_max(piece).as_py()
+    if not piece.null_count and extent["min"] == extent["max"]:
+        return np.broadcast_to(np.int64(extent["min"]), len(piece))
     wide = piece.cast(pa.int64())
     return (pc.fill_null(wide, missing) if wide.null_count else wide).to_numpy()
 

@@ -1,7 +1,13 @@
 """Which call launched what, where ids repeat and times tie."""
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 from lorabench.analyze.launches import Calls, Operations, link
+
+_NOTHING = np.empty(0, dtype=np.int64)
+NO_CALLS = Calls(*[_NOTHING] * 6)
+NO_OPERATIONS = Operations(*[_NOTHING] * 7)
 
 
 def calls(*rows: tuple[int, int, int, int, int, int]) -> Calls:
@@ -42,3 +48,23 @@ def test_ids_of_any_size_are_told_apart() -> None:
         calls((1, 1, huge, 0, 1, 0), (2, 2, 3, 0, 1, 0)), operations((1, huge, 2), (2, 3, 2), (2, huge, 2))
     )
     assert launch.tolist() == [0, 1, -1]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 3), st.integers(-1, 9), st.integers(0, 50)), max_size=25),
+    st.lists(st.tuples(st.integers(1, 3), st.integers(-1, 9), st.integers(0, 60)), max_size=25),
+    st.sampled_from([1, 1 << 20, 1 << 40]),
+)
+def test_launches_are_those_found_one_by_one(
+    made: list[tuple[int, int, int]], begun: list[tuple[int, int, int]], apart: int
+) -> None:
+    """Whether ids lie close together or far apart (`apart` times)."""
+    rows = [(process, process, max(-1, id_ * apart), start, start + 1, 0) for process, id_, start in made]
+    work = [(process, max(-1, id_ * apart), start) for process, id_, start in begun]
+    expected = []
+    for process, id_, start in work:
+        mine = sorted((row[3], n) for n, row in enumerate(rows) if (row[0], row[2]) == (process, id_) and id_ >= 0)
+        before = [n for begin, n in mine if begin <= start]
+        expected.append(before[-1] if before else mine[0][1] if mine else -1)
+    found, _ = link(calls(*rows) if rows else NO_CALLS, operations(*work) if work else NO_OPERATIONS)
+    assert found.tolist() == expected
