@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from .intervals import Bools, Ints, Tree, blocks, overlapping, slices, take, union_length
+from .intervals import NONE, Bools, Ints, Tree, blocks, overlapping, slices, take, union_length
 from .reach import Reach, spread
 
 
@@ -59,7 +59,7 @@ def by_range(reach: Reach, launch: Ints, work: Work, start: Ints, end: Ints) -> 
     for rows in slices(len(launch)):
         part = work.only(rows)
         op, tip, sign = _tips([take(chain, launch[rows]) for chain in reach.chains], tree)
-        for name, value in _contributions(part, shares[rows]).items():
+        for name, value in _contributions_to_range(part, shares[rows]).items():
             np.add.at(sums[name], tip, value[op] * sign)
         np.minimum.at(first, tip, part.start[op])
         np.maximum.at(last, tip, part.end[op])
@@ -72,7 +72,7 @@ def by_range(reach: Reach, launch: Ints, work: Work, start: Ints, end: Ints) -> 
 
     op, range_ = reach.extra_of(launch)
     pairs = work.only(op)
-    for name, value in _contributions(pairs, shares[op]).items():
+    for name, value in _contributions_to_range(pairs, shares[op]).items():
         np.add.at(sums[name], range_, value)
     np.minimum.at(first, range_, pairs.start)
     np.maximum.at(last, range_, pairs.end)
@@ -89,8 +89,44 @@ def by_range(reach: Reach, launch: Ints, work: Work, start: Ints, end: Ints) -> 
     return {"range_id": filled} | sums
 
 
-def _contributions(work: Work, shares: Bools) -> Columns:
-    """What each operation adds to every range that it belongs to, busy time where it shares no time with another."""
+def by_set(work: Work, set_of: Ints) -> Columns:
+    """Columns of the table set_work; attribution_id is the number of the set. `set_of` is that of each operation."""
+    set_cnt = int(set_of.max(initial=NONE)) + 1
+    sums: Columns = defaultdict(lambda: np.zeros(set_cnt, dtype=np.int64))
+    for rows in slices(len(set_of)):
+        part, is_known = work.only(rows), set_of[rows] >= 0
+        for name, value in _contributions(part).items():
+            np.add.at(sums[name], set_of[rows][is_known], value[is_known])
+    return {"attribution_id": np.arange(set_cnt)} | sums
+
+
+def by_path(path: Ints, start: Ints, end: Ints, covered: Ints, is_unfinished: Bools, measured: Columns) -> Columns:
+    """Columns of the table path_measure; path_id is the index of the path.
+
+    Of each range the path, the extent, how much of it those directly below cover and whether the file has no end for
+    it; `measured` is what `by_range` returns.
+    """
+    path_cnt = int(path.max(initial=NONE)) + 1
+
+    def total(of: Ints, value: Ints) -> Ints:
+        sums = np.zeros(path_cnt, dtype=np.int64)
+        np.add.at(sums, of, value)
+        return sums
+
+    with_work = path[measured["range_id"]]
+    return {
+        "path_id": np.arange(path_cnt),
+        "range_cnt": np.bincount(path, minlength=path_cnt),
+        "unfinished_cnt": np.bincount(path[is_unfinished], minlength=path_cnt),
+        "wall_ns": total(path, end - start),
+        "self_wall_ns": total(path, end - start - covered),
+        "gpu_span_ns": total(with_work, measured["last_gpu_end_ns"] - measured["first_gpu_start_ns"]),
+        "gpu_busy_inside_ns": total(with_work, measured["gpu_busy_inside_ns"]),
+    }
+
+
+def _contributions(work: Work) -> Columns:
+    """What each operation adds to every range and set that it belongs to."""
     length = work.end - work.start
     return {
         "gpu_op_cnt": np.ones(len(length), dtype=np.int64),
@@ -101,8 +137,12 @@ def _contributions(work: Work, shares: Bools) -> Columns:
         "launch_latency_ns": work.start - work.launch_start,
         "gpu_op_ns": length,
         "kernel_ns": length * work.is_kernel,
-        "gpu_busy_ns": length * ~shares,
     }
+
+
+def _contributions_to_range(work: Work, shares: Bools) -> Columns:
+    """The same with the time that it keeps its device busy, where it shares no time with another."""
+    return _contributions(work) | {"gpu_busy_ns": (work.end - work.start) * ~shares}
 
 
 _Signed = tuple[Ints, Ints, Ints]

@@ -14,11 +14,10 @@ import pyarrow.compute as pc
 from ..vocabulary import OP_KERNEL, OP_MEMCPY, OP_MEMSET, RANGE_ANNOTATION, RANGE_OPERATOR, RANGE_PYTHON, RULES
 from . import allocations, chains
 from .attribution import Attribution, Launches, attribute, path_sets
-from .intervals import NONE, Ints, distinct, slices, take
+from .intervals import NONE, Bools, Ints, distinct, slices, take
 from .launches import Calls, Launched, Operations, link
-from .measures import Work, busy_by_path, by_range
+from .measures import Columns, Work, busy_by_path, by_path, by_range, by_set
 from .ranges import Ranges
-from .reach import Reach
 from .staging import Staging
 from .waiting import integers, is_null, numbered_texts
 
@@ -67,18 +66,18 @@ class _Completion:
         del calls, operations
         self._write_ranges(ranges, order, found)
         allocations.write(self.staging, ranges, found, threads, self.first_range)
-        extent = (ranges.start, ranges.end)
+        extent, is_unfinished = (ranges.start, ranges.end), self.is_unfinished[order]
         del ranges, order  # arrays of the whole trace: what follows needs the memory
         sets = path_sets(found)
         self._write_sets(sets[1:])
         self._write_operations(launched, found, sets[0])
         chains.write(self.staging, launched, self.first_op)
         work, launch, devices = self._work(launched, launches)
-        set_of, reach = sets[0][launch], found.reach
-        del launched, launches, call, found
-        self._write_measures(work, reach, launch, extent)
-        del reach, launch, extent
-        self._write_busy(work, set_of, sets[1:3], devices)
+        set_of = sets[0][launch]
+        del launched, launches, call
+        self._write_measures(work, launch, found, extent, is_unfinished)
+        del found, launch, extent
+        self._write_work_of_sets(work, set_of, sets[1:3], devices)
         del work, set_of, sets
         self._write_names()
 
@@ -270,16 +269,24 @@ class _Completion:
         )  # fmt: skip
         return work, launch, devices
 
-    def _write_measures(self, work: Work, reach: Reach, launch: Ints, extent: _Pair) -> None:
-        columns = by_range(reach, launch, work, *extent)
-        self._register(columns | {"range_id": columns["range_id"] + self.first_range})
-        self.run_sql("insert into range_measure by name from computed")
+    def _write(self, table: str, columns: Columns) -> None:
+        """Rows whose keys begin with 0 into a table without a source."""
+        first = {"range_id": self.first_range, "path_id": self.first_path, "attribution_id": self.first_set}
+        self._register({name: c + first[name] if name in first else c for name, c in columns.items()})
+        self.run_sql(f"insert into {table} by name from computed")
 
-    def _write_busy(self, work: Work, set_of: Ints, sets: _Pair, devices: Ints) -> None:
+    def _write_measures(
+        self, work: Work, launch: Ints, found: Attribution, extent: _Pair, is_unfinished: Bools
+    ) -> None:
+        measured = by_range(found.reach, launch, work, *extent)
+        self._write("range_measure", measured)
+        self._write("path_measure", by_path(found.path, *extent, found.covered, is_unfinished, measured))
+
+    def _write_work_of_sets(self, work: Work, set_of: Ints, sets: _Pair, devices: Ints) -> None:
+        self._write("set_work", by_set(work, set_of))
         busy = busy_by_path(work, set_of, sets)
         busy["device_id"] = devices[busy["device_id"]] if len(devices) else busy["device_id"]
-        self._register(busy | {"path_id": busy["path_id"] + self.first_path})
-        self.run_sql("insert into path_busy by name from computed")
+        self._write("path_busy", busy)
 
     def _write_names(self) -> None:
         """Keep the texts that rows refer to; a dictionary of the file may hold the program's whole output."""

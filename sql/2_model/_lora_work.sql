@@ -33,7 +33,7 @@ work as (
         sum(set_work.kernel_ns) as kernel_ns,
         sum(set_work.gpu_op_ns) as gpu_op_ns
     from reached
-    join _set_work as set_work using (attribution_id)
+    join set_work using (attribution_id)
     where reached.place_in_line = 1
     group by all
 ),

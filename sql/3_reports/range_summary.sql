@@ -71,7 +71,7 @@ work as (
         sum(gpu_op_ns) filter (is_self) as self_gpu_op_ns,
         sum(kernel_cnt) filter (is_self) as self_kernel_cnt,
         sum(kernel_ns) filter (is_self) as self_kernel_ns
-    from _set_work
+    from set_work
     join attribution using (attribution_id)
     group by path_id
 ),
@@ -79,28 +79,15 @@ busy as (
     select path_id, sum(gpu_busy_ns) as gpu_busy_ns
     from path_busy
     group by path_id
-),
-instance as (
-    select
-        range.path_id,
-        count(*) as range_cnt,
-        sum(range.end_ns - range.start_ns) as wall_ns,
-        sum(range.end_ns - range.start_ns - range.covered_ns) as self_wall_ns,
-        sum(measure.last_gpu_end_ns - measure.first_gpu_start_ns) as gpu_span_ns,
-        sum(range.end_ns - range.start_ns - coalesce(measure.gpu_busy_inside_ns, 0)) as launch_overhead_ns,
-        count(*) filter (range.is_unfinished) as unfinished_cnt
-    from range
-    left join range_measure as measure using (range_id)
-    group by range.path_id
 )
 select
     range_path.path,
     name.text as name,
     range_path.kind,
     range_path.depth,
-    instance.range_cnt,
-    instance.wall_ns::bigint as wall_ns,
-    instance.self_wall_ns::bigint as self_wall_ns,
+    measure.range_cnt,
+    measure.wall_ns,
+    measure.self_wall_ns,
     coalesce(work.launch_cnt, 0)::bigint as launch_cnt,
     coalesce(work.launch_api_ns, 0)::bigint as launch_api_ns,
     coalesce(work.queue_ns, 0)::bigint as queue_ns,
@@ -113,8 +100,8 @@ select
     coalesce(work.sequence_kernel_ns, 0)::bigint as sequence_kernel_ns,
     coalesce(work.window_kernel_ns, 0)::bigint as window_kernel_ns,
     coalesce(busy.gpu_busy_ns, 0)::bigint as gpu_busy_ns,
-    coalesce(instance.gpu_span_ns, 0)::bigint as gpu_span_ns,
-    if(gpu.source_id is not null, instance.launch_overhead_ns::bigint, null) as launch_overhead_ns,
+    measure.gpu_span_ns,
+    if(gpu.source_id is not null, measure.wall_ns - measure.gpu_busy_inside_ns, null) as launch_overhead_ns,
     coalesce(work.self_launch_cnt, 0)::bigint as self_launch_cnt,
     coalesce(work.self_launch_api_ns, 0)::bigint as self_launch_api_ns,
     coalesce(work.self_queue_ns, 0)::bigint as self_queue_ns,
@@ -123,12 +110,12 @@ select
     coalesce(work.self_gpu_op_ns, 0)::bigint as self_gpu_op_ns,
     coalesce(work.self_kernel_cnt, 0)::bigint as self_kernel_cnt,
     coalesce(work.self_kernel_ns, 0)::bigint as self_kernel_ns,
-    instance.unfinished_cnt,
+    measure.unfinished_cnt,
     range_path.path_id,
     range_path.parent_path_id,
     source.source_id,
     source.rank
-from instance
+from path_measure as measure
 join range_path using (path_id)
 join name using (name_id)
 join source on source.source_id = range_path.source_id

@@ -73,6 +73,18 @@ MODEL: dict[str, list[Row]] = {
          "launch_latency_ns": 12, "gpu_op_ns": 50, "kernel_ns": 20, "gpu_busy_ns": 46, "first_gpu_start_ns": 14,
          "last_gpu_end_ns": 60, "gpu_busy_inside_ns": 36},
     ],
+    "path_measure": [
+        {"path_id": 0, "range_cnt": 1, "unfinished_cnt": 0, "wall_ns": 100, "self_wall_ns": 60, "gpu_span_ns": 96,
+         "gpu_busy_inside_ns": 76},
+        {"path_id": 1, "range_cnt": 1, "unfinished_cnt": 0, "wall_ns": 40, "self_wall_ns": 40, "gpu_span_ns": 46,
+         "gpu_busy_inside_ns": 36},
+    ],
+    "set_work": [
+        {"attribution_id": 0, "launch_cnt": 2, "launch_api_ns": 6, "queue_ns": 8, "launch_latency_ns": 12,
+         "gpu_op_cnt": 2, "gpu_op_ns": 50, "kernel_cnt": 1, "kernel_ns": 20},
+        {"attribution_id": 1, "launch_cnt": 1, "launch_api_ns": 5, "queue_ns": 5, "launch_latency_ns": 10,
+         "gpu_op_cnt": 1, "gpu_op_ns": 40, "kernel_cnt": 1, "kernel_ns": 40},
+    ],
     "path_busy": [
         {"path_id": 0, "device_id": 0, "gpu_busy_ns": 86}, {"path_id": 1, "device_id": 0, "gpu_busy_ns": 46},
     ],

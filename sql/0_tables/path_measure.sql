@@ -1,0 +1,10 @@
+-- A row is what the ranges of one name path add up to.
+--
+-- columns:
+--   path_id              bigint   the path
+--   range_cnt            bigint   ranges
+--   unfinished_cnt       bigint   ranges that the file has no end for
+--   wall_ns              bigint   summed duration on the CPU
+--   self_wall_ns         bigint   the same without the time that the ranges directly below cover
+--   gpu_span_ns          bigint   summed last end - first start of each range's GPU work
+--   gpu_busy_inside_ns   bigint   summed gpu_busy_inside_ns of range_measure

@@ -1,0 +1,14 @@
+-- A row is what all GPU work with one attribution (one set of name paths) adds up to.
+--
+-- Sums by name path stand on this: a few thousand sets instead of millions of operations.
+--
+-- columns:
+--   attribution_id      bigint   the set
+--   launch_cnt          bigint   launching calls
+--   launch_api_ns       bigint   summed duration of the launching calls, each once
+--   queue_ns            bigint   summed max(0, start on the GPU - end of the launching call)
+--   launch_latency_ns   bigint   summed start on the GPU - start of the launching call
+--   gpu_op_cnt          bigint   GPU operations
+--   gpu_op_ns           bigint   summed duration of the GPU operations
+--   kernel_cnt          bigint   kernels among them
+--   kernel_ns           bigint   summed duration of the kernels
