@@ -75,6 +75,7 @@ def attribute(ranges: Ranges, launches: Launches) -> Attribution:
     """Find the ranges of every launch by the three rules."""
     tracks = Tracks.over(int(ranges.track.max(initial=-1)) + 1, ranges.start, ranges.end, launches.start, launches.end)
     forest = Forest.plant(tracks.place(ranges.track, ranges.start), tracks.place(ranges.track, ranges.end))
+    covered = covered_by_children(forest)
     direct, direct_extra = _enclosing(forest, tracks, launches.track, launches.start, launches.end)
     sequence, sequence_extra = _by_sequence(ranges, forest, direct)
     window, window_extra = _by_window(ranges, forest, launches, tracks, direct)
@@ -86,7 +87,7 @@ def attribute(ranges: Ranges, launches: Launches) -> Attribution:
     tree = Tree.of(forest.parent, forest.depth)
     extra = _outside(chains, tree, _first_rule([direct_extra, sequence_extra, window_extra], len(ranges.start)))
     return Attribution(
-        Reach(tree, forest.depth, chains, extra), covered_by_children(forest), path, paths, owner,
+        Reach(tree, forest.depth, chains, extra), covered, path, paths, owner,
         _innermost_operator(ranges, forest, tracks, launches),
     )  # fmt: skip
 

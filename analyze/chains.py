@@ -5,8 +5,8 @@ import pyarrow as pa
 
 from ..vocabulary import RANGE_PYTHON
 from .critical_path import KINDS, Chain, critical_path, lend
-from .intervals import NONE, distinct, take
-from .launches import Launched
+from .intervals import NONE, take
+from .measures import Work
 from .staging import Staging
 
 _RANGE = f"(from range semi join reading using (source_id) where kind <> '{RANGE_PYTHON}')"
@@ -45,21 +45,23 @@ _OTHERS = f"""
     order by start"""
 
 
-def write(staging: Staging, launched: Launched, first: int) -> None:
+def write(staging: Staging, work: Work, first: int) -> None:
     """A chain for each process that has GPU work; Kineto does not say whose it is and has one for all.
 
-    Called when range and api_call hold the source; `first` is the id of the first operation by start.
+    Called when range and api_call hold the source; `first` is the id of the first operation.
     """
-    if not launched.call.size:
+    if not work.start.size:
         return
     run = staging.database.connection.execute
-    work, process = _chain(launched), launched.operations.process[launched.by_start]
+    whole = Chain(
+        work.start, work.end, work.device, work.stream, work.launch_start, work.launch_end, work.launch_thread
+    )
     waits, others = run(_WAITS).fetchnumpy(), run(_OTHERS).fetchnumpy()
     for number, main, begin, end in run(_PROCESSES).fetchall():
-        mine = np.flatnonzero(process == number)
+        mine = np.flatnonzero(work.process == number)
         if not mine.size:
             continue
-        chain = work if mine.size == process.size else work.only(mine)
+        chain = whole if mine.size == work.process.size else whole.only(mine)
         extent = min(begin, int(chain.start.min())), max(end, int(chain.end.max()))
         asked = waits["process"] == number
         found = critical_path(chain, waits["start"][asked], waits["end"][asked], *extent, main)
@@ -76,13 +78,3 @@ def write(staging: Staging, launched: Launched, first: int) -> None:
         }
         staging.database.connection.register("computed", pa.table(columns))
         run("insert into critical_segment by name select reading.source_id, c.* from computed as c cross join reading")
-
-
-def _chain(launched: Launched) -> Chain:
-    order, calls, operations = launched.by_start, launched.calls, launched.operations
-    call, device = launched.call[order], operations.device[order]
-    stream = distinct(operations.stream)[1][order] * (int(device.max()) + 2) + device
-    return Chain(
-        operations.start[order], operations.end[order], device, stream, take(calls.start, call), take(calls.end, call),
-        take(calls.thread, call),
-    )  # fmt: skip

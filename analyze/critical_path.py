@@ -12,6 +12,7 @@ graph of the same dependencies and searches its longest path: https://hta.readth
 """
 
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 import numpy as np
 
@@ -34,6 +35,11 @@ class Chain:
     call_start: Ints
     call_end: Ints
     call_thread: Ints
+
+    @cached_property
+    def by_end(self) -> Ints:
+        """The operations in order of their end, of several that end at once by their begin."""
+        return np.lexsort((self.start, self.end))
 
     def only(self, chosen: Ints) -> "Chain":
         """Some of the operations."""
@@ -161,7 +167,7 @@ def _last(work: Chain, waited: Ints, woken_at: Ints, end: int) -> tuple[int, int
     """The operation that the end of the trace hangs on, and when it ended; the CPU goes on from there."""
     if not len(work.end):
         return NONE, NONE
-    last = int(np.lexsort((work.start, work.end))[-1])
+    last = int(work.by_end[-1])
     if int(work.end[last]) >= end or not len(waited):
         return last, int(work.end[last])
     woken = int(np.searchsorted(woken_at, end, side="right")) - 1
@@ -180,7 +186,7 @@ def _waited_for(work: Chain) -> Ints:
     found = np.where(is_behind, previous, NONE)
     for device in np.unique(work.device):
         mine = np.flatnonzero(work.device == device)
-        by_end = mine[np.lexsort((work.start[mine], work.end[mine]))]
+        by_end = work.by_end[work.device[work.by_end] == device]
         late = mine[known[mine] & ~is_behind[mine] & (work.start[mine] - work.call_end[mine] > LONG_DELAY_NS)]
         place = np.searchsorted(work.end[by_end], work.start[late], side="right") - 1
         other = take(by_end, place)
@@ -204,7 +210,6 @@ def _effective_waits(work: Chain, start: Ints, end: Ints) -> tuple[Ints, Ints]:
     the call returned, in order of the return."""
     order = np.lexsort((start, end))
     start, end = start[order], end[order]
-    by_end = np.lexsort((work.start, work.end))
-    last = take(by_end, np.searchsorted(work.end[by_end], end, side="right") - 1)
+    last = take(work.by_end, np.searchsorted(work.end[work.by_end], end, side="right") - 1)
     is_effective: Bools = (last >= 0) & (take(work.end, last) > start) & (take(work.call_start, last) < start)
     return last[is_effective], end[is_effective]

@@ -164,11 +164,6 @@ class Forest:
         """The ends of all intervals in order."""
         return np.sort(self.end)
 
-    @cached_property
-    def _next_start(self) -> Ints:
-        """When the next interval starts, by how many have begun; never, after the last."""
-        return np.append(self.start, np.iinfo(np.int64).max)
-
     def innermost(self, start: Ints, end: Ints) -> Ints:
         """Index of the enclosing interval that begins last, for each query interval; closed ends; NONE without."""
         return self._climb(self._begun(start) - 1, end)
@@ -181,7 +176,8 @@ class Forest:
         """
         begun = self._begun(start)
         innermost = self._climb(begun - 1, end)
-        inside = self._next_start[begun] < end
+        next_start = take(self.start, np.where(begun < len(self.start), begun, NONE), missing=np.iinfo(np.int64).max)
+        inside = next_start < end
         enclosing = begun - np.searchsorted(self.ends, end, side="left")
         in_tree = np.zeros(len(start), dtype=np.int64)
         known = innermost >= 0

@@ -19,15 +19,17 @@ from .reach import Reach, spread
 
 @dataclass(frozen=True)
 class Work:
-    """GPU operations sorted by start, with what each contributes."""
+    """GPU operations sorted by start, with the calls that launched them (NONE without)."""
 
     start: Ints
     end: Ints
     device: Ints
+    stream: Ints
     process: Ints
     is_kernel: Bools
     launch_start: Ints
     launch_end: Ints
+    launch_thread: Ints
     is_first_op: Bools
 
     @cached_property
@@ -40,6 +42,17 @@ class Work:
         return Work(*(getattr(self, f.name)[chosen] for f in fields(self)))
 
 
+@dataclass(frozen=True)
+class Instances:
+    """Of every range the path, the extent, how much of it others directly below cover, whether its end is missing."""
+
+    path: Ints
+    start: Ints
+    end: Ints
+    covered: Ints
+    is_unfinished: Bools
+
+
 Columns = dict[str, Ints]
 _LATEST = np.iinfo(np.int64).max
 
@@ -47,7 +60,7 @@ _LATEST = np.iinfo(np.int64).max
 def by_range(reach: Reach, launch: Ints, work: Work, start: Ints, end: Ints) -> Columns:
     """Columns of the table range_measure; range_id is the index of the range.
 
-    `launch` is the launch of each operation, `start` and `end` are the ranges'.
+    `launch` is the launch of each operation (NONE without), `start` and `end` are the ranges'.
     """
     tree = reach.tree
     shares = work.shares_device
@@ -100,12 +113,9 @@ def by_set(work: Work, set_of: Ints) -> Columns:
     return {"attribution_id": np.arange(set_cnt)} | sums
 
 
-def by_path(path: Ints, start: Ints, end: Ints, covered: Ints, is_unfinished: Bools, measured: Columns) -> Columns:
-    """Columns of the table path_measure; path_id is the index of the path.
-
-    Of each range the path, the extent, how much of it those directly below cover and whether the file has no end for
-    it; `measured` is what `by_range` returns.
-    """
+def by_path(ranges: Instances, measured: Columns) -> Columns:
+    """Columns of the table path_measure; path_id is the index of the path. `measured` is what `by_range` returns."""
+    path, wall = ranges.path, ranges.end - ranges.start
     path_cnt = int(path.max(initial=NONE)) + 1
 
     def total(of: Ints, value: Ints) -> Ints:
@@ -117,9 +127,9 @@ def by_path(path: Ints, start: Ints, end: Ints, covered: Ints, is_unfinished: Bo
     return {
         "path_id": np.arange(path_cnt),
         "range_cnt": np.bincount(path, minlength=path_cnt),
-        "unfinished_cnt": np.bincount(path[is_unfinished], minlength=path_cnt),
-        "wall_ns": total(path, end - start),
-        "self_wall_ns": total(path, end - start - covered),
+        "unfinished_cnt": np.bincount(path[ranges.is_unfinished], minlength=path_cnt),
+        "wall_ns": total(path, wall),
+        "self_wall_ns": total(path, wall - ranges.covered),
         "gpu_span_ns": total(with_work, measured["last_gpu_end_ns"] - measured["first_gpu_start_ns"]),
         "gpu_busy_inside_ns": total(with_work, measured["gpu_busy_inside_ns"]),
     }

@@ -14,10 +14,11 @@ import pyarrow.compute as pc
 from ..vocabulary import OP_KERNEL, OP_MEMCPY, OP_MEMSET, RANGE_ANNOTATION, RANGE_OPERATOR, RANGE_PYTHON, RULES
 from . import allocations, chains
 from .attribution import Attribution, Launches, attribute, path_sets
-from .intervals import NONE, Bools, Ints, distinct, slices, take
+from .intervals import NONE, Ints, distinct, slices, take
 from .launches import Calls, Launched, Operations, link
-from .measures import Columns, Work, busy_by_path, by_path, by_range, by_set
+from .measures import Columns, Instances, Work, busy_by_path, by_path, by_range, by_set
 from .ranges import Ranges
+from .reach import Reach
 from .staging import Staging
 from .waiting import integers, is_null, numbered_texts
 
@@ -61,24 +62,24 @@ class _Completion:
         if owners.size and owners[0] == NONE:
             owners, launch = owners[1:], launch - 1
         launched = Launched(calls, operations, call, launch)
-        launches = self._launches(threads, calls, owners)
-        found = attribute(ranges, launches)
-        del calls, operations
+        found = attribute(ranges, self._launches(threads, calls, owners))
+        del calls, operations, owners
         self._write_ranges(ranges, order, found)
         allocations.write(self.staging, ranges, found, threads, self.first_range)
-        extent, is_unfinished = (ranges.start, ranges.end), self.is_unfinished[order]
+        instances = Instances(found.path, ranges.start, ranges.end, found.covered, self.is_unfinished[order])
         del ranges, order  # arrays of the whole trace: what follows needs the memory
         sets = path_sets(found)
         self._write_sets(sets[1:])
         self._write_operations(launched, found, sets[0])
-        chains.write(self.staging, launched, self.first_op)
-        work, launch, devices = self._work(launched, launches)
-        set_of = sets[0][launch]
-        del launched, launches, call
-        self._write_measures(work, launch, found, extent, is_unfinished)
-        del found, launch, extent
+        work, launch, devices = self._work(launched)
+        set_of, reach = take(sets[0], launch), found.reach
+        del launched, call, found
+        self._write_measures(work, launch, reach, instances)
+        del launch, reach, instances
         self._write_work_of_sets(work, set_of, sets[1:3], devices)
-        del work, set_of, sets
+        del set_of, sets
+        chains.write(self.staging, work, self.first_op)
+        del work
         self._write_names()
 
     def _fetch(self, statement: str) -> _Columns:
@@ -257,17 +258,18 @@ class _Completion:
         number = self._sets["attribution_id"] - self.first_set
         return owner_path[number] + self.first_path == self._sets["path_id"]
 
-    def _work(self, launched: Launched, launches: Launches) -> tuple[Work, Ints, Ints]:
-        """Operations that have a launching call, in order of their start; the launch of each; the device numbers."""
-        calls, operations = launched.calls, launched.operations
-        order = launched.by_start[launched.call[launched.by_start] >= 0]
-        devices, device = distinct(operations.device[order])
-        call, launch = launched.call[order], launched.launch[order]
+    def _work(self, launched: Launched) -> tuple[Work, Ints, Ints]:
+        """All operations in order of their ids; the launch of each, NONE without; the device numbers."""
+        order, calls, operations = launched.by_start, launched.calls, launched.operations
+        devices, device = distinct(operations.device)
+        streams, stream = distinct(operations.stream)
+        call = launched.call[order]
         work = Work(
-            operations.start[order], operations.end[order], device, launches.process[launch],
-            operations.is_kernel[order], calls.start[call], calls.end[call], self.is_first_op[order],
+            operations.start[order], operations.end[order], device[order], (device * len(streams) + stream)[order],
+            operations.process[order], operations.is_kernel[order], take(calls.start, call), take(calls.end, call),
+            take(calls.thread, call), self.is_first_op[order],
         )  # fmt: skip
-        return work, launch, devices
+        return work, launched.launch[order], devices
 
     def _write(self, table: str, columns: Columns) -> None:
         """Rows whose keys begin with 0 into a table without a source."""
@@ -275,12 +277,10 @@ class _Completion:
         self._register({name: c + first[name] if name in first else c for name, c in columns.items()})
         self.run_sql(f"insert into {table} by name from computed")
 
-    def _write_measures(
-        self, work: Work, launch: Ints, found: Attribution, extent: _Pair, is_unfinished: Bools
-    ) -> None:
-        measured = by_range(found.reach, launch, work, *extent)
+    def _write_measures(self, work: Work, launch: Ints, reach: Reach, ranges: Instances) -> None:
+        measured = by_range(reach, launch, work, ranges.start, ranges.end)
         self._write("range_measure", measured)
-        self._write("path_measure", by_path(found.path, *extent, found.covered, is_unfinished, measured))
+        self._write("path_measure", by_path(ranges, measured))
 
     def _write_work_of_sets(self, work: Work, set_of: Ints, sets: _Pair, devices: Ints) -> None:
         self._write("set_work", by_set(work, set_of))

@@ -23,9 +23,9 @@ RANGES = st.lists(
     max_size=10,
 )
 LAUNCHES = st.lists(st.tuples(st.integers(0, THREADS - 1), TIMES, st.integers(0, 3)), min_size=1, max_size=6)
-# launch, delay, length, device, whether it is a kernel
+# launch (none below 0), delay, length, device, whether it is a kernel
 OPERATIONS = st.lists(
-    st.tuples(st.integers(0, 5), st.integers(-2, 20), st.integers(0, 15), st.integers(0, 1), st.booleans()),
+    st.tuples(st.integers(-1, 5), st.integers(-2, 20), st.integers(0, 15), st.integers(0, 1), st.booleans()),
     min_size=1,
     max_size=8,
 )
@@ -104,19 +104,22 @@ def test_ranges_add_up_to_their_pairs(rows: list[tuple], launches: list[tuple], 
         ),
     )
     made = sorted(
-        (max(0, launches[which % len(launches)][1] + delay), length, which % len(launches), device, is_kernel)
+        (max(0, delay + (launches[which % len(launches)][1] if which >= 0 else 0)), length,
+         which % len(launches) if which >= 0 else -1, device, is_kernel)
         for which, delay, length, device, is_kernel in operations
-    )
+    )  # fmt: skip
     launch = ints([row[2] for row in made])
     start = ints([row[0] for row in made])
     work = Work(
         start=start,
         end=start + ints([row[1] for row in made]),
         device=ints([row[3] for row in made]),
+        stream=np.zeros(len(made), dtype=np.int64),
         process=np.zeros(len(made), dtype=np.int64),
         is_kernel=np.array([row[4] for row in made]),
-        launch_start=ints([launches[i][1] for i in launch]),
-        launch_end=ints([launches[i][1] + launches[i][2] for i in launch]),
+        launch_start=ints([launches[i][1] if i >= 0 else -1 for i in launch]),
+        launch_end=ints([launches[i][1] + launches[i][2] if i >= 0 else -1 for i in launch]),
+        launch_thread=ints([launches[i][0] if i >= 0 else -1 for i in launch]),
         is_first_op=np.array([row[2] not in [m[2] for m in made[:i]] for i, row in enumerate(made)]),
     )
     columns = by_range(found.reach, launch, work, ranges.start, ranges.end)
