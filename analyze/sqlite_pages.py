@@ -28,7 +28,7 @@ _PADDING = 32  # so that what begins near the last byte can be loaded before it 
 # By serial type: bytes of the value, and the bits by which eight loaded bytes are too many. 8 and 9 are 0 and 1.
 _WIDTH = np.array([0, 1, 2, 3, 4, 6, 8, 8, 0, 0], dtype=np.int64)
 _SURPLUS = np.minimum(64 - 8 * _WIDTH, 63)
-_NULL, _FLOAT, _ZERO, _RESERVED, _BLOB = 0, 7, 8, 10, 12
+_NULL, _ONE_BYTE, _FLOAT, _ZERO, _RESERVED, _BLOB = 0, 1, 7, 8, 10, 12
 
 
 class UnusualError(Exception):
@@ -224,10 +224,11 @@ def _widths(kind: Any) -> Any:
     """Bytes of each value; one number where all values are of one kind."""
     low, high = kind.min(), kind.max()
     if high < _RESERVED:
-        return int(_WIDTH[low]) if low == high else _WIDTH[kind]
+        return int(_WIDTH[low]) if low == high else _WIDTH.take(kind)
     if ((kind >= _RESERVED) & (kind < _BLOB)).any() or low < 0:
         raise UnusualError
-    return np.where(kind < _RESERVED, _WIDTH[np.minimum(kind, _RESERVED - 1)], (kind.astype(np.int64) - _BLOB) >> 1)
+    small = _WIDTH.take(np.minimum(kind, _RESERVED - 1))
+    return np.where(kind < _RESERVED, small, (kind.astype(np.int64) - _BLOB) >> 1)
 
 
 def _integers(data: Any, kind: Any, value_at: Any, width: Any) -> pa.Array:
@@ -236,10 +237,14 @@ def _integers(data: Any, kind: Any, value_at: Any, width: Any) -> pa.Array:
         raise UnusualError
     if low == high and width == 0:
         return pa.nulls(len(kind), pa.int64()) if low == _NULL else pa.array(np.full(len(kind), int(low) - _ZERO))
+    if low == high == _ONE_BYTE:
+        return pa.array(data.view(np.int8)[value_at].astype(np.int64))
     loaded = _at(data, ">i8")[value_at]
     if low == high:
         return pa.array(loaded >> _SURPLUS[low])
-    values = np.where(kind < _ZERO, loaded >> _SURPLUS[kind], kind.astype(np.int64) - _ZERO)
+    values = loaded >> _SURPLUS.take(kind)
+    if high >= _ZERO:
+        values = np.where(kind < _ZERO, values, kind.astype(np.int64) - _ZERO)
     return pa.array(values, mask=kind == _NULL if low == _NULL else None)
 
 
