@@ -10,7 +10,7 @@ import typer
 
 from . import cli_runs, rundir, sql, tuning
 from .errors import UsageError, ValidationError
-from .reports import outputs
+from .reports import bar, outputs
 
 app = typer.Typer(
     name="lorabench",
@@ -113,11 +113,15 @@ def _analyzed(
     """The inputs' database, made with a progress bar."""
     from .analyze.database import cache_path
     from .analyze.pipeline import analyze as run
-    from .reports.terminal import Bar
 
-    with Bar() as bar:
+    with bar.shown() as progress:
         return run(
-            inputs, place or cache_path(inputs), force=force, progress=bar, settings=settings, writes_into=writes_into
+            inputs,
+            place or cache_path(inputs),
+            force=force,
+            progress=progress,
+            settings=settings,
+            writes_into=writes_into,
         )
 
 
@@ -268,7 +272,6 @@ def compare(
     import polars
 
     from .reports import changes, runs, tables
-    from .reports.terminal import Bar
 
     form = outputs.chosen_format(as_csv, as_json)
     if len(inputs) < 2:
@@ -286,8 +289,8 @@ def compare(
         rows, columns = runs.compare(inputs)
         gate: Callable[[float], None] = partial(runs.check, inputs)
     else:
-        with Bar() as bar:
-            rows, gate = changes.compare_inputs(inputs, changes.choose(by or "range", measure), only, totals, bar)
+        with bar.shown() as progress:
+            rows, gate = changes.compare_inputs(inputs, changes.choose(by or "range", measure), only, totals, progress)
         columns = list(rows[0])
     frame = polars.DataFrame(rows, schema=columns, infer_schema_length=None)
     if output is None:
@@ -301,10 +304,9 @@ def compare(
 
 def _write_comparison(inputs: list[Path], output: Path) -> None:
     from .reports import comparison_page
-    from .reports.terminal import Bar
 
-    with Bar() as bar:
-        comparison_page.write(inputs, output, bar)
+    with bar.shown() as progress:
+        comparison_page.write(inputs, output, progress)
     print(f"wrote {output}")
 
 

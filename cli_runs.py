@@ -10,6 +10,7 @@ import typer
 from . import rundir
 from .collect import options
 from .errors import Interrupted, LorabenchError, RunError, UsageError
+from .reports import bar
 
 _Config = Annotated[
     Path | None, typer.Option(metavar="FILE.toml", help="Settings from a file; options given here win.")
@@ -48,26 +49,26 @@ def collect(
     """
     from .collect import session
     from .collect.spec import from_dict, read_config
-    from .reports.terminal import Bar, describe_run
+    from .reports.terminal import describe_run
 
     values = (read_config(config) if config else {}) | options.given(settings)
     spec = from_dict(values)
     if dry_run:
         _print_settings(command, spec)
         return
-    with Bar() as bar:
+    with bar.shown() as progress:
         if command:
             from .collect.command import collect_command
 
             path = output or session.default_path(Path(command[-1]).stem)
-            manifest = collect_command(command, spec.profiler, path, spec.timeout_s, force, bar)
+            manifest = collect_command(command, spec.profiler, path, spec.timeout_s, force, progress)
         else:
             path = output or session.default_path(spec.title)
             if (cycle := spec.with_whole_cycle()) != spec:
                 print(f"--steps raised from {spec.steps} to {cycle.steps}, one cycle of the profiler", file=sys.stderr)
             for note in spec.notes():
                 print(note, file=sys.stderr)
-            manifest = session.collect(spec, path, force, bar)
+            manifest = session.collect(spec, path, force, progress)
     describe_run(manifest, path)
     print(f"wrote {path}")
 
@@ -108,7 +109,6 @@ def sweep(
     from .collect import sweep as sweeping
     from .collect.spec import read_config
     from .reports import sweep_page, sweeps, tables
-    from .reports.terminal import Bar
 
     if preset is not None and preset not in sweeping.PRESETS:
         raise UsageError(f"--preset {preset}: choose one of {', '.join(sweeping.PRESETS)}")
@@ -123,8 +123,8 @@ def sweep(
         (output / rundir.SWEEP).unlink(missing_ok=True)
     ended: LorabenchError | None = None
     try:
-        with Bar() as bar:
-            sweeping.run(what, output, until_oom and until_oom.replace("-", "_"), bar)
+        with bar.shown() as progress:
+            sweeping.run(what, output, until_oom and until_oom.replace("-", "_"), progress)
     except (RunError, Interrupted) as error:  # what was measured is still worth a table
         ended = error
     rows = sweeps.rows(output)

@@ -1,12 +1,10 @@
-"""Tables and progress bars for a person at a terminal."""
+"""Tables and lines for a person at a terminal."""
 
 import sys
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -14,42 +12,6 @@ from .. import rundir
 
 _PIPE_WIDTH = 100_000  # nothing is shortened where a program reads
 _TEXT_WIDTH = 48
-
-
-class Bar:
-    """A progress listener that draws one bar a step on stderr, and nothing where stderr is no terminal."""
-
-    def __init__(self) -> None:
-        console = Console(stderr=True)
-        self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self._task: TaskID | None = None
-
-    def __enter__(self) -> "Bar":
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._progress.stop()
-
-    def step(self, what: str, total: int | None = None) -> None:
-        """Begin a bar; one without a total pulses."""
-        if self._task is not None:
-            self._progress.remove_task(self._task)
-        self._task = self._progress.add_task(what, total=total)
-
-    def advance(self, units: int) -> None:
-        """Move the bar on."""
-        if self._task is not None:
-            self._progress.advance(self._task, units)
 
 
 def show(rows: list[dict[str, Any]], columns: list[str]) -> None:

@@ -48,6 +48,16 @@ def test_a_report_is_written_and_named_last(trace: Path, run: Callable, tmp_path
     assert rows[0]["rank"] == "", "NULL is an empty cell"
 
 
+def test_progress_is_shown_on_a_terminal_and_not_in_a_pipe(trace: Path, run: Callable, tmp_path: Path) -> None:
+    reader, writer = os.openpty()
+    command = [sys.executable, "-m", "lorabench", "analyze", str(trace), "-o", str(tmp_path / "report.csv")]
+    with os.fdopen(reader, "rb", buffering=0) as shown:
+        with os.fdopen(writer, "wb") as terminal:
+            subprocess.run(command, check=True, stderr=terminal, env=os.environ | {"TERM": "xterm"})
+        assert b"launches and ranges" in shown.read(1 << 16)
+    assert run("analyze", trace, "-o", "again.csv").stderr == ""
+
+
 def test_every_view_goes_to_a_folder(trace: Path, run: Callable, tmp_path: Path) -> None:
     run("analyze", trace, "-o", "out/")
     assert {p.name for p in (tmp_path / "out").iterdir()} == {f"{v}.csv" for v in PUBLIC} | {"lorabench.duckdb"}
