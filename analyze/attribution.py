@@ -211,7 +211,7 @@ def _paths(ranges: Ranges, forest: Forest) -> tuple[Ints, Paths]:
     """
     above = _nearest_above(forest, ranges.is_annotation)
     depth = depth_of(above)
-    kind = np.where(ranges.is_annotation, 1, np.where(ranges.is_python, 2, 0))
+    kind = ranges.is_annotation + np.int8(2) * ranges.is_python
     path = np.full(len(ranges.start), NONE, dtype=np.int64)
     parents, names, depths, examples = [], [], [], []
     known = 0

@@ -67,17 +67,20 @@ def previous_enclosing(end: Ints) -> Ints:
 
 
 def depth_of(parent: Ints) -> npt.NDArray[np.int32]:
-    """Number of ancestors of each node of a forest given as parent indices (NONE at the roots)."""
+    """Number of ancestors of each node of a forest given as parent indices (NONE at the roots), parents first.
+
+    Pointer jumping, block by block: what lies before a block has its depth already.
+    """
     depth = (parent >= 0).astype(np.int32)
-    ancestor = parent.copy()
-    active = np.flatnonzero(ancestor >= 0)
-    while active.size:
-        above = ancestor[active]
-        step = depth[above]
-        jump = ancestor[above]
-        depth[active] += step
-        ancestor[active] = jump
-        active = active[jump >= 0]
+    for rows in slices(len(parent)):
+        ancestor = parent[rows].copy()
+        active = np.flatnonzero(ancestor >= 0)
+        while active.size:
+            above = ancestor[active]
+            depth[rows.start + active] += depth[above]
+            jump = take(ancestor, np.where(above < rows.start, NONE, above - rows.start))
+            ancestor[active] = jump
+            active = active[jump >= 0]
     return depth
 
 

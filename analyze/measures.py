@@ -94,8 +94,10 @@ def by_range(reach: Reach, launch: Ints, work: Work, start: Ints, end: Ints) -> 
 
     busy_union, inside_union = _unions(reach, launch, work, start, end, np.flatnonzero(shares))
     sums["gpu_busy_ns"] += busy_union
-    sums["gpu_busy_inside_ns"] = whole + inside + inside_union
-    sums |= {"first_gpu_start_ns": first, "last_gpu_end_ns": last}
+    inside += whole
+    inside += inside_union
+    del whole, busy_union, inside_union
+    sums |= {"gpu_busy_inside_ns": inside, "first_gpu_start_ns": first, "last_gpu_end_ns": last}
     filled = np.flatnonzero(sums["gpu_op_cnt"])
     for name in sums:  # one after another: only one is in memory twice
         sums[name] = sums[name][filled]

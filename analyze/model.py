@@ -127,7 +127,7 @@ class _Completion:
         self.range_kind, self.range_kinds = kind[order], kinds
         ranges = Ranges(
             track=track[order],
-            process=self.threads.process_id[of_thread][thread[order]],
+            process=_by_index(self.threads.process_id[of_thread], thread[order]),
             start=start[order],
             end=end[order],
             name=self._range_names()[integers(r["text_id"], NONE)[order]],
@@ -157,8 +157,8 @@ class _Completion:
         return Launches(process, np.where(known, track, NONE), calls.start[owners], calls.end[owners])
 
     def _of_threads(self, values: Ints, thread: Ints) -> Ints:
-        """The value of each thread; one for all is in memory once."""
-        if values.size and (values == values[0]).all():
+        """Of a column of `threads` the value of each thread in an array of their ids."""
+        if _are_one(values):
             return np.broadcast_to(values[0], thread.shape)
         return values[np.searchsorted(self.threads.thread_id, thread)]
 
@@ -311,6 +311,15 @@ class _Completion:
             ) using (name_id)
             anti join name using (name_id)"""
         )
+
+
+def _are_one(values: Ints) -> bool:
+    return bool(values.size and (values == values[0]).all())
+
+
+def _by_index(values: Ints, index: Ints) -> Ints:
+    """values[index], not to be written to: one for all is in memory once."""
+    return np.broadcast_to(values[0], index.shape) if _are_one(values) else values[index]
 
 
 def _is(number: Any, known: list[str], text: str) -> Any:

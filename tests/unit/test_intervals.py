@@ -129,3 +129,15 @@ def test_tracks_that_do_not_fit_are_refused() -> None:
 
 def test_take_gives_missing_for_none() -> None:
     assert intervals.take(np.array([5, 6]), np.array([1, NONE]), missing=9).tolist() == [6, 9]
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, intervals.BLOCK])
+@given(parents=st.lists(st.integers(-1, 1 << 30), max_size=40))
+def test_depth_counts_ancestors_whatever_the_block(parents: list[int], block: int) -> None:
+    parent = np.array([-1 if p < 0 or not i else p % i for i, p in enumerate(parents)], dtype=np.int64)
+    expected: list[int] = []
+    for p in parent.tolist():
+        expected.append(expected[p] + 1 if p >= 0 else 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(intervals.slices, "__defaults__", (block,))
+        assert intervals.depth_of(parent).tolist() == expected
