@@ -19,10 +19,7 @@ OP_GRAPH: Final = "graph"
 OP_KINDS: Final = (OP_KERNEL, OP_MEMCPY, OP_MEMSET, OP_GRAPH)
 
 # How GPU work found its range, first that applies.
-RULE_DIRECT: Final = "direct"
-RULE_SEQUENCE: Final = "sequence"
-RULE_WINDOW: Final = "window"
-RULES: Final = (RULE_DIRECT, RULE_SEQUENCE, RULE_WINDOW)
+RULES: Final = ("direct", "sequence", "window")
 
 SOURCE_NSYS: Final = "nsys"
 SOURCE_KINETO: Final = "kineto"

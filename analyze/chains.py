@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 
 from ..vocabulary import RANGE_PYTHON
-from .critical_path import KINDS, Chain, critical_path, lend
+from .critical_path import KINDS, critical_path, lend
 from .intervals import NONE, take
-from .measures import Work
+from .launches import Work
 from .staging import Staging
 
 _RANGE = f"(from range semi join reading using (source_id) where kind <> '{RANGE_PYTHON}')"
@@ -53,19 +53,16 @@ def write(staging: Staging, work: Work, first: int) -> None:
     if not work.start.size:
         return
     run = staging.database.connection.execute
-    whole = Chain(
-        work.start, work.end, work.device, work.stream, work.launch_start, work.launch_end, work.launch_thread
-    )
     waits, others = run(_WAITS).fetchnumpy(), run(_OTHERS).fetchnumpy()
     for number, main, begin, end in run(_PROCESSES).fetchall():
         mine = np.flatnonzero(work.process == number)
         if not mine.size:
             continue
-        chain = whole if mine.size == work.process.size else whole.only(mine)
+        chain = work if mine.size == work.process.size else work.only(mine)
         extent = min(begin, int(chain.start.min())), max(end, int(chain.end.max()))
         asked = waits["process"] == number
         found = critical_path(chain, waits["start"][asked], waits["end"][asked], *extent, main)
-        asked = (others["process"] == number) & np.isin(others["thread"], np.unique(chain.call_thread))
+        asked = (others["process"] == number) & np.isin(others["thread"], np.unique(chain.launch_thread))
         asked &= others["thread"] != main
         found = lend(found, main, *(others[column][asked] for column in ("start", "end", "thread")))
         columns = {
@@ -76,5 +73,4 @@ def write(staging: Staging, work: Work, first: int) -> None:
             "gpu_op_id": pa.array(take(mine + first, found.operation), mask=found.operation < 0),
             "thread_id": pa.array(found.thread, mask=found.thread == NONE),
         }
-        staging.database.connection.register("computed", pa.table(columns))
-        run("insert into critical_segment by name select reading.source_id, c.* from computed as c cross join reading")
+        staging.write("critical_segment", columns)

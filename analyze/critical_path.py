@@ -11,39 +11,17 @@ are inferred from times, and hand-overs between CPU threads from when a thread's
 graph of the same dependencies and searches its longest path: https://hta.readthedocs.io, "Lightweight critical path".)
 """
 
-from dataclasses import dataclass, fields
-from functools import cached_property
+from dataclasses import dataclass
 
 import numpy as np
 
 from .intervals import NONE, Bools, Ints, take
+from .launches import Work
 
 GPU, LAUNCH, WAIT, CPU = "gpu", "launch", "wait", "cpu"
 KINDS = (GPU, LAUNCH, WAIT, CPU)
 # An operation that begins later than this after its launch, though its stream was free, waited for something else.
 LONG_DELAY_NS = 10_000
-
-
-@dataclass(frozen=True)
-class Chain:
-    """GPU operations in order of their begin, with their launching calls (NONE in all three columns without)."""
-
-    start: Ints
-    end: Ints
-    device: Ints
-    stream: Ints  # a number for each device and stream
-    call_start: Ints
-    call_end: Ints
-    call_thread: Ints
-
-    @cached_property
-    def by_end(self) -> Ints:
-        """The operations in order of their end, of several that end at once by their begin."""
-        return np.lexsort((self.start, self.end))
-
-    def only(self, chosen: Ints) -> "Chain":
-        """Some of the operations."""
-        return Chain(*(getattr(self, f.name)[chosen] for f in fields(self)))
 
 
 @dataclass(frozen=True)
@@ -57,7 +35,7 @@ class Segments:
     thread: Ints
 
 
-def critical_path(work: Chain, wait_start: Ints, wait_end: Ints, begin: int, end: int, main_thread: int) -> Segments:
+def critical_path(work: Work, wait_start: Ints, wait_end: Ints, begin: int, end: int, main_thread: int) -> Segments:
     """The chain that ends at `end` and begins at `begin`, which enclose all work.
 
     wait_start, wait_end: calls in which the CPU waits for the GPU. What follows the last operation, and what the CPU
@@ -65,7 +43,7 @@ def critical_path(work: Chain, wait_start: Ints, wait_end: Ints, begin: int, end
     """
     waited, woken_at = _effective_waits(work, wait_start, wait_end)
     by_gpu = _waited_for(work)
-    before = np.searchsorted(woken_at, work.call_start, side="right") - 1
+    before = np.searchsorted(woken_at, work.launch_start, side="right") - 1
     by_cpu = take(waited, before)
     by_cpu[(by_cpu >= 0) & (take(work.start, by_cpu) >= work.start)] = NONE
     last, until = _last(work, waited, woken_at, end)
@@ -73,19 +51,19 @@ def critical_path(work: Chain, wait_start: Ints, wait_end: Ints, begin: int, end
     begun = work.start[at]
     until_each = np.append(until, np.minimum(work.end[at[1:]], begun[:-1]))[: len(at)]
     since = np.append(until_each[1:], begin)[: len(at)]
-    thread = work.call_thread[at]
-    called = np.where(thread < 0, begun, np.maximum(np.minimum(work.call_end[at], begun), since))
+    thread = work.launch_thread[at]
+    called = np.where(thread < 0, begun, np.maximum(np.minimum(work.launch_end[at], begun), since))
     handed = _handed_over(work, thread, since, called, main_thread)
     is_queued = by_gpu[at] >= 0
     own = np.where(thread < 0, main_thread, thread)
+    gpu, launch, wait, cpu = map(KINDS.index, (GPU, LAUNCH, WAIT, CPU))
     return _in_order(
-        # kind, from, until, operation, thread, where: of each operation, latest first
-        (GPU, begun, until_each, at, NONE, True),
-        (WAIT, since, begun, at, NONE, is_queued),
-        (LAUNCH, called, begun, at, NONE, ~is_queued),
-        (CPU, handed, called, NONE, own, ~is_queued),
-        (CPU, since, handed, NONE, main_thread, ~is_queued),
-        (CPU, np.array([max(until, begin)]), np.array([end]), NONE, main_thread, True),
+        (gpu, begun, until_each, at, NONE, True),
+        (wait, since, begun, at, NONE, is_queued),
+        (launch, called, begun, at, NONE, ~is_queued),
+        (cpu, handed, called, NONE, own, ~is_queued),
+        (cpu, since, handed, NONE, main_thread, ~is_queued),
+        (cpu, np.array([max(until, begin)]), np.array([end]), NONE, main_thread, True),
     )
 
 
@@ -107,33 +85,27 @@ def lend(found: Segments, main_thread: int, start: Ints, end: Ints, thread: Ints
     by = np.searchsorted(start, low, side="right") - 1
     kept = (of >= 0) & (high <= take(found.end[mine], of))
     is_lent = (by >= 0) & (low < take(end, by))
-    count = int(kept.sum())
-    pieces = [
-        np.full(count, KINDS.index(CPU)), low[kept], high[kept], np.full(count, NONE),
-        np.where(is_lent, take(thread, by), main_thread)[kept],
-    ]  # fmt: skip
-    others = [column[~is_main] for column in (found.kind, found.start, found.end, found.operation, found.thread)]
-    table = np.concatenate([np.stack(others), np.stack(pieces)], axis=1)
-    return Segments(*table[:, np.argsort(table[1], kind="stable")])
+    return _in_order(
+        (found.kind, found.start, found.end, found.operation, found.thread, ~is_main),
+        (KINDS.index(CPU), low, high, NONE, np.where(is_lent, take(thread, by), main_thread), kept),
+    )
 
 
-_Piece = tuple[str, Ints, Ints, Ints | int, Ints | int, Bools | bool]
+_Piece = tuple[Ints | int, Ints, Ints, Ints | int, Ints | int, Bools | bool]
 
 
 def _in_order(*pieces: _Piece) -> Segments:
-    """Segments from columns (or one value for all rows) with a condition; those of no length are left out."""
-    kept = [np.flatnonzero((end > start) & where)[::-1] for _, start, end, _, _, where in pieces]
-    columns = [
-        [_rows(column, rows) for column in (KINDS.index(kind), *of)]
-        for (kind, *of, _), rows in zip(pieces, kept, strict=True)
-    ]
-    whole = [np.concatenate(column) for column in zip(*columns, strict=True)]
+    """The columns of Segments and a condition for each row, piece after piece; one value stands for all rows.
+
+    Segments of no length are left out.
+    """
+    chosen = []
+    for *columns, where in pieces:
+        rows = np.flatnonzero((columns[2] > columns[1]) & where)
+        chosen.append([c[rows] if isinstance(c, np.ndarray) else np.full(len(rows), c) for c in columns])
+    whole = [np.concatenate(column) for column in zip(*chosen, strict=True)]
     order = np.argsort(whole[1], kind="stable")
     return Segments(*(column[order] for column in whole))
-
-
-def _rows(column: Ints | int, rows: Ints) -> Ints:
-    return column[rows] if isinstance(column, np.ndarray) else np.full(len(rows), column)
 
 
 def _followed(earlier: Ints, last: int) -> Ints:
@@ -146,24 +118,25 @@ def _followed(earlier: Ints, last: int) -> Ints:
         ends.append(at)
         begins.append(stride_begins[at])
         at = pointers[begins[-1]]
-    end, length = np.array(ends, dtype=np.int64), np.array(ends, dtype=np.int64) - np.array(begins, dtype=np.int64) + 1
+    end, begin = np.array(ends, dtype=np.int64), np.array(begins, dtype=np.int64)
+    length = end - begin + 1
     before = np.cumsum(length) - length
     return np.repeat(end + before, length) - np.arange(length.sum())
 
 
-def _handed_over(work: Chain, thread: Ints, since: Ints, called: Ints, main: int) -> Ints:
+def _handed_over(work: Work, thread: Ints, since: Ints, called: Ints, main: int) -> Ints:
     """When the launching thread took over from the main thread: at its first launching call since then."""
     handed = since.copy()
     for number in np.unique(thread):
         if number in (NONE, main):
             continue
         mine = np.flatnonzero(thread == number)
-        calls = np.append(np.sort(work.call_start[work.call_thread == number]), np.iinfo(np.int64).max)
+        calls = np.append(np.sort(work.launch_start[work.launch_thread == number]), np.iinfo(np.int64).max)
         handed[mine] = np.minimum(calls[np.searchsorted(calls, since[mine])], called[mine])
     return handed
 
 
-def _last(work: Chain, waited: Ints, woken_at: Ints, end: int) -> tuple[int, int]:
+def _last(work: Work, waited: Ints, woken_at: Ints, end: int) -> tuple[int, int]:
     """The operation that the end of the trace hangs on, and when it ended; the CPU goes on from there."""
     if not len(work.end):
         return NONE, NONE
@@ -174,30 +147,29 @@ def _last(work: Chain, waited: Ints, woken_at: Ints, end: int) -> tuple[int, int
     return (int(waited[woken]), int(work.end[waited[woken]])) if woken >= 0 else (NONE, NONE)
 
 
-def _waited_for(work: Chain) -> Ints:
+def _waited_for(work: Work) -> Ints:
     """For each operation the one on its device whose end let it begin; NONE where its launch did."""
     count = len(work.start)
-    known = work.call_start >= 0
+    known = work.launch_start >= 0
     order = np.lexsort((np.arange(count), work.stream))
     previous = np.full(count, NONE, dtype=np.int64)
     same = work.stream[order[1:]] == work.stream[order[:-1]]
     previous[order[1:][same]] = order[:-1][same]
-    is_behind = (previous >= 0) & (~known | (take(work.end, previous) > work.call_end))
+    is_behind = (previous >= 0) & (~known | (take(work.end, previous) > work.launch_end))
     found = np.where(is_behind, previous, NONE)
     for device in np.unique(work.device):
         mine = np.flatnonzero(work.device == device)
         by_end = work.by_end[work.device[work.by_end] == device]
-        late = mine[known[mine] & ~is_behind[mine] & (work.start[mine] - work.call_end[mine] > LONG_DELAY_NS)]
+        late = mine[known[mine] & ~is_behind[mine] & (work.start[mine] - work.launch_end[mine] > LONG_DELAY_NS)]
         place = np.searchsorted(work.end[by_end], work.start[late], side="right") - 1
         other = take(by_end, place)
-        fits = (
-            (other >= 0) & (take(work.end, other) > work.call_end[late]) & (take(work.start, other) < work.start[late])
-        )
+        fits = (other >= 0) & (take(work.start, other) < work.start[late])
+        fits &= take(work.end, other) > work.launch_end[late]
         found[late[fits]] = other[fits]
     return _earlier(work, found)
 
 
-def _earlier(work: Chain, found: Ints) -> Ints:
+def _earlier(work: Work, found: Ints) -> Ints:
     """Without those that begin no earlier: the chain must come to an end."""
     found[(found >= 0) & (take(work.start, found) > work.start)] = NONE
     ties = (found >= 0) & (take(work.start, found) == work.start)
@@ -205,11 +177,11 @@ def _earlier(work: Chain, found: Ints) -> Ints:
     return found
 
 
-def _effective_waits(work: Chain, start: Ints, end: Ints) -> tuple[Ints, Ints]:
+def _effective_waits(work: Work, start: Ints, end: Ints) -> tuple[Ints, Ints]:
     """Of calls that wait for the GPU those in which work ended that had been launched before: that operation, and when
     the call returned, in order of the return."""
     order = np.lexsort((start, end))
     start, end = start[order], end[order]
     last = take(work.by_end, np.searchsorted(work.end[work.by_end], end, side="right") - 1)
-    is_effective: Bools = (last >= 0) & (take(work.end, last) > start) & (take(work.call_start, last) < start)
+    is_effective: Bools = (last >= 0) & (take(work.end, last) > start) & (take(work.launch_start, last) < start)
     return last[is_effective], end[is_effective]

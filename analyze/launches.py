@@ -5,12 +5,12 @@ many operations (CUDA graphs), one correlation may own several calls (ids wrap a
 last that began no later than the operation. nsys --cudabacktrace writes each call twice: the outer copy is left out.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
 
-from .intervals import NONE, Bools, Ints, distinct, take
+from .intervals import NONE, Bools, Ints, distinct, overlapping, take
 
 _EMPTY = np.empty(0, dtype=np.int64)
 
@@ -61,6 +61,36 @@ class Launched:
     def by_start(self) -> Ints:
         """The operations in order of their start, which is the order of their ids."""
         return np.argsort(self.operations.start, kind="stable")
+
+
+@dataclass(frozen=True)
+class Work:
+    """GPU operations in order of their start, which is that of their ids, with what launched them (NONE without)."""
+
+    start: Ints
+    end: Ints
+    device: Ints
+    stream: Ints  # a number for each device and stream
+    process: Ints
+    is_kernel: Bools
+    launch_start: Ints
+    launch_end: Ints
+    launch_thread: Ints
+    is_first_op: Bools
+
+    @cached_property
+    def shares_device(self) -> Bools:
+        """Which operations share time with another one on their device."""
+        return overlapping(self.device, self.start, self.end)
+
+    @cached_property
+    def by_end(self) -> Ints:
+        """The operations in order of their end, of several that end at once by their start."""
+        return np.lexsort((self.start, self.end))
+
+    def only(self, chosen: slice | Ints) -> "Work":
+        """Some of the operations."""
+        return Work(*(getattr(self, f.name)[chosen] for f in fields(self)))
 
 
 WRAPPER_CLASS = 67  # eventClass of the rows that nsys --cudabacktrace adds around each call

@@ -7,39 +7,14 @@ range.
 """
 
 from collections import defaultdict
-from dataclasses import dataclass, fields
-from functools import cached_property
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from .intervals import NONE, Bools, Ints, Tree, blocks, overlapping, slices, take, union_length
+from .launches import Work
 from .reach import Reach, spread
-
-
-@dataclass(frozen=True)
-class Work:
-    """GPU operations sorted by start, with the calls that launched them (NONE without)."""
-
-    start: Ints
-    end: Ints
-    device: Ints
-    stream: Ints
-    process: Ints
-    is_kernel: Bools
-    launch_start: Ints
-    launch_end: Ints
-    launch_thread: Ints
-    is_first_op: Bools
-
-    @cached_property
-    def shares_device(self) -> Bools:
-        """Which operations share time with another one on their device."""
-        return overlapping(self.device, self.start, self.end)
-
-    def only(self, chosen: slice | Ints) -> "Work":
-        """Some of the operations."""
-        return Work(*(getattr(self, f.name)[chosen] for f in fields(self)))
 
 
 @dataclass(frozen=True)

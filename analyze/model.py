@@ -15,11 +15,11 @@ from ..vocabulary import OP_KERNEL, OP_MEMCPY, OP_MEMSET, RANGE_ANNOTATION, RANG
 from . import allocations, chains
 from .attribution import Attribution, Launches, attribute, path_sets
 from .intervals import NONE, Ints, distinct, slices, take
-from .launches import Calls, Launched, Operations, link
-from .measures import Columns, Instances, Work, busy_by_path, by_path, by_range, by_set
+from .launches import Calls, Launched, Operations, Work, link
+from .measures import Instances, busy_by_path, by_path, by_range, by_set
 from .ranges import Ranges
 from .reach import Reach
-from .staging import Staging
+from .staging import Staging, moved_columns
 from .waiting import integers, is_null, numbered_texts
 
 _Pair = tuple[Ints, Ints]
@@ -48,6 +48,7 @@ class _Completion:
     def __init__(self, staging: Staging):
         self.staging = staging
         self.run_sql = staging.database.connection.execute
+        self.first: dict[str, int] = {}  # the source's first key, by the name of its column
 
     def run(self) -> None:
         self.staging.progress.step("launches and ranges")
@@ -65,11 +66,11 @@ class _Completion:
         found = attribute(ranges, self._launches(threads, calls, owners))
         del calls, operations, owners
         self._write_ranges(ranges, order, found)
-        allocations.write(self.staging, ranges, found, threads, self.first_range)
+        allocations.write(self.staging, ranges, found, threads, self.first["range_id"])
         instances = Instances(found.path, ranges.start, ranges.end, found.covered, self.is_unfinished[order])
         del ranges, order  # arrays of the whole trace: what follows needs the memory
         sets = path_sets(found)
-        self._write_sets(sets[1:])
+        self._write_sets(found, *sets)
         self._write_operations(launched, found, sets[0])
         work, launch, devices = self._work(launched)
         set_of, reach = take(sets[0], launch), found.reach
@@ -78,7 +79,7 @@ class _Completion:
         del launch, reach, instances
         self._write_work_of_sets(work, set_of, sets[1:3], devices)
         del set_of, sets
-        chains.write(self.staging, work, self.first_op)
+        chains.write(self.staging, work, self.first["gpu_op_id"])
         del work
         self._write_names()
 
@@ -162,27 +163,24 @@ class _Completion:
             return np.broadcast_to(values[0], thread.shape)
         return values[np.searchsorted(self.threads.thread_id, thread)]
 
-    def _register(self, columns: dict[str, Any]) -> None:
-        self.staging.database.connection.register("computed", pa.table(columns))
-
     def _write_calls(self, is_duplicate: Any) -> None:
-        self.first_call = self._next_id("api_call")
-        ids = np.arange(len(is_duplicate)) + self.first_call
+        self.first["api_call_id"] = self._next_id("api_call")
+        ids = np.arange(len(is_duplicate)) + self.first["api_call_id"]
         self.staging.append("api_call", [{"api_call_id": ids, "is_duplicate": is_duplicate}])
 
     def _write_ranges(self, ranges: Ranges, order: Ints, found: Attribution) -> None:
-        self.first_range, self.first_path = self._next_id("range"), self._next_id("range_path")
+        self.first |= {"range_id": self._next_id("range"), "path_id": self._next_id("range_path")}
         unsorted = np.empty_like(order)
         unsorted[order] = np.arange(len(order))
         computed = {
-            "range_id": unsorted + self.first_range,
+            "range_id": unsorted + self.first["range_id"],
             "end_ns": ranges.end[unsorted],
             "name_id": ranges.name[unsorted],
             "is_unfinished": self.is_unfinished,
             "covered_ns": found.covered[unsorted],
-            "parent_id": _ids(found.reach.tree.parent[unsorted], self.first_range),
+            "parent_id": _ids(found.reach.tree.parent[unsorted], self.first["range_id"]),
             "depth": found.reach.depth[unsorted],
-            "path_id": found.path[unsorted] + self.first_path,
+            "path_id": found.path[unsorted] + self.first["path_id"],
         }
         self.staging.append("range", [computed])
         self._write_paths(found)
@@ -191,72 +189,61 @@ class _Completion:
         paths = found.paths
         texts = dict(self.run_sql("select name_id, text from staged_name semi join range using (name_id)").fetchall())
         kind = [self.range_kinds[number] for number in self.range_kind[paths.example]]
-        self._register(
-            {
-                "path_id": np.arange(len(paths.name)) + self.first_path,
-                "parent_path_id": _ids(paths.parent, self.first_path),
-                "depth": paths.depth,
-                "kind": pa.array(kind, pa.string()),
-                "name_id": paths.name,
-                "path": pa.array(_path_texts(paths.parent, [texts[n] for n in paths.name.tolist()], kind), pa.string()),
-            }
-        )
-        self.run_sql(
-            "insert into range_path by name select reading.source_id, c.* from computed as c cross join reading"
-        )
-
-    def _write_sets(self, sets: tuple[Ints, Ints, Ints]) -> None:
-        self.first_set = int(self.staging.scalar("select coalesce(max(attribution_id) + 1, 0) from attribution"))
-        number, path, rule = sets
-        self._sets = {
-            "attribution_id": number + self.first_set,
-            "path_id": path + self.first_path,
-            "rule": pa.DictionaryArray.from_arrays(rule, RULES).cast(pa.string()),
+        columns = {
+            "path_id": np.arange(len(paths.name)),
+            "parent_path_id": _ids(paths.parent, self.first["path_id"]),
+            "depth": paths.depth,
+            "kind": pa.array(kind, pa.string()),
+            "name_id": paths.name,
+            "path": pa.array(_path_texts(paths.parent, [texts[n] for n in paths.name.tolist()], kind), pa.string()),
         }
+        self._write("range_path", columns)
+
+    def _write_sets(self, found: Attribution, of_launch: Ints, number: Ints, path: Ints, rule: Ints) -> None:
+        self.first["attribution_id"] = int(
+            self.staging.scalar("select coalesce(max(attribution_id) + 1, 0) from attribution")
+        )
+        owner_path = np.full(int(of_launch.max(initial=NONE)) + 1, NONE, dtype=np.int64)
+        owned = of_launch >= 0
+        owner_path[of_launch[owned]] = found.path[found.owner[owned]]
+        columns = {
+            "attribution_id": number,
+            "path_id": path,
+            "rule": pa.DictionaryArray.from_arrays(rule, RULES).cast(pa.string()),
+            "is_self": owner_path[number] == path,
+        }
+        self._write("attribution", columns)
 
     def _write_operations(self, launched: Launched, found: Attribution, sets: Ints) -> None:
         calls, call = launched.calls, launched.call
-        self.first_op = self._next_id("gpu_op")
-        ids = np.empty_like(launched.by_start)
-        ids[launched.by_start] = np.arange(len(ids)) + self.first_op
+        self.first["gpu_op_id"] = self._next_id("gpu_op")
+        place = np.empty_like(launched.by_start)
+        place[launched.by_start] = np.arange(len(place))
         self.is_first_op = _first_of_each(call, launched.by_start)
-        self._write_memory_operations(ids)
+        self._write_memory_operations(place)
 
         def of(rows: slice) -> dict[str, Any]:
             called, launch = call[rows], launched.launch[rows]
             return {
-                "gpu_op_id": ids[rows],
-                "api_call_id": _ids(called, self.first_call),
+                "gpu_op_id": place[rows] + self.first["gpu_op_id"],
+                "api_call_id": _ids(called, self.first["api_call_id"]),
                 "launch_start_ns": _nullable(calls.start, called),
                 "launch_end_ns": _nullable(calls.end, called),
                 "is_first_op": pa.array(self.is_first_op[rows], mask=called < 0),
-                "range_id": _ids(take(found.owner, launch), self.first_range),
-                "attribution_id": _ids(take(sets, launch), self.first_set),
-                "operator_id": _ids(take(found.operator, launch), self.first_range),
+                "range_id": _ids(take(found.owner, launch), self.first["range_id"]),
+                "attribution_id": _ids(take(sets, launch), self.first["attribution_id"]),
+                "operator_id": _ids(take(found.operator, launch), self.first["range_id"]),
             }
 
         self.staging.append("gpu_op", (of(rows) for rows in slices(len(call), _WRITTEN_AT_ONCE)))
-        self._register(self._sets | {"is_self": self._is_self(found, sets)})
-        self.run_sql(
-            "insert into attribution by name select reading.source_id, c.* from computed as c cross join reading"
-        )
 
-    def _write_memory_operations(self, ids: Ints) -> None:
-        if not ids.size:  # columns without a type
+    def _write_memory_operations(self, place: Ints) -> None:
+        if not place.size:  # columns without a type
             return
         staged = self.staging.columns("staged_gpu_op")
         moved = np.flatnonzero(pc.is_in(staged["kind"], pa.array([OP_MEMCPY, OP_MEMSET])).to_numpy())
-        columns = staged.select(["bytes", "copy_kind", "src_kind", "dst_kind"]).take(moved)
-        self.staging.database.connection.register("computed", columns.append_column("gpu_op_id", pa.array(ids[moved])))
-        self.run_sql("insert into memory_operation by name from computed")
-
-    def _is_self(self, found: Attribution, sets: Ints) -> Any:
-        """For each row of the path sets, whether its path is the one that owns the launches of the set."""
-        owner_path = np.full(int(sets.max(initial=NONE)) + 1, NONE, dtype=np.int64)
-        owned = sets >= 0
-        owner_path[sets[owned]] = found.path[found.owner[owned]]
-        number = self._sets["attribution_id"] - self.first_set
-        return owner_path[number] + self.first_path == self._sets["path_id"]
+        columns = {name: staged[name].take(moved) for name in moved_columns()}
+        self._write("memory_operation", {"gpu_op_id": place[moved]} | columns)
 
     def _work(self, launched: Launched) -> tuple[Work, Ints, Ints]:
         """All operations in order of their ids; the launch of each, NONE without; the device numbers."""
@@ -271,11 +258,10 @@ class _Completion:
         )  # fmt: skip
         return work, launched.launch[order], devices
 
-    def _write(self, table: str, columns: Columns) -> None:
-        """Rows whose keys begin with 0 into a table without a source."""
-        first = {"range_id": self.first_range, "path_id": self.first_path, "attribution_id": self.first_set}
-        self._register({name: c + first[name] if name in first else c for name, c in columns.items()})
-        self.run_sql(f"insert into {table} by name from computed")
+    def _write(self, table: str, columns: dict[str, Any]) -> None:
+        """Rows whose keys begin with 0 into a table."""
+        shifted = {name: c + self.first[name] if name in self.first else c for name, c in columns.items()}
+        self.staging.write(table, shifted)
 
     def _write_measures(self, work: Work, launch: Ints, reach: Reach, ranges: Instances) -> None:
         measured = by_range(reach, launch, work, ranges.start, ranges.end)

@@ -38,11 +38,6 @@ COMPUTED = {
     ),
     "memory_event": ("range_id", "operator_id", "is_quantisation"),
 }
-# What readers hand over and these tables do not keep.
-_EXTRA = {
-    "api_call": {"event_class": "integer"},
-    "gpu_op": {"bytes": "bigint", "copy_kind": "varchar", "src_kind": "varchar", "dst_kind": "varchar"},
-}
 
 
 @dataclass
@@ -61,7 +56,7 @@ class Staging:
         run("drop table if exists temp.batch")  # of a Kineto trace before
         for table, computed in COMPUTED.items():
             columns = {c.name: c.sql_type for c in _table(table).columns if c.name not in computed}
-            self.wait_as_columns(f"staged_{table}", columns | _EXTRA.get(table, {}))
+            self.wait_as_columns(f"staged_{table}", columns | _handed_over(table))
         run("create or replace temp table staged_name as from name")
         run(f"create or replace temp table reading as select {self.source_id} as source_id")
         self.intern("values ('[unnamed]')")
@@ -169,6 +164,15 @@ class Staging:
             done += len(computed)
         self.drop(f"staged_{table}")
 
+    def write(self, table: str, columns: dict[str, Any]) -> None:
+        """Insert columns by name into a table of the model, with this source's id where it has one."""
+        import pyarrow as pa
+
+        self.database.connection.register("computed", pa.table(columns))
+        has_source = any(c.name == "source_id" for c in _table(table).columns)
+        source = f"{self.source_id} as source_id, " if has_source else ""
+        self.database.connection.execute(f"insert into {table} by name select {source}* from computed")
+
     def run_with(self, file: str, into: str, **parameters: str | int) -> None:
         """Run a staging file that has $parameters, as `into` says: an insert or a create."""
         statement = sql.staging(file)
@@ -219,6 +223,16 @@ class Staging:
         """The single value of a query."""
         ((value,),) = self.database.rows(statement)
         return value
+
+
+def moved_columns() -> dict[str, str]:
+    """What is known of a copy or memset beside its row of gpu_op: SQL types by name."""
+    return {c.name: c.sql_type for c in _table("memory_operation").columns if c.name != "gpu_op_id"}
+
+
+def _handed_over(table: str) -> dict[str, str]:
+    """What readers stage for a table that it does not keep itself."""
+    return {"api_call": {"event_class": "integer"}, "gpu_op": moved_columns()}.get(table, {})
 
 
 def _table(name: str) -> sql.SqlFile:

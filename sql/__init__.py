@@ -20,7 +20,8 @@ saying what a row is, an empty line, method and caveats, then
     -- columns:
     --   name   type   what it means
 
-Texts of which a table has millions and knows all are of the type `enum`: DuckDB stores and compares them as numbers.
+A column of the type `enum` holds no other texts than those that its sentence quotes; DuckDB stores and compares them as
+numbers.
 """
 
 import hashlib

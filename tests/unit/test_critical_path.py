@@ -13,26 +13,27 @@ from lorabench.analyze.critical_path import (
     LAUNCH,
     LONG_DELAY_NS,
     WAIT,
-    Chain,
     Segments,
     critical_path,
     lend,
 )  # fmt: skip
+from lorabench.analyze.launches import Work
 
 MAIN, OTHER = 1, 2
 Op = tuple[int, int, int, int, int, int]  # start, end, stream, call start, call end, thread
 
 
-def chain(ops: list[Op]) -> Chain:
+def work(ops: list[Op]) -> Work:
     columns = np.array(ops, dtype=np.int64).reshape(-1, 6).T
     start, end, stream, call_start, call_end, thread = columns
-    return Chain(start, end, stream // 10, stream, call_start, call_end, thread)
+    none = np.zeros_like(start)
+    return Work(start, end, stream // 10, stream, none, none > 0, call_start, call_end, thread, none > 0)
 
 
 def path(ops: list[Op], waits: list[tuple[int, int]], end: int, begin: int = 0) -> list[tuple[str, int, int, int]]:
     """(kind, start, end, operation or thread) of each segment."""
     pairs = np.array(waits, dtype=np.int64).reshape(-1, 2).T
-    found = critical_path(chain(sorted(ops)), *pairs, begin, end, MAIN)
+    found = critical_path(work(sorted(ops)), *pairs, begin, end, MAIN)
     who = np.where(found.operation >= 0, found.operation, found.thread)
     return [
         (KINDS[k], *rest)

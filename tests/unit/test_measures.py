@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lorabench.analyze.attribution import Launches, attribute
-from lorabench.analyze.measures import Work, by_range
+from lorabench.analyze.launches import Work
+from lorabench.analyze.measures import by_range
 from lorabench.analyze.ranges import Ranges
 from lorabench.analyze.reach import Reach
 
@@ -103,11 +104,12 @@ def test_ranges_add_up_to_their_pairs(rows: list[tuple], launches: list[tuple], 
             end=ints([start + length for _, start, length in launches]),
         ),
     )
-    made = sorted(
-        (max(0, delay + (launches[which % len(launches)][1] if which >= 0 else 0)), length,
-         which % len(launches) if which >= 0 else -1, device, is_kernel)
-        for which, delay, length, device, is_kernel in operations
-    )  # fmt: skip
+    made = []
+    for which, delay, length, device, is_kernel in operations:
+        number = which % len(launches) if which >= 0 else -1
+        begin = launches[number][1] if which >= 0 else 0
+        made.append((max(0, begin + delay), length, number, device, is_kernel))
+    made.sort()
     launch = ints([row[2] for row in made])
     start = ints([row[0] for row in made])
     work = Work(
