@@ -3,6 +3,9 @@
 -- Products of matrices: 2 m n k. Attention: the products that it is made of, two forward and five backward, not halved
 -- for a causal mask. A convolution: 2 · outputs · inputs per output. Elementwise: one for each value of the largest
 -- input. Bytes: every input once and the output once. Operators that only call others (aten::linear) have none.
+--
+-- Texts of a trace may hold anything: all is computed in doubles, which neither overflow nor fail on a division by zero,
+-- and what is not a finite number is NULL.
 
 with
 pair as (
@@ -24,10 +27,11 @@ parsed as (
         *,
         part[1] as input_shapes,
         part[2] as input_types,
-        try_cast(part[1]::json as bigint[][]) as dims,
-        try_cast(part[2]::json as varchar[]) as types,
+        try_cast(try_cast(part[1] as json) as double[][]) as dims,
+        try_cast(try_cast(part[2] as json) as varchar[]) as types,
         list_transform(
-            coalesce(try_cast(part[3]::json as varchar[]), []), lambda v: try_cast(try_cast(v as json) as bigint[])
+            coalesce(try_cast(try_cast(part[3] as json) as varchar[]), []),
+            lambda v: try_cast(try_cast(v as json) as double[])
         ) as input_values
     from text
 ),
@@ -39,7 +43,7 @@ sized as (
             when 'float' then 4 when 'double' then 8 when 'BFloat16' then 2 when 'Half' then 2 when 'int' then 4
             when 'long' then 8 when 'bool' then 1 when 'unsigned char' then 1 when 'signed char' then 1
         end as value_bytes,
-        list_transform(dims, lambda d: if(len(d) = 0, 1, list_product(d)))::double[] as sizes
+        list_transform(dims, lambda d: if(len(d) = 0, 1, list_product(d))) as sizes
     from parsed
 ),
 placed as (
@@ -62,11 +66,13 @@ conv as (
                 then dims[1][1] * dims[2][1] * list_product(
                     list_transform(
                         range(1, len(dims[1]) - 1),
-                        lambda i: (
-                            dims[1][i + 2] + 2 * input_values[padding_at][least(i, len(input_values[padding_at]))]
-                            - input_values[padding_at + 2][least(i, len(input_values[padding_at + 2]))]
-                            * (dims[2][i + 2] - 1) - 1
-                        ) // input_values[padding_at + 1][least(i, len(input_values[padding_at + 1]))] + 1
+                        lambda i: floor(
+                            (
+                                dims[1][i + 2] + 2 * input_values[padding_at][least(i, len(input_values[padding_at]))]
+                                - input_values[padding_at + 2][least(i, len(input_values[padding_at + 2]))]
+                                * (dims[2][i + 2] - 1) - 1
+                            ) / input_values[padding_at + 1][least(i, len(input_values[padding_at + 1]))]
+                        ) + 1
                     )
                 )
         end as conv_outputs
@@ -119,9 +125,14 @@ select
     short not in ('mm', 'addmm', '_addmm_activation', 'bmm', 'baddbmm', 'baddbmm_')
     and conv_outputs is null
     and short not like '%attention%' as is_elementwise,
-    flop,
-    case
-        when moved is not null then moved
-        when flop is not null then list_sum(sizes) + list_max(sizes)
-    end * value_bytes as bytes
-from counted
+    if(isfinite(flop), flop, null) as flop,
+    if(isfinite(bytes), bytes, null) as bytes
+from (
+    select
+        *,
+        case
+            when moved is not null then moved
+            when flop is not null then list_sum(sizes) + list_max(sizes)
+        end * value_bytes as bytes
+    from counted
+)
