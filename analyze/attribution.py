@@ -263,16 +263,29 @@ def _outside(chains: tuple[Ints, ...], tree: Tree, triples: tuple[Ints, Ints, In
     return launch, range_, rule
 
 
-def path_sets(found: Attribution) -> tuple[Ints, Ints, Ints, Ints]:
-    """Launches that have the same name paths by the same rules, as numbered sets.
+@dataclass(frozen=True)
+class PathSets:
+    """Launches that have the same name paths by the same rules, as numbered sets."""
 
-    Returns the set of each launch (NONE without any path), and the rows of all sets: set, path, rule.
-    """
+    of_launch: Ints  # the set of each launch, NONE without any path
+    rule_cnt: Ints  # of each set: how many rules find ranges for its launches; NONE where ranges overlap partially
+    # the rows of all sets in order: each path of a set once, with the first rule that reaches it
+    number: Ints
+    path: Ints
+    rule: Ints
+
+
+def path_sets(found: Attribution) -> PathSets:
+    """Put launches into sets by the name paths of all ranges that account for them."""
+    shape, shape_cnt = _chain_shapes(found)
     number = np.zeros(len(found.owner), dtype=np.int64)
+    rule_cnt = np.zeros(len(found.owner), dtype=np.int64)
     for chain in found.reach.chains:
         if (chain >= 0).any():
-            number = distinct(number * (len(found.paths.name) + 1) + take(found.path, chain) + 1)[1]
+            number = distinct(number * (shape_cnt + 1) + take(shape, chain) + 1)[1]
+            rule_cnt += chain >= 0
     number = _with_extra(number, found)
+    rule_cnt[found.reach.extra[0]] = NONE
     number[found.owner < 0] = NONE
     sets, number = distinct(number)
     if sets.size and sets[0] == NONE:
@@ -285,7 +298,32 @@ def path_sets(found: Attribution) -> tuple[Ints, Ints, Ints, Ints]:
     ]
     table = np.concatenate(rows, axis=1) if rows else np.empty((3, 0), np.int64)
     table = table[:, np.lexsort(table[::-1])]
-    return number, *table[:, is_first(table[0]) | is_first(table[1])]
+    return PathSets(number, rule_cnt[example], *table[:, is_first(table[0]) | is_first(table[1])])
+
+
+def _chain_shapes(found: Attribution) -> tuple[Ints, int]:
+    """A number for each range, the same for ranges with the same paths all the way up; and how many there are.
+
+        thread 1    |-- op ---------|     |-- other -------|
+                      |-- note ---|         |-- note ---|
+                         launch 1              launch 2
+
+    Both notes have the path `note`, because an annotation's path has no operators in it; but launch 1 belongs to `op`
+    and launch 2 to `other`. Where no annotation lies in an operator a range's path says all that is above it.
+    """
+    parent, path = found.reach.tree.parent, found.path
+    path_cnt = len(found.paths.name)
+    if np.array_equal(take(path, parent), found.paths.parent[path]):
+        return path, path_cnt
+    shape = np.full(len(path), NONE, dtype=np.int64)
+    shape_cnt = 0
+    depth = found.reach.depth
+    for level in range(int(depth.max(initial=NONE)) + 1):
+        here = np.flatnonzero(depth == level)
+        labels, number = distinct((take(shape, parent[here]) + 1) * path_cnt + path[here])
+        shape[here] = shape_cnt + number
+        shape_cnt += len(labels)
+    return shape, shape_cnt
 
 
 def _with_extra(number: Ints, found: Attribution) -> Ints:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import polars
 
 _T = TypeVar("_T")
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 # DuckDB spills what does not fit. While a file is read, a piece of it must fit in full; while the model is completed
 # little is needed beside its arrays; to sort and take medians of the rows, more. Medians do not spill: a statement that
 # needs more still gets most of the machine's memory, unless somebody asked for a limit.

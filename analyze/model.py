@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from ..vocabulary import OP_KERNEL, OP_MEMCPY, OP_MEMSET, RANGE_ANNOTATION, RANGE_OPERATOR, RANGE_PYTHON, RULES
 from . import allocations, chains
-from .attribution import Attribution, Launches, attribute, path_sets
+from .attribution import Attribution, Launches, PathSets, attribute, path_sets
 from .intervals import NONE, Ints, distinct, slices, take
 from .launches import Calls, Launched, Operations, Work, link
 from .measures import Instances, busy_by_path, by_path, by_range, by_set
@@ -22,7 +22,6 @@ from .reach import Reach
 from .staging import Staging, moved_columns
 from .waiting import integers, is_null, numbered_texts
 
-_Pair = tuple[Ints, Ints]
 _WRITTEN_AT_ONCE = 1 << 20  # operations
 PATH_TEXT_LIMIT = 2000  # characters; a path of thousands of nested names is cut from the left
 
@@ -70,14 +69,14 @@ class _Completion:
         instances = Instances(found.path, ranges.start, ranges.end, found.covered, self.is_unfinished[order])
         del ranges, order  # arrays of the whole trace: what follows needs the memory
         sets = path_sets(found)
-        self._write_sets(found, *sets)
-        self._write_operations(launched, found, sets[0])
+        self._write_sets(found, sets)
+        self._write_operations(launched, found, sets.of_launch)
         work, launch, devices = self._work(launched)
-        set_of, reach = take(sets[0], launch), found.reach
+        set_of, reach = take(sets.of_launch, launch), found.reach
         del launched, call, found
         self._write_measures(work, launch, reach, instances)
         del launch, reach, instances
-        self._write_work_of_sets(work, set_of, sets[1:3], devices)
+        self._write_work_of_sets(work, set_of, sets, devices)
         del set_of, sets
         chains.write(self.staging, work, self.first["gpu_op_id"])
         del work
@@ -199,18 +198,18 @@ class _Completion:
         }
         self._write("range_path", columns)
 
-    def _write_sets(self, found: Attribution, of_launch: Ints, number: Ints, path: Ints, rule: Ints) -> None:
+    def _write_sets(self, found: Attribution, sets: PathSets) -> None:
         self.first["attribution_id"] = int(
             self.staging.scalar("select coalesce(max(attribution_id) + 1, 0) from attribution")
         )
-        owner_path = np.full(int(of_launch.max(initial=NONE)) + 1, NONE, dtype=np.int64)
-        owned = of_launch >= 0
-        owner_path[of_launch[owned]] = found.path[found.owner[owned]]
+        owner_path = np.full(len(sets.rule_cnt), NONE, dtype=np.int64)
+        owned = sets.of_launch >= 0
+        owner_path[sets.of_launch[owned]] = found.path[found.owner[owned]]
         columns = {
-            "attribution_id": number,
-            "path_id": path,
-            "rule": pa.DictionaryArray.from_arrays(rule, RULES).cast(pa.string()),
-            "is_self": owner_path[number] == path,
+            "attribution_id": sets.number,
+            "path_id": sets.path,
+            "rule": pa.DictionaryArray.from_arrays(sets.rule, RULES).cast(pa.string()),
+            "is_self": owner_path[sets.number] == sets.path,
         }
         self._write("attribution", columns)
 
@@ -268,9 +267,10 @@ class _Completion:
         self._write("range_measure", measured)
         self._write("path_measure", by_path(ranges, measured))
 
-    def _write_work_of_sets(self, work: Work, set_of: Ints, sets: _Pair, devices: Ints) -> None:
-        self._write("set_work", by_set(work, set_of))
-        busy = busy_by_path(work, set_of, sets)
+    def _write_work_of_sets(self, work: Work, set_of: Ints, sets: PathSets, devices: Ints) -> None:
+        rule_cnt = pa.array(sets.rule_cnt, mask=sets.rule_cnt < 0)
+        self._write("set_work", by_set(work, set_of) | {"rule_cnt": rule_cnt})
+        busy = busy_by_path(work, set_of, (sets.number, sets.path))
         busy["device_id"] = devices[busy["device_id"]] if len(devices) else busy["device_id"]
         self._write("path_busy", busy)
 

@@ -54,12 +54,57 @@ def _distinct_calls(found: list[Call]) -> tuple[Call, ...]:
     return tuple({(c.pid, c.correlation, c.start): c for c in found}.values())
 
 
-TRACES = st.builds(
+SCATTERED = st.builds(
     Trace,
     st.lists(ranges(), max_size=10).map(tuple),
     st.lists(calls(), max_size=8).map(_distinct_calls),
     st.lists(ops(), min_size=1, max_size=8).map(tuple),
 )
+
+
+class _Tree:
+    """A call stack: annotations and operators in each other, in any order, with a launch in many of them."""
+
+    def __init__(self, draw: st.DrawFn):
+        self.draw, self.now = draw, 0
+        self.ranges: list[Range] = []
+        self.calls: list[Call] = []
+        self.ops: list[Op] = []
+
+    def grow(self, tid: int, depth: int) -> None:
+        for what in self.draw(st.lists(st.sampled_from(["annotation", "operator", "backward", "launch"]), max_size=3)):
+            begin = self.now
+            self.now += 1
+            if what == "launch":
+                correlation = len(self.calls) + 1
+                self.calls.append(Call(PIDS[0], tid, begin, self.now, correlation))
+                start = self.now + self.draw(st.integers(0, 3))
+                length = self.draw(st.integers(1, 5))
+                self.ops.append(Op(PIDS[0], 0, start, start + length, correlation))
+            else:
+                if depth:
+                    self.grow(tid, depth - 1)
+                self.ranges.append(self._range(what, tid, begin))
+            self.now += 1
+
+    def _range(self, what: str, tid: int, begin: int) -> Range:
+        if what == "annotation":
+            return Range(PIDS[0], tid, begin, self.now, self.draw(st.sampled_from("ab")))
+        backward = what == "backward"
+        name = "autograd::engine::node" if backward else self.draw(st.sampled_from(["aten::a", "aten::b"]))
+        sequence = self.draw(st.integers(1, 3))
+        return Range(PIDS[0], tid, begin, self.now, name, None, sequence, backward)
+
+
+@st.composite
+def nested(draw: st.DrawFn) -> Trace:
+    tree = _Tree(draw)
+    for tid in draw(st.lists(st.sampled_from(THREADS[:2]), min_size=1, max_size=4)):
+        tree.grow(tid, 3)
+    return Trace(tuple(tree.ranges), tuple(tree.calls), tuple(tree.ops) or (Op(PIDS[0], 0, 0, 1, 99),))
+
+
+TRACES = st.one_of(SCATTERED, nested())
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +113,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @settings(
-    max_examples=150,
+    max_examples=100,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

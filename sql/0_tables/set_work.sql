@@ -3,12 +3,13 @@
 -- Sums by name path stand on this: a few thousand sets instead of millions of operations.
 --
 -- columns:
---   attribution_id      bigint   the set
---   launch_cnt          bigint   launching calls
---   launch_api_ns       bigint   summed duration of the launching calls, each once
---   queue_ns            bigint   summed max(0, start on the GPU - end of the launching call)
---   launch_latency_ns   bigint   summed start on the GPU - start of the launching call
---   gpu_op_cnt          bigint   GPU operations
---   gpu_op_ns           bigint   summed duration of the GPU operations
---   kernel_cnt          bigint   kernels among them
---   kernel_ns           bigint   summed duration of the kernels
+--   attribution_id      bigint    the set
+--   rule_cnt            integer   how many rules find ranges for its operations, NULL where ranges overlap partially
+--   launch_cnt          bigint    launching calls
+--   launch_api_ns       bigint    summed duration of the launching calls, each once
+--   queue_ns            bigint    summed max(0, start on the GPU - end of the launching call)
+--   launch_latency_ns   bigint    summed start on the GPU - start of the launching call
+--   gpu_op_cnt          bigint    GPU operations
+--   gpu_op_ns           bigint    summed duration of the GPU operations
+--   kernel_cnt          bigint    kernels among them
+--   kernel_ns           bigint    summed duration of the kernels

@@ -80,9 +80,9 @@ MODEL: dict[str, list[Row]] = {
          "gpu_busy_inside_ns": 36},
     ],
     "set_work": [
-        {"attribution_id": 0, "launch_cnt": 2, "launch_api_ns": 6, "queue_ns": 8, "launch_latency_ns": 12,
+        {"attribution_id": 0, "rule_cnt": 1, "launch_cnt": 2, "launch_api_ns": 6, "queue_ns": 8, "launch_latency_ns": 12,
          "gpu_op_cnt": 2, "gpu_op_ns": 50, "kernel_cnt": 1, "kernel_ns": 20},
-        {"attribution_id": 1, "launch_cnt": 1, "launch_api_ns": 5, "queue_ns": 5, "launch_latency_ns": 10,
+        {"attribution_id": 1, "rule_cnt": 1, "launch_cnt": 1, "launch_api_ns": 5, "queue_ns": 5, "launch_latency_ns": 10,
          "gpu_op_cnt": 1, "gpu_op_ns": 40, "kernel_cnt": 1, "kernel_ns": 40},
     ],
     "path_busy": [
@@ -218,21 +218,29 @@ def test_trace_info(database: Database) -> None:
     assert ("lost", "rows", "2") in rows
 
 
-BROKEN = {
-    "check_attribution_total": "update attribution set is_self = false where attribution_id = 1",
-    "check_path_once": "insert into attribution select * from attribution where path_id = 1",
-    "check_tree": "update range set end_ns = 101 where range_id = 1",
-    "check_launch_inside": "update gpu_op set launch_start_ns = 9 where gpu_op_id = 0",
-    "check_busy": "update range_measure set gpu_busy_inside_ns = 41 where range_id = 1",
-    "check_range_sum": "update range_measure set gpu_op_ns = 1, kernel_ns = 1, gpu_busy_ns = 1, gpu_busy_inside_ns = 1",
-}
+BROKEN = [
+    ("check_attribution_total", "update attribution set is_self = false where attribution_id = 1"),
+    ("check_path_once", "insert into attribution select * from attribution where path_id = 1"),
+    ("check_tree", "update range set end_ns = 101 where range_id = 1"),
+    ("check_launch_inside", "update gpu_op set launch_start_ns = 9 where gpu_op_id = 0"),
+    ("check_busy", "update range_measure set gpu_busy_inside_ns = 41 where range_id = 1"),
+    # a path with more than its instances, with less, with fewer operations, and with nothing
+    ("check_range_sum", "update range_measure set gpu_op_ns = 86, gpu_busy_ns = 86 where range_id = 0"),
+    ("check_range_sum", "update set_work set gpu_op_ns = 49, kernel_ns = 19 where attribution_id = 0"),
+    ("check_range_sum", "update set_work set gpu_op_cnt = 1 where attribution_id = 0"),
+    ("check_range_sum", "delete from attribution where path_id = 1"),
+]
 
 
-@pytest.mark.parametrize("check", [f.name for f in sql.in_folder(sql.CHECKS)])
-def test_a_broken_identity_is_found_and_named(check: str, tmp_path: Path) -> None:
+def test_every_check_has_a_statement_that_breaks_it() -> None:
+    assert {check for check, _ in BROKEN} == {f.name for f in sql.in_folder(sql.CHECKS)}
+
+
+@pytest.mark.parametrize(("check", "statement"), BROKEN)
+def test_a_broken_identity_is_found_and_named(check: str, statement: str, tmp_path: Path) -> None:
     with building(tmp_path / "model.duckdb") as database:
         fill(database, MODEL)
-        database.connection.execute(BROKEN[check])
+        database.connection.execute(statement)
         assert database.rows(f"select count(*) > 0 from {check}") == [(True,)]
         with pytest.raises(CheckError, match="does not hold"):
             checks.run(database)
