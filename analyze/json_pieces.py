@@ -3,10 +3,14 @@
 A piece begins where an event is known to begin and ends behind a `}` that is followed by `,` and `{`. Such a place
 may also lie in a string or in an event's arguments, so a cut is only proven when the piece parses; the reader hands
 back what it could not use, and the next piece begins with it.
+
+    { "traceEvents": [ {event}, {event}, {event}, {event} ], "deviceProperties": … }
+      header           |--- piece ----|  |--- piece ----|    members, all that may follow
 """
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +21,16 @@ from ..errors import CorruptInputError, UnknownFormatError
 
 BLOCK_BYTES = 4 << 20
 PIECE_BYTES = 16 << 20
-EVENT_LIMIT = 64 << 20  # no single event, and no header, is larger
+EVENT_LIMIT = 32 << 20  # no single event, and nothing before or behind the events, is larger
 # What zlib can do at most is 1030:1; traces reach 20 to 50. A bomb is refused once it is large enough to hurt.
 BOMB_BYTES, BOMB_RATIO = 1 << 30, 250
 
 _GZIP_ERROR: Any = isal_zlib.error  # the stub says an exception, it is a class
-_BOUNDARY = re.compile(rb"\}(?=\s*,\s*\{)")
-_ARRAY_END = re.compile(rb"\}\s*(?=\])")
+_BOUNDARY = re.compile(rb"\}(?=\s{0,256},\s{0,256}\{)")
+_BOUNDARY_BYTES = 1 + 256 + 1 + 256 + 1
+_WINDOW_BYTES = 65_536
+_ARRAY_END = re.compile(rb"\}\s{0,256}(?=\])")
+_MOST_WAYS = 16  # to begin or end the array that are tried: texts may hold any number of what looks like one
 _SEPARATOR = re.compile(rb"[\s,]*")
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 
@@ -34,6 +41,7 @@ class Pieces:
     Attributes set while reading:
         read_bytes: compressed bytes consumed so far
         cut_off: why the file ends early, None when it does not
+        ignored: what stands behind the events and was not read, None when nothing does
         metadata: the members of the trace besides its events
         at_end: True when the piece last yielded is the rest of the text and may end with the array's `]`
         rest: set by the consumer to the bytes of the last piece that must come back in the next one
@@ -44,6 +52,7 @@ class Pieces:
         self.path = path
         self.read_bytes = 0
         self.cut_off: str | None = None
+        self.ignored: str | None = None
         self.metadata: dict[str, Any] = {}
         self.at_end = False
         self.rest = b""
@@ -69,20 +78,27 @@ class Pieces:
             self.rest = b""
             parts = [text[_SEPARATOR.match(text).end() :]]  # type: ignore[union-attr]
             if self.ended:
-                self._finish(self._tail(parts[0], blocks))
-                return
-        self.at_end = True
-        yield b"".join(parts)
-        self._finish(self.rest)
+                self._take_tail(parts[0], blocks)
+                break
+        else:
+            self.at_end = True
+            yield b"".join(parts)
+            if self.ended:
+                self._take_tail(self.rest, iter(()))
+        self.metadata.pop("traceEvents", None)
 
-    @staticmethod
-    def _tail(text: bytes, blocks: Iterator[bytes]) -> bytes:
-        """The text and all that follows, or nothing when that is too much to be metadata."""
+    def _take_tail(self, text: bytes, blocks: Iterator[bytes]) -> None:
+        """Take what follows the array, when the consumer found its end itself: members, or else it is ignored."""
+        size = len(text)
         for block in blocks:
-            text += block
-            if len(text) > EVENT_LIMIT:
-                return b""
-        return text
+            size += len(block)
+            if size <= EVENT_LIMIT:
+                text += block
+        members = self._members(text.lstrip()) if size <= EVENT_LIMIT else None
+        if members is not None:
+            self.metadata |= members
+        elif text.strip(b"\0 \t\r\n]}"):
+            self.ignored = f"{size - 1:,} bytes that are not the end of one JSON document"
 
     def _blocks(self) -> Iterator[bytes]:
         """The file in blocks, decompressed; a damaged gzip stream ends early and says so in cut_off."""
@@ -121,7 +137,7 @@ class Pieces:
         """Where the events begin: behind `[` of a list, or behind a traceEvents key that is proven by parsing."""
         if text.startswith(b"["):
             return 1
-        for match in _EVENTS_KEY.finditer(text):
+        for match in islice(_EVENTS_KEY.finditer(text), _MOST_WAYS):
             try:
                 header = orjson.loads(text[: match.start()] + b'"traceEvents":[]}')
             except orjson.JSONDecodeError:
@@ -133,28 +149,27 @@ class Pieces:
     def ends(self, text: bytes) -> Iterator[tuple[bytes, dict[str, Any]]]:
         """Ways to split the last piece into events and what follows the array, likeliest first; none is proven."""
         if text.startswith(b"]"):
-            yield b"", self._members(text) or {}
-        for match in reversed(list(_ARRAY_END.finditer(text))[-16:]):
-            members = self._members(text[match.end() :])
+            members = self._members(text)
             if members is not None:
-                yield text[: match.end()], members
+                yield b"", members
+        for end in islice(_backwards(_ARRAY_END, text), _MOST_WAYS):
+            members = self._members(text[end:])
+            if members is not None:
+                yield text[:end], members
 
-    @staticmethod
-    def _members(tail: bytes) -> dict[str, Any] | None:
-        """The members of the trace behind the array, None when the text is no end of a trace."""
+    def _members(self, tail: bytes) -> dict[str, Any] | None:
+        """The members of the trace behind the array, None when the text is not the end of a trace."""
         if tail.strip() == b"]":
             return {}
         try:
-            found = orjson.loads(b'{"traceEvents":[' + tail)
+            found = dict(orjson.loads(b'{"traceEvents":[' + tail))
         except orjson.JSONDecodeError:
             return None
-        return dict(found)
-
-    def _finish(self, tail: bytes) -> None:
-        """Take what follows the array, when the consumer found its end itself."""
-        if self.ended:
-            self.metadata |= self._members(tail.lstrip()) or {}
-        self.metadata.pop("traceEvents", None)
+        again = found.pop("traceEvents")
+        if again:  # the last one of a name counts for a JSON parser
+            what = f"{len(again):,} entries" if isinstance(again, list) else "something else"
+            self.ignored = f"a second member traceEvents with {what}"
+        return found
 
 
 class _Gunzip:
@@ -201,12 +216,12 @@ class _Gunzip:
 
 def _last_boundary(text: bytes) -> int | None:
     """Index behind the last `}` that is followed by `,` and `{`; None without."""
-    window = 65_536
-    while True:
-        start = max(0, len(text) - window)
-        ends = [match.end() for match in _BOUNDARY.finditer(text, start)]
-        if ends:
-            return ends[-1]
-        if start == 0:
-            return None
-        window *= 16
+    return next(_backwards(_BOUNDARY, text), None)
+
+
+def _backwards(pattern: "re.Pattern[bytes]", text: bytes) -> Iterator[int]:
+    """Where the matches of a pattern end, the last first; of one that looks no further than _BOUNDARY_BYTES."""
+    for begin in range((max(len(text) - 1, 0)) // _WINDOW_BYTES * _WINDOW_BYTES, -1, -_WINDOW_BYTES):
+        window = text[begin : begin + _WINDOW_BYTES + _BOUNDARY_BYTES]
+        ends = [match.end() for match in pattern.finditer(window) if match.start() < _WINDOW_BYTES]
+        yield from (begin + end for end in reversed(ends))

@@ -40,6 +40,16 @@ COMPUTED = {
 }
 
 
+@dataclass(frozen=True)
+class Bare:
+    """A parameter of a staging file that is SQL itself, as the name of a type."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
 @dataclass
 class Staging:
     """An open ingest of one source: where rows wait, under which source id, and who listens."""
@@ -89,6 +99,10 @@ class Staging:
                 self.database.connection.unregister(name)
             else:
                 self.database.connection.execute(f"drop table {name}")
+
+    def define(self, function: str, parameter: str, file: str) -> None:
+        """A function of a reader's own, for its staging files, of one parameter."""
+        self.database.connection.execute(f"create or replace temp macro {function}({parameter}) as {sql.staging(file)}")
 
     def create_from(self, name: str, file: str) -> None:
         """A temporary table of a reader's own, filled by a staging file."""
@@ -173,12 +187,11 @@ class Staging:
         source = f"{self.source_id} as source_id, " if has_source else ""
         self.database.connection.execute(f"insert into {table} by name select {source}* from computed")
 
-    def run_with(self, file: str, into: str, **parameters: str | int) -> None:
+    def run_with(self, file: str, into: str, **parameters: "str | int | Bare") -> None:
         """Run a staging file that has $parameters, as `into` says: an insert or a create."""
         statement = sql.staging(file)
         for name, value in parameters.items():
-            text = literal(value) if isinstance(value, str) else str(value)
-            statement = statement.replace(f"${name}", text)
+            statement = statement.replace(f"${name}", literal(value) if isinstance(value, str) else str(value))
         self.database.connection.execute(f"{into} {statement}")
 
     def add_device(self, *values: object) -> None:

@@ -115,10 +115,6 @@ def test_a_number_that_is_too_large_for_its_column_is_named(sqlite: Path, tmp_pa
     said = refused(sqlite, tmp_path, CorruptInputError)
     assert "out of range" in said
     assert "device_id" in said
-    kernel = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 2}
-    for args in ({"device": 2**40}, {"device": 0, "grid": [2**40, 1, 1]}):
-        trace = written(tmp_path / "x.json", json.dumps({"traceEvents": [kernel | {"args": args}]}).encode())
-        assert "out of range" in refused(trace, tmp_path, CorruptInputError)
 
 
 def test_a_table_without_a_needed_column_is_named(sqlite: Path, tmp_path: Path) -> None:
@@ -205,7 +201,7 @@ def test_names_with_unescaped_quotes_cost_only_their_event(trace: bytes, tmp_pat
     before["traceEvents"][number]["name"] = "QUOTE"
     broken = json.dumps(before, indent=1).replace("QUOTE", 'a "b" c')
     path = written(tmp_path / "quotes.json", broken.encode())
-    assert facts(path, tmp_path, "lost")["events that are no valid JSON"][0] == "1"
+    assert facts(path, tmp_path, "lost")["events that are not valid JSON"][0] == "1"
     with lorabench.open(path, db=tmp_path / "x.duckdb") as database:
         kernels = sum(e.get("cat") == "kernel" for e in before["traceEvents"])
         assert database.rows("select sum(kernel_cnt) from kernel_summary") == [(kernels - 1,)]
@@ -230,8 +226,8 @@ def test_events_of_foreign_shapes_are_counted_not_read(trace: bytes, tmp_path: P
     ]
     path = written(tmp_path / "odd.json", json.dumps([*odd, *events]).encode())
     lost = facts(path, tmp_path, "lost")
-    assert lost["events kernel"][0] == "1"
-    assert lost["events that are no valid JSON"][0] == "4"
+    assert lost["events kernel"][0] == "2"
+    assert lost["entries that are not events"][0] == "3"
 
 
 @pytest.mark.parametrize(

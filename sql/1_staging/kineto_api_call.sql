@@ -3,14 +3,13 @@
 select
     reading.source_id,
     kineto_thread.thread_id,
-    batch.correlation_id,
+    whole(batch.correlation) as correlation_id,
     staged_name.name_id,
     batch.start_ns,
     batch.end_ns
 from batch
 cross join reading
-join category using (category)
 join staged_name on staged_name.text = coalesce(batch.name, '')
 join kineto_thread
     on kineto_thread.pid is not distinct from batch.pid and kineto_thread.tid is not distinct from batch.tid
-where category.becomes = 'api_call' and batch.phase = 'X' and batch.end_ns >= batch.start_ns
+where batch.becomes = 'api_call' and batch.end_ns >= batch.start_ns

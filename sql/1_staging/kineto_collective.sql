@@ -7,9 +7,9 @@ select
     batch.end_ns,
     batch.collective.name as name,
     batch.collective.dtype as dtype,
-    batch.collective.in_element_cnt as in_element_cnt,
-    batch.collective.out_element_cnt as out_element_cnt,
-    batch.collective.group_size as group_size
+    whole(batch.collective.in_element_cnt) as in_element_cnt,
+    whole(batch.collective.out_element_cnt) as out_element_cnt,
+    whole(batch.collective.group_size) as group_size
 from batch
 cross join reading
 join kineto_thread

@@ -1,12 +1,12 @@
 -- A row is how many events of a phase and category a piece of a trace holds, and how many of them are unusable.
+--
+-- Entries without a phase are no events. Memory events are counted where they are read.
 
 select
-    batch.phase,
-    batch.category,
-    category.becomes,
+    phase,
+    category,
+    becomes,
     count(*) as event_cnt,
-    count(*) filter (category.becomes is not null and (batch.end_ns >= batch.start_ns) is not true) as unusable_cnt
+    count(*) filter (becomes is not null and (end_ns >= start_ns) is not true) as unusable_cnt
 from batch
-left join category
-    on category.category = batch.category and batch.phase = 'X' and batch.name is distinct from '[memory]'
-group by batch.phase, batch.category, category.becomes
+group by phase, category, becomes

@@ -1,58 +1,57 @@
 -- A row is one event of a piece of a Kineto trace, its times in nanoseconds.
 --
+-- Reads kineto_piece(), which is kineto_typed or kineto_text. Numbers of arguments stay as they are there: who needs one
+-- takes whole() of it, which is NULL for what is not usable. That costs the argument, never the event (kineto_count).
+--
 -- Times are microseconds in the file, with up to three decimals. The reader gives `time_type`: double where a double
 -- holds them exactly (below 2^43, or whole numbers), decimal where it does not. Integer and fraction are converted
--- apart, because a double of nanoseconds since 1970 has no room for the last digits.
+-- apart, because a double of nanoseconds since 1970 has no room for the last digits. A time beyond 2^62 ns (146 years)
+-- or a duration beyond 2^53 (104 days) is nothing that a profiler measured: sums of such would overflow.
 
+with
+event as (
+    select
+        $first_position + row_number() over () as position,
+        * exclude (ts, dur),
+        if(abs(time) < 4611686018427387, time, null) as ts,
+        if(abs(duration) < 9007199254740, duration, null) as dur
+    from (
+        select *, try_cast(ts as $time_type) as time, try_cast(dur as $time_type) as duration
+        from kineto_piece()
+    )
+)
 select
-    $first_position + row_number() over () as position,
-    ph as phase,
-    coalesce(cat, '') as category,
-    name,
-    try_cast(pid as bigint) as pid,
-    coalesce(try_cast(tid as bigint), try_cast(regexp_extract(tid, '-?[0-9]+$') as bigint)) as tid,
+    event.position,
+    event.ph as phase,
+    coalesce(event.cat, '') as category,
+    if(event.ph = 'X' and event.name is distinct from '[memory]', category.becomes, null) as becomes,
+    category.kind,
+    event.name,
+    whole_text(pid) as pid,
+    coalesce(whole_text(tid), try_cast(regexp_extract(tid, '(?:^|[^0-9.])(-?[0-9]+)$', 1) as bigint)) as tid,
     floor(ts)::bigint * 1000 + round((ts - floor(ts)) * 1000)::bigint as start_ns,
-    floor(ts)::bigint * 1000 + round((ts - floor(ts)) * 1000)::bigint
-        + floor(dur)::bigint * 1000 + round((dur - floor(dur)) * 1000)::bigint as end_ns,
-    args.correlation as correlation_id,
-    coalesce(args.device, try_cast(pid as bigint)) as device_id,
-    args.context as context_id,
-    try_cast(args.stream as bigint) as stream_id,
+    start_ns + floor(dur)::bigint * 1000 + round((dur - floor(dur)) * 1000)::bigint as end_ns,
+    args.correlation,
+    args.device,
+    args.context,
+    args.stream,
     args.bytes,
     args.grid,
     args.block,
-    args."graph node id" as graph_node_id,
+    args."graph node id" as graph_node,
     args."Sequence number" as sequence_number,
-    args."Fwd thread id" as forward_thread_id,
+    args."Fwd thread id" as forward_thread,
     coalesce(args.name, args.labels) as label,
     args."Input Dims" || '|' || args."Input type"
         || if(name like '%convolution%', '|' || coalesce(args."Concrete Inputs"::varchar, ''), '') as shape,
-    args.wait_on_cuda_event_record_corr_id as waits_for_correlation_id,
+    args.wait_on_cuda_event_record_corr_id as waits_for_correlation,
     {
         name: args."Collective name",
         dtype: args.dtype,
         in_element_cnt: args."In msg nelems",
         out_element_cnt: args."Out msg nelems",
         group_size: args."Group size"
-    } as collective
-from read_json(
-    $path,
-    format = 'array',
-    records = true,
-    columns = {
-        ph: 'varchar',
-        cat: 'varchar',
-        name: 'varchar',
-        pid: 'varchar',
-        tid: 'varchar',
-        ts: $time_type,
-        dur: $time_type,
-        args: 'struct(
-            correlation bigint, device bigint, context bigint, stream varchar, bytes bigint, grid bigint[],
-            block bigint[], "graph node id" bigint, "Sequence number" bigint, "Fwd thread id" bigint, name varchar,
-            labels varchar, "Input Dims" json, "Input type" json, "Concrete Inputs" json,
-            wait_on_cuda_event_record_corr_id bigint, "Collective name" varchar, dtype varchar, "In msg nelems" bigint,
-            "Out msg nelems" bigint, "Group size" bigint
-        )'
-    }
-)
+    } as collective,
+    misfit_cnt
+from event
+left join category on category.category = event.cat

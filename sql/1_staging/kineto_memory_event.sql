@@ -1,32 +1,30 @@
--- A row is one allocation or free, from a [memory] event.
+-- A row is one allocation or free, from a [memory] event of a piece of a Kineto trace.
 --
--- Read apart from the other events because `Bytes` here and `bytes` of copies are one name to DuckDB.
+-- Read apart from the other events because `Bytes` here and `bytes` of copies are one name to DuckDB. Reads the file
+-- `path`; times are of `time_type`.
 
+with
+event as (
+    select
+        json_extract_string(text, ['$.pid', '$.tid', '$.ts', '$.args.Bytes', '$.args.Addr', '$.args."Total Allocated"',
+            '$.args."Total Reserved"', '$.args."Device Type"', '$.args."Device Id"']) as field
+    from read_json($path, format = 'array', records = false, columns = {text: 'json'})
+    where json_extract_string(text, '$.name') = '[memory]'
+),
+timed as (
+    select *, if(abs(time) < 4611686018427387, time, null) as ts
+    from (select field, try_cast(field[3] as $time_type) as time from event)
+)
 select
     reading.source_id,
-    try_cast(pid as bigint) as process_id,
-    coalesce(try_cast(tid as bigint), try_cast(regexp_extract(tid, '-?[0-9]+$') as bigint)) as tid,
+    whole_text(field[1]) as process_id,
+    coalesce(whole_text(field[2]), try_cast(regexp_extract(field[2], '(?:^|[^0-9.])(-?[0-9]+)$', 1) as bigint)) as tid,
     floor(ts)::bigint * 1000 + round((ts - floor(ts)) * 1000)::bigint as time_ns,
-    if(args."Device Type" = 0, 'cpu', 'cuda:' || args."Device Id") as device,
-    args."Bytes" as bytes,
-    try_cast(args."Addr" as bigint) as address,
-    args."Total Allocated" as allocated_bytes,
-    args."Total Reserved" as reserved_bytes,
+    if(try_cast(field[8] as bigint) = 0, 'cpu', 'cuda:' || coalesce(field[9], '?')) as device,
+    whole_text(field[4]) as bytes,
+    whole_text(field[5]) as address,
+    whole_text(field[6]) as allocated_bytes,
+    whole_text(field[7]) as reserved_bytes,
     false as is_before
-from read_json(
-    $path,
-    format = 'array',
-    records = true,
-    columns = {
-        name: 'varchar',
-        pid: 'varchar',
-        tid: 'varchar',
-        ts: $time_type,
-        args: 'struct(
-            "Bytes" bigint, "Addr" varchar, "Total Allocated" bigint, "Total Reserved" bigint, "Device Type" bigint,
-            "Device Id" bigint
-        )'
-    }
-)
+from timed
 cross join reading
-where name = '[memory]'

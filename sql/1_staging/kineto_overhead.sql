@@ -7,6 +7,5 @@ select
     batch.end_ns
 from batch
 cross join reading
-join category using (category)
 join staged_name on staged_name.text = coalesce(batch.name, '')
-where category.becomes = 'overhead' and batch.phase = 'X' and batch.end_ns >= batch.start_ns
+where batch.becomes = 'overhead' and batch.end_ns >= batch.start_ns

@@ -9,13 +9,12 @@ select
         when batch.name ilike '%stream%' then 'stream'
         else 'unknown'
     end as kind,
-    batch.device_id,
-    batch.stream_id,
-    batch.correlation_id,
+    coalesce(try_cast(whole(batch.device) as integer), try_cast(batch.pid as integer)) as device_id,
+    whole_text(batch.stream) as stream_id,
+    whole(batch.correlation) as correlation_id,
     batch.start_ns,
     batch.end_ns,
-    batch.waits_for_correlation_id
+    whole(batch.waits_for_correlation) as waits_for_correlation_id
 from batch
 cross join reading
-join category using (category)
-where category.becomes = 'sync' and batch.phase = 'X' and batch.end_ns >= batch.start_ns
+where batch.becomes = 'sync' and batch.end_ns >= batch.start_ns

@@ -6,10 +6,9 @@ select
     used.pid,
     used.tid
 from (
-    select distinct batch.pid, batch.tid
+    select distinct pid, tid
     from batch
-    join category using (category)
-    where category.becomes in ('range', 'api_call') and batch.phase = 'X'
+    where becomes in ('range', 'api_call')
 ) as used
 cross join reading
 where not exists (
