@@ -118,11 +118,13 @@ def _refuse_cut_off(path: Path) -> None:
     counters_agree = head[24:28] == head[92:96]
     if size < 512 or page < 512 or (counters_agree and size < promised):
         raise CorruptInputError(f"{path} is cut off: it has {size} of {promised} bytes; copy or {WHAT_TO_DO}")
+    target = path.resolve()  # where SQLite looks for them, too
     for suffix in ("-journal", "-wal"):
-        left = path.with_name(path.name + suffix)
+        left = target.with_name(target.name + suffix)
         if left.exists() and left.stat().st_size:
+            place = "it" if target.name == path.name else str(target)
             raise CorruptInputError(
-                f"{path} was not finished: {left.name} lies beside it, so a program still writes it or died; "
+                f"{path} was not finished: {left.name} lies beside {place}, so a program still writes it or died; "
                 f"wait, or {WHAT_TO_DO}"
             )
 
@@ -184,6 +186,10 @@ def _load(export: Export, load: Load, staging: Staging) -> None:
     if kept < tally.rows:
         staging.fact(
             "lost", name, tally.rows - kept, "rows without a start, an end or a thread, or that end before they start"
+        )
+    if tally.missing:
+        staging.fact(
+            "lost", f"{name} rows", tally.missing, "on damaged pages: SQLite counts them and does not find them"
         )
     if tally.not_utf8:
         staging.fact("lost", f"{name} text", tally.not_utf8, "texts that are not UTF-8, decoded with U+FFFD")

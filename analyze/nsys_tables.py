@@ -1,14 +1,15 @@
 """The rows of one exported file: small tables through sqlite3, large ones from their pages.
 
-Invariant: the file is opened read-only and immutable, so neither it nor its folder changes. Columns are selected by
-name and missing ones become NULL, because tables and columns differ between all versions of nsys.
+Invariants: the file is opened read-only and immutable, so neither it nor its folder changes. As many rows are read as
+SQLite counts, or the tally says how many are missing. Texts take no more memory than the file's size allows. Columns
+are selected by name and missing ones become NULL, because tables and columns differ between all versions of nsys.
 """
 
 import sqlite3
 from collections.abc import Collection, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -22,6 +23,10 @@ from .sqlite_pages import Column, Pages, UnusualError
 
 WHAT_TO_DO = "export it again with `nsys export --type sqlite`"
 _ROWS_AT_ONCE = 65_536
+_TEXT_AT_ONCE = 16 << 20  # bytes
+_LONGEST_TEXT = 32 << 20
+# Texts of a file are no longer than the file, unless columns are computed or have a default.
+_TEXT_FLOOR, _TEXT_RATIO = 64 << 20, 4
 _INT, _TEXT = pa.int64(), pa.string()
 
 
@@ -52,6 +57,7 @@ class Tally:
 
     rows: int = 0
     not_utf8: int = 0
+    missing: int = 0  # rows that SQLite counts and does not give
 
 
 class Export:
@@ -59,7 +65,9 @@ class Export:
 
     def __init__(self, path: Path):
         self.path = path
-        self._uri = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
+        self._uri = f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1"
+        self._text_left = _TEXT_FLOOR + _TEXT_RATIO * path.stat().st_size
+        self._sizes: dict[str, int] = {}
         self.columns, self._layouts = self._read_schema()
 
     def _read_schema(self) -> tuple[dict[str, dict[str, str]], dict[str, "_Layout"]]:
@@ -80,18 +88,28 @@ class Export:
             layouts[name] = _Layout.of(root, found, has_key_of_its_own=(name,) in keys)
         return columns, layouts
 
+    def _connected(self) -> "closing[sqlite3.Connection]":
+        """A connection that gives texts as UTF-8 bytes, whatever the file's encoding, and no endless ones."""
+        connection = sqlite3.connect(self._uri, uri=True)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_TEXT)
+        connection.execute("pragma trusted_schema = off")
+        connection.text_factory = bytes
+        return closing(connection)
+
     def select(self, statement: str) -> list[tuple[Any, ...]]:
         """All rows of a small query; text that is not UTF-8 is decoded with replacement."""
         try:
-            with closing(sqlite3.connect(self._uri, uri=True)) as connection:
+            with self._connected() as connection:
                 connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
                 return connection.execute(statement).fetchall()
         except sqlite3.Error as error:
             raise CorruptInputError(f"{self.path} is damaged: {error}; {WHAT_TO_DO}") from error
 
     def size(self, table: str) -> int:
-        """Number of rows as an upper bound that costs nothing (largest rowid)."""
-        return int(self.select(f'select coalesce(max(rowid), 0) from "{table}"')[0][0])
+        """Number of rows, counted once."""
+        if table not in self._sizes:
+            ((self._sizes[table],),) = self.select(f'select count(*) from "{table}" not indexed')
+        return self._sizes[table]
 
     def batches(self, table: Table, tally: Tally) -> Iterator[pa.RecordBatch]:
         """The table's columns as Arrow batches: integers and texts, NULL for columns that the file lacks.
@@ -104,7 +122,7 @@ class Export:
                 raise CorruptInputError(f"{self.path}: table {table.name} has no column {column}; {WHAT_TO_DO}")
         types = [*(_INT for _ in table.integers), *(_TEXT for _ in table.texts)]
         try:
-            for piece in self._pieces(table):
+            for piece in self._pieces(table, tally):
                 columns = [_typed(array, type_, tally) for array, type_ in zip(piece, types, strict=True)]
                 position = pa.array(np.arange(tally.rows, tally.rows + len(columns[0])))
                 tally.rows += len(position)
@@ -112,40 +130,72 @@ class Export:
         except (sqlite3.Error, ValueError) as error:
             raise CorruptInputError(self._explain(table, str(error))) from error
 
-    def _pieces(self, table: Table) -> Iterator[list[pa.Array]]:
+    def _pieces(self, table: Table, tally: Tally) -> Iterator[list[pa.Array]]:
         """The columns some rows at a time: from the pages, and through SQLite what is unusual there."""
-        after = None
+        after, seen, is_usual = None, 0, False
         try:
             layout = self._layouts[table.name]
             columns = layout.find(table, self.columns[table.name])
+            is_usual = True
             with Pages(self.path) as pages:
                 for piece in pages.read(layout.root, list(columns.values())):
                     if piece.columns is None:
+                        is_usual = False
                         yield from self._select(table, after, piece.last)
                     else:
                         found = dict(zip(columns, piece.columns, strict=True))
-                        yield _only(table, [found.get(c, pa.nulls(len(piece.columns[0]))) for c in table.columns])
+                        count = len(piece.columns[0])
+                        seen += count
+                        yield _only(table, [found.get(c, pa.nulls(count)) for c in table.columns])
                     after = piece.last
         except UnusualError:
+            is_usual = False
             yield from self._select(table, after, None)
+        if is_usual:
+            tally.missing = self.size(table.name) - seen
+        else:
+            where = f" where {self._wanted(table)}" if table.only else ""
+            ((count,),) = self.select(f'select count(*) from "{table.name}" not indexed{where}')
+            tally.missing = count - tally.rows
+        if tally.missing < 0:
+            raise ValueError("damaged pages give rows twice")
+
+    def _wanted(self, table: Table) -> str:
+        """The condition of the rows that a table is read for."""
+        name, values = table.only or ("", ())
+        return f'"{self.columns[table.name][name.lower()]}" in {values}'
 
     def _select(self, table: Table, after: int | None, until: int | None) -> Iterator[list[pa.Array]]:
         """The same through SQLite, of the rows after one rowid and up to another."""
         has = self.columns[table.name]
         chosen = [_chosen(has, c, '"{}"') for c in table.integers]
-        chosen += [_chosen(has, c, 'cast("{}" as blob)') for c in table.texts]
-        where = [f"rowid > {after}"] if after is not None else []
-        where += [f"rowid <= {until}"] if until is not None else []
+        chosen += [_chosen(has, c, 'cast("{}" as text)') for c in table.texts]
+        # a sign before the rowid: all rows are looked at, since damaged pages may lead a search astray
+        where = [f"+rowid > {after}"] if after is not None else []
+        where += [f"+rowid <= {until}"] if until is not None else []
         # here and not by _only(): other rows may hold what they like
-        where += [f'"{has[table.only[0].lower()]}" in {table.only[1]}'] if table.only else []
-        statement = f'select {", ".join(chosen)} from "{table.name}" where {" and ".join(where) or "true"}'
-        with closing(sqlite3.connect(self._uri, uri=True)) as connection:
+        where += [self._wanted(table)] if table.only else []
+        statement = f'select {", ".join(chosen)} from "{table.name}" not indexed where {" and ".join(where) or "true"}'
+        with self._connected() as connection:
             rows = connection.execute(statement)
-            while some := rows.fetchmany(_ROWS_AT_ONCE):
+            while some := self._some(rows, len(table.integers)):
                 values = list(zip(*some, strict=True))
                 yield [_whole_numbers(column) for column in values[: len(table.integers)]] + [
                     pa.array(column, pa.binary()) for column in values[len(table.integers) :]
                 ]
+
+    def _some(self, rows: sqlite3.Cursor, texts_from: int) -> list[tuple[Any, ...]]:
+        """The next rows: so many, or fewer with long texts. Raises ValueError when texts are longer than the file."""
+        some, length = [], 0
+        for row in islice(rows, _ROWS_AT_ONCE):
+            some.append(row)
+            length += sum(len(text) for text in row[texts_from:] if text is not None)
+            if length > _TEXT_AT_ONCE:
+                break
+        self._text_left -= length
+        if self._text_left < 0:
+            raise ValueError("its texts are computed, and many times longer than the file")
+        return some
 
     def _explain(self, table: Table, error: str) -> str:
         """Which cell broke the read: the first column that holds something other than integers and NULL."""

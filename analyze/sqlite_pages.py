@@ -83,10 +83,14 @@ class Pages:
 
         Raises UnusualError where the pages do not tell which rows come next: SQLite has to read on from there.
         """
+        last = None
         for leaves in self._split(self._leaves(root)):
             cells = self._cells(leaves, _LEAF)
             if len(cells.at):
                 rows = _Rows(cells, self._usable - _LEAST_BESIDE_RECORD)
+                if not rows.follow(last):
+                    raise UnusualError  # pages in a wrong order: the last row is not the highest
+                last = rows.last
                 try:
                     yield Piece(rows.last, rows.decode(columns))
                 except UnusualError:
@@ -163,6 +167,11 @@ class _Rows:
         self._size, at = _varint(cells.data, cells.at)
         self._rowid, self._record = _varint(cells.data, at)
         self.last = int(self._rowid[-1])
+
+    def follow(self, last: int | None) -> bool:
+        """Whether the rowids rise, from one that is larger than the last of the piece before."""
+        rowid = self._rowid.astype(np.int64)
+        return bool((rowid[1:] > rowid[:-1]).all()) and (last is None or int(rowid[0]) > last)
 
     def decode(self, columns: Sequence[Column]) -> list[pa.Array]:
         """The columns asked for. Raises UnusualError for rows that hold anything else."""
