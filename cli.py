@@ -258,7 +258,7 @@ def compare(
     fail_above: Annotated[
         str | None,
         typer.Option(
-            metavar="5%", help="Exit with 8 when the first row grew more (of runs: time, launches, memory)."
+            metavar="5%", help="Exit with 8 when the first row (of runs: time, launches, memory) grew by more: 5%, 5, 0.05."
         ),
     ] = None,
     output: Annotated[
@@ -300,6 +300,7 @@ def compare(
         print(f"wrote {output}")
     if limit is not None:
         gate(limit)
+        print(f"nothing grew by more than {limit:.1%}", file=sys.stderr)
 
 
 def _write_comparison(inputs: list[Path], output: Path) -> None:
@@ -311,13 +312,15 @@ def _write_comparison(inputs: list[Path], output: Path) -> None:
 
 
 def _fraction(text: str | None) -> float | None:
-    """5% or 0.05."""
+    """A share: 5%, 5 or 0.05. A bare number above 1 is in per cent."""
     if text is None:
         return None
     try:
-        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        value = float(text.removesuffix("%"))
     except ValueError:
         value = -1.0
+    if text.endswith("%") or value > 1:
+        value /= 100
     if not 0 <= value < float("inf"):
-        raise UsageError(f"--fail-above {text}: write a share, as 5% or 0.05")
+        raise UsageError(f"--fail-above {text}: write a share, as 5%, 5 or 0.05")
     return value

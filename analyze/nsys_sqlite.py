@@ -141,11 +141,12 @@ def _read_strings(export: Export, staging: Staging) -> None:
     """StringIds become names; `string_ref` maps an id to its name, with and without an API version suffix."""
     staging.create_from("memcpy_kind", "nsys_memcpy_kind")
     staging.create_from("memory_kind", "nsys_memory_kind")
+    staging.define("api_name", "value", "nsys_api_name")
     staging.create_table("string", "id bigint, value varchar")
     if "StringIds" in export.columns:
         _load(export, _STRINGS, staging)
     staging.intern(
-        "select value from string union all select regexp_replace(value, '_v[0-9]{4}$', '') from string "
+        "select value from string union all select api_name(value) from string "
         "union all select name from memcpy_kind union all values ('[CUDA memset]'), ('[CUDA graph]')"
     )
     staging.create_from("string_ref", "nsys_string_ref")

@@ -115,6 +115,9 @@ def test_run_directories_have_a_gate_of_their_own(run: Callable[..., Any], tmp_p
         (runs[-1] / rundir.MANIFEST).write_text(json.dumps({"format": rundir.FORMAT}), "utf-8")
     run(*runs, "--fail-above", "15%")
     assert "step, median of b is 10.0% worse; 5.0% is allowed" in run(*runs, "--fail-above", "5%", code=8).err
+    assert "10.0% worse; 5.0% is allowed" in run(*runs, "--fail-above", "5", code=8).err, "a bare 5 is per cent"
+    assert "10.0% worse; 5.0% is allowed" in run(*runs, "--fail-above", "0.05", code=8).err
+    assert "nothing grew by more than 15.0%" in run(*runs, "--fail-above", "15").err
     assert "tokens computed of b is 11.1% worse" in run(*runs, "--fail-above", "10.5%", code=8).err
     run(*reversed(runs), "--fail-above", "0")
 

@@ -1,4 +1,4 @@
--- A row maps an id of StringIds to the name of its text, and to the name without an API version suffix (_v3020).
+-- A row maps an id of StringIds to the name of its text, and to that name without the version of the API (_v3020).
 
 select
     string.id as string_id,
@@ -6,4 +6,4 @@ select
     api.name_id as api_name_id
 from string
 join staged_name as plain on plain.text = string.value
-join staged_name as api on api.text = regexp_replace(string.value, '_v[0-9]{4}$', '')
+join staged_name as api on api.text = api_name(string.value)

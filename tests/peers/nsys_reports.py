@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -117,7 +118,9 @@ def of_lorabench(report: str, database: Database) -> dict[tuple[str, ...], dict[
 
 
 def _key(report: str, row: dict[str, Any]) -> tuple[str, ...]:
-    return tuple("" if row[column] is None else str(row[column]) for column in KEYS[report])
+    """Versions of the API that nsys leaves in names, because it looks for four digits, are taken off: _v10000."""
+    values = ("" if row[column] is None else str(row[column]) for column in KEYS[report])
+    return tuple(re.sub(r"^(cu\w+)_v[0-9]{5}$", r"\1", value) for value in values)
 
 
 def differences(report: str, theirs: Row, ours: dict[str, Any]) -> list[str]:
