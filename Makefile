@@ -24,7 +24,7 @@ demo: $(VENV)/core
 	$(BIN)/lorabench analyze demo-out/switch -o demo-out/switch.csv
 	$(BIN)/lorabench analyze demo-out/batch -o demo-out/batch.csv
 	@echo
-	$(BIN)/lorabench query demo-out/batch.duckdb "select path, range_cnt, round(wall_ns / 1e6, 2) as wall_ms, round(self_wall_ns / 1e6, 2) as self_wall_ms from range_summary join source using (source_id) where source.kind = 'kineto' and range_summary.kind = 'annotation' order by wall_ns desc limit 12"
+	$(BIN)/lorabench query demo-out/batch "select path, range_cnt, round(wall_ns / 1e6, 2) as wall_ms, round(self_wall_ns / 1e6, 2) as self_wall_ms from range_summary join source using (source_id) where source.kind = 'kineto' and range_summary.kind = 'annotation' order by wall_ns desc limit 12"
 	@echo
 	$(BIN)/lorabench compare demo-out/switch demo-out/batch
 	$(BIN)/lorabench compare demo-out/switch demo-out/batch -o demo-out/compare.html

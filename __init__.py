@@ -31,11 +31,9 @@ def open(*inputs: "str | Path", db: "str | Path | None" = None, force: bool = Fa
     are unchanged, unless `force`. The result has .view(name) and .query(sql), both returning polars DataFrames, and
     is a context manager. Raises errors.LorabenchError.
     """
-    from .analyze.database import cache_path
     from .analyze.pipeline import analyze
 
-    paths = [Path(i) for i in inputs]
-    return analyze(paths, Path(db) if db else cache_path(paths), force=force)
+    return analyze([Path(i) for i in inputs], Path(db) if db else None, force=force)
 
 
 def __getattr__(name: str) -> Any:

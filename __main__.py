@@ -3,31 +3,64 @@
 import signal
 import sys
 from types import FrameType
+from typing import Any
 
-from .errors import LorabenchError
+from . import console
+from .errors import Interrupted, LorabenchError
+
+_AGAIN_S = 0.01
+_HEEDED = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+_NOTHING_CHANGED = "lorabench: interrupted; nothing was changed"
+_received: list[int] = []
+
+
+class _Stopped(KeyboardInterrupt):
+    """A type of its own: after a plain KeyboardInterrupt in exec() Python ends itself with SIGINT, though caught."""
 
 
 def main() -> None:
     """Run the command line; never returns."""
-    signal.signal(signal.SIGTERM, _terminate)
+    for number in _HEEDED:
+        signal.signal(number, _stop)
+    sys.unraisablehook = _stop_later
+    console.prepare()
     from .cli import app
 
     try:
         app()
-    except LorabenchError as error:
-        print(f"lorabench: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print("lorabench: interrupted; nothing was changed", file=sys.stderr)
-        sys.exit(130)
+    except Interrupted as error:
+        console.tell(f"lorabench: {error}")
     except BrokenPipeError:
         sys.stderr.close()  # `lorabench query … | head` is no error
         sys.exit(0)
+    except LorabenchError as error:
+        if not _received:
+            console.tell(f"lorabench: {error}")
+            sys.exit(error.exit_code)
+        console.tell(_NOTHING_CHANGED)
+    except BaseException:  # also what a library makes of the exception that _stop raised inside it
+        if not _received:
+            raise
+        console.tell(_NOTHING_CHANGED)
+    finally:
+        for number in _HEEDED:  # all is done: what ends now is only the interpreter
+            signal.signal(number, signal.SIG_IGN)
+    sys.exit(128 + (_received or [signal.SIGINT])[0])
 
 
-def _terminate(number: int, frame: FrameType | None) -> None:
-    """Unwind on SIGTERM, so that half-written files are removed."""
-    sys.exit(128 + number)
+def _stop(number: int, frame: FrameType | None) -> None:
+    """Unwind on SIGINT and SIGTERM, so that half-written files are removed."""
+    if number != signal.SIGALRM:
+        _received.append(number)
+    raise _Stopped
+
+
+def _stop_later(about: Any) -> None:
+    """An exception where nobody can catch it, as in a destructor: one of _stop is raised again a little later."""
+    if _received and isinstance(about.exc_value, KeyboardInterrupt):
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+    else:
+        sys.__unraisablehook__(about)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """The command line: parse, call, print; nothing else. Heavy imports happen inside the command that needs them."""
 
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from . import cli_runs, rundir, sql, tuning
+from . import cli_runs, console, rundir, sql, tuning
 from .errors import UsageError, ValidationError
 from .reports import bar, outputs
 
@@ -26,7 +25,7 @@ def _version(wanted: bool) -> None:
     if wanted:
         from . import __version__
 
-        print(f"lorabench {__version__}")
+        console.put(f"lorabench {__version__}")
         raise typer.Exit
 
 
@@ -59,7 +58,7 @@ def analyze(
         typer.Option(
             "--output", "-o", metavar="OUT",
             help="report.csv, .parquet or .json for one report; DIR/ for every view; report.html for the page; "
-            ".duckdb for the database alone. "
+            ".duckdb for the database. "
             "Without it the report goes to stdout.",
         ),
     ] = None,
@@ -70,7 +69,7 @@ def analyze(
         outputs.Format | None, typer.Option(help="Format of the output [default: what its suffix says].")
     ] = None,
     db: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Where to keep the database [default: next to OUT].")
+        Path | None, typer.Option(metavar="PATH", help="Where to keep the database [default: the user's cache].")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Read the inputs again although they are unchanged.")] = False,
     threshold: Annotated[
@@ -91,13 +90,13 @@ def analyze(
     launches cost, and what GPU work it accounts for.
     """
     from .analyze import settings
+    from .analyze.inputs import spare
 
-    known = [view.name for view in sql.load() if view.is_public]
-    if report not in known:
-        raise UsageError(f"there is no view {report!r}; the views are: {', '.join(known)}")
+    sql.public_view(report)
     target = outputs.Target.of(output, format)
     chosen = settings.parse(threshold or [], kernel_classes)
-    with _analyzed(inputs, db or target.database(), force, chosen, target.folder) as database:
+    spare(inputs, *target.files())
+    with _analyzed(inputs, target.database(db), force, chosen, target.folder) as database:
         outputs.tell_losses(database)
         target.write(database, report, escape_formulas)
         outputs.require_all(database)
@@ -111,18 +110,10 @@ def _analyzed(
     writes_into: Path | None = None,
 ) -> Any:
     """The inputs' database, made with a progress bar."""
-    from .analyze.database import cache_path
     from .analyze.pipeline import analyze as run
 
     with bar.shown() as progress:
-        return run(
-            inputs,
-            place or cache_path(inputs),
-            force=force,
-            progress=progress,
-            settings=settings,
-            writes_into=writes_into,
-        )
+        return run(inputs, place, force=force, progress=progress, settings=settings, writes_into=writes_into)
 
 
 @app.command()
@@ -133,14 +124,29 @@ def views(
     """List the public views: what a row is, and every column with its meaning."""
     from .reports import schema
 
-    public = [view for view in sql.load() if view.is_public]
     if markdown:
-        print(schema.markdown(), end="")
+        console.put(schema.markdown().removesuffix("\n"))
         return
-    chosen = [view for view in public if name in (None, view.name)]
-    if not chosen:
-        raise UsageError(f"there is no view {name!r}; the views are: {', '.join(v.name for v in public)}")
-    print("\n\n".join(schema.plain(view) for view in chosen))
+    chosen = sql.public() if name is None else [sql.public_view(name)]
+    console.put("\n\n".join(schema.plain(view) for view in chosen))
+
+
+@app.command()
+def cache(
+    action: Annotated[str, typer.Argument(metavar="[list|clear]", help="What to do.")] = "list",
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array.")] = False,
+) -> None:
+    """List the databases that are kept of inputs, or remove them all. They are made again when they are needed."""
+    from .analyze import cache as kept
+    from .reports import outputs
+
+    if action not in ("list", "clear"):
+        raise UsageError(f"there is no action {action!r}; choose list or clear")
+    if action == "clear":
+        count, size = kept.clear()
+        console.put(f"removed {count} databases, {size / 1e6:,.1f} MB, from {kept.folder()}")
+        return
+    outputs.print_cache(kept.entries(), kept.folder(), as_json)
 
 
 @app.command(no_args_is_help=True)
@@ -171,7 +177,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
 
     rows = [dataclasses.asdict(finding) for finding in examine()]
     if as_json:
-        print(json.dumps(rows, indent=2))
+        console.put(json.dumps(rows, indent=2))
     else:
         show(rows, ["what", "state", "found", "advice"])
 
@@ -193,8 +199,10 @@ def report(
 
     Several run directories are set side by side, as `lorabench compare -o FILE.html` does.
     """
+    from .analyze.inputs import spare
     from .reports import page, pictures
 
+    spare(inputs, output)
     if len(inputs) > 1 and all((path / rundir.SUMMARY).is_file() for path in inputs):
         if png is not None:
             raise UsageError("--png draws the page of one input; give one run directory")
@@ -205,9 +213,9 @@ def report(
     with _analyzed(inputs, force=force) as database:
         outputs.tell_losses(database)
         sections = page.write(database, output)
-        print(f"wrote {output}")
+        console.put(f"wrote {output}")
         if png is not None:
-            print(f"wrote {len(pictures.write(sections, png))} pictures to {png}")
+            console.put(f"wrote {len(pictures.write(sections, png))} pictures to {png}")
         if open_it:
             typer.launch(str(output.absolute()))
         outputs.require_all(database)
@@ -230,7 +238,7 @@ def validate(
     found = frame.to_dicts()
     broken = {row["rule"] for row in found if strict or row["severity"] == "error"}
     kept = [name for name in names if name not in {row["rule"] for row in found}]
-    print(f"no problem: {', '.join(kept)}, arithmetic identities", file=sys.stderr)
+    console.tell(f"no problem: {', '.join(kept)}, arithmetic identities")
     if broken:
         raise ValidationError(f"{len(broken)} of {len(names)} rules are broken: {', '.join(sorted(broken))}")
 
@@ -258,7 +266,7 @@ def compare(
     fail_above: Annotated[
         str | None,
         typer.Option(
-            metavar="5%", help="Exit with 8 when the first row (of runs: time, launches, memory) grew by more: 5%, 5, 0.05."
+            metavar="5%", help="Exit with 8 when the first row (of runs: time, launches, memory) grew by more."
         ),
     ] = None,
     output: Annotated[
@@ -271,11 +279,14 @@ def compare(
     """Set runs or traces side by side: what changed, appeared and vanished; a gate for CI with --fail-above."""
     import polars
 
+    from .analyze.inputs import spare
     from .reports import changes, runs, tables
 
     form = outputs.chosen_format(as_csv, as_json)
     if len(inputs) < 2:
         raise UsageError("compare needs two inputs or more")
+    if output is not None:
+        spare(inputs, output)
     if output is not None and output.suffix == ".html":
         if by or measure or only or totals or fail_above:
             raise UsageError(f"-o {output}: the page has every kind of row; --by and the like go with a table")
@@ -297,10 +308,10 @@ def compare(
         outputs.print_rows(frame, form)
     else:
         tables.write_frame(frame, output)
-        print(f"wrote {output}")
+        console.put(f"wrote {output}")
     if limit is not None:
         gate(limit)
-        print(f"nothing grew by more than {limit:.1%}", file=sys.stderr)
+        console.tell(f"nothing grew by more than {limit:.1%}")
 
 
 def _write_comparison(inputs: list[Path], output: Path) -> None:
@@ -308,7 +319,7 @@ def _write_comparison(inputs: list[Path], output: Path) -> None:
 
     with bar.shown() as progress:
         comparison_page.write(inputs, output, progress)
-    print(f"wrote {output}")
+    console.put(f"wrote {output}")
 
 
 def _fraction(text: str | None) -> float | None:

@@ -1,13 +1,12 @@
 """The commands that train: collect and sweep. Their options are their own and one for each field of RunSpec."""
 
 import inspect
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from . import rundir
+from . import console, rundir
 from .collect import options
 from .errors import Interrupted, LorabenchError, RunError, UsageError
 from .reports import bar
@@ -65,18 +64,18 @@ def collect(
         else:
             path = output or session.default_path(spec.title)
             if (cycle := spec.with_whole_cycle()) != spec:
-                print(f"--steps raised from {spec.steps} to {cycle.steps}, one cycle of the profiler", file=sys.stderr)
+                console.tell(f"--steps raised from {spec.steps} to {cycle.steps}, one cycle of the profiler")
             for note in spec.notes():
-                print(note, file=sys.stderr)
+                console.tell(note)
             manifest = session.collect(spec, path, force, progress)
     describe_run(manifest, path)
-    print(f"wrote {path}")
+    console.put(f"wrote {path}")
 
 
 def _print_settings(command: list[str] | None, spec: Any) -> None:
     import json
 
-    print(json.dumps({"command": command, "profiler": spec.profiler} if command else spec.as_dict(), indent=2))
+    console.put(json.dumps({"command": command, "profiler": spec.profiler} if command else spec.as_dict(), indent=2))
 
 
 def sweep(
@@ -115,9 +114,9 @@ def sweep(
     named = sweeping.PRESETS[preset] if preset else {}
     what = sweeping.plan(named | (read_config(config) if config else {}) | options.given(settings))
     for reason in what.impossible:
-        print(f"left out: {reason}", file=sys.stderr)
+        console.tell(f"left out: {reason}")
     if dry_run:
-        print("\n".join(cell.name for cell in what.cells))
+        console.put("\n".join(cell.name for cell in what.cells))
         return
     if force:
         (output / rundir.SWEEP).unlink(missing_ok=True)
@@ -130,7 +129,7 @@ def sweep(
     rows = sweeps.rows(output)
     tables.write_rows(rows, output / sweeps.RESULTS)
     sweep_page.write(output, rows, output / sweeps.PAGE)
-    print(f"wrote {output / sweeps.RESULTS} and {output / sweeps.PAGE}")
+    console.put(f"wrote {output / sweeps.RESULTS} and {output / sweeps.PAGE}")
     if ended:
         raise ended
 

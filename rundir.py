@@ -47,6 +47,14 @@ def traces(directory: Path) -> list[Path]:
     )
 
 
+def belongings(directory: Path) -> list[Path]:
+    """Files of a folder that reading a trace of it looks at: traces, what torch puts beside them, and a run's own."""
+    own = [MANIFEST, SUMMARY, STEPS, RANGES, SWEEP]
+    patterns = ("*.raw.json.gz", LEDGER.format("*"))
+    listed = [directory / name for name in own] + [path for pattern in patterns for path in directory.glob(pattern)]
+    return [*traces(directory), *(path for path in listed if path.is_file())]
+
+
 class RunDirectory:
     """A run directory being written."""
 

@@ -5,32 +5,33 @@ It lies in the user's cache folder under a name that changes with every statemen
 
 import hashlib
 import shutil
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
-from .. import sql
+from .. import sql, unfinished
 from ..sql import literal, quoted
 from . import views
 
-_PREFIX = "blank-"
+PREFIX = "blank-"
 
 
-def create(path: Path, cache_folder: Path, config: dict[str, Any]) -> duckdb.DuckDBPyConnection:
+def create(path: Path, cache_folder: Path | None, config: dict[str, Any]) -> duckdb.DuckDBPyConnection:
     """Open a blank database at a path where nothing is: a copy of the one in the cache, or else made here.
 
     Raises duckdb.Error or OSError when the path cannot be written.
     """
+    if cache_folder is None:
+        return _make_here(path, config)
     try:
         kept = _cached(cache_folder)
         shutil.copyfile(kept, path)
     except (OSError, duckdb.IOException):  # a cache that is full or that nobody may write is no reason to fail
         return _make_here(path, config)
     try:
-        return duckdb.connect(str(path), config=config)
+        return duckdb.connect(str(path.absolute()), config=config)
     except duckdb.Error:  # the copy in the cache is damaged
         kept.unlink(missing_ok=True)
         return _make_here(path, config)
@@ -39,29 +40,29 @@ def create(path: Path, cache_folder: Path, config: dict[str, Any]) -> duckdb.Duc
 def _make_here(path: Path, config: dict[str, Any]) -> duckdb.DuckDBPyConnection:
     path.unlink(missing_ok=True)
     _make(path)
-    return duckdb.connect(str(path), config=config)
+    return duckdb.connect(str(path.absolute()), config=config)
 
 
 def _cached(folder: Path) -> Path:
     """The blank database in the cache, made if it is not there yet; those of other versions go."""
     made_of = "\n".join([duckdb.__version__, *_statements()])
-    kept = folder / f"{_PREFIX}{hashlib.sha256(made_of.encode()).hexdigest()[:24]}.duckdb"
+    kept = folder / f"{PREFIX}{hashlib.sha256(made_of.encode()).hexdigest()[:24]}.duckdb"
     if not kept.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        new = folder / f".{kept.name}.{uuid.uuid4().hex[:8]}.partial"
+        new = unfinished.beside(kept)
         try:
             _make(new)
             new.replace(kept)
         finally:
             new.unlink(missing_ok=True)
-        for other in folder.glob(f"{_PREFIX}*.duckdb"):
+        for other in folder.glob(f"{PREFIX}*.duckdb"):
             if other != kept:
                 other.unlink(missing_ok=True)
     return kept
 
 
 def _make(path: Path) -> None:
-    connection = duckdb.connect(str(path))
+    connection = duckdb.connect(str(path.absolute()))
     try:
         connection.execute("begin")
         for statement in _statements():
@@ -79,6 +80,11 @@ def _statements() -> Iterator[str]:
         yield from _comments("table", table)
     for rows in sql.in_folder(sql.ROWS):
         yield f"insert into {quoted(rows.name)} {rows.statement}"
+    yield from views_and_functions()
+
+
+def views_and_functions() -> Iterator[str]:
+    """Statements that create all views and the functions that they share, each after those that it needs."""
     for file in views.in_order():
         if file.folder == sql.MACROS:
             yield file.statement

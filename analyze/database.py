@@ -4,9 +4,10 @@ Invariant: a database is complete or absent. It is built under a temporary name 
 when everything, the checks included, has passed; an interrupted build leaves an earlier database as it was.
 """
 
-import hashlib
 import os
+import re
 import shutil
+import tempfile
 import uuid
 import weakref
 from collections import Counter
@@ -17,10 +18,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
 
-from .. import sql
+from .. import sql, unfinished
 from ..errors import CorruptInputError, InputError, OutputError, UnknownFormatError, UsageError
 from ..sql import literal, quoted
-from . import blank, views
+from . import blank, cache, views
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -85,26 +86,29 @@ class Database:
         return self.query(f"select * from {quoted(self.public_view(name))}")
 
     def query(self, statement: str) -> "polars.DataFrame":
-        """The result of any SQL as a polars DataFrame. Raises UsageError with DuckDB's words when it fails."""
+        """The result of a select as a polars DataFrame; values of types that polars lacks (intervals) are texts.
+
+        Raises UsageError with DuckDB's words when it fails.
+        """
+        from polars.exceptions import PolarsError
+
         try:
-            frame: polars.DataFrame = self._roomy(lambda: self.connection.sql(statement).pl())
+            _require_one_select(self.connection, statement)
+            frame: polars.DataFrame = self._roomy(lambda: _of_known_types(self.connection.sql(statement)).pl())
         except duckdb.PermissionException as error:
             raise UsageError(
-                f"the query failed: SQL reaches no file besides the database ({_first_line(error)}); "
+                f"the query failed: queries cannot access other files ({_first_line(error)}); "
                 "write what a select returns (--csv, --json)"
             ) from error
         except duckdb.Error as error:
-            raise UsageError(f"the query failed: {_first_line(error)}") from error
-        except AttributeError as error:  # duckdb returns None for a statement without rows
-            raise UsageError("the query returns no rows; write a select") from error
+            raise UsageError(f"the query failed: {_with_hint(error)}") from error
+        except PolarsError as error:
+            raise UsageError(f"the query's result cannot be shown: {_first_line(error)}") from error
         return frame
 
     def public_view(self, name: str) -> str:
-        """The name itself when it is a public view; raises UsageError with the names that exist."""
-        known = [view.name for view in sql.load() if view.is_public]
-        if name not in known:
-            raise UsageError(f"there is no view {name!r}; the views are: {', '.join(known)}")
-        return name
+        """The name itself when it is a public view; raises UsageError with names like it."""
+        return sql.public_view(name).name
 
     @contextmanager
     def room_to_read(self) -> Iterator[None]:
@@ -181,16 +185,17 @@ class Database:
 _opened: "weakref.WeakSet[Database]" = weakref.WeakSet()
 
 
-def open_database(path: Path, writes_into: Path | None = None) -> Database:
+def open_database(path: Path, writes_into: Path | None = None, *, is_own: bool = False) -> Database:
     """Open a finished database, read-only.
 
-    It may be somebody else's, and its views are SQL: DuckDB opens no other file for them. copy() makes files in the
-    folder `writes_into`, through one of its own there.
+    Unless `is_own` it may be somebody else's, and its views are SQL: only its tables are used, under views of ours, and
+    statements get no more memory than LORABENCH_QUERY_MEMORY. DuckDB opens no other file in either case; copy() makes
+    files in the folder `writes_into`, through one of its own there.
 
     Raises InputError when it cannot be read, UnknownFormatError when it is not one of lorabench's.
     """
     try:
-        connection = _connect_afresh(path)
+        connection = _connect_afresh(path) if is_own else _connect_to_tables(path)
     except duckdb.Error as error:
         raise CorruptInputError(f"cannot open {path} as a DuckDB database: {_first_line(error)}") from error
     scratch = None
@@ -198,7 +203,7 @@ def open_database(path: Path, writes_into: Path | None = None) -> Database:
         scratch = writes_into / f".lorabench-{uuid.uuid4().hex[:8]}"
         connection.execute("set allowed_directories = ?", [[f"{scratch.absolute()}{os.sep}"]])
     connection.execute("set enable_external_access = false")
-    database = Database(connection, path, scratch, can_grow=not _QUERY_MEMORY_ASKED)
+    database = Database(connection, path, scratch, can_grow=is_own and not _QUERY_MEMORY_ASKED)
     try:
         _require_this_version(database)
     except InputError:
@@ -215,15 +220,64 @@ def _connect_afresh(path: Path) -> duckdb.DuckDBPyConnection:
     """
     config = _SETTINGS | {"memory_limit": QUERY_MEMORY}
     if not any(database.path.absolute() == path.absolute() for database in _opened):
-        return duckdb.connect(str(path), read_only=True, config=config)
-    link = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.open")
+        return duckdb.connect(str(path.absolute()), read_only=True, config=config)
+    link = unfinished.beside(path, "open")
     try:
         link.hardlink_to(path)
-        return duckdb.connect(str(link), read_only=True, config=config)
+        return duckdb.connect(str(link.absolute()), read_only=True, config=config)
     except OSError as error:
         raise OutputError(f"{path} is open in this process, and cannot be opened again: close it first") from error
     finally:
         link.unlink(missing_ok=True)
+
+
+_THEIRS = "theirs"
+
+
+def _connect_to_tables(path: Path) -> duckdb.DuckDBPyConnection:
+    """A connection to a database in memory with our views over the tables of a file; other views of it follow behind.
+
+    Raises UnknownFormatError for a file without these tables.
+    """
+    spill = Path(tempfile.gettempdir()) / f"lorabench-spill-{uuid.uuid4().hex[:8]}"
+    config = _SETTINGS | {"memory_limit": QUERY_MEMORY, "temp_directory": str(spill)}
+    connection = duckdb.connect(":memory:", config=config)
+    try:
+        connection.execute(f"attach {literal(str(path.absolute()))} as {_THEIRS} (read_only)")
+        tables = {table.name: {column.name for column in table.columns} for table in sql.in_folder(sql.TABLES)}
+        tables["lorabench"] = {"schema_version", "sql", "settings"}
+        _require_tables(connection, path, tables)
+        connection.execute("begin")
+        for name in tables:
+            connection.execute(f"create view {quoted(name)} as from {_THEIRS}.main.{quoted(name)}")
+        for statement in blank.views_and_functions():
+            connection.execute(statement)
+        connection.execute("commit")
+        connection.execute(f"set search_path = 'memory.main,{_THEIRS}.main'")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _require_tables(connection: duckdb.DuckDBPyConnection, path: Path, tables: dict[str, set[str]]) -> None:
+    """Raise UnknownFormatError unless the attached file is lorabench's, InputError unless tables have the columns."""
+    found: dict[str, set[str]] = {}
+    rows = connection.execute(
+        "select table_name, column_name from duckdb_columns() join duckdb_tables() "
+        "using (database_name, schema_name, table_name) where database_name = ? and schema_name = 'main'",
+        [_THEIRS],
+    ).fetchall()
+    for table, column in rows:
+        found.setdefault(table, set()).add(column)
+    if not found.keys() & {"lorabench"}:
+        raise UnknownFormatError(f"{path} is a DuckDB database, but not one that lorabench made")
+    for name, columns in tables.items():
+        if not columns <= found.get(name, set()):
+            raise InputError(
+                f"{path} was made by another version of lorabench, or changed since: its table {name} is another one; "
+                "run `lorabench analyze` on its input again"
+            )
 
 
 def _require_this_version(database: Database) -> None:
@@ -239,31 +293,16 @@ def _require_this_version(database: Database) -> None:
         )
 
 
-def _cache_folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lorabench"
-
-
-def cache_path(inputs: list[Path]) -> Path:
-    """Where the database of these inputs is kept when nobody says: the user's cache folder."""
-    folder = _cache_folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot make the cache folder {folder}: {error.strerror}; choose --db") from error
-    identity = "\0".join(str(path.absolute()) for path in inputs)
-    return folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.duckdb"
-
-
 def sources_of(path: Path, settings: Settings) -> list[tuple[Any, ...]] | None:
     """(name, size, mtime, reader version) of the inputs that a database holds; None when there is no such file.
 
     Empty for a database that another lorabench made, with other tables or views, or that has other settings. Raises
-    OutputError for a file that lorabench did not make, so that it is never replaced.
+    OutputError for a file that lorabench did not make, so that it is never replaced, except in the cache.
     """
     if not path.exists():
         return None
     try:
-        with open_database(path) as database:
+        with open_database(path, is_own=True) as database:
             return database.rows(
                 "select name, size_bytes, mtime_ns, reader_version from source, lorabench where sql = ? "
                 "and settings = ? order by source_id",
@@ -271,6 +310,8 @@ def sources_of(path: Path, settings: Settings) -> list[tuple[Any, ...]] | None:
                 settings.fingerprint,
             )
     except (CorruptInputError, UnknownFormatError) as error:
+        if cache.holds(path):
+            return []
         raise OutputError(
             f"{path} is in the way and no lorabench database; move it or choose --db ({error})"
         ) from error
@@ -285,12 +326,12 @@ def building(path: Path, settings: Settings | None = None) -> Iterator[Database]
 
     Raises OutputError when the folder cannot be written or the disk is full.
     """
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
+    partial = unfinished.beside(path)
     database = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         config = _SETTINGS | {"memory_limit": _COMPLETE_MEMORY}
-        database = Database(blank.create(partial, _cache_folder(), config), partial)
+        database = Database(blank.create(partial, cache.folder_or_none(), config), partial)
         _begin(database, settings or Settings())
         yield database
         database.connection.execute("checkpoint")  # closing would only try, and hide a full disk
@@ -321,6 +362,36 @@ def _begin(database: Database, settings: Settings) -> None:
     )
     settings.apply(database.connection)
     database.connection.execute("commit")
+
+
+# What is not data: it would change the process, or DuckDB's settings.
+_CONFIGURES = re.compile(r"\b(enable|disable|truncate|load|checkpoint|force_checkpoint)_?\w*\s*\(", re.IGNORECASE)
+_UNKNOWN_TO_POLARS = re.compile("INTERVAL|BIT|UNION|VARIANT|DATE|TIME")
+
+
+def _require_one_select(connection: duckdb.DuckDBPyConnection, statement: str) -> None:
+    """Raise UsageError unless a text is one statement that returns rows and does nothing else."""
+    kinds = [found.type for found in connection.extract_statements(statement)]
+    if kinds not in ([duckdb.StatementType.SELECT], [duckdb.StatementType.EXPLAIN]) or _CONFIGURES.search(statement):
+        raise UsageError("a query is one select (or: from VIEW, describe VIEW, show tables, explain …)")
+
+
+def _of_known_types(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+    """The relation with texts in the place of values that polars has no type for."""
+    types = [str(type_) for type_ in relation.types]
+    if not any(map(_UNKNOWN_TO_POLARS.search, types)):
+        return relation
+    columns = [
+        f"#{place}{'::varchar' if _UNKNOWN_TO_POLARS.search(type_) else ''} as {quoted(name)}"
+        for place, (name, type_) in enumerate(zip(relation.columns, types, strict=True), start=1)
+    ]
+    return relation.project(", ".join(columns))
+
+
+def _with_hint(error: BaseException) -> str:
+    """The first line of what DuckDB says, and the names that it suggests."""
+    hint = re.search(r"Did you mean[^\n]*|Candidate bindings:[^\n]*", str(error))
+    return " ".join([_first_line(error), *([hint[0]] if hint and hint[0] not in _first_line(error) else [])])
 
 
 def _first_line(error: BaseException) -> str:

@@ -32,15 +32,23 @@ _RANK = re.compile(r"rank[-_. ]?(\d{1,6})", re.IGNORECASE)
 
 def identity(item: Input) -> tuple[str, int, int, int]:
     """What tells whether a database holds an input as it is now: (name, size, mtime, reader version)."""
-    return item.path.name, item.size_bytes, item.mtime_ns, _READERS[item.kind][1]
+    return name_of(item), item.size_bytes, item.mtime_ns, _READERS[item.kind][1]
 
 
-def add_source(database: Database, source_id: int, item: Input) -> None:
-    """A row of source for an input, before anything is known of what it holds."""
+def name_of(item: Input) -> str:
+    """The file's name as text; bytes that are no text are written out."""
+    return item.path.name.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def add_source(database: Database, source_id: int, item: Input, *, is_final: bool = True) -> None:
+    """A row of source for an input, before anything is known of what it holds.
+
+    Unless `is_final` the database does not count as one that holds the input: the next analysis tries again.
+    """
     kind, version, _ = _READERS[item.kind]
     database.connection.execute(
         "insert into source (source_id, kind, name, size_bytes, mtime_ns, reader_version) values (?, ?, ?, ?, ?, ?)",
-        [source_id, kind, item.path.name, item.size_bytes, item.mtime_ns, version],
+        [source_id, kind, name_of(item), item.size_bytes, item.mtime_ns, version if is_final else None],
     )
 
 

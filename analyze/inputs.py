@@ -10,15 +10,18 @@ DuckDB          a database that lorabench made earlier
 
 import gzip
 import re
+import stat
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 from .. import rundir
-from ..errors import CorruptInputError, InputError, UnknownFormatError
+from ..errors import CorruptInputError, InputError, UnknownFormatError, UsageError
 
 HEAD_BYTES = 65_536
+_GZIP = b"\x1f\x8b"
 # A file of a folder that is called so and is no trace is worth a word.
 _MEANT = re.compile(r"trace|rank|\.nsys-rep$|\.sqlite$", re.IGNORECASE)
 
@@ -43,6 +46,7 @@ class Input:
     size_bytes: int
     mtime_ns: int
     problem: str = ""  # of an unreadable one
+    content_bytes: int = 0  # when it is decompressed
 
 
 def find(paths: list[Path]) -> list[Input]:
@@ -59,6 +63,26 @@ def find(paths: list[Path]) -> list[Input]:
     if len(found) > 1 and any(item.kind is Kind.DATABASE for item in found):
         raise InputError("a .duckdb file that lorabench made is an input of its own; give it alone")
     return found
+
+
+def spare(inputs: list[Path], *outputs: Path) -> None:
+    """Raise UsageError when writing one of the outputs would replace an input, or what is read beside one.
+
+    Under whatever name: a link leads to the same file.
+    """
+    read: dict[tuple[int, int], Path] = {}
+    for path in inputs:
+        folder = path if path.is_dir() else path.parent
+        beside = rundir.belongings(folder) if path.is_dir() or (folder / rundir.MANIFEST).is_file() else []
+        for file in (path, *beside):
+            with suppress(OSError):  # reading says what is wrong with it
+                read.setdefault((file.stat().st_dev, file.stat().st_ino), file)
+    for output in outputs:
+        with suppress(OSError):
+            status = output.stat()
+            if (status.st_dev, status.st_ino) in read and not output.is_dir():
+                file = read[status.st_dev, status.st_ino]
+                raise UsageError(f"{output} would replace the input {file}; choose another place for the output")
 
 
 def _recognise_or_list(path: Path) -> Input:
@@ -112,15 +136,22 @@ def recognise(path: Path) -> Input:
     """The format of one file, from its first bytes."""
     try:
         status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise InputError(f"{path} is not a regular file; write it to one first, because it is read more than once")
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)
+            file.seek(max(0, status.st_size - 4))
+            tail = file.read(4)
     except FileNotFoundError as error:
-        raise InputError(f"there is no file {path}") from error
+        raise InputError(f"no such file: {path}") from error
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
     if not head:
         raise CorruptInputError(f"{path} is empty")
-    return Input(path, _kind(path, head), status.st_size, status.st_mtime_ns)
+    content_bytes = status.st_size
+    if head.startswith(_GZIP):  # the last member's length, modulo 4 GiB: https://www.rfc-editor.org/rfc/rfc1952, ISIZE
+        content_bytes = max(content_bytes, int.from_bytes(tail, "little"))
+    return Input(path, _kind(path, head), status.st_size, status.st_mtime_ns, content_bytes=content_bytes)
 
 
 def _kind(path: Path, head: bytes) -> Kind:
@@ -130,8 +161,11 @@ def _kind(path: Path, head: bytes) -> Kind:
         return Kind.DATABASE
     if re.match(rb"\x80[\x02-\x05]", head):
         return Kind.SNAPSHOT
-    if head.startswith(b"\x1f\x8b"):
-        return _kind(path, _gunzip_start(path, head))
+    if head.startswith(_GZIP):
+        head = _gunzip_start(path, head)
+        if head.startswith(_GZIP):
+            raise CorruptInputError(f"{path} is gzip in gzip; decompress it once with gunzip")
+        return _kind(path, head)
     if path.suffix in (".nsys-rep", ".qdrep", ".qdstrm") and not head.lstrip().startswith((b"{", b"[")):
         return Kind.NSYS_REPORT  # nsys has no documented signature; only here the name has to help
     return _kind_of_text(path, head)

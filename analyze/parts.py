@@ -7,9 +7,11 @@ interrupted analysis had finished is not read again. Run as a program it is such
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -43,43 +45,53 @@ _NAMES = ("name_id", "text_id", "shape_id")
 _NOT_COPIED = ("threshold", "kernel_class_rule", "device_peak", "name")
 
 
-def read(database: Database, found: list[Input], folder: Path, force: bool, progress: Progress) -> None:
+@dataclass(frozen=True)
+class Problem:
+    """Why an input has no part; a worker that was killed may do better the next time."""
+
+    text: str
+    is_final: bool = True
+
+
+def read(database: Database, found: list[Input], folder: Path, progress: Progress) -> bool:
     """Fill a database from several inputs, whose parts lie in the folder until somebody removes it.
 
     An input that cannot be read is a source without rows and a fact of it (section 'lost', item 'the whole file').
-    Raises InputError when none can be read, OutputError when a part cannot be written.
+    Returns whether all has been read that can be: else another analysis is worth while. Raises InputError when none can
+    be read, OutputError when a part cannot be written.
     """
-    if force:
-        shutil.rmtree(folder, ignore_errors=True)
     numbered = [(item, folder / f"{number}.duckdb") for number, item in enumerate(found, start=1)]
     problems = _make(numbered, progress)
     if len(problems) == len(found):
         shutil.rmtree(folder, ignore_errors=True)
-        raise InputError(f"none of the {len(found)} inputs can be read; the first: {problems[numbered[0][1]]}")
+        raise InputError(f"none of the {len(found)} inputs can be read; the first: {problems[numbered[0][1]].text}")
     progress.step("putting the parts together", len(found))
     for source_id, (item, part) in enumerate(numbered, start=1):
-        if part in problems:
-            ingest.add_source(database, source_id, item)
+        if problem := problems.get(part):
+            ingest.add_source(database, source_id, item, is_final=problem.is_final)
             database.connection.execute(
                 "insert into source_fact (source_id, section, item, value) values (?, 'lost', ?, ?)",
-                [source_id, WHOLE_FILE, problems[part]],
+                [source_id, WHOLE_FILE, problem.text],
             )
         else:
             append(database, part, source_id)
         progress.advance(1)
+    return all(problem.is_final for problem in problems.values())
 
 
-def _make(numbered: list[tuple[Input, Path]], progress: Progress) -> dict[Path, str]:
+def _make(numbered: list[tuple[Input, Path]], progress: Progress) -> dict[Path, Problem]:
     """Make the parts that are not there yet; why there is none, for those that cannot be made."""
-    problems = {part: item.problem for item, part in numbered if item.problem}
+    problems = {part: Problem(item.problem) for item, part in numbered if item.problem}
     wanted = [(item, part) for item, part in numbered if part not in problems and not is_current(part, item)]
     count = worker_cnt([item for item, _ in wanted])
-    if count:
-        messages = read_in_workers(wanted, count, progress)
-    else:
-        messages = [make_part(item, part, progress) for item, part in wanted]
-    said = {part: message for (_, part), message in zip(wanted, messages, strict=True)}
-    return problems | {part: message for part, message in said.items() if message is not None}
+    if not count:
+        said = {part: make_part(item, part, progress) for item, part in wanted}
+        return problems | {part: Problem(text) for part, text in said.items() if text is not None}
+    found = dict(zip((part for _, part in wanted), read_in_workers(wanted, count, progress), strict=True))
+    killed = [(item, part) for item, part in wanted if (problem := found[part]) and not problem.is_final]
+    for one in killed:  # alone, each has all the memory
+        (found[one[1]],) = read_in_workers([one], 1, progress)
+    return problems | {part: problem for part, problem in found.items() if problem is not None}
 
 
 def make_part(item: Input, part: Path, progress: Progress) -> str | None:
@@ -98,13 +110,13 @@ def make_part(item: Input, part: Path, progress: Progress) -> str | None:
 
 def worker_cnt(found: list[Input]) -> int:
     """How many workers at a time: as many as there are cores, large files and memory; 0 when none pays."""
-    large = sum(item.size_bytes >= WORTH_A_WORKER for item in found)
+    large = sum(item.content_bytes >= WORTH_A_WORKER for item in found)
     room = int(psutil.virtual_memory().available // _WORKER_MEMORY)
     count = min(len(os.sched_getaffinity(0)), large, max(room, 1))
     return count if count > 1 else 0
 
 
-def read_in_workers(wanted: list[tuple[Input, Path]], count: int, progress: Progress) -> list[str | None]:
+def read_in_workers(wanted: list[tuple[Input, Path]], count: int, progress: Progress) -> list[Problem | None]:
     """make_part() in a process for each input, so many at a time.
 
     Raises what it raises, and whatever stops this process, after the workers ended.
@@ -113,7 +125,7 @@ def read_in_workers(wanted: list[tuple[Input, Path]], count: int, progress: Prog
     running: set[subprocess.Popen[str]] = set()
     with ThreadPoolExecutor(count) as pool:
         tasks = [pool.submit(_work, item, part, running) for item, part in wanted]
-        waiting: set[Future[str | None]] = set(tasks)
+        waiting: set[Future[Problem | None]] = set(tasks)
         try:
             while waiting:
                 done, waiting = wait(waiting, _POLL_S, FIRST_COMPLETED)
@@ -127,19 +139,24 @@ def read_in_workers(wanted: list[tuple[Input, Path]], count: int, progress: Prog
     return [task.result() for task in tasks]
 
 
-def _work(item: Input, part: Path, running: set[subprocess.Popen[str]]) -> str | None:
+def _work(item: Input, part: Path, running: set[subprocess.Popen[str]]) -> Problem | None:
     words = [sys.executable, "-m", f"{__package__}.parts", str(item.path.absolute()), str(part.absolute())]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as worker:
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="backslashreplace"
+    ) as worker:
         running.add(worker)
         said, complained = worker.communicate()
         running.discard(worker)
     if worker.returncode == OutputError.exit_code:
         raise OutputError(complained.strip())
+    if worker.returncode < 0:
+        name = signal.Signals(-worker.returncode).name
+        return Problem(f"what read it was stopped by {name}, as when memory runs out; try it alone", is_final=False)
     if worker.returncode:
         last = (complained.strip().splitlines() or ["it said nothing"])[-1]
-        return f"reading it ended with exit code {worker.returncode}: {last}"
+        return Problem(f"reading it ended with exit code {worker.returncode}: {last}")
     message: str | None = json.loads(said)
-    return message
+    return None if message is None else Problem(message)
 
 
 def is_current(part: Path, item: Input) -> bool:
@@ -154,7 +171,7 @@ def is_current(part: Path, item: Input) -> bool:
 def append(database: Database, part: Path, source_id: int) -> None:
     """Put a part's rows into the database as those of one more source."""
     run = database.connection.execute
-    run(f"attach {literal(str(part))} as part (read_only)")
+    run(f"attach {literal(str(part.absolute()))} as part (read_only)")
     try:
         _append_names(database)
         shifts = {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..errors import UsageError
 from ..progress import Progress, Silent
-from . import checks, ingest, inputs, parts
+from . import cache, checks, ingest, inputs, parts
 from .database import Database, building, open_database, sources_of
 from .inputs import Kind
 from .settings import Settings
@@ -13,7 +13,7 @@ from .settings import Settings
 
 def analyze(
     paths: list[Path],
-    database: Path,
+    database: Path | None = None,
     *,
     force: bool = False,
     progress: Progress | None = None,
@@ -22,8 +22,9 @@ def analyze(
 ) -> Database:
     """Read the inputs into a database at the given path, or open it when it already holds them unchanged.
 
-    A single .duckdb input is opened as it is. Of several inputs those that can be read make the database, and the
-    others are facts of it (section 'lost', item 'the whole file'). Reports can be copied into the folder `writes_into`.
+    Without a path it is kept in the user's cache folder. A single .duckdb input is opened as it is. Of several inputs
+    those that can be read make the database, and the others are facts of it (section 'lost', item 'the whole file').
+    Reports can be copied into the folder `writes_into`.
     Raises InputError when none can be read, OutputError when the database cannot be written, CheckError when an
     identity does not hold.
     """
@@ -31,23 +32,34 @@ def analyze(
     if [item.kind for item in found] == [Kind.DATABASE]:
         if settings not in (None, Settings()):
             raise UsageError(f"{found[0].path} keeps the settings that it was made with; give the trace it was made of")
+        if database is not None:
+            raise UsageError(f"{found[0].path} is a database already; copy it, or give the trace it was made of")
         return open_database(found[0].path, writes_into)
-    if any(item.path.absolute() == database.absolute() for item in found):
-        raise UsageError(f"{database} is an input; choose another place for the database with --db")
     settings = settings or Settings()
+    if database is None:
+        database = cache.path_of(paths, settings)
+    inputs.spare(paths, database)
     held = sources_of(database, settings)  # never replace a file that is not a lorabench database
+    is_own = cache.holds(database)
     if not force and held == [ingest.identity(item) for item in found]:
-        return open_database(database, writes_into)
+        if is_own:
+            cache.used(database)
+        return open_database(database, writes_into, is_own=is_own)
     progress = progress or Silent()
+    is_complete = True
     with building(database, settings) as new:
         if len(found) > 1:
-            parts.read(new, found, _parts_of(database), force, progress)
+            is_complete = parts.read(new, found, _parts_of(database), progress)
         else:
             ingest.fill(new, 1, found[0], progress)
         progress.step("checks")
         checks.run(new)
-    shutil.rmtree(_parts_of(database), ignore_errors=True)
-    return open_database(database, writes_into)
+    if is_complete:  # else the next analysis goes on with them
+        shutil.rmtree(_parts_of(database), ignore_errors=True)
+    opened = open_database(database, writes_into, is_own=True)  # it was made just now
+    if is_own:
+        cache.trim(keep=database)
+    return opened
 
 
 def _parts_of(database: Path) -> Path:

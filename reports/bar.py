@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ..console import visible
 from ..progress import Progress, Silent
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class _Bar:
         """Begin a bar; one without a total pulses."""
         if self._task is not None:
             self._bars.remove_task(self._task)
-        self._task = self._bars.add_task(what, total=total)
+        self._task = self._bars.add_task(visible(what), total=total)
 
     def advance(self, units: int) -> None:
         """Move the bar on."""

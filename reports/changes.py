@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import rundir, sql
-from ..analyze.database import Database, cache_path
+from ..analyze.database import Database
 from ..analyze.pipeline import analyze
 from ..errors import RegressionError, UsageError
 from ..progress import Progress
@@ -101,7 +101,7 @@ def compare_inputs(
     """The same for files and folders, each read into a database of its own; and the gate that looks at the rows."""
     names = runs.names(inputs)
     with ExitStack() as stack:
-        opened = [stack.enter_context(analyze([path], cache_path([path]), progress=progress)) for path in inputs]
+        opened = [stack.enter_context(analyze([path], progress=progress)) for path in inputs]
         databases = dict(zip(names, opened, strict=True))
         rows = compare(databases, fitting(how, databases), only, totals)
     return rows, partial(check, rows, names)

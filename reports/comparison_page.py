@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from .. import rundir
-from ..analyze.database import cache_path
 from ..analyze.pipeline import analyze
 from ..progress import Progress
 from . import changes, figures, html, runs
@@ -37,10 +36,7 @@ def write(inputs: list[Path], path: Path, progress: Progress) -> None:
 
 def _of_traces(inputs: dict[str, Path], progress: Progress) -> list[Section]:
     with ExitStack() as stack:
-        databases = {
-            name: stack.enter_context(analyze([path], cache_path([path]), progress=progress))
-            for name, path in inputs.items()
-        }
+        databases = {name: stack.enter_context(analyze([path], progress=progress)) for name, path in inputs.items()}
         found = []
         for by, comparison in changes.COMPARISONS.items():
             how = changes.fitting(comparison, databases)

@@ -1,11 +1,15 @@
 """Where a command's rows go (stdout, a file, a folder), and what must be said of inputs that are not whole."""
 
+import json
 import sys
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from .. import sql
+from ..console import HIDDEN_IN_TEXT, put, put_json, tell, visible
 from ..errors import InputError, UsageError
 
 
@@ -43,15 +47,29 @@ class Target:
             if format in (Format.mlora, Format.html):
                 raise UsageError(f"--format {format} writes one file; give -o a file name")
             return cls(path, format or Format.csv, True)
+        if format is not None and path.suffix == _DATABASE:
+            raise UsageError(f"-o {path} is the database, which has no --format {format}")
         if format is None and path.suffix not in (_DATABASE, *_SUFFIXES):
             raise UsageError(f"-o {path}: write .csv, .parquet, .json, .html or .duckdb, or name the --format")
         return cls(path, format or _SUFFIXES.get(path.suffix, Format.csv))
 
-    def database(self) -> Path | None:
-        """Where the database belongs by default; None without an output."""
+    def database(self, chosen: Path | None) -> Path | None:
+        """Where the database goes: to the place that was chosen, or to the output; None for the cache.
+
+        Raises UsageError when both are named.
+        """
+        is_output = self.path is not None and self.path.suffix == _DATABASE and not self.is_folder
+        if is_output and chosen is not None and chosen != self.path:
+            raise UsageError(f"-o {self.path} and --db {chosen} both name the database; choose one")
+        return self.path if is_output else chosen
+
+    def files(self) -> list[Path]:
+        """All files that are written."""
         if self.path is None:
-            return None
-        return self.path / "lorabench.duckdb" if self.is_folder else self.path.with_suffix(_DATABASE)
+            return []
+        if not self.is_folder:
+            return [self.path]
+        return [self.path / f"{view.name}.{self.format}" for view in sql.public()]
 
     @property
     def folder(self) -> Path | None:
@@ -73,7 +91,7 @@ class Target:
             page.write(database, self.path)
         elif self.path.suffix != _DATABASE:
             tables.write(database, report, self.path, self.format, escape_formulas)
-        print(f"wrote {self.path}")
+        put(f"wrote {self.path}")
 
     def _print(self, rows: Any) -> None:
         """JSON where it was asked for, else a table on a terminal and CSV in a pipe."""
@@ -81,7 +99,7 @@ class Target:
             print_rows(rows, self.format)
             return
         if len(rows) > _SCREEN_ROWS:
-            print(f"the first {_SCREEN_ROWS} of {len(rows)} rows; all of them with -o FILE", file=sys.stderr)
+            tell(f"the first {_SCREEN_ROWS} of {len(rows)} rows; all of them with -o FILE")
         print_rows(rows.head(_SCREEN_ROWS), None)
 
 
@@ -93,15 +111,46 @@ def chosen_format(as_csv: bool, as_json: bool) -> Format | None:
 
 
 def print_rows(frame: Any, format: Format | None) -> None:
-    """Print a polars DataFrame on stdout, as a table unless a format is named."""
+    """Print a polars DataFrame on stdout, as a table unless a format is named.
+
+    Control characters in texts are escaped, in CSV too: what is piped ends in a terminal more often than not. Files
+    keep them.
+    """
+    frame = _plain(frame, keeps_nested=format is Format.json)
     if format is Format.csv:
-        print(frame.write_csv(), end="")
+        put(frame.write_csv().removesuffix("\n"))
     elif format is Format.json:
-        print(frame.write_json())
+        put_json(frame.write_json())
     else:
         from .terminal import show
 
         show(frame.to_dicts(), frame.columns)
+
+
+def _plain(frame: Any, keeps_nested: bool) -> Any:
+    """The frame with texts in the place of what CSV and terminals do not know, in a form that a terminal does not obey.
+
+    JSON knows more, and escapes by itself.
+    """
+    import polars
+
+    def text(value: Any) -> str | None:
+        if isinstance(value, bytes):
+            return value.decode("utf-8", "backslashreplace")
+        return value if value is None or isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+
+    def column(series: Any) -> Any:
+        kind = series.dtype
+        is_text = kind in (polars.String, polars.Categorical, polars.Enum)
+        is_known = is_text or kind.is_numeric() or kind in (polars.Boolean, polars.Null)
+        if not is_known and not (keeps_nested and kind.is_nested()):
+            series, is_text = polars.Series(series.name, map(text, series.to_list()), polars.String), True
+        if is_text and not keeps_nested and series.cast(polars.String).str.contains(HIDDEN_IN_TEXT).any():
+            return polars.Series(series.name, [v and visible(v) for v in series.to_list()], polars.String)
+        return series
+
+    plain = frame.select(column(frame[name]) for name in frame.columns)
+    return plain if keeps_nested else plain.rename(dict(zip(frame.columns, map(visible, frame.columns), strict=True)))
 
 
 def tell_losses(database: Any) -> None:
@@ -111,7 +160,7 @@ def tell_losses(database: Any) -> None:
         where section in ('lost', 'missing') order by source_id, section, item"""
     )
     for name, section, item, value, note in losses:
-        print(f"{name}: {section}: {item}: {value}" + (f" ({note})" if note else ""), file=sys.stderr)
+        tell(f"{name}: {section}: {item}: {value}" + (f" ({note})" if note else ""))
 
 
 def require_all(database: Any) -> None:
@@ -124,3 +173,26 @@ def require_all(database: Any) -> None:
     if lost:
         ((count,),) = database.rows("select count(*) from source")
         raise InputError(f"{len(lost)} of {count} inputs cannot be read ({', '.join(lost)}); the reports hold the rest")
+
+
+def print_cache(entries: list[Any], folder: Path, as_json: bool) -> None:
+    """Print what the cache holds: the inputs of each database, its size and when it was used last."""
+    from ..analyze.cache import inputs_of
+
+    rows = [
+        {
+            "inputs": ", ".join(inputs_of(entry.path)),
+            "size_bytes": entry.size_bytes,
+            "used": datetime.fromtimestamp(entry.used_s).isoformat(" ", "seconds"),
+            "database": str(entry.path),
+        }
+        for entry in entries
+    ]
+    if as_json:
+        put(json.dumps(rows, indent=2))
+        return
+    from .terminal import show
+
+    if rows:
+        show(rows, list(rows[0]))
+    tell(f"{len(rows)} databases, {sum(row['size_bytes'] for row in rows) / 1e6:,.1f} MB, in {folder}")

@@ -17,7 +17,7 @@ def write(database: Database, path: Path) -> list[Section]:
     when the file cannot be written.
     """
     source = Source(database, _shown(database))
-    with database.computing_once([view.name for view in sql.load() if view.is_public]):
+    with database.computing_once([view.name for view in sql.public()]):
         made = sections(source)
         html.write(path, str(source.name), source.subtitle(), made, _cards(source), _findings(source))
     return made

@@ -21,7 +21,7 @@ def plain(view: sql.SqlFile) -> str:
 
 def markdown() -> str:
     """All public views and the tables below them as a Markdown page."""
-    public = [f for f in sql.load() if f.is_public]
+    public = sql.public()
     parts = [_INTRO, "## Public views\n", *map(_section, public)]
     parts += ["## Tables\n\nWhat readers and attribution fill; the views stand on them.\n"]
     parts += map(_section, sql.in_folder(sql.TABLES))

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 from .. import rundir
-from ..analyze.database import cache_path
 from ..analyze.pipeline import analyze
 from ..vocabulary import ADAPTER_SETTINGS
 from . import changes, runs
@@ -70,7 +69,7 @@ def _execution(run: Path, summary: dict[str, Any]) -> float | None:
     has_trace = any((run / name).is_file() for name in rundir.RECORDINGS)
     if (summary.get("device") or {}).get("type") != "cuda" or not has_trace:
         return None
-    with analyze([run], cache_path([run])) as database:
+    with analyze([run]) as database:
         ((busy, steps),) = database.rows(
             "select sum(gpu_busy_ns), count(distinct step) from step_summary join source using (source_id) "
             f"where {changes.chosen(database)}"

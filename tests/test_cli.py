@@ -39,9 +39,10 @@ def run(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 
 def test_a_report_is_written_and_named_last(trace: Path, run: Callable, tmp_path: Path) -> None:
     assert run("analyze", trace, "-o", "report.csv").stdout == "wrote report.csv\n"
+    assert {p.name for p in tmp_path.iterdir()} == {"cache", "report.csv", trace.name}
     with (tmp_path / "report.csv").open() as file:
         rows = list(csv.DictReader(file))
-    with lorabench.open(tmp_path / "report.duckdb") as database:
+    with lorabench.open(trace, db=tmp_path / "x.duckdb") as database:
         frame = database.view("range_summary")
     assert [r["path"] for r in rows] == frame["path"].to_list()
     assert [int(r["kernel_ns"]) for r in rows] == frame["kernel_ns"].to_list()
@@ -60,7 +61,7 @@ def test_progress_is_shown_on_a_terminal_and_not_in_a_pipe(trace: Path, run: Cal
 
 def test_every_view_goes_to_a_folder(trace: Path, run: Callable, tmp_path: Path) -> None:
     run("analyze", trace, "-o", "out/")
-    assert {p.name for p in (tmp_path / "out").iterdir()} == {f"{v}.csv" for v in PUBLIC} | {"lorabench.duckdb"}
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {f"{v}.csv" for v in PUBLIC}
 
 
 def test_parquet_and_json_hold_the_same_rows(trace: Path, run: Callable, tmp_path: Path) -> None:
@@ -71,17 +72,45 @@ def test_parquet_and_json_hold_the_same_rows(trace: Path, run: Callable, tmp_pat
     assert len(parquet) == len(polars.read_csv(tmp_path / "k.csv"))
 
 
+def databases(tmp_path: Path) -> set[tuple[str, int]]:
+    """Name and file of each database in the cache."""
+    found = (tmp_path / "cache" / "lorabench").glob("*.duckdb")
+    return {(p.name, p.stat().st_ino) for p in found if not p.name.startswith("blank-")}
+
+
 def test_an_unchanged_input_is_not_read_again(trace: Path, run: Callable, tmp_path: Path) -> None:
     run("analyze", trace, "-o", "r.csv")
-    first = (tmp_path / "r.duckdb").stat().st_mtime_ns
-    run("analyze", trace, "--report", "kernel_summary", "-o", "r.csv")
-    assert (tmp_path / "r.duckdb").stat().st_mtime_ns == first
+    first = databases(tmp_path)
+    run("analyze", trace, "--report", "kernel_summary", "-o", "other.json")
+    run("query", trace, "select 1")
+    (tmp_path / "link").symlink_to(tmp_path)
+    run("report", f"link/{trace.name}", "-o", "r.html")
+    assert databases(tmp_path) == first and len(first) == 1, "one database for all outputs"
     run("analyze", trace, "-o", "r.csv", "--force")
-    second = (tmp_path / "r.duckdb").stat().st_mtime_ns
-    assert second > first
+    second = databases(tmp_path)
+    assert len(second) == 1 and second != first
     os.utime(trace, ns=(1, 1))
     run("analyze", trace, "-o", "r.csv")
-    assert (tmp_path / "r.duckdb").stat().st_mtime_ns > second
+    assert len(databases(tmp_path)) == 1 and databases(tmp_path) != second
+
+
+def test_the_cache_can_be_listed_cleared_and_has_a_limit(
+    trace: Path, run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("query", trace, "select 1")
+    (row,) = json.loads(run("cache", "--json").stdout)
+    assert row["inputs"] == trace.name and row["size_bytes"] > 100_000
+    run("analyze", trace, "--threshold", "long_gap_ns=5", "-o", "r.csv")
+    assert len(databases(tmp_path)) == 2, "other settings"
+    os.utime(Path(row["database"]), (1, 1))
+    run("analyze", trace, "--threshold", "long_gap_ns=6", "-o", "r.csv")
+    assert row["database"] not in {r["database"] for r in json.loads(run("cache", "--json").stdout)}, "unused for long"
+    monkeypatch.setenv("LORABENCH_CACHE_GB", "0.000001")
+    run("analyze", trace, "--threshold", "long_gap_ns=7", "-o", "r.csv")
+    assert len(databases(tmp_path)) == 1, "the one that was just made stays"
+    assert "removed 1 databases" in run("cache", "clear").stdout
+    assert databases(tmp_path) == set()
+    assert "choose list or clear" in run("cache", "empty", code=2).stderr
 
 
 def test_a_database_with_other_views_is_made_anew(trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +136,7 @@ def test_a_folder_gives_its_traces_side_by_side(
     shutil.copy(synthetic_trace("kineto"), tmp_path / "run" / "b.json")
     (tmp_path / "run" / "manifest.json").write_text("{}")
     run("analyze", "run", "-o", "r.csv")
-    found = run("query", "r.duckdb", "select source_id, sum(kernel_ns) as n from kernel_summary group by 1", "--json")
+    found = run("query", "run", "select source_id, sum(kernel_ns) as n from kernel_summary group by 1", "--json")
     rows = json.loads(found.stdout)
     assert [r["source_id"] for r in sorted(rows, key=lambda r: r["source_id"])] == [1, 2]
     assert rows[0]["n"] == rows[1]["n"], "one run in two formats"
@@ -124,8 +153,9 @@ def test_query_prints_a_table_csv_or_json(trace: Path, run: Callable) -> None:
     ("words", "says"),
     [
         (("query", "run.sqlite", "select nonsense"), "the query failed"),
-        (("query", "run.sqlite", "drop table gpu_op"), "the query failed"),
-        (("analyze", "run.sqlite", "--report", "nothing", "-o", "x.csv"), "the views are: adapter_summary"),
+        (("query", "run.sqlite", "drop table gpu_op"), "a query is one select"),
+        (("query", "run.sqlite", "from kernel_sumary"), 'Did you mean "kernel_summary"?'),
+        (("analyze", "run.sqlite", "--report", "nothing", "-o", "x.csv"), "`lorabench views` lists them"),
         (("analyze", "run.sqlite", "-o", "x.docx"), "write .csv, .parquet"),
         (("analyze", "run.sqlite", "--report", "api_summary", "--format", "mlora", "-o", "x.csv"), "knows the reports"),
         (("analyze", "run.sqlite", "--format", "parquet"), "goes to a file"),

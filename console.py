@@ -1,0 +1,40 @@
+"""All that lorabench prints: data on stdout, narration on stderr.
+
+Names of kernels, ranges, files and columns are chosen by whoever made a trace. Printed as they are they could move the
+cursor, change colours or titles, ring, forge lines or turn the direction of writing; here they are made visible first.
+"""
+
+import re
+import sys
+
+# Control characters, marks and overrides of direction, separators of lines.
+HIDDEN_IN_TEXT = r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+_HIDDEN = re.compile(f"{HIDDEN_IN_TEXT}|[\ud800-\udfff]")  # and the bytes of a file name that are no text
+
+
+def visible(text: str) -> str:
+    r"""The text with what a terminal would obey written out, as \x1b."""
+    return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
+
+
+def tell(text: object) -> None:
+    """A line for a person, on stderr."""
+    print(visible(str(text)), file=sys.stderr)
+
+
+def put(text: str) -> None:
+    """Lines of data, on stdout."""
+    print("\n".join(map(visible, text.split("\n"))))
+
+
+def put_json(text: str) -> None:
+    """JSON on one line, on stdout; what a terminal would obey as JSON's own escapes."""
+    print(_HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+
+
+def prepare() -> None:
+    """Let characters that the terminal's encoding lacks be printed as escapes instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
