@@ -59,6 +59,7 @@ class Attribution:
     paths: "Paths"
     owner: Ints
     operator: Ints  # the innermost operator around each launch on its own thread, annotations aside; NONE without
+    given_up_cnt: int  # launches in so many partially overlapping ranges that only those up the tree were taken
 
 
 @dataclass(frozen=True)
@@ -75,20 +76,22 @@ def attribute(ranges: Ranges, launches: Launches) -> Attribution:
     """Find the ranges of every launch by the three rules."""
     tracks = Tracks.over(int(ranges.track.max(initial=-1)) + 1, ranges.start, ranges.end, launches.start, launches.end)
     forest = Forest.plant(tracks.place(ranges.track, ranges.start), tracks.place(ranges.track, ranges.end))
-    covered = covered_by_children(forest)
-    direct, direct_extra = _enclosing(forest, tracks, launches.track, launches.start, launches.end)
-    sequence, sequence_extra = _by_sequence(ranges, forest, direct)
-    window, window_extra = _by_window(ranges, forest, launches, tracks, direct)
+    covered = covered_by_children(forest, ranges.start, ranges.end)
+    direct = _enclosing(forest, tracks, launches.track, launches.start, launches.end)
+    sequence = _by_sequence(ranges, forest, direct.innermost)
+    window = _by_window(ranges, forest, launches, tracks, direct.innermost)
     path, paths = _paths(ranges, forest)
-    chains = (direct, sequence, window)
-    owner = np.full(len(direct), NONE, dtype=np.int64)
+    found = (direct, sequence, window)
+    chains = (direct.innermost, sequence.innermost, window.innermost)
+    owner = np.full(len(launches.start), NONE, dtype=np.int64)
     for chain in reversed(chains):
         owner = np.where(chain >= 0, chain, owner)
     tree = Tree.of(forest.parent, forest.depth)
-    extra = _outside(chains, tree, _first_rule([direct_extra, sequence_extra, window_extra], len(ranges.start)))
+    extra = _outside(chains, tree, _first_rule([f.pairs for f in found], len(ranges.start)))
     return Attribution(
         Reach(tree, forest.depth, chains, extra), covered, path, paths, owner,
         _innermost_operator(ranges, forest, tracks, launches),
+        len(np.unique(np.concatenate([f.given_up for f in found]))),
     )  # fmt: skip
 
 
@@ -104,6 +107,18 @@ def _innermost_operator(ranges: Ranges, forest: Forest, tracks: Tracks, launches
 
 
 _Pairs = tuple[Ints, Ints]
+# (launch, range) of partial overlaps by one rule. Real traces have some thousand; n ranges that all overlap each other
+# around n launches are n² pairs, which no memory has room for.
+_MOST_PAIRS = 1 << 20
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What one rule finds."""
+
+    innermost: Ints  # range of each launch, NONE without
+    pairs: _Pairs  # (launch, range), all that account for launches in partially overlapping ranges
+    given_up: Ints  # launches whose pairs would be too many
 
 
 def _placed(tracks: Tracks, track: Ints, start: Ints, end: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
@@ -114,20 +129,23 @@ def _placed(tracks: Tracks, track: Ints, start: Ints, end: Ints) -> Iterator[tup
         yield index, tracks.place(track[index], start[index]), tracks.place(track[index], end[index])
 
 
-def _enclosing(forest: Forest, tracks: Tracks, track: Ints, start: Ints, end: Ints) -> tuple[Ints, _Pairs]:
-    """Innermost range of each query on a track, and the (query, range) pairs of irregular queries."""
+def _enclosing(forest: Forest, tracks: Tracks, track: Ints, start: Ints, end: Ints) -> _Found:
+    """What encloses each query on a track."""
     innermost = np.full(len(start), NONE, dtype=np.int64)
-    queries, intervals = [innermost[:0]], [innermost[:0]]
+    queries, intervals, given_up = [innermost[:0]], [innermost[:0]], [innermost[:0]]
+    left = _MOST_PAIRS
     for index, begin, finish in _placed(tracks, track, start, end):
         innermost[index], is_irregular = forest.locate(begin, finish)
         irregular = np.flatnonzero(is_irregular)
-        query, interval = forest.enclosing(begin[irregular], finish[irregular])
+        query, interval, is_given_up = forest.enclosing(begin[irregular], finish[irregular], left)
         queries.append(index[irregular[query]])
         intervals.append(interval)
-    return innermost, (np.concatenate(queries), np.concatenate(intervals))
+        given_up.append(index[irregular[is_given_up]])
+        left -= len(query)
+    return _Found(innermost, (np.concatenate(queries), np.concatenate(intervals)), np.concatenate(given_up))
 
 
-def _by_sequence(ranges: Ranges, forest: Forest, direct: Ints) -> tuple[Ints, _Pairs]:
+def _by_sequence(ranges: Ranges, forest: Forest, direct: Ints) -> _Found:
     """The forward operator of each launch's innermost backward node, and what overlaps it partially.
 
     A forward operator between the launch and the node recomputes something (activation checkpointing): the node set it
@@ -143,9 +161,16 @@ def _by_sequence(ranges: Ranges, forest: Forest, direct: Ints) -> tuple[Ints, _P
     start, end = forest.start[operators], forest.end[operators]
     innermost, is_irregular = forest.locate(start, end)
     irregular = np.flatnonzero(is_irregular | (innermost != operators))
-    query, interval = forest.enclosing(start[irregular], end[irregular])
+    query, interval, is_given_up = forest.enclosing(start[irregular], end[irregular], _MOST_PAIRS)
     outside = interval < operators[irregular[query]]  # what sorts behind the operator lies within it
-    return found, spread(launch_operator, np.flatnonzero(found >= 0), irregular[query][outside], interval[outside])
+    query, interval = query[outside], interval[outside]
+    launch_cnt = np.bincount(launch_operator, minlength=len(operators))[irregular]
+    is_kept = np.cumsum(launch_cnt * np.bincount(query, minlength=len(irregular))) <= _MOST_PAIRS
+    is_given_up |= ~is_kept
+    query, interval = query[is_kept[query]], interval[is_kept[query]]
+    launches = np.flatnonzero(found >= 0)
+    given_up = launches[np.isin(launch_operator, irregular[is_given_up])]
+    return _Found(found, spread(launch_operator, launches, irregular[query], interval), given_up)
 
 
 def _nearest(forest: Forest, value: Ints) -> Ints:
@@ -159,7 +184,7 @@ def _nearest(forest: Forest, value: Ints) -> Ints:
     return result
 
 
-def _by_window(ranges: Ranges, forest: Forest, launches: Launches, tracks: Tracks, direct: Ints) -> tuple[Ints, _Pairs]:
+def _by_window(ranges: Ranges, forest: Forest, launches: Launches, tracks: Tracks, direct: Ints) -> _Found:
     """The innermost range of the waiting thread around a launch of another thread.
 
     Around the moment of the launch, half open; where the launch has an annotation of its own, around the outermost
@@ -177,10 +202,11 @@ def _by_window(ranges: Ranges, forest: Forest, launches: Launches, tracks: Track
     start = launches.start[elsewhere]
     end = start + 1
     start[annotated], end[annotated] = ranges.start[root[annotated]], ranges.end[root[annotated]]
-    found, (launch, range_) = _enclosing(forest, tracks, waiting[elsewhere], start, end)
+    found = _enclosing(forest, tracks, waiting[elsewhere], start, end)
     innermost = np.full(len(direct), NONE, dtype=np.int64)
-    innermost[elsewhere] = found
-    return innermost, (elsewhere[launch], range_)
+    innermost[elsewhere] = found.innermost
+    launch, range_ = found.pairs
+    return _Found(innermost, (elsewhere[launch], range_), elsewhere[found.given_up])
 
 
 def _waiting_thread(ranges: Ranges, process: int) -> int:

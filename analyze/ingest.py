@@ -47,7 +47,8 @@ def add_source(database: Database, source_id: int, item: Input, *, is_final: boo
     """
     kind, version, _ = _READERS[item.kind]
     database.connection.execute(
-        "insert into source (source_id, kind, name, size_bytes, mtime_ns, reader_version) values (?, ?, ?, ?, ?, ?)",
+        "insert into source (source_id, kind, name, size_bytes, mtime_ns, reader_version, is_timed) "
+        "values (?, ?, ?, ?, ?, ?, true)",
         [source_id, kind, name_of(item), item.size_bytes, item.mtime_ns, version if is_final else None],
     )
 

@@ -119,27 +119,38 @@ class Tree:
 
 @dataclass(frozen=True)
 class Tracks:
-    """Maps (track, time) to one integer axis on which tracks do not touch."""
+    """Maps (track, time) to one integer axis on which tracks do not touch, keeping the order of times on each.
+
+        track 0   |--------|        track 1   |--------|        track 2
+                  low    high                 low    high
+        axis      0 …    stride               …  2 * stride
+
+    Where so many tracks so long do not fit 62 bits (an event years away from the others does that), times are replaced
+    by their ranks: so lengths on the axis mean nothing.
+    """
 
     origin: int
     stride: int
+    times: Ints | None = None  # all times in order, where ranks stand for them
 
     @classmethod
     def over(cls, track_cnt: int, *times: Ints) -> "Tracks":
-        """Tracks wide enough for all given times.
-
-        Raises OverflowError when tracks times duration do not fit 62 bits (a thousand threads over 53 days do).
-        """
+        """Tracks wide enough for all given times."""
         filled = [t for t in times if t.size]
         low = min((int(t.min()) for t in filled), default=0)
         high = max((int(t.max()) for t in filled), default=0)
         stride = high - low + 3
-        if stride * (track_cnt + 1) >= 1 << 62:
-            raise OverflowError(f"{track_cnt} threads over {high - low} ns do not fit one 62-bit axis")
-        return cls(low - 1, stride)
+        if stride * (track_cnt + 1) < 1 << 62:
+            return cls(low - 1, stride)
+        ranked = np.unique(np.concatenate(filled))
+        return cls(-2, 2 * len(ranked) + 3, ranked)
 
     def place(self, track: Ints, time: Ints) -> Ints:
         """Positions on the common axis."""
+        if self.times is not None:  # even for these times, odd between them
+            rank = np.searchsorted(self.times, time)
+            is_known = self.times[np.minimum(rank, len(self.times) - 1)] == time
+            time = 2 * rank - np.where(is_known, 0, 1)
         return time - self.origin + track * self.stride
 
 
@@ -203,30 +214,38 @@ class Forest:
             active = active[self.end[index[active]] < end[active]]
         return index
 
-    def enclosing(self, start: Ints, end: Ints) -> tuple[Ints, Ints]:
+    def enclosing(self, start: Ints, end: Ints, limit: int | None = None) -> tuple[Ints, Ints, Bools]:
         """All (query, interval) pairs in which the interval encloses the query, innermost first.
 
         Walks from each interval to the one begun just before it, so its cost grows with the number of pairs: it is
-        meant for the irregular queries, the others have their pairs in the tree.
+        meant for the irregular queries, the others have their pairs in the tree. When there are more pairs than `limit`
+        (a thousand intervals that all overlap each other make a million), the queries that are not done by then have
+        none; the last array says which queries those are.
         """
         query = np.arange(len(start), dtype=np.int64)
         at = self.innermost(start, end)
-        queries, intervals = [query[:0]], [query[:0]]
+        queries, intervals, found = [query[:0]], [query[:0]], 0
         while True:
             query, at = query[at >= 0], at[at >= 0]
-            if not query.size:
-                return np.concatenate(queries), np.concatenate(intervals)
+            found += len(query)
+            if not query.size or (limit is not None and found > limit):
+                break
             queries.append(query)
             intervals.append(at)
             at = self._climb(at - 1, end[query])
+        is_given_up = np.zeros(len(start), dtype=bool)
+        is_given_up[query] = True
+        query, interval = np.concatenate(queries), np.concatenate(intervals)
+        kept = ~is_given_up[query]
+        return query[kept], interval[kept], is_given_up
 
 
-def covered_by_children(forest: Forest) -> Ints:
-    """How much of each interval those directly below it cover; they may overlap each other."""
+def covered_by_children(forest: Forest, start: Ints, end: Ints) -> Ints:
+    """How much of each interval those directly below it cover, who may overlap; `start` and `end` are its own times."""
     covered = np.zeros(len(forest.start), dtype=np.int64)
     children = np.flatnonzero(forest.parent >= 0)
     children = children[np.argsort(forest.parent[children], kind="stable")]
-    parents, length = union_length(forest.parent[children], forest.start[children], forest.end[children])
+    parents, length = union_length(forest.parent[children], start[children], end[children])
     covered[parents] = length
     return covered
 

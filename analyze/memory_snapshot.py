@@ -1,18 +1,18 @@
 """Reads snapshots of torch's CUDA caching allocator: torch.cuda.memory._dump_snapshot(), or what _snapshot() returned.
 
-A snapshot is a pickle, and a pickle may name any function to call. It holds nothing but dicts, lists, texts and
-numbers, so it is read by an unpickler that knows no names at all.
+A snapshot is a pickle of dicts, lists, texts and numbers (plain_pickle.py). Parts of it may be one object that is
+referred to many times, as stacks are: so what is read is limited by what the file can hold, and no text is made of
+anything else.
 
 What is read: the history of allocations (`device_traces`), with the Python frames that asked; the pieces of memory
 held at the end (`segments`); and the ranges open meanwhile (`external_annotations`). Sizes are what tensors asked for;
 the allocator rounds them up. What lived before the history began is known from what is still there or was freed; it
-stands at the begin of the recording.
+stands at the start of the recording.
 """
 
 import gzip
-import pickle
+import zlib
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,11 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import CorruptInputError, UnknownFormatError
+from . import plain_pickle
 from .staging import Staging
 
-READER_VERSION = 1
-_MOST_BYTES = 4 << 30  # of a decompressed snapshot
+READER_VERSION = 2
+_LEAST_BOMB, _BOMB_RATIO = 64 << 20, 250  # of what gzip expands to
 _MOST_FRAMES = 24
 _USED = ("active_allocated",)
 _NS = 1000  # in a microsecond
@@ -38,21 +39,35 @@ def read(path: Path, staging: Staging) -> None:
     that would run code.
     """
     staging.progress.step("snapshot", path.stat().st_size)
-    snapshot = _as_dict(path, _load(path))
-    histories = snapshot.get("device_traces") or []
+    data = _content(path)
     try:
-        segments = [_Segment.of(s) for s in snapshot["segments"]]
+        snapshot = _as_dict(path, plain_pickle.load(data))
+    except plain_pickle.NotPlainError as error:
+        raise CorruptInputError(f"{path} is not an allocator snapshot: {error}") from error
+    most = data.count(b"}") + data.count(b"d")  # operations that make a dict: each entry is one
+    del data
+    try:
+        histories = snapshot.get("device_traces") or []
+        _limit(most, histories, snapshot["segments"], [s["blocks"] for s in snapshot["segments"]])
+        annotated = snapshot.get("external_annotations") or []
+        _limit(most, [annotated])
+        stacks = _Stacks()
+        segments = [_Segment.of(s, stacks) for s in snapshot["segments"]]
         devices = sorted({s.device for s in segments} | {n for n, history in enumerate(histories) if history})
         recordings = [
-            _Recording(device, histories[device] if device < len(histories) else [], segments) for device in devices
+            _Recording(device, histories[device] if device < len(histories) else [], segments, stacks)
+            for device in devices
         ]
-        annotations = list(_annotations(snapshot.get("external_annotations") or []))
+        annotations = list(_annotations(annotated))
         _stage_segments(staging, segments)
         _stage_events(staging, [event for recording in recordings for event in recording.events])
         _stage_failures(staging, [failure for recording in recordings for failure in recording.failures])
         _stage_annotations(staging, annotations)
     except (LookupError, TypeError, AttributeError, ValueError, OverflowError, pa.ArrowException) as error:
-        raise CorruptInputError(f"{path} is damaged: {type(error).__name__}: {error}") from error
+        raise CorruptInputError(f"{path} is damaged: {type(error).__name__}: {_short(error)}") from error
+    if any(history and "time_us" not in history[0] for history in histories):
+        staging.set_source("is_timed", False)
+        staging.fact("missing", "times", "not recorded", "events are shown in their order, without durations")
     staging.fact("holds", "allocator events", sum(len(history) for history in histories))
     staging.fact("holds", "segments", len(segments))
     staging.fact("missing", "GPU work", "none", "a snapshot of the allocator holds memory alone")
@@ -63,46 +78,45 @@ def read(path: Path, staging: Staging) -> None:
         )  # fmt: skip
 
 
-class _Plain(pickle.Unpickler):
-    """Knows no names, so that nothing is imported or called."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        raise pickle.UnpicklingError(f"it names {module}.{name}, which no snapshot does; nothing of it was run")
-
-
-def _load(path: Path) -> Any:
-    try:
-        with _opened(path) as file:
-            return _Plain(_Bounded(file)).load()
-    except (pickle.UnpicklingError, EOFError, gzip.BadGzipFile) as error:
-        raise CorruptInputError(f"{path} is no whole allocator snapshot: {error}") from error
-    except (ValueError, IndexError, KeyError, AttributeError, TypeError, OverflowError, MemoryError) as error:
-        raise CorruptInputError(f"{path} is no allocator snapshot: {type(error).__name__}: {error}") from error
-
-
-def _opened(path: Path) -> AbstractContextManager[Any]:
+def _content(path: Path) -> bytes:
+    """The pickle, decompressed. Raises CorruptInputError for damaged gzip and for bombs."""
     with path.open("rb") as file:
         is_gzip = file.read(2) == b"\x1f\x8b"
-    return gzip.open(path) if is_gzip else path.open("rb")
+    if not is_gzip:
+        return path.read_bytes()
+    most = max(_LEAST_BOMB, _BOMB_RATIO * path.stat().st_size)
+    try:
+        with gzip.open(path) as packed:
+            data = packed.read(most + 1)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise CorruptInputError(f"{path} is not a whole allocator snapshot: {error}") from error
+    if len(data) > most:
+        raise CorruptInputError(
+            f"{path} expands more than {_BOMB_RATIO}-fold; if it is genuine, decompress it with gunzip"
+        )
+    return data
 
 
-class _Bounded:
-    """A file of which no more than _MOST_BYTES are read."""
+def _limit(most: int, *lists: list[list[Any]]) -> None:
+    """Raise ValueError when lists of lists have more entries together than the file has dicts."""
+    if sum(len(inner) for outer in lists for inner in outer if isinstance(inner, list)) > most:
+        raise ValueError("it refers to the same entries again and again")
 
-    def __init__(self, file: Any):
-        self._file, self._left = file, _MOST_BYTES
 
-    def read(self, size: int = -1) -> bytes:
-        return self._take(self._file.read(min(size, self._left) if size >= 0 else self._left))
+def _short(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200]
 
-    def readline(self) -> bytes:
-        return self._take(self._file.readline(self._left))
 
-    def _take(self, data: bytes) -> bytes:
-        self._left -= len(data)
-        if self._left <= 0:
-            raise pickle.UnpicklingError(f"it is larger than {_MOST_BYTES >> 30} GiB")
-        return data
+def _number(value: Any) -> int:
+    """The value itself. Raises TypeError unless it is an integer."""
+    if type(value) is not int:
+        raise TypeError(f"a {type(value).__name__} in the place of a number")
+    return value
+
+
+def _text(value: Any) -> str:
+    """A text without halves of characters, which a pickle may hold and UTF-8 cannot; none of anything else."""
+    return value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else ""
 
 
 def _as_dict(path: Path, found: Any) -> dict[str, Any]:
@@ -134,19 +148,19 @@ class _Segment:
     blocks: tuple[_Block, ...]
 
     @classmethod
-    def of(cls, raw: dict[str, Any]) -> "_Segment":
-        address, blocks = int(raw["address"]), []
+    def of(cls, raw: dict[str, Any], stacks: "_Stacks") -> "_Segment":
+        address, blocks = _number(raw["address"]), []
         place = address
         for block in raw["blocks"]:
-            place = int(block.get("address", place))  # old ones say only how large blocks are
-            size, frames = int(block["size"]), block.get("frames")
-            requested = int(block.get("requested_size", block.get("history", [{}])[0].get("real_size", size)))
-            blocks.append(_Block(place, size, requested, block["state"] in _USED, _stack(frames or [])))
+            place = _number(block.get("address", place))  # old ones say only how large blocks are
+            size = _number(block["size"])
+            requested = _number(block.get("requested_size", block.get("history", [{}])[0].get("real_size", size)))
+            blocks.append(_Block(place, size, requested, block["state"] in _USED, stacks.text(block.get("frames"))))
             place += size
         knows = all("requested_size" in block for block in raw["blocks"])
         return cls(
-            int(raw["device"]), address, int(raw["total_size"]), int(raw["stream"]), str(raw["segment_type"]), knows,
-            tuple(blocks),
+            _number(raw["device"]), address, _number(raw["total_size"]), _number(raw["stream"]),
+            _text(raw["segment_type"]), knows, tuple(blocks),
         )  # fmt: skip
 
 
@@ -156,7 +170,7 @@ class _Event:
     time: int  # ns
     bytes: int
     address: int
-    allocated: int
+    requested: int  # in total afterwards
     reserved: int
     stack: str | None
     is_before: bool = False
@@ -165,23 +179,23 @@ class _Event:
 class _Recording:
     """The history of one device as events whose totals end where the snapshot does."""
 
-    def __init__(self, device: int, history: list[dict[str, Any]], segments: list[_Segment]):
-        self.device = device
+    def __init__(self, device: int, history: list[dict[str, Any]], segments: list[_Segment], stacks: "_Stacks"):
+        self.device, self._stacks = device, stacks
         self.events: list[_Event] = []
         self.failures: list[tuple[int, int, int, int | None, str | None]] = []
         mine = [s for s in segments if s.device == device]
         blocks = {b.address: b for s in mine for b in s.blocks if b.is_used}
         changes, before = self._replay(history, blocks)
         reserved = sum(s.size for s in mine) - sum(step for _, step, *_ in changes)
-        allocated = sum(size for _, size, _ in before)
+        requested = sum(size for _, size, _ in before)
         begin = changes[0][0] - 1 if changes else 0
         for address, size, stack in before:
-            self.events.append(_Event(device, begin, size, address, allocated, reserved, stack, is_before=True))
+            self.events.append(_Event(device, begin, size, address, requested, reserved, stack, is_before=True))
         for time, step, size, address, stack in changes:
             reserved += step
             if size:
-                allocated += size
-                self.events.append(_Event(device, time, size, address, allocated, reserved, stack))
+                requested += size
+                self.events.append(_Event(device, time, size, address, requested, reserved, stack))
 
     def _replay(
         self, history: list[dict[str, Any]], blocks: dict[int, _Block]
@@ -192,11 +206,11 @@ class _Recording:
         before: dict[int, tuple[int, str | None]] = {}
         time = None
         for entry in history:
-            action, size = entry["action"], int(entry.get("size", 0))
-            address = int(entry.get("addr", 0))
-            stamp = int(entry.get("time_us", len(changes))) * _NS
+            action, size = entry["action"], _number(entry.get("size", 0))
+            address = _number(entry.get("addr", 0))
+            stamp = _number(entry.get("time_us", len(changes))) * _NS
             time = stamp if time is None else max(time + 1, stamp)  # in the order of the history
-            stack = _stack(entry.get("frames") or [])
+            stack = self._stacks.text(entry.get("frames"))
             if action == "alloc":
                 live[address] = size
                 changes.append((time, 0, size, address, stack))
@@ -210,35 +224,44 @@ class _Recording:
                 changes.append((time, -size, 0, address, stack))
             elif action == "oom":
                 left = entry.get("device_free")
-                self.failures.append((self.device, time, size, None if left is None else int(left), stack))
+                self.failures.append((self.device, time, size, None if left is None else _number(left), stack))
         kept = [(b.address, b.requested, b.stack) for b in blocks.values() if b.address not in live]
         return changes, [*((address, *known) for address, known in before.items()), *kept]
 
 
+class _Stacks:
+    """Texts of stacks; the one of a list that many entries share is made once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Any, str | None]] = {}  # with the list, so that no other gets its id
+
+    def text(self, frames: Any) -> str | None:
+        """The Python frames, innermost first: `file:line function < …`; None without any."""
+        if not isinstance(frames, list) or not frames:
+            return None
+        if id(frames) not in self._known:
+            self._known[id(frames)] = frames, _stack(frames)
+        return self._known[id(frames)][1]
+
+
 def _stack(frames: list[Any]) -> str | None:
-    """The Python frames, innermost first: `file:line function < …`; None without any."""
     told, is_engine = [], False
     for frame in frames:
         if isinstance(frame, dict):
-            file, name = str(frame.get("filename", "")), str(frame.get("name", ""))
+            file, name, line = _text(frame.get("filename")), _text(frame.get("name")), frame.get("line")
             if file.endswith(".py"):
-                told.append(f"{file.rpartition('site-packages/')[2]}:{frame.get('line')} {name}")
+                told.append(f"{file.rpartition('site-packages/')[2]}:{line if type(line) is int else '?'} {name}")
             is_engine |= name.startswith("torch::autograd::Engine::")
     if is_engine:
         told.append(ENGINE)
-    return _clean(" < ".join([*told[:_MOST_FRAMES], *(["…"] if len(told) > _MOST_FRAMES else [])])) or None
-
-
-def _clean(text: str) -> str:
-    """Without halves of characters, which a pickle may hold and UTF-8 cannot."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    return " < ".join([*told[:_MOST_FRAMES], *(["…"] if len(told) > _MOST_FRAMES else [])]) or None
 
 
 def _annotations(entries: list[dict[str, Any]]) -> Iterator[tuple[int, str, int, int | None]]:
     """(device, name, begin, end) of each range; an end belongs to the last begin of that name."""
     open_: dict[tuple[int, str], list[int]] = {}
     for entry in entries:
-        key, time = (int(entry["device"]), _clean(str(entry["name"]))), int(entry["time_us"]) * _NS
+        key, time = (_number(entry["device"]), _text(entry["name"])), _number(entry["time_us"]) * _NS
         if entry["stage"] == "START":
             open_.setdefault(key, []).append(time)
         elif open_.get(key):
@@ -257,7 +280,7 @@ def _stage_events(staging: Staging, events: list[_Event]) -> None:
         "time_ns": [e.time for e in events],
         "bytes": [e.bytes for e in events],
         "address": [e.address for e in events],
-        "allocated_bytes": [e.allocated for e in events],
+        "requested_bytes": [e.requested for e in events],
         "reserved_bytes": [e.reserved for e in events],
         "stack": pa.array([e.stack for e in events], pa.string()),
         "is_before": [e.is_before for e in events],

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..errors import CorruptInputError
 from ..vocabulary import OP_KERNEL, OP_MEMCPY, OP_MEMSET, RANGE_ANNOTATION, RANGE_OPERATOR, RANGE_PYTHON, RULES
 from . import allocations, chains
 from .attribution import Attribution, Launches, PathSets, attribute, path_sets
@@ -23,6 +24,7 @@ from .staging import Staging, moved_columns
 from .waiting import integers, is_null, numbered_texts
 
 _WRITTEN_AT_ONCE = 1 << 20  # operations
+_MOST_NS = 1 << 61
 PATH_TEXT_LIMIT = 2000  # characters; a path of thousands of nested names is cut from the left
 
 
@@ -56,6 +58,7 @@ class _Completion:
         calls, operations = self._fetch_calls(), self._fetch_operations()
         ranges, order, threads = self._fetch_ranges(calls)
         call, is_duplicate = link(calls, operations)
+        self._require_sums(ranges, calls, operations, call)
         calls, operations = calls.without_keys(), operations.without_keys()
         self._write_calls(is_duplicate)
         owners, launch = distinct(call)
@@ -63,6 +66,11 @@ class _Completion:
             owners, launch = owners[1:], launch - 1
         launched = Launched(calls, operations, call, launch)
         found = attribute(ranges, self._launches(threads, calls, owners))
+        if found.given_up_cnt:
+            self.staging.fact(
+                "lost", "ranges that overlap partially", found.given_up_cnt,
+                "launches lie in so many that only the innermost of them and those around it count them",
+            )  # fmt: skip
         del calls, operations, owners
         self._write_ranges(ranges, order, found)
         allocations.write(self.staging, ranges, found, threads, self.first["range_id"])
@@ -81,6 +89,19 @@ class _Completion:
         chains.write(self.staging, work, self.first["gpu_op_id"])
         del work
         self._write_names()
+
+    def _require_sums(self, ranges: Ranges, calls: Calls, operations: Operations, call: Ints) -> None:
+        """Raise CorruptInputError when times add up to more than 63 bits hold: an event years away from the others."""
+        latency = operations.start - take(calls.start, call)
+        lengths = (
+            ranges.end - ranges.start, calls.end - calls.start, operations.end - operations.start, latency[call >= 0]
+        )  # fmt: skip
+        for length in lengths:
+            if np.abs(length).sum(dtype=np.float64) > _MOST_NS:
+                ((name,),) = self.run_sql("select name from source semi join reading using (source_id)").fetchall()
+                raise CorruptInputError(
+                    f"{name}: its times add up to over 70 years: some are wrong, or on another clock than the others"
+                )
 
     def _fetch(self, statement: str) -> _Columns:
         return _Columns(self.run_sql(statement).fetchnumpy())

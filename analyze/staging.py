@@ -71,6 +71,7 @@ class Staging:
         run(f"create or replace temp table reading as select {self.source_id} as source_id")
         self.intern("values ('[unnamed]')")
         self.name_ranges("values (null::varchar)")
+        self.define("is_measured", "start_ns, end_ns", "is_measured")
         run("create or replace temp table unnamed as select name_id from staged_name where text = '[unnamed]'")
 
     @contextmanager
@@ -100,9 +101,11 @@ class Staging:
             else:
                 self.database.connection.execute(f"drop table {name}")
 
-    def define(self, function: str, parameter: str, file: str) -> None:
-        """A function of a reader's own, for its staging files, of one parameter."""
-        self.database.connection.execute(f"create or replace temp macro {function}({parameter}) as {sql.staging(file)}")
+    def define(self, function: str, parameters: str, file: str) -> None:
+        """A function for staging files, which is a staging file itself."""
+        self.database.connection.execute(
+            f"create or replace temp macro {function}({parameters}) as {sql.staging(file)}"
+        )
 
     def create_from(self, name: str, file: str) -> None:
         """A temporary table of a reader's own, filled by a staging file."""

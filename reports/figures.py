@@ -135,8 +135,9 @@ def lines(
     return figure
 
 
-def stacked_areas(rows: Sequence[Row], x: str, group: str, value: str) -> go.Figure:
-    """Bytes of each group over time (ns from the begin), one on the other; rows are in order of time."""
+def stacked_areas(rows: Sequence[Row], group: str, value: str) -> go.Figure:
+    """Bytes of each group, one on the other; rows are in order, with time_ns, or event_number where that is NULL."""
+    is_timed = all(row["time_ns"] is not None for row in rows)
     groups = list(dict.fromkeys(row[group] for row in rows))
     traces = []
     for n, name in enumerate(groups):
@@ -144,14 +145,16 @@ def stacked_areas(rows: Sequence[Row], x: str, group: str, value: str) -> go.Fig
         title = shown(name).replace("_", " ")
         traces.append(
             go.Scatter(
-                x=[row[x] * MS for row in mine], y=[row[value] * MIB for row in mine], name=title,
+                x=[row["time_ns"] * MS if is_timed else row["event_number"] for row in mine],
+                y=[row[value] * MIB for row in mine], name=title,
                 mode="lines", stackgroup="all", line={"color": COLOURS[n % len(COLOURS)], "shape": "hv", "width": 0.5},
                 fillcolor=COLOURS[n % len(COLOURS)],
                 fillpattern={"shape": PATTERNS[n % len(PATTERNS)], "fillmode": "overlay", "fgcolor": "#FFFFFF"},
                 hovertemplate=f"{title}: %{{y:,.2f}} MiB<extra></extra>",
             )
         )  # fmt: skip
-    figure = _figure(traces, 400, xaxis_title="ms", yaxis_title="MiB", hovermode="x unified")
+    axis = "ms" if is_timed else "number of the event (the snapshot has no times)"
+    figure = _figure(traces, 400, xaxis_title=axis, yaxis_title="MiB", hovermode="x unified")
     return figure.update_layout(legend={"y": -0.28, "yanchor": "top"})
 
 

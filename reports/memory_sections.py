@@ -30,21 +30,21 @@ def memory_sections(source: Source) -> Iterable[Section | None]:
             is_open=True,
         )  # fmt: skip
         yield tabled(
-            source, "memory-phases", "Memory of phases", "The most that was allocated in each phase of training.",
+            source, "memory-phases", "Memory of phases", "The most that was live in each phase of training.",
             "memory_phase",
             "select phase, phase_cnt, begin_bytes, peak_bytes, end_bytes, reserved_bytes from memory_phase "
             f"where {which}",
         )  # fmt: skip
     yield tabled(
-        source, "memory-fragments", "Memory held and not used", "What torch's allocator held of each device.",
-        "memory_fragmentation",
-        "select device, pool, reserved_bytes, allocated_bytes, requested_bytes, unused_bytes, unused_frac, "
+        source, "memory-fragments", "Memory held and not used", "What torch's allocator held of each device, "
+        "when most was held and when the snapshot was taken.", "memory_fragmentation",
+        "select device, moment, pool, reserved_bytes, allocated_bytes, requested_bytes, unused_bytes, unused_frac, "
         "largest_free_bytes, free_block_cnt, segment_cnt from memory_fragmentation",
     )  # fmt: skip
     yield tabled(
         source, "out-of-memory", "Out of memory", "Allocations that failed, and what was live then.", "out_of_memory",
-        "select device, time_ns, requested_bytes, allocated_bytes, unused_bytes, free_bytes, largest_category, "
-        "largest_bytes, stack from out_of_memory",
+        "select device, time_ns, event_number, requested_bytes, live_bytes, unused_bytes, free_bytes, "
+        "largest_category, largest_bytes, stack from out_of_memory",
         is_open=True,
     )  # fmt: skip
 
@@ -55,22 +55,28 @@ def _over_time(source: Source, which: str, device: str) -> Section:
     The most lasting lie below.
     """
     rows = source.rows(
-        f"""with change as (from memory_by_category where {which}),
-        span as (select min(time_ns) as first_ns, max(time_ns) as last_ns from memory_timeline where {which}),
+        f"""with change as (select *, coalesce(time_ns, event_number) as place from memory_by_category where {which}),
+        event as (select *, coalesce(time_ns, event_number) as place from memory_timeline where {which}),
+        span as (select min(place) as first, max(place) as last, count(time_ns) > 0 as is_timed from event),
         moment as (
-            select distinct time_ns
+            select distinct place
             from (
-                select first_ns + (last_ns - first_ns) * number // {_SAMPLE_CNT} as time_ns
+                select first + ((last - first)::hugeint * number // {_SAMPLE_CNT})::bigint as place
                 from span cross join range({_SAMPLE_CNT} + 1) as t(number)
                 union all
-                select arg_min(time_ns, (-allocated_bytes, time_ns)) from memory_timeline where {which}
+                select arg_min(place, (-live_bytes, place)) from event
             )
         )
-        select moment.time_ns, category.category, coalesce(change.live_bytes, 0) as live_bytes
+        select
+            if(is_timed, moment.place, null) as time_ns,
+            if(is_timed, null, moment.place) as event_number,
+            category.category,
+            coalesce(change.live_bytes, 0) as live_bytes
         from moment
+        cross join span
         cross join (select distinct category from change) as category
-        asof left join change on change.category = category.category and change.time_ns <= moment.time_ns
-        order by moment.time_ns, list_position({list(MEMORY_CATEGORIES)}, category.category)"""
+        asof left join change on change.category = category.category and change.place <= moment.place
+        order by moment.place, list_position({list(MEMORY_CATEGORIES)}, category.category)"""
     )
     peak = source.rows(
         "select category, path, adapter, stack, live_bytes, live_frac, allocation_cnt, largest_bytes, basis "
@@ -82,5 +88,5 @@ def _over_time(source: Source, which: str, device: str) -> Section:
         "range that allocated it. A category is exact where lorabench collect watched the run, else guessed from "
         "lifetimes."
     )
-    figure = figures.stacked_areas(rows, "time_ns", "category", "live_bytes")
+    figure = figures.stacked_areas(rows, "category", "live_bytes")
     return section("memory", "Memory", text, "memory_peak", only(peak, *shown), figure)

@@ -299,13 +299,15 @@ def check_categories(database: Any) -> dict[str, int]:
     """At every moment the categories of memory add up to what is allocated; gives the most bytes of each."""
     changes: dict[tuple[Any, ...], list[tuple[Any, ...]]] = defaultdict(list)
     for *place, time, category, live, guessed in database.rows(
-        "select source_id, process_id, device, time_ns, category, live_bytes, heuristic_bytes from memory_by_category"
+        "select source_id, process_id, device, coalesce(time_ns, event_number), category, live_bytes, heuristic_bytes "
+        "from memory_by_category"
     ):
         assert 0 <= guessed <= live
         changes[tuple(place)].append((time, category, live))
     levels: dict[tuple[Any, ...], dict[int, int]] = defaultdict(dict)
     for *place, time, allocated in database.rows(
-        "select source_id, process_id, device, time_ns, arg_max(allocated_bytes, bytes) from memory_timeline "
+        "select source_id, process_id, device, coalesce(time_ns, event_number), arg_max(live_bytes, bytes) "
+        "from memory_timeline "
         "group by all"
     ):
         levels[tuple(place)][time] = allocated

@@ -138,7 +138,7 @@ def test_memory_that_nsys_saw_is_categorised_by_its_lifetime(
         file.commit()
     with analyze([path], tmp_path / "x.duckdb") as database:
         assert check_categories(database) == {"temporary": 500, "unknown": 400}
-        assert database.rows("select allocated_bytes from memory_timeline order by time_ns") == [
+        assert database.rows("select live_bytes from memory_timeline order by time_ns") == [
             (500,), (800,), (300,), (400,)
         ]  # fmt: skip
         assert database.rows(

@@ -5,10 +5,11 @@
 --   process_id      bigint     the process
 --   time_ns         bigint     when
 --   device          varchar    'cuda:0', 'cpu' …
---   bytes           bigint     size, negative for a free
---   address         bigint     address, NULL where the file does not say
---   allocated_bytes bigint     allocated in total afterwards, NULL where the file does not say
---   reserved_bytes  bigint     reserved from the device in total afterwards, NULL where the file does not say
+--   bytes           bigint     size, negative for a free: of the block, or what was asked for where requested_bytes is there
+--   address         bigint     address, NULL if not recorded
+--   allocated_bytes bigint     in blocks of tensors in total afterwards, NULL if not recorded
+--   requested_bytes bigint     asked for by what is live afterwards, in total; NULL if not recorded (all but snapshots)
+--   reserved_bytes  bigint     reserved from the device in total afterwards, NULL if not recorded
 --   thread_id       bigint     the thread that asked, NULL where the file does not say
 --   stack_id        bigint     name of the Python frames that asked, innermost first, NULL where the file does not say
 --   is_before       boolean    whether it is an allocation from before the recording, which stands at its begin

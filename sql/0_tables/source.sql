@@ -11,3 +11,4 @@
 --   rank             integer    rank of the process in its distributed job, NULL where the file does not say
 --   world_size       integer    number of ranks of that job, NULL where the file does not say
 --   origin_ns        bigint     Unix epoch of the file's time zero, NULL where the file does not say
+--   is_timed         boolean    false for a snapshot that records no times: its events have their number times 1000 instead

@@ -12,4 +12,4 @@ cross join reading
 join staged_name on staged_name.text = coalesce(batch.name, '')
 join kineto_thread
     on kineto_thread.pid is not distinct from batch.pid and kineto_thread.tid is not distinct from batch.tid
-where batch.becomes = 'api_call' and batch.end_ns >= batch.start_ns
+where batch.becomes = 'api_call' and is_measured(batch.start_ns, batch.end_ns)

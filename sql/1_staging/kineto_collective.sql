@@ -14,4 +14,4 @@ from batch
 cross join reading
 join kineto_thread
     on kineto_thread.pid is not distinct from batch.pid and kineto_thread.tid is not distinct from batch.tid
-where batch.name = 'record_param_comms' and batch.phase = 'X' and batch.end_ns >= batch.start_ns
+where batch.name = 'record_param_comms' and batch.phase = 'X' and is_measured(batch.start_ns, batch.end_ns)

@@ -7,6 +7,6 @@ select
     category,
     becomes,
     count(*) as event_cnt,
-    count(*) filter (becomes is not null and (end_ns >= start_ns) is not true) as unusable_cnt
+    count(*) filter (becomes is not null and not is_measured(start_ns, end_ns)) as unusable_cnt
 from batch
 group by phase, category, becomes

@@ -5,8 +5,8 @@
 --
 -- Times are microseconds in the file, with up to three decimals. The reader gives `time_type`: double where a double
 -- holds them exactly (below 2^43, or whole numbers), decimal where it does not. Integer and fraction are converted
--- apart, because a double of nanoseconds since 1970 has no room for the last digits. A time beyond 2^62 ns (146 years)
--- or a duration beyond 2^53 (104 days) is nothing that a profiler measured: sums of such would overflow.
+-- apart, because a double of nanoseconds since 1970 has no room for the last digits. Times for which a bigint has no room
+-- are NULL.
 
 with
 event as (
@@ -14,7 +14,7 @@ event as (
         $first_position + row_number() over () as position,
         * exclude (ts, dur),
         if(abs(time) < 4611686018427387, time, null) as ts,
-        if(abs(duration) < 9007199254740, duration, null) as dur
+        if(abs(duration) < 4611686018427387, duration, null) as dur
     from (
         select *, try_cast(ts as $time_type) as time, try_cast(dur as $time_type) as duration
         from kineto_piece()

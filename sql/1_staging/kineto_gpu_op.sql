@@ -24,4 +24,4 @@ select
 from batch
 cross join reading
 join staged_name on staged_name.text = coalesce(batch.name, '')
-where batch.becomes = 'gpu_op' and batch.end_ns >= batch.start_ns
+where batch.becomes = 'gpu_op' and is_measured(batch.start_ns, batch.end_ns)

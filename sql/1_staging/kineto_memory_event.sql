@@ -12,7 +12,7 @@ event as (
     where json_extract_string(text, '$.name') = '[memory]'
 ),
 timed as (
-    select *, if(abs(time) < 4611686018427387, time, null) as ts
+    select *, if(abs(time) < 2305843009213693, time, null) as ts
     from (select field, try_cast(field[3] as $time_type) as time from event)
 )
 select

@@ -8,4 +8,4 @@ select
 from batch
 cross join reading
 join staged_name on staged_name.text = coalesce(batch.name, '')
-where batch.becomes = 'overhead' and batch.end_ns >= batch.start_ns
+where batch.becomes = 'overhead' and is_measured(batch.start_ns, batch.end_ns)

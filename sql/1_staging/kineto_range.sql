@@ -22,4 +22,4 @@ left join staged_name as shape on shape.text = batch.shape
 join kineto_thread
     on kineto_thread.pid is not distinct from batch.pid and kineto_thread.tid is not distinct from batch.tid
 where batch.becomes = 'range'
-    and batch.end_ns >= batch.start_ns
+    and is_measured(batch.start_ns, batch.end_ns)

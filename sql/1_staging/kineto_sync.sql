@@ -17,4 +17,4 @@ select
     whole(batch.waits_for_correlation) as waits_for_correlation_id
 from batch
 cross join reading
-where batch.becomes = 'sync' and batch.end_ns >= batch.start_ns
+where batch.becomes = 'sync' and is_measured(batch.start_ns, batch.end_ns)

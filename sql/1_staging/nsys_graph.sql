@@ -16,4 +16,4 @@ select
 from batch
 cross join reading
 left join staged_name on staged_name.text = '[CUDA graph]'
-where batch.end >= batch.start
+where is_measured(batch.start, batch.end)

@@ -22,4 +22,4 @@ from batch
 cross join reading
 cross join unnamed
 left join string_ref on string_ref.string_id = batch.demangledName
-where batch.end >= batch.start
+where is_measured(batch.start, batch.end)

@@ -22,4 +22,4 @@ left join memcpy_kind on memcpy_kind.memcpy_kind_id = batch.copyKind
 left join memory_kind as source on source.memory_kind_id = batch.srcKind
 left join memory_kind as target on target.memory_kind_id = batch.dstKind
 left join staged_name on staged_name.text = coalesce(memcpy_kind.name, '[CUDA memcpy Unknown]')
-where batch.end >= batch.start
+where is_measured(batch.start, batch.end)

@@ -18,4 +18,4 @@ from batch
 cross join reading
 left join memory_kind on memory_kind.memory_kind_id = batch.memKind
 left join staged_name on staged_name.text = '[CUDA memset]'
-where batch.end >= batch.start
+where is_measured(batch.start, batch.end)

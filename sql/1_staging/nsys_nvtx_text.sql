@@ -21,4 +21,4 @@ left join string on string.id = batch.textId
 left join nvtx_domain
     on nvtx_domain.domain_id = batch.domainId
     and nvtx_domain.process_id = (batch.globalTid & ~16777215)
-where batch.globalTid is not null and (batch.end is null or batch.end >= batch.start)
+where batch.globalTid is not null and is_measured(batch.start, coalesce(batch.end, batch.start))

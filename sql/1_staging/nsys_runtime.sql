@@ -12,4 +12,4 @@ from batch
 cross join reading
 cross join unnamed
 left join string_ref on string_ref.string_id = batch.nameId
-where batch.end >= batch.start and batch.globalTid is not null
+where is_measured(batch.start, batch.end) and batch.globalTid is not null

@@ -17,4 +17,4 @@ select
     batch.end as end_ns
 from batch
 cross join reading
-where batch.end >= batch.start
+where is_measured(batch.start, batch.end)

@@ -1,6 +1,6 @@
--- A row is one event of a device's memory and how much is allocated after it.
+-- A row is one event of a device's memory and how much is live after it.
 --
--- As the file says; where it does not, the sum of what was allocated and freed since it begins. A file that begins with
+-- As the file says, in the same measure as the sizes of events (blocks, or what was asked for); else the sum of what was allocated and freed since it begins. A file that begins with
 -- less than the run's ledger knows to be there (torch counts from zero on a CPU) gets what it lacks.
 
 with
@@ -9,6 +9,7 @@ event as (
         *,
         coalesce(
             allocated_bytes,
+            requested_bytes,
             sum(bytes) over (
                 partition by source_id, process_id, device order by time_ns, bytes rows unbounded preceding
             )
@@ -32,7 +33,9 @@ select
     event.device,
     event.time_ns,
     event.bytes,
-    (event.level_bytes + greatest(0, coalesce(stock.bytes, 0) - began.bytes))::bigint as allocated_bytes,
+    (event.level_bytes + greatest(0, coalesce(stock.bytes, 0) - began.bytes))::bigint as live_bytes,
+    event.allocated_bytes,
+    event.requested_bytes,
     event.reserved_bytes,
     event.is_before
 from event

@@ -30,7 +30,7 @@ select
     sum(
         case
             when copy.end_ns = copy.start_ns then copy.bytes
-            else copy.bytes * (least(copy.end_ns, bin.end_ns) - greatest(copy.start_ns, bin.start_ns))
+            else copy.bytes::double * (least(copy.end_ns, bin.end_ns) - greatest(copy.start_ns, bin.start_ns))
                 / (copy.end_ns - copy.start_ns)
         end
     ) as moved_bytes,

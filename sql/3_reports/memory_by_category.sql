@@ -1,6 +1,6 @@
 -- A row is a change of how much memory of one category is allocated on a device.
 --
--- At any moment the last rows of all categories add up to what is allocated, exactly: memory that nothing is known of,
+-- At any moment the last rows of all categories add up to what is live, exactly (memory_timeline.live_bytes): memory that nothing is known of,
 -- as what was allocated before the recording, is 'unknown'. Categories are those of torch's memory timeline, adapters
 -- and the workspaces of quantised weights apart. Runs of lorabench collect have a ledger of what each storage is for;
 -- without one, categories go by phases, operators and lifetimes, and count as heuristic.
@@ -8,7 +8,8 @@
 -- columns:
 --   device            varchar   'cuda:0', 'cpu' …
 --   category          varchar   parameter, adapter_parameter, gradient, optimizer_state, input, activation, temporary, autograd_detail, quantisation_workspace or unknown
---   time_ns           bigint    when, from the input's first event of memory
+--   time_ns           bigint    when, from the input's first event of memory; NULL if not recorded
+--   event_number      bigint    number of the event in a snapshot without times, else NULL
 --   live_bytes        bigint    allocated from then on
 --   heuristic_bytes   bigint    of these, what the category was guessed of
 --   process_id        bigint    the process
@@ -75,7 +76,7 @@ level as (
         coalesce(process_id, -1) as process,
         device,
         time_ns,
-        arg_max(allocated_bytes, bytes) as allocated_bytes
+        arg_max(live_bytes, bytes) as live_bytes
     from _memory_level
     group by all
 ),
@@ -85,7 +86,7 @@ rest as (
         level.process,
         level.device,
         level.time_ns,
-        level.allocated_bytes - coalesce(total.known_bytes, 0) as live_bytes
+        level.live_bytes - coalesce(total.known_bytes, 0) as live_bytes
     from level
     asof left join total
         on total.source_id = level.source_id
@@ -106,7 +107,8 @@ every as (
 select
     every.device,
     every.category,
-    every.time_ns - began.time_ns as time_ns,
+    if(source.is_timed, every.time_ns - began.time_ns, null) as time_ns,
+    if(source.is_timed, null, (every.time_ns - began.time_ns) // 1000) as event_number,
     every.live_bytes::bigint as live_bytes,
     every.heuristic_bytes::bigint as heuristic_bytes,
     nullif(every.process, -1) as process_id,

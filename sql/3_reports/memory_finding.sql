@@ -17,7 +17,7 @@
 
 with
 peak as (
-    select source_id, device, max(allocated_bytes) as bytes
+    select source_id, device, max(live_bytes) as bytes
     from _memory_level
     group by all
 ),

@@ -1,26 +1,30 @@
--- A row is a pool of torch's caching allocator and what of it lies unused, when a snapshot was taken.
+-- A row is what torch's caching allocator held of a device and did not use, when most was held or when a snapshot was taken.
 --
--- Where there is only a trace with totals, a row has no pool and shows the moment at which most was reserved.
+-- Fragments matter at the peak: what is unused at the end of a run is only cached. Rows of a snapshot's end are by pool and
+-- exact. At the peak a snapshot knows what was asked for, which is a little less than what blocks took; without a history
+-- it knows no peak.
 --
 -- columns:
 --   device               varchar   'cuda:0' …
+--   moment               varchar   'peak': when most was held, of several such moments that with most in use; or 'end'
 --   pool                 varchar   'small' (blocks up to 1 MiB), 'large', or NULL for all
 --   reserved_bytes       bigint    held from the device
---   allocated_bytes      bigint    in use by tensors
---   requested_bytes      bigint    what the tensors asked for, NULL where the file does not say
---   unused_bytes         bigint    reserved_bytes - allocated_bytes
+--   allocated_bytes      bigint    in blocks of tensors, NULL if not recorded
+--   requested_bytes      bigint    what the tensors asked for, NULL if not recorded
+--   unused_bytes         bigint    reserved_bytes - allocated_bytes, or - requested_bytes where only these are known
 --   unused_frac          double    unused_bytes / reserved_bytes
---   largest_free_bytes   bigint    the largest free block: what could be allocated without asking the device, NULL where the file does not say
---   free_block_cnt       bigint    free blocks, NULL where the file does not say
---   segment_cnt          bigint    pieces held from the device, NULL where the file does not say
+--   largest_free_bytes   bigint    the largest free block: what could be allocated without asking the device, NULL if not recorded
+--   free_block_cnt       bigint    free blocks, NULL if not recorded
+--   segment_cnt          bigint    pieces held from the device, NULL if not recorded
 --   source_id            integer   the input, see trace_info
---   rank                 integer   rank of the input, NULL where it does not say
+--   rank                 integer   rank of the input, NULL if not recorded
 
 with
-found as (
+held as (
     select
         source_id,
         device,
+        'end' as moment,
         pool,
         sum(reserved_bytes) as reserved_bytes,
         sum(allocated_bytes) as allocated_bytes,
@@ -34,27 +38,30 @@ found as (
     select
         source_id,
         device,
-        null as pool,
+        'peak' as moment,
         max(reserved_bytes) as reserved_bytes,
-        arg_max(allocated_bytes, (reserved_bytes, allocated_bytes)) as allocated_bytes
+        arg_max(if(requested_bytes is null, live_bytes, null), (reserved_bytes, live_bytes)) as allocated_bytes,
+        arg_max(requested_bytes, (reserved_bytes, live_bytes)) as requested_bytes
     from _memory_level
-    where source_id not in (select source_id from memory_segment)
+    where reserved_bytes is not null
     group by all
-    having max(reserved_bytes) > 0
+    having max(reserved_bytes) > 0 and not bool_and(is_before)
 )
 select
-    found.device,
-    found.pool,
-    found.reserved_bytes::bigint as reserved_bytes,
-    found.allocated_bytes::bigint as allocated_bytes,
-    found.requested_bytes::bigint as requested_bytes,
-    (found.reserved_bytes - found.allocated_bytes)::bigint as unused_bytes,
-    (found.reserved_bytes - found.allocated_bytes) / nullif(found.reserved_bytes, 0) as unused_frac,
-    found.largest_free_bytes::bigint as largest_free_bytes,
-    found.free_block_cnt::bigint as free_block_cnt,
-    found.segment_cnt::bigint as segment_cnt,
-    found.source_id,
+    held.device,
+    held.moment,
+    held.pool,
+    held.reserved_bytes::bigint as reserved_bytes,
+    held.allocated_bytes::bigint as allocated_bytes,
+    held.requested_bytes::bigint as requested_bytes,
+    (held.reserved_bytes - coalesce(held.allocated_bytes, held.requested_bytes))::bigint as unused_bytes,
+    (held.reserved_bytes - coalesce(held.allocated_bytes, held.requested_bytes)) / nullif(held.reserved_bytes, 0)
+        as unused_frac,
+    held.largest_free_bytes::bigint as largest_free_bytes,
+    held.free_block_cnt::bigint as free_block_cnt,
+    held.segment_cnt::bigint as segment_cnt,
+    held.source_id,
     source.rank
-from found
+from held
 join source using (source_id)
-order by found.source_id, found.device, found.pool
+order by held.source_id, held.device, held.moment desc, held.pool

@@ -16,8 +16,8 @@
 --   allocation_cnt   bigint    allocations, NULL for the unknown ones before the recording
 --   largest_bytes    bigint    the largest of them
 --   basis            varchar   'exact' or 'heuristic': how the category was found
---   peak_bytes       bigint    the peak: allocated in total
---   peak_ns          bigint    when, on the clock of the input
+--   peak_bytes       bigint    the peak: live in total
+--   peak_ns          bigint    when, on the clock of the input; NULL if not recorded
 --   process_id       bigint    the process
 --   source_id        integer   the input, see trace_info
 --   rank             integer   rank of the input, NULL where it does not say
@@ -28,8 +28,8 @@ peak as (
         source_id,
         coalesce(process_id, -1) as process,
         device,
-        arg_min(time_ns, (-allocated_bytes, time_ns)) as peak_ns,
-        max(allocated_bytes) as peak_bytes
+        arg_min(time_ns, (-live_bytes, time_ns)) as peak_ns,
+        max(live_bytes) as peak_bytes
     from _memory_level
     group by all
 ),
@@ -92,7 +92,7 @@ select
     everything.largest_bytes,
     everything.basis,
     peak.peak_bytes,
-    peak.peak_ns,
+    if(source.is_timed, peak.peak_ns, null) as peak_ns,
     nullif(everything.process, -1) as process_id,
     everything.source_id,
     source.rank

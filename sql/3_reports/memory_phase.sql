@@ -1,4 +1,4 @@
--- A row is a phase of training and how much memory of a device was allocated in it.
+-- A row is a phase of training and how much memory of a device was live in it.
 --
 -- Phases are ranges named data, h2d, forward, backward and optimizer, over all steps; 'load' is what was there before
 -- the recording. Memory of other phases that goes on counts, as it does towards running out.
@@ -7,9 +7,9 @@
 --   device            varchar   'cuda:0', 'cpu' …
 --   phase             varchar   load, data, h2d, forward, backward or optimizer
 --   phase_cnt         bigint    how often it ran; NULL for load
---   begin_bytes       bigint    allocated when it began, the most
---   peak_bytes        bigint    allocated in it, the most
---   end_bytes         bigint    allocated when it ended, the most
+--   begin_bytes       bigint    live when it began, the most
+--   peak_bytes        bigint    live in it, the most
+--   end_bytes         bigint    live when it ended, the most
 --   reserved_bytes    bigint    held by the allocator in it, the most; NULL where the file does not say
 --   process_id        bigint    the process
 --   source_id         integer   the input, see trace_info
@@ -22,10 +22,10 @@ level as (
         coalesce(process_id, -1) as process,
         device,
         time_ns,
-        max(allocated_bytes) as highest_bytes,
-        arg_max(allocated_bytes, bytes) as allocated_bytes,
+        max(live_bytes) as highest_bytes,
+        arg_max(live_bytes, bytes) as live_bytes,
         max(reserved_bytes) as reserved_bytes,
-        arg_min(allocated_bytes - bytes, bytes) as before_bytes,
+        arg_min(live_bytes - bytes, bytes) as before_bytes,
         bool_or(is_before) as is_before
     from _memory_level
     group by all
@@ -55,7 +55,7 @@ instance as (
 at_border as (
     select
         instance.source_id, instance.process, instance.device, instance.range_id, instance.phase,
-        first.allocated_bytes as begin_bytes,
+        first.live_bytes as begin_bytes,
         instance.start_ns,
         instance.end_ns
     from instance
@@ -66,7 +66,7 @@ at_border as (
         and first.time_ns < instance.start_ns
 ),
 at_end as (
-    select at_border.*, last.allocated_bytes as end_bytes, last.reserved_bytes as last_reserved_bytes
+    select at_border.*, last.live_bytes as end_bytes, last.reserved_bytes as last_reserved_bytes
     from at_border
     asof left join level as last
         on last.source_id = at_border.source_id

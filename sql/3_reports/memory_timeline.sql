@@ -1,12 +1,16 @@
--- A row is one allocation or free, and what is allocated and reserved after it.
+-- A row is one allocation or free, and what is live and reserved after it.
 --
--- From torch.profiler with profile_memory=True (lorabench collect --profiler memory) or nsys with memory usage.
+-- From torch.profiler with profile_memory=True (lorabench collect --profiler memory), nsys with memory usage, or a snapshot
+-- of torch's allocator. The profiler counts blocks, a snapshot what was asked for, which is a little less: the allocator
+-- rounds sizes up.
 --
 -- columns:
 --   device            varchar   'cuda:0', 'cpu' …
---   time_ns           bigint    when, from the input's first event of memory
+--   time_ns           bigint    when, from the input's first event of memory; NULL if not recorded
+--   event_number      bigint    number of the event in a snapshot without times, else NULL
 --   bytes             bigint    size, negative for a free
---   allocated_bytes   bigint    allocated in total afterwards; for nsys since the recording began
+--   live_bytes        bigint    live in total afterwards; for nsys since the recording began
+--   counted           varchar   what sizes are: 'blocks', or 'requests' of a snapshot
 --   reserved_bytes    bigint    held by the allocator in total afterwards, NULL where the file does not say
 --   process_id        bigint    the process
 --   source_id         integer   the input, see trace_info
@@ -14,9 +18,12 @@
 
 select
     level.device,
-    level.time_ns - min(level.time_ns) over (partition by level.source_id) as time_ns,
+    if(source.is_timed, level.time_ns - min(level.time_ns) over (partition by level.source_id), null) as time_ns,
+    if(source.is_timed, null, (level.time_ns - min(level.time_ns) over (partition by level.source_id)) // 1000)
+        as event_number,
     level.bytes,
-    level.allocated_bytes,
+    level.live_bytes,
+    if(level.requested_bytes is null, 'blocks', 'requests') as counted,
     level.reserved_bytes,
     level.process_id,
     level.source_id,

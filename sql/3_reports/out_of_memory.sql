@@ -5,11 +5,12 @@
 --
 -- columns:
 --   device             varchar   'cuda:0' …
---   time_ns            bigint    when, from the input's first event of memory
+--   time_ns            bigint    when, from the input's first event of memory; NULL if not recorded
+--   event_number       bigint    number of the event in a snapshot without times, else NULL
 --   requested_bytes    bigint    what was asked for
---   allocated_bytes    bigint    in use by tensors at that moment
+--   live_bytes         bigint    asked for by what was live at that moment
 --   reserved_bytes     bigint    held by the allocator at that moment
---   unused_bytes       bigint    reserved_bytes - allocated_bytes
+--   unused_bytes       bigint    reserved_bytes - live_bytes
 --   free_bytes         bigint    what the device had left besides, NULL where the file does not say
 --   largest_category   varchar   the category with the most memory at that moment
 --   largest_bytes      bigint    how much it was
@@ -38,11 +39,12 @@ largest as (
 )
 select
     event.device,
-    event.time_ns - began.time_ns as time_ns,
+    if(source.is_timed, event.time_ns - began.time_ns, null) as time_ns,
+    if(source.is_timed, null, (event.time_ns - began.time_ns) // 1000) as event_number,
     event.requested_bytes,
-    level.allocated_bytes,
+    level.live_bytes,
     level.reserved_bytes,
-    level.reserved_bytes - level.allocated_bytes as unused_bytes,
+    level.reserved_bytes - level.live_bytes as unused_bytes,
     event.free_bytes,
     largest.category as largest_category,
     largest.bytes as largest_bytes,

@@ -64,8 +64,8 @@ def expected(events: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
             event["cat"] != "kernel"
             or ts is None
             or dur is None
-            or abs(ts) * 1000 >= 2**62
-            or not 0 <= dur * 1000 < 2**53
+            or abs(ts) * 1000 > 2**61
+            or not 0 <= dur * 1000 <= 2**53
         ):
             continue
         stream = whole(args.get("stream"))

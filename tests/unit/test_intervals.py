@@ -40,7 +40,8 @@ def test_queries_find_what_encloses_them(pairs: list[tuple[int, int]], queries: 
     start, end = arrays(queries)
     innermost, irregular = forest.locate(start, end)
     assert innermost.tolist() == forest.innermost(start, end).tolist()
-    query, interval = forest.enclosing(start, end)
+    query, interval, is_given_up = forest.enclosing(start, end)
+    assert not is_given_up.any()
     for i in range(len(start)):
         around = [j for j in range(len(forest.start)) if forest.start[j] <= start[i] and forest.end[j] >= end[i]]
         assert innermost[i] == max(around, default=NONE)
@@ -98,7 +99,7 @@ def test_what_is_handed_up_a_tree_reaches_every_ancestor_once(pairs: list[tuple[
 @given(PAIRS)
 def test_children_cover_their_parent_point_by_point(pairs: list[tuple[int, int]]) -> None:
     forest = Forest.plant(*arrays(pairs))
-    covered = covered_by_children(forest)
+    covered = covered_by_children(forest, forest.start, forest.end)
     for i in range(len(forest.start)):
         points = {
             t for j in range(len(forest.start)) if forest.parent[j] == i for t in range(forest.start[j], forest.end[j])
@@ -122,9 +123,22 @@ def test_unions_over_long_times_are_taken_in_slabs() -> None:
     assert (lengths == 100 * day).all()
 
 
-def test_tracks_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(OverflowError, match="62-bit"):
-        Tracks.over(1000, np.array([0, 1 << 60], dtype=np.int64))
+FAR = st.integers(-(1 << 61), 1 << 61)
+
+
+@given(st.lists(FAR, min_size=1, max_size=8), st.lists(FAR, max_size=4), st.integers(1, 1000))
+def test_times_on_tracks_keep_their_order_and_tracks_apart(known: list[int], others: list[int], count: int) -> None:
+    """Also where years on a thousand threads do not fit the axis, and for times that were not given before."""
+    tracks = Tracks.over(count, np.array(known, dtype=np.int64))
+    low, high = min(known), max(known)
+    times = np.array([*known, *(t for t in others if low <= t <= high + 1)], dtype=np.int64)
+    first, last = (tracks.place(np.full(len(times), track), times) for track in (0, count - 1))
+    is_known = np.isin(times, known)
+    for i in range(len(times)):
+        for j in range(len(times)):
+            if is_known[i] or is_known[j]:
+                assert np.sign(first[i] - first[j]) == np.sign(times[i] - times[j])
+            assert count == 1 or first[i] < last[j]
 
 
 def test_take_gives_missing_for_none() -> None:
