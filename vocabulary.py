@@ -41,4 +41,6 @@ MEMORY_CATEGORIES: Final = (*MEMORY_OWNED, "temporary", "autograd_detail", "quan
 RANGE_DEPTHS: Final = ("step", "phase", "layer", "module", "lora")
 # Settings of a run that are about its adapters: a full fine-tuning has none.
 ADAPTER_SETTINGS: Final = ("lora_cnt", "peft_mode", "rank", "alpha", "dropout", "target_modules")
+# How a run is watched, each pass in a process of its own, in this order.
+PASSES: Final = ("timing", "torch", "nsys", "memory")
 PHASES: Final = ("data", "h2d", "forward", "backward", "optimizer")

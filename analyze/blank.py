@@ -13,6 +13,7 @@ import duckdb
 
 from .. import sql, unfinished
 from ..sql import literal, quoted
+from ..vocabulary import MEMORY_CATEGORIES
 from . import views
 
 PREFIX = "blank-"
@@ -80,6 +81,11 @@ def _statements() -> Iterator[str]:
         yield from _comments("table", table)
     for rows in sql.in_folder(sql.ROWS):
         yield f"insert into {quoted(rows.name)} {rows.statement}"
+    for name in sql.csv_names():
+        values = [", ".join(map(literal, row.values())) for row in sql.csv_rows(name)]
+        yield f"insert into {quoted(name)} values {', '.join(f'({row})' for row in values)}"
+    for number, category in enumerate(MEMORY_CATEGORIES):
+        yield f"insert into memory_category values ({number}, {literal(category)})"
     yield from views_and_functions()
 
 

@@ -42,7 +42,7 @@ _KEYS = {
     "api_call": ("api_call_id",),
 }
 _NAMES = ("name_id", "text_id", "shape_id")
-_NOT_COPIED = ("threshold", "kernel_class_rule", "device_peak", "name")
+_NOT_COPIED = ("threshold", "kernel_class_rule", "device_peak", "memory_category", "name")
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from typing import Any
 from .. import rundir
 from ..errors import Interrupted, RunError, ToolError
 from ..progress import Progress, Silent
+from ..vocabulary import PASSES
 from . import nsys_profile, provenance
 from .processes import Ended, run
 from .session import NSYS_STEM, Passes
 
-PASSES = ("timing", "torch", "nsys", "memory")
 TRACES = {"torch": "trace.json.gz", "memory": "memory.json.gz"}
 
 

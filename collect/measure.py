@@ -1,5 +1,6 @@
 """What a run measures of itself: step times, tokens, arithmetic and memory. Knows nothing of training."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,15 +9,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from .. import sql
 from .formulas import Arithmetic
 from .presets import HEADS
-
-# Dense peak of the tensor cores in FLOP/s for 16-bit types with 32-bit sums, from the vendors' data sheets.
-_PEAK_16BIT = {
-    "H200": 989e12, "H100 PCIe": 756e12, "H100": 989e12, "B200": 2250e12, "GH200": 989e12, "A100": 312e12,
-    "A6000": 154.8e12, "A40": 149.7e12, "A10": 125e12, "L40S": 362e12, "L4": 121e12, "V100": 125e12, "T4": 65e12,
-    "RTX 3090": 71e12, "RTX 4090": 165.2e12, "RTX 5090": 209.5e12,
-}  # fmt: skip
 
 
 def arithmetic(model: nn.Module, checkpointing: str) -> Arithmetic:
@@ -53,8 +48,14 @@ def peak_flop_s(device: torch.device, dtype: torch.dtype) -> float | None:
     """The device's dense 16-bit peak in FLOP/s; None where it is not known or the type is another."""
     if device.type != "cuda" or dtype not in (torch.bfloat16, torch.float16):
         return None
-    name = torch.cuda.get_device_name(device)
-    return next((peak for part, peak in _PEAK_16BIT.items() if part in name), None)
+    return peak_16bit(torch.cuda.get_device_name(device))
+
+
+def peak_16bit(name: str) -> float | None:
+    """The dense peak of a GPU of this name in FLOP/s, for 16-bit types with 32-bit sums; None if not known."""
+    kinds = sorted(sql.csv_rows("device_peak"), key=lambda kind: int(kind["priority"]))
+    found = (float(kind["matrix16_flops"]) for kind in kinds if re.search(kind["pattern"], name, re.IGNORECASE))
+    return next(found, None)
 
 
 def synchronize(device: torch.device) -> None:

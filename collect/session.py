@@ -10,6 +10,7 @@ from typing import Any
 from .. import rundir
 from ..errors import Interrupted, RunError, ToolError
 from ..progress import Progress, Silent
+from ..vocabulary import PASSES
 from . import child, nsys_profile, provenance, summary
 from .processes import Ended, run
 from .spec import RunSpec
@@ -69,7 +70,7 @@ def require_packages() -> None:
 
 def _run_passes(spec: RunSpec, folder: Path, passes: Passes, listener: Progress) -> None:
     """Each pass in turn until one fails; when memory ran out the memory pass is still run, to say what it went into."""
-    for name in sorted(spec.profiler, key=("timing", "torch", "nsys", "memory").index):
+    for name in sorted(spec.profiler, key=PASSES.index):
         if passes.status != rundir.OK and (passes.status, name) != (rundir.OOM, "memory"):
             continue
         listener.step(f"pass {name}", _iteration_cnt(spec))

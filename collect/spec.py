@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
-from ..vocabulary import RANGE_DEPTHS
+from ..vocabulary import PASSES, RANGE_DEPTHS
 from .presets import PRESETS
 
 METHODS = ("lora", "qlora", "full")
 PEFT_MODES = ("seq", "switch", "batch", "process")
-PASSES = ("timing", "torch", "nsys", "memory")
 DEFAULT_TARGETS = "attention"
 
 

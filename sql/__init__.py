@@ -4,7 +4,7 @@ This module only finds and parses the files; analyze/database.py runs them. Fold
 numbers, so a file may use everything from an earlier folder:
 
     0_tables    what readers and attribution fill
-    0_rows      what a new database has in tables of settings
+    0_rows      what a new database has in tables of settings: a select, or a CSV of the rows
     1_staging   per source: batch of the file's rows -> rows of a table (run at ingest)
     2_macros    functions that views share
     2_model     private views, names with a leading underscore
@@ -24,6 +24,7 @@ A column of the type `enum` holds no other texts than those that its sentence qu
 numbers.
 """
 
+import csv
 import hashlib
 import re
 from dataclasses import dataclass
@@ -122,7 +123,8 @@ def load() -> tuple[SqlFile, ...]:
 @cache
 def fingerprint() -> str:
     """A short text that changes with any SQL file; a database of another one is not used again."""
-    return hashlib.sha256(repr(load()).encode()).hexdigest()[:16]
+    content = repr((load(), [csv_rows(name) for name in csv_names()]))
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def public() -> tuple[SqlFile, ...]:
@@ -138,6 +140,18 @@ def public_view(name: str) -> SqlFile:
         hint = f"did you mean {' or '.join(near)}?" if near else "`lorabench views` lists them"
         raise UsageError(f"there is no view {name!r}: {hint}")
     return known[name]
+
+
+@cache
+def csv_rows(name: str) -> tuple[dict[str, str], ...]:
+    """The rows of a CSV file of 0_rows."""
+    return tuple(csv.DictReader(files(__name__).joinpath(ROWS, f"{name}.csv").read_text("utf-8").splitlines()))
+
+
+def csv_names() -> tuple[str, ...]:
+    """The tables whose rows lie in a CSV file."""
+    found = (path.name for path in files(__name__).joinpath(ROWS).iterdir())
+    return tuple(sorted(name.removesuffix(".csv") for name in found if name.endswith(".csv")))
 
 
 def in_folder(folder: str) -> tuple[SqlFile, ...]:

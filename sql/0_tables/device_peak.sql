@@ -1,5 +1,7 @@
 -- A row is what one kind of GPU can do at most, by its vendor's data sheet: dense arithmetic, no sparsity.
 --
+-- 16-bit products are those with 32-bit sums. MFU of runs and the roofline of operators stand on the same rows.
+--
 -- columns:
 --   priority        integer   of rows whose pattern matches the device's name the lowest decides
 --   pattern         varchar   regular expression, case ignored

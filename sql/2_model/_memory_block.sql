@@ -3,7 +3,7 @@
 -- An address belongs to an allocation until its next event. What a run's ledger names is what it says ('exact'), and what
 -- torch's memory timeline names, too ('heuristic': it infers them from the graph). The rest goes by lifetime:
 -- 'temporary' is freed by the operator that allocated it or within its phase; memory of the forward that the backward
--- frees, and of a recomputation that outlives it, is 'activation'; what the backward keeps for later is 'gradient', what
+-- frees, of a recomputation that outlives it, and of a compiled graph that nothing frees, is 'activation'; what the backward keeps for later is 'gradient', what
 -- the optimizer keeps is 'optimizer_state'; the rest of the backward is 'autograd_detail'. What was there before the
 -- recording goes by who frees it: the optimizer its state, zero_grad gradients. That is 'exact' where a ledger has taken
 -- out what it knows, 'heuristic' elsewhere.
@@ -65,10 +65,7 @@ purpose as (
         arg_min(nullif(found.adapter, ''), rank.number) as adapter,
         bool_and(found.is_exact) as is_exact
     from found
-    join (
-        values ('parameter', 1), ('adapter_parameter', 2), ('optimizer_state', 3), ('gradient', 4), ('input', 5),
-            ('activation', 6), ('temporary', 7), ('autograd_detail', 8)
-    ) as rank(category, number) using (category)
+    join memory_category as rank using (category)
     group by found.allocation_id
 ),
 judged as (
@@ -88,6 +85,8 @@ judged as (
                     else 'unknown'
                 end
             when is_quantisation then 'quantisation_workspace'
+            when is_compiled and phase is distinct from 'backward'
+                and (free_ns is null or free_phase in ('backward', 'recompute')) then 'activation'
             when free_ns <= operator_end_ns then 'temporary'
             when phase = 'recompute' then if(free_phase = 'recompute', 'temporary', 'activation')
             when phase = 'backward' then

@@ -2,12 +2,14 @@
 --
 -- By what was open on its thread: the innermost annotation whose name begins with a phase (forward, backward, recompute,
 -- optimizer …), else an autograd node (backward); in allocator snapshots by the files and functions of the stack. The
--- part of the optimizer that lets gradients go is 'zero_grad'.
+-- part of the optimizer that lets gradients go is 'zero_grad'. What a graph compiled by inductor asked for is marked: one
+-- call allocates for a whole model.
 
 with
 path_phase as (
     select
         path_id,
+        contains(path, '## Call CompiledFxGraph') as is_compiled,
         if(
             regexp_matches(path, '(^|/)Optimizer\.zero_grad'),
             'zero_grad',
@@ -23,6 +25,7 @@ path_phase as (
 stack_phase as (
     select
         name_id,
+        regexp_matches(text, 'torchinductor[^<]* call\b|torch/_inductor/') as is_compiled,
         case
             when regexp_matches(text, 'torch/utils/checkpoint\.py:\d+ (recompute_fn|backward|unpack_hook)') then 'recompute'
             when regexp_matches(text, 'torch/optim/optimizer\.py:\d+ zero_grad') then 'zero_grad'
@@ -30,6 +33,7 @@ stack_phase as (
             when regexp_matches(text, 'torch/(_tensor|autograd/(__init__|graph))\.py:\d+ (backward|_engine_run_backward)')
                 then 'backward'
             when contains(text, '(autograd engine)') then 'backward'
+            when regexp_matches(text, '_aot_autograd/\w+\.py:\d+ \w*backward') then 'backward'
             when regexp_matches(text, ' (forward|_call_impl)\b') then 'forward'
         end as phase
     from name
@@ -42,6 +46,7 @@ select
         if(starts_with(operator_name.text, 'autograd::engine::evaluate_function'), 'backward', null),
         stack_phase.phase
     ) as phase,
+    coalesce(path_phase.is_compiled or stack_phase.is_compiled, false) as is_compiled,
     operator.end_ns as operator_end_ns,
     around.path_id
 from memory_event as event

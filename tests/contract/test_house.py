@@ -91,6 +91,7 @@ def test_units_are_in_the_names() -> None:
         "flop_s",
         "bytes_s",
         "step",
+        "event_number",
     }
     for view in VIEWS:
         for column in view.columns:
@@ -105,8 +106,8 @@ def test_the_schema_page_is_up_to_date() -> None:
 
 
 def test_all_sql_is_in_the_installed_package() -> None:
-    inside = {p.relative_to(PACKAGE / "sql") for p in (PACKAGE / "sql").glob("*/*.sql")}
-    assert inside == {p.relative_to(ROOT / "sql") for p in (ROOT / "sql").glob("*/*.sql")}
+    inside = {p.relative_to(PACKAGE / "sql") for p in (PACKAGE / "sql").glob("*/*.*")}
+    assert inside == {p.relative_to(ROOT / "sql") for p in (ROOT / "sql").glob("*/*.*")}
 
 
 def test_sql_spells_the_words_of_the_vocabulary() -> None:

@@ -1,0 +1,5 @@
+-- A row is what memory may be for, the most lasting purpose first.
+--
+-- columns:
+--   number     integer   place: of a storage that serves two purposes the lower one counts
+--   category   varchar   see memory_by_category
