@@ -125,10 +125,10 @@ def views(
     from .reports import schema
 
     if markdown:
-        console.put(schema.markdown().removesuffix("\n"))
+        console.put_lines(schema.markdown().removesuffix("\n"))
         return
     chosen = sql.public() if name is None else [sql.public_view(name)]
-    console.put("\n\n".join(schema.plain(view) for view in chosen))
+    console.put_lines("\n\n".join(schema.plain(view) for view in chosen))
 
 
 @app.command()
@@ -177,7 +177,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
 
     rows = [dataclasses.asdict(finding) for finding in examine()]
     if as_json:
-        console.put(json.dumps(rows, indent=2))
+        console.put_lines(json.dumps(rows, indent=2))
     else:
         show(rows, ["what", "state", "found", "advice"])
 

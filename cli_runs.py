@@ -75,7 +75,9 @@ def collect(
 def _print_settings(command: list[str] | None, spec: Any) -> None:
     import json
 
-    console.put(json.dumps({"command": command, "profiler": spec.profiler} if command else spec.as_dict(), indent=2))
+    console.put_lines(
+        json.dumps({"command": command, "profiler": spec.profiler} if command else spec.as_dict(), indent=2)
+    )
 
 
 def sweep(
@@ -116,7 +118,7 @@ def sweep(
     for reason in what.impossible:
         console.tell(f"left out: {reason}")
     if dry_run:
-        console.put("\n".join(cell.name for cell in what.cells))
+        console.put_lines("\n".join(cell.name for cell in what.cells))
         return
     if force:
         (output / rundir.SWEEP).unlink(missing_ok=True)

@@ -23,6 +23,11 @@ def tell(text: object) -> None:
 
 
 def put(text: str) -> None:
+    """A line of data, on stdout."""
+    print(visible(text))
+
+
+def put_lines(text: str) -> None:
     """Lines of data, on stdout."""
     print("\n".join(map(visible, text.split("\n"))))
 

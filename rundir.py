@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from .errors import InputError, OutputError, UsageError
+from .small_files import parse_json, read_text
 
 FORMAT: Final = 1
 MANIFEST: Final = "manifest.json"
@@ -130,11 +131,13 @@ def read_sweep(folder: Path) -> dict[str, Any]:
 def _read(directory: Path, name: str) -> dict[str, Any]:
     path = directory / name
     try:
-        value = json.loads(path.read_text("utf-8"))
+        value = parse_json(read_text(path))
+    except FileNotFoundError as error:
+        raise InputError(f"{directory} is not a run directory of `lorabench collect`: no {name}") from error
     except OSError as error:
-        raise InputError(f"{directory} is no run directory of `lorabench collect`: no {name}") from error
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InputError(f"{path} is damaged: {error}") from error
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise InputError(f"{path} is damaged: {str(error)[:200]}") from error
     if not isinstance(value, dict):
         raise InputError(f"{path} is damaged: it holds no object")
     if name == MANIFEST and value.get("format") != FORMAT:

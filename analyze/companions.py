@@ -3,17 +3,14 @@ for; of torch.profiler a memory timeline.
 """
 
 import csv
-import gzip
 import re
-import zlib
 from pathlib import Path
 
 import duckdb
-import orjson
-import pyarrow as pa
 
 from .. import rundir
 from ..errors import InputError
+from ..small_files import read_text
 from ..vocabulary import MEMORY_OWNED
 from .database import Database
 
@@ -21,7 +18,7 @@ _FACTS = ("method", "peft_mode", "batch_operator", "graph_pruning", "lora_cnt", 
 
 # torch's Profile.export_memory_timeline("x.raw.json.gz"): a list of [ns, action, bytes, number of the category].
 _TIMELINE = "*.raw.json.gz"
-_TIMELINE_BYTES = 1 << 30  # decompressed
+_TIMELINE_ROWS = 20_000_000
 _EXISTED, _CREATED = 1, 2  # actions
 _TIMELINE_CATEGORIES = ("parameter", "optimizer_state", "input", "temporary", "activation", "gradient",
                         "autograd_detail")  # fmt: skip
@@ -64,8 +61,7 @@ def _steps(database: Database, source_id: int, folder: Path) -> _Facts:
         return []
     tokens: dict[int, int] = {}
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
+        rows = list(csv.DictReader(read_text(path).splitlines()))
         for row in rows:
             if row["pass"] == rows[0]["pass"]:
                 step = int(row["step"])
@@ -106,24 +102,34 @@ def _timelines(database: Database, source_id: int, folder: Path) -> _Facts:
     if not has_memory:
         return []
     lost = []
-    for path in sorted(folder.glob(_TIMELINE)):
+    for path in sorted(path for path in folder.glob(_TIMELINE) if path.is_file()):
         try:
-            with gzip.open(path) as file:
-                raw = file.read(_TIMELINE_BYTES)
-            columns = [pa.array(column, pa.int64()) for column in zip(*orjson.loads(raw), strict=True)]
-            rows = pa.table(columns, ["time", "action", "bytes", "category"])
-            database.connection.register("timeline", rows)
+            database.connection.execute(_READ_TIMELINE, [str(path.absolute()), _TIMELINE_ROWS + 1])
+            ((rows, bad),) = database.rows("select count(*), count(*) filter (len(entry) <> 4) from timeline")
+            if rows > _TIMELINE_ROWS or bad:
+                raise ValueError(f"{bad} entries without four numbers" if bad else f"over {_TIMELINE_ROWS:,} entries")
             database.connection.execute(_JOIN_TIMELINE, [source_id, _CREATED, _EXISTED])
-        except (OSError, EOFError, zlib.error, ValueError, TypeError, pa.ArrowException, duckdb.Error) as error:
-            lost.append(("lost", path.name, f"it is no memory timeline of torch ({type(error).__name__}: {error})"))
+        except (ValueError, duckdb.Error) as error:
+            said = str(error).splitlines()[0]
+            lost.append(("lost", path.name, f"it is not a memory timeline of torch ({type(error).__name__}: {said})"))
+        finally:
+            database.connection.execute("drop table if exists temp.timeline")
     return lost
 
+
+# Through DuckDB, which spills what does not fit: gzip makes millions of entries of some kilobytes.
+_READ_TIMELINE = """
+    create or replace temp table timeline as
+    select entry
+    from read_json(?, format = 'array', records = false, columns = {entry: 'bigint[]'}, compression = 'gzip')
+    limit ?"""
 
 _JOIN_TIMELINE = f"""
     insert into memory_owner
     with named as (
-        select timeline.time, timeline.action, timeline.bytes, {list(_TIMELINE_CATEGORIES)}[category + 1] as category,
-            row_number() over () as number
+        select
+            entry[1] as time, entry[2] as action, entry[3] as bytes,
+            {list(_TIMELINE_CATEGORIES)}[entry[4] + 1] as category, row_number() over () as number
         from timeline
     ),
     found as (

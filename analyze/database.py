@@ -12,7 +12,7 @@ import uuid
 import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -131,12 +131,33 @@ class Database:
     def rows(self, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
         """The rows of a query of lorabench's own, as tuples.
 
-        Raises CorruptInputError for a view that somebody put into the database to read a file.
+        Raises CorruptInputError for what the database holds and no view can compute with, OutputError when memory or
+        disk do not suffice.
         """
-        try:
+        with self._explained("what is asked for"):
             return self._roomy(lambda: self.connection.execute(statement, parameters).fetchall())
+
+    def dicts(self, statement: str) -> list[dict[str, Any]]:
+        """The same as dicts by the names of the columns."""
+        with self._explained("what is asked for"):
+            cursor = self._roomy(lambda: self.connection.execute(statement))
+            names = [str(column[0]) for column in cursor.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    @contextmanager
+    def _explained(self, what: object) -> Iterator[None]:
+        """DuckDB's errors as lorabench's."""
+        try:
+            yield
         except duckdb.PermissionException as error:  # none of our views reads a file
             raise CorruptInputError(f"{self.path} has a view that reaches for a file: {_first_line(error)}") from error
+        except duckdb.OutOfMemoryException as error:
+            raise OutputError(
+                f"{what} needs more memory than DuckDB may have: {_first_line(error)}; "
+                "allow more with LORABENCH_QUERY_MEMORY"
+            ) from error
+        except (duckdb.ConversionException, duckdb.OutOfRangeException, duckdb.InvalidInputException) as error:
+            raise CorruptInputError(f"{self.path} holds what cannot be right: {_first_line(error)}") from error
 
     @contextmanager
     def computing_once(self, asked: Collection[str]) -> Iterator[None]:
@@ -151,10 +172,11 @@ class Database:
         ]
         try:
             for name in kept:
-                self.rows(f"create temp table {quoted(name)} as from main.{quoted(name)}")
+                with suppress(CorruptInputError):  # who reads the view will say so; the others need not suffer
+                    self.rows(f"create temp table {quoted(name)} as from main.{quoted(name)}")
             yield
         except _CANNOT_WRITE as error:
-            raise OutputError(f"there is no room for what several views read: {_first_line(error)}") from error
+            raise OutputError(f"not enough disk space for temporary results: {_first_line(error)}") from error
         finally:
             for name in kept:
                 self.connection.execute(f"drop table if exists temp.{quoted(name)}")
@@ -162,20 +184,19 @@ class Database:
     def copy(self, statement: str, path: Path, options: str) -> None:
         """Write the rows of a select to a file, in the folder that the database was opened to write into.
 
-        The file is complete or as it was. Raises OutputError when the disk refuses.
+        The file is complete or as it was. Raises OutputError when the disk refuses, and what rows() raises.
         """
         if self._scratch is None:
             raise ValueError("the database was not opened to write files")
-        made = self._scratch.absolute() / path.name
+        made = self._scratch.absolute() / "rows"  # the name of `path` may be one that DuckDB cannot spell
+        command = f"copy ({statement}) to {literal(str(made))} ({options})"
         try:
             self._scratch.mkdir(parents=True)
-            self.rows(f"copy ({statement}) to {literal(str(made))} ({options})")
-            made.replace(path)
-        except duckdb.OutOfMemoryException as error:
-            raise OutputError(
-                f"{path} needs more memory than DuckDB may have: {_first_line(error)}; "
-                "allow more with LORABENCH_QUERY_MEMORY"
-            ) from error
+            with self._explained(path):
+                self._roomy(lambda: self.connection.execute(command))
+            partial = unfinished.beside(path)
+            shutil.move(made, partial)
+            partial.replace(path)
         except _CANNOT_WRITE as error:
             raise OutputError(f"cannot write {path}: {_first_line(error)}") from error
         finally:
@@ -200,7 +221,7 @@ def open_database(path: Path, writes_into: Path | None = None, *, is_own: bool =
         raise CorruptInputError(f"cannot open {path} as a DuckDB database: {_first_line(error)}") from error
     scratch = None
     if writes_into is not None:
-        scratch = writes_into / f".lorabench-{uuid.uuid4().hex[:8]}"
+        scratch = _scratch_beside(writes_into)
         connection.execute("set allowed_directories = ?", [[f"{scratch.absolute()}{os.sep}"]])
     connection.execute("set enable_external_access = false")
     database = Database(connection, path, scratch, can_grow=is_own and not _QUERY_MEMORY_ASKED)
@@ -229,6 +250,15 @@ def _connect_afresh(path: Path) -> duckdb.DuckDBPyConnection:
         raise OutputError(f"{path} is open in this process, and cannot be opened again: close it first") from error
     finally:
         link.unlink(missing_ok=True)
+
+
+def _scratch_beside(folder: Path) -> Path:
+    """Where DuckDB makes a file that will be moved into a folder: in it, so that the move is one step."""
+    try:
+        str(folder.absolute()).encode("utf-8")
+    except UnicodeEncodeError:
+        folder = Path(tempfile.gettempdir())  # bytes that are no text cannot be said in SQL
+    return unfinished.beside(folder / "rows")
 
 
 _THEIRS = "theirs"

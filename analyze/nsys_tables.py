@@ -5,6 +5,7 @@ SQLite counts, or the tally says how many are missing. Texts take no more memory
 are selected by name and missing ones become NULL, because tables and columns differ between all versions of nsys.
 """
 
+import os
 import sqlite3
 from collections.abc import Collection, Iterator
 from contextlib import closing
@@ -65,7 +66,7 @@ class Export:
 
     def __init__(self, path: Path):
         self.path = path
-        self._uri = f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1"
+        self._uri = f"file:{quote(os.fsencode(path.resolve()))}?mode=ro&immutable=1"
         self._text_left = _TEXT_FLOOR + _TEXT_RATIO * path.stat().st_size
         self._sizes: dict[str, int] = {}
         self.columns, self._layouts = self._read_schema()

@@ -9,6 +9,7 @@ from pathlib import Path
 import duckdb
 
 from ..errors import UsageError
+from ..small_files import read_text
 
 _SUBJECTS = ("kernel", "path")
 _COLUMNS = ("subject", "pattern", "class")
@@ -62,11 +63,12 @@ def _threshold(text: str) -> tuple[str, float]:
 
 def _read_rules(path: Path) -> tuple[tuple[str, str, str], ...]:
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file)
-            rows = list(reader)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UsageError(f"cannot read --kernel-classes {path}: {error}") from error
+        reader = csv.DictReader(read_text(path).splitlines())
+        rows = list(reader)
+    except OSError as error:
+        raise UsageError(f"cannot read --kernel-classes {path}: {error.strerror}") from error
+    except (ValueError, csv.Error) as error:
+        raise UsageError(f"--kernel-classes {path} is not CSV: {error}") from error
     if tuple(reader.fieldnames or ()) != _COLUMNS:
         raise UsageError(f"--kernel-classes {path}: the first line must be {','.join(_COLUMNS)}")
     for number, row in enumerate(rows, start=2):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
+from ..small_files import read_text
 from ..vocabulary import PASSES, RANGE_DEPTHS
 from .presets import PRESETS
 
@@ -189,11 +190,11 @@ def from_dict(values: dict[str, Any]) -> RunSpec:
 def read_config(path: Path) -> dict[str, Any]:
     """The settings of a TOML file, at its top or in a table [collect]. Raises UsageError when it cannot be read."""
     try:
-        values = tomllib.loads(path.read_text("utf-8"))
+        values = tomllib.loads(read_text(path))
     except OSError as error:
         raise UsageError(f"cannot read --config {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"--config {path} is no TOML: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"--config {path} is not TOML: {str(error)[:200]}") from error
     inner = values.get("collect", values)
     if not isinstance(inner, dict):
         raise UsageError(f"--config {path}: collect must be a table")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import sql
-from ..console import HIDDEN_IN_TEXT, put, put_json, tell, visible
+from ..console import HIDDEN_IN_TEXT, put, put_json, put_lines, tell, visible
 from ..errors import InputError, UsageError
 
 
@@ -118,7 +118,7 @@ def print_rows(frame: Any, format: Format | None) -> None:
     """
     frame = _plain(frame, keeps_nested=format is Format.json)
     if format is Format.csv:
-        put(frame.write_csv().removesuffix("\n"))
+        put_lines(frame.write_csv().removesuffix("\n"))
     elif format is Format.json:
         put_json(frame.write_json())
     else:
@@ -189,7 +189,7 @@ def print_cache(entries: list[Any], folder: Path, as_json: bool) -> None:
         for entry in entries
     ]
     if as_json:
-        put(json.dumps(rows, indent=2))
+        put_lines(json.dumps(rows, indent=2))
         return
     from .terminal import show
 

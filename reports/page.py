@@ -20,6 +20,8 @@ def write(database: Database, path: Path) -> list[Section]:
     with database.computing_once([view.name for view in sql.public()]):
         made = sections(source)
         html.write(path, str(source.name), source.subtitle(), made, _cards(source), _findings(source))
+    if source.problems:
+        raise InputError(f"{path} lacks {len(source.problems)} sections: {source.problems[0]}")
     return made
 
 

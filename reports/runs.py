@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import rundir
-from ..errors import RegressionError
+from ..errors import InputError, RegressionError
 
 # What people compare, in the order in which they ask: name, path into summary.json, factor, unit.
 _MEASURES = (
@@ -28,7 +28,7 @@ def compare(directories: list[Path]) -> tuple[list[dict[str, Any]], list[str]]:
     """Rows and columns of a table: a row for each measure that any run has, a column for each run.
 
     Behind each run but the first stands its change against the first, as a text. Raises InputError for a folder that
-    is no run directory.
+    is not a run directory, and when there is nothing to compare.
     """
     summaries = [rundir.read_summary(d) for d in directories]
     columns = names(directories)
@@ -43,7 +43,11 @@ def compare(directories: list[Path]) -> tuple[list[dict[str, Any]], list[str]]:
             if number:
                 row[f"{name} Δ"] = _change(values[0], value) if unit != "%" else None
         rows.append(row)
-    return rows, list(rows[0]) if rows else []
+    if not rows:
+        raise InputError(
+            "the runs measured nothing that can be compared; name what to compare of their traces with --by"
+        )
+    return rows, list(rows[0])
 
 
 # What --fail-above looks at: of these more is worse, of the others less.

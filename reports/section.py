@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..analyze.database import Database
+from ..errors import CorruptInputError
 from .cells import Cell, Column, of_rows
 
 _ROW_LIMIT = 200
@@ -31,14 +32,20 @@ class Source:
     def __init__(self, database: Database, source_id: int):
         self.database, self.source_id = database, source_id
         ((self.name, self.kind),) = database.rows(f"select name, kind from source where source_id = {source_id}")
+        self.problems: list[str] = []  # why queries gave no rows that could be computed
         ((self.begin,),) = database.rows(f"select coalesce(min(start_ns), 0) from gpu_op where source_id = {source_id}")
 
     def rows(self, statement: str) -> list[dict[str, Any]]:
-        """The rows of a query, in which {id} is the input and {begin} its first GPU work."""
+        """The rows of a query, in which {id} is the input and {begin} its first GPU work.
+
+        None where they cannot be computed of what the input holds; `problems` then says why.
+        """
         filled = statement.replace("{id}", str(self.source_id)).replace("{begin}", str(self.begin))
-        cursor = self.database.connection.execute(filled)
-        names = [str(column[0]) for column in cursor.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        try:
+            return self.database.dicts(filled)
+        except CorruptInputError as error:  # one section less
+            self.problems.append(str(error))
+            return []
 
     def subtitle(self) -> str:
         """What was read, in a line."""

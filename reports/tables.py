@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import sql, unfinished
 from ..analyze.database import Database
-from ..errors import OutputError, UsageError
+from ..errors import InputError, OutputError, UsageError
 from ..sql import literal, quoted
 
 # What COPY is told for each format, by file suffix.
@@ -56,12 +56,22 @@ def write_all(database: Database, folder: Path, format: str, escape_formulas: bo
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot make the folder {folder}: {error.strerror}") from error
-    written = []
+    written: list[Path] = []
+    failed: dict[str, str] = {}
     views = [view.name for view in sql.public()]
     with database.computing_once(views):
         for view in views:
-            written.append(folder / f"{view}.{format}")
-            write(database, view, written[-1], format, escape_formulas)
+            path = folder / f"{view}.{format}"
+            try:
+                write(database, view, path, format, escape_formulas)
+                written.append(path)
+            except InputError as error:  # of one view: the others are written all the same
+                failed[view] = str(error)
+    if failed:
+        first, said = next(iter(failed.items()))
+        raise InputError(
+            f"{len(failed)} of {len(views)} views cannot be computed ({', '.join(failed)}); {first}: {said}"
+        )
     return written
 
 
