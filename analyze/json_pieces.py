@@ -74,6 +74,8 @@ class Pieces:
                 continue
             piece, text = text[:cut], text[cut:]
             yield piece
+            if len(self.rest) > EVENT_LIMIT:
+                raise CorruptInputError(f"{self.path} holds no whole event within {EVENT_LIMIT >> 20} MiB")
             text = self.rest + text
             self.rest = b""
             parts = [text[_SEPARATOR.match(text).end() :]]  # type: ignore[union-attr]

@@ -14,12 +14,14 @@ text behind it, and the slices of a piece together are limited:
 
 import json
 import re
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 _RESYNC = re.compile(r"\}\s*,\s*(?=\{\s*\")")
 _SPACE = re.compile(r"[\s,]*")
 _FIRST_SLICE = 4096
+_AT_ONCE = 8192  # events
 _SLICES_LIMIT = 16  # times the piece that is decoded, where events are begun again and again inside others
 _LONGEST_INTEGER = 40  # digits; Python takes quadratic time for long ones and refuses more than 4,300
 
@@ -34,9 +36,8 @@ _DECODER = json.JSONDecoder(strict=False, parse_int=_integer, parse_float=str, p
 
 @dataclass
 class Salvaged:
-    """What a piece held: whole events as JSON texts, lost ones counted, and what belongs to the next piece."""
+    """What a piece held besides its whole events: lost ones counted, and what belongs to the next piece."""
 
-    events: list[str] = field(default_factory=list)
     lost_cnt: int = 0
     lost_bytes: int = 0
     replaced_cnt: int = 0
@@ -44,33 +45,40 @@ class Salvaged:
     ended: bool = False
 
 
-def salvage(piece: bytes, at_end: bool) -> Salvaged:
+def salvage(piece: bytes, at_end: bool, take: Callable[[list[str]], None]) -> Salvaged:
     """Decode a piece event by event; `at_end` says that no text follows it.
 
-    An event that is cut off at the end of the piece goes to `rest`, unless nothing follows. Behind an invalid event
-    reading goes on at the next place that looks like the start of one.
+    Whole events are given to `take` as JSON texts, some thousand at a time. An event that is cut off at the end of the
+    piece goes to `rest`, unless nothing follows. Behind an invalid event reading goes on at the next place that looks
+    like the start of one.
     """
     text = piece.decode("utf-8", "replace")
     result = Salvaged(replaced_cnt=text.count("\ufffd"))
     left = _SLICES_LIMIT * max(len(text), _FIRST_SLICE)
     position = _skip(text, 0)
+    events: list[str] = []
     while position < len(text):
         if text[position] == "]":
             result.ended, result.rest = True, text[position:]
-            return result
+            break
         decoded = _decode(text, position)
         left -= decoded.tried
         if decoded.runs_out and not at_end:
             result.rest = text[position:]
-            return result
+            break
         if decoded.event is not None:
-            result.events.append(decoded.event)
+            events.append(decoded.event)
             end = decoded.end
         else:
             end = _resync(text, position) if left > 0 else len(text)
             result.lost_cnt += 1
             result.lost_bytes += len(text[position:end].encode())
+        if len(events) == _AT_ONCE:
+            take(events)
+            events = []
         position = _skip(text, end)
+    if events:
+        take(events)
     return result
 
 

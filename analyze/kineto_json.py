@@ -142,14 +142,13 @@ class _Reader:
 
     def _salvage(self, piece: bytes) -> None:
         """Read a piece event by event and load what is whole."""
-        found = salvage(piece, self.pieces.at_end)
+        found = salvage(piece, self.pieces.at_end, self._load_each)
         if self.pieces.at_end and not found.ended and self.pieces.cut_off is None:
             self.pieces.cut_off = "the JSON ends in the middle"
         self.lost_cnt += found.lost_cnt
         self.lost_bytes += found.lost_bytes
         self.replaced_cnt += found.replaced_cnt
         self.pieces.rest, self.pieces.ended = found.rest.encode(), found.ended
-        self._load_each(found.events)
 
     def _load_each(self, events: list[str]) -> None:
         """Load events that are valid JSON; those that DuckDB still refuses are found by halving, up to a limit."""

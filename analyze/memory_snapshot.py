@@ -48,9 +48,9 @@ def read(path: Path, staging: Staging) -> None:
     del data
     try:
         histories = snapshot.get("device_traces") or []
-        _limit(most, histories, snapshot["segments"], [s["blocks"] for s in snapshot["segments"]])
         annotated = snapshot.get("external_annotations") or []
-        _limit(most, [annotated])
+        _limit(most, [*histories, snapshot["segments"], annotated])
+        _limit(most, [segment["blocks"] for segment in snapshot["segments"]])
         stacks = _Stacks()
         segments = [_Segment.of(s, stacks) for s in snapshot["segments"]]
         devices = sorted({s.device for s in segments} | {n for n, history in enumerate(histories) if history})
@@ -97,9 +97,9 @@ def _content(path: Path) -> bytes:
     return data
 
 
-def _limit(most: int, *lists: list[list[Any]]) -> None:
-    """Raise ValueError when lists of lists have more entries together than the file has dicts."""
-    if sum(len(inner) for outer in lists for inner in outer if isinstance(inner, list)) > most:
+def _limit(most: int, lists: list[list[Any]]) -> None:
+    """Raise ValueError when lists have more entries together than the file has dicts."""
+    if sum(map(len, lists)) > most:
         raise ValueError("it refers to the same entries again and again")
 
 

@@ -1,6 +1,8 @@
 """Several inputs in one database: ranks side by side, a bad one among them, workers, an interrupted analysis."""
 
+import gzip
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,7 @@ from typing import Any
 import pytest
 from conftest import corpus_params
 from lorabench import sql
-from lorabench.analyze import parts
+from lorabench.analyze import inputs, parts
 from lorabench.analyze.pipeline import analyze
 from lorabench.errors import InputError, OutputError
 
@@ -173,6 +175,68 @@ def test_a_worker_that_dies_is_a_bad_file(ranks: list[Path], tmp_path: Path, mon
     monkeypatch.setattr(parts.sys, "executable", "/bin/false")
     with pytest.raises(InputError, match="ended with exit code 1"):
         analyze(ranks, tmp_path / "x.duckdb")
+
+
+def deadly(tmp_path: Path, times: int) -> str:
+    """A Python that kills itself with -9 the first so many times that it is to read trace.1.json."""
+    count = tmp_path / "count"
+    script = tmp_path / "python"
+    script.write_text(
+        f"""#!/bin/sh
+case "$*" in *trace.1.json*)
+    echo x >> {count}
+    if [ "$(wc -l < {count})" -le {times} ]; then kill -9 $$; fi;;
+esac
+exec {sys.executable} "$@"
+""",
+        "utf-8",
+    )
+    script.chmod(0o755)
+    return str(script)
+
+
+def test_a_worker_that_is_killed_is_tried_again(
+    ranks: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "worker_cnt", lambda found: 2)
+    monkeypatch.setattr(parts.sys, "executable", deadly(tmp_path, 1))
+    with analyze(ranks, tmp_path / "x.duckdb") as database:
+        assert database.rows("select count(distinct source_id) from gpu_op") == [(3,)]
+        assert database.rows("select * from source_fact where section = 'lost'") == []
+    assert not (tmp_path / "x.duckdb.parts").exists()
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_what_a_killed_worker_lost_is_read_by_the_next_analysis(
+    ranks: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, force: bool
+) -> None:
+    """And nothing else is, --force or not: the parts of the others were made for the same unfinished analysis."""
+    monkeypatch.setattr(parts, "worker_cnt", lambda found: 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(parts.sys, "executable", deadly(tmp_path, 99))
+        with analyze(ranks, tmp_path / "x.duckdb") as database:
+            ((said,),) = database.rows("select value from source_fact where section = 'lost'")
+            assert "SIGKILL" in said
+            assert database.rows("select count(distinct source_id) from gpu_op") == [(2,)]
+    monkeypatch.setattr(parts, "worker_cnt", lambda found: 0)
+    make, read = parts.make_part, []
+    monkeypatch.setattr(
+        parts, "make_part", lambda item, part, progress: (read.append(item.path.name), make(item, part, progress))[1]
+    )
+    with analyze(ranks, tmp_path / "x.duckdb", force=force) as database:
+        assert database.rows("select count(distinct source_id) from gpu_op") == [(3,)]
+        assert database.rows("select * from source_fact where section = 'lost'") == []
+    assert read == ["trace.1.json"]
+    assert not (tmp_path / "x.duckdb.parts").exists()
+
+
+def test_whether_a_file_is_worth_a_worker_goes_by_what_it_expands_to(tmp_path: Path) -> None:
+    text = b'{"traceEvents": [' + b" " * (20 << 20) + b"]}"
+    (tmp_path / "packed.json.gz").write_bytes(gzip.compress(text))
+    (tmp_path / "plain.json").write_bytes(text[:1000])
+    packed, plain = (inputs.recognise(path) for path in sorted(tmp_path.iterdir()))
+    assert packed.size_bytes < 100_000 and packed.content_bytes == len(text)
+    assert plain.content_bytes == plain.size_bytes == 1000
 
 
 @pytest.mark.parametrize("packed", corpus_params("kineto/eight-ranks*.tar.gz"))
