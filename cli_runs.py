@@ -46,12 +46,14 @@ def collect(
     Without a GPU, nsys or network it trains a small Llama with random weights on the CPU: the same code path. Lists
     take one value for all adapters, or one for each: --rank 8,16,32,64.
     """
-    from .collect import session
+    from .collect import preflight, session
     from .collect.spec import from_dict, read_config
     from .reports.terminal import describe_run
 
     values = (read_config(config) if config else {}) | options.given(settings)
     spec = from_dict(values)
+    if not command:
+        preflight.check([spec])
     if dry_run:
         _print_settings(command, spec)
         return
@@ -107,6 +109,7 @@ def sweep(
     adapter. Running out of memory is a result. The same command goes on where an interrupted sweep was. Only the
     timing pass is run unless --profiler names others.
     """
+    from .collect import preflight
     from .collect import sweep as sweeping
     from .collect.spec import read_config
     from .reports import sweep_page, sweeps, tables
@@ -114,10 +117,14 @@ def sweep(
     if preset is not None and preset not in sweeping.PRESETS:
         raise UsageError(f"--preset {preset}: choose one of {', '.join(sweeping.PRESETS)}")
     named = sweeping.PRESETS[preset] if preset else {}
-    what = sweeping.plan(named | (read_config(config) if config else {}) | options.given(settings))
+    given = named | (read_config(config) if config else {}) | options.given(settings)
+    what = sweeping.plan(given, until_oom and until_oom.replace("-", "_"))
     for reason in what.impossible:
         console.tell(f"left out: {reason}")
+    preflight.check(cell.spec for cell in what.cells)
     if dry_run:
+        if what.searched:
+            console.tell(f"from each of these on {what.searched} grows until memory runs out:")
         console.put_lines("\n".join(cell.name for cell in what.cells))
         return
     if force:
@@ -125,7 +132,7 @@ def sweep(
     ended: LorabenchError | None = None
     try:
         with bar.shown() as progress:
-            sweeping.run(what, output, until_oom and until_oom.replace("-", "_"), progress)
+            sweeping.run(what, output, progress)
     except (RunError, Interrupted) as error:  # what was measured is still worth a table
         ended = error
     rows = sweeps.rows(output)

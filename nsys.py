@@ -17,6 +17,9 @@ _HOMES = (
     "/opt/nvidia/nsight-compute",
     "/usr/local/cuda/nsight*",
 )
+# What files of nsys 2022.4 and 2023.4 begin with; nothing documents it.
+_STREAM = b"NVIDIA Nsight Systems Stream"
+_TITLE_BYTES = 128
 
 
 def find() -> str | None:
@@ -43,8 +46,29 @@ def version(nsys: str) -> tuple[int, ...]:
     return tuple(int(part) for part in match.groups() if part) if match else ()
 
 
+def is_report(head: bytes) -> bool:
+    """Whether a file that begins so is a report (.nsys-rep, .qdrep) or a stream (.qdstrm) of nsys."""
+    return b"NVIDIA Tegra Profiler Report" in head[:_TITLE_BYTES] or _STREAM in head[:_TITLE_BYTES]
+
+
+def is_stream(path: Path) -> bool:
+    """Whether a file is what nsys records before it makes a report of it."""
+    return _STREAM in _title(path) or path.suffix == ".qdstrm"
+
+
+def made_by(path: Path) -> tuple[int, ...]:
+    """The version of the nsys that made a report or a stream; empty for older ones, which do not say."""
+    match = re.search(rb"(?:Report|Stream) (20\d\d)[@.](\d+)[@.](\d+)", _title(path))
+    return tuple(map(int, match.groups())) if match else ()
+
+
+def _title(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_TITLE_BYTES)
+
+
 def export(nsys: str, report: Path, target: Path) -> None:
-    """Write a report as sqlite. Raises ToolError when nsys is too old for it or fails."""
+    """Write a report as sqlite. Raises ToolError when nsys fails, as with reports of a newer one."""
     _run(nsys, "export", "--type", "sqlite", "--force-overwrite", "true", "--output", target, report)
     if not target.exists():
         raise ToolError(f"nsys export wrote nothing for {report}; open the report once in the nsys that made it")

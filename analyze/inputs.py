@@ -9,18 +9,24 @@ DuckDB          a database that lorabench made earlier
 """
 
 import gzip
+import os
 import re
 import stat
 import zlib
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice
 from pathlib import Path
 
-from .. import rundir
+from .. import nsys, rundir
 from ..errors import CorruptInputError, InputError, UnknownFormatError, UsageError
 
 HEAD_BYTES = 65_536
+_HEADER_BYTES = 4 << 20  # what stands before the events of a trace of thousands of ranks
+_MOST_FOLDERS = 2_000
+_MOST_NAMED = 3
 _GZIP = b"\x1f\x8b"
 # A file of a folder that is called so and is no trace is worth a word.
 _MEANT = re.compile(r"trace|rank|\.nsys-rep$|\.sqlite$", re.IGNORECASE)
@@ -52,10 +58,10 @@ class Input:
 def find(paths: list[Path]) -> list[Input]:
     """All inputs behind the given paths, directories opened.
 
-    Raises InputError for what cannot be read, UnknownFormatError for what is no trace. Of several inputs a damaged one
-    is listed as unreadable, so that it stops no other.
+    Raises InputError for what cannot be read, UnknownFormatError for what is no trace. Of several inputs one that
+    exists and cannot be read is listed as unreadable, so that it stops no other.
     """
-    groups = [_in_directory(path) if _is_folder(path) else [_recognise_or_list(path)] for path in paths]
+    groups = [_behind(path) if len(paths) == 1 else _behind_or_listed(path) for path in paths]
     found = [item for group in groups for item in group]
     broken = [item for item in found if item.kind is Kind.UNREADABLE]
     if len(broken) == len(found):
@@ -72,9 +78,12 @@ def spare(inputs: list[Path], *outputs: Path) -> None:
     """
     read: dict[tuple[int, int], Path] = {}
     for path in inputs:
-        folder = path if path.is_dir() else path.parent
-        beside = rundir.belongings(folder) if path.is_dir() or (folder / rundir.MANIFEST).is_file() else []
-        for file in (path, *beside):
+        folder = path.parent
+        with suppress(InputError, OSError):
+            if path.is_dir():
+                folder = _in_directory(path)[0].path.parent
+        is_read_whole = folder != path.parent or (folder / rundir.MANIFEST).is_file()
+        for file in (path, *(rundir.belongings(folder) if is_read_whole else [])):
             with suppress(OSError):  # reading says what is wrong with it
                 read.setdefault((file.stat().st_dev, file.stat().st_ino), file)
     for output in outputs:
@@ -85,11 +94,17 @@ def spare(inputs: list[Path], *outputs: Path) -> None:
                 raise UsageError(f"{output} would replace the input {file}; choose another place for the output")
 
 
-def _recognise_or_list(path: Path) -> Input:
+def _behind(path: Path) -> list[Input]:
+    return _in_directory(path) if _is_folder(path) else [recognise(path)]
+
+
+def _behind_or_listed(path: Path) -> list[Input]:
     try:
-        return recognise(path)
-    except CorruptInputError as error:
-        return _unreadable(path, error)
+        return _behind(path)
+    except InputError as error:
+        if not path.exists():  # a word of the command line is wrong
+            raise
+        return [_unreadable(path, error)]
 
 
 def _unreadable(path: Path, error: InputError) -> Input:
@@ -105,25 +120,64 @@ def _is_folder(path: Path) -> bool:
 
 
 def _in_directory(path: Path) -> list[Input]:
-    """The traces of a run directory, or of any folder that holds some."""
+    """The traces of a run directory, or of any folder that holds some; else of the one folder below that does.
+
+    TensorBoard's profiles lie so: LOGDIR/plugins/profile/RUN/*.trace.json.gz.
+    """
+    found = _directly_in(path)
+    if found:
+        return found
+    below = {folder: traces for folder in _folders_below(path) if (traces := _directly_in(folder))}
+    if len(below) > 1:
+        named = [str(folder) for folder in sorted(below)]
+        more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+        raise InputError(
+            f"{path} holds traces in {len(named)} folders: {', '.join(named[:_MOST_NAMED])}{more}; give one of them, "
+            "or several for one database of all"
+        )
+    if not below:
+        raise InputError(
+            f"{path} is a folder without traces; give an nsys .sqlite or .nsys-rep, a torch.profiler .json or "
+            ".json.gz, an allocator snapshot .pickle, or a folder that holds some"
+        )
+    return next(iter(below.values()))
+
+
+def _folders_below(path: Path) -> Iterator[Path]:
+    """Folders in a folder, hidden ones and links left out; of a very large tree the first ones alone."""
+    walked = os.walk(path)
+    for name, folders, _ in islice(walked, _MOST_FOLDERS):
+        folders[:] = sorted(folder for folder in folders if not folder.startswith("."))
+        if Path(name) != path:
+            yield Path(name)
+
+
+def _directly_in(path: Path) -> list[Input]:
+    """The traces that lie in a folder itself; those that cannot be read are listed as unreadable."""
     try:
         candidates = rundir.traces(path)
     except OSError as error:
         raise InputError(f"cannot read the folder {path}: {error.strerror}") from error
     found = []
     for candidate in candidates:
+        is_meant = _MEANT.search(candidate.name) is not None
         try:
-            found.append(_recognise_or_list(candidate))
-        except UnknownFormatError as error:
-            if _MEANT.search(candidate.name):
+            item = recognise(candidate)
+            if is_meant or item.kind is not Kind.KINETO or _has_events(candidate):
+                found.append(item)
+        except InputError as error:
+            if is_meant or not isinstance(error, UnknownFormatError):
                 found.append(_unreadable(candidate, error))
-    found = _without_twins([item for item in found if item.kind is not Kind.DATABASE])
-    if not found:
-        raise InputError(
-            f"{path} is a folder without traces; give an nsys .sqlite or .nsys-rep, a torch.profiler .json or "
-            ".json.gz, an allocator snapshot .pickle, or a folder that holds some"
-        )
-    return found
+    return _without_twins([item for item in found if item.kind is not Kind.DATABASE])
+
+
+def _has_events(path: Path) -> bool:
+    """Whether JSON looks like a trace, and not like a model's settings or words, which may lie beside one."""
+    with path.open("rb") as file:
+        head = file.read(_HEADER_BYTES)
+    if head.startswith(_GZIP):
+        head = _gunzip_start(path, head, _HEADER_BYTES)
+    return b'"traceEvents"' in head or b'"ph"' in head
 
 
 def _without_twins(found: list[Input]) -> list[Input]:
@@ -166,16 +220,20 @@ def _kind(path: Path, head: bytes) -> Kind:
         if head.startswith(_GZIP):
             raise CorruptInputError(f"{path} is gzip in gzip; decompress it once with gunzip")
         return _kind(path, head)
-    if path.suffix in (".nsys-rep", ".qdrep", ".qdstrm") and not head.lstrip().startswith((b"{", b"[")):
-        return Kind.NSYS_REPORT  # nsys has no documented signature; only here the name has to help
+    is_named = path.suffix in (".nsys-rep", ".qdrep", ".qdstrm")  # nsys documents no signature
+    if nsys.is_report(head) or (is_named and not head.lstrip().startswith((b"{", b"["))):
+        return Kind.NSYS_REPORT
     return _kind_of_text(path, head)
 
 
-def _gunzip_start(path: Path, head: bytes) -> bytes:
+def _gunzip_start(path: Path, head: bytes, most_bytes: int = HEAD_BYTES) -> bytes:
     try:
-        return zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
+        text = zlib.decompressobj(wbits=31).decompress(head, most_bytes)
     except (zlib.error, gzip.BadGzipFile) as error:
         raise CorruptInputError(f"{path} begins like gzip but is damaged: {error}") from error
+    if not text and path.stat().st_size <= HEAD_BYTES:
+        raise CorruptInputError(f"{path} is gzip and holds nothing: it is empty, or cut off at once")
+    return text
 
 
 def _kind_of_text(path: Path, head: bytes) -> Kind:

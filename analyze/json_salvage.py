@@ -40,6 +40,7 @@ class Salvaged:
 
     lost_cnt: int = 0
     lost_bytes: int = 0
+    cut_bytes: int = 0  # of an event in which the file ends
     replaced_cnt: int = 0
     rest: str = ""
     ended: bool = False
@@ -49,8 +50,8 @@ def salvage(piece: bytes, at_end: bool, take: Callable[[list[str]], None]) -> Sa
     """Decode a piece event by event; `at_end` says that no text follows it.
 
     Whole events are given to `take` as JSON texts, some thousand at a time. An event that is cut off at the end of the
-    piece goes to `rest`, unless nothing follows. Behind an invalid event reading goes on at the next place that looks
-    like the start of one.
+    piece goes to `rest`; its length alone is told when nothing follows. Behind an invalid event reading goes on at the
+    next place that looks like the start of one.
     """
     text = piece.decode("utf-8", "replace")
     result = Salvaged(replaced_cnt=text.count("\ufffd"))
@@ -71,8 +72,12 @@ def salvage(piece: bytes, at_end: bool, take: Callable[[list[str]], None]) -> Sa
             end = decoded.end
         else:
             end = _resync(text, position) if left > 0 else len(text)
-            result.lost_cnt += 1
-            result.lost_bytes += len(text[position:end].encode())
+            size = len(text[position:end].encode())
+            if decoded.runs_out and end == len(text):
+                result.cut_bytes = size
+            else:
+                result.lost_cnt += 1
+                result.lost_bytes += size
         if len(events) == _AT_ONCE:
             take(events)
             events = []

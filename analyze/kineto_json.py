@@ -97,6 +97,7 @@ class _Reader:
         self.pieces = Pieces(path)
         self.is_decimal = self.is_text = self.has_memory = False
         self.loaded_cnt = self.refused_cnt = self.lost_cnt = self.lost_bytes = self.replaced_cnt = 0
+        self.cut_bytes = 0
         self.misfit_cnt = self.misplaced_cnt = self.memory_lost_cnt = 0
         # by phase, category and what such events become
         self.events: Counter[tuple[str | None, str, str | None]] = Counter()
@@ -147,6 +148,7 @@ class _Reader:
             self.pieces.cut_off = "the JSON ends in the middle"
         self.lost_cnt += found.lost_cnt
         self.lost_bytes += found.lost_bytes
+        self.cut_bytes = found.cut_bytes
         self.replaced_cnt += found.replaced_cnt
         self.pieces.rest, self.pieces.ended = found.rest.encode(), found.ended
 
@@ -304,6 +306,7 @@ class _Reader:
         lost = partial(self.staging.fact, "lost")
         if self.pieces.cut_off:
             held = f"the {self.events.total()} events before it were read"
+            held += f", {self.cut_bytes} bytes of one more were not" if self.cut_bytes else ""
             lost("end of the file", self.pieces.cut_off, held)
         if self.pieces.ignored:
             lost("text behind the events", self.pieces.ignored, "it was not read")
@@ -333,9 +336,10 @@ class _Reader:
 
     def _note_missing(self, present: set[str | None]) -> None:
         if "gpu_op" not in present:
-            self.staging.fact(
-                "missing", "GPU work", "no kernels, copies or memsets",
-                "nothing ran on a GPU, or ProfilerActivity.CUDA was not among the activities",
+            why = (
+                "it may stand in the part of the file that is lost" if self.pieces.cut_off else
+                "nothing ran on a GPU, or ProfilerActivity.CUDA was not among the activities"
             )  # fmt: skip
+            self.staging.fact("missing", "GPU work", "no kernels, copies or memsets", why)
         if "api_call" not in present:
             self.staging.fact("missing", "CUDA calls", "none", "no GPU work can be attributed to ranges")

@@ -85,8 +85,13 @@ def _make(numbered: list[tuple[Input, Path]], progress: Progress) -> dict[Path, 
     wanted = [(item, part) for item, part in numbered if part not in problems and not is_current(part, item)]
     count = worker_cnt([item for item, _ in wanted])
     if not count:
-        said = {part: make_part(item, part, progress) for item, part in wanted}
-        return problems | {part: Problem(text) for part, text in said.items() if text is not None}
+        progress.step(f"reading {len(wanted)} files", len(wanted))
+        for item, part in wanted:
+            text = make_part(item, part)
+            if text is not None:
+                problems[part] = Problem(text)
+            progress.advance(1)
+        return problems
     found = dict(zip((part for _, part in wanted), read_in_workers(wanted, count, progress), strict=True))
     killed = [(item, part) for item, part in wanted if (problem := found[part]) and not problem.is_final]
     for one in killed:  # alone, each has all the memory
@@ -94,12 +99,11 @@ def _make(numbered: list[tuple[Input, Path]], progress: Progress) -> dict[Path, 
     return problems | {part: problem for part, problem in found.items() if problem is not None}
 
 
-def make_part(item: Input, part: Path, progress: Progress) -> str | None:
+def make_part(item: Input, part: Path) -> str | None:
     """Make a database of one input, without views; what is wrong with the input, None when nothing is.
 
     Raises OutputError when the part cannot be written.
     """
-    progress.step(item.path.name)
     try:
         with building(part) as new:
             ingest.fill(new, 1, item, Silent())
@@ -227,7 +231,7 @@ def _append_table(database: Database, table: str, shifts: dict[str, int], source
 def main(path: str, part: str) -> None:
     """Make one part; print what is wrong with the input as JSON, null when nothing is."""
     try:
-        print(json.dumps(make_part(inputs.recognise(Path(path)), Path(part), Silent())))
+        print(json.dumps(make_part(inputs.recognise(Path(path)), Path(part))))
     except OutputError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)

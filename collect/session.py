@@ -3,7 +3,6 @@
 import json
 import time
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from .. import rundir
 from ..errors import Interrupted, RunError, ToolError
 from ..progress import Progress, Silent
 from ..vocabulary import PASSES
-from . import child, nsys_profile, provenance, summary
+from . import child, nsys_profile, preflight, provenance, summary
 from .processes import Ended, run
 from .spec import RunSpec
 
@@ -46,7 +45,7 @@ def collect(spec: RunSpec, path: Path, force: bool = False, listener: Progress |
     Raises UsageError when the directory exists, RunError when a pass failed or ran out of memory, and
     Interrupted: the directory is finished in all of these cases but the first, and says how it ended.
     """
-    require_packages()
+    preflight.require_packages()
     spec = spec.with_whole_cycle()
     directory = rundir.RunDirectory(path, force)
     passes = Passes(started=provenance.now())
@@ -59,13 +58,6 @@ def collect(spec: RunSpec, path: Path, force: bool = False, listener: Progress |
     if passes.status != rundir.OK:
         raise RunError(f"{passes.message}; the run is kept in {path}, its output in {path / rundir.LOGS}")
     return manifest
-
-
-def require_packages() -> None:
-    """Raise ToolError when the packages of [collect] are not installed."""
-    missing = [name for name in ("torch", "transformers", "peft") if find_spec(name) is None]
-    if missing:
-        raise ToolError(f"collect needs {', '.join(missing)}; pip install 'lorabench[collect]'")
 
 
 def _run_passes(spec: RunSpec, folder: Path, passes: Passes, listener: Progress) -> None:

@@ -6,6 +6,7 @@ its values. A sweep that was interrupted goes on: cells that ended well or ran o
 
 import contextlib
 import dataclasses
+import difflib
 import itertools
 import json
 import re
@@ -68,14 +69,25 @@ class Plan:
     axes: dict[str, list[str]]
     cells: list[Cell]
     impossible: list[str]  # combinations that contradict themselves, and why
+    searched: str | None = None  # the axis whose largest value that fits is looked for; the cells are its first ones
 
 
-def plan(given: dict[str, Any]) -> Plan:
-    """All combinations of the values that were given.
+def plan(given: dict[str, Any], until_oom: str | None = None) -> Plan:
+    """All combinations of the values that were given; with `until_oom` a search along that setting for each.
 
     given: settings as for a run; a text with commas or 1..12 is an axis, 8+16 is one value for each adapter. Raises
     UsageError for an unknown setting, or when no combination is possible.
     """
+    what = _grid(given)
+    if until_oom is None:
+        return what
+    what = _with_axis(what, until_oom)
+    least = min(what.axes[until_oom], key=int)
+    begun = _grid(given | {until_oom: least})
+    return dataclasses.replace(what, cells=begun.cells, impossible=begun.impossible, searched=until_oom)
+
+
+def _grid(given: dict[str, Any]) -> Plan:
     axes = {name: values for name, value in given.items() if len(values := _values(name, value)) > 1}
     settings = {"profiler": "timing"} | {n: _one(n, v) for n, v in given.items() if n not in axes}
     cells: dict[str, Cell] = {}
@@ -129,24 +141,19 @@ def _cell(settings: dict[str, Any], values: dict[str, str]) -> Cell:
     )
 
 
-def run(
-    what: Plan, folder: Path, until_oom: str | None = None, listener: Progress | None = None,
-    runner: Runner = session.collect,
-) -> None:  # fmt: skip
-    """Run every cell that is not there yet, or with `until_oom` search the largest value of that axis that fits.
+def run(what: Plan, folder: Path, listener: Progress | None = None, runner: Runner = session.collect) -> None:
+    """Run every cell that is not there yet, or search the largest value of the plan's searched axis that fits.
 
     Raises UsageError when the folder holds another sweep, InputError when it cannot be read, RunError when cells failed
     for another reason than memory; the others are finished then.
     """
-    if until_oom is not None:
-        what = _with_axis(what, until_oom)
     state = _Sweep(folder, what, listener or Silent(), runner)
-    if until_oom is None:
+    if what.searched is None:
         for number, cell in enumerate(what.cells, start=1):
             state.run(cell, f"{number}/{len(what.cells)}")
     else:
-        for start in _starts(what, until_oom):
-            _search(what, start, until_oom, state)
+        for start in _starts(what, what.searched):
+            _search(what, start, what.searched, state)
     if state.failed:
         raise RunError(
             f"{len(state.failed)} of {len(state.names)} runs failed: {'; '.join(state.failed)}; the others are in "
@@ -216,7 +223,14 @@ def _finished(path: Path, spec: RunSpec) -> str | None:
 
 def _with_axis(what: Plan, field: str) -> Plan:
     """The plan with what is searched among its axes, from the default on where no value was given."""
-    default = {f.name: f.default for f in dataclasses.fields(RunSpec)}.get(field)
+    defaults = {f.name: f.default for f in dataclasses.fields(RunSpec)}
+    if field not in defaults:
+        close = difflib.get_close_matches(field, defaults, 3)
+        raise UsageError(
+            f"--until-oom {field}: there is no such setting"
+            + (f"; did you mean {', '.join(close)}?" if close else "; `lorabench sweep --help` lists them")
+        )
+    default = defaults[field]
     first = default[0] if isinstance(default, tuple) else default
     values = what.axes.get(field) or [str(what.settings.get(field, first))]
     if not all(value.isdigit() for value in values):

@@ -1,12 +1,13 @@
-"""The progress bar for a person at a terminal. In a pipe there is none, and what would draw it is not loaded."""
+"""How far long work is: a bar for a person at a terminal, now and then a line where stderr goes to a pipe or a file."""
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ..console import visible
-from ..progress import Progress, Silent
+from ..console import tell, visible
+from ..progress import Progress
 
 if TYPE_CHECKING:
     import rich.progress
@@ -14,9 +15,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def shown() -> Iterator[Progress]:
-    """A listener that draws one bar a step on stderr, and nothing where stderr is no terminal."""
+    """A listener that draws one bar a step on stderr; where that is no terminal, what draws it is not loaded."""
     if not sys.stderr.isatty():
-        yield Silent()
+        yield Lines()
         return
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
@@ -25,6 +26,33 @@ def shown() -> Iterator[Progress]:
     columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
         yield _Bar(bars)
+
+
+class Lines:
+    """Says in a line how far the work is, when it has said nothing for a while; short work ends without one."""
+
+    def __init__(self, pause_s: float = 10):
+        self._pause_s = pause_s
+        self._said_s = time.monotonic()
+        self._what = ""
+        self._total: int | None = None
+        self._done = 0
+
+    def step(self, what: str, total: int | None = None) -> None:
+        """Begin a step."""
+        self._what, self._total, self._done = what, total, 0
+        self._say()
+
+    def advance(self, units: int) -> None:
+        """Count on."""
+        self._done += units
+        self._say()
+
+    def _say(self) -> None:
+        now = time.monotonic()
+        if now - self._said_s >= self._pause_s:
+            self._said_s = now
+            tell(f"{self._what}: {self._done / self._total:.0%}" if self._total else self._what)
 
 
 class _Bar:

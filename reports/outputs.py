@@ -2,9 +2,11 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ class Format(StrEnum):
 
 
 _SCREEN_ROWS = 40
+_MOST_LINES, _MOST_NAMES = 20, 3  # of what was lost, and of inputs in a line
 _DATABASE = ".duckdb"
 _SUFFIXES = {f".{form}": form for form in (Format.csv, Format.parquet, Format.json, Format.html)}
 
@@ -154,13 +157,34 @@ def _plain(frame: Any, keeps_nested: bool) -> Any:
 
 
 def tell_losses(database: Any) -> None:
-    """Say on stderr what was lost while reading, and what the inputs lack."""
-    losses = database.rows(
-        """select source.name, section, item, value, note from source_fact join source using (source_id)
-        where section in ('lost', 'missing') order by source_id, section, item"""
+    """Say on stderr what was lost while reading, and what the inputs lack: what is true of many in one line."""
+    facts = database.rows(
+        """select list(source.name order by source_id) as names, section, item, value, coalesce(note, '')
+        from source_fact join source using (source_id)
+        where section in ('lost', 'missing')
+        group by section, item, value, note order by min(source_id), section, item"""
     )
-    for name, section, item, value, note in losses:
-        tell(f"{name}: {section}: {item}: {value}" + (f" ({note})" if note else ""))
+    lines: dict[tuple[Any, ...], tuple[list[str], list[str]]] = {}
+    for names, section, item, value, note in facts:
+        is_alone = section == "lost"  # a number of one thing
+        items, notes = lines.setdefault((tuple(names), section, value, is_alone and item), ([], []))
+        items.append(item)
+        notes += [note] if note else []
+    for (names, section, value, _), (items, notes) in islice(lines.items(), _MOST_LINES):
+        tell(f"{_some(names)}: {section}: {', '.join(items)}: {value}" + (f" ({'; '.join(notes)})" if notes else ""))
+    if len(lines) > _MOST_LINES:
+        tell(f"and {len(lines) - _MOST_LINES} lines more; all: --report trace_info")
+
+
+def _some(names: Sequence[str]) -> str:
+    """The names of sources; of many the first ones."""
+    if len(names) == 1:
+        return names[0]
+    return f"{len(names)} inputs ({_listed(names)})"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join([*names[:_MOST_NAMES], *(["…"] if len(names) > _MOST_NAMES else [])])
 
 
 def require_all(database: Any) -> None:
@@ -172,7 +196,7 @@ def require_all(database: Any) -> None:
     )]  # fmt: skip
     if lost:
         ((count,),) = database.rows("select count(*) from source")
-        raise InputError(f"{len(lost)} of {count} inputs cannot be read ({', '.join(lost)}); the reports hold the rest")
+        raise InputError(f"{len(lost)} of {count} inputs cannot be read ({_listed(lost)}); the reports hold the rest")
 
 
 def print_cache(entries: list[Any], folder: Path, as_json: bool) -> None:

@@ -191,6 +191,21 @@ def test_a_trace_cut_off_behind_its_last_event_loses_nothing(trace: bytes, tmp_p
         assert cut.view("range_summary").equals(whole.view("range_summary"))
 
 
+@pytest.mark.parametrize("share", [0.3, 0.7])
+def test_a_gzip_stream_that_is_cut_off_is_not_blamed_on_the_recording(
+    share: float, trace: bytes, tmp_path: Path
+) -> None:
+    packed = gzip.compress(trace)
+    path = written(tmp_path / "cut.json.gz", packed[: int(share * len(packed))])
+    lost = facts(path, tmp_path, "lost")
+    assert set(lost) == {"end of the file"}, "the event in which it ends is no other loss"
+    assert lost["end of the file"][0] == "the gzip stream is cut off"
+    for _, note in facts(path, tmp_path, "missing").values():
+        assert "activities" not in note
+    said = refused(written(tmp_path / "begun.json.gz", packed[:12]), tmp_path, CorruptInputError)
+    assert "holds nothing" in said
+
+
 def test_names_with_unescaped_quotes_cost_only_their_event(trace: bytes, tmp_path: Path) -> None:
     before = json.loads(trace)
     number = next(i for i, e in enumerate(before["traceEvents"]) if e["name"] == "ampere_sgemm_128x64_tn")

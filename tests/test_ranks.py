@@ -143,11 +143,11 @@ def test_what_an_interrupted_analysis_had_read_is_not_read_again(
     monkeypatch.setattr(parts, "worker_cnt", lambda found: 0)
     make, read = parts.make_part, []
 
-    def until_the_third(item: Any, part: Path, progress: Any) -> Any:
+    def until_the_third(item: Any, part: Path) -> Any:
         read.append(item.path.name)
         if len(read) == 3:
             raise KeyboardInterrupt
-        return make(item, part, progress)
+        return make(item, part)
 
     monkeypatch.setattr(parts, "make_part", until_the_third)
     with pytest.raises(KeyboardInterrupt):
@@ -220,9 +220,7 @@ def test_what_a_killed_worker_lost_is_read_by_the_next_analysis(
             assert database.rows("select count(distinct source_id) from gpu_op") == [(2,)]
     monkeypatch.setattr(parts, "worker_cnt", lambda found: 0)
     make, read = parts.make_part, []
-    monkeypatch.setattr(
-        parts, "make_part", lambda item, part, progress: (read.append(item.path.name), make(item, part, progress))[1]
-    )
+    monkeypatch.setattr(parts, "make_part", lambda item, part: (read.append(item.path.name), make(item, part))[1])
     with analyze(ranks, tmp_path / "x.duckdb", force=force) as database:
         assert database.rows("select count(distinct source_id) from gpu_op") == [(3,)]
         assert database.rows("select * from source_fact where section = 'lost'") == []

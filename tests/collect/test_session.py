@@ -277,16 +277,27 @@ def test_when_memory_runs_out_the_memory_pass_still_says_where_it_went(
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "code", "says"),
     [
-        (["--target-modules", "nosuch"], "Target modules"),
-        (["--model", "no/such"], "cannot load --model no/such"),
-        (["--device", "cuda:99"], "lorabench doctor"),
+        (["--model", "no/such"], 3, "--model no/such is not in the hub's cache"),
+        (["--model", "./none"], 3, "there is no --model ./none"),
+        (["--model", "{folder}"], 3, "a folder without a config.json"),
+        (["--data", "none.jsonl"], 3, "no such file"),
+        (["--device", "cuda:99"], 2, "lorabench doctor"),
     ],
 )
-def test_a_pass_that_cannot_begin_is_explained(tmp_path: Path, words: list[str], says: str) -> None:
-    done = collect(tmp_path / "run", *SMALL, *words, "--profiler", "timing", code=7)
-    assert says in done.stderr and "the run is kept in" in done.stderr
+@pytest.mark.parametrize("more", [[], ["--dry-run"]], ids=["run", "dry"])
+def test_what_is_not_there_is_said_before_a_run_begins(
+    tmp_path: Path, words: list[str], code: int, says: str, more: list[str]
+) -> None:
+    words = [word.format(folder=tmp_path) for word in words]
+    done = collect(tmp_path / "run", *SMALL, *words, *more, code=code)
+    assert says in done.stderr and not list(tmp_path.iterdir()) and not done.stdout
+
+
+def test_a_pass_that_cannot_begin_is_explained(tmp_path: Path) -> None:
+    done = collect(tmp_path / "run", *SMALL, "--target-modules", "nosuch", "--profiler", "timing", code=7)
+    assert "Target modules" in done.stderr and "the run is kept in" in done.stderr
 
 
 def test_without_nsys_the_run_is_complete_and_says_so(tmp_path: Path) -> None:
@@ -344,7 +355,7 @@ def test_runs_stand_side_by_side(run: Path, tmp_path: Path) -> None:
     done = subprocess.run(command("compare", run, run, "--json"), capture_output=True, text=True, check=True)
     rows = {r["measure"]: r for r in json.loads(done.stdout)}
     assert rows["matrix products a step"][f"{run} Δ"] == "+0.0 %"
-    for bad, says in ((tmp_path / "empty", "a folder without traces"), (tmp_path / "nowhere", "there is no file")):
+    for bad, says in ((tmp_path / "empty", "a folder without traces"), (tmp_path / "nowhere", "no such file")):
         (tmp_path / "empty").mkdir(exist_ok=True)
         failed = subprocess.run(command("compare", run, bad), capture_output=True, text=True, check=False)
         assert failed.returncode == 3 and says in failed.stderr

@@ -123,7 +123,7 @@ def test_a_run_of_other_settings_is_run_again(tmp_path: Path) -> None:
 )
 def test_the_largest_that_fits_is_found(values: str, expected: list[int], tmp_path: Path) -> None:
     runner = Runner()
-    sweep.run(sweep.plan({"lora_cnt": values, "peft_mode": "switch,batch"}), tmp_path, "lora_cnt", runner=runner)
+    sweep.run(sweep.plan({"lora_cnt": values, "peft_mode": "switch,batch"}, "lora_cnt"), tmp_path, runner=runner)
     assert runner.ran == [f"peft-mode={m}-lora-cnt={n}" for m in ("switch", "batch") for n in expected]
     rows = [row for row in sweeps.rows(tmp_path) if row["status"] == "ok" and row["peft_mode"] == "batch"]
     assert max(row["lora_cnt"] for row in rows) == CAPACITY
@@ -132,7 +132,7 @@ def test_the_largest_that_fits_is_found(values: str, expected: list[int], tmp_pa
 @pytest.mark.parametrize("field", ["nosuch", "profiler", "method"])
 def test_only_a_number_is_searched(field: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--until-oom"):
-        sweep.run(sweep.plan({"lora_cnt": "1"}), tmp_path, field, runner=Runner())
+        sweep.plan({"lora_cnt": "1"}, field)
 
 
 def test_results_are_those_of_the_runs(tmp_path: Path) -> None:

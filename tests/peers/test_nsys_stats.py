@@ -136,6 +136,20 @@ def test_a_report_without_nsys_says_what_to_do(tmp_path: Path, monkeypatch: pyte
         analyze([tmp_path / "run.nsys-rep"], tmp_path / "x.duckdb")
 
 
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("run.nsys-rep", b"NVIDIA Tegra Profiler Report 2099@4@1@54-0v0."),
+        ("renamed", b"NVIDIA Tegra Profiler Report 2099@4@1@54-0v0."),
+        ("run.qdstrm", b"U3w[END]NVIDIA Nsight Systems Stream 2099.4.1.54-0v0"),
+    ],
+)
+def test_a_report_of_a_newer_nsys_says_so(nsys: str, name: str, title: bytes, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(title + b"\n" * 200)
+    with pytest.raises(ToolError, match=rf"{name} was made by nsys 2099.4.1, the one here is 20[0-9.]+; export it"):
+        analyze([tmp_path / name], tmp_path / "x.duckdb")
+
+
 def test_a_damaged_report_gives_the_words_of_nsys(nsys: str, tmp_path: Path) -> None:
     (tmp_path / "run.nsys-rep").write_bytes(b"\x00nsys")
     with pytest.raises(ToolError, match="nsys"):

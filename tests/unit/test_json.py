@@ -73,10 +73,10 @@ def test_a_cut_off_event_goes_to_the_next_piece() -> None:
     assert (events, found.lost_cnt, found.rest) == (['{"a": 1}'], 0, '{"b": "x}, {"')
 
 
-def test_at_the_end_of_the_file_a_cut_off_event_is_lost_and_counted() -> None:
+def test_the_length_of_an_event_in_which_the_file_ends_is_told() -> None:
     events: list[str] = []
     found = salvage(b'{"a": 1}, {"b": "x', True, events.extend)
-    assert (events, found.lost_cnt, found.lost_bytes) == (['{"a": 1}'], 1, 8)
+    assert (events, found.lost_cnt, found.cut_bytes) == (['{"a": 1}'], 0, 8)
 
 
 def test_deep_nesting_is_lost_not_fatal() -> None:

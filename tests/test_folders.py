@@ -1,0 +1,88 @@
+"""What lies behind the paths of a command: folders of several kinds, files that are no traces among those that are."""
+
+import gzip
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from lorabench.analyze import inputs
+from lorabench.analyze.inputs import Kind
+from lorabench.errors import InputError, UsageError
+from lorabench.reports.bar import Lines
+
+TRACE = ROOT / "fixtures" / "torch-cpu.json.gz"
+
+
+def put(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return Path(shutil.copy(TRACE, path))
+
+
+@pytest.mark.parametrize("folder", [".", "plugins/profile/2024_01_01_10_00_00", "a/b/c/d/e"])
+def test_the_traces_of_the_one_folder_that_holds_some_are_read(folder: str, tmp_path: Path) -> None:
+    trace = put(tmp_path / folder / "host.pt.trace.json.gz")
+    put(tmp_path / ".hidden" / "other.json.gz")
+    (tmp_path / "empty").mkdir()
+    assert [item.path for item in inputs.find([tmp_path])] == [trace]
+    with pytest.raises(UsageError, match="would replace the input"):
+        inputs.spare([tmp_path], trace)
+
+
+def test_traces_in_several_folders_are_not_mixed(tmp_path: Path) -> None:
+    for name in ("a", "b", "c", "d"):
+        put(tmp_path / name / "run" / "trace.json.gz")
+    with pytest.raises(InputError, match=r"in 4 folders: .*a/run, .*b/run, .*c/run and 1 more; give one of them"):
+        inputs.find([tmp_path])
+    assert len(inputs.find([tmp_path / "a", tmp_path / "b"])) == 2
+
+
+def test_json_that_is_no_trace_is_left_out_of_a_folder(tmp_path: Path) -> None:
+    trace = put(tmp_path / "run.json.gz")
+    (tmp_path / "config.json").write_text(json.dumps({"hidden_size": 64}))
+    (tmp_path / "tokenizer.json").write_text(json.dumps({"vocab": {str(n): n for n in range(20_000)}}))
+    (tmp_path / "state.json.gz").write_bytes(gzip.compress(b'{"step": 1}'))
+    (tmp_path / "my_trace.json").write_text("{}")  # called so, it is worth a word
+    found = {item.path.name: item.kind for item in inputs.find([tmp_path])}
+    assert found == {"run.json.gz": Kind.KINETO, "my_trace.json": Kind.KINETO}
+    assert trace.name in found
+
+
+def test_a_header_of_thousands_of_ranks_stands_before_the_events(tmp_path: Path) -> None:
+    groups = [{"pg_name": str(n), "ranks": list(range(1000))} for n in range(100)]
+    (tmp_path / "x.json").write_text(json.dumps({"distributedInfo": {"pg_config": groups}, "traceEvents": []}))
+    assert [item.kind for item in inputs.find([tmp_path])] == [Kind.KINETO]
+
+
+def test_a_file_that_is_no_trace_stops_no_other(tmp_path: Path, run_command: Callable) -> None:
+    (tmp_path / "README.md").write_text("hello")
+    (tmp_path / "void").mkdir()
+    words = [put(tmp_path / "run.json.gz"), tmp_path / "README.md", tmp_path / "void", "-o", tmp_path / "r.csv"]
+    said = run_command("analyze", *words, code=3)
+    assert "README.md: lost: the whole file: " in said.err and "void: lost: the whole file: " in said.err
+    assert "2 of 3 inputs cannot be read (README.md, void)" in said.err
+    assert (tmp_path / "r.csv").stat().st_size > 1000
+
+
+def test_a_path_where_nothing_is_stops_all(tmp_path: Path, run_command: Callable) -> None:
+    said = run_command("analyze", put(tmp_path / "run.json.gz"), tmp_path / "misspelt.json", code=3)
+    assert "no such file" in said.err and not said.out
+
+
+def test_what_is_missing_from_many_is_one_line(tmp_path: Path, run_command: Callable) -> None:
+    for number in range(5):
+        shutil.copy(ROOT / "fixtures" / "nvtx-ranges.sqlite", tmp_path / f"r{number}.sqlite")
+    said = run_command("analyze", tmp_path, "-o", tmp_path / "r.csv")
+    (line,) = said.err.splitlines()
+    assert line.startswith("5 inputs (r0.sqlite, r1.sqlite, r2.sqlite, …): missing: CUPTI_ACTIVITY_KIND_KERNEL, ")
+    assert line.count("no such table") == 1
+
+
+def test_in_a_pipe_long_work_says_how_far_it_is_and_short_work_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    for listener in (Lines(), Lines(pause_s=0)):
+        listener.step("reading 200 files", 200)
+        listener.advance(50)
+        listener.step("checks")
+    assert capsys.readouterr().err.splitlines() == ["reading 200 files: 0%", "reading 200 files: 25%", "checks"]
