@@ -85,7 +85,7 @@ def test_a_config_file_is_overruled_by_options(tmp_path: Path) -> None:
     assert shown["target_modules"] == "q_proj,v_proj"
 
 
-@pytest.mark.parametrize(("content", "says"), [("a = ", "is no TOML"), ("collect = 3", "must be a table")])
+@pytest.mark.parametrize(("content", "says"), [("a = ", "is not TOML"), ("collect = 3", "must be a table")])
 def test_a_bad_config_file_is_named(tmp_path: Path, content: str, says: str) -> None:
     config = tmp_path / "run.toml"
     config.write_text(content, "utf-8")
