@@ -1,10 +1,13 @@
 # make demo    environment, install, two small runs of four adapters, analysed and compared
 # make test    environment, install with the wheel's content, all tests
+# make attack  hostile inputs, kills and full disks for an hour (MINUTES=60), with a count at the end
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test lint bench golden schema clean
+MINUTES ?= 60
+
+.PHONY: demo test attack lint bench golden schema clean
 
 $(VENV)/core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -38,6 +41,9 @@ lint: installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	cd / && $(abspath $(BIN))/mypy -p lorabench --config-file $(abspath pyproject.toml)
+
+attack: installed
+	$(BIN)/python tests/hostile/attack.py --minutes $(MINUTES)
 
 bench: installed
 	$(BIN)/python benchmarks/run.py

@@ -28,7 +28,7 @@ READER_VERSION = 5
 
 # A double holds a time with three decimals exactly below this many microseconds (2^43: 101 days).
 _EXACT_US = 1 << 43
-_LARGE_FRACTION = re.compile(rb'"ts"\s*:\s*-?(?:[0-9]{13,}\.[0-9]*[1-9]|[0-9.]+[eE])')
+_LARGE_FRACTION = re.compile(rb'"ts"\s*:\s*"?-?(?:[0-9]{13,}\.[0-9]*[1-9]|[0-9.]+[eE])')
 _TIME = re.compile(rb'("(?:ts|dur)"\s*:\s*)(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?=\s*[,}])')
 # Events that DuckDB refuses though Python reads them are looked for one by one up to so many: each costs 20 ms.
 _MOST_REFUSED = 100

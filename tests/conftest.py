@@ -9,12 +9,17 @@ import capture
 import pytest
 import synthetic
 import writers
+from hypothesis import settings
 from lorabench.__main__ import main
 from lorabench.analyze.database import Database
 from lorabench.analyze.pipeline import analyze
 
 # read when torch is imported: two threads on a busy machine with two cores are ten times slower than one
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# how long an example takes says how busy the machine is
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 ROOT = Path(__file__).resolve().parent.parent
 CORPUS = ROOT.parent / "shared" / "corpus"

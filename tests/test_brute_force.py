@@ -114,7 +114,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @settings(
     max_examples=100,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(trace=TRACES)

@@ -152,7 +152,7 @@ def by_definition(ops: list[Op], waits: list[tuple[int, int]], end: int) -> list
     return [s for s in reversed(found) if s[2] > s[1]]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(traces())
 def test_the_path_is_that_of_the_definition_and_a_partition_of_the_time(trace: tuple[list[Op], list]) -> None:
     ops, lengths = trace
@@ -164,7 +164,7 @@ def test_the_path_is_that_of_the_definition_and_a_partition_of_the_time(trace: t
     assert all(a[2] == b[1] for a, b in pairwise(found))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(traces())
 def test_on_one_stream_everything_that_was_queued_behind_another_is_on_the_path(trace: tuple[list[Op], list]) -> None:
     """Where the CPU never waits and every launch precedes all GPU work, the path is the stream's whole work."""
@@ -183,7 +183,7 @@ def test_on_one_stream_everything_that_was_queued_behind_another_is_on_the_path(
 SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 30), st.sampled_from([OTHER, 3])), max_size=5)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.integers(1, 20), max_size=6), SPANS)
 def test_the_main_threads_time_goes_to_who_worked(lengths: list[int], spans: list[tuple[int, int, int]]) -> None:
     """Nanosecond by nanosecond: to the first to begin of those at work, else to the main thread."""

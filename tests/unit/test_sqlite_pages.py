@@ -62,7 +62,7 @@ def decoded(path: Path, columns: list[Column]) -> tuple[list[tuple[Any, ...]], i
     return rows, unusual
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     rows=ROWS,
     ids=st.lists(st.integers(-(1 << 62), 1 << 62), unique=True, max_size=60),
