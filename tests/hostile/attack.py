@@ -31,9 +31,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-sys.path[:0] = [str(ROOT / "fixtures"), str(HERE)]
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.append(str(ROOT / "fixtures"))
 
 import mutations  # noqa: E402
 import oracles  # noqa: E402

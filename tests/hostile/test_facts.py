@@ -74,12 +74,15 @@ BAD_JSON = {
 }
 
 
-@pytest.mark.parametrize("content", BAD_JSON.values(), ids=BAD_JSON.keys())
-@pytest.mark.parametrize("name", ["manifest.json", "summary.json", "sweep.json"])
-def test_a_damaged_file_of_a_run_ends_in_a_line(name: str, content: bytes, trace: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [*(("summary.json", damage) for damage in BAD_JSON), ("manifest.json", "deep"), ("manifest.json", "list"),
+     ("sweep.json", "deep")],
+)  # fmt: skip
+def test_a_damaged_file_of_a_run_ends_in_a_line(name: str, damage: str, trace: Path, tmp_path: Path) -> None:
     for other in ("manifest.json", "summary.json"):
         trace.with_name(other).write_text('{"format": 1, "status": "ok", "passes": {}}')
-    trace.with_name(name).write_bytes(content)
+    trace.with_name(name).write_bytes(BAD_JSON[damage])
     done = run(tmp_path, "analyze", trace.parent, "-o", tmp_path / "r.csv")
     assert done.returncode == 0 and "Traceback" not in done.stderr
     if name != "sweep.json":

@@ -47,9 +47,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 FULL_DISKS = [
-    *((["analyze", "-o", "r.csv"], limit) for limit in (0, 5_000, 60_000, 400_000, 1_600_000)),
-    *((["analyze", "-o", "r.duckdb"], limit) for limit in (0, 200_000, 800_000)),
-    *((["report", "-o", "r.html"], limit) for limit in (20_000, 1_600_000, 4_000_000)),
+    *((["analyze", "-o", "r.csv"], limit) for limit in (0, 60_000, 1_600_000)),
+    *((["analyze", "-o", "r.duckdb"], limit) for limit in (0, 800_000)),
+    *((["report", "-o", "r.html"], limit) for limit in (20_000, 1_600_000)),
 ]
 
 
@@ -73,7 +73,7 @@ def seconds(tmp_path: Path, *words: object) -> float:
 
 
 INTERRUPTIONS = [
-    (signal.SIGINT, "r.csv", 4), (signal.SIGKILL, "r.csv", 4), (signal.SIGTERM, "all", 3), (signal.SIGINT, "r.html", 3),
+    (signal.SIGINT, "r.csv", 2), (signal.SIGKILL, "r.csv", 2), (signal.SIGTERM, "all", 2), (signal.SIGINT, "r.html", 2),
 ]  # fmt: skip
 
 

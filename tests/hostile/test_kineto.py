@@ -79,7 +79,7 @@ def kernels(path: Path, db: Path) -> list[tuple[Any, ...]]:
     return sorted(rows, key=repr)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(drawn=EVENTS)
 @example(drawn=[(KERNEL, {"context": "0/0", "grid": "grid(100,)"}, {})])  # torch.compile
 @example(drawn=[(CALL, {"correlation": 2}, {}), (KERNEL, {"correlation": 1.6}, {})])
