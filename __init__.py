@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .analyze.database import Database
-    from .collect.ranges import annotate
-    from .collect.spans import span
+    from .analyze.store.database import Database
+    from .collect.instruments.ranges import annotate
+    from .collect.instruments.spans import span
 
     __version__: str
 
@@ -41,11 +41,11 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         return _version()
     if name == "annotate":
-        from .collect.ranges import annotate
+        from .collect.instruments.ranges import annotate
 
         return annotate
     if name == "span":
-        from .collect.spans import span
+        from .collect.instruments.spans import span
 
         return span
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

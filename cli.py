@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from . import cli_progress as bar
 from . import cli_runs, console, rundir, sql, tuning
 from .errors import UsageError, ValidationError
-from .reports import bar, outputs
+from .reports import outputs
 
 app = typer.Typer(
     name="lorabench",
@@ -89,8 +90,8 @@ def analyze(
     The main report is range_summary: for each NVTX or record_function range what it cost the CPU, what its kernel
     launches cost, and what GPU work it accounts for.
     """
-    from .analyze import settings
-    from .analyze.inputs import spare
+    from .analyze.read.inputs import spare
+    from .analyze.store import settings
 
     sql.public_view(report)
     target = outputs.Target.of(output, format)
@@ -137,7 +138,7 @@ def cache(
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array.")] = False,
 ) -> None:
     """List the databases that are kept of inputs, or remove them all. They are made again when they are needed."""
-    from .analyze import cache as kept
+    from .analyze.store import cache as kept
     from .reports import outputs
 
     if action not in ("list", "clear"):
@@ -172,7 +173,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
     import dataclasses
     import json
 
-    from .collect.doctor import examine
+    from .collect.run.doctor import examine
     from .reports.terminal import show
 
     rows = [dataclasses.asdict(finding) for finding in examine()]
@@ -199,8 +200,8 @@ def report(
 
     Several run directories are set side by side, as `lorabench compare -o FILE.html` does.
     """
-    from .analyze.inputs import spare
-    from .reports import page, pictures
+    from .analyze.read.inputs import spare
+    from .reports.page import page, pictures
 
     spare(inputs, output)
     if len(inputs) > 1 and all((path / rundir.SUMMARY).is_file() for path in inputs):
@@ -224,21 +225,33 @@ def report(
 @app.command(no_args_is_help=True)
 def validate(
     inputs: Annotated[list[Path], typer.Argument(metavar="TRACE...", help="What `lorabench analyze` reads.")],
-    strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors, too.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")] = False,
+    definitions: Annotated[
+        bool,
+        typer.Option("--definitions", help="Hold sums by range and path against their definitions in SQL (slow)."),
+    ] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array.")] = False,
 ) -> None:
     """Check traces: the rules of torch's own validator, what is lost or missing, and the arithmetic identities."""
+    from .analyze.store import checks
+
     form = outputs.chosen_format(as_csv, as_json)
     with _analyzed(inputs) as database:
         frame = database.view("validation")
         names = [rule.name for rule in sql.in_folder(sql.VALIDATIONS)]
+        unlike = checks.definitions(database) if definitions else {}
     if len(frame) or form:
         outputs.print_rows(frame, form)
     found = frame.to_dicts()
     broken = {row["rule"] for row in found if strict or row["severity"] == "error"}
     kept = [name for name in names if name not in {row["rule"] for row in found}]
     console.tell(f"no problem: {', '.join(kept)}, arithmetic identities")
+    if unlike:
+        console.tell(f"equal to their definitions: {', '.join(table for table, cnt in unlike.items() if not cnt)}")
+    if any(unlike.values()):
+        wrong = ", ".join(f"{table} ({cnt} rows)" for table, cnt in unlike.items() if cnt)
+        raise ValidationError(f"not equal to their definitions: {wrong}; please report it with the trace if you can")
     if broken:
         raise ValidationError(f"{len(broken)} of {len(names)} rules are broken: {', '.join(sorted(broken))}")
 
@@ -279,8 +292,9 @@ def compare(
     """Set runs or traces side by side: what changed, appeared and vanished; a gate for CI with --fail-above."""
     import polars
 
-    from .analyze.inputs import spare
-    from .reports import changes, runs, tables
+    from .analyze.read.inputs import spare
+    from .reports import tables
+    from .reports.comparison import changes, runs
 
     form = outputs.chosen_format(as_csv, as_json)
     if len(inputs) < 2:
@@ -315,7 +329,7 @@ def compare(
 
 
 def _write_comparison(inputs: list[Path], output: Path) -> None:
-    from .reports import comparison_page
+    from .reports.comparison import comparison_page
 
     with bar.shown() as progress:
         comparison_page.write(inputs, output, progress)

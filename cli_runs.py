@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
+from . import cli_progress as bar
 from . import console, rundir
-from .collect import options
+from .collect.settings import options
 from .errors import Interrupted, LorabenchError, RunError, UsageError
-from .reports import bar
 
 _Config = Annotated[
     Path | None, typer.Option(metavar="FILE.toml", help="Settings from a file; options given here win.")
@@ -46,9 +46,8 @@ def collect(
     Without a GPU, nsys or network it trains a small Llama with random weights on the CPU: the same code path. Lists
     take one value for all adapters, or one for each: --rank 8,16,32,64.
     """
-    from .collect import preflight, session
-    from .collect.spec import from_dict, read_config
-    from .reports.terminal import describe_run
+    from .collect.run import preflight, session
+    from .collect.settings.spec import from_dict, read_config
 
     values = (read_config(config) if config else {}) | options.given(settings)
     spec = from_dict(values)
@@ -59,7 +58,7 @@ def collect(
         return
     with bar.shown() as progress:
         if command:
-            from .collect.command import collect_command
+            from .collect.scripts.command import collect_command
 
             path = output or session.default_path(Path(command[-1]).stem)
             manifest = collect_command(command, spec.profiler, path, spec.timeout_s, force, progress)
@@ -70,8 +69,24 @@ def collect(
             for note in spec.notes():
                 console.tell(note)
             manifest = session.collect(spec, path, force, progress)
-    describe_run(manifest, path)
+    _describe_run(manifest, path)
     console.put(f"wrote {path}")
+
+
+def _describe_run(manifest: dict[str, Any], path: Path) -> None:
+    """Say on stderr how the passes of a run went and what the run measured, a line each."""
+    for name, state in manifest["passes"].items():
+        if state["status"] != rundir.OK:
+            console.tell(f"pass {name}: {state['status']}: {state['message']}")
+    summary = rundir.read_summary(path)
+    if step := summary.get("step_wall_ns"):
+        rate = summary["tokens_per_s"]["computed"]
+        console.tell(f"step {step['p50'] / 1e6:,.1f} ms (p95 {step['p95'] / 1e6:,.1f}), {rate:,.0f} tokens/s")
+    costs = [f"{name} {cost:+.1%}" for name, cost in summary.get("overhead_frac", {}).items() if cost is not None]
+    if costs:
+        console.tell(f"cost on top of a step: {', '.join(costs)}")
+    if summary.get("is_same_in_all_passes") is False:
+        console.tell("warning: the passes did not compute the same losses; their traces may differ, too")
 
 
 def _print_settings(command: list[str] | None, spec: Any) -> None:
@@ -109,10 +124,12 @@ def sweep(
     adapter. Running out of memory is a result. The same command goes on where an interrupted sweep was. Only the
     timing pass is run unless --profiler names others.
     """
-    from .collect import preflight
-    from .collect import sweep as sweeping
-    from .collect.spec import read_config
-    from .reports import sweep_page, sweeps, tables
+    from .collect.run import preflight
+    from .collect.run import sweep as sweeping
+    from .collect.settings.spec import read_config
+    from .reports import tables
+    from .reports.sweeps import results as sweeps
+    from .reports.sweeps import sweep_page
 
     if preset is not None and preset not in sweeping.PRESETS:
         raise UsageError(f"--preset {preset}: choose one of {', '.join(sweeping.PRESETS)}")

@@ -10,10 +10,11 @@ import duckdb
 from ..errors import CorruptInputError, InputError
 from ..progress import Progress
 from ..vocabulary import SOURCE_KINETO, SOURCE_NSYS, SOURCE_SNAPSHOT
-from . import companions, kineto_json, memory_snapshot, model, nsys_report, nsys_sqlite
-from .database import Database
-from .inputs import Input, Kind
-from .staging import Staging
+from .model import completion as model
+from .read import companions, kineto_json, memory_snapshot, nsys_report, nsys_sqlite
+from .read.inputs import Input, Kind
+from .read.staging import Staging
+from .store.database import Database
 
 
 def _refuse(path: Path, staging: Staging) -> None:

@@ -21,10 +21,13 @@ from ..errors import InputError, LorabenchError, OutputError, ToolError
 from ..progress import Progress, Silent
 from ..sql import literal, quoted
 from ..tuning import tune
-from . import ingest, inputs
-from .database import Database, building, sources_of
-from .inputs import Input
-from .settings import Settings
+from . import ingest
+from .read import inputs
+from .read.inputs import Input
+from .store.building import building
+from .store.database import Database
+from .store.opening import sources_of
+from .store.settings import Settings
 
 WHOLE_FILE = "the whole file"  # the loss of an input that could not be read while others could
 

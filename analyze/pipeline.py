@@ -5,10 +5,14 @@ from pathlib import Path
 
 from ..errors import UsageError
 from ..progress import Progress, Silent
-from . import cache, checks, ingest, inputs, parts
-from .database import Database, building, open_database, sources_of
-from .inputs import Kind
-from .settings import Settings
+from . import ingest, parts
+from .read import inputs
+from .read.inputs import Kind
+from .store import cache, checks
+from .store.building import building
+from .store.database import Database
+from .store.opening import open_database, sources_of
+from .store.settings import Settings
 
 
 def analyze(

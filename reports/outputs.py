@@ -89,7 +89,7 @@ class Target:
         if self.is_folder:
             tables.write_all(database, self.path, self.format, escape_formulas)
         elif self.format is Format.html:
-            from . import page  # plotly takes half a second
+            from .page import page  # plotly takes half a second
 
             page.write(database, self.path)
         elif self.path.suffix != _DATABASE:
@@ -201,7 +201,7 @@ def require_all(database: Any) -> None:
 
 def print_cache(entries: list[Any], folder: Path, as_json: bool) -> None:
     """Print what the cache holds: the inputs of each database, its size and when it was used last."""
-    from ..analyze.cache import inputs_of
+    from ..analyze.store.cache import inputs_of
 
     rows = [
         {

@@ -25,9 +25,18 @@ def markdown() -> str:
     parts = [_INTRO, "## Public views\n", *map(_section, public)]
     parts += ["## Tables\n\nWhat readers and attribution fill; the views stand on them.\n"]
     parts += map(_section, sql.in_folder(sql.TABLES))
+    parts += ["## Definitions\n\nWhat the sums by range, path and attribution mean, as SQL. Tables hold the same.\n"]
+    parts += map(_section, sql.in_folder(sql.DEFINITIONS))
+    for view, folder in (("finding", sql.FINDINGS), ("memory_finding", sql.MEMORY_FINDINGS)):
+        parts += [f"## Rules of {view}\n", *(_rule(rule) for rule in sql.in_folder(folder)), ""]
+    parts += ["## Rules of validation\n", *(f"- `{r.name}`: {r.row}" for r in sql.in_folder(sql.VALIDATIONS)), ""]
     parts += ["## Checks\n\nIdentities that hold on every trace; `analyze` fails and names the one that does not.\n"]
     parts += [f"- `{check.name}`: {check.row}" for check in sql.in_folder(sql.CHECKS)]
     return "\n".join(parts) + "\n"
+
+
+def _rule(rule: sql.SqlFile) -> str:
+    return f"- `{rule.name}`: {rule.row} Advice: {' '.join(rule.method.split())}"
 
 
 def _section(file: sql.SqlFile) -> str:

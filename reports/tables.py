@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import sql, unfinished
-from ..analyze.database import Database
+from ..analyze.store.database import Database
 from ..errors import InputError, OutputError, UsageError
 from ..sql import literal, quoted
 

@@ -1,14 +1,12 @@
 """Tables and lines for a person at a terminal."""
 
 import sys
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .. import rundir
 from ..console import tell, visible
 
 _PIPE_WIDTH = 100_000  # nothing is shortened where a program reads
@@ -39,22 +37,6 @@ def show(rows: list[dict[str, Any]], columns: list[str]) -> None:
     console.print(table)
     if left := columns[len(fitting) :]:
         tell(f"{len(left)} more columns ({', '.join(left)}): --csv, or -o FILE")
-
-
-def describe_run(manifest: dict[str, Any], path: Path) -> None:
-    """Say on stderr how the passes of a run went and what the run measured, a line each."""
-    for name, state in manifest["passes"].items():
-        if state["status"] != rundir.OK:
-            tell(f"pass {name}: {state['status']}: {state['message']}")
-    summary = rundir.read_summary(path)
-    if step := summary.get("step_wall_ns"):
-        rate = summary["tokens_per_s"]["computed"]
-        tell(f"step {step['p50'] / 1e6:,.1f} ms (p95 {step['p95'] / 1e6:,.1f}), {rate:,.0f} tokens/s")
-    costs = [f"{name} {cost:+.1%}" for name, cost in summary.get("overhead_frac", {}).items() if cost is not None]
-    if costs:
-        tell(f"cost on top of a step: {', '.join(costs)}")
-    if summary.get("is_same_in_all_passes") is False:
-        tell("warning: the passes did not compute the same losses; their traces may differ, too")
 
 
 def _cell(value: Any) -> str:

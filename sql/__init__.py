@@ -1,14 +1,16 @@
 """The SQL of lorabench: one table or view a file, its documentation above it.
 
-This module only finds and parses the files; analyze/database.py runs them. Folders are read in the order of their
+This module only finds and parses the files; analyze/store runs them. Folders are read in the order of their
 numbers, so a file may use everything from an earlier folder:
 
     0_tables    what readers and attribution fill
     0_rows      what a new database has in tables of settings: a select, or a CSV of the rows
     1_staging   per source: batch of the file's rows -> rows of a table (run at ingest)
     2_macros    functions that views share
+    2_definitions   what the sums by range, path and set are, where arrays or statements fill tables with them
     2_model     private views, names with a leading underscore
     3_reports   public views
+    3_page      private views, what pages draw: made small
     3_findings  rules of the view finding: the file's name is the rule, its second paragraph the advice
     3_memory_findings   rules of the view memory_finding, in the same form
     3_validations   rules of the view validation, in the same form
@@ -34,10 +36,24 @@ from importlib.resources import files
 
 from ..errors import UsageError
 
-TABLES, ROWS, STAGING, MACROS, MODEL = "0_tables", "0_rows", "1_staging", "2_macros", "2_model"
-REPORTS, FINDINGS, MEMORY_FINDINGS = "3_reports", "3_findings", "3_memory_findings"
+TABLES, ROWS, STAGING, MACROS = "0_tables", "0_rows", "1_staging", "2_macros"
+DEFINITIONS, MODEL = "2_definitions", "2_model"
+REPORTS, PAGE, FINDINGS, MEMORY_FINDINGS = "3_reports", "3_page", "3_findings", "3_memory_findings"
 VALIDATIONS, CHECKS = "3_validations", "4_checks"
-FOLDERS = (TABLES, ROWS, STAGING, MACROS, MODEL, REPORTS, FINDINGS, MEMORY_FINDINGS, VALIDATIONS, CHECKS)
+FOLDERS = (
+    TABLES,
+    ROWS,
+    STAGING,
+    MACROS,
+    DEFINITIONS,
+    MODEL,
+    REPORTS,
+    PAGE,
+    FINDINGS,
+    MEMORY_FINDINGS,
+    VALIDATIONS,
+    CHECKS,
+)
 
 _COLUMN = re.compile(r"(?P<name>[a-z_0-9]+)\s+(?P<type>[a-z]+)\s+(?P<doc>\S.*)")
 _QUOTED = re.compile("'[^']+'")

@@ -2,7 +2,7 @@
 
 import numpy as np
 from hypothesis import strategies as st
-from lorabench.analyze.ranges import Ranges
+from lorabench.analyze.attribute.ranges import Ranges
 
 THREADS = 2  # track 0 is the main thread
 TIMES = st.integers(0, 30)

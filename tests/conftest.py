@@ -11,8 +11,8 @@ import synthetic
 import writers
 from hypothesis import settings
 from lorabench.__main__ import main
-from lorabench.analyze.database import Database
 from lorabench.analyze.pipeline import analyze
+from lorabench.analyze.store.database import Database
 
 # read when torch is imported: two threads on a busy machine with two cores are ten times slower than one
 os.environ.setdefault("OMP_NUM_THREADS", "1")

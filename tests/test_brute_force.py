@@ -8,6 +8,7 @@ from brute_force import Answers, Call, Op, Range, Trace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lorabench.analyze.pipeline import analyze
+from lorabench.analyze.store import checks
 
 PIDS = (5, 9)
 THREADS = (5, 6, 9)  # 5 and 9 are main threads of their processes, 6 of neither
@@ -126,6 +127,7 @@ def test_views_equal_the_definitions(trace: Trace, folder: Path) -> None:
         _check_instances(answers, database.view("range_instance").to_dicts())
         _check_launches(answers, database.view("launch_trace").to_dicts())
         _check_unattributed(answers, database.view("unattributed").to_dicts())
+        assert set(checks.definitions(database).values()) == {0}
         _check_kernels(answers, database.view("range_kernel_summary").to_dicts())
 
 

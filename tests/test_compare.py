@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from lorabench import rundir
 from lorabench.errors import UsageError
-from lorabench.reports import changes
+from lorabench.reports.comparison import changes
 
 
 def trace(path: Path, steps: int, **kernels: int) -> Path:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from conftest import corpus_params
-from lorabench.analyze.database import Database
+from lorabench.analyze.store.database import Database
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 TRACES = [

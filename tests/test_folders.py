@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
-from lorabench.analyze import inputs
-from lorabench.analyze.inputs import Kind
+from lorabench.analyze.read import inputs
+from lorabench.analyze.read.inputs import Kind
+from lorabench.cli_progress import Lines
 from lorabench.errors import InputError, UsageError
-from lorabench.reports.bar import Lines
 
 TRACE = ROOT / "fixtures" / "torch-cpu.json.gz"
 

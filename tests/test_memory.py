@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from brute_force import check_categories
 from conftest import corpus_params
-from lorabench.analyze.database import Database
 from lorabench.analyze.pipeline import analyze
+from lorabench.analyze.store.database import Database
 
 BEFORE = "(before the recording)"
 Event = dict[str, Any]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 from lorabench import vocabulary
-from lorabench.analyze.database import Database
+from lorabench.analyze.store.database import Database
 
 NAMES = {
     "NVIDIA H100 80GB HBM3": (989e12, 3.35e12), "NVIDIA H100 NVL": (835e12, 3.9e12), "NVIDIA H100 PCIe": (756e12, 2e12),
@@ -24,7 +24,7 @@ NAMES = {
 def test_mfu_and_roofline_stand_on_the_same_peaks(
     name: str, database_of: Callable[[Path], Database], synthetic_trace: Callable[..., Path]
 ) -> None:
-    measure = pytest.importorskip("lorabench.collect.measure")
+    measure = pytest.importorskip("lorabench.collect.run.measure")
     assert measure.peak_16bit(name) == NAMES[name][0]
     found = database_of(synthetic_trace("nsys")).rows(
         "select arg_min(matrix16_flops, priority), arg_min(memory_bytes_s, priority) from device_peak "

@@ -12,8 +12,9 @@ import pytest
 from conftest import absent
 from lorabench.analyze.pipeline import analyze
 from lorabench.errors import InputError
-from lorabench.reports import page as pages
-from lorabench.reports import sweep_page, sweeps
+from lorabench.reports.page import page as pages
+from lorabench.reports.sweeps import results as sweeps
+from lorabench.reports.sweeps import sweep_page
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 CAPTURE = Path(__file__).parent.parent / "fixtures" / "h200-batch" / "trace.json.gz"

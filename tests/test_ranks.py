@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from conftest import corpus_params
 from lorabench import sql
-from lorabench.analyze import inputs, parts
+from lorabench.analyze import parts
 from lorabench.analyze.pipeline import analyze
+from lorabench.analyze.read import inputs
 from lorabench.errors import InputError, OutputError
 
 COMPUTE, COLLECTIVE = "gemm", "ncclDevKernel_AllReduce"

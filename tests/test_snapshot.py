@@ -12,8 +12,8 @@ import pytest
 from brute_force import check_categories
 from conftest import corpus_params
 from lorabench import sql
-from lorabench.analyze import memory_snapshot
 from lorabench.analyze.pipeline import analyze
+from lorabench.analyze.read import memory_snapshot
 
 CAPTURE = Path(__file__).parent.parent / "fixtures" / "h200-batch" / "snapshot.pickle.gz"
 KIB = 1024

@@ -8,7 +8,7 @@ import lorabench
 import pytest
 from conftest import ROOT
 from lorabench import sql
-from lorabench.analyze.database import Database
+from lorabench.analyze.store.database import Database
 
 # Kineto before nsys and after it: what one reader leaves behind must not reach the next.
 FILES = ["lora-run.json.gz", "lora-run.sqlite", "nvtx-ranges.sqlite", "torch-cpu.json.gz"]

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lorabench.analyze.database import Database
 from lorabench.analyze.pipeline import analyze
+from lorabench.analyze.store.database import Database
 
 CAPTURE = Path(__file__).parent.parent / "fixtures" / "h200-batch"
 

@@ -12,6 +12,7 @@ import pytest
 from conftest import corpus_params
 from lorabench import sql
 from lorabench.analyze.pipeline import analyze
+from lorabench.analyze.store.building import building
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 TORCHS = (
@@ -145,3 +146,14 @@ def test_what_was_lost_is_a_warning(run: Callable[..., Any], tmp_path: Path) -> 
     (tmp_path / "cut.json").write_text(whole[: len(whole) - 30], "utf-8")
     rows = json.loads(run(tmp_path / "cut.json", "--json").out)
     assert "lost" in {row["rule"] for row in rows}
+
+
+def test_sums_that_are_not_what_sql_defines_are_named(
+    synthetic_trace: Callable[..., Path], tmp_path: Path, run_command: Callable[..., Any]
+) -> None:
+    trace = synthetic_trace("nsys")
+    said = run_command("validate", trace, "--definitions").err
+    assert "equal to their definitions: path_busy, path_measure, range_measure, set_work" in said
+    with building(tmp_path / "x.duckdb") as new:
+        new.connection.execute("insert into path_busy values (1, 0, 7)")
+    assert "path_busy (1 rows)" in run_command("validate", tmp_path / "x.duckdb", "--definitions", code=9).err

@@ -104,4 +104,4 @@ join peak
 join source on source.source_id = everything.source_id
 where everything.live_bytes <> 0
 order by everything.source_id, everything.device, everything.process, everything.live_bytes desc, everything.path,
-    everything.category
+    everything.category, everything.adapter, everything.stack

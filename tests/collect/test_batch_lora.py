@@ -10,9 +10,10 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
-from lorabench.collect import batch_lora, operators  # noqa: E402
-from lorabench.collect.spec import from_dict  # noqa: E402
-from lorabench.collect.training import Trainer  # noqa: E402
+from lorabench.collect.batch_lora import operators  # noqa: E402
+from lorabench.collect.batch_lora import wrapping as batch_lora  # noqa: E402
+from lorabench.collect.settings.spec import from_dict  # noqa: E402
+from lorabench.collect.workload.training import Trainer  # noqa: E402
 from lorabench.errors import UsageError  # noqa: E402
 
 STEPS = 5

@@ -10,12 +10,12 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from brute_force import check_categories  # noqa: E402
-from lorabench.analyze.database import Database  # noqa: E402
 from lorabench.analyze.pipeline import analyze  # noqa: E402
-from lorabench.collect.ledger import Ledger  # noqa: E402
-from lorabench.collect.spec import from_dict  # noqa: E402
-from lorabench.collect.training import Trainer  # noqa: E402
-from lorabench.collect.watchers import MemoryWatcher  # noqa: E402
+from lorabench.analyze.store.database import Database  # noqa: E402
+from lorabench.collect.instruments.ledger import Ledger  # noqa: E402
+from lorabench.collect.instruments.watchers import MemoryWatcher  # noqa: E402
+from lorabench.collect.settings.spec import from_dict  # noqa: E402
+from lorabench.collect.workload.training import Trainer  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.profiler import ProfilerActivity, profile  # noqa: E402
 from torch.profiler._memory_profiler import _CATEGORY_TO_INDEX, Category, MemoryProfileTimeline  # noqa: E402

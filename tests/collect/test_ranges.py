@@ -10,9 +10,9 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
 import lorabench  # noqa: E402
-from lorabench.collect import spans  # noqa: E402
-from lorabench.collect.spec import from_dict  # noqa: E402
-from lorabench.collect.training import Trainer  # noqa: E402
+from lorabench.collect.instruments import spans  # noqa: E402
+from lorabench.collect.settings.spec import from_dict  # noqa: E402
+from lorabench.collect.workload.training import Trainer  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 

@@ -20,8 +20,8 @@ import pytest
 from conftest import absent
 from lorabench import nsys as tools
 from lorabench import rundir
-from lorabench.collect import session
-from lorabench.collect.spec import from_dict
+from lorabench.collect.run import session
+from lorabench.collect.settings.spec import from_dict
 from lorabench.errors import RunError
 
 pytest.importorskip("torch")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lorabench.collect.spec import from_dict, read_config
+from lorabench.collect.settings.spec import from_dict, read_config
 from lorabench.errors import UsageError
 
 LORABENCH = [sys.executable, "-m", "lorabench"]
@@ -96,7 +96,7 @@ def test_a_bad_config_file_is_named(tmp_path: Path, content: str, says: str) -> 
 def test_every_setting_is_an_option() -> None:
     import dataclasses
 
-    from lorabench.collect.spec import RunSpec
+    from lorabench.collect.settings.spec import RunSpec
 
     done = subprocess.run(
         [*LORABENCH, "collect", "--help"], capture_output=True, text=True, check=True, env={"COLUMNS": "200"}
@@ -115,7 +115,7 @@ def test_dry_run_and_help_load_no_torch() -> None:
 
 
 def test_a_loss_that_is_no_number_does_not_spoil_the_summary() -> None:
-    from lorabench.collect import summary
+    from lorabench.collect.run import summary
 
     spec = from_dict({"profiler": "torch,nsys"})
     step = {"step": 0, "adapters": ["a"], "losses": {"a": float("nan")}, "tokens": {"a": (1, 1, 1)}, "wall_ns": 5}

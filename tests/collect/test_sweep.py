@@ -9,10 +9,10 @@ from typing import Any
 import lorabench
 import pytest
 from lorabench import rundir
-from lorabench.collect import sweep
-from lorabench.collect.spec import RunSpec
+from lorabench.collect.run import sweep
+from lorabench.collect.settings.spec import RunSpec
 from lorabench.errors import InputError, RunError, UsageError
-from lorabench.reports import sweeps
+from lorabench.reports.sweeps import results as sweeps
 
 CAPTURE = Path(__file__).parent.parent.parent / "fixtures" / "h200-batch" / "trace.json.gz"
 CAPACITY = 11  # adapters that fit into the memory of the runner below

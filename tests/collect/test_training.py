@@ -9,11 +9,12 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
-from lorabench.collect import dropout, measure  # noqa: E402
-from lorabench.collect.data import IGNORED, Source, joined  # noqa: E402
-from lorabench.collect.formulas import statistics_of  # noqa: E402
-from lorabench.collect.spec import from_dict  # noqa: E402
-from lorabench.collect.training import Trainer  # noqa: E402
+from lorabench.collect.batch_lora import dropout  # noqa: E402
+from lorabench.collect.run import measure  # noqa: E402
+from lorabench.collect.run.formulas import statistics_of  # noqa: E402
+from lorabench.collect.settings.spec import from_dict  # noqa: E402
+from lorabench.collect.workload.data import IGNORED, Source, joined  # noqa: E402
+from lorabench.collect.workload.training import Trainer  # noqa: E402
 from lorabench.errors import InputError  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")

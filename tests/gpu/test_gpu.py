@@ -17,7 +17,7 @@ from lorabench import rundir
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
-from lorabench.collect import dropout, operators  # noqa: E402
+from lorabench.collect.batch_lora import dropout, operators  # noqa: E402
 
 pytestmark = [
     pytest.mark.gpu,

@@ -11,7 +11,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
-from lorabench.analyze.database import Database
+from lorabench.analyze.store.database import Database
 
 _GPU_WORK = ("kernel", "Kernel", "gpu_memcpy", "Memcpy", "gpu_memset", "Memset")
 _RANGES = ("cpu_op", "Operator", "user_annotation", "python_function")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from lorabench import sql
-from lorabench.analyze import checks, views
+from lorabench.analyze.store import checks, views
 
 
 def run(tmp_path: Path, *words: object, **options: Any) -> subprocess.CompletedProcess[str]:

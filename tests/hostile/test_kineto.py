@@ -9,7 +9,7 @@ import lorabench
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from lorabench.analyze import kineto_json
+from lorabench.analyze.read import kineto_json
 from oracles import number
 
 CALL = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 2, "ts": 5, "dur": 3}
@@ -151,8 +151,8 @@ def _check_end(begin: str, behind: str, said: str | None, tmp_path: Path, monkey
     path = tmp_path / "run.json"
     path.write_text(begin + ",".join([json.dumps(KERNEL)] * 3) + behind, "utf-8")
     for size in (1 << 20, 200):  # the end in the last piece, and in one in the middle
-        monkeypatch.setattr("lorabench.analyze.json_pieces.PIECE_BYTES", size)
-        monkeypatch.setattr("lorabench.analyze.json_pieces.BLOCK_BYTES", size // 2)
+        monkeypatch.setattr("lorabench.analyze.read.json_pieces.PIECE_BYTES", size)
+        monkeypatch.setattr("lorabench.analyze.read.json_pieces.BLOCK_BYTES", size // 2)
         lost = facts(path, tmp_path)
         assert lost.pop("text behind the events", None) == said
         assert len(kernels(path, tmp_path / "x.duckdb")) == 3

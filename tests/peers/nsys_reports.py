@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from lorabench.analyze.database import Database
+from lorabench.analyze.store.database import Database
 
 Row = dict[str, str | None]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from conftest import corpus_files, corpus_params
-from lorabench.analyze.database import Database
 from lorabench.analyze.pipeline import analyze
+from lorabench.analyze.store.database import Database
 
 Event = dict[str, Any]
 TRACES = corpus_params("kineto/*.json.gz")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from conftest import corpus_params
-from lorabench.analyze.database import Database
 from lorabench.analyze.pipeline import analyze
+from lorabench.analyze.store.database import Database
 from lorabench.reports import tables
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import capture
 import pytest
 from conftest import corpus_files, corpus_params
-from lorabench.analyze.database import Database
 from lorabench.analyze.pipeline import analyze
+from lorabench.analyze.store.database import Database
 from lorabench.errors import ToolError
 from peers.nsys_reports import QUERIES, differences, of_lorabench, of_nsys
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from lorabench.analyze import blank
+from lorabench.analyze.store import blank
 
 
 def view_cnt(path: Path, cache: Path) -> int:

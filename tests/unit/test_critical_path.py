@@ -5,8 +5,8 @@ from itertools import pairwise
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lorabench.analyze import critical_path as module
-from lorabench.analyze.critical_path import (
+from lorabench.analyze.attribute import critical_path as module
+from lorabench.analyze.attribute.critical_path import (  # fmt: skip
     CPU,
     GPU,
     KINDS,
@@ -16,8 +16,8 @@ from lorabench.analyze.critical_path import (
     Segments,
     critical_path,
     lend,
-)  # fmt: skip
-from lorabench.analyze.launches import Work
+)
+from lorabench.analyze.attribute.launches import Work
 
 MAIN, OTHER = 1, 2
 Op = tuple[int, int, int, int, int, int]  # start, end, stream, call start, call end, thread

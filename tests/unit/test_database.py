@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lorabench.analyze import database as databases
 from lorabench.analyze.pipeline import analyze
+from lorabench.analyze.store import opening
 from lorabench.errors import OutputError, UsageError
 
 WANTS_MEMORY = "select median(n) as middle from range(3_000_000) as numbers(n)"  # a median does not spill
@@ -14,7 +14,7 @@ WANTS_MEMORY = "select median(n) as middle from range(3_000_000) as numbers(n)" 
 def test_a_statement_that_needs_more_memory_than_usual_gets_it(
     synthetic_trace: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(databases, "QUERY_MEMORY", "16MB")
+    monkeypatch.setattr(opening, "QUERY_MEMORY", "16MB")
     with analyze([synthetic_trace("nsys")], tmp_path / "x.duckdb", writes_into=tmp_path) as database:
         database.copy(WANTS_MEMORY, tmp_path / "x.csv", "format csv")
         assert database.query(WANTS_MEMORY)["middle"].item() == 1_499_999.5
@@ -24,8 +24,8 @@ def test_a_statement_that_needs_more_memory_than_usual_gets_it(
 def test_a_limit_that_somebody_asked_for_holds(
     synthetic_trace: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(databases, "QUERY_MEMORY", "16MB")
-    monkeypatch.setattr(databases, "_QUERY_MEMORY_ASKED", "16MB")
+    monkeypatch.setattr(opening, "QUERY_MEMORY", "16MB")
+    monkeypatch.setattr(opening, "QUERY_MEMORY_ASKED", "16MB")
     with analyze([synthetic_trace("nsys")], tmp_path / "x.duckdb", writes_into=tmp_path) as database:
         with pytest.raises(UsageError, match="Out of Memory"):
             database.query(WANTS_MEMORY)

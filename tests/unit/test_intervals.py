@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lorabench.analyze import intervals
-from lorabench.analyze.intervals import (
+from lorabench.analyze.attribute import intervals
+from lorabench.analyze.attribute.intervals import (
     NONE,
     Forest,
     Tracks,

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lorabench.analyze import json_pieces, kineto_json
-from lorabench.analyze.database import building
-from lorabench.analyze.json_salvage import salvage
-from lorabench.analyze.staging import Staging
+from lorabench.analyze.read import json_pieces, kineto_json
+from lorabench.analyze.read.json_salvage import salvage
+from lorabench.analyze.read.staging import Staging
+from lorabench.analyze.store.building import building
 from lorabench.progress import Silent
 
 NAMES = st.sampled_from(["a", "}, {", '"}, {"ph": "X"', "],", "é\u2028", "\\", "\n", '{"traceEvents": [', ""])

@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from lorabench.analyze.launches import Calls, Operations, link
+from lorabench.analyze.attribute.launches import Calls, Operations, link
 
 _NOTHING = np.empty(0, dtype=np.int64)
 NO_CALLS = Calls(*[_NOTHING] * 6)

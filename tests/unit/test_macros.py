@@ -6,7 +6,7 @@ import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lorabench.analyze import blank
+from lorabench.analyze.store import blank
 
 NUMBERS = st.one_of(st.integers(0, 1000), st.integers(0, 10**12), st.integers(0, 10**15 - 1))
 

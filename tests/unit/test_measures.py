@@ -4,11 +4,11 @@ import numpy as np
 from arrays import LAUNCHES, RANGES, as_ranges, ints
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lorabench.analyze.attribution import Launches, attribute
-from lorabench.analyze.launches import Work
-from lorabench.analyze.measures import by_range
-from lorabench.analyze.ranges import Ranges
-from lorabench.analyze.reach import Reach
+from lorabench.analyze.attribute.attribution import Launches, attribute
+from lorabench.analyze.attribute.launches import Work
+from lorabench.analyze.attribute.measures import by_range
+from lorabench.analyze.attribute.ranges import Ranges
+from lorabench.analyze.attribute.reach import Reach
 
 # launch (none below 0), delay, length, device, whether it is a kernel
 OPERATIONS = st.lists(

@@ -11,8 +11,8 @@ import pytest
 from conftest import corpus_params
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lorabench.analyze.nsys_tables import Export, Table, Tally
-from lorabench.analyze.sqlite_pages import Column, Pages, UnusualError
+from lorabench.analyze.read.nsys_tables import Export, Table, Tally
+from lorabench.analyze.read.sqlite_pages import Column, Pages, UnusualError
 
 EDGES = [sign * (1 << bits) - below for bits in (0, 7, 15, 23, 31, 47) for sign in (1, -1) for below in (0, 1)]
 INTEGERS = st.one_of(st.none(), st.sampled_from(EDGES), st.integers(-(1 << 63), (1 << 63) - 1))
@@ -87,7 +87,7 @@ def test_any_integers_and_texts_are_read_as_sqlite_reads_them(
 def test_many_rows_of_all_widths_need_no_sqlite(
     tmp_path: Path, page_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lorabench.analyze.sqlite_pages._PIECE_BYTES", 3 * 65536)
+    monkeypatch.setattr("lorabench.analyze.read.sqlite_pages._PIECE_BYTES", 3 * 65536)
     chance = random.Random(page_size)
     widths = [None, *range(1, 64)]
     rows = [
@@ -178,7 +178,7 @@ def test_what_is_not_plain_is_read_as_sqlite_reads_it(tmp_path: Path, statements
 def test_only_the_piece_that_holds_something_unusual_is_left_to_sqlite(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lorabench.analyze.sqlite_pages._PIECE_BYTES", 4096)
+    monkeypatch.setattr("lorabench.analyze.read.sqlite_pages._PIECE_BYTES", 4096)
     rows: list[tuple[Any, ...]] = [(n, n, "x", n) for n in range(3000)]
     rows[1500] = (1500, 1, "long" * 3000, 1)
     path = made(

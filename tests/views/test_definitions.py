@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from conftest import corpus_params
 from lorabench import sql
-from lorabench.analyze.database import Database
+from lorabench.analyze.store import checks
+from lorabench.analyze.store.database import Database
 
 Row = dict[str, Any]
 Key = tuple[Any, ...]
@@ -331,6 +332,10 @@ def test_sync_summary(database: Database) -> None:
         sums[0], sums[1], sums[2] = sums[0] + 1, sums[1] + duration, max(sums[2], duration)
     found = rows(database, "from sync_summary")
     assert {(r["api_name"], r["path"]): [r["call_cnt"], r["call_ns"], r["max_ns"]] for r in found} == expected
+
+
+def test_tables_equal_the_views_that_define_them(database: Database) -> None:
+    assert checks.definitions(database) == dict.fromkeys(("path_busy", "path_measure", "range_measure", "set_work"), 0)
 
 
 def test_finding(database: Database) -> None:

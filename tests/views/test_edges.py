@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lorabench.analyze import settings
-from lorabench.analyze.database import Database, building
 from lorabench.analyze.pipeline import analyze
+from lorabench.analyze.store import settings
+from lorabench.analyze.store.building import building
+from lorabench.analyze.store.database import Database
 from lorabench.errors import UsageError
 from views.test_rows import fill
 
@@ -27,7 +28,7 @@ def op(number: int, start: int, end: int, launch: int | None, **more: Any) -> di
 def filled(folder: Path, model: dict[str, list[dict[str, Any]]], chosen: settings.Settings | None = None) -> Database:
     with building(folder / "x.duckdb", chosen) as made:
         fill(made, SOURCE | model)
-    from lorabench.analyze.database import open_database
+    from lorabench.analyze.store.opening import open_database
 
     return open_database(folder / "x.duckdb")
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 from lorabench import sql
-from lorabench.analyze import checks
-from lorabench.analyze.database import Database, building
+from lorabench.analyze.store import checks
+from lorabench.analyze.store.building import building
+from lorabench.analyze.store.database import Database
 from lorabench.errors import CheckError
 
 Row = dict[str, Any]

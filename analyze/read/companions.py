@@ -1,0 +1,147 @@
+"""Files beside a trace: of `lorabench collect` how the run was set up, the tokens of its steps and what its memory is
+for; of torch.profiler a memory timeline.
+"""
+
+import csv
+import re
+from pathlib import Path
+
+import duckdb
+
+from ... import rundir
+from ...errors import InputError
+from ...small_files import read_text
+from ...vocabulary import MEMORY_OWNED
+from ..store.database import Database
+
+_FACTS = ("method", "peft_mode", "batch_operator", "graph_pruning", "lora_cnt", "model", "quant")
+
+# torch's Profile.export_memory_timeline("x.raw.json.gz"): a list of [ns, action, bytes, number of the category].
+_TIMELINE = "*.raw.json.gz"
+_TIMELINE_ROWS = 20_000_000
+_EXISTED, _CREATED = 1, 2  # actions
+_TIMELINE_CATEGORIES = ("parameter", "optimizer_state", "input", "temporary", "activation", "gradient",
+                        "autograd_detail")  # fmt: skip
+# What the memory pass leaves: of one process, traces of one cycle of the profiler.
+_MEMORY_TRACE = re.compile(r"(memory|snapshot)(?P<worker>-adapter_\d+)?(-\d+)?\.(json|json\.gz|pickle)")
+_LEDGER_TYPES = {"time_ns": "bigint", "device": "varchar", "address": "bigint", "bytes": "bigint",
+                 "category": "varchar", "name": "varchar", "adapter": "varchar", "is_before": "boolean"}  # fmt: skip
+
+
+def add(database: Database, source_id: int, trace: Path) -> None:
+    """Add what the trace's folder says; nothing where it is no run directory, a loss where its files are damaged."""
+    folder = trace.parent
+    facts = (*_manifest(folder), *_steps(database, source_id, folder), *_ledger(database, source_id, trace))
+    for section, item, value in (*facts, *_timelines(database, source_id, folder)):
+        database.connection.execute(
+            "insert into source_fact (source_id, section, item, value) values (?, ?, ?, ?)",
+            [source_id, section, item, value],
+        )
+
+
+_Facts = list[tuple[str, str, str]]  # section, item, value
+
+
+def _manifest(folder: Path) -> _Facts:
+    """How the run was set up."""
+    if not (folder / rundir.MANIFEST).is_file():
+        return []
+    try:
+        spec = rundir.read_manifest(folder).get("spec")
+    except InputError as error:
+        return [("lost", rundir.MANIFEST, str(error))]
+    known = spec if isinstance(spec, dict) else {}
+    return [("about", f"run: {name}", str(known[name])) for name in _FACTS if known.get(name) is not None]
+
+
+def _steps(database: Database, source_id: int, folder: Path) -> _Facts:
+    """Fill run_step from the first pass: all compute the same."""
+    path = folder / rundir.STEPS
+    if not path.is_file():
+        return []
+    tokens: dict[int, int] = {}
+    try:
+        rows = list(csv.DictReader(read_text(path).splitlines()))
+        for row in rows:
+            if row["pass"] == rows[0]["pass"]:
+                step = int(row["step"])
+                tokens[step] = tokens.get(step, 0) + int(row["computed_token_cnt"])
+    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+        return [("lost", rundir.STEPS, f"it is no list of steps ({type(error).__name__}: {error})")]
+    for step, count in tokens.items():
+        database.connection.execute("insert into run_step values (?, ?, ?)", [source_id, step, count])
+    return []
+
+
+def _ledger(database: Database, source_id: int, trace: Path) -> _Facts:
+    """Fill memory_owner from the ledger of the memory pass, on the clock of its trace."""
+    found = _MEMORY_TRACE.fullmatch(trace.name)
+    if found is None:
+        return []
+    path = trace.with_name(rundir.LEDGER.format(found["worker"] or ""))
+    if not path.is_file():
+        return []
+    try:
+        database.connection.execute(
+            f"""insert into memory_owner
+            select source_id, time_ns - origin_ns, device, address, bytes, category, nullif(name, ''),
+                nullif(adapter, ''), is_before, true
+            from read_csv(?, header = true, auto_detect = false, columns = {_LEDGER_TYPES})
+            cross join (select source_id, coalesce(origin_ns, 0) as origin_ns from source where source_id = ?)
+            where category in {MEMORY_OWNED}""",
+            [str(path), source_id],
+        )
+    except duckdb.Error as error:
+        return [("lost", path.name, f"it is no ledger ({str(error).splitlines()[0]})")]
+    return []
+
+
+def _timelines(database: Database, source_id: int, folder: Path) -> _Facts:
+    """Fill memory_owner from torch's memory timelines, whose rows are found among the trace's by time and size."""
+    ((has_memory,),) = database.rows("select count(*) > 0 from staged_memory_event")
+    if not has_memory:
+        return []
+    lost = []
+    for path in sorted(path for path in folder.glob(_TIMELINE) if path.is_file()):
+        try:
+            database.connection.execute(_READ_TIMELINE, [str(path.absolute()), _TIMELINE_ROWS + 1])
+            ((rows, bad),) = database.rows("select count(*), count(*) filter (len(entry) <> 4) from timeline")
+            if rows > _TIMELINE_ROWS or bad:
+                raise ValueError(f"{bad} entries without four numbers" if bad else f"over {_TIMELINE_ROWS:,} entries")
+            database.connection.execute(_JOIN_TIMELINE, [source_id, _CREATED, _EXISTED])
+        except (ValueError, duckdb.Error) as error:
+            said = str(error).splitlines()[0]
+            lost.append(("lost", path.name, f"it is not a memory timeline of torch ({type(error).__name__}: {said})"))
+        finally:
+            database.connection.execute("drop table if exists temp.timeline")
+    return lost
+
+
+# Through DuckDB, which spills what does not fit: gzip makes millions of entries of some kilobytes.
+_READ_TIMELINE = """
+    create or replace temp table timeline as
+    select entry
+    from read_json(?, format = 'array', records = false, columns = {entry: 'bigint[]'}, compression = 'gzip')
+    limit ?"""
+
+_JOIN_TIMELINE = f"""
+    insert into memory_owner
+    with named as (
+        select
+            entry[1] as time, entry[2] as action, entry[3] as bytes,
+            {list(_TIMELINE_CATEGORIES)}[entry[4] + 1] as category, row_number() over () as number
+        from timeline
+    ),
+    found as (
+        select event.source_id, event.time_ns, event.device, event.address, event.bytes, named.category
+        from staged_memory_event as event
+        join source using (source_id)
+        join named on named.time = event.time_ns + coalesce(source.origin_ns, 0) and named.bytes = event.bytes
+        where event.source_id = ? and named.action = ? and named.category is not null
+    )
+    select *, null, null, false, false from found
+    union all
+    select one.source_id, one.time_ns, one.device, -named.number, named.bytes, named.category, null, null, true, false
+    from named
+    cross join (select source_id, device, min(time_ns) as time_ns from found group by all) as one
+    where named.action = ? and named.category is not null"""

@@ -1,0 +1,246 @@
+"""What lies behind a path on the command line: recognised by content, never by name.
+
+run directory   its trace files, side by side
+.nsys-rep       exported through the installed nsys first
+SQLite          an nsys export
+JSON, gzip      a Kineto trace
+pickle          a snapshot of torch's allocator
+DuckDB          a database that lorabench made earlier
+"""
+
+import gzip
+import os
+import re
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from itertools import islice
+from pathlib import Path
+
+from ... import nsys, rundir
+from ...errors import CorruptInputError, InputError, UnknownFormatError, UsageError
+
+HEAD_BYTES = 65_536
+_HEADER_BYTES = 4 << 20  # what stands before the events of a trace of thousands of ranks
+_MOST_FOLDERS = 2_000
+_MOST_NAMED = 3
+_GZIP = b"\x1f\x8b"
+# A file of a folder that is called so and is no trace is worth a word.
+_MEANT = re.compile(r"trace|rank|\.nsys-rep$|\.sqlite$", re.IGNORECASE)
+
+
+class Kind(Enum):
+    """The formats that lorabench reads."""
+
+    NSYS_SQLITE = "nsys sqlite"
+    NSYS_REPORT = "nsys report"
+    KINETO = "kineto json"
+    SNAPSHOT = "allocator snapshot"
+    DATABASE = "lorabench database"
+    UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True)
+class Input:
+    """One file to read, with the size and time that tell whether it has changed since."""
+
+    path: Path
+    kind: Kind
+    size_bytes: int
+    mtime_ns: int
+    problem: str = ""  # of an unreadable one
+    content_bytes: int = 0  # when it is decompressed
+
+
+def find(paths: list[Path]) -> list[Input]:
+    """All inputs behind the given paths, directories opened.
+
+    Raises InputError for what cannot be read, UnknownFormatError for what is no trace. Of several inputs one that
+    exists and cannot be read is listed as unreadable, so that it stops no other.
+    """
+    groups = [_behind(path) if len(paths) == 1 else _behind_or_listed(path) for path in paths]
+    found = [item for group in groups for item in group]
+    broken = [item for item in found if item.kind is Kind.UNREADABLE]
+    if len(broken) == len(found):
+        raise CorruptInputError(broken[0].problem)
+    if len(found) > 1 and any(item.kind is Kind.DATABASE for item in found):
+        raise InputError("a .duckdb file that lorabench made is an input of its own; give it alone")
+    return found
+
+
+def spare(inputs: list[Path], *outputs: Path) -> None:
+    """Raise UsageError when writing one of the outputs would replace an input, or what is read beside one.
+
+    Under whatever name: a link leads to the same file.
+    """
+    read: dict[tuple[int, int], Path] = {}
+    for path in inputs:
+        folder = path.parent
+        with suppress(InputError, OSError):
+            if path.is_dir():
+                folder = _in_directory(path)[0].path.parent
+        is_read_whole = folder != path.parent or (folder / rundir.MANIFEST).is_file()
+        for file in (path, *(rundir.belongings(folder) if is_read_whole else [])):
+            with suppress(OSError):  # reading says what is wrong with it
+                read.setdefault((file.stat().st_dev, file.stat().st_ino), file)
+    for output in outputs:
+        with suppress(OSError):
+            status = output.stat()
+            if (status.st_dev, status.st_ino) in read and not output.is_dir():
+                file = read[status.st_dev, status.st_ino]
+                raise UsageError(f"{output} would replace the input {file}; choose another place for the output")
+
+
+def _behind(path: Path) -> list[Input]:
+    return _in_directory(path) if _is_folder(path) else [recognise(path)]
+
+
+def _behind_or_listed(path: Path) -> list[Input]:
+    try:
+        return _behind(path)
+    except InputError as error:
+        if not path.exists():  # a word of the command line is wrong
+            raise
+        return [_unreadable(path, error)]
+
+
+def _unreadable(path: Path, error: InputError) -> Input:
+    status = path.stat()
+    return Input(path, Kind.UNREADABLE, status.st_size, status.st_mtime_ns, str(error))
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _in_directory(path: Path) -> list[Input]:
+    """The traces of a run directory, or of any folder that holds some; else of the one folder below that does.
+
+    TensorBoard's profiles lie so: LOGDIR/plugins/profile/RUN/*.trace.json.gz.
+    """
+    found = _directly_in(path)
+    if found:
+        return found
+    below = {folder: traces for folder in _folders_below(path) if (traces := _directly_in(folder))}
+    if len(below) > 1:
+        named = [str(folder) for folder in sorted(below)]
+        more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+        raise InputError(
+            f"{path} holds traces in {len(named)} folders: {', '.join(named[:_MOST_NAMED])}{more}; give one of them, "
+            "or several for one database of all"
+        )
+    if not below:
+        raise InputError(
+            f"{path} is a folder without traces; give an nsys .sqlite or .nsys-rep, a torch.profiler .json or "
+            ".json.gz, an allocator snapshot .pickle, or a folder that holds some"
+        )
+    return next(iter(below.values()))
+
+
+def _folders_below(path: Path) -> Iterator[Path]:
+    """Folders in a folder, hidden ones and links left out; of a very large tree the first ones alone."""
+    walked = os.walk(path)
+    for name, folders, _ in islice(walked, _MOST_FOLDERS):
+        folders[:] = sorted(folder for folder in folders if not folder.startswith("."))
+        if Path(name) != path:
+            yield Path(name)
+
+
+def _directly_in(path: Path) -> list[Input]:
+    """The traces that lie in a folder itself; those that cannot be read are listed as unreadable."""
+    try:
+        candidates = rundir.traces(path)
+    except OSError as error:
+        raise InputError(f"cannot read the folder {path}: {error.strerror}") from error
+    found = []
+    for candidate in candidates:
+        is_meant = _MEANT.search(candidate.name) is not None
+        try:
+            item = recognise(candidate)
+            if is_meant or item.kind is not Kind.KINETO or _has_events(candidate):
+                found.append(item)
+        except InputError as error:
+            if is_meant or not isinstance(error, UnknownFormatError):
+                found.append(_unreadable(candidate, error))
+    return _without_twins([item for item in found if item.kind is not Kind.DATABASE])
+
+
+def _has_events(path: Path) -> bool:
+    """Whether JSON looks like a trace, and not like a model's settings or words, which may lie beside one."""
+    with path.open("rb") as file:
+        head = file.read(_HEADER_BYTES)
+    if head.startswith(_GZIP):
+        head = _gunzip_start(path, head, _HEADER_BYTES)
+    return b'"traceEvents"' in head or b'"ph"' in head
+
+
+def _without_twins(found: list[Input]) -> list[Input]:
+    """Leave out an nsys report that lies beside its own export."""
+    exported = {item.path.with_suffix("") for item in found if item.kind is Kind.NSYS_SQLITE}
+    return [i for i in found if i.kind is not Kind.NSYS_REPORT or i.path.with_suffix("") not in exported]
+
+
+def recognise(path: Path) -> Input:
+    """The format of one file, from its first bytes."""
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise InputError(f"{path} is not a regular file; write it to one first, because it is read more than once")
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+            file.seek(max(0, status.st_size - 4))
+            tail = file.read(4)
+    except FileNotFoundError as error:
+        raise InputError(f"no such file: {path}") from error
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    if not head:
+        raise CorruptInputError(f"{path} is empty")
+    content_bytes = status.st_size
+    if head.startswith(_GZIP):  # the last member's length, modulo 4 GiB: https://www.rfc-editor.org/rfc/rfc1952, ISIZE
+        content_bytes = max(content_bytes, int.from_bytes(tail, "little"))
+    return Input(path, _kind(path, head), status.st_size, status.st_mtime_ns, content_bytes=content_bytes)
+
+
+def _kind(path: Path, head: bytes) -> Kind:
+    if head.startswith(b"SQLite format 3\0"):
+        return Kind.NSYS_SQLITE
+    if head[8:12] == b"DUCK":
+        return Kind.DATABASE
+    if re.match(rb"\x80[\x02-\x05]", head):
+        return Kind.SNAPSHOT
+    if head.startswith(_GZIP):
+        head = _gunzip_start(path, head)
+        if head.startswith(_GZIP):
+            raise CorruptInputError(f"{path} is gzip in gzip; decompress it once with gunzip")
+        return _kind(path, head)
+    is_named = path.suffix in (".nsys-rep", ".qdrep", ".qdstrm")  # nsys documents no signature
+    if nsys.is_report(head) or (is_named and not head.lstrip().startswith((b"{", b"["))):
+        return Kind.NSYS_REPORT
+    return _kind_of_text(path, head)
+
+
+def _gunzip_start(path: Path, head: bytes, most_bytes: int = HEAD_BYTES) -> bytes:
+    try:
+        text = zlib.decompressobj(wbits=31).decompress(head, most_bytes)
+    except (zlib.error, gzip.BadGzipFile) as error:
+        raise CorruptInputError(f"{path} begins like gzip but is damaged: {error}") from error
+    if not text and path.stat().st_size <= HEAD_BYTES:
+        raise CorruptInputError(f"{path} is gzip and holds nothing: it is empty, or cut off at once")
+    return text
+
+
+def _kind_of_text(path: Path, head: bytes) -> Kind:
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if start.startswith((b"{", b"[")):
+        return Kind.KINETO
+    raise UnknownFormatError(
+        f"{path} is neither an nsys export (.sqlite, .nsys-rep) nor a torch.profiler trace (.json, .json.gz) nor an "
+        "allocator snapshot (.pickle)"
+    )

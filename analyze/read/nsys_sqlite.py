@@ -1,0 +1,262 @@
+"""Reads an `nsys export --type sqlite` file into the staged tables."""
+
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+
+from ...errors import CorruptInputError, UnknownFormatError
+from .nsys_tables import WHAT_TO_DO, Export, Table, Tally
+from .staging import Staging
+
+READER_VERSION = 4
+BATCHES_AT_ONCE = 6
+
+
+@dataclass(frozen=True)
+class Load:
+    """A table of the export, the staging file that casts its rows, and the staged table where they wait."""
+
+    table: Table
+    staging: str
+    into: str
+    missing_means: str | None = None
+
+
+_WORK = ("start", "end", "deviceId", "streamId", "correlationId")
+_SHAPE = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
+_NVTX = Load(
+    Table(
+        "NVTX_EVENTS",
+        ("start", "eventType", "globalTid"), ("end", "endGlobalTid", "textId", "domainId"),
+        texts=("text",), only=("eventType", (59, 60, 70, 71)),
+    ),
+    "nsys_nvtx_text", "nvtx",
+    "no ranges: all GPU work is unattributed (open NVTX ranges in the program, trace with --trace=cuda,nvtx)",
+)  # fmt: skip
+LOADS = (
+    Load(
+        Table(
+            "CUPTI_ACTIVITY_KIND_RUNTIME",
+            ("start", "end", "globalTid", "correlationId", "nameId"), ("eventClass",),
+        ),
+        "nsys_runtime", "staged_api_call",
+        "no CUDA API calls: launch and queue times are unknown and no GPU work can be attributed to ranges",
+    ),
+    Load(
+        Table(
+            "CUPTI_ACTIVITY_KIND_KERNEL",
+            (*_WORK, "demangledName"), ("contextId", "globalPid", "graphNodeId", *_SHAPE),
+        ),
+        "nsys_kernel", "staged_gpu_op",
+        "no kernels: nothing ran on a GPU, or CUDA tracing was off (nsys profile --trace=cuda,nvtx)",
+    ),
+    Load(
+        Table(
+            "CUPTI_ACTIVITY_KIND_MEMCPY",
+            (*_WORK, "bytes", "copyKind"), ("contextId", "globalPid", "graphNodeId", "srcKind", "dstKind"),
+        ),
+        "nsys_memcpy", "staged_gpu_op",
+    ),
+    Load(
+        Table(
+            "CUPTI_ACTIVITY_KIND_MEMSET",
+            (*_WORK, "bytes"), ("contextId", "globalPid", "graphNodeId", "memKind"),
+        ),
+        "nsys_memset", "staged_gpu_op",
+    ),
+    Load(
+        Table("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", (*_WORK, "graphId"), ("contextId", "globalPid")),
+        "nsys_graph", "staged_gpu_op",
+    ),
+    Load(
+        Table("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", (*_WORK, "syncType"), ("globalPid",)),
+        "nsys_synchronization", "sync",
+    ),
+    _NVTX,
+    Load(
+        Table(
+            "CUDA_GPU_MEMORY_USAGE_EVENTS",
+            ("start", "globalPid", "bytes"), ("deviceId", "address", "memoryOperationType"),
+        ),
+        "nsys_memory_usage", "staged_memory_event",
+    ),
+    Load(Table("PROFILER_OVERHEAD", ("start", "end", "nameId"), ("globalTid",)), "nsys_overhead", "overhead"),
+)  # fmt: skip
+_STRINGS = Load(Table("StringIds", ("id",), texts=("value",)), "nsys_string", "string")
+_MARKERS = {"StringIds", "ANALYSIS_DETAILS", "TARGET_INFO_SESSION_START_TIME"} | {load.table.name for load in LOADS}
+
+
+def read(path: Path, staging: Staging) -> None:
+    """Load one export into the staged tables.
+
+    Raises UnknownFormatError for a SQLite database that nsys did not write, CorruptInputError for a file that is cut
+    off, damaged or has values of the wrong type.
+    """
+    _refuse_cut_off(path)
+    export = Export(path)
+    _check_is_nsys(export)
+    _read_strings(export, staging)
+    _read_metadata(export, staging)
+    with staging.in_order():
+        for load in LOADS:
+            _read_table(export, load, staging)
+    staging.columns("staged_range")
+    staging.columns("staged_api_call")
+    staging.load("nsys_thread", "thread")
+
+
+def _refuse_cut_off(path: Path) -> None:
+    """Compare the size that the header promises with the file's; a sqlite3 query may not notice what is missing."""
+    with path.open("rb") as file:
+        head = file.read(100)
+    size = path.stat().st_size
+    page = int.from_bytes(head[16:18], "big") or 0
+    page = 65536 if page == 1 else page
+    promised = page * int.from_bytes(head[28:32], "big")
+    counters_agree = head[24:28] == head[92:96]
+    if size < 512 or page < 512 or (counters_agree and size < promised):
+        raise CorruptInputError(f"{path} is cut off: it has {size} of {promised} bytes; copy or {WHAT_TO_DO}")
+    target = path.resolve()  # where SQLite looks for them, too
+    for suffix in ("-journal", "-wal"):
+        left = target.with_name(target.name + suffix)
+        if left.exists() and left.stat().st_size:
+            place = "it" if target.name == path.name else str(target)
+            raise CorruptInputError(
+                f"{path} was not finished: {left.name} lies beside {place}, so a program still writes it or died; "
+                f"wait, or {WHAT_TO_DO}"
+            )
+
+
+def _check_is_nsys(export: Export) -> None:
+    """Raise UnknownFormatError unless some table is one that nsys writes."""
+    if not export.columns:
+        raise CorruptInputError(f"{export.path} is an SQLite database without tables; {WHAT_TO_DO}")
+    if not _MARKERS & export.columns.keys():
+        raise UnknownFormatError(f"{export.path} is an SQLite database, but not one that `nsys export` writes")
+
+
+def _read_strings(export: Export, staging: Staging) -> None:
+    """StringIds become names; `string_ref` maps an id to its name, with and without an API version suffix."""
+    staging.create_from("memcpy_kind", "nsys_memcpy_kind")
+    staging.create_from("memory_kind", "nsys_memory_kind")
+    staging.define("api_name", "value", "nsys_api_name")
+    staging.create_table("string", "id bigint, value varchar")
+    if "StringIds" in export.columns:
+        _load(export, _STRINGS, staging)
+    staging.intern(
+        "select value from string union all select api_name(value) from string "
+        "union all select name from memcpy_kind union all values ('[CUDA memset]'), ('[CUDA graph]')"
+    )
+    staging.create_from("string_ref", "nsys_string_ref")
+
+
+def _read_table(export: Export, load: Load, staging: Staging) -> None:
+    """One table of events, if the file has it; NVTX texts are interned on the way."""
+    if load.table.name not in export.columns:
+        if load.missing_means:
+            staging.fact("missing", load.table.name, "no such table", load.missing_means)
+        return
+    if load is not _NVTX:
+        _load(export, load, staging)
+        return
+    _read_domains(export, staging)
+    times = dict.fromkeys(("position", "start_ns", "end_ns", "thread_id", "end_thread_id"), "bigint")
+    staging.wait_as_columns("nvtx", times | dict.fromkeys(("style", "kind", "text"), "varchar"))
+    _load(export, load, staging)
+    staging.columns("nvtx")
+    staging.name_ranges("select text from nvtx")
+    staging.load("nsys_nvtx", "staged_range")
+    staging.drop("nvtx", "string")
+
+
+def _load(export: Export, load: Load, staging: Staging) -> None:
+    """Stream a table through its staging file and note what did not survive."""
+    name = load.table.name
+    staging.progress.step(name, export.size(name))
+    tally = Tally()
+    kept = 0
+    batches = export.batches(load.table, tally)
+    # a statement for a few batches: what one statement inserts cannot leave DuckDB's memory before it ends
+    while some := list(islice(batches, BATCHES_AT_ONCE)):
+        kept += staging.load(load.staging, load.into, pa.Table.from_batches(some))
+        staging.progress.advance(sum(map(len, some)))
+    if load is not _STRINGS:
+        staging.fact("holds", name, kept)
+    if kept < tally.rows:
+        staging.fact(
+            "lost", name, tally.rows - kept, "rows without a start, an end or a thread, or that end before they start"
+        )
+    if tally.missing:
+        staging.fact(
+            "lost", f"{name} rows", tally.missing, "on damaged pages: SQLite counts them and does not find them"
+        )
+    if tally.not_utf8:
+        staging.fact("lost", f"{name} text", tally.not_utf8, "texts that are not UTF-8, decoded with U+FFFD")
+
+
+def _read_domains(export: Export, staging: Staging) -> None:
+    """NVTX domains by process: nsys writes them as rows of the events table."""
+    staging.create_table("nvtx_domain", "process_id bigint, domain_id bigint, text varchar")
+    has = export.columns["NVTX_EVENTS"]
+    if not {"domainid", "text"} <= has.keys():
+        return
+    text_id = has.get("textid", "null")
+    rows = export.select(
+        f"select globaltid & ~16777215, domainid, {text_id}, text from NVTX_EVENTS "
+        "where eventtype = 75 and typeof(globaltid) = 'integer' and typeof(domainid) = 'integer' order by start"
+    )
+    values = staging.database.connection
+    for process_id, domain_id, string_id, text in rows:
+        values.execute(
+            "insert into nvtx_domain select ?, ?, coalesce((select value from string where id = ?), ?) "
+            "where not exists (from nvtx_domain where process_id = ? and domain_id = ?)",
+            [process_id, domain_id, string_id, text, process_id, domain_id],
+        )
+
+
+def _read_metadata(export: Export, staging: Staging) -> None:
+    """Schema version, wall-clock origin, device names, thread names."""
+    for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
+        if table in export.columns:
+            facts = dict(export.select(f'select name, value from "{table}"'))
+            staging.set_source("format_version", facts.get("EXPORT_SCHEMA_VERSION"))
+            staging.fact("about", "nsys version", facts.get("EXPORT_PRODUCT_VERSION"))
+    start = export.columns.get("TARGET_INFO_SESSION_START_TIME", {})
+    if "utcepochns" in start:
+        for (origin,) in export.select("select utcEpochNs from TARGET_INFO_SESSION_START_TIME limit 1"):
+            staging.set_source("origin_ns", origin)
+    for gpu in _devices(export):
+        staging.add_device(*gpu)
+    staging.create_table("thread_name", "thread_id bigint, name varchar")
+    if {"nameid", "globaltid"} <= export.columns.get("ThreadNames", {}).keys():
+        names = export.select(
+            "select t.globalTid, s.value from ThreadNames t join StringIds s on s.id = t.nameId "
+            "where typeof(t.globalTid) = 'integer'"
+        )
+        threads = dict(names)
+        batch = pa.table(
+            {"thread_id": pa.array(threads.keys(), pa.int64()), "name": pa.array(threads.values(), pa.string())}
+        )
+        staging.load("nsys_thread_name", "thread_name", batch)
+
+
+def _devices(export: Export) -> list[tuple[object, ...]]:
+    """(CUDA ordinal, name, memory, multiprocessors) of each GPU.
+
+    TARGET_INFO_GPU.id is no CUDA ordinal: TARGET_INFO_CUDA_DEVICE (schema 3.17.2 and later) maps it, before that
+    cuDevice does where it is filled and distinct.
+    """
+    has = export.columns.get("TARGET_INFO_GPU", {})
+    if not {"id", "name"} <= has.keys():
+        return []
+    optional = [f'"{has[c]}"' if c in has else "null" for c in ("cudevice", "totalmemory", "smcount")]
+    gpus = export.select(f"select id, name, {', '.join(optional)} from TARGET_INFO_GPU order by id")
+    if {"gpuid", "cudaid"} <= export.columns.get("TARGET_INFO_CUDA_DEVICE", {}).keys():
+        ordinals = dict(export.select("select gpuId, min(cudaId) from TARGET_INFO_CUDA_DEVICE group by gpuId"))
+        return [(ordinals[g[0]], g[1], g[3], g[4]) for g in gpus if g[0] in ordinals]
+    listed = [g[2] for g in gpus]
+    if None in listed or len(set(listed)) < len(listed):
+        listed = list(range(len(gpus)))
+    return [(ordinal, g[1], g[3], g[4]) for ordinal, g in zip(listed, gpus, strict=True)]

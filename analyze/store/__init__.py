@@ -1,0 +1,1 @@
+"""The DuckDB file: how it is built, opened, kept and checked, and the views in it."""

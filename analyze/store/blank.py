@@ -1,0 +1,106 @@
+"""The blank database: all tables and views, no rows. DuckDB takes a third of a second to make it, so it is made once.
+
+It lies in the user's cache folder under a name that changes with every statement that it is made of and with DuckDB.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from ... import sql, unfinished
+from ...sql import literal, quoted
+from ...vocabulary import MEMORY_CATEGORIES
+from . import views
+
+PREFIX = "blank-"
+
+
+def create(path: Path, cache_folder: Path | None, config: dict[str, Any]) -> duckdb.DuckDBPyConnection:
+    """Open a blank database at a path where nothing is: a copy of the one in the cache, or else made here.
+
+    Raises duckdb.Error or OSError when the path cannot be written.
+    """
+    if cache_folder is None:
+        return _make_here(path, config)
+    try:
+        kept = _cached(cache_folder)
+        shutil.copyfile(kept, path)
+    except (OSError, duckdb.IOException):  # a cache that is full or that nobody may write is no reason to fail
+        return _make_here(path, config)
+    try:
+        return duckdb.connect(str(path.absolute()), config=config)
+    except duckdb.Error:  # the copy in the cache is damaged
+        kept.unlink(missing_ok=True)
+        return _make_here(path, config)
+
+
+def _make_here(path: Path, config: dict[str, Any]) -> duckdb.DuckDBPyConnection:
+    path.unlink(missing_ok=True)
+    _make(path)
+    return duckdb.connect(str(path.absolute()), config=config)
+
+
+def _cached(folder: Path) -> Path:
+    """The blank database in the cache, made if it is not there yet; those of other versions go."""
+    made_of = "\n".join([duckdb.__version__, *_statements()])
+    kept = folder / f"{PREFIX}{hashlib.sha256(made_of.encode()).hexdigest()[:24]}.duckdb"
+    if not kept.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        new = unfinished.beside(kept)
+        try:
+            _make(new)
+            new.replace(kept)
+        finally:
+            new.unlink(missing_ok=True)
+        for other in folder.glob(f"{PREFIX}*.duckdb"):
+            if other != kept:
+                other.unlink(missing_ok=True)
+    return kept
+
+
+def _make(path: Path) -> None:
+    connection = duckdb.connect(str(path.absolute()))
+    try:
+        connection.execute("begin")
+        for statement in _statements():
+            connection.execute(statement)
+        connection.execute("commit")
+        connection.execute("checkpoint")  # closing would only try, and hide a full disk
+    finally:
+        connection.close()
+
+
+def _statements() -> Iterator[str]:
+    """Tables with the rows that they always have, then all views and functions, each after those that it needs."""
+    for table in sql.in_folder(sql.TABLES):
+        yield table.statement
+        yield from _comments("table", table)
+    for rows in sql.in_folder(sql.ROWS):
+        yield f"insert into {quoted(rows.name)} {rows.statement}"
+    for name in sql.csv_names():
+        values = [", ".join(map(literal, row.values())) for row in sql.csv_rows(name)]
+        yield f"insert into {quoted(name)} values {', '.join(f'({row})' for row in values)}"
+    for number, category in enumerate(MEMORY_CATEGORIES):
+        yield f"insert into memory_category values ({number}, {literal(category)})"
+    yield from views_and_functions()
+
+
+def views_and_functions() -> Iterator[str]:
+    """Statements that create all views and the functions that they share, each after those that it needs."""
+    for file in views.in_order():
+        if file.folder == sql.MACROS:
+            yield file.statement
+        else:
+            yield f"create view {quoted(file.name)} as {file.statement}"
+            yield from _comments("view", file)
+
+
+def _comments(kind: str, file: sql.SqlFile) -> Iterator[str]:
+    """What the header says of a table or view and of its columns, for whoever opens the database elsewhere."""
+    yield f"comment on {kind} {quoted(file.name)} is {literal(file.row)}"
+    for column in file.columns:
+        yield f"comment on column {quoted(file.name)}.{quoted(column.name)} is {literal(column.doc)}"

@@ -1,0 +1,67 @@
+"""Builds a database: created once by an ingest, read many times after.
+
+Invariant: a database is complete or absent. It is built under a temporary name beside its destination and renamed
+when everything, the checks included, has passed; an interrupted build leaves an earlier database as it was.
+"""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+
+from ... import sql, unfinished
+from ...errors import OutputError
+from ...sql import literal
+from . import blank, cache
+from .database import Database
+from .limits import CANNOT_WRITE, COMPLETE_MEMORY, SETTINGS, first_line
+from .settings import Settings
+
+SCHEMA_VERSION = 7
+
+
+@contextmanager
+def building(path: Path, settings: Settings | None = None) -> Iterator[Database]:
+    """A new database to fill, with all tables and views; it takes its name `path` when the block ends well, and
+    vanishes when it does not.
+
+    Raises OutputError when the folder cannot be written or the disk is full.
+    """
+    partial = unfinished.beside(path)
+    database = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        config = SETTINGS | {"memory_limit": COMPLETE_MEMORY}
+        database = Database(blank.create(partial, cache.folder_or_none(), config), partial)
+        _begin(database, settings or Settings())
+        yield database
+        database.connection.execute("checkpoint")  # closing would only try, and hide a full disk
+        database.close()
+        partial.replace(path)
+    except duckdb.OutOfMemoryException as error:
+        raise OutputError(
+            f"filling {path} needs more memory than DuckDB may have: {first_line(error)}; "
+            "allow more with LORABENCH_INGEST_MEMORY"
+        ) from error
+    except CANNOT_WRITE as error:
+        raise OutputError(f"cannot write {path}: {first_line(error)}") from error
+    finally:
+        if database is not None:
+            database.close()
+        for left in (partial, partial.with_name(partial.name + ".wal")):
+            if left.exists():
+                left.unlink()
+        shutil.rmtree(partial.with_name(partial.name + ".tmp"), ignore_errors=True)
+
+
+def _begin(database: Database, settings: Settings) -> None:
+    """Write down what makes a database one of these inputs, this lorabench and these settings."""
+    database.connection.execute("begin")
+    database.connection.execute(
+        f"create table lorabench as select {SCHEMA_VERSION} as schema_version, {literal(sql.fingerprint())} as sql, "
+        f"{literal(settings.fingerprint)} as settings"
+    )
+    settings.apply(database.connection)
+    database.connection.execute("commit")

@@ -1,0 +1,208 @@
+"""An open database: rows of its tables and views, as tuples, dicts, polars DataFrames and files."""
+
+import re
+import shutil
+import weakref
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import duckdb
+
+from ... import sql, unfinished
+from ...errors import CorruptInputError, OutputError, UsageError
+from ...sql import literal, quoted
+from . import views
+from .limits import CANNOT_WRITE, COMPLETE_MEMORY, READ_MEMORY, first_line
+
+if TYPE_CHECKING:
+    import polars
+
+_T = TypeVar("_T")
+
+
+class Database:
+    """An open lorabench database. Use as a context manager, or call close()."""
+
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, path: Path, scratch: Path | None = None, *, can_grow: bool = False
+    ):
+        """`scratch` is a folder that does not exist, the only place where DuckDB may make files.
+
+        With `can_grow` a statement that runs out of DuckDB's memory is tried again with more.
+        """
+        self.connection = connection
+        self.path = path
+        self._scratch = scratch
+        self._can_grow = can_grow
+        OPENED.add(self)
+
+    def __enter__(self) -> "Database":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the file."""
+        self.connection.close()
+        OPENED.discard(self)
+
+    def view(self, name: str) -> "polars.DataFrame":
+        """All rows of a public view as a polars DataFrame.
+
+        Raises UsageError when there is no such view.
+        """
+        return self.query(f"select * from {quoted(self.public_view(name))}")
+
+    def query(self, statement: str) -> "polars.DataFrame":
+        """The result of a select as a polars DataFrame; values of types that polars lacks (intervals) are texts.
+
+        Raises UsageError with DuckDB's words when it fails.
+        """
+        from polars.exceptions import PolarsError
+
+        try:
+            _require_one_select(self.connection, statement)
+            frame: polars.DataFrame = self._roomy(lambda: _of_known_types(self.connection.sql(statement)).pl())
+        except duckdb.PermissionException as error:
+            raise UsageError(
+                f"the query failed: queries cannot access other files ({first_line(error)}); "
+                "write what a select returns (--csv, --json)"
+            ) from error
+        except duckdb.Error as error:
+            raise UsageError(f"the query failed: {_with_hint(error)}") from error
+        except PolarsError as error:
+            raise UsageError(f"the query's result cannot be shown: {first_line(error)}") from error
+        return frame
+
+    def public_view(self, name: str) -> str:
+        """The name itself when it is a public view; raises UsageError with names like it."""
+        return sql.public_view(name).name
+
+    @contextmanager
+    def room_to_read(self) -> Iterator[None]:
+        """While open, DuckDB has the memory that a file takes to read; that of the rest is set when all went well."""
+        self.connection.execute(f"set memory_limit = {literal(READ_MEMORY)}")
+        yield
+        self.connection.execute(f"set memory_limit = {literal(COMPLETE_MEMORY)}")
+
+    def _roomy(self, act: Callable[[], _T]) -> _T:
+        """What `act` returns; tried again with most of the machine's memory where DuckDB's share does not suffice."""
+        try:
+            return act()
+        except duckdb.OutOfMemoryException:
+            if not self._can_grow:
+                raise
+            self._can_grow = False
+            self.connection.execute("reset memory_limit")  # DuckDB's default knows the limits of a container
+            return act()
+
+    def rows(self, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
+        """The rows of a query of lorabench's own, as tuples.
+
+        Raises CorruptInputError for what the database holds and no view can compute with, OutputError when memory or
+        disk do not suffice.
+        """
+        with self._explained("what is asked for"):
+            return self._roomy(lambda: self.connection.execute(statement, parameters).fetchall())
+
+    def dicts(self, statement: str) -> list[dict[str, Any]]:
+        """The same as dicts by the names of the columns."""
+        with self._explained("what is asked for"):
+            cursor = self._roomy(lambda: self.connection.execute(statement))
+            names = [str(column[0]) for column in cursor.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    @contextmanager
+    def _explained(self, what: object) -> Iterator[None]:
+        """DuckDB's errors as lorabench's."""
+        try:
+            yield
+        except duckdb.PermissionException as error:  # none of our views reads a file
+            raise CorruptInputError(f"{self.path} has a view that reaches for a file: {first_line(error)}") from error
+        except duckdb.OutOfMemoryException as error:
+            raise OutputError(
+                f"{what} needs more memory than DuckDB may have: {first_line(error)}; "
+                "allow more with LORABENCH_QUERY_MEMORY"
+            ) from error
+        except (duckdb.ConversionException, duckdb.OutOfRangeException, duckdb.InvalidInputException) as error:
+            raise CorruptInputError(f"{self.path} holds what cannot be right: {first_line(error)}") from error
+
+    @contextmanager
+    def computing_once(self, asked: Collection[str]) -> Iterator[None]:
+        """While open, what the views asked for read more than once is a temporary table in the place of the view."""
+        _, needs = views.needed()
+        reached = views.reached(asked)
+        read = Counter(asked) + Counter(name for reader in reached for name in needs[reader])
+        kept = [
+            file.name
+            for file in views.in_order()
+            if file.name in reached and read[file.name] > 1 and file.folder != sql.MACROS
+        ]
+        try:
+            for name in kept:
+                with suppress(CorruptInputError):  # who reads the view will say so; the others need not suffer
+                    self.rows(f"create temp table {quoted(name)} as from main.{quoted(name)}")
+            yield
+        except CANNOT_WRITE as error:
+            raise OutputError(f"not enough disk space for temporary results: {first_line(error)}") from error
+        finally:
+            for name in kept:
+                self.connection.execute(f"drop table if exists temp.{quoted(name)}")
+
+    def copy(self, statement: str, path: Path, options: str) -> None:
+        """Write the rows of a select to a file, in the folder that the database was opened to write into.
+
+        The file is complete or as it was. Raises OutputError when the disk refuses, and what rows() raises.
+        """
+        if self._scratch is None:
+            raise ValueError("the database was not opened to write files")
+        made = self._scratch.absolute() / "rows"  # the name of `path` may be one that DuckDB cannot spell
+        command = f"copy ({statement}) to {literal(str(made))} ({options})"
+        try:
+            self._scratch.mkdir(parents=True)
+            with self._explained(path):
+                self._roomy(lambda: self.connection.execute(command))
+            partial = unfinished.beside(path)
+            shutil.move(made, partial)
+            partial.replace(path)
+        except CANNOT_WRITE as error:
+            raise OutputError(f"cannot write {path}: {first_line(error)}") from error
+        finally:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+OPENED: "weakref.WeakSet[Database]" = weakref.WeakSet()
+
+
+# What is not data: it would change the process, or DuckDB's settings.
+_CONFIGURES = re.compile(r"\b(enable|disable|truncate|load|checkpoint|force_checkpoint)_?\w*\s*\(", re.IGNORECASE)
+_UNKNOWN_TO_POLARS = re.compile("INTERVAL|BIT|UNION|VARIANT|DATE|TIME")
+
+
+def _require_one_select(connection: duckdb.DuckDBPyConnection, statement: str) -> None:
+    """Raise UsageError unless a text is one statement that returns rows and does nothing else."""
+    kinds = [found.type for found in connection.extract_statements(statement)]
+    if kinds not in ([duckdb.StatementType.SELECT], [duckdb.StatementType.EXPLAIN]) or _CONFIGURES.search(statement):
+        raise UsageError("a query is one select (or: from VIEW, describe VIEW, show tables, explain …)")
+
+
+def _of_known_types(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+    """The relation with texts in the place of values that polars has no type for."""
+    types = [str(type_) for type_ in relation.types]
+    if not any(map(_UNKNOWN_TO_POLARS.search, types)):
+        return relation
+    columns = [
+        f"#{place}{'::varchar' if _UNKNOWN_TO_POLARS.search(type_) else ''} as {quoted(name)}"
+        for place, (name, type_) in enumerate(zip(relation.columns, types, strict=True), start=1)
+    ]
+    return relation.project(", ".join(columns))
+
+
+def _with_hint(error: BaseException) -> str:
+    """The first line of what DuckDB says, and the names that it suggests."""
+    hint = re.search(r"Did you mean[^\n]*|Candidate bindings:[^\n]*", str(error))
+    return " ".join([first_line(error), *([hint[0]] if hint and hint[0] not in first_line(error) else [])])

@@ -1,0 +1,30 @@
+"""DuckDB's settings and memory for each part of the work, and what it raises when a disk is full."""
+
+import os
+
+import duckdb
+
+# DuckDB spills what does not fit. While a file is read, a piece of it must fit in full; while the model is completed
+# little is needed beside its arrays; to sort and take medians of the rows, more. Medians do not spill: a statement that
+# needs more still gets most of the machine's memory, unless somebody asked for a limit.
+_INGEST_MEMORY = os.environ.get("LORABENCH_INGEST_MEMORY")
+READ_MEMORY = _INGEST_MEMORY or "384MB"
+COMPLETE_MEMORY = _INGEST_MEMORY or "192MB"
+QUERY_MEMORY_ASKED = os.environ.get("LORABENCH_QUERY_MEMORY")
+QUERY_MEMORY = QUERY_MEMORY_ASKED or "1500MB"
+
+# Nothing is ever downloaded or loaded from outside the package.
+SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    # duckdb 2.0.0 fails with it on unions of large views ("dict-surviving join: build pipeline is not single-source")
+    "disabled_optimizers": "projection_pullup",
+}
+
+# What DuckDB raises on a full disk, depending on whether a row group, the log or the checkpoint was being written.
+CANNOT_WRITE = (duckdb.IOException, duckdb.FatalException, duckdb.TransactionException, OSError)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what DuckDB says."""
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

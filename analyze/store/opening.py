@@ -1,0 +1,161 @@
+"""Opens finished databases, read-only: our own as they are, somebody else's by their tables alone."""
+
+import os
+import tempfile
+import uuid
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from ... import sql, unfinished
+from ...errors import CorruptInputError, InputError, OutputError, UnknownFormatError
+from ...sql import literal, quoted
+from . import blank, cache
+from .building import SCHEMA_VERSION
+from .database import OPENED, Database
+from .limits import QUERY_MEMORY, QUERY_MEMORY_ASKED, SETTINGS, first_line
+from .settings import Settings
+
+
+def open_database(path: Path, writes_into: Path | None = None, *, is_own: bool = False) -> Database:
+    """Open a finished database, read-only.
+
+    Unless `is_own` it may be somebody else's, and its views are SQL: only its tables are used, under views of ours, and
+    statements get no more memory than LORABENCH_QUERY_MEMORY. DuckDB opens no other file in either case; copy() makes
+    files in the folder `writes_into`, through one of its own there.
+
+    Raises InputError when it cannot be read, UnknownFormatError when it is not one of lorabench's.
+    """
+    try:
+        connection = _connect_afresh(path) if is_own else _connect_to_tables(path)
+    except duckdb.Error as error:
+        raise CorruptInputError(f"cannot open {path} as a DuckDB database: {first_line(error)}") from error
+    scratch = None
+    if writes_into is not None:
+        scratch = _scratch_beside(writes_into)
+        connection.execute("set allowed_directories = ?", [[f"{scratch.absolute()}{os.sep}"]])
+    connection.execute("set enable_external_access = false")
+    database = Database(connection, path, scratch, can_grow=is_own and not QUERY_MEMORY_ASKED)
+    try:
+        _require_this_version(database)
+    except InputError:
+        database.close()
+        raise
+    return database
+
+
+def _connect_afresh(path: Path) -> duckdb.DuckDBPyConnection:
+    """A read-only connection to what lies at the path now.
+
+    To a process that has a path open DuckDB gives the file that it opened then, although another has taken its place
+    since; such a file is opened under a second name, which is gone at once.
+    """
+    config = SETTINGS | {"memory_limit": QUERY_MEMORY}
+    if not any(database.path.absolute() == path.absolute() for database in OPENED):
+        return duckdb.connect(str(path.absolute()), read_only=True, config=config)
+    link = unfinished.beside(path, "open")
+    try:
+        link.hardlink_to(path)
+        return duckdb.connect(str(link.absolute()), read_only=True, config=config)
+    except OSError as error:
+        raise OutputError(f"{path} is open in this process, and cannot be opened again: close it first") from error
+    finally:
+        link.unlink(missing_ok=True)
+
+
+def _scratch_beside(folder: Path) -> Path:
+    """Where DuckDB makes a file that will be moved into a folder: in it, so that the move is one step."""
+    try:
+        str(folder.absolute()).encode("utf-8")
+    except UnicodeEncodeError:
+        folder = Path(tempfile.gettempdir())  # bytes that are no text cannot be said in SQL
+    return unfinished.beside(folder / "rows")
+
+
+_THEIRS = "theirs"
+
+
+def _connect_to_tables(path: Path) -> duckdb.DuckDBPyConnection:
+    """A connection to a database in memory with our views over the tables of a file; other views of it follow behind.
+
+    Raises UnknownFormatError for a file without these tables.
+    """
+    spill = Path(tempfile.gettempdir()) / f"lorabench-spill-{uuid.uuid4().hex[:8]}"
+    config = SETTINGS | {"memory_limit": QUERY_MEMORY, "temp_directory": str(spill)}
+    connection = duckdb.connect(":memory:", config=config)
+    try:
+        connection.execute(f"attach {literal(str(path.absolute()))} as {_THEIRS} (read_only)")
+        tables = {table.name: {column.name for column in table.columns} for table in sql.in_folder(sql.TABLES)}
+        tables["lorabench"] = {"schema_version", "sql", "settings"}
+        _require_tables(connection, path, tables)
+        connection.execute("begin")
+        for name in tables:
+            connection.execute(f"create view {quoted(name)} as from {_THEIRS}.main.{quoted(name)}")
+        for statement in blank.views_and_functions():
+            connection.execute(statement)
+        connection.execute("commit")
+        connection.execute(f"set search_path = 'memory.main,{_THEIRS}.main'")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _require_tables(connection: duckdb.DuckDBPyConnection, path: Path, tables: dict[str, set[str]]) -> None:
+    """Raise UnknownFormatError unless the attached file is lorabench's, InputError unless tables have the columns."""
+    found: dict[str, set[str]] = {}
+    rows = connection.execute(
+        "select table_name, column_name from duckdb_columns() join duckdb_tables() "
+        "using (database_name, schema_name, table_name) where database_name = ? and schema_name = 'main'",
+        [_THEIRS],
+    ).fetchall()
+    for table, column in rows:
+        found.setdefault(table, set()).add(column)
+    if not found.keys() & {"lorabench"}:
+        raise UnknownFormatError(f"{path} is a DuckDB database, but not one that lorabench made")
+    for name, columns in tables.items():
+        if not columns <= found.get(name, set()):
+            raise InputError(
+                f"{path} was made by another version of lorabench, or changed since: its table {name} is another one; "
+                "run `lorabench analyze` on its input again"
+            )
+
+
+def _require_this_version(database: Database) -> None:
+    """Raise UnknownFormatError for what lorabench did not make, InputError for what another version of it made."""
+    try:
+        ((version,),) = database.rows("select schema_version from lorabench")
+    except (duckdb.Error, ValueError) as error:
+        raise UnknownFormatError(f"{database.path} is a DuckDB database, but not one that lorabench made") from error
+    if version != SCHEMA_VERSION:
+        raise InputError(
+            f"{database.path} was made by another version of lorabench (schema {version}, this one writes "
+            f"{SCHEMA_VERSION}); run `lorabench analyze` on its input again"
+        )
+
+
+def sources_of(path: Path, settings: Settings) -> list[tuple[Any, ...]] | None:
+    """(name, size, mtime, reader version) of the inputs that a database holds; None when there is no such file.
+
+    Empty for a database that another lorabench made, with other tables or views, or that has other settings. Raises
+    OutputError for a file that lorabench did not make, so that it is never replaced, except in the cache.
+    """
+    if not path.exists():
+        return None
+    try:
+        with open_database(path, is_own=True) as database:
+            return database.rows(
+                "select name, size_bytes, mtime_ns, reader_version from source, lorabench where sql = ? "
+                "and settings = ? order by source_id",
+                sql.fingerprint(),
+                settings.fingerprint,
+            )
+    except (CorruptInputError, UnknownFormatError) as error:
+        if cache.holds(path):
+            return []
+        raise OutputError(
+            f"{path} is in the way and no lorabench database; move it or choose --db ({error})"
+        ) from error
+    except InputError:
+        return []

@@ -1,0 +1,49 @@
+"""All views, those of rules included, and which of them needs which."""
+
+import re
+from collections.abc import Collection
+from functools import cache
+from graphlib import TopologicalSorter
+
+from ... import sql
+from ...sql import literal
+
+
+def in_order() -> list[sql.SqlFile]:
+    """All views and the functions that they share, each after those that it needs; always in the same order."""
+    known, needs = needed()
+    graph = {name: sorted(needs[name]) for name in sorted(needs)}
+    return [known[name] for name in TopologicalSorter(graph).static_order()]
+
+
+def reached(asked: Collection[str]) -> set[str]:
+    """The views asked for and all that they need."""
+    _, needs = needed()
+    found, left = set(asked), list(asked)
+    while left:
+        new = needs[left.pop()] - found
+        found |= new
+        left += new
+    return found
+
+
+@cache
+def needed() -> tuple[dict[str, sql.SqlFile], dict[str, set[str]]]:
+    """All views and the functions that they share by name, and the names of those that each needs."""
+    folders = (sql.DEFINITIONS, sql.MODEL, sql.REPORTS, sql.PAGE, sql.CHECKS)
+    known = {view.name: view for folder in folders for view in sql.in_folder(folder)}
+    known["_finding"] = _all_rules(sql.FINDINGS, "_finding")
+    known["_memory_finding"] = _all_rules(sql.MEMORY_FINDINGS, "_memory_finding")
+    known["_validation"] = _all_rules(sql.VALIDATIONS, "_validation")
+    known |= {macro.name: macro for macro in sql.in_folder(sql.MACROS)}
+    needs = {name: known.keys() & (set(re.findall(r"\w+", view.statement)) - {name}) for name, view in known.items()}
+    return known, needs
+
+
+def _all_rules(folder: str, view: str) -> sql.SqlFile:
+    """A view of the rows of all rules of a folder, each with its rule's name and advice."""
+    rules = [
+        f"select {literal(rule.name)} as rule, {literal(rule.method)} as advice, * from ({rule.statement})"
+        for rule in sql.in_folder(folder)
+    ]
+    return sql.SqlFile(sql.MODEL, view, "A row is what one rule found.", "", (), " union all by name ".join(rules))

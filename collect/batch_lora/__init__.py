@@ -1,0 +1,1 @@
+"""BatchLoRA: many adapters in one pass over their frozen base."""

@@ -1,0 +1,28 @@
+"""PEFT's LoRA layers in a model: which there are, and dropout in them that can be replayed."""
+
+import zlib
+from typing import Any
+
+from torch import nn
+
+from .dropout import Clock, ReplayedDropout
+
+
+def lora_layers(model: nn.Module) -> dict[str, Any]:
+    """PEFT's LoRA layers by name."""
+    from peft.tuners.lora import LoraLayer
+
+    return {n: m for n, m in model.named_modules() if isinstance(m, LoraLayer)}
+
+
+def layer_key(name: str) -> int:
+    """A number for a layer's name."""
+    return zlib.crc32(name.encode())
+
+
+def replay_dropout(model: nn.Module, clock: Clock) -> None:
+    """Put ReplayedDropout in the place of each adapter's nn.Dropout; layers are told apart by their names."""
+    for name, layer in lora_layers(model).items():
+        for adapter, dropout in layer.lora_dropout.items():
+            if isinstance(dropout, nn.Dropout) and dropout.p > 0:
+                layer.lora_dropout[adapter] = ReplayedDropout(dropout.p, adapter, layer_key(name), clock)

@@ -1,0 +1,184 @@
+"""BatchLoRA: many LoRA adapters trained in one pass over their frozen base.
+
+A union batch holds the rows of all adapters, one adapter after another. The base layer sees all of them at once; the
+deltas of each adapter's rows come from its own A and B. PEFT's layers stay what they are (names, weights, saving and
+loading): wrapping changes their class to one that adds a forward for union batches, as FSDP2 does with its modules.
+
+The operators (operators.py) are mLoRA's loop, with and without graph pruning, and a fused one whose number of matrix
+products does not depend on the number of adapters. https://arxiv.org/abs/2312.02515 describes the first.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from ...errors import UsageError
+from . import dropout
+from .layers import layer_key, lora_layers
+from .operators import Plan, Slice, fused, looped, pruned
+
+OPERATORS = ("fused", "loop")
+_KNOWN_MASKS = 256
+
+
+@dataclass
+class _Shared:
+    """What all layers of one model know of the batch that is in flight."""
+
+    clock: dropout.Clock
+    operator: str
+    is_pruned: bool
+    names: tuple[str, ...] = ()
+    rows: tuple[int, ...] = ()
+    keys: torch.Tensor | None = None  # of each row, for dropout
+    masks: dict[Any, Any] = field(default_factory=dict)  # what a Plan works out for its slices
+
+
+class _Batched:
+    """Mixed into PEFT's LoRA layer classes."""
+
+    _shared: _Shared
+    _key: int
+
+    def forward(self, x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """The layer's output: as PEFT's where no union batch is in flight."""
+        shared: _Shared = self._shared
+        if not shared.rows:
+            plain: torch.Tensor = super().forward(x, *args, **kwargs)  # type: ignore[misc]
+            return plain
+        layer: Any = self
+        base: torch.Tensor = layer.base_layer(x, *args, **kwargs)
+        plan = self._plan(layer, shared, x)
+        if not plan.slices:
+            return base
+        weights = [w for s in plan.slices for w in (layer.lora_A[s.name].weight, layer.lora_B[s.name].weight)]
+        x = x.to(weights[0].dtype)
+        if shared.operator == "fused":
+            delta = fused(x, plan, weights)
+        else:
+            delta = (pruned if shared.is_pruned else looped)(x, plan, weights)
+        result = base + delta
+        return result.to(base.dtype)
+
+    def _plan(self, layer: Any, shared: _Shared, x: torch.Tensor) -> Plan:
+        slices, start = [], 0
+        for name, count in zip(shared.names, shared.rows, strict=True):
+            if name in layer.lora_A and count:
+                drop = layer.lora_dropout[name]
+                rate = getattr(drop, "p", 0.0) if layer.training else 0.0  # Identity has none
+                slices.append(Slice(name, start, start + count, layer.r[name], float(layer.scaling[name]), rate))
+            start += count
+        return Plan(tuple(slices), start, layer.out_features, shared.keys, self._key, shared.masks)
+
+
+class BatchLora(nn.Module):
+    """A PEFT model that can train many of its adapters in one pass.
+
+    peft_model: a PeftModel whose adapters are LoRA on linear layers (plain, nf4 or int8). operator: "fused" or "loop".
+    pruned: for the loop, one autograd node for all adapters of a layer that writes the gradient of each slice into one
+    buffer, instead of autograd's own split and concatenation. clock: which micro step each adapter is in, for
+    dropout that an adapter would see alone, too (dropout.py).
+
+    Raises UsageError for adapters that are no plain LoRA on linear layers.
+    """
+
+    def __init__(
+        self, peft_model: Any, operator: str = "fused", pruned: bool = True, clock: dropout.Clock | None = None
+    ):
+        super().__init__()
+        if operator not in OPERATORS:
+            raise UsageError(f"the operator is {operator!r}; it must be one of {', '.join(OPERATORS)}")
+        self.peft_model = peft_model
+        self.clock = clock or dropout.Clock()
+        self._shared = _Shared(self.clock, operator, pruned)
+        names = list(peft_model.peft_config)
+        for name, layer in lora_layers(peft_model).items():
+            _refuse_variants(name, layer)
+            layer.set_adapter([n for n in names if n in layer.lora_A])  # all are trained at once
+            layer.__class__ = _batched_class(type(layer))
+            layer._shared, layer._key = self._shared, layer_key(name)
+
+    @contextmanager
+    def union(self, names: Sequence[str], rows: Sequence[int], device: torch.device) -> Iterator[None]:
+        """Inside, forwards take union batches: so many rows of each named adapter, one adapter after another.
+
+        The backward belongs inside, too: checkpointing runs forwards in it. Begins a micro step of each adapter that
+        has rows.
+        """
+        shared = self._shared
+        for name, count in zip(names, rows, strict=True):
+            if count:
+                self.clock.advance(name)
+        shared.names, shared.rows = tuple(names), tuple(rows)
+        shared.keys = self.clock.row_keys(names, rows, device)
+        if len(shared.masks) > _KNOWN_MASKS:
+            shared.masks.clear()
+        try:
+            yield
+        finally:
+            shared.names, shared.rows, shared.keys = (), (), None
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The model's output for a union batch, inside union()."""
+        return self.peft_model(*args, **kwargs)
+
+    def save_pretrained(self, folder: str, **options: Any) -> None:
+        """Save the adapters as PEFT does: a folder for each, which PeftModel.from_pretrained loads."""
+        self.peft_model.save_pretrained(folder, **options)
+
+    def unwrap(self) -> Any:
+        """The PEFT model, its layers of their own classes again."""
+        for layer in lora_layers(self.peft_model).values():
+            if isinstance(layer, _Batched):
+                layer.__class__ = type(layer).__mro__[2]
+                del layer._shared, layer._key
+        return self.peft_model
+
+
+_classes: dict[type, type] = {}
+
+
+def _batched_class(kind: type) -> type:
+    """A subclass of a PEFT layer's class with the forward for union batches in front."""
+    if issubclass(kind, _Batched):
+        raise UsageError("the model is wrapped for BatchLoRA already")
+    if kind not in _classes:
+        _classes[kind] = type(f"Batch{kind.__name__}", (_Batched, kind), {})
+    return _classes[kind]
+
+
+def _refuse_variants(name: str, layer: Any) -> None:
+    """Anything that is more than B·A·x on a linear layer would be trained wrongly without a word."""
+    from peft.tuners.lora import Linear
+
+    is_linear = isinstance(layer, Linear) or type(layer).__name__ in ("Linear4bit", "Linear8bitLt")
+    if not is_linear:
+        raise UsageError(f"BatchLoRA trains LoRA on linear layers; {name} is a {type(layer).__name__}")
+    if getattr(layer, "lora_variant", None):
+        raise UsageError(f"BatchLoRA trains plain LoRA; {name} has {', '.join(map(str, layer.lora_variant.values()))}")
+    if any(getattr(layer, "lora_bias", {}).values()):
+        raise UsageError(f"BatchLoRA trains LoRA without a bias; {name} has lora_bias")
+    if layer.merged:
+        raise UsageError(f"{name} has merged adapters; call unmerge_adapter() first")
+
+
+def losses(logits: torch.Tensor, labels: torch.Tensor, rows: Sequence[int], ignored: int = -100) -> torch.Tensor:
+    """The mean next-token loss of each adapter over its own labels that are not ignored: a [adapters] float tensor.
+
+    logits is [rows, length, words], labels [rows, length]. Padding and the other adapters' rows do not enter; an
+    adapter without labels has the loss 0.
+    """
+    width = logits.shape[-1]
+    each = F.cross_entropy(
+        logits[:, :-1].reshape(-1, width).float(), labels[:, 1:].reshape(-1), ignore_index=ignored, reduction="none"
+    ).view(len(labels), -1)
+    owner = torch.repeat_interleave(torch.arange(len(rows)), torch.tensor(rows)).to(logits.device)
+    count = (labels[:, 1:] != ignored).sum(1)
+    zero = torch.zeros(len(rows), device=logits.device)
+    total = zero.index_add(0, owner, each.sum(1))
+    return total / zero.index_add(0, owner, count.float()).clamp(min=1)

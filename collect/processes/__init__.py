@@ -1,0 +1,1 @@
+"""Processes of a pass and the profiler around them: limits, ends, environments."""

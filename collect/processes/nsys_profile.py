@@ -1,0 +1,130 @@
+"""A command under `nsys profile`: found, version-checked, watched, exported, made fit to be shared."""
+
+import re
+import sqlite3
+import uuid
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from ... import nsys
+from ...errors import ToolError
+from .supervision import Ended, kill_mentioning, run
+
+OLDEST = (2020, 3)
+_ATTEMPTS = 3
+_LOST_AGENT = "End of file"  # what nsys says when it lost its own agent, which happens on busy machines
+# What an export says of the machine, its environment and its processes.
+_PRIVATE_TABLES = ("TARGET_INFO_SYSTEM_ENV", "PROCESSES", "ProcessStreams")
+_REFERS_TO_TEXT = re.compile("(name|nameid|textid|stringid|symbol|module)$", re.IGNORECASE)
+_PRIVATE_NAMES = ("%HOST%", "%USER%", "%COMMAND%", "%PATH%", "%ARGUMENT%", "%WORKING%", "%ENVIRONMENT%", "%HOME%")
+
+
+@dataclass(frozen=True)
+class Report:
+    """What nsys left: the report, its export, and how the command ended."""
+
+    ended: Ended
+    report: Path | None
+    exported: Path | None
+
+
+def usable() -> str:
+    """The nsys to use. Raises ToolError that says what to do when there is none or it is too old."""
+    found = nsys.find()
+    if found is None:
+        raise ToolError("nsys is not installed; install Nsight Systems for a trace by it")
+    version = nsys.version(found)
+    if version < OLDEST:
+        shown = ".".join(map(str, version)) or "of unknown version"
+        raise ToolError(f"nsys {shown} is too old; install {'.'.join(map(str, OLDEST))} or later")
+    return found
+
+
+def profile(
+    command: list[str], environment: dict[str, str], stem: Path, log: Path, timeout_s: float,
+    heard: Callable[[str], None], has_capture: bool,
+) -> Report:  # fmt: skip
+    """Run a command under nsys and leave STEM.nsys-rep and STEM.sqlite.
+
+    has_capture: record only what lies between cudaProfilerStart and cudaProfilerStop, which nsys sees on a GPU alone.
+    Raises ToolError when nsys is missing, too old, or leaves no report.
+    """
+    tool = usable()
+    ended = Ended(1, False, "")
+    for _ in range(_ATTEMPTS):
+        session = f"lorabench-{uuid.uuid4().hex[:12]}"
+        words = [
+            tool, "profile", f"--session-new={session}", "--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none",
+            "--force-overwrite=true", "--wait=primary", "--output", str(stem),
+        ]  # fmt: skip
+        if has_capture:
+            words += ["--capture-range=cudaProfilerApi", "--capture-range-end=stop"]
+        try:
+            ended = run([*words, *command], environment, log, timeout_s, heard)
+        finally:
+            kill_mentioning(session)
+        report = _report(stem)
+        if report is not None or _LOST_AGENT not in log.read_text("utf-8", errors="replace"):
+            break
+    if report is None:
+        return Report(ended, None, None)
+    exported = stem.with_suffix(".sqlite")
+    nsys.export(tool, report, exported)
+    make_private(exported)
+    return Report(ended, report, exported)
+
+
+def _report(stem: Path) -> Path | None:
+    """The report that nsys left; a stream that it could not import is imported here."""
+    stream, report = stem.with_suffix(".qdstrm"), stem.with_suffix(".nsys-rep")
+    if not report.exists() and stream.exists():
+        nsys.import_stream(stream, report)
+        stream.unlink()
+    return report if report.exists() else None
+
+
+def make_private(path: Path) -> None:
+    """Take out of an export what names the machine, its environment, its processes and its users.
+
+    nsys records the environment and the threads of every process that it may look at, not only of its own. What is left
+    are the strings that events refer to and the threads that have events. The report itself cannot be changed.
+    """
+    with closing(sqlite3.connect(path)) as file:
+        columns = {
+            str(table): [str(row[1]) for row in file.execute(f'pragma table_info("{table}")')]
+            for (table,) in file.execute("select name from sqlite_master where type = 'table'").fetchall()
+        }
+        for table in columns.keys() & set(_PRIVATE_TABLES):
+            file.execute(f'drop table "{table}"')
+            del columns[table]
+        for table, names in columns.items():
+            if "META_DATA" in table or table == "TARGET_INFO_SYSTEM_INFO":
+                conditions = " or ".join("upper(name) like ?" for _ in _PRIVATE_NAMES)
+                if "name" in names:
+                    file.execute(f'delete from "{table}" where {conditions}', _PRIVATE_NAMES)
+        _keep_own_threads(file, columns)
+        _keep_used_strings(file, columns)
+        file.commit()
+        file.execute("vacuum")
+
+
+def _keep_own_threads(file: sqlite3.Connection, columns: dict[str, list[str]]) -> None:
+    events = [t for t, names in columns.items() if "globalTid" in names and t != "ThreadNames"]
+    if "ThreadNames" in columns:
+        own = " union ".join(f'select globalTid from "{t}"' for t in events) or "select null"
+        file.execute(f"delete from ThreadNames where globalTid not in ({own}) or globalTid is null")
+
+
+def _keep_used_strings(file: sqlite3.Connection, columns: dict[str, list[str]]) -> None:
+    if "StringIds" not in columns:
+        return
+    file.execute("create temp table used (id integer primary key)")
+    for table, names in columns.items():
+        for name in names:
+            if table != "StringIds" and _REFERS_TO_TEXT.search(name):
+                file.execute(
+                    f'insert or ignore into used select "{name}" from "{table}" where typeof("{name}") = \'integer\''
+                )
+    file.execute("delete from StringIds where id not in (select id from used)")

@@ -1,0 +1,298 @@
+"""One pass of a run in a process of its own: what nsys wraps, and what may die without taking the session along.
+
+    python -m lorabench.collect.run.child REQUEST.json
+
+The request holds the spec, the pass and where to leave things; the result is a JSON file beside it. Lines that begin
+with "lorabench: " on stdout tell the session how far it is. In process mode the pass starts a worker for each adapter
+and lets all begin their measured steps together.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import traceback
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ... import rundir
+from ...errors import LorabenchError
+from ..settings.spec import RunSpec, from_dict
+from .formulas import statistics_of
+
+READY, GO = "lorabench: ready", "go"
+_OVERHEAD_PAIRS = 5  # steps with and without ranges, in turn
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a child is asked to do."""
+
+    spec: RunSpec
+    pass_name: str
+    folder: Path
+    worker: int | None  # in process mode the number of the adapter; None for the process that starts the workers
+
+    @property
+    def suffix(self) -> str:
+        """Between a file's name and its ending, so that workers do not write the same file."""
+        return "" if self.worker is None else f"-adapter_{self.worker}"
+
+    @property
+    def result_path(self) -> Path:
+        """Where the result goes."""
+        return self.folder / f".result-{self.pass_name}{self.suffix}.json"
+
+    @property
+    def path(self) -> Path:
+        """Where the request itself lies."""
+        return self.folder / f".request-{self.pass_name}{self.suffix}.json"
+
+    def save(self) -> Path:
+        """Write the request for the child."""
+        values = {
+            "spec": self.spec.as_dict(), "pass": self.pass_name, "folder": str(self.folder), "worker": self.worker
+        }  # fmt: skip
+        self.path.write_text(json.dumps(values), encoding="utf-8")
+        return self.path
+
+    @classmethod
+    def load(cls, path: Path) -> "Request":
+        """Read it in the child."""
+        values = json.loads(path.read_text("utf-8"))
+        return cls(from_dict(values["spec"]), values["pass"], Path(values["folder"]), values["worker"])
+
+
+def command(request: Request) -> list[str]:
+    """The command line of a child."""
+    return [sys.executable, "-m", "lorabench.collect.run.child", str(request.save())]
+
+
+def main() -> None:
+    """Run one pass, write its result; the exit code is 0 when the result says ok."""
+    request = Request.load(Path(sys.argv[1]))
+    try:
+        result = _launch_workers(request) if _is_parent(request) else _measure(request)
+        result["status"] = rundir.OK
+    except Exception as error:
+        result = {"status": rundir.OOM if _is_out_of_memory(error) else rundir.FAILED, "message": _message(error)}
+        if not isinstance(error, LorabenchError):
+            traceback.print_exc()
+    request.result_path.write_text(json.dumps(result), encoding="utf-8")
+    sys.exit(0 if result["status"] == rundir.OK else 1)
+
+
+def _is_parent(request: Request) -> bool:
+    return request.spec.peft_mode == "process" and request.worker is None
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    import torch
+
+    words = str(error)
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "DefaultCPUAllocator" in words
+
+
+def _message(error: Exception) -> str:
+    """The error in a line, with what to do about it where that is known."""
+    first = next(iter(str(error).strip().splitlines()), "")
+    if _is_out_of_memory(error):
+        return f"out of memory ({first}); try a smaller --batch-size or --seq-len, checkpointing, or --method qlora"
+    return first if isinstance(error, LorabenchError) else f"{type(error).__name__}: {first}"
+
+
+def _launch_workers(request: Request) -> dict[str, Any]:
+    """Process mode: a worker for each adapter, all let go together. Raises LorabenchError when one fails."""
+    workers = [Request(request.spec, request.pass_name, request.folder, n) for n in range(request.spec.lora_cnt)]
+    started = [subprocess.Popen(command(w), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for w in workers]
+    try:
+        for process in started:
+            _wait_until_ready(process)
+        for process in started:
+            assert process.stdin is not None
+            if process.poll() is None:
+                process.stdin.write(GO + "\n")
+                process.stdin.flush()
+        for process in started:
+            process.communicate()
+    finally:
+        for process in started:
+            process.kill()
+    for worker, process in zip(workers, started, strict=True):
+        if not worker.result_path.exists():
+            raise LorabenchError(f"the process of adapter_{worker.worker} died with exit code {process.returncode}")
+    results = [json.loads(w.result_path.read_text("utf-8")) for w in workers]
+    for worker, result in zip(workers, results, strict=True):
+        worker.path.unlink()
+        worker.result_path.unlink()
+        if result["status"] == rundir.OOM:
+            raise MemoryError(result["message"])
+        if result["status"] != rundir.OK:
+            raise LorabenchError(f"adapter_{worker.worker}: {result['message']}")
+    return _merged(results)
+
+
+def _wait_until_ready(process: "subprocess.Popen[str]") -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.strip() == READY:
+            return
+        print(line, end="", flush=True)
+
+
+def _merged(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """The workers' results as one: steps of all, memory and counts added up."""
+    first = results[0]
+    memory = {
+        phase: {key: _sum([r["memory"][phase][key] for r in results]) for key in first["memory"][phase]}
+        for phase in first["memory"]
+    }
+    counts = first["counts"] and {k: sum(r["counts"][k] for r in results) for k in first["counts"]}
+    ranges: dict[str, int] = {}
+    for result in results:
+        for path, count in result["ranges"].items():
+            ranges[path] = ranges.get(path, 0) + count
+    return {
+        **first, "steps": [s for r in results for s in r["steps"]], "memory": memory, "counts": counts, "ranges": ranges
+    }  # fmt: skip
+
+
+def _sum(values: list[int | None]) -> int | None:
+    return None if None in values else sum(v for v in values if v is not None)
+
+
+def _measure(request: Request) -> dict[str, Any]:
+    """Train the warm-up and the measured steps under the pass's watcher."""
+    import torch
+
+    from ..instruments import spans
+    from ..processes import provenance
+    from ..workload import models
+    from ..workload.training import Trainer
+    from . import measure
+
+    if not os.environ.get("OMP_NUM_THREADS"):
+        torch.set_num_threads(max(1, (os.cpu_count() or 2) // 2))
+    spec = request.spec
+    device = models.choose_device(spec)
+    memory = measure.Memory(device)
+    spans.pause(True)
+    with memory.phase("load"):
+        trainer = Trainer(spec, device, request.worker, with_ranges=request.pass_name != "timing")
+    for tasks in trainer.iterations(0, spec.warmup):
+        for task in tasks:
+            trainer.run(task)
+    measure.synchronize(device)
+    if request.worker is not None:
+        print(READY, flush=True)
+        sys.stdin.readline()
+    with memory.phase("steps"):
+        steps, counts = _steps(request, trainer, device)
+    result: dict[str, Any] = {"steps": steps, "counts": counts, "ranges": spans.opened()}
+    after = spec.warmup + spec.steps
+    if request.pass_name == "timing":
+        _measure_phases(trainer, memory, after)
+        result["ranges_frac"] = _range_overhead(trainer, device, after + 1)
+        result["arithmetic"] = _arithmetic(trainer, device)
+    provenance_ = provenance.of_device(device)
+    return {**result, "memory": memory.phases, "device": provenance_, "compiled": trainer.is_compiled}
+
+
+def _steps(request: Request, trainer: Any, device: Any) -> tuple[list[dict[str, Any]], dict[str, float] | None]:
+    """The measured steps, one row for each task, and what the watcher counted."""
+    from ..instruments import spans
+    from . import measure
+
+    spec = request.spec
+    watcher = _watcher(request, trainer, device)
+    rows = []
+    with watcher.window():
+        spans.pause(False)
+        with spans.span("run") if watcher.has_run_range else nullcontext():
+            for number, tasks in enumerate(trainer.iterations(spec.warmup, spec.steps)):
+                for task in tasks:
+                    measure.synchronize(device)
+                    start = time.perf_counter_ns()
+                    done = trainer.run(task)
+                    measure.synchronize(device)
+                    rows.append((start, time.perf_counter_ns() - start, done))
+                watcher.step()
+                print(f"lorabench: step {number + 1}", flush=True)
+        spans.pause(True)
+    return [_row(start, wall, done) for start, wall, done in rows], watcher.counts_per_step()
+
+
+def _watcher(request: Request, trainer: Any, device: Any) -> Any:
+    from ..instruments import watchers
+
+    spec, folder, suffix = request.spec, request.folder, request.suffix
+    if request.pass_name == "torch":
+        return watchers.TorchProfiler(spec, device, folder, suffix)
+    if request.pass_name == "memory":
+        return watchers.MemoryWatcher(spec, device, folder, suffix, trainer.ledger())
+    return watchers.Nsys(device) if request.pass_name == "nsys" else watchers.Nobody()
+
+
+def _row(start: int, wall: int, done: Any) -> dict[str, Any]:
+    names = [a.name for a in done.task.adapters]
+    return {
+        "step": done.task.step, "adapters": names, "start_ns": start, "wall_ns": wall,
+        "losses": dict(zip(names, done.losses.tolist(), strict=True)), "tokens": done.tokens,
+        "computed_cnt": done.computed_cnt, "longest": done.longest,
+    }  # fmt: skip
+
+
+def _tasks_of(trainer: Any, step: int) -> list[Any]:
+    return [task for tasks in trainer.iterations(step, 1) for task in tasks]
+
+
+def _measure_phases(trainer: Any, memory: Any, step: int) -> None:
+    """One more step, in which memory is read at the borders of phases; it is not among the measured."""
+    before, trainer.phase = trainer.phase, memory.phase
+    for task in _tasks_of(trainer, step):
+        trainer.run(task)
+    trainer.phase = before
+
+
+def _range_overhead(trainer: Any, device: Any, step: int) -> float | None:
+    """What ranges add to a step, as a fraction: steps with and without them in turn, medians."""
+    from ..instruments import spans
+    from . import measure
+
+    walls: dict[bool, list[int]] = {False: [], True: []}
+    for pair in range(_OVERHEAD_PAIRS):
+        for is_on in (False, True):
+            with ExitStack() as stack:
+                if is_on:
+                    stack.enter_context(trainer.annotate())
+                    stack.enter_context(spans.rehearsed())
+                tasks = _tasks_of(trainer, step + 2 * pair + is_on)
+                measure.synchronize(device)
+                start = time.perf_counter_ns()
+                for task in tasks:
+                    trainer.run(task)
+                measure.synchronize(device)
+                walls[is_on].append(time.perf_counter_ns() - start)
+    without = statistics_of(walls[False])["p50"]
+    with_ranges = statistics_of(walls[True])["p50"]
+    return with_ranges / without - 1 if with_ranges and without else None
+
+
+def _arithmetic(trainer: Any, device: Any) -> dict[str, Any]:
+    """FLOP of a token of each adapter, to be multiplied with the tokens, and the device's peak."""
+    import dataclasses
+
+    from ..workload import models
+    from . import measure
+
+    model = getattr(trainer.model, "_orig_mod", trainer.model)
+    counted = measure.arithmetic(model, trainer.spec.gradient_checkpointing)
+    peak = measure.peak_flop_s(device, models.choose_dtype(trainer.spec, device))
+    return {**dataclasses.asdict(counted), "peak_flop_s": peak}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""What a run needs that only this machine can tell is there: packages, model, data, GPU; looked at before it starts.
+
+Loads no torch unless a GPU is asked for by name, and downloads nothing.
+"""
+
+import os
+from collections.abc import Iterable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ...errors import InputError, ToolError
+from ..settings.presets import PRESETS
+from ..settings.spec import RunSpec
+
+_PATIENCE_S = 10
+
+
+def require_packages() -> None:
+    """Raise ToolError when the packages of [collect] are not installed."""
+    missing = [name for name in ("torch", "transformers", "peft") if find_spec(name) is None]
+    if missing:
+        raise ToolError(f"collect needs {', '.join(missing)}; pip install 'lorabench[collect]'")
+
+
+def check(specs: Iterable[RunSpec]) -> None:
+    """Raise InputError for a model or data that cannot be had, UsageError for a GPU that torch does not see."""
+    listed = list(specs)
+    if any(spec.model not in PRESETS or spec.device.startswith("cuda") for spec in listed):
+        require_packages()
+    for model in dict.fromkeys(spec.model for spec in listed):
+        _check_model(model)
+    for data in dict.fromkeys(spec.data for spec in listed):
+        if data != "synthetic" and not Path(data).exists():
+            raise InputError(f"--data {data}: no such file; give synthetic, a .jsonl or a saved dataset")
+    for spec in {spec.device: spec for spec in listed if spec.device.startswith("cuda")}.values():
+        from ..workload.models import choose_device
+
+        choose_device(spec)
+
+
+def _check_model(model: str) -> None:
+    choices = f"give a folder, a hub id or one of {', '.join(PRESETS)}"
+    if model in PRESETS:
+        return
+    if Path(model).is_dir():
+        if not (Path(model) / "config.json").is_file():
+            raise InputError(f"--model {model} is a folder without a config.json; {choices}")
+        return
+    import huggingface_hub as hub
+
+    try:
+        if isinstance(hub.try_to_load_from_cache(model, "config.json"), str):
+            return
+        where = hub.hf_hub_url(model, "config.json")
+    except ValueError as error:  # not even an id
+        raise InputError(f"there is no --model {model}; {choices}") from error
+    if os.environ.get("HF_HUB_OFFLINE"):
+        raise InputError(f"--model {model} is not in the hub's cache, and HF_HUB_OFFLINE is set; {choices}")
+    try:
+        hub.get_hf_file_metadata(where, timeout=_PATIENCE_S)
+    except hub.errors.HfHubHTTPError as error:
+        raise InputError(f"the hub does not give --model {model} ({_first_line(error)}); {choices}") from error
+    except Exception as error:  # whatever the library of its version raises without a network
+        said = _first_line(error)
+        raise InputError(
+            f"--model {model} is not in the hub's cache, and the hub cannot be reached ({said}); {choices}"
+        ) from error
+
+
+def _first_line(error: Any) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,165 @@
+"""Passes' results in, the files that people read out: summary.json, steps.csv, ranges.csv.
+
+Every number of a run is computed here, from the timing pass where it is about time.
+"""
+
+import csv
+import io
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from ..settings.spec import RunSpec
+from .formulas import Arithmetic, statistics_of
+
+Result = dict[str, Any]
+_GPU_TOLERANCE = 0.01
+
+
+def steps_csv(results: dict[str, Result]) -> str:
+    """A row for each task of each pass: times in nanoseconds, tokens, and the loss of each adapter that took part."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(
+        ("pass", "step", "adapter", "start_ns", "wall_ns", "loss", "computed_token_cnt", "token_cnt",
+         "trained_token_cnt")
+    )  # fmt: skip
+    for name, result in results.items():
+        for row in result["steps"]:
+            for adapter in row["adapters"]:
+                computed, real, trained = row["tokens"][adapter]
+                writer.writerow(
+                    (name, row["step"], adapter, row["start_ns"], row["wall_ns"], repr(row["losses"][adapter]),
+                     computed, real, trained)
+                )  # fmt: skip
+    return text.getvalue()
+
+
+def ranges_csv(results: dict[str, Result]) -> str:
+    """How many ranges each pass opened at each path: what its trace must show."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(("pass", "path", "range_cnt"))
+    for name, result in results.items():
+        writer.writerows((name, path, count) for path, count in result["ranges"].items())
+    return text.getvalue()
+
+
+def summarise(spec: RunSpec, results: dict[str, Result], walls: dict[str, float]) -> dict[str, Any]:
+    """Everything that was measured. None where a number was not measured or is not known; times in nanoseconds."""
+    timing = results.get("timing")
+    summary: dict[str, Any] = {
+        "method": spec.method, "peft_mode": spec.peft_mode, "lora_cnt": spec.lora_cnt, "model": spec.model,
+        "quant": spec.quantisation, "step_cnt": spec.steps,
+    }  # fmt: skip
+    if not results:
+        return summary | {"pass_wall_s": walls}
+    any_result = timing or next(iter(results.values()))
+    summary |= {"device": any_result["device"], "is_compiled": any_result["compiled"]}
+    summary |= _times(spec, timing) if timing else {}
+    counts: Result = next((r["counts"] for r in results.values() if r["counts"]), {})
+    summary["matrix_products_per_step"] = counts.get("matrix_product_cnt")
+    has_gpu = any_result["device"]["type"] == "cuda"
+    summary["kernel_launches_per_step"] = counts.get("kernel_launch_cnt") if has_gpu else None
+    summary["memory"] = any_result["memory"]
+    summary["loss"] = _losses(any_result)
+    summary["is_same_in_all_passes"] = _are_equal([r["steps"] for r in results.values()], has_gpu)
+    summary["overhead_frac"] = overheads(results)
+    summary["pass_wall_s"] = walls
+    return summary
+
+
+def _steps(result: Result) -> list[list[Result]]:
+    """Tasks that make one step of all adapters: by number of the step, whatever the order they ran in."""
+    grouped: dict[int, list[Result]] = {}
+    for row in result["steps"]:
+        grouped.setdefault(row["step"], []).append(row)
+    return list(grouped.values())
+
+
+def _wall_of(tasks: list[Result], spec: RunSpec) -> int:
+    """How long one step of all adapters took: the sum of its tasks, or of processes side by side the longest."""
+    walls = [t["wall_ns"] for t in tasks]
+    return max(walls) if spec.peft_mode == "process" else sum(walls)
+
+
+def _times(spec: RunSpec, timing: Result) -> dict[str, Any]:
+    walls = [_wall_of(tasks, spec) for tasks in _steps(timing)]
+    total_s = sum(walls) / 1e9
+    tokens = {a: _tokens(timing, a) for a in _adapters(timing)}
+    computed = sum(row["computed_cnt"] for row in timing["steps"])
+    kinds = ("computed", "non_padding", "trained")
+    sums = [computed, *(sum(t[k] for t in tokens.values()) for k in (1, 2))]
+    step = statistics_of(walls)
+    flop = _flop(timing)
+    peak = timing["arithmetic"]["peak_flop_s"]
+    return {
+        "step_wall_ns": step,
+        "task_step_wall_ns": statistics_of([w / max(1, spec.lora_cnt) for w in walls]),
+        "tokens_per_s": {k: n / total_s for k, n in zip(kinds, sums, strict=True)},
+        "adapter_tokens_per_s": {
+            a: {k: n / total_s for k, n in zip(kinds, counts, strict=True)} for a, counts in tokens.items()
+        },
+        "flop_per_step": flop / max(1, len(walls)),
+        "flop_per_s": flop / total_s,
+        "mfu_frac": flop / total_s / peak if peak else None,
+    }
+
+
+def _tokens(timing: Result, adapter: str) -> list[int]:
+    """(computed, non-padding, trained) tokens of an adapter in all measured steps."""
+    of_steps = [row["tokens"][adapter] for row in timing["steps"] if adapter in row["tokens"]]
+    return [sum(step[kind] for step in of_steps) for kind in (0, 1, 2)]
+
+
+def _flop(timing: Result) -> float:
+    """Arithmetic of all measured steps: only tokens that are no padding count as useful."""
+    counted = Arithmetic(**{k: v for k, v in timing["arithmetic"].items() if k != "peak_flop_s"})
+    total = 0.0
+    for row in timing["steps"]:
+        for adapter, (_, real, _trained) in row["tokens"].items():
+            looked_at = row["longest"] / 2  # causal: a token looks at half of the sequence on average
+            total += counted.of(real, looked_at, adapter)
+    return total
+
+
+def _adapters(result: Result) -> list[str]:
+    return list(dict.fromkeys(a for row in result["steps"] for a in row["adapters"]))
+
+
+def _losses(result: Result) -> dict[str, dict[str, float | None]]:
+    """First and last loss of each adapter; None for one that is no number, which JSON cannot write."""
+    found: dict[str, dict[str, float | None]] = {}
+    for adapter in _adapters(result):
+        values = [row["losses"][adapter] for row in result["steps"] if adapter in row["losses"]]
+        first, last = (value if math.isfinite(value) else None for value in (values[0], values[-1]))
+        found[adapter] = {"first": first, "last": last}
+    return found
+
+
+def _are_equal(passes: Iterable[list[Result]], has_gpu: bool) -> bool:
+    """Whether all passes had the same losses: profilers and ranges must not change what is trained.
+
+    Bit by bit on the CPU. On a GPU within 1 %, because the backward of attention adds in no fixed order.
+    """
+    seen = [{(row["step"], a): loss for row in steps for a, loss in row["losses"].items()} for steps in passes]
+    return all(s.keys() == seen[0].keys() and all(_is_close(s[k], seen[0][k], has_gpu) for k in s) for s in seen)
+
+
+def _is_close(one: float, other: float, has_gpu: bool) -> bool:
+    # as texts: a loss that is no number is not equal to itself
+    return repr(one) == repr(other) or (has_gpu and math.isclose(one, other, rel_tol=_GPU_TOLERANCE))
+
+
+def overheads(results: dict[str, Result]) -> dict[str, float | None]:
+    """What ranges, and each profiler with them, add to the median step of the timing pass."""
+    timing = results.get("timing")
+    if timing is None:
+        return {}
+    base = statistics_of([row["wall_ns"] for row in timing["steps"]])["p50"]
+    found: dict[str, float | None] = {"ranges": timing["ranges_frac"]}
+    for name, result in results.items():
+        own = statistics_of([row["wall_ns"] for row in result["steps"]])["p50"]
+        if name != "timing":
+            found[name] = own / base - 1 if own and base else None
+    return found

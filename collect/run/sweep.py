@@ -1,0 +1,273 @@
+"""A grid of runs: every combination of settings that have several values, each a run directory of its own.
+
+A sweep is a folder: sweep.json says what was asked, and each cell is a run of `lorabench collect` in a folder named by
+its values. A sweep that was interrupted goes on: cells that ended well or ran out of memory are not run again.
+"""
+
+import contextlib
+import dataclasses
+import difflib
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ... import rundir
+from ...errors import InputError, RunError, UsageError
+from ...progress import Progress, Silent
+from ...vocabulary import ADAPTER_SETTINGS
+from ..settings.spec import RunSpec, from_dict
+from . import session
+
+# Settings that one run takes a list of, which therefore are no axis.
+_WHOLE = ("profiler", "target_modules")
+_RANGE = re.compile(r"(\d+)\.\.(\d+)")
+_MOST_VALUES = 1000
+_LARGEST = 1 << 20  # where a search without an end gives up
+_UNSAFE = re.compile(r"[^A-Za-z0-9.=+-]+")
+
+# Sweeps by name: what to set unless the command line says otherwise.
+PRESETS: dict[str, dict[str, str]] = {
+    # the three figures of the BatchLoRA paper: a task-step against the number of adapters
+    "paper": {
+        "model": "tinyllama-1.1b", "method": "qlora", "quant": "int8", "rank": "16", "batch_size": "8",
+        "seq_len": "512", "gradient_checkpointing": "layer", "lora_cnt": "1,2,4,8,12", "peft_mode": "switch,batch",
+        "profiler": "timing,torch",
+    },
+    # peak memory of full fine-tuning and of LoRA by rank, with and without recomputation
+    "memory": {
+        "model": "qwen2.5-1.5b", "batch_size": "1", "seq_len": "1024", "method": "full,lora", "rank": "4,8,16,32",
+        "gradient_checkpointing": "none,attn-mlp,layer", "profiler": "timing", "steps": "3",
+    },
+}  # fmt: skip
+
+Runner = Callable[[RunSpec, Path, bool, Progress], Any]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a sweep: the values of its axes, and the whole spec."""
+
+    values: dict[str, str]
+    spec: RunSpec
+
+    @property
+    def name(self) -> str:
+        """The values in words that can name a folder."""
+        words = (f"{name.replace('_', '-')}={value}" for name, value in self.values.items())
+        return _UNSAFE.sub("_", "-".join(words)) or "run"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is swept: settings with one value, axes with several, and what cannot be."""
+
+    settings: dict[str, Any]
+    axes: dict[str, list[str]]
+    cells: list[Cell]
+    impossible: list[str]  # combinations that contradict themselves, and why
+    searched: str | None = None  # the axis whose largest value that fits is looked for; the cells are its first ones
+
+
+def plan(given: dict[str, Any], until_oom: str | None = None) -> Plan:
+    """All combinations of the values that were given; with `until_oom` a search along that setting for each.
+
+    given: settings as for a run; a text with commas or 1..12 is an axis, 8+16 is one value for each adapter. Raises
+    UsageError for an unknown setting, or when no combination is possible.
+    """
+    what = _grid(given)
+    if until_oom is None:
+        return what
+    what = _with_axis(what, until_oom)
+    least = min(what.axes[until_oom], key=int)
+    begun = _grid(given | {until_oom: least})
+    return dataclasses.replace(what, cells=begun.cells, impossible=begun.impossible, searched=until_oom)
+
+
+def _grid(given: dict[str, Any]) -> Plan:
+    axes = {name: values for name, value in given.items() if len(values := _values(name, value)) > 1}
+    settings = {"profiler": "timing"} | {n: _one(n, v) for n, v in given.items() if n not in axes}
+    cells: dict[str, Cell] = {}
+    impossible = []
+    for combination in itertools.product(*axes.values()):
+        chosen = dict(zip(axes, combination, strict=True))
+        try:
+            cell = _cell(settings, chosen)
+        except UsageError as error:
+            impossible.append(f"{', '.join(f'{n} {v}' for n, v in chosen.items())}: {error}")
+        else:
+            cells.setdefault(cell.name, cell)
+    if not cells:
+        raise UsageError(f"no combination is possible; the first: {impossible[0]}")
+    return Plan(settings, axes, list(cells.values()), impossible)
+
+
+def _values(name: str, value: Any) -> list[str]:
+    if name in _WHOLE or not isinstance(value, str):
+        return [value]
+    parts: list[str] = []
+    for part in value.split(","):
+        if found := _RANGE.fullmatch(part.strip()):
+            low, high = int(found[1]), int(found[2])
+            if not 0 <= high - low < _MOST_VALUES:
+                raise UsageError(
+                    f"--{name.replace('_', '-')} {part}: write LOW..HIGH, no more than {_MOST_VALUES} values"
+                )
+            parts += map(str, range(low, high + 1))
+        else:
+            parts.append(part.strip())
+    return parts
+
+
+def _one(name: str, value: Any) -> Any:
+    """A value as RunSpec takes it: + separates those of adapters."""
+    if not isinstance(value, str) or name in _WHOLE or not _is_each(name):
+        return value
+    return value.replace("+", ",")
+
+
+def _is_each(name: str) -> bool:
+    return any(f.name == name and f.metadata["each"] for f in dataclasses.fields(RunSpec))
+
+
+def _cell(settings: dict[str, Any], values: dict[str, str]) -> Cell:
+    is_full = (settings | values).get("method") == "full"
+    kept = {name: value for name, value in values.items() if not is_full or name not in ADAPTER_SETTINGS}
+    return Cell(
+        kept, from_dict(settings | {name: _one(name, value) for name, value in kept.items()}).with_whole_cycle()
+    )
+
+
+def run(what: Plan, folder: Path, listener: Progress | None = None, runner: Runner = session.collect) -> None:
+    """Run every cell that is not there yet, or search the largest value of the plan's searched axis that fits.
+
+    Raises UsageError when the folder holds another sweep, InputError when it cannot be read, RunError when cells failed
+    for another reason than memory; the others are finished then.
+    """
+    state = _Sweep(folder, what, listener or Silent(), runner)
+    if what.searched is None:
+        for number, cell in enumerate(what.cells, start=1):
+            state.run(cell, f"{number}/{len(what.cells)}")
+    else:
+        for start in _starts(what, what.searched):
+            _search(what, start, what.searched, state)
+    if state.failed:
+        raise RunError(
+            f"{len(state.failed)} of {len(state.names)} runs failed: {'; '.join(state.failed)}; the others are in "
+            f"{folder}, and the same command runs these again"
+        )
+
+
+class _Sweep:
+    """The folder being filled."""
+
+    def __init__(self, folder: Path, what: Plan, listener: Progress, runner: Runner):
+        self.folder, self.listener, self.runner = folder, listener, runner
+        self.names: list[str] = []
+        self.failed: list[str] = []
+        self.about = {"axes": what.axes, "settings": what.settings}
+        if (folder / rundir.SWEEP).exists():
+            known = rundir.read_sweep(folder)
+            if {k: known.get(k) for k in self.about} != self.about:
+                raise UsageError(f"{folder} holds another sweep; choose another -o, or replace it with --force")
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def run(self, cell: Cell, progress: str) -> str:
+        """Run a cell unless it is there; how it ended."""
+        path = self.folder / cell.name
+        if cell.name not in self.names:
+            self.names.append(cell.name)
+            self._write()
+        status = _finished(path, cell.spec)
+        if status is None:
+            with contextlib.suppress(RunError):  # the manifest says how it ended
+                self.runner(cell.spec, path, path.exists(), _Prefixed(self.listener, f"{progress} {cell.name}"))
+            status = str(rundir.read_manifest(path)["status"])
+        if status not in (rundir.OK, rundir.OOM):
+            self.failed.append(f"{cell.name}: {rundir.read_manifest(path)['message']}")
+        return status
+
+    def _write(self) -> None:
+        text = json.dumps({"format": rundir.FORMAT, **self.about, "cells": self.names}, indent=2)
+        (self.folder / rundir.SWEEP).write_text(text + "\n", encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class _Prefixed:
+    """A listener that is told which cell a step belongs to."""
+
+    listener: Progress
+    prefix: str
+
+    def step(self, what: str, total: int | None = None) -> None:
+        self.listener.step(f"{self.prefix}: {what}", total)
+
+    def advance(self, units: int) -> None:
+        self.listener.advance(units)
+
+
+def _finished(path: Path, spec: RunSpec) -> str | None:
+    """How a run of exactly this spec ended, None when it has to be run."""
+    if not (path / rundir.MANIFEST).is_file():
+        return None
+    try:
+        manifest = rundir.read_manifest(path)
+    except InputError:
+        return None
+    is_done = manifest.get("spec") == spec.as_dict() and manifest.get("status") in (rundir.OK, rundir.OOM)
+    return str(manifest["status"]) if is_done else None
+
+
+def _with_axis(what: Plan, field: str) -> Plan:
+    """The plan with what is searched among its axes, from the default on where no value was given."""
+    defaults = {f.name: f.default for f in dataclasses.fields(RunSpec)}
+    if field not in defaults:
+        close = difflib.get_close_matches(field, defaults, 3)
+        raise UsageError(
+            f"--until-oom {field}: there is no such setting"
+            + (f"; did you mean {', '.join(close)}?" if close else "; `lorabench sweep --help` lists them")
+        )
+    default = defaults[field]
+    first = default[0] if isinstance(default, tuple) else default
+    values = what.axes.get(field) or [str(what.settings.get(field, first))]
+    if not all(value.isdigit() for value in values):
+        raise UsageError(f"--until-oom {field}: name a setting that is a whole number, as lora_cnt or seq_len")
+    settings = {name: value for name, value in what.settings.items() if name != field}
+    return dataclasses.replace(what, settings=settings, axes=what.axes | {field: values})
+
+
+def _starts(what: Plan, field: str) -> Iterator[dict[str, str]]:
+    """The combinations of the other axes."""
+    others = {name: values for name, values in what.axes.items() if name != field}
+    for combination in itertools.product(*others.values()):
+        yield dict(zip(others, combination, strict=True))
+
+
+def _search(what: Plan, others: dict[str, str], field: str, state: _Sweep) -> None:
+    """Double the value until memory runs out, then halve the distance to the largest that fits."""
+    given = [int(value) for value in what.axes[field]]
+    high = max(given) if len(given) > 1 else _LARGEST
+    fits, too_large, value = None, None, min(given)
+    while True:
+        try:
+            cell = _cell(what.settings, others | {field: str(value)})
+        except UsageError:
+            return  # told once, as impossible
+        status = state.run(cell, f"{field} {value}")
+        if status == rundir.OOM:
+            too_large = value
+        elif status == rundir.OK:
+            fits = value
+        else:
+            return
+        if too_large is None:
+            if value >= high:
+                return
+            value = min(2 * value, high)
+        elif fits is None or too_large - fits <= 1:
+            return
+        else:
+            value = (fits + too_large) // 2

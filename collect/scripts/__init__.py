@@ -1,0 +1,1 @@
+"""Commands of others under the profilers."""

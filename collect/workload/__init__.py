@@ -1,0 +1,1 @@
+"""What is trained: models, adapters, data and the loop."""

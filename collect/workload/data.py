@@ -1,0 +1,189 @@
+"""Batches for each adapter, the same whatever the mode and whoever else trains.
+
+An adapter's sequences follow from the seed and the adapter's name, so that adding or removing another one changes
+nothing. Batches are right-padded; labels are IGNORED where a token is padding.
+"""
+
+import json
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ...errors import InputError
+from ..settings.spec import RunSpec
+
+IGNORED = -100  # the label that cross_entropy leaves out
+_LOGNORMAL = -0.7, 0.5  # of length / longest: a median of half the longest, as in instruction data
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sequences of one or more adapters: input_ids, attention_mask and labels are [rows, length] int64 tensors.
+
+    For classifiers labels is [rows].
+    """
+
+    input_ids: torch.Tensor
+    attention_mask: torch.Tensor
+    labels: torch.Tensor
+
+    def to(self, device: torch.device) -> "Batch":
+        """The batch on a device; the copy may still be running when this returns."""
+        return Batch(*(t.to(device, non_blocking=True) for t in (self.input_ids, self.attention_mask, self.labels)))
+
+    def pinned(self) -> "Batch":
+        """The batch in pinned memory, from which a copy to a GPU does not make the CPU wait."""
+        return Batch(*(t.pin_memory() for t in (self.input_ids, self.attention_mask, self.labels)))
+
+    @property
+    def rows(self) -> int:
+        """Number of sequences."""
+        return len(self.input_ids)
+
+    def tokens(self) -> tuple[int, int, int]:
+        """(computed, non-padding, trained) tokens of a batch on the CPU."""
+        return self.input_ids.numel(), int(self.attention_mask.sum()), int((self.labels != IGNORED).sum())
+
+
+def joined(batches: Sequence[Batch]) -> Batch:
+    """The union batch: rows of one after rows of the other, padded to the longest."""
+    if len(batches) == 1:
+        return batches[0]
+    longest = max(b.input_ids.shape[1] for b in batches)
+
+    def pad(tensor: torch.Tensor, value: int) -> torch.Tensor:
+        return torch.nn.functional.pad(tensor, (0, longest - tensor.shape[1]), value=value)
+
+    return Batch(
+        torch.cat([pad(b.input_ids, 0) for b in batches]),
+        torch.cat([pad(b.attention_mask, 0) for b in batches]),
+        torch.cat([pad(b.labels, IGNORED) for b in batches]),
+    )
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where sequences come from: the spec's data, for a model with so many words and, if a classifier, classes."""
+
+    spec: RunSpec
+    vocabulary: int
+    classes: int | None = None
+    tokenizer: Any = None
+
+    def stream(self, adapter: str, rows: int) -> "Stream":
+        """The batches of one adapter."""
+        examples = None if self.spec.data == "synthetic" else self._examples(Path(self.spec.data))
+        return Stream(self, adapter, rows, examples)
+
+    def _examples(self, path: Path) -> list[tuple[list[int], Any]]:
+        records = _read_jsonl(path) if path.is_file() else _read_dataset(path)
+        found = [e for number, r in enumerate(records) if (e := self._example(r, f"{path}, record {number + 1}"))]
+        if not found:
+            raise InputError(f"{path} holds no sequences of at least 2 tokens")
+        return found
+
+    def _example(self, record: Any, where: str) -> tuple[list[int], Any] | None:
+        if not isinstance(record, dict):
+            raise InputError(f"{where} is no object; write {{'text': …}} or {{'input_ids': […]}}")
+        ids: Any = record.get("input_ids")
+        if ids is None:
+            text = record.get("text", record.get("sentence"))
+            if not isinstance(text, str):
+                raise InputError(f"{where} has neither text nor input_ids")
+            if self.tokenizer is not None:
+                ids = self.tokenizer(text)["input_ids"]
+            else:  # presets have no tokenizer: bytes stand for words
+                ids = [b % self.vocabulary for b in text.encode()]
+        if not all(isinstance(i, int) and 0 <= i < self.vocabulary for i in ids):
+            raise InputError(f"{where}: input_ids must be whole numbers below the vocabulary of {self.vocabulary}")
+        ids = ids[: self.spec.seq_len]
+        if self.classes is not None:
+            label = record.get("label", 0)
+            if not (isinstance(label, int) and 0 <= label < self.classes):
+                raise InputError(f"{where}: label must be a class below {self.classes}")
+            return ids, label
+        labels = (record.get("labels") or ids)[: self.spec.seq_len]
+        if len(labels) != len(ids):
+            raise InputError(f"{where}: labels and input_ids differ in length")
+        return (ids, labels) if len(ids) > 1 else None
+
+
+class Stream:
+    """The batches of one adapter; each call of next() gives the following one, for ever."""
+
+    def __init__(self, source: Source, adapter: str, rows: int, examples: list[tuple[list[int], Any]] | None):
+        self._source, self._rows, self._examples = source, rows, examples
+        self._random = torch.Generator().manual_seed(source.spec.seed * 1_000_003 + zlib.crc32(adapter.encode()))
+        self._order: list[int] = []
+
+    def next(self) -> Batch:
+        """The next batch, on the CPU."""
+        drawn = [self._draw() for _ in range(self._rows)]
+        longest = max(len(ids) for ids, _ in drawn)
+        ids = torch.zeros(self._rows, longest, dtype=torch.int64)
+        mask = torch.zeros_like(ids)
+        labels = torch.full_like(ids, IGNORED)
+        for row, (words, label) in enumerate(drawn):
+            ids[row, : len(words)] = torch.tensor(words)
+            mask[row, : len(words)] = 1
+            if self._source.classes is None:
+                labels[row, : len(words)] = torch.tensor(label)
+        if self._source.classes is not None:
+            labels = torch.tensor([label for _, label in drawn])
+        return Batch(ids, mask, labels)
+
+    def _draw(self) -> tuple[list[int], Any]:
+        if self._examples is not None:
+            if not self._order:
+                self._order = torch.randperm(len(self._examples), generator=self._random).tolist()
+            return self._examples[self._order.pop()]
+        words = torch.randint(self._source.vocabulary, (self._length(),), generator=self._random).tolist()
+        if self._source.classes is None:
+            return words, words
+        return words, int(torch.randint(self._source.classes, (), generator=self._random))
+
+    def _length(self) -> int:
+        longest = self._source.spec.seq_len
+        if self._source.spec.lengths == "fixed":
+            return longest
+        if self._source.spec.lengths == "uniform":
+            return int(torch.randint(2, longest + 1, (), generator=self._random))
+        mean, deviation = _LOGNORMAL
+        drawn = torch.randn((), generator=self._random) * deviation + mean
+        return max(2, min(longest, int(drawn.exp() * longest)))
+
+
+def _read_jsonl(path: Path) -> list[Any]:
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read --data {path}: {error}") from error
+    records = []
+    for number, line in enumerate(lines):
+        if line.strip():
+            try:
+                records.append(json.loads(line))
+            except json.JSONDecodeError as error:
+                raise InputError(f"--data {path}, line {number + 1} is no JSON: {error}") from error
+    return records
+
+
+def _read_dataset(path: Path) -> list[Any]:
+    """A folder that datasets' save_to_disk wrote: its Arrow files hold everything needed."""
+    import pyarrow as pa
+
+    files = sorted(path.glob("train/data-*.arrow")) or sorted(path.glob("data-*.arrow"))
+    if not files:
+        raise InputError(f"--data {path} is neither a .jsonl nor a folder that datasets' save_to_disk wrote")
+    records: list[Any] = []
+    for file in files:
+        try:
+            with pa.OSFile(str(file)) as stream, pa.ipc.open_stream(stream) as reader:
+                records += reader.read_all().to_pylist()
+        except (OSError, pa.ArrowException) as error:
+            raise InputError(f"cannot read --data {file}: {error}") from error
+    return records

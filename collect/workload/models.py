@@ -1,0 +1,172 @@
+"""Builds the base model of a run: preset or checkpoint, type, quantisation, activation checkpointing."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from ...errors import InputError, UsageError
+from ..instruments.ranges import checkpoint_contexts
+from ..settings.presets import HEADS, PRESETS
+from ..settings.spec import RunSpec
+
+
+def choose_device(spec: RunSpec) -> torch.device:
+    """The device of a run. Raises UsageError when it asks for a GPU that torch does not see."""
+    if spec.device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = torch.device(spec.device)
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise UsageError(
+            f"--device {spec.device}: torch {torch.__version__} sees {torch.cuda.device_count()} GPUs; "
+            "`lorabench doctor` says what is missing"
+        )
+    return device
+
+
+def choose_dtype(spec: RunSpec, device: torch.device) -> torch.dtype:
+    """The type of the base and of its activations."""
+    if spec.dtype == "auto":
+        return torch.bfloat16 if device.type == "cuda" else torch.float32
+    dtype: torch.dtype = getattr(torch, spec.dtype)
+    return dtype
+
+
+def build(spec: RunSpec, device: torch.device) -> nn.Module:
+    """The base model on the device, frozen unless the whole of it is trained, in training mode.
+
+    Random weights follow from the seed. Raises InputError when a checkpoint cannot be loaded.
+    """
+    torch.manual_seed(spec.seed)
+    dtype = choose_dtype(spec, device)
+    model: nn.Module = (
+        _from_preset(spec, device, dtype) if spec.model in PRESETS else _from_checkpoint(spec, device, dtype)
+    )
+    config: Any = model.config
+    config.use_cache = False
+    if spec.method != "full":
+        model.requires_grad_(False)
+    if spec.quantisation != "none" and not _is_quantised(model):
+        quantise(model, spec.quantisation, dtype, device)
+    checkpoint(model, spec)
+    model.train()
+    return model
+
+
+def is_classifier(model: nn.Module) -> bool:
+    """Whether the model gives one class to a sequence."""
+    return "SequenceClassification" in type(model).__name__
+
+
+def _from_preset(spec: RunSpec, device: torch.device, dtype: torch.dtype) -> Any:
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification
+
+    preset = PRESETS[spec.model]
+    config = AutoConfig.for_model(preset.model_type, **preset.settings)
+    if spec.seq_len > config.max_position_embeddings:
+        raise UsageError(f"--seq-len {spec.seq_len} is above the {config.max_position_embeddings} of {spec.model}")
+    kind: Any = AutoModelForCausalLM if preset.task == "causal" else AutoModelForSequenceClassification
+    with device:
+        return kind.from_config(config, dtype=dtype)
+
+
+def _from_checkpoint(spec: RunSpec, device: torch.device, dtype: torch.dtype) -> Any:
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification
+
+    options: dict[str, Any] = {"dtype": dtype, "device_map": {"": device}}
+    if spec.quantisation != "none":
+        from transformers import BitsAndBytesConfig
+
+        if spec.quantisation == "nf4":
+            options["quantization_config"] = BitsAndBytesConfig(
+                load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True,
+                bnb_4bit_compute_dtype=dtype,
+            )  # fmt: skip
+        else:
+            options["quantization_config"] = BitsAndBytesConfig(load_in_8bit=True, llm_int8_threshold=0.0)
+    try:
+        config = AutoConfig.from_pretrained(spec.model)
+        names = " ".join(config.architectures or ())
+        kind = AutoModelForSequenceClassification if "SequenceClassification" in names else AutoModelForCausalLM
+        return kind.from_pretrained(spec.model, **options)
+    except (OSError, ValueError) as error:
+        hint = " (HF_HUB_OFFLINE is set)" if os.environ.get("HF_HUB_OFFLINE") else ""
+        raise InputError(
+            f"cannot load --model {spec.model}{hint}: {str(error).splitlines()[0]}; "
+            f"give a folder, a hub id or one of {', '.join(PRESETS)}"
+        ) from error
+
+
+def load_tokenizer(spec: RunSpec) -> Any:
+    """The tokenizer of a checkpoint; None for presets, which have no words."""
+    if spec.model in PRESETS or spec.data == "synthetic":
+        return None
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(spec.model)
+
+
+def _is_quantised(model: nn.Module) -> bool:
+    return bool(getattr(model, "is_loaded_in_4bit", False) or getattr(model, "is_loaded_in_8bit", False))
+
+
+def quantise(model: nn.Module, to: str, dtype: torch.dtype, device: torch.device) -> None:
+    """Replace every linear layer but the heads by bitsandbytes' nf4 (with double quantisation) or int8 one, in place.
+
+    int8 has no outlier columns (threshold 0): which columns are outliers depends on every row of a batch, and an
+    adapter's results must not depend on the others'.
+    """
+    import bitsandbytes
+
+    bnb: Any = bitsandbytes
+    for parent, name, linear in list(_linears(model)):
+        shape: dict[str, Any] = {"bias": linear.bias is not None, "device": "meta"}
+        new: Any
+        if to == "nf4":
+            new = bnb.nn.Linear4bit(
+                linear.in_features, linear.out_features, compute_dtype=dtype, compress_statistics=True,
+                quant_type="nf4", **shape,
+            )  # fmt: skip
+            new.weight = bnb.nn.Params4bit(
+                linear.weight.data, requires_grad=False, quant_type="nf4", compress_statistics=True, module=new
+            )
+        else:
+            new = bnb.nn.Linear8bitLt(
+                linear.in_features, linear.out_features, has_fp16_weights=False, threshold=0.0, **shape
+            )
+            new.weight = bnb.nn.Int8Params(linear.weight.data, requires_grad=False, has_fp16_weights=False)
+        if linear.bias is not None:
+            new.bias = nn.Parameter(linear.bias.data, requires_grad=False)
+        setattr(parent, name, new.to(device))
+    flags: Any = model
+    flags.is_loaded_in_4bit, flags.is_loaded_in_8bit = to == "nf4", to == "int8"  # what PEFT asks
+
+
+def _linears(model: nn.Module) -> Iterator[tuple[nn.Module, str, nn.Linear]]:
+    for parent in model.modules():
+        for name, child in parent.named_children():
+            if type(child) is nn.Linear and name not in HEADS:
+                yield parent, name, child
+
+
+def checkpoint(model: Any, spec: RunSpec) -> None:
+    """Turn activation checkpointing on, as the spec says."""
+    if spec.gradient_checkpointing == "layer":
+        kwargs: dict[str, Any] = {"use_reentrant": spec.reentrant}
+        if not spec.reentrant:
+            kwargs["context_fn"] = checkpoint_contexts
+        # transformers 5.17 has the second name alone, 5.23 has both and warns of the second
+        current = getattr(model, "activation_checkpointing_enable", None)
+        (current or model.gradient_checkpointing_enable)(kwargs)
+        if spec.reentrant:  # else nothing that enters a layer needs a gradient, and its backward never runs
+            model.enable_input_require_grads()
+    elif spec.gradient_checkpointing == "attn-mlp":
+        from torch.distributed._composable.checkpoint_activation import checkpoint as checkpointed
+
+        parts = [m for n, m in model.named_modules() if n.rsplit(".", 1)[-1] in ("self_attn", "mlp")]
+        if not parts:
+            raise UsageError(f"--gradient-checkpointing attn-mlp: {spec.model} has no modules self_attn and mlp")
+        for part in parts:
+            checkpointed(part, context_fn=checkpoint_contexts)

@@ -1,0 +1,197 @@
+"""The training loop: data, forward, backward, optimizer, for one adapter or for all of them at once.
+
+It knows no profiler: phases are named by a function that is given to it, by default span().
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from ..batch_lora.dropout import Clock
+from ..batch_lora.wrapping import BatchLora, losses
+from ..instruments.ledger import Ledger
+from ..instruments.ranges import annotate
+from ..instruments.spans import span
+from ..settings.spec import AdapterSpec, RunSpec
+from . import adapters, models
+from .data import Batch, Source, joined
+
+_WHOLE = "model"  # stands for the adapter in full fine-tuning
+
+Phase = Callable[[str], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One optimizer step of one adapter, or of all in batch mode."""
+
+    step: int
+    adapters: tuple[AdapterSpec, ...]
+
+    @property
+    def name(self) -> str:
+        """The adapters' names, joined."""
+        return "+".join(a.name for a in self.adapters)
+
+
+@dataclass
+class Done:
+    """What a task computed: losses still on the device, and (computed, non-padding, trained) tokens by adapter."""
+
+    task: Task
+    losses: torch.Tensor
+    tokens: dict[str, tuple[int, int, int]]
+    computed_cnt: int  # with the padding of the union batch
+    longest: int  # length of its sequences, padding included
+
+
+class _Loss(nn.Module):
+    """The loss as a module, so that its backward has a range, too."""
+
+    def forward(self, logits: torch.Tensor, labels: torch.Tensor, rows: Sequence[int]) -> torch.Tensor:
+        if labels.ndim == 1:
+            return F.cross_entropy(logits.float(), labels)[None]
+        return losses(logits, labels, rows)
+
+
+class Trainer:
+    """A model, its adapters, their data and optimizers."""
+
+    def __init__(self, spec: RunSpec, device: torch.device, only: int | None = None, with_ranges: bool = True):
+        """Build everything. `only` is the number of the one adapter to train (process mode).
+
+        with_ranges puts the hooks of ranges on the modules; without them nothing is in the way of a time to quote.
+        """
+        self.spec, self.device = spec, device
+        self.clock = Clock(spec.seed)
+        self.adapters = spec.adapters() or [_whole(spec)]
+        if only is not None:
+            self.adapters = [self.adapters[only]]
+        self.base: Any = models.build(spec, device)
+        self.model: Any = self.base
+        if spec.method != "full":
+            self.model = adapters.attach(self.base, spec, self.adapters, self.clock)
+        self.batch_lora: BatchLora | None = None
+        if spec.peft_mode == "batch":
+            self.batch_lora = BatchLora(self.model, spec.batch_operator, spec.graph_pruning, self.clock)
+        self.loss = _Loss()
+        self._compile()
+        if with_ranges:
+            self.annotate()
+        self._streams = self._open_streams()
+        self.optimizers = {a.name: self._optimizer(a) for a in self.adapters}
+        self._active: str | None = None
+        self.phase: Phase = span
+
+    def _compile(self) -> None:
+        self.is_compiled = self.spec.compile == "inductor" and (
+            self.spec.quantisation == "none" or self.spec.force_compile
+        )
+        if self.is_compiled:
+            self.model = torch.compile(self.model)
+
+    def annotate(self) -> ExitStack:
+        """Put ranges around the modules until the result is closed; compiled graphs have none."""
+        put = ExitStack()
+        if not self.is_compiled:
+            inner = self.model.get_base_model() if self.spec.method != "full" else self.model
+            put.enter_context(annotate(inner, self.spec.range_depth, root=""))
+            put.enter_context(annotate(self.loss, self.spec.range_depth, root="loss"))
+        return put
+
+    def ledger(self) -> Ledger:
+        """What the storages of the model, its gradients, optimizers and inputs are for."""
+        model = getattr(self.model, "_orig_mod", self.model)
+        return Ledger([model, self.loss], list(self.optimizers.values()), with_saved=not self.is_compiled)
+
+    def _open_streams(self) -> dict[str, Any]:
+        classes = self.base.config.num_labels if models.is_classifier(self.base) else None
+        source = Source(self.spec, self.base.config.vocab_size, classes, models.load_tokenizer(self.spec))
+        return {a.name: source.stream(a.name, a.batch_size) for a in self.adapters}
+
+    def parameters(self, adapter: AdapterSpec) -> list[nn.Parameter]:
+        """What the adapter trains."""
+        if self.spec.method == "full":
+            return list(self.base.parameters())
+        return adapters.parameters_of(self.model, adapter.name)
+
+    def _optimizer(self, adapter: AdapterSpec) -> torch.optim.Optimizer:
+        kinds: dict[str, Any] = {
+            "adamw": torch.optim.AdamW, "adafactor": torch.optim.Adafactor, "sgd": torch.optim.SGD
+        }  # fmt: skip
+        made: torch.optim.Optimizer = kinds[self.spec.optimizer](self.parameters(adapter), lr=adapter.learning_rate)
+        return made
+
+    def iterations(self, first: int, count: int) -> Iterator[list[Task]]:
+        """The tasks of steps first … first + count - 1, grouped as a profiler counts steps."""
+        steps = range(first, first + count)
+        if self.spec.peft_mode == "seq":
+            yield from ([Task(step, (a,))] for a in self.adapters for step in steps)
+        elif self.batch_lora is not None:
+            yield from ([Task(step, tuple(self.adapters))] for step in steps)
+        else:
+            yield from ([Task(step, (a,)) for a in self.adapters] for step in steps)
+
+    def run(self, task: Task) -> Done:
+        """One optimizer step of the task's adapters, gradients accumulated over their micro steps."""
+        with span("step", task.step):
+            total = torch.zeros(len(task.adapters), device=self.device)
+            tokens = {a.name: (0, 0, 0) for a in task.adapters}
+            computed = longest = 0
+            for micro in range(max(a.grad_accum for a in task.adapters)):
+                taking_part = [a for a in task.adapters if micro < a.grad_accum]
+                with self.phase("data"):
+                    batches = [self._streams[a.name].next() for a in taking_part]
+                    union = joined(batches)
+                    union = union.pinned() if self.device.type == "cuda" else union
+                for a, b in zip(taking_part, batches, strict=True):
+                    before = tokens[a.name]
+                    x, y, z = b.tokens()
+                    tokens[a.name] = before[0] + x, before[1] + y, before[2] + z
+                computed += union.input_ids.numel()
+                longest = max(longest, union.input_ids.shape[1])
+                found = self._micro_step(taking_part, union)
+                places = [task.adapters.index(a) for a in taking_part]
+                total[places] += found.detach() / found.new_tensor([a.grad_accum for a in taking_part])
+            with self.phase("optimizer"):
+                for a in task.adapters:
+                    self.optimizers[a.name].step()
+                    self.optimizers[a.name].zero_grad(set_to_none=True)
+        return Done(task, total, tokens, computed, longest)
+
+    def _micro_step(self, taking_part: list[AdapterSpec], union: Batch) -> torch.Tensor:
+        """Forward and backward of one batch; the loss of each adapter that takes part."""
+        with self.phase("h2d"):
+            batch = union.to(self.device)
+        rows = [a.batch_size for a in taking_part]
+        with self._sharing(taking_part, rows):
+            with self.phase("forward"):
+                logits = self.model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).logits
+                found: torch.Tensor = self.loss(logits, batch.labels, rows)
+                del logits
+                share = found.new_tensor([1 / a.grad_accum for a in taking_part])
+                loss = (found * share).sum()
+            with self.phase("backward"):
+                loss.backward()
+        return found
+
+    def _sharing(self, taking_part: list[AdapterSpec], rows: list[int]) -> AbstractContextManager[None]:
+        """Make the adapters active that the next forward trains."""
+        if self.batch_lora is not None:
+            return self.batch_lora.union([a.name for a in taking_part], rows, self.device)
+        (adapter,) = taking_part
+        if self.spec.method != "full" and adapter.name != self._active:
+            peft = getattr(self.model, "_orig_mod", self.model)
+            peft.set_adapter(adapter.name)
+            self._active = adapter.name
+        self.clock.advance(adapter.name)
+        return nullcontext()
+
+
+def _whole(spec: RunSpec) -> AdapterSpec:
+    return AdapterSpec(_WHOLE, 0, 0.0, 0.0, (), spec.learning_rate[0], spec.batch_size[0], spec.grad_accum[0])

@@ -1,0 +1,1 @@
+"""Runs and traces side by side."""

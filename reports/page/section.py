@@ -1,0 +1,84 @@
+"""A section of a page: a picture, its table and the view behind both; and the input that is asked."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...analyze.store.database import Database
+from ...errors import CorruptInputError
+from .cells import Cell, Column, of_rows
+
+_ROW_LIMIT = 200
+
+
+@dataclass(frozen=True)
+class Section:
+    """A picture with its table and the view behind it."""
+
+    name: str
+    title: str
+    text: str
+    view: str
+    figure: Any = None
+    columns: list[Column] = field(default_factory=list)
+    rows: list[list[Cell]] = field(default_factory=list)
+    left_out: int = 0
+    is_open: bool = False
+    zoom: dict[str, Any] | None = None  # of a figure that is drawn more finely where the reader zooms in
+
+
+class Source:
+    """The one input that a page shows."""
+
+    def __init__(self, database: Database, source_id: int):
+        self.database, self.source_id = database, source_id
+        ((self.name, self.kind),) = database.rows(f"select name, kind from source where source_id = {source_id}")
+        self.problems: list[str] = []  # why queries gave no rows that could be computed
+        ((self.begin,),) = database.rows(f"select coalesce(min(start_ns), 0) from gpu_op where source_id = {source_id}")
+
+    def rows(self, statement: str) -> list[dict[str, Any]]:
+        """The rows of a query, in which {id} is the input and {begin} its first GPU work.
+
+        None where they cannot be computed of what the input holds; `problems` then says why.
+        """
+        filled = statement.replace("{id}", str(self.source_id)).replace("{begin}", str(self.begin))
+        try:
+            return self.database.dicts(filled)
+        except CorruptInputError as error:  # one section less
+            self.problems.append(str(error))
+            return []
+
+    def subtitle(self) -> str:
+        """What was read, in a line."""
+        facts = self.rows("select item, value from source_fact where source_id = {id} and section = 'about'")
+        told = {row["item"]: row["value"] for row in facts}
+        run = [
+            f"{name.removeprefix('run: ')} {value}"
+            for name, value in told.items()
+            if value and name.startswith("run: ")
+        ]
+        device = [value for name, value in told.items() if name.startswith("device")]
+        recorder = {"nsys": "NVIDIA Nsight Systems", "kineto": "torch.profiler", "snapshot": "torch's allocator"}.get(
+            str(self.kind), str(self.kind)
+        )
+        return ", ".join([f"recorded by {recorder}", *device[:2], *run])
+
+
+def tabled(
+    source: Source, name: str, title: str, text: str, view: str, statement: str, is_open: bool = False
+) -> Section | None:
+    """A section with the rows of a query alone; None without rows."""
+    rows = source.rows(statement)
+    return section(name, title, text, view, rows, is_open=is_open) if rows else None
+
+
+def only(rows: list[dict[str, Any]], *columns: str) -> list[dict[str, Any]]:
+    """The rows with some of their columns."""
+    return [{name: row[name] for name in columns} for row in rows]
+
+
+def section(
+    name: str, title: str, text: str, view: str, rows: list[dict[str, Any]], figure: Any = None, is_open: bool = False
+) -> Section:
+    """A section whose table has the first of the rows."""
+    columns, cells = of_rows(rows[:_ROW_LIMIT])
+    return Section(name, title, text, view, figure, columns, cells, max(0, len(rows) - _ROW_LIMIT), is_open)

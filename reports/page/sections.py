@@ -1,0 +1,200 @@
+"""What a page shows of one input: each section asks one view and names its picture.
+
+Everything that a browser must draw is made small in SQL (sql/3_page): a trace of a million kernels and one of a
+thousand give pages of about the same size.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from . import figures
+from .memory_sections import memory_sections
+from .section import Section, Source, only, section
+
+_BIN_CNT = 500
+_FINE_CNT = 64 * _BIN_CNT  # of the timeline, for who zooms in; as sql/3_page/_page_stream.sql says
+_BAR_CNT, _GROUP_CNT = 15, 60
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A section of the rows of one view: which, and the picture of them."""
+
+    name: str
+    title: str
+    text: str
+    view: str
+    columns: str
+    picture: Callable[[Rows], Any] = lambda rows: None
+    rest: str = ""  # of the statement: grouping, order
+    where: str = "source_id = {id}"
+    is_open: bool = False
+
+    def make(self, source: Source) -> Section | None:
+        """The section, None without rows."""
+        rows = source.rows(f"select {self.columns} from {self.view} where {self.where} {self.rest}")
+        if not rows:
+            return None
+        return section(self.name, self.title, self.text, self.view, rows, self.picture(rows), self.is_open)
+
+
+def sections(source: Source) -> list[Section]:
+    """The sections of an input, without those that its trace has nothing for."""
+    made: Iterable[Section | None] = [
+        section
+        for entry in _SECTIONS
+        for section in ([entry.make(source)] if isinstance(entry, _Asked) else entry(source))
+    ]
+    return [section for section in made if section is not None]
+
+
+def _timeline(source: Source) -> Iterable[Section | None]:
+    streams = source.rows("select * from _page_stream where source_id = {id}")
+    if not streams:
+        return
+    longest = source.rows("select * from _page_longest where source_id = {id}")
+    text = (
+        "How busy each stream was, from the first GPU work on, and the longest operations by themselves. Drag to zoom, "
+        "double-click to go back."
+    )
+    fine = [_filled(row) for row in streams]
+    rows = only(longest, "name", "path", "start_ns", "duration_ns")
+    made = section("timeline", "Timeline", text, "launch_trace", rows, figures.timeline(fine, longest, _BIN_CNT))
+    yield replace(made, zoom=figures.zoom(fine, _BIN_CNT))
+
+
+def _filled(row: dict[str, Any]) -> dict[str, Any]:
+    """A stream with a level from 0 (idle) to 255 (busy) for every fine bin."""
+    levels = bytearray(_FINE_CNT)
+    for place, level in zip(row["bins"], row["levels"], strict=True):
+        levels[place] = level
+    return {"name": figures.stream_name(row), "bin_ns": row["bin_ns"], "levels": bytes(levels)}
+
+
+def _tree(source: Source) -> Iterable[Section | None]:
+    rows = source.rows("select * exclude source_id from _page_tree where source_id = {id}")
+    if not rows:
+        return
+    text = "Kernel time of the ranges that you opened, each inside the one above it; colour: where launching dominates."
+    figure = figures.icicle(rows) if any(row["own_ns"] for row in rows) else None
+    table = only(rows, "path", "range_cnt", "wall_ns", "launch_api_ns", "kernel_ns")
+    yield section("ranges", "Ranges", text, "range_summary", table, figure)
+
+
+def _queue(source: Source) -> Iterable[Section | None]:
+    """The streams with the longest queues, a line each."""
+    rows = source.rows("select * exclude source_id from _page_queue where source_id = {id}")
+    if not rows:
+        return
+    text = (
+        "Work that was launched and had not begun, on average in each time bin. Near zero, the GPU waits for the CPU."
+    )
+    lines = figures.lines(*_lines_of(rows, "stream", "mean_queue_cnt"), "launched, not begun")
+    yield section("queue", "Queue length over time", text, "queue_length", rows, lines)
+
+
+def _lines_of(rows: Rows, key: str, value: str, what: str = "") -> tuple[Rows, str, list[tuple[str, str]]]:
+    """Rows of a time with a column for each device or stream: what figures.lines() takes."""
+    keys = list(dict.fromkeys(row[key] for row in rows))
+    wide: dict[int, dict[str, Any]] = {}
+    for row in rows:
+        at = wide.setdefault(row["start_ns"], {"start_ns": row["start_ns"], **{str(k): None for k in keys}})
+        at[str(row[key])] = row[value]
+    return list(wide.values()), "start_ns", [(str(k), f"{what} {k}".strip()) for k in keys]
+
+
+def _bars(label: str, column: str, title: str) -> Callable[[Rows], Any]:
+    return lambda rows: figures.stacked_bars(rows[:_BAR_CNT], label, [(column, title)])
+
+
+def _operator_bars(rows: Rows) -> Any:
+    column, title = ("self_gpu_ns", "own GPU time") if rows[0]["self_gpu_ns"] else ("self_cpu_ns", "own CPU time")
+    return _bars("operator", column, title)(rows)
+
+
+def _critical_bars(rows: Rows) -> Any:
+    named = [{"label": f"{r['activity']}: {r['name'] or r['path'] or '(no range)'}", **r} for r in rows[:_BAR_CNT]]
+    return _bars("label", "critical_ns", "on the critical path")(named)
+
+
+def _lora_groups(rows: Rows) -> Any:
+    if not any(row["gpu_op_ns"] for row in rows):
+        return None
+    named = [{"where": f"{row['module']} {row['part']}", **row} for row in rows[:_GROUP_CNT]]
+    return figures.grouped(named, "where", "direction", "gpu_op_ns")
+
+
+_SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
+    _Asked(
+        "findings", "Findings", "What rules found, most expensive first.", "finding",
+        "severity, replace(rule, '_', ' ') as rule, place, cost_ns, cost_frac, evidence, advice", is_open=True,
+    ),
+    _timeline,
+    _tree,
+    _Asked(
+        "launching", "Execution against launch",
+        "For each range: its kernels, and the CPU's time in the calls that launched them.", "range_summary",
+        "path, launch_cnt, kernel_ns, launch_api_ns, queue_ns",
+        lambda rows: figures.stacked_bars(
+            rows[:_BAR_CNT], "path", [("kernel_ns", "kernels"), ("launch_api_ns", "launching")]),
+        "and kind = 'annotation' and launch_cnt > 0 order by kernel_ns + launch_api_ns desc",
+    ),
+    _Asked(
+        "kernels", "Kernels", "The kernels with the most time.", "kernel_summary",
+        "kernel_name, kernel_cnt, kernel_ns", _bars("kernel_name", "kernel_ns", "kernel time"),
+        "order by kernel_ns desc",
+    ),
+    _Asked(
+        "classes", "Kinds of work", "What the GPU's time goes into.", "kernel_class",
+        "class, sum(gpu_op_cnt)::bigint as gpu_op_cnt, sum(gpu_op_ns)::bigint as gpu_op_ns",
+        lambda rows: figures.stacked_bars(rows, "class", [("gpu_op_ns", "GPU time")]),
+        "group by class order by gpu_op_ns desc",
+    ),
+    _Asked(
+        "operators", "Operators",
+        "PyTorch operators by the GPU time of the kernels that they launched, without any by their own CPU time.",
+        "operator_summary",
+        "operator, input_shapes, call_cnt, self_cpu_ns, self_gpu_ns, backward_gpu_ns, flop_s, bound, roofline_frac",
+        _operator_bars, "order by self_gpu_ns desc, self_cpu_ns desc",
+    ),
+    _Asked(
+        "critical", "Critical path", "What determines step time.", "critical_path",
+        "activity, path, name, sum(critical_ns)::bigint as critical_ns", _critical_bars,
+        "group by all order by critical_ns desc",
+    ),
+    _Asked(
+        "idle", "Why the GPU was idle",
+        "host: for the CPU; dependency: for another stream, an event or a copy; kernel_wait: between kernels.",
+        "idle_summary", "device_id, cause, gap_cnt, idle_ns, idle_frac, max_ns",
+        lambda rows: figures.stacked_bars(rows, "cause", [("idle_ns", "idle")]),
+    ),
+    _Asked(
+        "utilisation", "Utilisation over time", "Share of each time bin with any work on the device.",
+        "utilisation_over_time", "device_id, start_ns - {begin} as start_ns, busy_ns, busy_frac",
+        lambda rows: figures.lines(*_lines_of(rows, "device_id", "busy_frac", "device"), "busy", percent=True),
+        "order by device_id, start_ns",
+    ),
+    _queue,
+    _Asked(
+        "lora", "LoRA", "Base against adapters, forward, backward and recomputed.", "lora_summary",
+        "module, part, direction, range_cnt, launch_cnt, kernel_cnt, gpu_op_ns, gpu_op_frac", _lora_groups,
+    ),
+    memory_sections,
+    _Asked(
+        "steps", "Steps", "Each step, with its phases.", "step_summary",
+        "step, wall_ns, data_ns, forward_ns, backward_ns, optimizer_ns, launch_cnt, kernel_ns, gpu_busy_ns, token_cnt, "
+        "is_uneven",
+    ),
+    _Asked(
+        "ranks", "Ranks", "The inputs side by side.", "rank_summary",
+        "rank, name, step_ns, busy_ns, exposed_communication_ns, idle_ns, straggler_cnt",
+        where="(select count(*) from source) > 1",
+    ),
+    _Asked(
+        "file", "The file", "What it holds, what is missing and what was lost.", "trace_info",
+        "section, item, value, note",
+    ),
+)  # fmt: skip

@@ -1,0 +1,78 @@
+"""A sweep as a table: a row for each run, its settings and what it measured."""
+
+from pathlib import Path
+from typing import Any
+
+from ... import rundir
+from ...analyze.pipeline import analyze
+from ...vocabulary import ADAPTER_SETTINGS
+from ..comparison import runs
+from ..sources import counting
+
+RESULTS, PAGE = "results.csv", "sweep.html"
+# Column, and where summary.json has it.
+_MEASURED = (
+    ("step_ns", ("step_wall_ns", "p50")),
+    ("step_p95_ns", ("step_wall_ns", "p95")),
+    ("task_step_ns", ("task_step_wall_ns", "p50")),
+    ("token_per_s", ("tokens_per_s", "computed")),
+    ("mfu_frac", ("mfu_frac",)),
+    ("matrix_product_cnt", ("matrix_products_per_step",)),
+    ("kernel_launch_cnt", ("kernel_launches_per_step",)),
+)
+_PEAKS = ("peak_allocated_bytes", "peak_reserved_bytes", "device_used_bytes", "peak_resident_bytes")
+COLUMNS = (
+    "status", *(name for name, _ in _MEASURED), "execution_ns", "launch_ns", *_PEAKS, "message",
+)  # fmt: skip
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    """A row for each run of a sweep: the values of its axes, then COLUMNS; None is not measured.
+
+    `execution_ns` is the time in which the GPU was busy in a step of one adapter, from the run's trace; `launch_ns` the
+    rest of `task_step_ns` (the BatchLoRA paper's kernel launch time: training time less kernel execution time). Raises
+    InputError for a folder that is no sweep.
+    """
+    sweep = rundir.read_sweep(folder)
+    return [_row(folder / str(name), list(sweep["axes"])) for name in sweep["cells"]]
+
+
+def _row(run: Path, axes: list[str]) -> dict[str, Any]:
+    if not (run / rundir.MANIFEST).is_file():
+        return dict.fromkeys((*axes, *COLUMNS)) | {"status": "not run"}
+    manifest, summary = rundir.read_manifest(run), rundir.read_summary(run)
+    spec = manifest["spec"]
+    row: dict[str, Any] = {name: _shown(spec, name) for name in axes}
+    row["status"] = manifest["status"]
+    row |= {name: runs.value_at(summary, path) for name, path in _MEASURED}
+    row["execution_ns"] = _execution(run, summary)
+    known = row["execution_ns"] is not None and row["task_step_ns"] is not None
+    row["launch_ns"] = max(0, row["task_step_ns"] - row["execution_ns"]) if known else None
+    phases = [phase for phase in (summary.get("memory") or {}).values() if isinstance(phase, dict)]
+    for name in _PEAKS:
+        row[name] = max((phase[name] for phase in phases if phase.get(name) is not None), default=None)
+    row["message"] = manifest["message"]
+    return row
+
+
+def _shown(spec: dict[str, Any], name: str) -> Any:
+    """A setting as a number or a word; + joins those of adapters, and a full fine-tuning has none of theirs."""
+    value = spec.get(name)
+    if spec.get("method") == "full" and name in ADAPTER_SETTINGS:
+        return None
+    if not isinstance(value, list):
+        return value
+    return value[0] if len(value) == 1 else "+".join(map(str, value))
+
+
+def _execution(run: Path, summary: dict[str, Any]) -> float | None:
+    """How long the GPU was busy in a step of one adapter; None without a GPU or a trace."""
+    has_trace = any((run / name).is_file() for name in rundir.RECORDINGS)
+    if (summary.get("device") or {}).get("type") != "cuda" or not has_trace:
+        return None
+    with analyze([run]) as database:
+        ((busy, steps),) = database.rows(
+            "select sum(gpu_busy_ns), count(distinct step) from step_summary join source using (source_id) "
+            f"where {counting(database)}"
+        )
+    return float(busy) / steps / max(1, int(summary.get("lora_cnt") or 1)) if steps and busy else None

@@ -1,0 +1,108 @@
+"""The page of a sweep: every measure against the axis with the most values, and published numbers beside ours."""
+
+import csv
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from ... import rundir
+from ..page import figures, html
+from ..page.section import Section, section
+from . import results as sweeps
+
+Row = dict[str, Any]
+# Measure, its title, unit and scale.
+_FIGURES = (
+    ("task_step_ns", "Training time of a step of one adapter", "ms", 1e-6),
+    ("launch_ns", "Of it launching: all but the GPU's work", "ms", 1e-6),
+    ("execution_ns", "Of it the GPU's work", "ms", 1e-6),
+    ("token_per_s", "Tokens", "1/s", 1.0),
+    ("peak_allocated_bytes", "Peak memory allocated", "GiB", 2**-30),
+    ("peak_resident_bytes", "Peak memory of the process", "GiB", 2**-30),
+)
+
+
+def write(folder: Path, rows: list[Row], path: Path) -> None:
+    """Write the page of a sweep's rows. Raises OutputError when it cannot be written."""
+    sweep = rundir.read_sweep(folder)
+    axes = [str(axis) for axis in sweep["axes"]]
+    settings = {str(name): str(value) for name, value in sweep["settings"].items()}
+    published = _published(settings, axes)
+    shown = [name for name in rows[0] if any(row[name] is not None for row in rows)]
+    table = [{name: row[name] for name in shown} for row in rows]
+    made = [
+        section(
+            "results", "Results", "A row for each run. Out of memory is a result; an empty cell was not measured.",
+            sweeps.RESULTS, table, is_open=True,
+        )
+    ]  # fmt: skip
+    made += [s for s in (_figure(rows, published, axes, *figure) for figure in _FIGURES) if s is not None]
+    if published:
+        text = "What others measured, on other machines: compare the shape, not the height."
+        made.append(section("published", "Published", text, "published.csv", published))
+    told = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in settings.items())
+    html.write(path, f"Sweep over {', '.join(axes).replace('_', '-') or 'one run'}", told, made, _cards(rows))
+
+
+def _cards(rows: list[Row]) -> list[dict[str, str]]:
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[str(row["status"])] = counts.get(str(row["status"]), 0) + 1
+    cards = [{"what": f"runs: {status}", "value": str(count), "note": ""} for status, count in counts.items()]
+    fastest = max((row for row in rows if row["token_per_s"]), key=lambda row: row["token_per_s"], default=None)
+    if fastest:
+        cards.append({"what": "most tokens", "value": f"{fastest['token_per_s']:,.0f} /s", "note": _words(fastest)})
+    return cards
+
+
+def _words(row: Row) -> str:
+    """A run by its axes, which stand before its status."""
+    axes = list(row)[: list(row).index("status")]
+    return ", ".join(f"{axis.replace('_', '-')} {row[axis]}" for axis in axes if row[axis] is not None)
+
+
+def _figure(
+    rows: list[Row], published: list[Row], axes: list[str], measure: str, title: str, unit: str, scale: float
+) -> Section | None:
+    measured = [row for row in rows if row[measure] is not None]
+    if not measured or not axes:
+        return None
+    numeric = [axis for axis in axes if all(isinstance(row[axis], int | float | None) for row in rows)]
+    x = max(numeric, key=lambda axis: len({row[axis] for row in rows}), default=None)
+    if x is None or len({row[x] for row in measured if row[x] is not None}) < 2:
+        bars = [{"run": _words(row), measure: row[measure]} for row in measured]
+        drawn = figures.side_by_side(bars, "run", [measure], unit, scale)
+    else:
+        points = [row | {"line": _line(row, axes, x)} for row in measured if row[x] is not None]
+        points += [
+            {x: row[x], measure: row["value"], "line": f"published, {_line(row, axes, x)}"}
+            for row in published
+            if row["measure"] == measure and row[x] is not None
+        ]
+        drawn = figures.curves(points, x, measure, "line", (x.replace("_", "-"), unit), scale)
+    table = [{axis: row[axis] for axis in axes} | {measure: row[measure]} for row in measured]
+    return section(
+        measure.replace("_", "-"),
+        title,
+        f"Against {x.replace('_', '-') if x else 'the runs'}.",
+        sweeps.RESULTS,
+        table,
+        drawn,
+    )
+
+
+def _line(row: Row, axes: list[str], x: str) -> str:
+    """The values of the other axes."""
+    return ", ".join(f"{row[axis]}" for axis in axes if axis != x and row.get(axis) is not None) or "all"
+
+
+def _published(settings: dict[str, str], axes: list[str]) -> list[Row]:
+    """Published numbers of this model that vary along axes of the sweep alone."""
+    text = files(__package__).joinpath("published.csv").read_text("utf-8")
+    found = []
+    for row in csv.DictReader(text.splitlines()):
+        varies = [name for name in ("peft_mode", "lora_cnt", "method", "rank", "gradient_checkpointing") if row[name]]
+        if row["model"] == settings.get("model") and varies and set(varies) <= set(axes):
+            numbers = {name: int(row[name]) if row[name] else None for name in ("lora_cnt", "rank", "value")}
+            found.append({**row, **numbers})
+    return found

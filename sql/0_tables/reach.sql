@@ -1,0 +1,10 @@
+-- A row is a range that accounts for the GPU work of a call by another rule than the range that owns it (gpu_op.range_id).
+--
+-- With the owner these are the innermost ranges of all rules; the ranges around them account for the work, too
+-- (reached_range). Only ranges that overlap partially are listed one by one.
+--
+-- columns:
+--   api_call_id   bigint     the launching call
+--   range_id      bigint     the range
+--   rule          enum       'direct', 'sequence' or 'window': the rule that finds it
+--   is_alone      boolean    true where the ranges around it do not follow from it
