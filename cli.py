@@ -94,6 +94,7 @@ def analyze(
     from .analyze.store import settings
 
     sql.public_view(report)
+    spare(inputs, *([output] if output else []))
     target = outputs.Target.of(output, format)
     chosen = settings.parse(threshold or [], kernel_classes)
     spare(inputs, *target.files())
@@ -337,14 +338,14 @@ def _write_comparison(inputs: list[Path], output: Path) -> None:
 
 
 def _fraction(text: str | None) -> float | None:
-    """A share: 5%, 5 or 0.05. A bare number above 1 is in per cent."""
+    """A share: 5%, 5 or 0.05. A bare number from 1 on is in per cent."""
     if text is None:
         return None
     try:
         value = float(text.removesuffix("%"))
     except ValueError:
         value = -1.0
-    if text.endswith("%") or value > 1:
+    if text.endswith("%") or value >= 1:
         value /= 100
     if not 0 <= value < float("inf"):
         raise UsageError(f"--fail-above {text}: write a share, as 5%, 5 or 0.05")

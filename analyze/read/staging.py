@@ -233,7 +233,9 @@ class Staging:
         )
 
     def fact(self, section: str, item: str, value: object, note: str | None = None) -> None:
-        """Record what the file holds, lacks or lost; shown by the view trace_info."""
+        """Record what the file holds, lacks or lost, unless it says nothing; shown by the view trace_info."""
+        if value is None or value == "":
+            return
         self.database.connection.execute(
             "insert into source_fact values (?, ?, ?, ?, ?)",
             [self.source_id, section, item, str(value), note],

@@ -170,7 +170,8 @@ class Database:
             shutil.move(made, partial)
             partial.replace(path)
         except CANNOT_WRITE as error:
-            raise OutputError(f"cannot write {path}: {first_line(error)}") from error
+            said = first_line(error).replace(str(made), str(path)).replace(str(self._scratch), str(path.parent))
+            raise OutputError(f"cannot write {path}: {said}") from error
         finally:
             shutil.rmtree(self._scratch, ignore_errors=True)
 

@@ -26,5 +26,7 @@ CANNOT_WRITE = (duckdb.IOException, duckdb.FatalException, duckdb.TransactionExc
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what DuckDB says."""
+    """The first line of what DuckDB or the operating system says."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
     return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,4 +1,7 @@
 -- A row is an operator's call and the GPU work that was launched during it on its own thread.
+--
+-- Launching calls of a thread follow one another. So those that lie in an operator are the ones that end before its end, less
+-- those that begin before its begin: a call across a border counts in neither or in both.
 
 with
 launch as (
@@ -6,6 +9,7 @@ launch as (
         call.source_id,
         call.thread_id,
         op.launch_start_ns,
+        op.launch_end_ns,
         sum(op.end_ns - op.start_ns) as gpu_ns
     from gpu_op as op
     join (
@@ -14,11 +18,19 @@ launch as (
     ) as call using (api_call_id)
     group by all
 ),
-cumulated as (
+begun as (
     select
         *,
         sum(gpu_ns) over (
             partition by source_id, thread_id order by launch_start_ns rows unbounded preceding
+        ) as total_ns
+    from launch
+),
+ended as (
+    select
+        *,
+        sum(gpu_ns) over (
+            partition by source_id, thread_id order by launch_end_ns rows unbounded preceding
         ) as total_ns
     from launch
 ),
@@ -28,20 +40,20 @@ call as (
     where kind = 'operator'
 ),
 until_end as (
-    select call.*, coalesce(cumulated.total_ns, 0) as until_end_ns
+    select call.*, coalesce(ended.total_ns, 0) as until_end_ns
     from call
-    asof left join cumulated
-        on cumulated.source_id = call.source_id
-        and cumulated.thread_id = call.thread_id
-        and cumulated.launch_start_ns <= call.end_ns
+    asof left join ended
+        on ended.source_id = call.source_id
+        and ended.thread_id = call.thread_id
+        and ended.launch_end_ns <= call.end_ns
 ),
 both_ends as (
-    select until_end.*, until_end.until_end_ns - coalesce(cumulated.total_ns, 0) as gpu_ns
+    select until_end.*, until_end.until_end_ns - coalesce(begun.total_ns, 0) as gpu_ns
     from until_end
-    asof left join cumulated
-        on cumulated.source_id = until_end.source_id
-        and cumulated.thread_id = until_end.thread_id
-        and cumulated.launch_start_ns < until_end.start_ns
+    asof left join begun
+        on begun.source_id = until_end.source_id
+        and begun.thread_id = until_end.thread_id
+        and begun.launch_start_ns < until_end.start_ns
 ),
 own as (
     select operator_id as range_id, sum(end_ns - start_ns) as self_gpu_ns

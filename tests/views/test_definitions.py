@@ -334,6 +334,11 @@ def test_sync_summary(database: Database) -> None:
     assert {(r["api_name"], r["path"]): [r["call_cnt"], r["call_ns"], r["max_ns"]] for r in found} == expected
 
 
+def test_operators_have_no_less_than_what_they_launch(database: Database) -> None:
+    wrong = "select * from _operator_gpu where backward_gpu_ns < 0 or self_gpu_ns not between 0 and gpu_ns"
+    assert database.rows(wrong) == []
+
+
 def test_tables_equal_the_views_that_define_them(database: Database) -> None:
     assert checks.definitions(database) == dict.fromkeys(("path_busy", "path_measure", "range_measure", "set_work"), 0)
 
