@@ -2,85 +2,42 @@
 
 import json
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ... import rundir
-from ...errors import Interrupted, RunError, ToolError
+from ...errors import ToolError
 from ...progress import Progress, Silent
-from ...vocabulary import PASSES
 from ..processes import nsys_profile, provenance
 from ..processes.supervision import Ended, run
 from ..settings.spec import RunSpec
 from . import child, preflight, summary
-
-NSYS_STEM = "run"
-
-
-@dataclass
-class Passes:
-    """How the passes of a run went, and what those that went well measured."""
-
-    started: str
-    states: dict[str, dict[str, Any]] = field(default_factory=dict)
-    results: dict[str, dict[str, Any]] = field(default_factory=dict)
-    walls: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def status(self) -> str:
-        """The worst of them."""
-        found = [s["status"] for s in self.states.values()]
-        return next((s for s in (rundir.CANCELLED, rundir.OOM, rundir.FAILED) if s in found), rundir.OK)
-
-    @property
-    def message(self) -> str | None:
-        """The words of the first pass that did not go well."""
-        fine = (rundir.OK, rundir.SKIPPED)
-        return next((f"pass {n}: {s['message']}" for n, s in self.states.items() if s["status"] not in fine), None)
+from .passes import NSYS_STEM, Passes, State, into_directory
 
 
 def collect(spec: RunSpec, path: Path, force: bool = False, listener: Progress | None = None) -> dict[str, Any]:
     """Run all passes of a spec and leave the run directory `path`; returns its manifest.
 
-    Raises UsageError when the directory exists, RunError when a pass failed or ran out of memory, and
-    Interrupted: the directory is finished in all of these cases but the first, and says how it ended.
+    Raises what passes.into_directory() raises.
     """
     preflight.require_packages()
     spec = spec.with_whole_cycle()
-    directory = rundir.RunDirectory(path, force)
-    passes = Passes(started=provenance.now())
-    try:
-        _run_passes(spec, directory.partial, passes, listener or Silent())
-    except KeyboardInterrupt as error:
-        raise Interrupted(f"interrupted; what was measured is in {path}") from error
-    finally:
-        manifest = _finish(spec, directory, passes)
-    if passes.status != rundir.OK:
-        raise RunError(f"{passes.message}; the run is kept in {path}, its output in {path / rundir.LOGS}")
-    return manifest
+    listener = listener or Silent()
 
+    def run_pass(name: str, folder: Path) -> tuple[State, dict[str, Any] | None]:
+        return _run_pass(child.Request(spec, name, folder, None), listener)
 
-def _run_passes(spec: RunSpec, folder: Path, passes: Passes, listener: Progress) -> None:
-    """Each pass in turn until one fails; when memory ran out the memory pass is still run, to say what it went into."""
-    for name in sorted(spec.profiler, key=PASSES.index):
-        if passes.status != rundir.OK and (passes.status, name) != (rundir.OOM, "memory"):
-            continue
-        listener.step(f"pass {name}", _iteration_cnt(spec))
-        start = time.monotonic()
-        passes.states[name] = {"status": rundir.CANCELLED, "message": "interrupted"}  # unless it comes to an end
-        state, result = _run_pass(child.Request(spec, name, folder, None), listener)
-        passes.walls[name] = round(time.monotonic() - start, 3)
-        passes.states[name] = state
-        if result is not None:
-            passes.results[name] = result
+    def describe(directory: rundir.RunDirectory, passes: Passes) -> dict[str, Any]:
+        return _describe(spec, directory, passes)
+
+    return into_directory(path, force, spec.profiler, listener, _iteration_cnt(spec), run_pass, describe)
 
 
 def _iteration_cnt(spec: RunSpec) -> int:
     return spec.steps * (spec.lora_cnt if spec.peft_mode in ("seq", "process") else 1)
 
 
-def _run_pass(request: child.Request, listener: Progress) -> tuple[dict[str, Any], dict[str, Any] | None]:
+def _run_pass(request: child.Request, listener: Progress) -> tuple[State, dict[str, Any] | None]:
     """How one pass ended, and its result when it ended well."""
     log = request.folder / rundir.LOGS / f"{request.pass_name}.log"
 
@@ -131,9 +88,7 @@ def _take_result(request: child.Request) -> dict[str, Any] | None:
     return result
 
 
-def _judge(
-    ended: Ended, result: dict[str, Any] | None, note: str | None
-) -> tuple[dict[str, Any], dict[str, Any] | None]:
+def _judge(ended: Ended, result: dict[str, Any] | None, note: str | None) -> tuple[State, dict[str, Any] | None]:
     if result is None:
         return {"status": rundir.FAILED, "message": ended.reason}, None
     if result["status"] != rundir.OK:
@@ -143,8 +98,8 @@ def _judge(
     return {"status": rundir.OK, "message": None}, result
 
 
-def _finish(spec: RunSpec, directory: rundir.RunDirectory, passes: Passes) -> dict[str, Any]:
-    """Write what is known and give the directory its name."""
+def _describe(spec: RunSpec, directory: rundir.RunDirectory, passes: Passes) -> dict[str, Any]:
+    """Write what was measured; returns what the manifest says of the run."""
     for left in directory.partial.glob(".re*-*.json"):
         left.unlink()
     if passes.results:
@@ -152,19 +107,14 @@ def _finish(spec: RunSpec, directory: rundir.RunDirectory, passes: Passes) -> di
         ranges = {n: r for n, r in passes.results.items() if n in ("torch", "nsys")}
         (directory.partial / rundir.RANGES).write_text(summary.ranges_csv(ranges), encoding="utf-8")
     directory.write_json(rundir.SUMMARY, summary.summarise(spec, passes.results, passes.walls))
-    manifest = {
-        "status": passes.status,
-        "message": passes.message,
+    return {
         "spec": spec.as_dict(),
-        "passes": passes.states,
         "provenance": {
             **provenance.of_run(passes.started),
             "device": next((r["device"] for r in passes.results.values()), None),
             "seed": spec.seed,
         },
     }
-    directory.finish(manifest)
-    return manifest
 
 
 def default_path(title: str) -> Path:

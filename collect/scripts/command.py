@@ -4,17 +4,15 @@ timing runs it as it is. nsys wraps it. torch and memory need Python: the script
 `python script.py` would run it. Ranges come from the script's own calls of lorabench.span() and lorabench.annotate().
 """
 
-import time
 from pathlib import Path
 from typing import Any
 
 from ... import rundir
-from ...errors import Interrupted, RunError, ToolError
-from ...progress import Progress, Silent
-from ...vocabulary import PASSES
+from ...errors import ToolError
+from ...progress import Progress
 from ..processes import nsys_profile, provenance
 from ..processes.supervision import Ended, run
-from ..run.session import NSYS_STEM, Passes
+from ..run.passes import NSYS_STEM, Passes, State, into_directory
 
 TRACES = {"torch": "trace.json.gz", "memory": "memory.json.gz"}
 
@@ -25,29 +23,20 @@ def collect_command(
 ) -> dict[str, Any]:  # fmt: skip
     """Run a command once for each pass and leave the run directory `path`; returns its manifest.
 
-    Raises UsageError when the directory exists, RunError when the command failed in a pass.
+    Raises what passes.into_directory() raises.
     """
-    directory = rundir.RunDirectory(path, force)
-    run_passes = Passes(started=provenance.now())
-    try:
-        for name in (p for p in PASSES if p in passes):
-            (listener or Silent()).step(f"pass {name}")
-            start = time.monotonic()
-            run_passes.states[name] = {"status": rundir.CANCELLED, "message": "interrupted"}  # unless it ends
-            run_passes.states[name] = _run_pass(name, command, directory.partial, timeout_s)
-            run_passes.walls[name] = round(time.monotonic() - start, 3)
-            if run_passes.status != rundir.OK:
-                break
-    except KeyboardInterrupt as error:
-        raise Interrupted(f"interrupted; what was measured is in {path}") from error
-    finally:
-        manifest = _finish(directory, command, run_passes)
-    if run_passes.status != rundir.OK:
-        raise RunError(f"{run_passes.message}; the run is kept in {path}, its output in {path / rundir.LOGS}")
-    return manifest
+
+    def run_pass(name: str, folder: Path) -> tuple[State, None]:
+        return _run_pass(name, command, folder, timeout_s), None
+
+    def describe(directory: rundir.RunDirectory, passes: Passes) -> dict[str, Any]:
+        directory.write_json(rundir.SUMMARY, {"command": command, "pass_wall_s": passes.walls})
+        return {"command": command, "provenance": provenance.of_run(passes.started)}
+
+    return into_directory(path, force, passes, listener, None, run_pass, describe)
 
 
-def _run_pass(name: str, command: list[str], folder: Path, timeout_s: float) -> dict[str, Any]:
+def _run_pass(name: str, command: list[str], folder: Path, timeout_s: float) -> State:
     """How the command ended in one pass."""
     log = folder / rundir.LOGS / f"{name}.log"
     environment = provenance.environment_of_command(name == "nsys")
@@ -66,9 +55,7 @@ def _unheard(line: str) -> None:
     """The command's output is in the log."""
 
 
-def _under_nsys(
-    command: list[str], environment: dict[str, str], folder: Path, log: Path, timeout_s: float
-) -> dict[str, Any]:
+def _under_nsys(command: list[str], environment: dict[str, str], folder: Path, log: Path, timeout_s: float) -> State:
     try:
         done = nsys_profile.profile(command, environment, folder / NSYS_STEM, log, timeout_s, _unheard, False)
     except ToolError as error:
@@ -79,27 +66,14 @@ def _under_nsys(
     return state
 
 
-def _judge(ended: Ended) -> dict[str, Any]:
+def _judge(ended: Ended) -> State:
     return {"status": rundir.FAILED if ended.code else rundir.OK, "message": ended.reason if ended.code else None}
 
 
 def _inside_profile(name: str, command: list[str], folder: Path) -> list[str] | None:
-    """The command with the script run by lorabench.collect.script; None for anything but `python script|-m module`."""
+    """The command with its script run by script.py; None for anything but `python script|-m module`."""
     if not Path(command[0]).name.startswith("python") or len(command) < 2:
         return None
     if command[1].startswith("-") and command[1] != "-m":
         return None
     return [command[0], "-m", "lorabench.collect.scripts.script", name, str(folder / TRACES[name]), *command[1:]]
-
-
-def _finish(directory: rundir.RunDirectory, command: list[str], passes: Passes) -> dict[str, Any]:
-    directory.write_json(rundir.SUMMARY, {"command": command, "pass_wall_s": passes.walls})
-    manifest = {
-        "status": passes.status,
-        "message": passes.message,
-        "command": command,
-        "passes": passes.states,
-        "provenance": provenance.of_run(passes.started),
-    }
-    directory.finish(manifest)
-    return manifest
