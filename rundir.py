@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +17,8 @@ from .errors import InputError, OutputError, UsageError
 from .small_files import parse_json, read_text
 
 FORMAT: Final = 1
+# From each earlier format of a manifest the step to the next one: a manifest is read through all that it lacks.
+_UPGRADES: Final[dict[int, Callable[[dict[str, Any]], dict[str, Any]]]] = {}
 MANIFEST: Final = "manifest.json"
 SUMMARY: Final = "summary.json"
 STEPS: Final = "steps.csv"
@@ -140,6 +143,14 @@ def _read(directory: Path, name: str) -> dict[str, Any]:
         raise InputError(f"{path} is damaged: {str(error)[:200]}") from error
     if not isinstance(value, dict):
         raise InputError(f"{path} is damaged: it holds no object")
-    if name == MANIFEST and value.get("format") != FORMAT:
-        raise InputError(f"{path} has format {value.get('format')}; this lorabench reads format {FORMAT}")
-    return value
+    return _upgraded(path, value) if name == MANIFEST else value
+
+
+def _upgraded(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
+    found = manifest.get("format")
+    while isinstance(found, int) and found in _UPGRADES:
+        manifest, found = _UPGRADES[found](manifest) | {"format": found + 1}, found + 1
+    if found != FORMAT:
+        advice = "; update lorabench" if isinstance(found, int) and found > FORMAT else ""
+        raise InputError(f"{path} has format {found}; this lorabench reads format {FORMAT}{advice}")
+    return manifest

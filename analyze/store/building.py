@@ -18,8 +18,7 @@ from . import blank, cache
 from .database import Database
 from .limits import CANNOT_WRITE, COMPLETE_MEMORY, SETTINGS, first_line
 from .settings import Settings
-
-SCHEMA_VERSION = 7
+from .upgrades import SCHEMA_VERSION
 
 
 @contextmanager

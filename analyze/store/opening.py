@@ -11,8 +11,7 @@ import duckdb
 from ... import sql, unfinished
 from ...errors import CorruptInputError, InputError, OutputError, UnknownFormatError
 from ...sql import literal, quoted
-from . import blank, cache
-from .building import SCHEMA_VERSION
+from . import blank, cache, upgrades
 from .database import OPENED, Database
 from .limits import QUERY_MEMORY, QUERY_MEMORY_ASKED, SETTINGS, first_line
 from .settings import Settings
@@ -38,7 +37,8 @@ def open_database(path: Path, writes_into: Path | None = None, *, is_own: bool =
     connection.execute("set enable_external_access = false")
     database = Database(connection, path, scratch, can_grow=is_own and not QUERY_MEMORY_ASKED)
     try:
-        _require_this_version(database)
+        if is_own:
+            _require_this_version(database)
     except InputError:
         database.close()
         raise
@@ -74,6 +74,7 @@ def _scratch_beside(folder: Path) -> Path:
 
 
 _THEIRS = "theirs"
+_THEIRS_MAIN = f"{_THEIRS}.main"
 
 
 def _connect_to_tables(path: Path) -> duckdb.DuckDBPyConnection:
@@ -86,12 +87,15 @@ def _connect_to_tables(path: Path) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(":memory:", config=config)
     try:
         connection.execute(f"attach {literal(str(path.absolute()))} as {_THEIRS} (read_only)")
-        tables = {table.name: {column.name for column in table.columns} for table in sql.in_folder(sql.TABLES)}
-        tables["lorabench"] = {"schema_version", "sql", "settings"}
-        _require_tables(connection, path, tables)
+        tables = {table.name: [column.name for column in table.columns] for table in sql.in_folder(sql.TABLES)}
+        theirs = _tables_of(connection)
+        found = upgrades.relations(_version_of(connection, path, theirs), list(tables), _THEIRS_MAIN, path)
         connection.execute("begin")
-        for name in tables:
-            connection.execute(f"create view {quoted(name)} as from {_THEIRS}.main.{quoted(name)}")
+        for name, columns in tables.items():
+            if name not in theirs and f"{_THEIRS_MAIN}.{quoted(name)}" in found[name]:
+                raise _is_another(path, name)
+            _define(connection, path, name, f"select {', '.join(map(quoted, columns))} from {found[name]}")
+        _define(connection, path, "lorabench", f"select schema_version, sql, settings from {_THEIRS_MAIN}.lorabench")
         for statement in blank.views_and_functions():
             connection.execute(statement)
         connection.execute("commit")
@@ -102,24 +106,36 @@ def _connect_to_tables(path: Path) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _require_tables(connection: duckdb.DuckDBPyConnection, path: Path, tables: dict[str, set[str]]) -> None:
-    """Raise UnknownFormatError unless the attached file is lorabench's, InputError unless tables have the columns."""
-    found: dict[str, set[str]] = {}
-    rows = connection.execute(
-        "select table_name, column_name from duckdb_columns() join duckdb_tables() "
-        "using (database_name, schema_name, table_name) where database_name = ? and schema_name = 'main'",
-        [_THEIRS],
-    ).fetchall()
-    for table, column in rows:
-        found.setdefault(table, set()).add(column)
-    if not found.keys() & {"lorabench"}:
+def _define(connection: duckdb.DuckDBPyConnection, path: Path, table: str, select: str) -> None:
+    """A view in the place of a table. Raises InputError when the file has no table with these columns."""
+    try:
+        connection.execute(f"create view {quoted(table)} as {select}")
+    except (duckdb.BinderException, duckdb.CatalogException) as error:
+        raise _is_another(path, table) from error
+
+
+def _is_another(path: Path, table: str) -> InputError:
+    return InputError(
+        f"{path} was made by another version of lorabench, or changed since: its table {table} is another one; "
+        "run `lorabench analyze` on its input again"
+    )
+
+
+def _tables_of(connection: duckdb.DuckDBPyConnection) -> set[str]:
+    """The tables of the attached file; a view of the same name could be anything, and is not asked."""
+    statement = "select table_name from duckdb_tables() where database_name = ? and schema_name = 'main'"
+    return {name for (name,) in connection.execute(statement, [_THEIRS]).fetchall()}
+
+
+def _version_of(connection: duckdb.DuckDBPyConnection, path: Path, tables: set[str]) -> object:
+    """The version of the attached file's tables. Raises UnknownFormatError unless lorabench made it."""
+    if "lorabench" not in tables:
         raise UnknownFormatError(f"{path} is a DuckDB database, but not one that lorabench made")
-    for name, columns in tables.items():
-        if not columns <= found.get(name, set()):
-            raise InputError(
-                f"{path} was made by another version of lorabench, or changed since: its table {name} is another one; "
-                "run `lorabench analyze` on its input again"
-            )
+    try:
+        rows = connection.execute(f"select schema_version from {_THEIRS_MAIN}.lorabench").fetchall()
+    except duckdb.BinderException:
+        rows = []
+    return rows[0][0] if len(rows) == 1 else None
 
 
 def _require_this_version(database: Database) -> None:
@@ -128,11 +144,8 @@ def _require_this_version(database: Database) -> None:
         ((version,),) = database.rows("select schema_version from lorabench")
     except (duckdb.Error, ValueError) as error:
         raise UnknownFormatError(f"{database.path} is a DuckDB database, but not one that lorabench made") from error
-    if version != SCHEMA_VERSION:
-        raise InputError(
-            f"{database.path} was made by another version of lorabench (schema {version}, this one writes "
-            f"{SCHEMA_VERSION}); run `lorabench analyze` on its input again"
-        )
+    if version != upgrades.SCHEMA_VERSION:
+        raise InputError(f"{database.path} was made by another version of lorabench (schema {version})")
 
 
 def sources_of(path: Path, settings: Settings) -> list[tuple[Any, ...]] | None:

@@ -1,0 +1,66 @@
+"""Databases and run directories of earlier versions are read step by step; those of later ones say what to do."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import lorabench
+import pytest
+from lorabench import rundir
+from lorabench.analyze.store.upgrades import SCHEMA_VERSION
+from lorabench.errors import InputError
+
+# What makes a database of this version one of an earlier one.
+BACKWARDS = {
+    7: ["drop table reach"],
+    6: ["drop table memory_category", "alter table memory_event drop column requested_bytes",
+        "alter table set_work drop column rule_cnt", "alter table source drop column is_timed"],
+}  # fmt: skip
+
+
+def of_version(version: int, made: Path, path: Path) -> Path:
+    """A copy of a database's tables as an earlier version had them."""
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(f"attach '{made}' as new (read_only)")
+        names = connection.execute("select table_name from duckdb_tables() where database_name = 'new'").fetchall()
+        for (name,) in names:
+            connection.execute(f'create table "{name}" as from new.main."{name}"')
+        for step in range(SCHEMA_VERSION - 1, version - 1, -1):
+            for statement in BACKWARDS.get(step, []):
+                connection.execute(statement)
+        connection.execute(f"update lorabench set schema_version = {version}")
+    return path
+
+
+@pytest.mark.parametrize("version", [6, 7, SCHEMA_VERSION])
+def test_an_earlier_database_gives_the_same_numbers(
+    version: int, synthetic_trace: Callable[..., Path], tmp_path: Path
+) -> None:
+    with lorabench.open(synthetic_trace("kineto"), db=tmp_path / "new.duckdb") as database:
+        expected = [database.view(name).rows() for name in ("range_summary", "memory_peak", "finding")]
+    old = of_version(version, tmp_path / "new.duckdb", tmp_path / "old.duckdb")
+    before = old.read_bytes()
+    with lorabench.open(old) as database:
+        assert [database.view(name).rows() for name in ("range_summary", "memory_peak", "finding")] == expected
+    assert old.read_bytes() == before
+
+
+@pytest.mark.parametrize(("version", "advice"), [(1, "analyze"), (SCHEMA_VERSION + 1, "update lorabench")])
+def test_other_databases_say_what_to_do(
+    version: int, advice: str, synthetic_trace: Callable[..., Path], tmp_path: Path
+) -> None:
+    lorabench.open(synthetic_trace("nsys"), db=tmp_path / "new.duckdb").close()
+    with pytest.raises(InputError, match=advice):
+        lorabench.open(of_version(version, tmp_path / "new.duckdb", tmp_path / "old.duckdb"))
+
+
+def test_an_earlier_run_directory_is_read_through_each_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / rundir.MANIFEST).write_text(json.dumps({"format": 1, "state": "ok"}))
+    monkeypatch.setattr(rundir, "FORMAT", 3)
+    steps = {1: lambda old: {"status": old["state"]}, 2: lambda old: old | {"passes": {}}}
+    monkeypatch.setattr(rundir, "_UPGRADES", steps)
+    assert rundir.read_manifest(tmp_path) == {"format": 3, "status": "ok", "passes": {}}
+    (tmp_path / rundir.MANIFEST).write_text('{"format": 4}')
+    with pytest.raises(InputError, match="format 4; this lorabench reads format 3; update lorabench"):
+        rundir.read_manifest(tmp_path)
