@@ -16,7 +16,7 @@ app = typer.Typer(
     name="lorabench",
     help="Where a LoRA fine-tuning run spends its time and memory: exact answers from nsys and torch.profiler traces.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -44,7 +44,7 @@ def _root(
 cli_runs.register(app)
 
 
-@app.command(no_args_is_help=True)
+@app.command(epilog=cli_runs.examples("analyze"), no_args_is_help=True)
 def analyze(
     inputs: Annotated[
         list[Path],
@@ -72,7 +72,7 @@ def analyze(
     db: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Where to keep the database [default: the user's cache].")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Read the inputs again although they are unchanged.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Re-read the inputs even if unchanged.")] = False,
     threshold: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="Set a threshold; `lorabench query DB \"from threshold\"` lists them."),
@@ -82,7 +82,7 @@ def analyze(
         typer.Option(metavar="FILE.csv", help="Rules of your own for kernel_class: subject,pattern,class."),
     ] = None,
     escape_formulas: Annotated[
-        bool, typer.Option("--escape-formulas", help="Put ' before texts that a spreadsheet would run as a formula.")
+        bool, typer.Option("--escape-formulas", help="Put ' before text a spreadsheet would evaluate as a formula.")
     ] = False,
 ) -> None:  # fmt: skip
     """Read traces and write reports.
@@ -118,12 +118,12 @@ def _analyzed(
         return run(inputs, place, force=force, progress=progress, settings=settings, writes_into=writes_into)
 
 
-@app.command()
+@app.command(epilog=cli_runs.examples("views"))
 def views(
     name: Annotated[str | None, typer.Argument(metavar="[VIEW]", help="Show one view with its columns.")] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print all views as Markdown (sql/SCHEMA.md).")] = False,
 ) -> None:
-    """List the public views: what a row is, and every column with its meaning."""
+    """List the views, what a row is, and every column."""
     from .reports import schema
 
     if markdown:
@@ -133,12 +133,15 @@ def views(
     console.put_lines("\n\n".join(schema.plain(view) for view in chosen))
 
 
-@app.command()
+@app.command(epilog=cli_runs.examples("cache"))
 def cache(
     action: Annotated[str, typer.Argument(metavar="[list|clear]", help="What to do.")] = "list",
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array.")] = False,
 ) -> None:
-    """List the databases that are kept of inputs, or remove them all. They are made again when they are needed."""
+    """List or clear the databases kept of inputs.
+
+    They are made again when they are needed.
+    """
     from .analyze.store import cache as kept
     from .reports import outputs
 
@@ -151,7 +154,7 @@ def cache(
     outputs.print_cache(kept.entries(), kept.folder(), as_json)
 
 
-@app.command(no_args_is_help=True)
+@app.command(epilog=cli_runs.examples("query"), no_args_is_help=True)
 def query(
     db: Annotated[Path, typer.Argument(metavar="DB", help="A .duckdb made by analyze, or any input of it.")],
     statement: Annotated[
@@ -160,7 +163,7 @@ def query(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array.")] = False,
 ) -> None:
-    """Run SQL on a database. It is read-only, and SQL reaches no file besides it."""
+    """Run SQL on a database. It is read-only; queries cannot access other files."""
     from . import open as open_inputs
 
     form = outputs.chosen_format(as_csv, as_json)
@@ -168,9 +171,9 @@ def query(
         outputs.print_rows(database.query(statement), form)
 
 
-@app.command()
+@app.command(epilog=cli_runs.examples("doctor"))
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Say what this machine can do, and what to do about what is missing."""
+    """Check what this machine supports and how to fix what is missing."""
     import dataclasses
     import json
 
@@ -184,7 +187,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
         show(rows, ["what", "state", "found", "advice"])
 
 
-@app.command(no_args_is_help=True)
+@app.command(epilog=cli_runs.examples("report"), no_args_is_help=True)
 def report(
     inputs: Annotated[list[Path], typer.Argument(metavar="INPUT...", help="What `lorabench analyze` reads.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.html", help="Where the page goes.")] = Path(
@@ -195,9 +198,11 @@ def report(
         typer.Option(metavar="DIR", help="Write each figure as a PNG file, too (needs kaleido and a browser)."),
     ] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Read the inputs again although they are unchanged.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Re-read the inputs even if unchanged.")] = False,
 ) -> None:
-    """Write one self-contained page: where time and memory go, and what to do first. It needs no network.
+    """Write one HTML page: where time and memory go, what to do first.
+
+    It is self-contained and works offline.
 
     Several run directories are set side by side, as `lorabench compare -o FILE.html` does.
     """
@@ -223,7 +228,7 @@ def report(
         outputs.require_all(database)
 
 
-@app.command(no_args_is_help=True)
+@app.command(epilog=cli_runs.examples("validate"), no_args_is_help=True)
 def validate(
     inputs: Annotated[list[Path], typer.Argument(metavar="TRACE...", help="What `lorabench analyze` reads.")],
     strict: Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")] = False,
@@ -234,7 +239,10 @@ def validate(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array.")] = False,
 ) -> None:
-    """Check traces: the rules of torch's own validator, what is lost or missing, and the arithmetic identities."""
+    """Check whether traces are sound and what is missing.
+
+    The rules of torch's own validator, what is lost or missing, and the arithmetic identities.
+    """
     from .analyze.store import checks
 
     form = outputs.chosen_format(as_csv, as_json)
@@ -257,7 +265,7 @@ def validate(
         raise ValidationError(f"{len(broken)} of {len(names)} rules are broken: {', '.join(sorted(broken))}")
 
 
-@app.command(no_args_is_help=True)
+@app.command(epilog=cli_runs.examples("compare"), no_args_is_help=True)
 def compare(
     inputs: Annotated[
         list[Path],
@@ -276,7 +284,7 @@ def compare(
         typer.Option(metavar="COLUMN", help="Column of the view to compare, as wall_ns [default: GPU time]."),
     ] = None,
     only: Annotated[str | None, typer.Option(metavar="REGEX", help="Only rows whose name matches.")] = None,
-    totals: Annotated[bool, typer.Option("--totals", help="Whole traces, not values for each step.")] = False,
+    totals: Annotated[bool, typer.Option("--totals", help="Compare totals instead of per-step values.")] = False,
     fail_above: Annotated[
         str | None,
         typer.Option(
@@ -290,7 +298,10 @@ def compare(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array.")] = False,
 ) -> None:  # fmt: skip
-    """Set runs or traces side by side: what changed, appeared and vanished; a gate for CI with --fail-above."""
+    """Compare runs or traces: what changed, appeared, vanished.
+
+    With --fail-above it is a gate for CI.
+    """
     import polars
 
     from .analyze.read.inputs import spare

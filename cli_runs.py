@@ -12,8 +12,54 @@ from .collect.settings import options
 from .errors import Interrupted, LorabenchError, RunError, UsageError
 
 _Config = Annotated[
-    Path | None, typer.Option(metavar="FILE.toml", help="Settings from a file; options given here win.")
+    Path | None, typer.Option(metavar="FILE.toml", help="Settings from a file; command-line options take precedence.")
 ]
+
+
+_EXAMPLES = {
+    "analyze": (
+        "lorabench analyze run.sqlite -o report.csv",
+        "lorabench analyze trace.json.gz -o all/",
+        "lorabench analyze rank*.json.gz --report rank_summary",
+    ),
+    "views": ("lorabench views range_summary",),
+    "cache": (
+        "lorabench cache",
+        "lorabench cache clear",
+    ),
+    "query": (
+        'lorabench query run.sqlite "from finding"',
+        'lorabench query run.sqlite "select * from kernel_summary limit 5" --csv',
+    ),
+    "doctor": ("lorabench doctor",),
+    "report": (
+        "lorabench report run.sqlite -o page.html --open",
+        "lorabench report switch batch -o compare.html",
+    ),
+    "validate": (
+        "lorabench validate trace.json.gz",
+        "lorabench validate run.sqlite --definitions",
+    ),
+    "compare": (
+        "lorabench compare switch batch",
+        "lorabench compare before.sqlite after.sqlite --by kernel",
+        "lorabench compare before after --fail-above 5%",
+    ),
+    "collect": (
+        "lorabench collect --lora-cnt 4 --peft-mode batch -o batch",
+        "lorabench collect --model llama-2-7b --method qlora --profiler timing,nsys",
+        "lorabench collect -o mine -- python train.py --epochs 1",
+    ),
+    "sweep": (
+        "lorabench sweep --lora-cnt 1..12 --peft-mode switch,batch",
+        "lorabench sweep --until-oom lora_cnt --peft-mode batch",
+    ),
+}
+
+
+def examples(command: str) -> str:
+    """What the help of a command ends with; \\b keeps its lines."""
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in _EXAMPLES[command])])
 
 
 def register(app: typer.Typer) -> None:
@@ -24,7 +70,7 @@ def register(app: typer.Typer) -> None:
         command: Any = function
         command.__signature__ = inspect.Signature(every)
         command.__annotations__ = {p.name: p.annotation for p in every}
-        app.command(function.__name__, no_args_is_help=False)(command)
+        app.command(function.__name__, epilog=examples(function.__name__))(command)
 
 
 def collect(
@@ -41,7 +87,9 @@ def collect(
     force: Annotated[bool, typer.Option("--force", help="Replace the run directory if it exists.")] = False,
     **settings: Any,
 ) -> None:
-    """Run an instrumented LoRA fine-tuning and leave a run directory for `lorabench analyze`.
+    """Run and profile a LoRA fine-tuning, or your own script.
+
+    Leaves a run directory for `lorabench analyze`.
 
     Without a GPU, nsys or network it trains a small Llama with random weights on the CPU: the same code path. Lists
     take one value for all adapters, or one for each: --rank 8,16,32,64.
@@ -118,10 +166,12 @@ def sweep(
     force: Annotated[bool, typer.Option("--force", help="Replace another sweep in the folder.")] = False,
     **settings: Any,
 ) -> None:
-    """Run a grid of settings: --lora-cnt 1..12 --peft-mode switch,batch. One CSV and one page come out.
+    """Run a grid of settings, or search the most that fits.
+
+    Writes one CSV and one HTML page.
 
     Every setting of `lorabench collect` takes several values: 4,8,16 or 1..12; with 8+16 one value is a list, for each
-    adapter. Running out of memory is a result. The same command goes on where an interrupted sweep was. Only the
+    adapter. Out-of-memory runs are recorded as rows. The same command resumes an interrupted sweep. Only the
     timing pass is run unless --profiler names others.
     """
     from .collect.run import preflight

@@ -68,7 +68,7 @@ class RunDirectory:
         if path.exists() and not force:
             raise UsageError(f"{path} exists; choose another -o, or replace it with --force")
         if path.exists() and not (path / MANIFEST).is_file() and (not path.is_dir() or any(path.iterdir())):
-            raise UsageError(f"{path} is no run directory, so --force does not replace it; choose another -o")
+            raise UsageError(f"{path} is not a run directory, so --force does not replace it; choose another -o")
         self.partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
         try:
             (self.partial / LOGS).mkdir(parents=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 
-from .. import sql
+from .. import modules, sql
 from ..errors import InputError, LorabenchError, OutputError, ToolError
 from ..progress import Progress, Silent
 from ..sql import literal, quoted
@@ -147,7 +147,7 @@ def read_in_workers(wanted: list[tuple[Input, Path]], count: int, progress: Prog
 
 
 def _work(item: Input, part: Path, running: set[subprocess.Popen[str]]) -> Problem | None:
-    words = [sys.executable, "-m", f"{__package__}.parts", str(item.path.absolute()), str(part.absolute())]
+    words = modules.command(f"{__package__}.parts", str(item.path.absolute()), str(part.absolute()))
     with subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="backslashreplace"
     ) as worker:

@@ -146,7 +146,7 @@ def test_a_table_can_go_to_a_file(run: Callable[..., Any], two: list[Path], tmp_
     [
         (["--by", "weather"], "choose one of range, operator"),
         (["--measure", "path"], "choose one of range_cnt"),
-        (["--only", "("], "no regular expression"),
+        (["--only", "("], "not a regular expression"),
         (["--fail-above", "much"], "write a share"),
         (["--fail-above", "-3%"], "write a share"),
         (["--by", "summary", "--totals"], "go with a view"),

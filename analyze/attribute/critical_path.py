@@ -1,4 +1,4 @@
-"""The chain of work that the length of a trace hangs on: from its end back, each time to what was waited for.
+"""The chain of work that determines the length of a trace: from its end back, each time to what was waited for.
 
     a GPU operation    began when the one before it on its stream ended, if it had been launched by then
                        or, launched long before and not behind its stream, when another operation on the device ended
@@ -137,7 +137,7 @@ def _handed_over(work: Work, thread: Ints, since: Ints, called: Ints, main: int)
 
 
 def _last(work: Work, waited: Ints, woken_at: Ints, end: int) -> tuple[int, int]:
-    """The operation that the end of the trace hangs on, and when it ended; the CPU goes on from there."""
+    """The operation that determines the end of the trace, and when it ended; the CPU goes on from there."""
     if not len(work.end):
         return NONE, NONE
     last = int(work.by_end[-1])

@@ -67,7 +67,7 @@ def _steps(database: Database, source_id: int, folder: Path) -> _Facts:
                 step = int(row["step"])
                 tokens[step] = tokens.get(step, 0) + int(row["computed_token_cnt"])
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
-        return [("lost", rundir.STEPS, f"it is no list of steps ({type(error).__name__}: {error})")]
+        return [("lost", rundir.STEPS, f"it is not a list of steps ({type(error).__name__}: {error})")]
     for step, count in tokens.items():
         database.connection.execute("insert into run_step values (?, ?, ?)", [source_id, step, count])
     return []
@@ -92,7 +92,7 @@ def _ledger(database: Database, source_id: int, trace: Path) -> _Facts:
             [str(path), source_id],
         )
     except duckdb.Error as error:
-        return [("lost", path.name, f"it is no ledger ({str(error).splitlines()[0]})")]
+        return [("lost", path.name, f"it is not a ledger ({str(error).splitlines()[0]})")]
     return []
 
 

@@ -167,8 +167,6 @@ def sources_of(path: Path, settings: Settings) -> list[tuple[Any, ...]] | None:
     except (CorruptInputError, UnknownFormatError) as error:
         if cache.holds(path):
             return []
-        raise OutputError(
-            f"{path} is in the way and no lorabench database; move it or choose --db ({error})"
-        ) from error
+        raise OutputError(f"{path} exists and is not a lorabench database; move it or choose --db ({error})") from error
     except InputError:
         return []

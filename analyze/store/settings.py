@@ -38,7 +38,7 @@ class Settings:
             try:
                 connection.execute("select regexp_matches('', ?)", [pattern])
             except duckdb.Error as error:
-                raise UsageError(f"--kernel-classes: {pattern!r} is no regular expression: {error}") from error
+                raise UsageError(f"--kernel-classes: {pattern!r} is not a regular expression: {error}") from error
             connection.execute(
                 "insert into kernel_class_rule values (?, ?, ?, ?)",
                 [number - len(self.rules), subject, pattern, class_],

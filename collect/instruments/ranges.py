@@ -1,7 +1,7 @@
 """Ranges of a model's modules, in forward and in backward, without changing the model's code or its numbers.
 
 Forward: hooks open a range around each module. Backward: autograd numbers its nodes in the order in which the forward
-made them and runs them in the reverse order. So the numbers at the begin and end of each module tell which nodes are
+made them and runs them in the reverse order. So the numbers at the start and end of each module tell which nodes are
 its own, and a hook where the module changes from one node to the next opens and closes ranges on the thread that runs
 the backward. (register_full_backward_hook fails on models that take keywords or return dataclasses.)
 """
@@ -74,8 +74,8 @@ def annotate(model: nn.Module, depth: str = "lora", root: str | None = None) -> 
     depth: "layer" for the layers of lists and what stands beside them, "module" for every module, "lora" for the
     parts of LoRA layers, too (base, lora_A, lora_B, the adapter's name), "phase" for none. root: the name of the range
     around the whole model; by default its class. Works with activation checkpointing of both kinds and with quantised
-    layers, changes no result, and costs about 3 µs for each call of a module while nobody listens. Inside compiled
-    graphs there are no ranges. Raises ValueError for an unknown depth.
+    layers, changes no result, and costs about 3 µs for each call of a module when no profiler is attached. Inside
+    compiled graphs there are no ranges. Raises ValueError for an unknown depth.
     """
     if depth not in RANGE_DEPTHS:
         raise ValueError(f"depth is {depth!r}; it must be one of {', '.join(RANGE_DEPTHS)}")

@@ -1,7 +1,7 @@
 """Opens and closes named ranges for whoever listens: NVTX under nsys, record_function under torch.profiler.
 
-Invariant: a range is closed on the thread that opened it, and nothing is emitted where nobody listens. Every emitted
-range is counted by its path, so that a trace can be held against what the run itself did.
+Invariant: a range is closed on the thread that opened it, and nothing is emitted where no profiler is attached. Every
+emitted range is counted by its path, so that a trace can be held against what the run itself did.
 """
 
 import os
@@ -104,7 +104,7 @@ def pause(is_paused: bool) -> None:
 
 @contextmanager
 def rehearsed() -> Iterator[None]:
-    """Inside, ranges do all their work although nobody listens, so that their cost can be measured."""
+    """Inside, ranges do all their work although no profiler is attached, so that their cost can be measured."""
     _switches.rehearsing = True
     try:
         yield
@@ -159,8 +159,8 @@ def depth() -> int:
 def span(name: str, number: int | None = None) -> Iterator[None]:
     """Name what happens inside: `with lorabench.span("loss"):`. Shows in nsys (NVTX) and torch.profiler alike.
 
-    Inside a compiled graph, and where nobody listens, it does nothing. A number becomes part of the text ("step 3")
-    and the reports group by the name without it.
+    Inside a compiled graph, and where no profiler is attached, it does nothing. A number becomes part of the text
+    ("step 3") and the reports group by the name without it.
     """
     if torch.compiler.is_compiling() or not listening():
         yield

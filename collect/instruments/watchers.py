@@ -185,6 +185,6 @@ def check_trace(path: Path) -> None:
         orjson.loads(gzip.decompress(path.read_bytes()))
     except (OSError, EOFError, orjson.JSONDecodeError) as error:
         raise CorruptInputError(
-            f"torch.profiler wrote a trace that is no JSON ({error}); `lorabench analyze` salvages what it can of it; "
+            f"torch.profiler wrote a trace that is not JSON ({error}); `lorabench analyze` salvages what it can of it; "
             "run again without --with-stack for a whole one"
         ) from error

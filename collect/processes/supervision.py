@@ -27,7 +27,7 @@ class Ended:
 
     @property
     def reason(self) -> str:
-        """The end in a sentence."""
+        """The end in one line."""
         if self.timed_out:
             return "it was stopped after the time limit (--timeout-s)"
         if self.code == -signal.SIGKILL:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ... import rundir
+from ... import modules, rundir
 from ...errors import LorabenchError
 from ..settings.spec import RunSpec, from_dict
 from .formulas import statistics_of
@@ -68,7 +68,7 @@ class Request:
 
 def command(request: Request) -> list[str]:
     """The command line of a child."""
-    return [sys.executable, "-m", "lorabench.collect.run.child", str(request.save())]
+    return modules.command("lorabench.collect.run.child", str(request.save()))
 
 
 def main() -> None:

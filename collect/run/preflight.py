@@ -54,7 +54,7 @@ def _check_model(model: str) -> None:
             return
         where = hub.hf_hub_url(model, "config.json")
     except ValueError as error:  # not even an id
-        raise InputError(f"there is no --model {model}; {choices}") from error
+        raise InputError(f"no such --model: {model}; {choices}") from error
     if os.environ.get("HF_HUB_OFFLINE"):
         raise InputError(f"--model {model} is not in the hub's cache, and HF_HUB_OFFLINE is set; {choices}")
     try:

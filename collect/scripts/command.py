@@ -44,7 +44,7 @@ def _run_pass(name: str, command: list[str], folder: Path, timeout_s: float) -> 
         return _under_nsys(command, environment, folder, log, timeout_s)
     words = command if name == "timing" else _inside_profile(name, command, folder)
     if words is None:
-        return {"status": rundir.SKIPPED, "message": f"{command[0]} is no Python: torch.profiler runs inside one"}
+        return {"status": rundir.SKIPPED, "message": f"{command[0]} is not a Python: torch.profiler runs inside one"}
     try:
         return _judge(run(words, environment, log, timeout_s, _unheard))
     except ToolError as error:

@@ -52,7 +52,7 @@ class RunSpec:
         PEFT_MODES,
     )
     lora_cnt: int = _option(1, "Number of LoRA adapters.")
-    rank: tuple[int, ...] = _option((16,), "Rank r; one, or one for each adapter (8,16).", each=True)
+    rank: tuple[int, ...] = _option((16,), "Rank r; one value, or one per adapter (8,16).", each=True)
     alpha: tuple[float, ...] = _option((16.0,), "Alpha; the delta is scaled by alpha / rank.", each=True)
     dropout: tuple[float, ...] = _option((0.05,), "Dropout before lora_A.", each=True)
     target_modules: tuple[str, ...] = _option(
@@ -95,7 +95,7 @@ class RunSpec:
     device: str = _option("auto", "auto, cpu, cuda or cuda:N.")
     profiler: tuple[str, ...] = _option(("timing", "torch", "nsys"), "Passes, each in a process of its own.", PASSES)
     range_depth: str = _option("lora", "The finest ranges.", RANGE_DEPTHS)
-    wait_steps: int = _option(0, "torch.profiler: steps skipped at the begin of a cycle.")
+    wait_steps: int = _option(0, "torch.profiler: steps skipped at the start of a cycle.")
     warmup_steps: int = _option(0, "torch.profiler: steps it runs without keeping them.")
     active_steps: int = _option(0, "torch.profiler: steps it keeps in a cycle [all measured steps].")
     repeat: int = _option(1, "torch.profiler: number of cycles, a trace each; 0: until the run ends.")

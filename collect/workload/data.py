@@ -88,7 +88,7 @@ class Source:
 
     def _example(self, record: Any, where: str) -> tuple[list[int], Any] | None:
         if not isinstance(record, dict):
-            raise InputError(f"{where} is no object; write {{'text': …}} or {{'input_ids': […]}}")
+            raise InputError(f"{where} is not an object; write {{'text': …}} or {{'input_ids': […]}}")
         ids: Any = record.get("input_ids")
         if ids is None:
             text = record.get("text", record.get("sentence"))
@@ -168,7 +168,7 @@ def _read_jsonl(path: Path) -> list[Any]:
             try:
                 records.append(json.loads(line))
             except json.JSONDecodeError as error:
-                raise InputError(f"--data {path}, line {number + 1} is no JSON: {error}") from error
+                raise InputError(f"--data {path}, line {number + 1} is not JSON: {error}") from error
     return records
 
 

@@ -83,7 +83,7 @@ def compare(
     try:
         wanted = re.compile(only or "")
     except re.error as error:
-        raise UsageError(f"--only {only}: no regular expression: {error}") from error
+        raise UsageError(f"--only {only} is not a regular expression: {error}") from error
     divisors = _divisors(list(databases.values()), how, totals)
     found, summed = [], []
     for database, divisor in zip(databases.values(), divisors, strict=True):

@@ -1,4 +1,4 @@
-"""Sections into one self-contained HTML file that asks nothing of any network."""
+"""Sections into one self-contained HTML file that works offline."""
 
 import json
 from collections.abc import Sequence

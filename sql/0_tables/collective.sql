@@ -5,8 +5,8 @@
 --   thread_id         bigint    the calling thread
 --   start_ns          bigint    begin of the call
 --   end_ns            bigint    end of the call
---   name              varchar   'allreduce', 'all_gather_into_tensor_coalesced' …, NULL where the file does not say
---   dtype             varchar   type of the elements, NULL where the file does not say
---   in_element_cnt    bigint    elements sent, NULL where the file does not say
---   out_element_cnt   bigint    elements received, NULL where the file does not say
---   group_size        bigint    processes that take part, NULL where the file does not say
+--   name              varchar   'allreduce', 'all_gather_into_tensor_coalesced' …, NULL if not recorded
+--   dtype             varchar   type of the elements, NULL if not recorded
+--   in_element_cnt    bigint    elements sent, NULL if not recorded
+--   out_element_cnt   bigint    elements received, NULL if not recorded
+--   group_size        bigint    processes that take part, NULL if not recorded

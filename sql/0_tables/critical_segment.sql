@@ -2,7 +2,7 @@
 --
 -- columns:
 --   source_id    integer   the input
---   process_id   bigint    the process, NULL where the file does not say whose GPU work is (Kineto)
+--   process_id   bigint    the process, NULL if not recorded whose GPU work is (Kineto)
 --   kind         enum      'gpu': an operation ran; 'launch': between its launching call and its begin; 'wait': between it and
 --         the operation that it waited for; 'cpu': a thread worked towards the next launch
 --   start_ns     bigint    begin

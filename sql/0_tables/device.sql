@@ -3,6 +3,6 @@
 -- columns:
 --   source_id      integer    the input
 --   device_id      integer    the number that the rows of GPU work carry
---   name           varchar    marketing name, NULL where the file does not say
---   memory_bytes   bigint     size of the device's memory, NULL where the file does not say
---   sm_cnt         integer    multiprocessors, NULL where the file does not say
+--   name           varchar    product name, NULL if not recorded
+--   memory_bytes   bigint     size of the device's memory, NULL if not recorded
+--   sm_cnt         integer    multiprocessors, NULL if not recorded

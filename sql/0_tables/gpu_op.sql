@@ -5,9 +5,9 @@
 --   source_id         integer    the input
 --   kind              enum       'kernel', 'memcpy', 'memset' or 'graph'
 --   name_id           bigint     kernel name, '[CUDA memcpy HtoD]', …
---   process_id        bigint     the process, NULL where the file does not say (Kineto)
+--   process_id        bigint     the process, NULL if not recorded (Kineto)
 --   device_id         integer    the device
---   context_id        bigint     the CUDA context, NULL where the file does not say
+--   context_id        bigint     the CUDA context, NULL if not recorded
 --   stream_id         bigint     the stream
 --   correlation_id    bigint     links the work to its launching call, unique within a process only
 --   start_ns          bigint     begin on the device

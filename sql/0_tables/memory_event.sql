@@ -10,9 +10,9 @@
 --   allocated_bytes bigint     in blocks of tensors in total afterwards, NULL if not recorded
 --   requested_bytes bigint     asked for by what is live afterwards, in total; NULL if not recorded (all but snapshots)
 --   reserved_bytes  bigint     reserved from the device in total afterwards, NULL if not recorded
---   thread_id       bigint     the thread that asked, NULL where the file does not say
---   stack_id        bigint     name of the Python frames that asked, innermost first, NULL where the file does not say
---   is_before       boolean    whether it is an allocation from before the recording, which stands at its begin
+--   thread_id       bigint     the thread that asked, NULL if not recorded
+--   stack_id        bigint     name of the Python frames that asked, innermost first, NULL if not recorded
+--   is_before       boolean    whether it is an allocation from before the recording, which stands at its start
 --   range_id        bigint     the innermost annotation open on the thread, NULL without
 --   operator_id     bigint     the outermost operator open on the thread, NULL without
 --   is_quantisation boolean    whether any operator open on the thread quantises or dequantises

@@ -2,7 +2,7 @@
 --
 -- columns:
 --   gpu_op_id   bigint    the operation
---   bytes       bigint    bytes copied or set, NULL where the file does not say
+--   bytes       bigint    bytes copied or set, NULL if not recorded
 --   copy_kind   varchar   'HtoD', 'DtoH', 'DtoD', 'PtoP' …, NULL for a memset
 --   src_kind    varchar   memory that a copy reads: 'Pageable', 'Pinned', 'Device', 'Managed' …, NULL where unknown
 --   dst_kind    varchar   memory that it writes, NULL where unknown

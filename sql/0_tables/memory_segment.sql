@@ -8,6 +8,6 @@
 --   pool                 varchar    'small' (for blocks up to 1 MiB) or 'large'
 --   reserved_bytes       bigint     its size
 --   allocated_bytes      bigint     in use by tensors
---   requested_bytes      bigint     what the tensors asked for, NULL where the file does not say
+--   requested_bytes      bigint     what the tensors asked for, NULL if not recorded
 --   largest_free_bytes   bigint     the largest block in it that is not in use
 --   free_block_cnt       bigint     blocks in it that are not in use

@@ -5,5 +5,5 @@
 --   time_ns           bigint     when
 --   device            varchar    'cuda:0' …
 --   requested_bytes   bigint     what was asked for
---   free_bytes        bigint     what the driver had left, NULL where the file does not say
---   stack_id          bigint     name of the Python frames that asked, innermost first, NULL where the file does not say
+--   free_bytes        bigint     what the driver had left, NULL if not recorded
+--   stack_id          bigint     name of the Python frames that asked, innermost first, NULL if not recorded

@@ -2,7 +2,7 @@
 --
 -- columns:
 --   source_id   integer    the input
---   thread_id   bigint     the thread it was taken from, NULL where the file does not say
+--   thread_id   bigint     the thread it was taken from, NULL if not recorded
 --   name_id     bigint     what the profiler did
 --   start_ns    bigint     begin
 --   end_ns      bigint     end

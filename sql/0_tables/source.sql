@@ -8,7 +8,7 @@
 --   mtime_ns         bigint     modification time of the file when it was read, Unix epoch
 --   reader_version   integer    version of the reader; a newer reader reads the file again
 --   format_version   varchar    the file's own schema version, NULL where it has none
---   rank             integer    rank of the process in its distributed job, NULL where the file does not say
---   world_size       integer    number of ranks of that job, NULL where the file does not say
---   origin_ns        bigint     Unix epoch of the file's time zero, NULL where the file does not say
+--   rank             integer    rank of the process in its distributed job, NULL if not recorded
+--   world_size       integer    number of ranks of that job, NULL if not recorded
+--   origin_ns        bigint     Unix epoch of the file's time zero, NULL if not recorded
 --   is_timed         boolean    false for a snapshot that records no times: its events have their number times 1000 instead

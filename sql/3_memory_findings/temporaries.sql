@@ -6,7 +6,7 @@ select
     source_id,
     device,
     sum(live_bytes) as cost_bytes,
-    format('{:.0f} MiB at the peak live shortly; the largest: {}', sum(live_bytes) / 1048576,
+    format('{:.0f} MiB at the peak are short-lived; the largest: {}', sum(live_bytes) / 1048576,
         coalesce(arg_max(path, live_bytes), arg_max(split_part(stack, ' < ', 1), live_bytes), 'outside all ranges'))
     as evidence
 from memory_peak

@@ -15,7 +15,7 @@
 --   critical_frac   double    critical_ns / duration of the step
 --   segment_cnt     bigint    stretches, NULL for the CPU
 --   source_id       integer   the input, see trace_info
---   rank            integer   rank of the input, NULL where it does not say
+--   rank            integer   rank of the input, NULL if not recorded
 
 with
 on_gpu as (

@@ -14,7 +14,7 @@
 --   evidence         varchar   what was seen
 --   advice           varchar   what to do
 --   source_id        integer   the input, see trace_info
---   rank             integer   rank of the input, NULL where it does not say
+--   rank             integer   rank of the input, NULL if not recorded
 
 with
 gpu_extent as (

@@ -7,7 +7,7 @@
 --
 -- columns:
 --   device_id                  integer   the device
---   device_name                varchar   its name, NULL where the file does not say
+--   device_name                varchar   its name, NULL if not recorded
 --   window_ns                  bigint    from the first work to the end of the last
 --   busy_ns                    bigint    time with any work
 --   idle_ns                    bigint    window_ns - busy_ns; idle_summary says why
@@ -20,7 +20,7 @@
 --   overlap_frac               double    communication hidden behind compute / communication_ns, NULL without any
 --   gpu_op_cnt                 bigint    kernels, copies, memsets and graphs
 --   source_id                  integer   the input, see trace_info
---   rank                       integer   rank of the input, NULL where it does not say
+--   rank                       integer   rank of the input, NULL if not recorded
 
 with
 length as (

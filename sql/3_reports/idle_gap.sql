@@ -19,7 +19,7 @@
 --   path           varchar   name path of the range that owns it, NULL without one
 --   gpu_op_id      bigint    key of the work that ended the gap, see launch_trace
 --   source_id      integer   the input, see trace_info
---   rank           integer   rank of the input, NULL where it does not say
+--   rank           integer   rank of the input, NULL if not recorded
 
 select
     gap.device_id,

@@ -12,7 +12,7 @@
 --   median_ns   double    median, interpolated
 --   max_ns      bigint    longest
 --   source_id   integer   the input, see trace_info
---   rank        integer   rank of the input, NULL where it does not say
+--   rank        integer   rank of the input, NULL if not recorded
 
 select
     device_id,

@@ -13,7 +13,7 @@
 --   gpu_op_ns     bigint    their summed duration
 --   gpu_op_frac   double    gpu_op_ns as a fraction of all GPU time of the input
 --   source_id     integer   the input, see trace_info
---   rank          integer   rank of the input, NULL where it does not say
+--   rank          integer   rank of the input, NULL if not recorded
 
 select
     op.class,

@@ -14,7 +14,7 @@
 --   max_ns        bigint    longest
 --   stddev_ns     double    sample standard deviation, 0 for a single one
 --   source_id     integer   the input, see trace_info
---   rank          integer   rank of the input, NULL where it does not say
+--   rank          integer   rank of the input, NULL if not recorded
 
 select
     name.text as kernel_name,

@@ -14,7 +14,7 @@
 --   path                varchar   name path of the range that owns it, NULL without one
 --   gpu_op_id           bigint    key, see launch_trace
 --   source_id           integer   the input, see trace_info
---   rank                integer   rank of the input, NULL where it does not say
+--   rank                integer   rank of the input, NULL if not recorded
 
 with
 setting as (

@@ -22,7 +22,7 @@
 --   mean_gpu_ns        double    mean of it
 --   launch_bound_frac  double    share of operations that ran shorter than their launching call
 --   source_id          integer   the input, see trace_info
---   rank               integer   rank of the input, NULL where it does not say
+--   rank               integer   rank of the input, NULL if not recorded
 
 select
     name.text as kernel_name,

@@ -37,7 +37,7 @@
 --   api_call_id           bigint    the launching call
 --   range_id              bigint    the range
 --   source_id             integer   the input, see trace_info
---   rank                  integer   rank of the input, NULL where it does not say
+--   rank                  integer   rank of the input, NULL if not recorded
 
 select
     event.text as event_name,

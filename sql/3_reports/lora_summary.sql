@@ -17,7 +17,7 @@
 --   gpu_op_ns       bigint    summed duration of all GPU work
 --   gpu_op_frac     double    gpu_op_ns as a fraction of that of all LoRA layers of the input
 --   source_id       integer   the input, see trace_info
---   rank            integer   rank of the input, NULL where it does not say
+--   rank            integer   rank of the input, NULL if not recorded
 
 select
     module,

@@ -12,7 +12,7 @@
 --   moved_bytes         double    bytes that went through within the bin
 --   bandwidth_bytes     double    moved_bytes a second of the bin
 --   source_id           integer   the input, see trace_info
---   rank                integer   rank of the input, NULL where it does not say
+--   rank                integer   rank of the input, NULL if not recorded
 
 with
 copy as (

@@ -14,7 +14,7 @@
 --   heuristic_bytes   bigint    of these, what the category was guessed of
 --   process_id        bigint    the process
 --   source_id         integer   the input, see trace_info
---   rank              integer   rank of the input, NULL where it does not say
+--   rank              integer   rank of the input, NULL if not recorded
 
 with
 began as (

@@ -8,7 +8,7 @@
 -- columns:
 --   name                varchar   '[CUDA memcpy HtoD]', '[CUDA memset]' …
 --   copy_kind           varchar   'HtoD', 'DtoH', 'DtoD', 'PtoP' …, NULL for a memset
---   src_kind            varchar   'Pageable', 'Pinned', 'Device', 'Managed' …, NULL where the file does not say
+--   src_kind            varchar   'Pageable', 'Pinned', 'Device', 'Managed' …, NULL if not recorded
 --   dst_kind            varchar   the same of the target
 --   bytes               bigint    bytes moved or set
 --   start_ns            bigint    begin on the device
@@ -24,7 +24,7 @@
 --   stream_id           bigint    stream
 --   gpu_op_id           bigint    key, see launch_trace
 --   source_id           integer   the input, see trace_info
---   rank                integer   rank of the input, NULL where it does not say
+--   rank                integer   rank of the input, NULL if not recorded
 
 with
 copy as (

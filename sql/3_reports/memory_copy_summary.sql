@@ -5,7 +5,7 @@
 --
 -- columns:
 --   name                     varchar   '[CUDA memcpy HtoD]', '[CUDA memset]' …
---   src_kind                 varchar   'Pageable', 'Pinned', 'Device' …, NULL where the file does not say
+--   src_kind                 varchar   'Pageable', 'Pinned', 'Device' …, NULL if not recorded
 --   dst_kind                 varchar   the same of the target
 --   gpu_op_cnt               bigint    copies or memsets
 --   gpu_op_ns                bigint    their summed duration
@@ -16,7 +16,7 @@
 --   pageable_async_cnt       bigint    asynchronous calls on pageable memory
 --   blocking_cnt             bigint    calls that blocked the CPU
 --   source_id                integer   the input, see trace_info
---   rank                     integer   rank of the input, NULL where it does not say
+--   rank                     integer   rank of the input, NULL if not recorded
 
 select
     name,

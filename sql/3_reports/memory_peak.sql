@@ -10,7 +10,7 @@
 --   category         varchar   what it is for, see memory_by_category
 --   path             varchar   range path, '(before the recording)', or NULL outside all ranges
 --   adapter          varchar   the adapter that it belongs to, NULL for the base
---   stack            varchar   the Python frames that asked for it, innermost first, NULL where the file does not say
+--   stack            varchar   the Python frames that asked for it, innermost first, NULL if not recorded
 --   live_bytes       bigint    live at the peak
 --   live_frac        double    live_bytes / the peak
 --   allocation_cnt   bigint    allocations, NULL for the unknown ones before the recording
@@ -20,7 +20,7 @@
 --   peak_ns          bigint    when, on the clock of the input; NULL if not recorded
 --   process_id       bigint    the process
 --   source_id        integer   the input, see trace_info
---   rank             integer   rank of the input, NULL where it does not say
+--   rank             integer   rank of the input, NULL if not recorded
 
 with
 peak as (

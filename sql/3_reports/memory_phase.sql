@@ -10,10 +10,10 @@
 --   begin_bytes       bigint    live when it began, the most
 --   peak_bytes        bigint    live in it, the most
 --   end_bytes         bigint    live when it ended, the most
---   reserved_bytes    bigint    held by the allocator in it, the most; NULL where the file does not say
+--   reserved_bytes    bigint    held by the allocator in it, the most; NULL if not recorded
 --   process_id        bigint    the process
 --   source_id         integer   the input, see trace_info
---   rank              integer   rank of the input, NULL where it does not say
+--   rank              integer   rank of the input, NULL if not recorded
 
 with
 level as (

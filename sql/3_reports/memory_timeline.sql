@@ -11,10 +11,10 @@
 --   bytes             bigint    size, negative for a free
 --   live_bytes        bigint    live in total afterwards; for nsys since the recording began
 --   counted           varchar   what sizes are: 'blocks', or 'requests' of a snapshot
---   reserved_bytes    bigint    held by the allocator in total afterwards, NULL where the file does not say
+--   reserved_bytes    bigint    held by the allocator in total afterwards, NULL if not recorded
 --   process_id        bigint    the process
 --   source_id         integer   the input, see trace_info
---   rank              integer   rank of the input, NULL where it does not say
+--   rank              integer   rank of the input, NULL if not recorded
 
 select
     level.device,

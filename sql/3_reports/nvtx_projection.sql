@@ -22,7 +22,7 @@
 --   range_id         bigint    key
 --   parent_id        bigint    the range around it, NULL at the top
 --   source_id        integer   the input, see trace_info
---   rank             integer   rank of the input, NULL where it does not say
+--   rank             integer   rank of the input, NULL if not recorded
 
 select
     name.text,

@@ -26,7 +26,7 @@
 --   bound             varchar   'compute' or 'memory': which limit of the device is nearer, NULL for an unknown device
 --   roofline_frac     double    least time by that limit / time on the GPU
 --   source_id         integer   the input, see trace_info
---   rank              integer   rank of the input, NULL where it does not say
+--   rank              integer   rank of the input, NULL if not recorded
 
 with
 call as (

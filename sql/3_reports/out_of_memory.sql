@@ -11,12 +11,12 @@
 --   live_bytes         bigint    asked for by what was live at that moment
 --   reserved_bytes     bigint    held by the allocator at that moment
 --   unused_bytes       bigint    reserved_bytes - live_bytes
---   free_bytes         bigint    what the device had left besides, NULL where the file does not say
+--   free_bytes         bigint    what the device had left besides, NULL if not recorded
 --   largest_category   varchar   the category with the most memory at that moment
 --   largest_bytes      bigint    how much it was
 --   stack              varchar   the Python frames that asked, innermost first
 --   source_id          integer   the input, see trace_info
---   rank               integer   rank of the input, NULL where it does not say
+--   rank               integer   rank of the input, NULL if not recorded
 
 with
 began as (

@@ -12,7 +12,7 @@
 --   waiting_ns     bigint    summed time that work waited within the bin
 --   mean_queue_cnt double    waiting_ns / length of the bin: operations that waited on average
 --   source_id      integer   the input, see trace_info
---   rank           integer   rank of the input, NULL where it does not say
+--   rank           integer   rank of the input, NULL if not recorded
 
 with
 stream_bin as (

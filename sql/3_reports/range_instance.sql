@@ -40,7 +40,7 @@
 --   depth                integer   0 at the top
 --   path_id              bigint    its name path
 --   source_id            integer   the input, see trace_info
---   rank                 integer   rank of the input, NULL where it does not say
+--   rank                 integer   rank of the input, NULL if not recorded
 
 select
     range.range_id,

@@ -19,7 +19,7 @@
 --   stddev_ns         double    sample standard deviation, 0 for a single one
 --   path_id           bigint    key of the path
 --   source_id         integer   the input, see trace_info
---   rank              integer   rank of the input, NULL where it does not say
+--   rank              integer   rank of the input, NULL if not recorded
 
 with
 work as (

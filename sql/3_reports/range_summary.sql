@@ -46,7 +46,7 @@
 --   path_id                  bigint    key of the path
 --   parent_path_id           bigint    the path without its last name, NULL at the top
 --   source_id                integer   the input, see trace_info
---   rank                     integer   rank of the input, NULL where it does not say
+--   rank                     integer   rank of the input, NULL if not recorded
 
 with
 work as (

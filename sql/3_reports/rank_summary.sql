@@ -3,7 +3,7 @@
 -- Times of the devices are lengths of unions over the whole window, devices added up, as in gpu_timeline_summary.
 --
 -- columns:
---   rank                       integer   rank of the input, NULL where it does not say
+--   rank                       integer   rank of the input, NULL if not recorded
 --   name                       varchar   the file
 --   step_cnt                   bigint    steps
 --   step_ns                    bigint    median duration of a step, NULL without steps

@@ -17,7 +17,7 @@
 --   token_cnt       bigint    tokens of all steps; NULL without steps.csv of lorabench collect beside the trace
 --   token_per_s     double    tokens / time of the steps, the profiler's cost included
 --   source_id       integer   the input, see trace_info
---   rank            integer   rank of the input, NULL where it does not say
+--   rank            integer   rank of the input, NULL if not recorded
 
 with
 step as (

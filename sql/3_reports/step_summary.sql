@@ -25,7 +25,7 @@
 --   start_ns            bigint    begin
 --   range_id            bigint    key, see range_instance
 --   source_id           integer   the input, see trace_info
---   rank                integer   rank of the input, NULL where it does not say
+--   rank                integer   rank of the input, NULL if not recorded
 
 with
 phase as (

@@ -13,7 +13,7 @@
 --   max_ns      bigint    longest
 --   in_step_cnt bigint    calls that lie within a step
 --   source_id   integer   the input, see trace_info
---   rank        integer   rank of the input, NULL where it does not say
+--   rank        integer   rank of the input, NULL if not recorded
 
 with
 in_step as (

@@ -9,7 +9,7 @@
 --   value       varchar   the fact
 --   note        varchar   what it means for the reports, NULL where it is plain
 --   source_id   integer   the input
---   rank        integer   rank of the input, NULL where it does not say
+--   rank        integer   rank of the input, NULL if not recorded
 
 with
 counted as (

@@ -14,7 +14,7 @@
 --   memory_ns          bigint    time with copies or memsets
 --   busy_frac          double    busy_ns / length of the bin
 --   source_id          integer   the input, see trace_info
---   rank               integer   rank of the input, NULL where it does not say
+--   rank               integer   rank of the input, NULL if not recorded
 
 select
     part.device_id,

@@ -10,7 +10,7 @@
 --   example       varchar   one of them
 --   advice        varchar   what it means and what to do
 --   source_id     integer   the input, see trace_info
---   rank          integer   rank of the input, NULL where it does not say
+--   rank          integer   rank of the input, NULL if not recorded
 
 select
     found.rule,

@@ -192,7 +192,7 @@ def test_an_existing_run_is_replaced_only_when_asked(run: Path, tmp_path: Path) 
     foreign.mkdir()
     (foreign / "thesis.txt").write_text("years", "utf-8")
     done = collect(foreign, *SMALL, "--force", code=2)
-    assert "is no run directory" in done.stderr and (foreign / "thesis.txt").exists()
+    assert "is not a run directory" in done.stderr and (foreign / "thesis.txt").exists()
 
 
 def test_each_process_trains_its_adapter(tmp_path: Path) -> None:

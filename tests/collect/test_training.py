@@ -126,8 +126,8 @@ def test_data_comes_from_jsonl_and_from_saved_datasets(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("{", "line 1 is no JSON"),
-        ("[1]", "record 1 is no object"),
+        ("{", "line 1 is not JSON"),
+        ("[1]", "record 1 is not an object"),
         ('{"a": 1}', "neither text nor input_ids"),
         ('{"input_ids": [1, 999]}', "below the vocabulary of 256"),
         ('{"input_ids": [1, 2], "labels": [1]}', "differ in length"),

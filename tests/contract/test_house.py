@@ -111,6 +111,14 @@ def test_all_sql_is_in_the_installed_package() -> None:
     assert inside == {p.relative_to(ROOT / "sql") for p in (ROOT / "sql").glob("[0-9]*/*.*")}
 
 
+def test_the_installed_package_has_the_modules_of_the_checkout_and_no_others() -> None:
+    rooms = ("analyze", "collect", "reports", "sql")
+    here = {p.relative_to(ROOT) for room in rooms for p in (ROOT / room).rglob("*.py")}
+    here |= {p.relative_to(ROOT) for p in ROOT.glob("*.py") if p.name != "setup.py"}
+    inside = {p.relative_to(PACKAGE) for p in PACKAGE.rglob("*.py")}
+    assert {p for p in inside if p.parts[0] in rooms or len(p.parts) == 1} - {Path("setup.py")} == here
+
+
 def test_sql_spells_the_words_of_the_vocabulary() -> None:
     text = "\n".join(f.statement for f in sql.load())
     for word in (*vocabulary.RANGE_KINDS, *vocabulary.OP_KINDS, *vocabulary.RULES, *vocabulary.PHASES):

@@ -123,7 +123,7 @@ def test_rules_of_the_user_come_first(tmp_path: Path, synthetic_trace: Any) -> N
         (["nope=1"], None, "there is no threshold 'nope'"),
         ([], "a,b\n", "the first line must be subject,pattern,class"),
         ([], "subject,pattern,class\nkernels,a,b\n", "line 2: subject is kernel or path"),
-        ([], "subject,pattern,class\nkernel,(,b\n", "no regular expression"),
+        ([], "subject,pattern,class\nkernel,(,b\n", "not a regular expression"),
         ([], None, "cannot read"),
     ],
 )
