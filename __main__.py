@@ -24,9 +24,9 @@ def main() -> None:
         signal.signal(number, _stop)
     sys.unraisablehook = _stop_later
     console.prepare()
-    from .cli import app
-
     try:
+        from .cli import app  # takes long enough to be interrupted
+
         app()
     except Interrupted as error:
         console.tell(f"lorabench: {error}")

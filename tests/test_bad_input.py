@@ -330,7 +330,7 @@ def test_an_input_is_never_the_output(sqlite: Path) -> None:
 def test_a_foreign_file_is_never_replaced_by_a_database(sqlite: Path, tmp_path: Path) -> None:
     precious = written(tmp_path / "r.duckdb", b"my thesis")
     done = run("analyze", sqlite, "-o", precious, "--force")
-    assert done.returncode == 5 and "in the way" in done.stderr
+    assert done.returncode == 5 and "exists and is not" in done.stderr
     assert precious.read_bytes() == b"my thesis"
 
 

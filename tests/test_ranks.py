@@ -66,7 +66,7 @@ def test_the_straggler_is_the_rank_that_waits_least(ranks: list[Path], tmp_path:
         assert database.rows("select rank, straggler_cnt, kept_waiting_ns, step_cnt from rank_summary") == [
             (0, 0, 0, 2), (1, 1, 500_000, 2), (2, 0, 0, 2),
         ]  # fmt: skip
-        assert database.rows("select place, cost_ns from finding where rule = 'straggler_rank'") == [
+        assert database.rows("select place, saving_ns from finding where rule = 'straggler_rank'") == [
             ("rank 1", 200_000)
         ]
 

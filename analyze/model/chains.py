@@ -27,14 +27,9 @@ _PROCESSES = f"""
     group by work_process_id
     order by work_process_id"""
 # Where the CPU waited for the GPU.
-_WAITS = f"""
+_WAITS = """
     select work_process_id as process, start_ns as start, end_ns as "end"
-    from {_CALL} as call
-    semi join (
-        from staged_name
-        where regexp_matches(text, '^(cu|cuda|hip)((Device|Ctx|Context|Stream|Event)Synchronize|Memcpy[A-Za-z0-9]*$)')
-            and not regexp_matches(text, '(?i)async')
-    ) using (name_id)
+    from (from _waiting_call semi join reading using (source_id))
     join work_thread using (thread_id)"""
 # What threads other than the main one did.
 _OTHERS = f"""

@@ -46,7 +46,7 @@ COMPARISONS = {
     "idle": Comparison("idle_summary", ("cause",), "idle_ns"),
     "device": Comparison("gpu_timeline_summary", ("device_id",), "busy_ns"),
     "step": Comparison("step_summary", ("step",), "wall_ns", is_per_step=False),
-    "finding": Comparison("finding", ("rule", "place"), "cost_ns"),
+    "finding": Comparison("finding", ("rule", "place"), "saving_ns"),
     "memory": Comparison("memory_peak", ("device", "category"), "live_bytes", is_per_step=False, table="memory_event"),
 }
 

@@ -70,11 +70,15 @@ def _cards(source: Source) -> list[dict[str, str]]:
     return cards
 
 
+def _saving(saving_ns: int | None) -> str:
+    return "" if saving_ns is None else f"saves up to {saving_ns / 1e6:,.2f} ms"
+
+
 def _findings(source: Source) -> list[dict[str, str]]:
     rows = source.rows("from finding where source_id = {id} limit 3")
     memory = source.rows("from memory_finding where severity = 'high' limit 1")
     found = [
-        {"rule": row["rule"].replace("_", " "), "severity": row["severity"], "cost": f"{row['cost_ns'] / 1e6:,.2f} ms",
+        {"rule": row["rule"].replace("_", " "), "severity": row["severity"], "cost": _saving(row["saving_ns"]),
          "place": row["place"] or "", "evidence": row["evidence"], "advice": row["advice"].rstrip(".") + "."}
         for row in rows
     ]  # fmt: skip

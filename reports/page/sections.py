@@ -129,8 +129,8 @@ def _lora_groups(rows: Rows) -> Any:
 
 _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
     _Asked(
-        "findings", "Findings", "What rules found, most expensive first.", "finding",
-        "severity, replace(rule, '_', ' ') as rule, place, cost_ns, cost_frac, evidence, advice", is_open=True,
+        "findings", "Findings", "What rules found, and what a change would save at most.", "finding",
+        "severity, replace(rule, '_', ' ') as rule, place, saving_ns, saving_frac, evidence, advice", is_open=True,
     ),
     _timeline,
     _tree,

@@ -4,11 +4,11 @@ select name, value, doc
 from (
     values
     ('kernel_wait_ns', 1000.0, 'idle_gap: a gap shorter than this before work that was launched earlier is the device''s own'),
-    ('short_kernel_ns', 10000.0, 'launch_outlier, finding: a kernel shorter than this is tiny'),
+    ('short_kernel_ns', 10000.0, 'launch_outlier: a kernel shorter than this is tiny'),
     ('late_launch_ns', 100000.0, 'launch_outlier: work that begins later than this after its launching call ended waited long'),
     ('slow_api_ns', 50000.0, 'launch_outlier: a launching call longer than this is slow'),
+    ('full_queue_cnt', 512.0, 'a slow launch behind so many operations of its stream waits for the queue'),
     ('long_gap_ns', 500000.0, 'finding: an idle gap longer than this is reported by itself'),
-    ('low_utilisation_frac', 0.5, 'finding: a time bin in which a device is busy less than this is badly used'),
     ('uneven_step_frac', 0.1, 'step_summary: a step this much slower than the median is uneven'),
     ('straggler_frac', 0.02, 'straggler: a rank is late by at least this share of the step'),
     ('least_frac', 0.001, 'finding: what costs less than this share of the window is left out'),

@@ -28,7 +28,7 @@ select
     category.kind,
     event.name,
     whole_text(pid) as pid,
-    coalesce(whole_text(tid), try_cast(regexp_extract(tid, '(?:^|[^0-9.])(-?[0-9]+)$', 1) as bigint)) as tid,
+    coalesce(whole_text(tid), try_cast(regexp_extract(tid, '(?:^|[^0-9./])(-?[0-9]+)$', 1) as bigint)) as tid,
     floor(ts)::bigint * 1000 + round((ts - floor(ts)) * 1000)::bigint as start_ns,
     start_ns + floor(dur)::bigint * 1000 + round((dur - floor(dur)) * 1000)::bigint as end_ns,
     args.correlation,

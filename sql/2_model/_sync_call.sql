@@ -1,40 +1,12 @@
--- A row is one CUDA call in which the CPU waits for the GPU, with the innermost range around it.
+-- A row is one wait of the CPU for the GPU (_waiting_call), with the innermost range around it.
 --
--- The range is the last of the thread that began before the call, or the nearest one around that which ends after it.
+-- The range is the last of the thread that began before the wait, or the nearest one around that which ends after it.
 
 with recursive
-blocking_copy as (
-    select gpu_op.api_call_id
-    from memory_copy
-    join gpu_op using (gpu_op_id)
-    where memory_copy.is_blocking
-),
 call as (
-    select
-        api_call.api_call_id,
-        api_call.source_id,
-        api_call.thread_id,
-        api_call.start_ns,
-        api_call.end_ns,
-        name.text as api_name,
-        case
-            when regexp_matches(name.text, '(Device|Ctx|Context)Synchronize') then 'device'
-            when regexp_matches(name.text, 'StreamSynchronize') then 'stream'
-            when regexp_matches(name.text, 'EventSynchronize') then 'event'
-            when regexp_matches(name.text, '(?i)memcpy') then 'memcpy'
-            else 'memset'
-        end as kind
-    from api_call
+    select waiting.*, name.text as api_name
+    from _waiting_call as waiting
     join name using (name_id)
-    where not api_call.is_duplicate
-        and (
-            regexp_matches(name.text, '^(cu|cuda|hip)(Device|Ctx|Context|Stream|Event)Synchronize')
-            or (
-                regexp_matches(name.text, '^(cu|cuda|hip)(Memcpy|Memset)')
-                and not regexp_matches(name.text, '(?i)async')
-                and api_call.api_call_id in (select api_call_id from blocking_copy)
-            )
-        )
 ),
 begun as (
     select source_id, thread_id, start_ns, arg_max(range_id, (depth, range_id)) as range_id

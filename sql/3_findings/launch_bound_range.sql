@@ -1,13 +1,14 @@
--- A row is one range that spent more CPU time in launching its own kernels than these ran.
+-- A row is one range whose GPU work the GPU waits for, because the CPU is late with launching it.
 --
--- The GPU waits for the CPU here. Fewer and larger kernels: torch.compile, CUDA graphs, fused operators, BatchLoRA instead of switching adapters.
-
+-- The CPU is the limit here. Fewer and larger kernels: torch.compile, CUDA graphs (torch.compile(mode="reduce-overhead")), fused or foreach operators, larger batches, BatchLoRA instead of switching adapters.
 select
-    source_id,
-    path as place,
-    self_launch_api_ns - self_kernel_ns as cost_ns,
-    self_launch_cnt as occurrence_cnt,
-    format('{} launches took {:.3f} ms, their kernels ran {:.3f} ms', self_launch_cnt, self_launch_api_ns / 1e6,
-        self_kernel_ns / 1e6) as evidence
-from range_summary
-where self_kernel_cnt > 0 and self_launch_api_ns > self_kernel_ns
+    gap.source_id,
+    gap.place,
+    sum(gap.saving_ns) as saving_ns,
+    count(*) as occurrence_cnt,
+    format('{} gaps of {:.1f} us on average before kernels of {:.1f} us', count(*), avg(gap.idle_ns) / 1e3,
+        avg(op.end_ns - op.start_ns) / 1e3) as evidence
+from _blamed_gap as gap
+join gpu_op as op using (gpu_op_id)
+where gap.rule = 'launch_bound_range'
+group by gap.source_id, gap.place

@@ -1,14 +1,15 @@
--- A row is one cause and range that ended idle gaps longer than the threshold long_gap_ns.
+-- A row is one cause and range that ended idle gaps longer than the threshold long_gap_ns, which no other rule explains.
 --
--- host: the CPU was late, so look at what it did before the launch (data loading, Python, a synchronisation). dependency: the work was launched and waited for another stream, an event or a copy.
-
+-- host: the CPU was late, so look at what it did before the launch (Python, logging, checkpoints, evaluation). dependency: the work was launched and waited for another stream, an event or a copy.
 select
-    source_id,
-    concat(cause, ': ', coalesce(path, '(no range)')) as place,
-    sum(idle_ns) as cost_ns,
+    gap.source_id,
+    concat(gap.cause, ': ', coalesce(gap.place, '(no range)')) as place,
+    sum(gap.saving_ns) as saving_ns,
     count(*) as occurrence_cnt,
-    format('{} gaps on device {}, the longest {:.3f} ms, ended by {}', count(*), device_id, max(idle_ns) / 1e6,
-        left(arg_max(ended_by, idle_ns), 80)) as evidence
-from idle_gap
-where idle_ns > (select value from threshold where name = 'long_gap_ns')
-group by source_id, device_id, cause, path
+    format('{} gaps, the longest {:.3f} ms, ended by {}', count(*), max(gap.idle_ns) / 1e6,
+        left(arg_max(name.text, gap.idle_ns), 80)) as evidence
+from _blamed_gap as gap
+join gpu_op as op using (gpu_op_id)
+join name on name.name_id = op.name_id
+where gap.rule = 'long_idle_gap'
+group by gap.source_id, gap.cause, gap.place

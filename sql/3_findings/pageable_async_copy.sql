@@ -1,15 +1,13 @@
--- A row is one range whose asynchronous copies use pageable memory.
+-- A row is one range whose asynchronous copies use pageable memory, which blocks the CPU, so that the GPU is idle behind them.
 --
--- CUDA stages such copies through a buffer of its own while the CPU waits. Allocate the host tensor in pinned memory: DataLoader(pin_memory=True), tensor.pin_memory().
-
+-- CUDA stages such copies through a buffer of its own while the CPU waits. Allocate the host tensor in pinned memory (DataLoader(pin_memory=True), tensor.pin_memory()); do not read results back in the loop (.item(), .cpu()).
 select
     source_id,
-    path as place,
-    sum(launch_api_ns) as cost_ns,
+    place,
+    sum(saving_ns) as saving_ns,
     count(*) as occurrence_cnt,
-    format('{} copies of {:.1f} MB, {:.0f} % of the rate of the fastest of them', count(*), sum(bytes) / 1e6,
-        100 * (sum(bytes) * 1e9 / nullif(sum(gpu_op_ns), 0)) / max(max(bandwidth_bytes)) over (partition by source_id))
+    format('{} copies from or to pageable memory, then the GPU is idle for {:.1f} us on average', count(*), avg(idle_ns) / 1e3)
         as evidence
-from memory_copy
-where is_pageable_async and launch_api_ns is not null
-group by source_id, path
+from _blamed_gap
+where rule = 'pageable_async_copy'
+group by source_id, place

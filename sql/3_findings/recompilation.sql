@@ -1,31 +1,30 @@
 -- A row is a kind of compiling within steps: torch.compile's, or loading a compiled kernel.
 --
 -- Something that was compiled for differs from step to step: lengths (pad to a few sizes, or mark_dynamic), a changing Python value, a new dtype or grad mode. TORCH_LOGS=recompiles says which guard failed. Kernels are loaded at their first use: warm up first.
-
 with
-compiling as (
-    select
-        range.source_id,
-        range_path.path as place,
-        range.start_ns,
-        range.end_ns,
-        'compiled' as what
-    from range
-    join range_path using (path_id)
-    where range_path.path like '% (dynamo_timed)' and not regexp_matches(range_path.path, '\(dynamo_timed\)/')
-    union all by name
-    select call.source_id, name.text as place, call.start_ns, call.end_ns, 'loaded' as what
-    from api_call as call
-    join name using (name_id)
-    where regexp_matches(name.text, '^(cu|cuda|hip)(Module|Library)Load') and not call.is_duplicate
+in_step as (
+    select compiling.*, step.range_id as step_id
+    from _compiling as compiling
+    asof join _step as step on step.source_id = compiling.source_id and compiling.start_ns >= step.start_ns
+    where compiling.start_ns < step.end_ns
+),
+idle as (
+    select source_id, place, sum(saving_ns) as saving_ns
+    from _blamed_gap
+    where rule = 'recompilation'
+    group by source_id, place
 )
 select
-    compiling.source_id,
-    compiling.place,
-    sum(compiling.end_ns - compiling.start_ns)::bigint as cost_ns,
+    in_step.source_id,
+    in_step.place,
+    -- without GPU work nothing hides the time; with it only idle time can be saved
+    least(
+        sum(in_step.end_ns - in_step.start_ns),
+        if(gpu.source_id is null, null, coalesce(any_value(idle.saving_ns), 0))
+    )::bigint as saving_ns,
     count(*) as occurrence_cnt,
-    format('{} {} times in {} steps', any_value(compiling.what), count(*), count(distinct step.range_id)) as evidence
-from compiling
-asof join _step as step on step.source_id = compiling.source_id and compiling.start_ns >= step.start_ns
-where compiling.start_ns < step.end_ns
-group by compiling.source_id, compiling.place
+    format('{} {} times in {} steps', any_value(in_step.what), count(*), count(distinct in_step.step_id)) as evidence
+from in_step
+left join _source_with_gpu as gpu on gpu.source_id = in_step.source_id
+left join idle on idle.source_id = in_step.source_id and idle.place = in_step.place
+group by in_step.source_id, in_step.place, gpu.source_id

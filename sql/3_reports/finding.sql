@@ -1,15 +1,18 @@
--- A row is something that costs time and can be changed: what, where, how much, how it is known, what to do.
+-- A row is something that can be changed: what, where, what it would save at most, how it is known, what to do.
 --
--- Costliest first. The rules are the files of sql/3_findings; each looks at one report. Costs are times that the report
--- measured, of the CPU or of a device, and may overlap: they are not to be added up. Severity is by the share of the
--- input's GPU window (or, without GPU work, of its ranges): high from the threshold severe_frac, medium from notable_frac.
+-- The largest saving first. saving_ns is a limit that no change can exceed: the idle time that is blamed on the rule, the
+-- time in which copies or communication run with nothing beside them, or what faster kernels take off the critical path;
+-- the mean over the devices. Each idle nanosecond is blamed once (_blamed_gap), so idle time, exposed time and what rules
+-- blame agree. NULL is a finding whose cost lies within those of others. Severity is by the share of the input's GPU
+-- window (or, without GPU work, of its ranges): high from the threshold severe_frac, medium from notable_frac. The rules
+-- are the files of sql/3_findings.
 --
 -- columns:
 --   rule             varchar   name of the rule
 --   severity         varchar   'high', 'medium' or 'low'
 --   place            varchar   the range, kernel, device or cause that it is about, NULL outside all ranges
---   cost_ns          bigint    time that it cost
---   cost_frac        double    cost_ns as a fraction of the window
+--   saving_ns        bigint    what a change would save at most
+--   saving_frac      double    saving_ns as a fraction of the window
 --   occurrence_cnt   bigint    how often
 --   evidence         varchar   what was seen
 --   advice           varchar   what to do
@@ -28,7 +31,7 @@ range_extent as (
     group by source_id
 ),
 measured as (
-    select _finding.*, cost_ns / nullif(coalesce(gpu_extent.window_ns, range_extent.window_ns), 0) as cost_frac
+    select _finding.*, saving_ns / nullif(coalesce(gpu_extent.window_ns, range_extent.window_ns), 0) as saving_frac
     from _finding
     left join gpu_extent using (source_id)
     left join range_extent using (source_id)
@@ -36,13 +39,13 @@ measured as (
 select
     measured.rule,
     case
-        when measured.cost_frac >= (select value from threshold where name = 'severe_frac') then 'high'
-        when measured.cost_frac >= (select value from threshold where name = 'notable_frac') then 'medium'
+        when measured.saving_frac >= (select value from threshold where name = 'severe_frac') then 'high'
+        when measured.saving_frac >= (select value from threshold where name = 'notable_frac') then 'medium'
         else 'low'
     end as severity,
     measured.place,
-    measured.cost_ns::bigint as cost_ns,
-    measured.cost_frac,
+    measured.saving_ns::bigint as saving_ns,
+    measured.saving_frac,
     measured.occurrence_cnt::bigint as occurrence_cnt,
     measured.evidence,
     measured.advice,
@@ -50,6 +53,6 @@ select
     source.rank
 from measured
 join source on source.source_id = measured.source_id
-where measured.cost_ns > 0
-    and coalesce(measured.cost_frac >= (select value from threshold where name = 'least_frac'), true)
-order by measured.cost_ns desc, measured.rule, measured.place, measured.source_id
+where coalesce(measured.saving_ns > 0, true)
+    and coalesce(measured.saving_frac >= (select value from threshold where name = 'least_frac'), true)
+order by measured.saving_ns desc nulls last, measured.rule, measured.place, measured.source_id

@@ -2,12 +2,12 @@
 --
 -- The first rule of the table kernel_class_rule that matches decides, by the kernel's name or by the path of the range
 -- that owns it, so that one kernel name can have a row as 'lora' and another as 'matmul'. Rules of your own come first
--- (`analyze --kernel-classes FILE.csv` with the columns subject, pattern, class). Names say little about some kernels:
--- what no rule knows is 'other'.
+-- (`analyze --kernel-classes FILE.csv` with the columns subject, pattern, class). Where a name says nothing the operator
+-- that launched the kernel does; what no rule knows is 'other'. Convolutions are 'matmul', pooling is 'reduction'.
 --
 -- columns:
 --   class         varchar   'matmul', 'attention', 'lora', 'quantise', 'dequantise', 'norm', 'elementwise', 'reduction',
---         'copy', 'optimizer', 'communication' or 'other'
+--         'copy', 'layout', 'optimizer', 'communication', 'routing', 'sort', 'graph' or 'other'
 --   kernel_name   varchar   the kernel, or '[CUDA memcpy HtoD]', '[CUDA memset]', …
 --   gpu_op_cnt    bigint    executions
 --   gpu_op_ns     bigint    their summed duration

@@ -1,10 +1,11 @@
--- A row is one kind of synchronisation in one range: how long the CPU stood still.
+-- A row is one kind of wait for the GPU in one range: how long the CPU stood still.
 --
--- Counted are calls that wait for a device, a stream or an event, and copies and memsets that block (see memory_copy).
--- The range is the innermost around the call on its own thread.
+-- Counted are calls that wait for a device, a stream or an event, copies and memsets that last until they are done (from or
+-- to pageable memory the asynchronous ones do, too), and launches that wait because the queue is full ('queue': the time
+-- beyond what such a launch usually takes). The range is the innermost around the wait on its own thread.
 --
 -- columns:
---   kind        varchar   'device', 'stream', 'event', 'memcpy' or 'memset'
+--   kind        varchar   'device', 'stream', 'event', 'memcpy', 'memset' or 'queue'
 --   api_name    varchar   the call
 --   path        varchar   name path of the range, NULL without one
 --   call_cnt    bigint    calls

@@ -280,7 +280,7 @@ def test_when_memory_runs_out_the_memory_pass_still_says_where_it_went(
     ("words", "code", "says"),
     [
         (["--model", "no/such"], 3, "--model no/such is not in the hub's cache"),
-        (["--model", "./none"], 3, "there is no --model ./none"),
+        (["--model", "./none"], 3, "no such --model: ./none"),
         (["--model", "{folder}"], 3, "a folder without a config.json"),
         (["--data", "none.jsonl"], 3, "no such file"),
         (["--device", "cuda:99"], 2, "lorabench doctor"),

@@ -65,7 +65,7 @@ def of_bytes(draw: random.Random, content: bytes, begin: int = 0) -> bytes:
 def of_value(draw: random.Random, value: Any) -> Any:
     """A value near the given one, or a quite different one."""
     if isinstance(value, int | float) and not isinstance(value, bool) and draw.random() < 0.4:
-        return draw.choice([-value, value + 1, value * 10, value / 3, str(value), value * 2**40])
+        return draw.choice([-value, value + 1, value * 10, round(value / 3, 3), str(value), value * 2**40])
     if isinstance(value, str) and draw.random() < 0.4:
         return draw.choice([value + value, value[::-1], value[:-1], value + "\x00", value.upper()])
     return copy.deepcopy(draw.choice(ODD))

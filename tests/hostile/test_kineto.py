@@ -79,11 +79,12 @@ def kernels(path: Path, db: Path) -> list[tuple[Any, ...]]:
     return sorted(rows, key=repr)
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(drawn=EVENTS)
 @example(drawn=[(KERNEL, {"context": "0/0", "grid": "grid(100,)"}, {})])  # torch.compile
 @example(drawn=[(CALL, {"correlation": 2}, {}), (KERNEL, {"correlation": 1.6}, {})])
 @example(drawn=[(KERNEL, {}, {"ts": 10**18}), (KERNEL, {}, {})])
+@example(drawn=[(KERNEL, {}, {"tid": "0/0"})])
 def test_a_value_of_another_type_costs_no_more_than_itself(drawn: list[tuple[Any, ...]], tmp_path: Path) -> None:
     events = [event | other | {"args": args} for event, args, other in drawn]
     path = tmp_path / "run.json"

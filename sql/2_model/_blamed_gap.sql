@@ -1,0 +1,112 @@
+-- A row is an idle gap of a device and the one rule that it is blamed on.
+--
+-- The first of these that fits: something was compiled or loaded meanwhile (recompilation); the CPU was fetching input for
+-- more than half of it (late_input); the CPU had waited for the device, which had nothing left to do when the wait was over
+-- (blocking_copy, pageable_async_copy, synchronisation); it was long (long_idle_gap); or else the CPU was late with the
+-- launch (launch_bound_range). Gaps of the device's own (cause kernel_wait) and short ones behind a dependency are nobody's.
+-- So each nanosecond is blamed once, and all that rules blame together is no more than the idle time.
+--
+-- columns:
+--   source_id    integer   the input
+--   device_id    integer   the device
+--   gpu_op_id    bigint    the operation that ended the gap
+--   idle_ns      bigint    its length
+--   saving_ns    double    its share of the idle time of all devices: what the input would save without it, at most
+--   cause        varchar   as in idle_gap
+--   rule         varchar   the rule, NULL for none
+--   place        varchar   name path of the range that is to be changed, NULL outside all ranges
+--   what         varchar   the call that waited, or what was compiled
+
+with
+device_cnt as (
+    select source_id, count(distinct device_id) as cnt
+    from gpu_op
+    group by source_id
+),
+gap as (
+    select idle_gap.*, device_cnt.cnt as device_cnt
+    from idle_gap
+    join device_cnt using (source_id)
+    where idle_gap.cause <> 'kernel_wait'
+),
+input as (
+    select range.source_id, range.start_ns, range.end_ns, range_path.path
+    from range
+    join range_path using (path_id)
+    join name on name.name_id = range.name_id
+    where range.kind = 'annotation'
+        and regexp_matches(
+            name.text, '(?i)data_?loader|^(data|next_?batch|get_?batch|fetch|load_?(batch|data)|input|dataloading)$'
+        )
+),
+with_input as (
+    select
+        gap.*,
+        input.path as input_path,
+        if(
+            input.path is null, 0, least(gap.end_ns, input.end_ns) - greatest(gap.start_ns, input.start_ns)
+        ) as input_ns
+    from gap
+    asof left join input
+        on input.source_id = gap.source_id
+        and input.start_ns < gap.end_ns
+),
+with_compiling as (
+    select with_input.*, if(compiling.end_ns > with_input.start_ns, compiling.place, null) as compiled
+    from with_input
+    asof left join _compiling as compiling
+        on compiling.source_id = with_input.source_id
+        and compiling.start_ns < with_input.end_ns
+),
+waits as (
+    select source_id, start_ns, end_ns, kind, is_pageable, api_name, range_id
+    from _sync_call
+    where kind <> 'queue'
+),
+with_wait as (
+    select
+        with_compiling.*,
+        waits.kind as wait_kind,
+        waits.is_pageable,
+        waits.api_name as wait_name,
+        waits.range_id as wait_range_id,
+        waits.end_ns between with_compiling.start_ns and with_compiling.end_ns as has_waited
+    from with_compiling
+    asof left join waits
+        on waits.source_id = with_compiling.source_id
+        and waits.start_ns < with_compiling.start_ns
+),
+judged as (
+    select
+        *,
+        case
+            when compiled is not null then 'recompilation'
+            when input_ns * 2 > idle_ns then 'late_input'
+            when cause = 'host' and has_waited and wait_kind in ('memcpy', 'memset') and is_pageable
+                then 'pageable_async_copy'
+            when cause = 'host' and has_waited and wait_kind in ('memcpy', 'memset') then 'blocking_copy'
+            when cause = 'host' and has_waited then 'synchronisation'
+            when idle_ns > (select value from threshold where name = 'long_gap_ns') then 'long_idle_gap'
+            when cause = 'host' then 'launch_bound_range'
+        end as rule
+    from with_wait
+)
+select
+    judged.source_id,
+    judged.device_id,
+    judged.gpu_op_id,
+    judged.idle_ns,
+    judged.idle_ns / judged.device_cnt as saving_ns,
+    judged.cause,
+    judged.rule,
+    case judged.rule
+        when 'late_input' then judged.input_path
+        when 'recompilation' then judged.compiled
+        when 'launch_bound_range' then judged.path
+        when 'long_idle_gap' then judged.path
+        else waiting.path
+    end as place,
+    judged.wait_name as what
+from judged
+left join range as wait_range on wait_range.range_id = judged.wait_range_id
+left join range_path as waiting on waiting.path_id = wait_range.path_id
