@@ -60,12 +60,13 @@ def analyze(
             "--output", "-o", metavar="OUT",
             help="report.csv, .parquet or .json for one report; DIR/ for every view; report.html for the page; "
             ".duckdb for the database. "
-            "Without it the report goes to stdout.",
+            "Without it and without --report or --format the answer alone is printed.",
         ),
     ] = None,
     report: Annotated[
-        str, typer.Option(metavar="VIEW", help="The view to write; `lorabench views` lists them.")
-    ] = "range_summary",
+        str | None,
+        typer.Option(metavar="VIEW", help="The view to write [range_summary]; `lorabench views` lists them."),
+    ] = None,
     format: Annotated[
         outputs.Format | None, typer.Option(help="Format of the output [default: what its suffix says].")
     ] = None,
@@ -81,18 +82,21 @@ def analyze(
         Path | None,
         typer.Option(metavar="FILE.csv", help="Rules of your own for kernel_class: subject,pattern,class."),
     ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Leave the answer out.")] = False,
     escape_formulas: Annotated[
         bool, typer.Option("--escape-formulas", help="Put ' before text a spreadsheet would evaluate as a formula.")
     ] = False,
 ) -> None:  # fmt: skip
-    """Read traces and write reports.
+    """Read traces, say where the time goes, and write reports.
 
     The main report is range_summary: for each NVTX or record_function range what it cost the CPU, what its kernel
-    launches cost, and what GPU work it accounts for.
+    launches cost, and what GPU work it accounts for. With -o the answer goes to stderr.
     """
     from .analyze.read.inputs import spare
     from .analyze.store import settings
 
+    is_answer = output is None and report is None and format is None
+    report = report or "range_summary"
     sql.public_view(report)
     spare(inputs, *([output] if output else []))
     target = outputs.Target.of(output, format)
@@ -100,7 +104,22 @@ def analyze(
     spare(inputs, *target.files())
     with _analyzed(inputs, target.database(db), force, chosen, target.folder) as database:
         outputs.tell_losses(database)
-        target.write(database, report, escape_formulas)
+        if not quiet and (is_answer or output is not None):
+            outputs.print_answer(database, inputs, to_stderr=not is_answer)
+        if not is_answer:
+            target.write(database, report, escape_formulas)
+        outputs.require_all(database)
+
+
+@app.command(epilog=cli_runs.examples("summary"), no_args_is_help=True)
+def summary(
+    inputs: Annotated[list[Path], typer.Argument(metavar="INPUT...", help="What `lorabench analyze` reads.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
+) -> None:
+    """Say where the time goes and what to do first."""
+    with _analyzed(inputs) as database:
+        outputs.tell_losses(database)
+        outputs.print_answer(database, inputs, as_json=as_json)
         outputs.require_all(database)
 
 

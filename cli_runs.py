@@ -22,6 +22,10 @@ _EXAMPLES = {
         "lorabench analyze trace.json.gz -o all/",
         "lorabench analyze rank*.json.gz --report rank_summary",
     ),
+    "summary": (
+        "lorabench summary run.sqlite",
+        "lorabench summary trace.json.gz --json",
+    ),
     "views": ("lorabench views range_summary",),
     "cache": (
         "lorabench cache",

@@ -156,6 +156,19 @@ def _plain(frame: Any, keeps_nested: bool) -> Any:
     return plain if keeps_nested else plain.rename(dict(zip(frame.columns, map(visible, frame.columns), strict=True)))
 
 
+def print_answer(database: Any, inputs: Sequence[Path], *, to_stderr: bool = False, as_json: bool = False) -> None:
+    """Print where the time goes and what to do first."""
+    from . import answer
+
+    found = answer.answer(database)
+    if as_json:
+        put_lines(json.dumps(found, indent=2, default=str))
+        return
+    say = tell if to_stderr else put
+    for line in [*answer.lines(found), *answer.next_steps(" ".join(map(str, inputs)))]:
+        say(line)
+
+
 def tell_losses(database: Any) -> None:
     """Say on stderr what was lost while reading, and what the inputs lack: what is true of many in one line."""
     facts = database.rows(

@@ -2,6 +2,7 @@
 
 from .. import rundir
 from ..analyze.store.database import Database
+from ..errors import InputError
 from ..sql import literal, quoted
 
 
@@ -11,3 +12,14 @@ def counting(database: Database, table: str = "source") -> str:
     names = {name for (name,) in database.rows(f"select name from source where {is_filled}")}
     others = [name for name in rundir.RECORDINGS if name in names][1:]
     return f"{is_filled} and source.name not in ({', '.join(map(literal, others))})" if others else is_filled
+
+
+def shown(database: Database) -> int:
+    """The input to show: of those that count the first with GPU work."""
+    rows = database.rows(
+        f"""select source_id from source where {counting(database)}
+        order by source_id not in (select source_id from gpu_op), source_id limit 1"""
+    )
+    if not rows:
+        raise InputError("none of the inputs could be read, so there is nothing to show")
+    return int(rows[0][0])

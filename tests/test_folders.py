@@ -74,7 +74,7 @@ def test_a_path_where_nothing_is_stops_all(tmp_path: Path, run_command: Callable
 def test_what_is_missing_from_many_is_one_line(tmp_path: Path, run_command: Callable) -> None:
     for number in range(5):
         shutil.copy(ROOT / "fixtures" / "nvtx-ranges.sqlite", tmp_path / f"r{number}.sqlite")
-    said = run_command("analyze", tmp_path, "-o", tmp_path / "r.csv")
+    said = run_command("analyze", tmp_path, "-o", tmp_path / "r.csv", "--quiet")
     (line,) = said.err.splitlines()
     assert line.startswith("5 inputs (r0.sqlite, r1.sqlite, r2.sqlite, …): missing: CUPTI_ACTIVITY_KIND_KERNEL, ")
     assert line.count("no such table") == 1

@@ -11,7 +11,7 @@ are inferred from times, and hand-overs between CPU threads from when a thread's
 graph of the same dependencies and searches its longest path: https://hta.readthedocs.io, "Lightweight critical path".)
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,6 +41,7 @@ def critical_path(work: Work, wait_start: Ints, wait_end: Ints, begin: int, end:
     wait_start, wait_end: calls in which the CPU waits for the GPU. What follows the last operation, and what the CPU
     did before a thread's first call, is on the main thread.
     """
+    work = _without_blocking(work)
     waited, woken_at = _effective_waits(work, wait_start, wait_end)
     by_gpu = _waited_for(work)
     before = np.searchsorted(woken_at, work.launch_start, side="right") - 1
@@ -177,11 +178,23 @@ def _earlier(work: Work, found: Ints) -> Ints:
     return found
 
 
+def _without_blocking(work: Work) -> Work:
+    """Copies and the like whose call returned after they had ended: launched when the call began, then waited for.
+
+    call    |---------------------------|       the copy was behind the kernel in its queue, not behind its call
+    GPU       [ kernel            ][copy]
+    """
+    is_blocking = ~work.is_kernel & (work.launch_start >= 0) & (work.launch_end >= work.end)
+    if not is_blocking.any():
+        return work
+    return replace(work, launch_end=np.where(is_blocking, work.launch_start, work.launch_end))
+
+
 def _effective_waits(work: Work, start: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """Of calls that wait for the GPU those in which work ended that had been launched before: that operation, and when
-    the call returned, in order of the return."""
+    """Of calls that wait for the GPU those in which work ended that they or earlier calls launched: that operation, and
+    when the call returned, in order of the return."""
     order = np.lexsort((start, end))
     start, end = start[order], end[order]
     last = take(work.by_end, np.searchsorted(work.end[work.by_end], end, side="right") - 1)
-    is_effective: Bools = (last >= 0) & (take(work.end, last) > start) & (take(work.launch_start, last) < start)
+    is_effective: Bools = (last >= 0) & (take(work.end, last) > start) & (take(work.launch_start, last) <= start)
     return last[is_effective], end[is_effective]

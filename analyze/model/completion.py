@@ -46,8 +46,8 @@ def complete(staging: Staging) -> None:
     del launch, reach, extent
     tables.write_work_of_sets(staging, first, work, set_of, sets, devices)
     del set_of, sets
+    tables.write_names(staging)  # views that chains.write asks read them
     chains.write(staging, work, first.gpu_op_id)
-    tables.write_names(staging)
 
 
 def _linked(staging: Staging, first: tables.FirstKeys, threads: Threads) -> tuple[Launched, Ints, StagedRanges]:

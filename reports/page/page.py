@@ -5,7 +5,7 @@ from pathlib import Path
 from ... import sql
 from ...analyze.store.database import Database
 from ...errors import InputError
-from ..sources import counting
+from ..sources import shown
 from . import html
 from .section import Section, Source
 from .sections import sections
@@ -17,24 +17,13 @@ def write(database: Database, path: Path) -> list[Section]:
     Returns the sections that it has. Raises InputError for a database without inputs that could be read, OutputError
     when the file cannot be written.
     """
-    source = Source(database, _shown(database))
+    source = Source(database, shown(database))
     with database.computing_once([view.name for view in sql.public()]):
         made = sections(source)
         html.write(path, str(source.name), source.subtitle(), made, _cards(source), _findings(source))
     if source.problems:
         raise InputError(f"{path} lacks {len(source.problems)} sections: {source.problems[0]}")
     return made
-
-
-def _shown(database: Database) -> int:
-    """The input to show: of those that count the first with GPU work."""
-    rows = database.rows(
-        f"""select source_id from source where {counting(database)}
-        order by source_id not in (select source_id from gpu_op), source_id limit 1"""
-    )
-    if not rows:
-        raise InputError("none of the inputs could be read, so there is nothing to show")
-    return int(rows[0][0])
 
 
 def _cards(source: Source) -> list[dict[str, str]]:

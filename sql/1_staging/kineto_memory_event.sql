@@ -18,7 +18,7 @@ timed as (
 select
     reading.source_id,
     whole_text(field[1]) as process_id,
-    coalesce(whole_text(field[2]), try_cast(regexp_extract(field[2], '(?:^|[^0-9.])(-?[0-9]+)$', 1) as bigint)) as tid,
+    coalesce(whole_text(field[2]), try_cast(regexp_extract(field[2], '(?:^|[^0-9./])(-?[0-9]+)$', 1) as bigint)) as tid,
     floor(ts)::bigint * 1000 + round((ts - floor(ts)) * 1000)::bigint as time_ns,
     if(try_cast(field[8] as bigint) = 0, 'cpu', 'cuda:' || coalesce(field[9], '?')) as device,
     whole_text(field[4]) as bytes,

@@ -93,20 +93,23 @@ def traces(draw: st.DrawFn) -> tuple[list[Op], list[tuple[int, int]]]:
         start = draw(st.sampled_from([call_end, call_end + 3, call_end + LONG_DELAY_NS + 7, call + 1]))
         device, stream = draw(st.integers(0, 1)), draw(st.integers(0, 2))
         known = draw(st.integers(0, 5)) > 0
+        length = draw(st.integers(0, 20_000))
+        call_end = draw(st.sampled_from([call_end, start + length, start + length + 5]))
         launch = (call, call_end, draw(st.sampled_from([MAIN, OTHER]))) if known else (-1, -1, -1)
-        ops.append((start, start + draw(st.integers(0, 20_000)), 10 * device + stream, *launch))
+        ops.append((start, start + length, 10 * device + stream, *launch))
     starts = st.integers(0, 60_000)
     return sorted(ops), draw(st.lists(st.tuples(starts, st.integers(0, 20_000)), max_size=4))
 
 
 def by_definition(ops: list[Op], waits: list[tuple[int, int]], end: int) -> list[tuple[str, int, int, int]]:
     """Step by step, with loops over everything."""
+    ops = [(*o[:4], o[3] if o[3] >= 0 and o[4] >= o[1] else o[4], o[5]) for o in ops]  # a blocking call launches first
     count = range(len(ops))
     woken = []
     for begun, done in sorted(waits, key=lambda w: (w[1], w[0])):
         ended = [i for i in count if ops[i][1] <= done]
         last = max(ended, key=lambda i: (ops[i][1], ops[i][0], i), default=None)
-        if last is not None and ops[last][1] > begun and ops[last][3] < begun:
+        if last is not None and ops[last][1] > begun and ops[last][3] <= begun:
             woken.append((done, last))
 
     def by_gpu(i: int) -> int | None:
@@ -150,6 +153,13 @@ def by_definition(ops: list[Op], waits: list[tuple[int, int]], end: int) -> list
             until = since
         at = earlier
     return [s for s in reversed(found) if s[2] > s[1]]
+
+
+def test_a_copy_that_blocks_the_cpu_is_a_wait_for_what_is_queued() -> None:
+    kernel, copy = (5, 1000, 0, 0, 4, MAIN), (1000, 1008, 0, 10, 1010, MAIN)
+    assert path([kernel, copy], [(10, 1008)], 1100) == [
+        (CPU, 0, 4, MAIN), (LAUNCH, 4, 5, 0), (GPU, 5, 1000, 0), (GPU, 1000, 1008, 1), (CPU, 1008, 1100, MAIN),
+    ]  # fmt: skip
 
 
 @settings(max_examples=400)

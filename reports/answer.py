@@ -1,0 +1,188 @@
+"""The answer on one screen: where the time goes, and what a change would save at most.
+
+Every number is one of a public view; the parts of the first line add up to the device's window.
+"""
+
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+from ..analyze.store.database import Database
+from . import sources
+
+WIDTH = 80
+_FINDING_CNT, _CLASS_CNT = 3, 5
+_LEAST_FRAC = 0.01  # of the window: what saves less is not worth a line
+_RECORDERS = {"nsys": "nsys", "kineto": "torch.profiler", "snapshot": "allocator snapshot"}
+# Of gpu_timeline_summary and idle_summary: what is the largest part of the window, and what that means.
+_MEANINGS = {
+    "compute": "GPU-bound: it computes {:.0%} of the time",
+    "communication": "communication-bound: {:.0%} of the time it does nothing else",
+    "copies": "copy-bound: {:.0%} of the time copies run with nothing beside them",
+    "host": "the CPU is late: {:.0%} of the time the GPU waits for it",
+    "dependency": "waiting: {:.0%} of the time work waits for other streams, events or copies",
+    "kernel_wait": "many tiny kernels: {:.0%} of the time is the distance between them",
+}
+
+# Of each rule all that its places save together: they share no nanosecond.
+_FINDINGS = """
+    select
+        rule,
+        sum(saving_ns)::bigint as saving_ns,
+        count(*) as place_cnt,
+        arg_max(place, saving_ns) as place,
+        arg_max(evidence, saving_ns) as evidence,
+        any_value(advice) as advice
+    from _finding
+    where source_id = {id} and saving_ns > 0
+    group by rule
+    order by 2 desc, rule"""
+_MEMORY = """
+    select
+        device,
+        any_value(peak_bytes) as peak_bytes,
+        arg_max(category, live_bytes) as largest,
+        max(live_bytes) as largest_bytes
+    from (
+        select device, peak_bytes, category, sum(live_bytes)::bigint as live_bytes
+        from memory_peak
+        where source_id = {id}
+        group by all
+    )
+    where peak_bytes >= 1048576
+    group by device
+    order by device = 'cpu', device"""
+
+Row = dict[str, Any]
+
+
+def answer(database: Database) -> Row:
+    """What `lines` says, as one JSON object. Raises InputError for a database without inputs that could be read."""
+    source_id = sources.shown(database)
+
+    def rows(statement: str) -> list[Row]:
+        return database.dicts(statement.replace("{id}", str(source_id)))
+
+    ((name, kind, rank),) = database.rows(f"select name, kind, rank from source where source_id = {source_id}")
+    ((input_cnt,),) = database.rows("select count(*) from source where kind is not null")
+    devices = rows("from gpu_timeline_summary where source_id = {id} order by device_id")
+    return {
+        "input": name,
+        "recorder": _RECORDERS.get(kind, kind),
+        "rank": rank,
+        "input_cnt": input_cnt,
+        "device_cnt": len(devices),
+        "device": next((row["device_name"] for row in devices if row["device_name"]), None),
+        "steps": next(iter(rows("select step_cnt, p50_ns, p95_ns from step_statistics where source_id = {id}")), None),
+        "window_ns": devices[0]["window_ns"] if devices else None,
+        "parts": _parts(devices, rows("from idle_summary where source_id = {id}")),
+        "classes": rows(
+            "select class, sum(gpu_op_frac) as gpu_op_frac from kernel_class where source_id = {id} "
+            "group by class order by gpu_op_frac desc"
+        ),
+        "findings": rows(_FINDINGS),
+        "memory": rows(_MEMORY),
+        "ranges": rows(
+            "select path, wall_ns, self_wall_ns from range_summary where source_id = {id} and kind = 'annotation' "
+            "order by self_wall_ns desc limit 3"
+        ),
+    }
+
+
+def _parts(devices: list[Row], idle: list[Row]) -> dict[str, float]:
+    """Shares of the window, the mean of the devices': what they do, exposed, and why they are idle."""
+    windows = sum(row["window_ns"] for row in devices)
+    if not windows:
+        return {}
+    found = {
+        "compute": sum(row["compute_ns"] for row in devices),
+        "communication": sum(row["exposed_communication_ns"] for row in devices),
+        "copies": sum(row["exposed_memory_ns"] for row in devices),
+    }
+    for row in idle:
+        found[row["cause"]] = found.get(row["cause"], 0) + row["idle_ns"]
+    return {name: value / windows for name, value in found.items()}
+
+
+def lines(found: Row) -> Iterator[str]:
+    """The answer for a person: lines of at most 80 characters."""
+    yield _cut(f"{found['input']}: {', '.join(_headline(found))}")
+    parts = found["parts"]
+    if not parts:
+        yield "no GPU work in this file: times are the CPU's"
+        for row in found["ranges"]:
+            yield _columns(f"  {_path(row['path'], 56)}", f"{_time(row['self_wall_ns'])} of its own")
+    else:
+        largest = max(parts, key=lambda name: parts[name])
+        yield _cut(_MEANINGS[largest].format(parts[largest]))
+        idle = {name: parts[name] for name in ("host", "dependency", "kernel_wait") if parts.get(name)}
+        busy = {name: parts[name] for name in ("compute", "communication", "copies") if parts[name]}
+        yield _cut(f"  busy {sum(busy.values()):6.1%} = {_sum(busy)}")
+        yield _cut(f"  idle {sum(idle.values()):6.1%} = {_sum(idle)}" if idle else "  idle   0.0%")
+        classes = [f"{row['class']} {row['gpu_op_frac']:.0%}" for row in found["classes"][:_CLASS_CNT]]
+        yield _cut(f"  the GPU's work: {', '.join(classes)}")
+    for row in found["memory"][:2]:
+        yield _cut(
+            f"  memory of {row['device']}: {row['peak_bytes'] / 2**20:,.0f} MiB at the peak, most of it "
+            f"{row['largest']} ({row['largest_bytes'] / 2**20:,.0f} MiB)"
+        )
+    yield from _first(found["findings"], found["window_ns"])
+    if found["input_cnt"] > 1:
+        yield _cut(f"{found['input_cnt']} inputs; this is one of them: --report rank_summary sets ranks side by side")
+
+
+def _headline(found: Row) -> Iterator[str]:
+    if steps := found["steps"]:
+        yield f"{steps['step_cnt']} steps of {_time(steps['p50_ns'])} (p95 {_time(steps['p95_ns'])})"
+    if found["window_ns"]:
+        yield f"{_time(found['window_ns'])} of GPU work"
+    if found["device"]:
+        yield f"{found['device_cnt']} x {found['device']}" if found["device_cnt"] > 1 else str(found["device"])
+    yield str(found["recorder"])
+
+
+def _first(findings: list[Row], window_ns: int | None) -> Iterator[str]:
+    worth = [row for row in findings if window_ns and row["saving_ns"] >= _LEAST_FRAC * window_ns]
+    if not worth:
+        return
+    yield _columns("what to do first", "saves at most")
+    for number, row in enumerate(worth[:_FINDING_CNT], start=1):
+        title = f"{number} {row['rule'].replace('_', ' ')}: "
+        others = f" and {row['place_cnt'] - 1:,} more" if row["place_cnt"] > 1 else ""
+        place = _path(row["place"] or "(outside all ranges)", WIDTH - len(title) - len(others) - 8)
+        yield _columns(f"{title}{place}{others}", f"{row['saving_ns'] / window_ns:.1%}")
+        yield _cut(f"  {row['evidence']}")
+        yield from textwrap.wrap(row["advice"], WIDTH, initial_indent="  -> ", subsequent_indent="     ", max_lines=2,
+                                 placeholder=" …")  # fmt: skip
+    if len(worth) > _FINDING_CNT:
+        yield f"and {', '.join(row['rule'].replace('_', ' ') for row in worth[_FINDING_CNT:])}"
+
+
+def next_steps(inputs: str) -> list[str]:
+    """What to type next."""
+    return [f"next: lorabench report {inputs} --open", f'      lorabench query {inputs} "from finding"']
+
+
+def _sum(parts: dict[str, float]) -> str:
+    return " + ".join(f"{name.replace('_', ' ')} {value:.1%}" for name, value in parts.items())
+
+
+def _time(ns: float) -> str:
+    """A time in the unit in which it has one to four digits before the point."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if ns >= size:
+            return f"{ns / size:,.1f} {unit}"
+    return f"{ns:,.0f} ns"
+
+
+def _path(path: str, width: int) -> str:
+    """A path that keeps its end."""
+    return path if len(path) <= width else f"…{path[1 - width :]}"
+
+
+def _columns(left: str, right: str) -> str:
+    return f"{left[: WIDTH - len(right) - 1]:<{WIDTH - len(right)}}{right}"
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…"

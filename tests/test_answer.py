@@ -1,0 +1,89 @@
+"""The answer on one screen: its parts add up, its first sentence is about the largest of them, and its lines fit."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT, corpus_params
+from lorabench.analyze.store.database import Database
+from lorabench.reports import answer
+
+FILES = [
+    *corpus_params("nsys/*.sqlite"), *corpus_params("kineto/*.json.gz"), *corpus_params("memory_snapshots/*.pickle"),
+    ROOT / "fixtures" / "lora-run.sqlite", ROOT / "fixtures" / "torch-cpu.json.gz", ROOT / "fixtures" / "h200-batch",
+]  # fmt: skip
+IDLE = ("late_input", "recompilation", "blocking_copy", "pageable_async_copy", "synchronisation", "launch_bound_range",
+        "long_idle_gap")  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=FILES, ids=lambda path: path.name)
+def database(request: pytest.FixtureRequest, database_of: Callable[[Path], Database]) -> Database:
+    return database_of(request.param)
+
+
+def test_the_parts_of_the_window_add_up_and_no_finding_saves_more_than_its_part(database: Database) -> None:
+    found = answer.answer(database)
+    parts = found["parts"]
+    if not parts:
+        return
+    assert sum(parts.values()) == pytest.approx(1)
+    saved = {row["rule"]: row["saving_ns"] / found["window_ns"] for row in found["findings"]}
+    tolerance = 0.01  # devices whose windows differ a little are averaged
+    idle = parts.get("host", 0) + parts.get("dependency", 0)
+    assert sum(saved.get(rule, 0) for rule in IDLE) <= idle + tolerance
+    assert saved.get("exposed_copy", 0) <= parts["copies"] + tolerance
+    assert saved.get("exposed_communication", 0) <= parts["communication"] + tolerance
+
+
+def test_the_answer_fits_a_screen(database: Database) -> None:
+    lines = list(answer.lines(answer.answer(database)))
+    assert max(map(len, lines)) <= answer.WIDTH
+    assert 2 <= len(lines) <= 24
+
+
+def test_the_first_sentence_is_about_the_largest_part(database: Database) -> None:
+    found = answer.answer(database)
+    second = list(answer.lines(found))[1]
+    if not found["parts"]:
+        assert second == "no GPU work in this file: times are the CPU's"
+        return
+    part, share = max(found["parts"].items(), key=lambda entry: entry[1])
+    begins = {"compute": "GPU-bound", "communication": "communication-bound", "copies": "copy-bound",
+              "host": "the CPU is late", "dependency": "waiting", "kernel_wait": "many tiny kernels"}  # fmt: skip
+    assert second.startswith(begins[part]) and f"{share:.0%}" in second
+
+
+# What a person who looked at these traces says of them.
+HEADLINES = {
+    "nsys/fsdp*.sqlite": ("copy-bound: 97% of the time copies run with nothing beside them", "exposed_copy"),
+    "nsys/duplicate*.sqlite": ("the CPU is late: 66% of the time the GPU waits for it", "pageable_async_copy"),
+    "nsys/nested*.sqlite": ("GPU-bound: it computes 63% of the time", "pageable_async_copy"),
+    "kineto/bert-small*.json.gz": ("the CPU is late: 86% of the time the GPU waits for it", "launch_bound_range"),
+    "kineto/float*.json.gz": ("GPU-bound: it computes 98% of the time", "float32_matmul"),
+}
+READ = [
+    pytest.param(*param.values, *HEADLINES[pattern], id=pattern.split("/")[1].split("*")[0], marks=param.marks)
+    for pattern in HEADLINES
+    for param in corpus_params(pattern)
+]
+
+
+@pytest.mark.parametrize(("path", "sentence", "rule"), READ)
+def test_real_traces_are_read_as_a_person_reads_them(
+    path: Path, sentence: str, rule: str, database_of: Callable[[Path], Database]
+) -> None:
+    found = answer.answer(database_of(path))
+    assert list(answer.lines(found))[1] == sentence
+    assert found["findings"][0]["rule"] == rule
+
+
+def test_the_command_line_prints_it(run_command: Callable[..., Any], tmp_path: Path) -> None:
+    trace = ROOT / "fixtures" / "lora-run.sqlite"
+    printed = run_command("analyze", trace).out
+    assert run_command("summary", trace).out == printed
+    said = run_command("analyze", trace, "-o", tmp_path / "r.csv")
+    assert (said.out, said.err) == (f"wrote {tmp_path / 'r.csv'}\n", printed)
+    assert run_command("analyze", trace, "-o", tmp_path / "r.csv", "--quiet").err == ""
+    assert json.loads(run_command("summary", trace, "--json").out)["steps"]["step_cnt"] == 2
