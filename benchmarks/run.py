@@ -100,7 +100,8 @@ def tile_capture(path: Path, kernels: int) -> Path:
 
 def lorabench(trace: Path, folder: Path, *options: str) -> list[str]:
     """The whole command: read, check, write the report."""
-    return [sys.executable, "-m", "lorabench", "analyze", str(trace), "-o", str(folder / "report.csv"), *options]
+    words = [sys.executable, "-m", "lorabench", "analyze", str(trace), "-o", str(folder / "report.csv")]
+    return [*words, *(option for option in options if option)]
 
 
 def row(what: str, cost: Cost, against: Cost | None = None) -> str:

@@ -53,13 +53,21 @@ _MEMORY = """
     group by device
     order by device = 'cpu', device"""
 
+_ASKED = (
+    "gpu_timeline_summary", "idle_summary", "step_statistics", "kernel_class", "_finding", "memory_peak",
+    "range_summary",
+)  # fmt: skip
 Row = dict[str, Any]
 
 
 def answer(database: Database) -> Row:
     """What `lines` says, as one JSON object. Raises InputError for a database without inputs that could be read."""
     source_id = sources.shown(database)
+    with database.computing_once(_ASKED):
+        return _answer(database, source_id)
 
+
+def _answer(database: Database, source_id: int) -> Row:
     def rows(statement: str) -> list[Row]:
         return database.dicts(statement.replace("{id}", str(source_id)))
 

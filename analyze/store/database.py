@@ -138,9 +138,8 @@ class Database:
     @contextmanager
     def computing_once(self, asked: Collection[str]) -> Iterator[None]:
         """While open, what the views asked for read more than once is a temporary table in the place of the view."""
-        _, needs = views.needed()
         reached = views.reached(asked)
-        read = Counter(asked) + Counter(name for reader in reached for name in needs[reader])
+        read = sum((views.readings(reader) for reader in reached), Counter(asked))
         kept = [
             file.name
             for file in views.in_order()

@@ -1,6 +1,7 @@
 """All views, those of rules included, and which of them needs which."""
 
 import re
+from collections import Counter
 from collections.abc import Collection
 from functools import cache
 from graphlib import TopologicalSorter
@@ -25,6 +26,12 @@ def reached(asked: Collection[str]) -> set[str]:
         found |= new
         left += new
     return found
+
+
+def readings(name: str) -> Counter[str]:
+    """How often a view reads each of the others."""
+    known, _ = needed()
+    return Counter(read for read in re.findall(r"\b(?:from|join)\s+(\w+)", known[name].statement) if read in known)
 
 
 @cache

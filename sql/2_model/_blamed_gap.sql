@@ -12,10 +12,11 @@
 --   gpu_op_id    bigint    the operation that ended the gap
 --   idle_ns      bigint    its length
 --   saving_ns    double    its share of the idle time of all devices: what the input would save without it, at most
---   cause        varchar   as in idle_gap
+--   cause        enum      'host', 'dependency' or 'kernel_wait', as in idle_gap
 --   rule         varchar   the rule, NULL for none
---   place        varchar   name path of the range that is to be changed, NULL outside all ranges
---   what         varchar   the call that waited, or what was compiled
+--   path_id      bigint    path of the range that is to be changed, NULL outside all ranges
+--   what         bigint    name of the call that waited, else NULL
+--   compiled     varchar   what was compiled or loaded, else NULL
 
 with
 device_cnt as (
@@ -23,33 +24,31 @@ device_cnt as (
     from gpu_op
     group by source_id
 ),
-gap as (
-    select idle_gap.*, device_cnt.cnt as device_cnt
-    from idle_gap
-    join device_cnt using (source_id)
-    where idle_gap.cause <> 'kernel_wait'
+input_name as (
+    select name_id
+    from name
+    where regexp_matches(
+        text, '(?i)data_?loader|^(data|next_?batch|get_?batch|fetch|load_?(batch|data)|input|dataloading)$'
+    )
 ),
 input as (
-    select range.source_id, range.start_ns, range.end_ns, range_path.path
+    select range.source_id, range.start_ns, range.end_ns, range.path_id
     from range
-    join range_path using (path_id)
-    join name on name.name_id = range.name_id
+    semi join input_name using (name_id)
     where range.kind = 'annotation'
-        and regexp_matches(
-            name.text, '(?i)data_?loader|^(data|next_?batch|get_?batch|fetch|load_?(batch|data)|input|dataloading)$'
-        )
 ),
 with_input as (
     select
         gap.*,
-        input.path as input_path,
+        input.path_id as input_path_id,
         if(
-            input.path is null, 0, least(gap.end_ns, input.end_ns) - greatest(gap.start_ns, input.start_ns)
+            input.source_id is null, 0, least(gap.end_ns, input.end_ns) - greatest(gap.start_ns, input.start_ns)
         ) as input_ns
-    from gap
+    from _gap as gap
     asof left join input
         on input.source_id = gap.source_id
         and input.start_ns < gap.end_ns
+    where gap.cause <> 'kernel_wait'
 ),
 with_compiling as (
     select with_input.*, if(compiling.end_ns > with_input.start_ns, compiling.place, null) as compiled
@@ -59,18 +58,19 @@ with_compiling as (
         and compiling.start_ns < with_input.end_ns
 ),
 waits as (
-    select source_id, start_ns, end_ns, kind, is_pageable, api_name, range_id
+    select source_id, start_ns, end_ns, kind in ('memcpy', 'memset') as is_copy, is_pageable, name_id, range_id
     from _sync_call
     where kind <> 'queue'
 ),
 with_wait as (
     select
         with_compiling.*,
-        waits.kind as wait_kind,
+        waits.is_copy,
         waits.is_pageable,
-        waits.api_name as wait_name,
+        waits.name_id as wait_name_id,
         waits.range_id as wait_range_id,
-        waits.end_ns between with_compiling.start_ns and with_compiling.end_ns as has_waited
+        with_compiling.cause = 'host'
+        and waits.end_ns between with_compiling.start_ns and with_compiling.end_ns as has_waited
     from with_compiling
     asof left join waits
         on waits.source_id = with_compiling.source_id
@@ -82,10 +82,9 @@ judged as (
         case
             when compiled is not null then 'recompilation'
             when input_ns * 2 > idle_ns then 'late_input'
-            when cause = 'host' and has_waited and wait_kind in ('memcpy', 'memset') and is_pageable
-                then 'pageable_async_copy'
-            when cause = 'host' and has_waited and wait_kind in ('memcpy', 'memset') then 'blocking_copy'
-            when cause = 'host' and has_waited then 'synchronisation'
+            when has_waited and is_copy and is_pageable then 'pageable_async_copy'
+            when has_waited and is_copy then 'blocking_copy'
+            when has_waited then 'synchronisation'
             when idle_ns > (select value from threshold where name = 'long_gap_ns') then 'long_idle_gap'
             when cause = 'host' then 'launch_bound_range'
         end as rule
@@ -96,17 +95,14 @@ select
     judged.device_id,
     judged.gpu_op_id,
     judged.idle_ns,
-    judged.idle_ns / judged.device_cnt as saving_ns,
+    judged.idle_ns / device_cnt.cnt as saving_ns,
     judged.cause,
     judged.rule,
-    case judged.rule
-        when 'late_input' then judged.input_path
-        when 'recompilation' then judged.compiled
-        when 'launch_bound_range' then judged.path
-        when 'long_idle_gap' then judged.path
-        else waiting.path
-    end as place,
-    judged.wait_name as what
+    if(judged.rule = 'late_input', judged.input_path_id, range.path_id) as path_id,
+    if(judged.has_waited, judged.wait_name_id, null) as what,
+    judged.compiled
 from judged
-left join range as wait_range on wait_range.range_id = judged.wait_range_id
-left join range_path as waiting on waiting.path_id = wait_range.path_id
+join device_cnt using (source_id)
+left join range
+    on range.range_id
+    = if(judged.rule in ('pageable_async_copy', 'blocking_copy', 'synchronisation'), wait_range_id, judged.range_id)

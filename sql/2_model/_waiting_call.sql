@@ -17,82 +17,92 @@
 --   is_pageable     boolean    whether it copies from or to pageable memory
 
 with
-called as (
-    select api_call.*, name.text as api_name
-    from api_call
-    join name using (name_id)
-    where not api_call.is_duplicate
+-- names are few, calls are many
+api as (
+    select
+        name_id,
+        case
+            when regexp_matches(text, '^(cu|cuda|hip)StreamSynchronize') then 'stream'
+            when regexp_matches(text, '^(cu|cuda|hip)EventSynchronize') then 'event'
+            when regexp_matches(text, '^(cu|cuda|hip)(Device|Ctx|Context)Synchronize') then 'device'
+        end as synchronises,
+        regexp_matches(text, '(?i)memcpy|memset') as is_move,
+        regexp_matches(text, '(?i)async') as is_async
+    from name
+    semi join (select distinct name_id from api_call) as called using (name_id)
 ),
 synchronising as (
     select
-        api_call_id,
-        source_id,
-        thread_id,
-        name_id,
-        start_ns,
-        end_ns,
-        case
-            when regexp_matches(api_name, 'StreamSynchronize') then 'stream'
-            when regexp_matches(api_name, 'EventSynchronize') then 'event'
-            else 'device'
-        end as kind,
+        call.api_call_id,
+        call.source_id,
+        call.thread_id,
+        call.name_id,
+        call.start_ns,
+        call.end_ns,
+        api.synchronises as kind,
         false as is_pageable
-    from called
-    where regexp_matches(api_name, '^(cu|cuda|hip)(Device|Ctx|Context|Stream|Event)Synchronize')
+    from api_call as call
+    join api using (name_id)
+    where api.synchronises is not null and not call.is_duplicate
 ),
 copying as (
     select
-        called.api_call_id,
-        called.source_id,
-        called.thread_id,
-        called.name_id,
-        called.start_ns,
+        call.api_call_id,
+        call.source_id,
+        call.thread_id,
+        call.name_id,
+        call.start_ns,
         max(gpu_op.end_ns) as end_ns,
-        any_value(gpu_op.kind) as kind,
+        any_value(gpu_op.kind)::varchar as kind,
         bool_or('Pageable' in (coalesce(moved.src_kind, ''), coalesce(moved.dst_kind, ''))) as is_pageable
     from memory_operation as moved
     join gpu_op using (gpu_op_id)
-    join called using (api_call_id)
-    where regexp_matches(called.api_name, '(?i)memcpy|memset')
-        and not (regexp_matches(called.api_name, '(?i)async') and coalesce(moved.copy_kind in ('DtoD', 'PtoP'), false))
-    group by all
-    having max(gpu_op.end_ns) <= called.end_ns
+    join api_call as call using (api_call_id)
+    join api on api.name_id = call.name_id
+    where api.is_move
+        and gpu_op.end_ns <= call.end_ns
+        and not (api.is_async and coalesce(moved.copy_kind in ('DtoD', 'PtoP'), false))
+        and not call.is_duplicate
+    group by call.api_call_id, call.source_id, call.thread_id, call.name_id, call.start_ns
+),
+-- a queue of hundreds takes a while: the others need not be looked at
+slow as (
+    select
+        call.*,
+        gpu_op.device_id,
+        gpu_op.stream_id,
+        gpu_op.gpu_op_id
+    from api_call as call
+    join gpu_op using (api_call_id)
+    where call.end_ns - call.start_ns >= (select value from threshold where name = 'slow_api_ns')
+        and gpu_op.start_ns - call.end_ns >= 1000 * (select value from threshold where name = 'full_queue_cnt')
+        and gpu_op.is_first_op
+        and not call.is_duplicate
 ),
 usual as (
-    select called.source_id, called.name_id, median(called.end_ns - called.start_ns) as call_ns
-    from called
-    semi join gpu_op using (api_call_id)
-    group by called.source_id, called.name_id
-),
-slow as (
-    select called.*, usual.call_ns::bigint as usual_ns
-    from called
-    join usual using (source_id, name_id)
-    where called.end_ns - called.start_ns
-        >= greatest((select value from threshold where name = 'slow_api_ns'), 10 * usual.call_ns)
+    select source_id, name_id, median(end_ns - start_ns) as call_ns
+    from api_call
+    semi join slow using (source_id, name_id)
+    where not is_duplicate
+    group by source_id, name_id
 ),
 queued as (
     select
         source_id,
         device_id,
         stream_id,
-        api_call_id,
-        start_ns,
+        gpu_op_id,
         end_ns,
-        row_number() over (partition by source_id, device_id, stream_id order by start_ns, gpu_op_id) as place
+        row_number() over (partition by source_id, device_id, stream_id order by gpu_op_id) as place
     from gpu_op
-    semi join (
-        select distinct source_id, device_id, stream_id
-        from gpu_op
-        semi join slow using (api_call_id)
-    ) as affected using (source_id, device_id, stream_id)
+    semi join slow using (source_id, device_id, stream_id)
 ),
 launching as (
-    select slow.*, queued.device_id, queued.stream_id, min(queued.place) as place
+    select slow.*, usual.call_ns::bigint as usual_ns, queued.place
     from slow
-    join queued using (api_call_id)
-    where queued.start_ns >= slow.end_ns
-    group by all
+    join usual using (source_id, name_id)
+    join queued using (gpu_op_id)
+    where slow.end_ns - slow.start_ns >= 10 * usual.call_ns
 ),
 queueing as (
     select
@@ -107,8 +117,8 @@ queueing as (
     from launching
     asof left join queued as done
         on done.source_id = launching.source_id
-        and done.device_id is not distinct from launching.device_id
-        and done.stream_id is not distinct from launching.stream_id
+        and done.device_id = launching.device_id
+        and done.stream_id = launching.stream_id
         and done.end_ns <= launching.start_ns
     where launching.place - coalesce(done.place, 0) >= (select value from threshold where name = 'full_queue_cnt')
 )

@@ -2,11 +2,12 @@
 --
 -- Load ahead: more workers and prefetching (DataLoader(num_workers=…, prefetch_factor=…, persistent_workers=True)), tokenise before training, pin memory and copy with non_blocking=True.
 select
-    source_id,
-    place,
-    sum(saving_ns) as saving_ns,
+    gap.source_id,
+    range_path.path as place,
+    sum(gap.saving_ns) as saving_ns,
     count(*) as occurrence_cnt,
-    format('the GPU waits {} times, {:.3f} ms on average', count(*), avg(idle_ns) / 1e6) as evidence
-from _blamed_gap
-where rule = 'late_input'
-group by source_id, place
+    format('the GPU waits {} times, {:.3f} ms on average', count(*), avg(gap.idle_ns) / 1e6) as evidence
+from _blamed_gap as gap
+left join range_path using (path_id)
+where gap.rule = 'late_input'
+group by gap.source_id, range_path.path

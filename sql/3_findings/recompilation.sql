@@ -9,10 +9,10 @@ in_step as (
     where compiling.start_ns < step.end_ns
 ),
 idle as (
-    select source_id, place, sum(saving_ns) as saving_ns
+    select source_id, compiled as place, sum(saving_ns) as saving_ns
     from _blamed_gap
     where rule = 'recompilation'
-    group by source_id, place
+    group by source_id, compiled
 )
 select
     in_step.source_id,

@@ -25,12 +25,8 @@ select
     gap.device_id,
     gap.start_ns,
     gap.end_ns,
-    gap.end_ns - gap.start_ns as idle_ns,
-    case
-        when gpu_op.launch_start_ns >= gap.start_ns then 'host'
-        when gap.end_ns - gap.start_ns < (select value from threshold where name = 'kernel_wait_ns') then 'kernel_wait'
-        else 'dependency'
-    end as cause,
+    gap.idle_ns,
+    gap.cause::varchar as cause,
     name.text as ended_by,
     api_name.text as api_name,
     gpu_op.launch_start_ns,
@@ -39,12 +35,12 @@ select
     gap.gpu_op_id,
     gap.source_id,
     source.rank
-from _idle_gap as gap
+from _gap as gap
 join gpu_op using (gpu_op_id)
 join name on name.name_id = gpu_op.name_id
 join source on source.source_id = gap.source_id
 left join api_call using (api_call_id)
 left join name as api_name on api_name.name_id = api_call.name_id
-left join range using (range_id)
+left join range on range.range_id = gap.range_id
 left join range_path using (path_id)
-order by gap.source_id, idle_ns desc, gap.start_ns
+order by gap.source_id, gap.idle_ns desc, gap.start_ns

@@ -16,15 +16,16 @@
 
 select
     device_id,
-    cause,
+    cause::varchar as cause,
     count(*) as gap_cnt,
     sum(idle_ns)::bigint as idle_ns,
-    sum(idle_ns) / nullif(sum(sum(idle_ns)) over (partition by source_id, device_id), 0) as idle_frac,
+    sum(idle_ns) / nullif(sum(sum(idle_ns)) over (partition by gap.source_id, device_id), 0) as idle_frac,
     avg(idle_ns) as mean_ns,
     median(idle_ns) as median_ns,
     max(idle_ns) as max_ns,
-    source_id,
-    any_value(rank) as rank
-from idle_gap
-group by source_id, device_id, cause
-order by source_id, device_id, idle_ns desc, cause
+    gap.source_id,
+    any_value(source.rank) as rank
+from _gap as gap
+join source using (source_id)
+group by gap.source_id, device_id, gap.cause
+order by gap.source_id, device_id, idle_ns desc, gap.cause

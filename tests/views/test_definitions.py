@@ -316,15 +316,15 @@ def _waiting(database: Database, operations: list[Row], calls: list[Row]) -> lis
         streams[op["source_id"], op["device_id"], op["stream_id"]].append(op)
     usual: dict[Key, list[int]] = defaultdict(list)
     for call in calls:
-        if call["api_call_id"] in of_call:
-            usual[call["source_id"], call["api"]].append(call["end_ns"] - call["start_ns"])
+        usual[call["source_id"], call["api"]].append(call["end_ns"] - call["start_ns"])
     found = []
     for call in calls:
         begin, end = call["start_ns"], call["end_ns"]
         ops = of_call.get(call["api_call_id"], [])
         moved = [
             op for op in ops
-            if op["kind"] in ("memcpy", "memset") and re.search("memcpy|memset", call["api"], re.I)
+            if op["end_ns"] <= end and op["kind"] in ("memcpy", "memset")
+            and re.search("memcpy|memset", call["api"], re.I)
             and not (re.search("async", call["api"], re.I) and op["copy_kind"] in ("DtoD", "PtoP"))
         ]  # fmt: skip
         done = max((op["end_ns"] for op in moved), default=end + 1)
@@ -335,7 +335,7 @@ def _waiting(database: Database, operations: list[Row], calls: list[Row]) -> lis
         if not ops:
             continue
         median = statistics.median(usual[call["source_id"], call["api"]])
-        queued = [op for op in ops if op["start_ns"] >= end]
+        queued = [op for op in ops[:1] if op["start_ns"] - end >= 1000 * limits["full_queue_cnt"]]
         if end - begin < max(limits["slow_api_ns"], 10 * median) or not queued:
             continue
         stream = streams[queued[0]["source_id"], queued[0]["device_id"], queued[0]["stream_id"]]
