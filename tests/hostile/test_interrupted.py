@@ -91,7 +91,7 @@ def test_a_signal_at_any_moment_leaves_the_earlier_output_whole(
     before = contents(out)
     draw = random.Random(f"{number} {output}")
     for _ in range(times):
-        line, environment = command(tmp_path, "analyze", long, "-o", out / output, "--force")
+        line, environment = command(tmp_path, "analyze", long, "-o", out / output, "--force", "--quiet")
         process = subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         time.sleep(draw.uniform(0.1, 0.9) * took)
         process.send_signal(number)

@@ -31,9 +31,13 @@ REAL = [
 
 @pytest.fixture(scope="module", params=[*SYNTHETIC, *REAL])
 def database(request: pytest.FixtureRequest, database_of: Callable, synthetic_trace: Callable) -> Database:
-    if isinstance(request.param, Path):
-        return database_of(request.param)  # type: ignore[no-any-return]
-    format, arguments = request.param
+    return _opened(request.param, database_of, synthetic_trace)
+
+
+def _opened(what: Any, database_of: Callable, synthetic_trace: Callable) -> Database:
+    if isinstance(what, Path):
+        return database_of(what)  # type: ignore[no-any-return]
+    format, arguments = what
     return database_of(synthetic_trace(format, **arguments))  # type: ignore[no-any-return]
 
 
@@ -439,6 +443,11 @@ def test_finding(database: Database) -> None:
     assert any(r["rule"] == "uneven_steps" for r in found) == bool(slow)
 
 
+@pytest.fixture(scope="module", params=[*SYNTHETIC, *corpus_params("nsys/fsdp*"), *corpus_params("kineto/ddp-back*")])
+def some(request: pytest.FixtureRequest, database_of: Callable, synthetic_trace: Callable) -> Database:
+    return _opened(request.param, database_of, synthetic_trace)
+
+
 @pytest.mark.parametrize("view", [v.name for v in sql.load() if v.is_public])
-def test_a_view_gives_the_same_rows_each_time(database: Database, view: str) -> None:
-    assert database.view(view).equals(database.view(view))
+def test_a_view_gives_the_same_rows_each_time(some: Database, view: str) -> None:
+    assert some.view(view).equals(some.view(view))
