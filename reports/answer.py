@@ -25,7 +25,7 @@ _MEANINGS = {
 }
 
 # Of each rule all that its places save together: they share no nanosecond.
-_FINDINGS = """
+FINDINGS = """
     select
         rule,
         sum(saving_ns)::bigint as saving_ns,
@@ -88,7 +88,7 @@ def _answer(database: Database, source_id: int) -> Row:
             "select class, sum(gpu_op_frac) as gpu_op_frac from kernel_class where source_id = {id} "
             "group by class order by gpu_op_frac desc"
         ),
-        "findings": rows(_FINDINGS),
+        "findings": rows(FINDINGS),
         "memory": rows(_MEMORY),
         "ranges": rows(
             "select path, wall_ns, self_wall_ns from range_summary where source_id = {id} and kind = 'annotation' "

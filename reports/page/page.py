@@ -1,14 +1,18 @@
 """The page about one recording: where its time and memory go, and what to do first."""
 
 from pathlib import Path
+from typing import Any
 
 from ... import sql
 from ...analyze.store.database import Database
 from ...errors import InputError
+from .. import answer
 from ..sources import shown
 from . import html
 from .section import Section, Source
 from .sections import sections
+
+_FIRST_CNT = 3
 
 
 def write(database: Database, path: Path) -> list[Section]:
@@ -59,16 +63,17 @@ def _cards(source: Source) -> list[dict[str, str]]:
     return cards
 
 
-def _saving(saving_ns: int | None) -> str:
-    return "" if saving_ns is None else f"saves up to {saving_ns / 1e6:,.2f} ms"
-
-
 def _findings(source: Source) -> list[dict[str, str]]:
-    rows = source.rows("from finding where source_id = {id} limit 3")
+    """What to do first: of each rule all its places, as the answer in the terminal has it."""
+    rows = source.rows(answer.FINDINGS)[:_FIRST_CNT]
+    windows = source.rows("select max(window_ns) as ns from gpu_timeline_summary where source_id = {id}")
+    window_ns = windows[0]["ns"] if windows else None
+    limits = {row["name"]: row["value"] for row in source.rows("from threshold")}
     memory = source.rows("from memory_finding where severity = 'high' limit 1")
     found = [
-        {"rule": row["rule"].replace("_", " "), "severity": row["severity"], "cost": _saving(row["saving_ns"]),
-         "place": row["place"] or "", "evidence": row["evidence"], "advice": row["advice"].rstrip(".") + "."}
+        {"rule": row["rule"].replace("_", " "), "severity": _severity(row["saving_ns"], window_ns, limits),
+         "cost": _saving(row["saving_ns"], window_ns), "place": _place(row),
+         "evidence": row["evidence"], "advice": row["advice"].rstrip(".") + "."}
         for row in rows
     ]  # fmt: skip
     return found + [
@@ -77,3 +82,18 @@ def _findings(source: Source) -> list[dict[str, str]]:
          "advice": row["advice"].rstrip(".") + "."}
         for row in memory
     ]  # fmt: skip
+
+
+def _place(row: dict[str, Any]) -> str:
+    others = f" and {row['place_cnt'] - 1:,} more" if row["place_cnt"] > 1 else ""
+    return f"{row['place'] or '(outside all ranges)'}{others}"
+
+
+def _severity(saving_ns: int, window_ns: int | None, limits: dict[str, float]) -> str:
+    share = saving_ns / window_ns if window_ns else 0
+    return "high" if share >= limits["severe_frac"] else "medium" if share >= limits["notable_frac"] else "low"
+
+
+def _saving(saving_ns: int, window_ns: int | None) -> str:
+    share = f" of {window_ns / 1e6:,.2f}, {saving_ns / window_ns:.1%}" if window_ns else ""
+    return f"saves up to {saving_ns / 1e6:,.2f} ms{share}"
