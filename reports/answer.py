@@ -20,7 +20,7 @@ _MEANINGS = {
     "communication": "communication-bound: {:.0%} of the time it does nothing else",
     "copies": "copy-bound: {:.0%} of the time copies run with nothing beside them",
     "host": "the CPU is late: {:.0%} of the time the GPU waits for it",
-    "dependency": "waiting: {:.0%} of the time work waits for other streams, events or copies",
+    "dependency": "waiting: {:.0%} of the time the GPU is idle though the next work was not late",
     "kernel_wait": "many tiny kernels: {:.0%} of the time is the distance between them",
 }
 
@@ -143,7 +143,7 @@ def _headline(found: Row) -> Iterator[str]:
     if steps := found["steps"]:
         yield f"{steps['step_cnt']} steps of {_time(steps['p50_ns'])} (p95 {_time(steps['p95_ns'])})"
     if found["window_ns"]:
-        yield f"{_time(found['window_ns'])} of GPU work"
+        yield f"{_time(found['window_ns'])} on the GPU's clock"
     if found["device"]:
         yield f"{found['device_cnt']} x {found['device']}" if found["device_cnt"] > 1 else str(found["device"])
     yield str(found["recorder"])

@@ -15,7 +15,7 @@ FILES = [
     ROOT / "fixtures" / "lora-run.sqlite", ROOT / "fixtures" / "torch-cpu.json.gz", ROOT / "fixtures" / "h200-batch",
 ]  # fmt: skip
 IDLE = ("late_input", "recompilation", "blocking_copy", "pageable_async_copy", "synchronisation", "launch_bound_range",
-        "long_idle_gap")  # fmt: skip
+        "unified_memory", "long_idle_gap")  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=FILES, ids=lambda path: path.name)

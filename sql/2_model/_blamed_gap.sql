@@ -1,7 +1,7 @@
 -- A row is an idle gap of a device and the one rule that it is blamed on.
 --
 -- The first of these that fits: something was compiled or loaded meanwhile (recompilation); the CPU was fetching input for
--- more than half of it (late_input); the CPU had waited for the device, which had nothing left to do when the wait was over
+-- more than half of it (late_input); pages of managed memory moved behind it (unified_memory); the CPU had waited for the device, which had nothing left to do when the wait was over
 -- (blocking_copy, pageable_async_copy, synchronisation); it was long (long_idle_gap); or else the CPU was late with the
 -- launch (launch_bound_range). Gaps of the device's own (cause kernel_wait) and short ones behind a dependency are nobody's.
 -- So each nanosecond is blamed once, and all that rules blame together is no more than the idle time.
@@ -24,6 +24,7 @@ device_cnt as (
     from gpu_op
     group by source_id
 ),
+managed as (select name_id from name where contains(text, 'Unified Memory')),
 input_name as (
     select name_id
     from name
@@ -82,6 +83,7 @@ judged as (
         case
             when compiled is not null then 'recompilation'
             when input_ns * 2 > idle_ns then 'late_input'
+            when name_id in (select name_id from managed) then 'unified_memory'
             when has_waited and is_copy and is_pageable then 'pageable_async_copy'
             when has_waited and is_copy then 'blocking_copy'
             when has_waited then 'synchronisation'

@@ -12,6 +12,7 @@ select
         else 'dependency'
     end::enum('host', 'dependency', 'kernel_wait') as cause,
     gap.gpu_op_id,
-    gpu_op.range_id
+    gpu_op.range_id,
+    gpu_op.name_id
 from _idle_gap as gap
 join gpu_op using (gpu_op_id)

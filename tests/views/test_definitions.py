@@ -387,7 +387,7 @@ def test_tables_equal_the_views_that_define_them(database: Database) -> None:
 
 IDLE_RULES = (
     "recompilation", "late_input", "blocking_copy", "pageable_async_copy", "synchronisation", "long_idle_gap",
-    "launch_bound_range",
+    "unified_memory", "launch_bound_range",
 )  # fmt: skip
 
 
