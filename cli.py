@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from . import cli_predictions, cli_runs, console, rundir, sql, tuning
 from . import cli_progress as bar
-from . import cli_runs, console, rundir, sql, tuning
 from .errors import UsageError, ValidationError
 from .reports import outputs
 
@@ -121,6 +121,9 @@ def summary(
         outputs.tell_losses(database)
         outputs.print_answer(database, inputs, as_json=as_json)
         outputs.require_all(database)
+
+
+cli_predictions.register(app)
 
 
 def _analyzed(

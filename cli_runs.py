@@ -26,6 +26,11 @@ _EXAMPLES = {
         "lorabench summary run.sqlite",
         "lorabench summary trace.json.gz --json",
     ),
+    "what-if": (
+        "lorabench what-if run.sqlite",
+        "lorabench what-if run.sqlite --change graph=step/forward --change pin=*",
+        "lorabench what-if run.sqlite --change scale=flash:0.5 --json",
+    ),
     "views": ("lorabench views range_summary",),
     "cache": (
         "lorabench cache",

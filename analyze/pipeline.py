@@ -6,6 +6,7 @@ from pathlib import Path
 from ..errors import UsageError
 from ..progress import Progress, Silent
 from . import ingest, parts
+from .predict.predictions import Predictions
 from .read import inputs
 from .read.inputs import Kind
 from .store import cache, checks
@@ -32,6 +33,19 @@ def analyze(
     Raises InputError when none can be read, OutputError when the database cannot be written, CheckError when an
     identity does not hold.
     """
+    opened = _opened(paths, database, force, progress or Silent(), settings, writes_into)
+    opened.filling(Predictions(opened).tables())
+    return opened
+
+
+def _opened(
+    paths: list[Path],
+    database: Path | None,
+    force: bool,
+    progress: Progress,
+    settings: Settings | None,
+    writes_into: Path | None,
+) -> Database:
     found = inputs.find(paths)
     if [item.kind for item in found] == [Kind.DATABASE]:
         if settings not in (None, Settings()):
@@ -49,7 +63,6 @@ def analyze(
         if is_own:
             cache.used(database)
         return open_database(database, writes_into, is_own=is_own)
-    progress = progress or Silent()
     is_complete = True
     with building(database, settings) as new:
         if len(found) > 1:

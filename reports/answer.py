@@ -12,6 +12,7 @@ from . import sources
 
 WIDTH = 80
 _FINDING_CNT, _CLASS_CNT = 3, 5
+_LEAST_SHOWN = 0.001  # of a step: what a change saves at least to have a line of its own
 _LEAST_FRAC = 0.01  # of the window: what saves less is not worth a line
 _RECORDERS = {"nsys": "nsys", "kineto": "torch.profiler", "snapshot": "allocator snapshot"}
 # Of gpu_timeline_summary and idle_summary: what is the largest part of the window, and what that means.
@@ -33,7 +34,7 @@ FINDINGS = """
         arg_max(place, saving_ns) as place,
         arg_max(evidence, saving_ns) as evidence,
         any_value(advice) as advice
-    from _finding
+    from _predicted_finding
     where source_id = {id} and saving_ns > 0
     group by rule
     order by 2 desc, rule"""
@@ -54,7 +55,7 @@ _MEMORY = """
     order by device = 'cpu', device"""
 
 _ASKED = (
-    "gpu_timeline_summary", "idle_summary", "step_statistics", "kernel_class", "_finding", "memory_peak",
+    "gpu_timeline_summary", "idle_summary", "step_statistics", "kernel_class", "_predicted_finding", "memory_peak",
     "range_summary",
 )  # fmt: skip
 Row = dict[str, Any]
@@ -164,6 +165,26 @@ def _first(findings: list[Row], window_ns: int | None) -> Iterator[str]:
                                  placeholder=" …")  # fmt: skip
     if len(worth) > _FINDING_CNT:
         yield f"and {', '.join(row['rule'].replace('_', ' ') for row in worth[_FINDING_CNT:])}"
+
+
+def predictions(rows: list[Row]) -> Iterator[str]:
+    """Rows of what_if for a person: of one input in lines of at most 80 characters, the largest saving first."""
+    if not rows:
+        yield "no change can be replayed: there is no GPU work and no input in this file"
+        return
+    known = [row for row in rows if row["saving_ns"] is not None]
+    if known:
+        step = known[0]["step_ns"] + known[0]["saving_ns"]
+        error = max(row["replay_error_frac"] or 0 for row in known)
+        yield f"a step of {_time(step)}, replayed with an error of {error:.1%}; with a change it would take"
+    for row in rows:
+        if row["saving_ns"] is None:
+            yield _columns(f"  {_path(row['change'], 46)}", "unknown to one rank")
+        elif abs(row["saving_frac"]) >= _LEAST_SHOWN or len(rows) == 1:
+            yield _columns(f"  {_path(row['change'], 46)}", f"{_time(row['step_ns'])}  saves {row['saving_frac']:6.1%}")
+            yield from textwrap.wrap(row["note"], WIDTH, initial_indent="      ", subsequent_indent="      ")
+    if none := [row["change"] for row in known if abs(row["saving_frac"]) < _LEAST_SHOWN] if len(rows) > 1 else []:
+        yield from textwrap.wrap(f"less than {_LEAST_SHOWN:.1%}: {', '.join(none)}", WIDTH, subsequent_indent="  ")
 
 
 def next_steps(inputs: str) -> list[str]:

@@ -169,6 +169,14 @@ def print_answer(database: Any, inputs: Sequence[Path], *, to_stderr: bool = Fal
         say(line)
 
 
+def print_predictions(frame: Any) -> None:
+    """Print the rows of what_if for a person: the change, what the step becomes, what it saves, then what it is."""
+    from . import answer
+
+    for line in answer.predictions(frame.to_dicts()):
+        put(line)
+
+
 def tell_losses(database: Any) -> None:
     """Say on stderr what was lost while reading, and what the inputs lack: what is true of many in one line."""
     facts = database.rows(

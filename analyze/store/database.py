@@ -19,6 +19,7 @@ from .limits import CANNOT_WRITE, COMPLETE_MEMORY, READ_MEMORY, first_line
 
 if TYPE_CHECKING:
     import polars
+    import pyarrow as pa
 
 _T = TypeVar("_T")
 
@@ -37,6 +38,7 @@ class Database:
         self.path = path
         self._scratch = scratch
         self._can_grow = can_grow
+        self._fillers: dict[str, Callable[[], pa.Table]] = {}
         OPENED.add(self)
 
     def __enter__(self) -> "Database":
@@ -49,6 +51,23 @@ class Database:
         """Release the file."""
         self.connection.close()
         OPENED.discard(self)
+
+    def filling(self, fillers: "dict[str, Callable[[], pa.Table]]") -> None:
+        """Let statements that read these tables see what the functions return, which are called when that is asked for.
+
+        The tables of the file stay as they are.
+        """
+        self._fillers.update(fillers)
+
+    def _filled_for(self, statement: str) -> None:
+        """Make the rows that a statement reads, if they take so long that they are made for those who ask alone."""
+        if not self._fillers:
+            return
+        words = set(re.findall(r"\w+", statement))
+        for table in [name for name in self._fillers if words & views.reading(name)]:
+            self.connection.register("filling", self._fillers.pop(table)())
+            self.connection.execute(f"create temp table {quoted(table)} as from filling")
+            self.connection.unregister("filling")
 
     def view(self, name: str) -> "polars.DataFrame":
         """All rows of a public view as a polars DataFrame.
@@ -64,6 +83,7 @@ class Database:
         """
         from polars.exceptions import PolarsError
 
+        self._filled_for(statement)
         try:
             _require_one_select(self.connection, statement)
             frame: polars.DataFrame = self._roomy(lambda: _of_known_types(self.connection.sql(statement)).pl())
@@ -106,11 +126,13 @@ class Database:
         Raises CorruptInputError for what the database holds and no view can compute with, OutputError when memory or
         disk do not suffice.
         """
+        self._filled_for(statement)
         with self._explained("what is asked for"):
             return self._roomy(lambda: self.connection.execute(statement, parameters).fetchall())
 
     def dicts(self, statement: str) -> list[dict[str, Any]]:
         """The same as dicts by the names of the columns."""
+        self._filled_for(statement)
         with self._explained("what is asked for"):
             cursor = self._roomy(lambda: self.connection.execute(statement))
             names = [str(column[0]) for column in cursor.description or ()]
@@ -138,6 +160,7 @@ class Database:
     @contextmanager
     def computing_once(self, asked: Collection[str]) -> Iterator[None]:
         """While open, what the views asked for read more than once is a temporary table in the place of the view."""
+        self._filled_for(" ".join(asked))
         reached = views.reached(asked)
         read = sum((views.readings(reader) for reader in reached), Counter(asked))
         kept = [
@@ -163,6 +186,7 @@ class Database:
         """
         if self._scratch is None:
             raise ValueError("the database was not opened to write files")
+        self._filled_for(statement)
         made = self._scratch.absolute() / "rows"  # the name of `path` may be one that DuckDB cannot spell
         command = f"copy ({statement}) to {literal(str(made))} ({options})"
         try:

@@ -35,6 +35,14 @@ def readings(name: str) -> Counter[str]:
 
 
 @cache
+def reading(table: str) -> frozenset[str]:
+    """A table and the views that read it, directly or through others."""
+    known, _ = needed()
+    direct = {name for name, view in known.items() if table in re.findall(r"\w+", view.statement)}
+    return frozenset({table, *(name for name in known if reached([name]) & direct)})
+
+
+@cache
 def needed() -> tuple[dict[str, sql.SqlFile], dict[str, set[str]]]:
     """All views and the functions that they share by name, and the names of those that each needs."""
     folders = (sql.DEFINITIONS, sql.MODEL, sql.REPORTS, sql.PAGE, sql.CHECKS)

@@ -31,8 +31,8 @@ range_extent as (
     group by source_id
 ),
 measured as (
-    select _finding.*, saving_ns / nullif(coalesce(gpu_extent.window_ns, range_extent.window_ns), 0) as saving_frac
-    from _finding
+    select predicted.*, predicted.saving_ns / nullif(coalesce(gpu_extent.window_ns, range_extent.window_ns), 0) as saving_frac
+    from _predicted_finding as predicted
     left join gpu_extent using (source_id)
     left join range_extent using (source_id)
 )

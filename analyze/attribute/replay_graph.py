@@ -1,0 +1,290 @@
+"""Makes the graph that `replay` solves from what was measured: which edge was the last, and how much slack others had.
+
+    operation behind its stream   it had been launched when the one before it ended: what lies between is distance
+    behind its launch             the stream was free: all between its launching call's begin and its own is latency
+    behind another stream         it began long after both, just after an operation of another stream ended
+
+Edges that were not the last get what is usual in the trace: the low decile of latencies, the median distance. A trace
+does not say which event a stream waits for; a launch that follows a call like cudaStreamWaitEvent on its thread needs
+the last operation that was launched before it on another stream, whether that was the last edge or not.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .intervals import NONE, Bools, Ints, take
+from .replay import NEVER, Chains, Graph, Groups, Weights
+
+# Behind its stream and its launch by more than this, an operation waited for something else.
+LONG_DELAY_NS = 10_000
+# What a synchronisation takes that does not wait, and how long the CPU takes to return from one that does.
+CALL_NS, RETURN_NS = 5_000, 2_000
+# Where a trace does not show it: from a launching call's begin to its kernel's, and between two kernels of a queue.
+LATENCY_NS, DISTANCE_NS = 5_000, 1_500
+# A thread is at rest while others launch if they fill most of a gap that is longer than this.
+REST_NS = 20_000
+
+
+@dataclass(frozen=True)
+class Points:
+    """Points of CPU threads as arrays, in order of process and begin; of those that begin at once, as they follow."""
+
+    process: Ints
+    thread: Ints
+    begin: Ints
+    end: Ints
+    is_launch: Bools
+    waits: Bools
+    wait_begin: Ints  # of those that wait: when the call's own work is done
+    wait_stream: Ints  # of those that wait: the stream they wait for, NONE for all of the process, or not known
+
+    def __len__(self) -> int:
+        return len(self.begin)
+
+
+@dataclass(frozen=True)
+class Operations:
+    """GPU operations as arrays, in order of their start."""
+
+    start: Ints
+    end: Ints
+    process: Ints
+    device: Ints
+    stream: Ints  # a number for each process, device and stream, from 0 without holes
+    point: Ints  # the launching call among the points, NONE where it is not known
+    is_told: Bools  # the launching thread made the stream wait for an event just before
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+def graph(points: Points, work: Operations, origin: int) -> Graph:
+    """The graph of a trace whose first event is at `origin`."""
+    chains = _chains(points)
+    work = replace(work, point=np.where(take(points.begin, work.point) <= work.start, work.point, NONE))
+    by_stream = np.argsort(work.stream, kind="stable")
+    previous = np.full(len(work), NONE, dtype=np.int64)
+    same = np.flatnonzero(work.stream[by_stream[1:]] == work.stream[by_stream[:-1]])
+    previous[by_stream[same + 1]] = by_stream[same]
+    needs = _needs(work, points, previous)
+    latency, distance = _slack(work, points, previous, needs)
+    told = _told(work, needs)
+    targets, returned_after, is_effective = _targets(points, work, chains.waiting, by_stream)
+    own = points.end - points.begin
+    called = chains.waiting[is_effective]
+    own[called] = np.minimum(points.wait_begin[called] - points.begin[called] + CALL_NS, own[called])
+    host = points.begin - take(points.end, chains.follows, origin)
+    measured = Weights(host, own, points.waits.copy(), work.end - work.start, distance, latency)
+    fixed = np.where((previous < 0) & (work.point < 0) & (needs < 0), work.start - origin, NEVER)[by_stream]
+    after = np.where(
+        needs >= 0, work.start - take(work.end, needs), np.minimum(work.start - take(work.end, told), DISTANCE_NS)
+    )
+    needs = np.where(needs >= 0, needs, told)
+    groups = _groups(points, work, chains, by_stream, needs, after, targets, returned_after)
+    return Graph(measured, chains, work.point, by_stream, fixed, groups)
+
+
+def _chains(points: Points) -> Chains:
+    """Which point each follows. A thread that did nothing while another one launched follows that one.
+
+    main       |a|------------------------|b|      b follows z: the other thread's calls fill most of the gap
+    backward          |y|--|z|                     y follows a, the last call of the process before it
+    """
+    count = len(points)
+    by_thread = np.lexsort((np.arange(count), points.thread, points.process))
+    own = np.full(count, NONE, dtype=np.int64)
+    is_next = np.flatnonzero(
+        (points.thread[by_thread[1:]] == points.thread[by_thread[:-1]])
+        & (points.process[by_thread[1:]] == points.process[by_thread[:-1]])
+    )
+    own[by_thread[is_next + 1]] = by_thread[is_next]
+    last = np.arange(count) - 1  # in the process, whatever the thread
+    is_other = (last >= 0) & (last != own)
+    is_other &= take(points.process, last) == points.process
+    is_other &= take(points.end, last) <= points.begin
+    launched = np.append(0, np.cumsum(points.is_launch))
+    since = np.where(own >= 0, own + 1, 0)
+    gap = points.begin - take(points.end, own)
+    filled = take(points.end, last) - points.begin[np.minimum(since, count - 1)]
+    at_rest = (own < 0) | ((gap > REST_NS) & (2 * filled > gap) & (launched[last + 1] > launched[since]))
+    follows = np.where(is_other & at_rest, last, own)
+    is_first = follows != own
+    is_first |= own < 0
+    first = np.flatnonzero(is_first)
+    number = np.empty(count, dtype=np.int64)
+    in_order = np.cumsum(is_first[by_thread]) - 1
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[in_order[is_first[by_thread]]] = np.searchsorted(first, by_thread[is_first[by_thread]])
+    number[by_thread] = rank[in_order] if count else in_order
+    waiting = np.flatnonzero(points.waits)
+    return Chains(follows, by_thread, number, first, _behind(points, follows, by_thread, number, first), waiting)
+
+
+def _behind(points: Points, follows: Ints, by_thread: Ints, number: Ints, first: Ints) -> Ints:
+    """Of each point the number of the last wait that it comes behind, along its chain and those it goes on from."""
+    wait_number = np.where(points.waits, np.cumsum(points.waits) - 1, NONE)
+    place = np.arange(len(points))
+    waited = np.maximum.accumulate(np.where(points.waits[by_thread], place, NONE))
+    waited = np.append(NONE, waited)[:-1]
+    begins = np.empty(len(points), dtype=np.int64)
+    begins[by_thread] = place
+    is_within = waited >= begins[first][number[by_thread]]
+    behind = np.full(len(points), NONE, dtype=np.int64)
+    behind[by_thread[is_within]] = wait_number[by_thread[waited[is_within]]]
+    inherited = [NONE] * len(first)
+    known = zip(
+        take(number, follows[first]).tolist(),
+        take(wait_number, follows[first]).tolist(),
+        take(behind, follows[first]).tolist(),
+        strict=True,
+    )
+    for chain, (earlier, itself, before) in enumerate(known):
+        if earlier >= 0:
+            inherited[chain] = itself if itself >= 0 else before if before >= 0 else inherited[earlier]
+    return np.where(behind >= 0, behind, np.array([*inherited, NONE], dtype=np.int64)[number])
+
+
+def _needs(work: Operations, points: Points, previous: Ints) -> Ints:
+    """The operation of another stream behind whose end an operation began, long after its stream and its launch."""
+    ready = np.maximum(take(work.end, previous, NEVER), _launched(work, points))
+    late = np.flatnonzero(work.start - ready > LONG_DELAY_NS)
+    needs = np.full(len(work), NONE, dtype=np.int64)
+    by_end = np.lexsort((work.start, work.end))
+    for device in np.unique(work.device[late]):
+        mine = late[work.device[late] == device]
+        ended = by_end[work.device[by_end] == device]
+        other = take(ended, np.searchsorted(work.end[ended], work.start[mine], side="right") - 1)
+        fits = (other >= 0) & (take(work.stream, other) != work.stream[mine]) & (take(work.end, other) > ready[mine])
+        fits &= (take(work.process, other) == work.process[mine]) & (take(work.start, other) < work.start[mine])
+        fits &= work.start[mine] - take(work.end, other) <= LONG_DELAY_NS
+        needs[mine[fits]] = other[fits]
+    return needs
+
+
+def _told(work: Operations, needs: Ints) -> Ints:
+    """What operations need whose stream was told to wait: the last one launched before on another stream.
+
+    launches   a on 1   b on 2   [wait event]   c on 1        c needs b
+    """
+    found = np.full(len(work), NONE, dtype=np.int64)
+    rows = np.flatnonzero(work.point >= 0)
+    rows = rows[np.argsort(work.point[rows], kind="stable")]
+    if not rows.size:
+        return found
+    stream = work.stream[rows]
+    runs = np.flatnonzero(np.append(True, stream[1:] != stream[:-1]))
+    begins = np.repeat(runs, np.diff(np.append(runs, len(rows))))
+    other = np.where(begins > 0, rows[begins - 1], NONE)
+    is_first = np.append(True, work.point[rows[1:]] != work.point[rows[:-1]])
+    fits = work.is_told[rows] & is_first & (other >= 0) & (needs[rows] < 0)
+    fits &= (take(work.process, other) == work.process[rows]) & (take(work.device, other) == work.device[rows])
+    fits &= take(work.end, other) <= work.start[rows]
+    fits &= take(work.start, other) < work.start[rows]
+    found[rows[fits]] = other[fits]
+    return found
+
+
+def _launched(work: Operations, points: Points) -> Ints:
+    """When the launching call of each operation was over, or began if the operation began sooner; NEVER without."""
+    ended = take(points.end, work.point, NEVER)
+    return np.where(ended <= work.start, ended, take(points.begin, work.point, NEVER))
+
+
+def _slack(work: Operations, points: Points, previous: Ints, needs: Ints) -> tuple[Ints, Ints]:
+    """Latency and distance of each operation: measured on the edge that was last, what is usual on the others."""
+    latency = work.start - take(points.begin, work.point)
+    distance = work.start - take(work.end, previous)
+    is_launched, is_behind = work.point >= 0, previous >= 0
+    is_queued = is_behind & (~is_launched | (take(work.end, previous) > _launched(work, points)))
+    is_queued &= needs < 0
+    is_late = is_launched & ~is_queued & (needs < 0)
+    usual = int(np.quantile(latency[is_late], 0.1, method="lower")) if is_late.any() else LATENCY_NS
+    close = distance[is_queued & (distance >= 0) & (distance <= LONG_DELAY_NS)]
+    apart = int(np.median(close)) if close.size else DISTANCE_NS
+    latency = np.where(is_late, latency, np.minimum(latency, usual))
+    distance = np.where(is_queued, distance, np.minimum(distance, apart))
+    distance[~is_behind] = 0
+    return np.where(is_launched, latency, 0), distance
+
+
+def _targets(
+    points: Points, work: Operations, waiting: Ints, by_stream: Ints
+) -> tuple[list[list[int]], list[list[int]], Bools]:
+    """Of each wait the operations for whose end it waits and how long after it it returns; which ones did wait.
+
+    The last one of each stream that had been launched when the call began and had ended when it returned. The call
+    returned when the latest of them let it; behind the others it would return as soon as is usual.
+    """
+    begin, end = points.begin[waiting], points.end[waiting]
+    since = points.wait_begin[waiting]
+    process, asked = points.process[waiting], points.wait_stream[waiting]
+    found: list[tuple[Ints, Ints]] = []  # wait, operation
+    cuts = np.flatnonzero(np.diff(work.stream[by_stream])) + 1
+    for rows in np.split(by_stream, cuts) if len(work) else []:
+        stream = int(work.stream[rows[0]])
+        mine = np.flatnonzero((process == work.process[rows[0]]) & ((asked == stream) | (asked == NONE)))
+        if not mine.size:
+            continue
+        ended = np.searchsorted(np.maximum.accumulate(work.end[rows]), end[mine], side="right")
+        launch = np.maximum.accumulate(take(points.begin, work.point[rows], NEVER))
+        launched = np.searchsorted(launch, begin[mine], side="right")
+        at = np.minimum(ended, launched) - 1
+        fits = (at >= 0) & (take(work.start[rows], at) < end[mine])
+        found.append((mine[fits], rows[at[fits]]))
+    empty = np.empty(0, dtype=np.int64)
+    wait, operation = (
+        (np.concatenate([empty, *column]) for column in zip(*found, strict=True)) if found else (empty,) * 2
+    )
+    allowed = end[wait] - work.end[operation]
+    latest = np.full(len(waiting), NEVER, dtype=np.int64)
+    np.maximum.at(latest, wait, work.end[operation])
+    is_effective = latest > since
+    is_last = is_effective[wait] & (work.end[operation] == latest[wait])
+    after = np.where(is_last, allowed, np.minimum(allowed, RETURN_NS))
+    targets: list[list[int]] = [[] for _ in waiting]
+    returned: list[list[int]] = [[] for _ in waiting]
+    for number, target, time in zip(wait.tolist(), operation.tolist(), after.tolist(), strict=True):
+        targets[number].append(target)
+        returned[number].append(time)
+    return targets, returned, is_effective
+
+
+def _groups(
+    points: Points, work: Operations, chains: Chains, by_stream: Ints, needs: Ints, after: Ints,
+    targets: list[list[int]], returned_after: list[list[int]],
+) -> Groups:  # fmt: skip
+    """Cut streams where operations arrive behind another wait, need another stream, or are waited for."""
+    count = len(work)
+    stream = work.stream[by_stream]
+    behind = take(chains.behind, work.point[by_stream])
+    known = np.maximum.accumulate(np.where(work.point[by_stream] >= 0, np.arange(count), 0))
+    behind = behind[known] if count else behind  # what has no launch arrives with the one before it
+    behind[work.point[by_stream][known] < 0] = NONE
+    needs_in_order = needs[by_stream]
+    is_asked = np.zeros(count, dtype=bool)
+    is_asked[needs[needs >= 0]] = True
+    is_asked[[target for of in targets for target in of]] = True
+    begins = np.ones(count, dtype=bool)
+    begins[1:] = (stream[1:] != stream[:-1]) | (behind[1:] != behind[:-1]) | is_asked[by_stream[:-1]]
+    begins |= needs_in_order >= 0
+    first = np.flatnonzero(begins)
+    group = np.empty(count, dtype=np.int64)
+    group[by_stream] = np.cumsum(begins) - 1
+    need = needs_in_order[first]
+    needs_after = np.where(need >= 0, after[by_stream[first]], 0)
+    time = np.concatenate([work.start[by_stream[first]], points.end[chains.waiting]])
+    place = np.concatenate([np.arange(len(first)), ~np.arange(len(chains.waiting))])
+    order = np.lexsort((np.arange(len(time)), place >= 0, time))  # a wait lets what begins at once begin
+    return Groups(
+        first,
+        stream[first].tolist(),
+        behind[first].tolist(),
+        take(group, need).tolist(),
+        needs_after,
+        place[order].tolist(),
+        [
+            list(zip(group[of].tolist(), after, strict=True)) if of else []
+            for of, after in zip(targets, returned_after, strict=True)
+        ],
+    )

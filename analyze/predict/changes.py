@@ -1,0 +1,259 @@
+"""Changes that can be asked for, and what each does to the weights of a trace.
+
+Each is what its sentence says and nothing else: work that is not named stays as it was measured.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...errors import UsageError
+from ..attribute.intervals import Bools, Ints, take
+from ..attribute.replay import Weights
+from .cover import Cover
+from .scene import EVERYWHERE, Scene
+
+GRAPH_LAUNCH_NS = 10_000  # what one launch of a CUDA graph takes the CPU
+LAUNCH_NS = 5_000  # what one launch of a kernel takes the CPU
+KERNEL_FLOOR_NS = 2_000  # a kernel takes no less, however little it computes
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change as it is written: kind=WHERE or kind=WHERE:FACTOR."""
+
+    kind: str
+    where: str
+    factor: float = 1.0
+
+    def __str__(self) -> str:
+        ends = f":{self.factor:g}" if _KINDS[self.kind].takes_factor else ""
+        return f"{self.kind}={self.where}{ends}"
+
+
+def parse(text: str) -> Change:
+    """The change that a text like "graph=step/forward" or "scale=gemm:0.5" asks for. Raises UsageError."""
+    kind, equals, where = text.partition("=")
+    if kind not in _KINDS or not equals or not where:
+        known = ", ".join(f"{name}={kind.form}" for name, kind in _KINDS.items())
+        raise UsageError(f"--change {text}: write one of {known}")
+    if not _KINDS[kind].takes_factor:
+        return Change(kind, _checked(kind, where, text))
+    where, colon, factor = where.rpartition(":")
+    try:
+        value = float(factor)
+    except ValueError:
+        value = -1.0
+    if not colon or not 0 <= value < 1e6:
+        raise UsageError(f"--change {text}: write {kind}={_KINDS[kind].form}, the factor a number like 0.5")
+    return Change(kind, _checked(kind, where, text), value)
+
+
+def _checked(kind: str, where: str, text: str) -> str:
+    if kind == "scale":
+        try:
+            re.compile(where)
+        except re.error as error:
+            raise UsageError(f"--change {text}: {where!r} is no regular expression: {error}") from error
+    if kind == "batch" and not (where.isdecimal() and 2 <= int(where) <= 1024):
+        raise UsageError(f"--change {text}: write batch=K, K steps in one, from 2 to 1024")
+    return where
+
+
+def apply(scene: Scene, weights: Weights, changes: Iterable[Change]) -> Weights | None:
+    """The weights after changes, one after another; None for what one rank cannot know.
+
+    Raises UsageError for a place, a kernel or a device that is not there.
+    """
+    for change in changes:
+        apply_one = _KINDS[change.kind].apply
+        if apply_one is None:
+            return None
+        weights = apply_one(scene, weights, change)
+    return weights
+
+
+def describe(kind: str) -> str:
+    """What a kind of change is, in one sentence."""
+    return _KINDS[kind].note
+
+
+def _graph(scene: Scene, weights: Weights, change: Change) -> Weights:
+    """A CUDA graph over each range: one launch, and nothing of the CPU between its kernels.
+
+    Waits inside stay, and long stretches between two launches: what is done there is no launching.
+    """
+    cover = scene.ranges(change.where)
+    inside = cover.holds(scene.points.begin)
+    host = weights.host - scene.launching_within(weights, cover)
+    own = np.where(inside, 0, weights.own)
+    host[_first_launches(scene, cover)] += GRAPH_LAUNCH_NS
+    return replace(weights, host=host, own=own)
+
+
+def _first_launches(scene: Scene, cover: Cover) -> Ints:
+    """In each of the ranges the first call that launches."""
+    number = np.where(scene.points.is_launch, cover.number(scene.points.begin), -1)
+    launches = np.flatnonzero(number >= 0)
+    _, first = np.unique(number[launches], return_index=True)
+    return launches[first]
+
+
+def _scale(scene: Scene, weights: Weights, change: Change) -> Weights:
+    """Kernels and copies whose name or class matches take so much of their time."""
+    return _scaled(weights, scene.named(change.where), change.factor)
+
+
+def _scaled(weights: Weights, chosen: Bools, factor: float) -> Weights:
+    length = np.where(chosen, np.rint(weights.length * factor).astype(np.int64), weights.length)
+    return replace(weights, length=length)
+
+
+def _cpu(scene: Scene, weights: Weights, change: Change) -> Weights:
+    """The CPU takes so much of its time within the ranges; waits are no work and stay."""
+    cover = scene.ranges(change.where)
+    inside = cover.holds(scene.points.begin)
+    spared = np.rint(scene.host_within(weights, cover) * (1 - change.factor)).astype(np.int64)
+    own = np.where(inside, np.rint(weights.own * change.factor).astype(np.int64), weights.own)
+    return replace(weights, host=weights.host - spared, own=own)
+
+
+def _prefetch(scene: Scene, weights: Weights, change: Change) -> Weights:
+    """The input is there when it is asked for."""
+    return _cpu(scene, weights, replace(change, factor=0.0))
+
+
+def _drop_sync(scene: Scene, weights: Weights, change: Change) -> Weights:
+    """The CPU goes on where it waited for the GPU, but for a queue that is full."""
+    return replace(weights, waits=weights.waits & ~(scene.waits_in(change.where) & ~scene.is_queue))
+
+
+def _pin(scene: Scene, weights: Weights, change: Change) -> Weights:
+    """Copies from and to pageable memory return at once, as from pinned memory with non_blocking=True."""
+    return replace(weights, waits=weights.waits & ~(scene.waits_in(change.where) & scene.trace.is_pageable))
+
+
+def _fuse(scene: Scene, weights: Weights, change: Change) -> Weights:
+    """One launch and one kernel in each range, as long as its kernels together; element-wise ones pass once over it."""
+    cover = scene.ranges(change.where)
+    points = scene.points
+    first = np.zeros(len(points), dtype=bool)
+    first[_first_launches(scene, cover)] = True
+    inside = points.is_launch & cover.holds(points.begin)
+    own = np.where(inside, np.where(first, LAUNCH_NS, 0), weights.own)
+    host = weights.host - np.where(inside & ~first, scene.host_within(weights, cover), 0)
+    launched = take(np.where(inside, cover.number(points.begin), -1), scene.work.point)
+    fused = np.flatnonzero((launched >= 0) & scene.trace.is_kernel)
+    length, distance = weights.length.copy(), weights.distance.copy()
+    distance[fused] = np.where(scene.of_points(first)[fused], distance[fused], 0)
+    passes = fused[scene.of_class("elementwise")[fused]]
+    longest = np.zeros(len(cover.start), dtype=np.int64)
+    np.maximum.at(longest, launched[passes], weights.length[passes])
+    keeps = np.zeros(len(length), dtype=bool)
+    of = launched[passes]
+    is_longest = weights.length[passes] == longest[of]
+    _, at = np.unique(of[is_longest], return_index=True)
+    keeps[passes[is_longest][at]] = True
+    length[passes] = np.where(keeps[passes], length[passes], 0)
+    return replace(weights, host=host, own=own, length=length, distance=distance)
+
+
+def _batch(scene: Scene, weights: Weights, change: Change) -> Weights:
+    """K steps in one: the CPU's work of one and all the GPU's, without what a kernel takes however little it computes.
+
+    k (alpha + beta) becomes alpha + k beta. What is named as the optimizer stays (adapters have one each), and so do
+    long stretches between two launches (input is read for all).
+    """
+    steps, points, size = scene.trace.steps, scene.points, int(change.where)
+    if len(steps) < 2:
+        raise UsageError(f"{change}: the trace has fewer than two steps")
+    spared = np.flatnonzero(np.arange(len(steps)) % size)
+    cover = Cover.of(points.begin[steps.first[spared]], points.begin[steps.last[spared]])
+    stays = scene.phase("optimizer").holds(points.begin)
+    inside = cover.holds(points.begin) & ~stays
+    host = weights.host - np.where(stays, 0, scene.launching_within(weights, cover))
+    of = scene.of_points(inside)
+    length = np.where(of & scene.trace.is_kernel, np.maximum(weights.length - KERNEL_FLOOR_NS, 0), weights.length)
+    length = _merged(scene, length, size, ~stays)
+    return replace(
+        weights, host=host, own=np.where(inside, 0, weights.own), waits=weights.waits & ~inside,
+        length=length, distance=np.where(of, 0, weights.distance),
+    )  # fmt: skip
+
+
+def _merged(scene: Scene, length: Ints, size: int, chosen: Bools) -> Ints:
+    """The lengths with those of the same place in the steps of each group in the group's first step.
+
+        step 0  |a|b|c|   step 1  |a|b|c|   step 2 …      a of 0 takes as long as all a of the group, the others nothing
+
+    Where steps of a group have different numbers of operations all stay where they are.
+    """
+    steps, points = scene.trace.steps, scene.points
+    begin, end = points.begin[steps.first], points.begin[steps.last]
+    launched = take(points.begin, scene.work.point)
+    step = np.searchsorted(begin, launched, side="right") - 1
+    fits = (scene.work.point >= 0) & (step >= 0) & (launched < take(end, step))
+    rows = np.flatnonzero(fits & scene.of_points(chosen))
+    rows = rows[np.lexsort((rows, scene.work.point[rows], step[rows]))]
+    count = np.bincount(step[rows], minlength=len(steps))
+    before = np.cumsum(count) - count
+    first = step[rows] // size * size  # of the group
+    is_alike = np.ones(len(steps), dtype=bool)
+    np.logical_and.at(
+        is_alike, np.arange(len(steps)) // size * size, count == count[np.arange(len(steps)) // size * size]
+    )
+    moved = (step[rows] != first) & is_alike[first]
+    place = np.arange(len(rows)) - before[step[rows]]
+    result = length.copy()
+    np.add.at(result, rows[before[first[moved]] + place[moved]], length[rows[moved]])
+    result[rows[moved]] = 0
+    return result
+
+
+def _device(scene: Scene, weights: Weights, change: Change) -> Weights:
+    """Another GPU: matrix products and attention by its peak, all else on the device by its memory; the CPU stays."""
+    compute, memory = scene.peaks_relative_to(change.where)
+    products = scene.of_class("matmul", "attention", "lora")
+    moved = scene.trace.is_kernel & ~products & ~scene.of_class("communication")
+    return _scaled(_scaled(weights, products & scene.trace.is_kernel, 1 / compute), moved, 1 / memory)
+
+
+def _hide(scene: Scene, weights: Weights, change: Change) -> Weights:
+    """Copies run beside other work: nothing waits for them."""
+    chosen = ~scene.trace.is_kernel & scene.of_class("copy")
+    if change.where != EVERYWHERE:
+        chosen &= scene.launched_in(scene.ranges(change.where))
+    return _scaled(weights, chosen, 0.0)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What is written behind its =, what it does to the weights (None: nobody knows), what it is in a sentence."""
+
+    form: str
+    apply: Callable[[Scene, Weights, Change], Weights] | None
+    note: str
+
+    @property
+    def takes_factor(self) -> bool:
+        return ":" in self.form
+
+
+_KINDS = {
+    "prefetch": _Kind("PATH", _prefetch, "input is there when it is asked for"),
+    "pin": _Kind("PATH", _pin, "copies from and to pageable memory no longer block the CPU (pinned, non_blocking)"),
+    "drop-sync": _Kind("PATH", _drop_sync, "the CPU no longer waits for the GPU here"),
+    "graph": _Kind("PATH", _graph, "a CUDA graph: one launch instead of all in the range; waits inside stay"),
+    "fuse": _Kind("PATH", _fuse, "one kernel in each range, element-wise work in one pass over memory"),
+    "scale": _Kind("REGEX:FACTOR", _scale, "these kernels take so much of their time"),
+    "cpu": _Kind(
+        "PATH:FACTOR", _cpu, "the CPU takes so much of its time here; 0 is the limit for whatever makes it faster"
+    ),
+    "hide-copies": _Kind("PATH", _hide, "nothing waits for copies and memsets"),
+    "hide-communication": _Kind("PATH", None, "communication ends when all ranks have come: one rank cannot know"),
+    "batch": _Kind("K", _batch, "K steps in one pass: k(alpha + beta) becomes alpha + k beta"),
+    "device": _Kind("NAME", _device, "kernels on another GPU, by its peaks; the CPU stays"),
+}
+FORMS = {name: (kind.form, kind.note) for name, kind in _KINDS.items()}

@@ -1,0 +1,52 @@
+"""Which stretches of a source's time lie within ranges, threads of a process taken together."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..attribute.intervals import Bools, Ints
+
+
+@dataclass(frozen=True)
+class Cover:
+    """Disjoint intervals in order, and how long they are together up to each of them."""
+
+    start: Ints
+    end: Ints
+    before: Ints
+
+    @classmethod
+    def of(cls, start: Ints, end: Ints) -> "Cover":
+        """The union of intervals."""
+        order = np.argsort(start, kind="stable")
+        start, latest = start[order], np.maximum.accumulate(end[order]) if len(end) else end
+        is_new = np.ones(len(start), dtype=bool)
+        is_new[1:] = start[1:] > latest[:-1]
+        first = np.flatnonzero(is_new)
+        start, end = start[first], latest[np.append(first[1:], len(latest)) - 1] if len(first) else latest
+        return cls(start, end, np.cumsum(end - start) - (end - start))
+
+    def within(self, start: Ints, end: Ints) -> Ints:
+        """How much of each interval lies in this; of one that ends before it begins nothing."""
+        if not len(self.start):
+            return np.zeros(len(start), dtype=np.int64)
+        found: Ints = np.maximum(self._until(end) - self._until(start), 0)
+        return found
+
+    def holds(self, time: Ints) -> Bools:
+        """Whether each moment lies in this, the ends of its intervals excluded."""
+        found: Bools = self.number(time) >= 0
+        return found
+
+    def number(self, time: Ints) -> Ints:
+        """The place of the interval that each moment lies in, -1 without."""
+        if not len(self.start):
+            return np.full(len(time), -1, dtype=np.int64)
+        at = np.searchsorted(self.start, time, side="right") - 1
+        return np.where((at >= 0) & (time < self.end[np.maximum(at, 0)]), at, -1)
+
+    def _until(self, time: Ints) -> Ints:
+        at = np.searchsorted(self.start, time, side="right") - 1
+        inside = np.minimum(time, self.end[np.maximum(at, 0)]) - self.start[np.maximum(at, 0)]
+        until: Ints = np.where(at >= 0, self.before[np.maximum(at, 0)] + inside, 0)
+        return until

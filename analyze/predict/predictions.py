@@ -1,0 +1,120 @@
+"""Rows of the tables of predictions: every step replayed, the standard changes, and what findings advise."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ...sql import TABLES, in_folder
+from ..attribute.replay import Weights
+from ..store.database import Database
+from . import advice, suggestions
+from .changes import Change, apply, describe, parse
+from .scene import Scene
+from .trace import Trace, fetch
+
+if TYPE_CHECKING:
+    import polars
+
+Row = dict[str, Any]
+_TYPES = {"integer": pa.int32(), "bigint": pa.int64(), "varchar": pa.string()}
+
+
+def what_if(database: Database, changes: Sequence[str] = ()) -> "polars.DataFrame":
+    """The view what_if: of the standard changes, or of these made together. Raises UsageError for what cannot be."""
+    if changes:
+        database.filling(Predictions(database).asked(changes))
+    return database.view("what_if")
+
+
+class Predictions:
+    """What is predicted of a database's sources: fetched once, replayed as often as changes are asked for."""
+
+    def __init__(self, database: Database):
+        self._database = database
+
+    def tables(self) -> dict[str, Callable[[], pa.Table]]:
+        """For each table of predictions the function that makes its rows."""
+        made = {"replayed_step": self._replayed, "predicted_change": self._standard, "followed_rule": self._rules}
+        return {name: partial(_filled, name, rows) for name, rows in made.items()}
+
+    def asked(self, changes: Sequence[str]) -> dict[str, Callable[[], pa.Table]]:
+        """The table of predicted changes with these, made together in each source, in the place of the standard ones.
+
+        Raises UsageError for what is no change; its function does for places that are not there.
+        """
+        found = [parse(text) for text in changes]
+
+        def rows() -> list[Row]:
+            return [row for scene in self._scenes for row in predict(scene, [found])]
+
+        return {"predicted_change": partial(_filled, "predicted_change", rows)}
+
+    @cached_property
+    def _scenes(self) -> list[Scene]:
+        ids = self._database.rows("select source_id from source where kind in ('nsys', 'kineto') order by source_id")
+        traces = (fetch(self._database, number) for (number,) in ids)
+        return [Scene(self._database, trace) for trace in traces if trace is not None]
+
+    def _replayed(self) -> list[Row]:
+        return [row for scene in self._scenes for row in replayed(scene.trace)]
+
+    def _standard(self) -> list[Row]:
+        return [row for scene in self._scenes for row in predict(scene, [[c] for c in suggestions.standard(scene)])]
+
+    def _rules(self) -> list[Row]:
+        return [
+            {"source_id": scene.trace.source_id, "rule": rule, "saving_ns": saved(scene, weights)}
+            for scene in self._scenes
+            for rule, weights in advice.rules(scene).items()
+        ]
+
+
+def _filled(table: str, rows: Callable[[], list[Row]]) -> pa.Table:
+    (file,) = (file for file in in_folder(TABLES) if file.name == table)
+    return pa.Table.from_pylist(rows(), pa.schema([(c.name, _TYPES[c.type]) for c in file.columns]))
+
+
+def replayed(trace: Trace) -> list[Row]:
+    """Each step as it was and as it is replayed; a trace without steps as one."""
+    found = trace.graph.replay(trace.graph.measured)
+    if not len(trace.steps):
+        return [{"source_id": trace.source_id, "step": None, "start_ns": trace.origin,
+                 "measured_ns": trace.end - trace.origin, "replayed_ns": found.length_ns}]  # fmt: skip
+    steps = trace.steps
+    length = found.begin[steps.last] - found.begin[steps.first]
+    columns = (steps.number, trace.points.begin[steps.first], steps.measured_ns, length)
+    names = ("step", "start_ns", "measured_ns", "replayed_ns")
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return [{"source_id": trace.source_id, **dict(zip(names, row, strict=True))} for row in rows]
+
+
+def predict(scene: Scene, asked: Iterable[Sequence[Change]]) -> list[Row]:
+    """What each combination of changes saves, NULL where one rank cannot know.
+
+    Raises UsageError for a place that is not there.
+    """
+    window, step_cnt = scene.window_ns, max(len(scene.trace.steps), 1)
+    rows = []
+    for changes in asked:
+        weights = apply(scene, scene.trace.graph.measured, changes)
+        saving = None if weights is None else saved(scene, weights)
+        rows.append(
+            {
+                "source_id": scene.trace.source_id,
+                "change": " ".join(map(str, changes)),
+                "place": ", ".join(change.where for change in changes),
+                "step_ns": None if saving is None else round((window - saving) / step_cnt),
+                "saving_ns": saving,
+                "window_ns": window,
+                "step_cnt": step_cnt,
+                "note": "; ".join(describe(change.kind) for change in changes),
+            }
+        )
+    return rows
+
+
+def saved(scene: Scene, weights: Weights) -> int:
+    """By how much all steps, or the whole of a trace without steps, are shorter with these weights."""
+    return scene.window_ns - scene.trace.window_ns(scene.trace.graph.replay(weights))

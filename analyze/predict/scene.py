@@ -1,0 +1,195 @@
+"""What changes look up in a source: ranges by path, kernels by name and class, waits by place, peaks of devices."""
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from ...errors import UsageError
+from ...sql import literal
+from ..attribute.intervals import Bools, Ints
+from ..attribute.replay import Weights
+from ..attribute.replay_graph import Operations, Points
+from ..store.database import Database
+from .cover import Cover
+from .trace import Trace
+
+_CLASSES = """
+    select class
+    from _classed_op
+    where source_id = {id}
+    order by gpu_op_id"""
+EVERYWHERE = "*"
+_INPUT = "(?i)data_?loader|^(data|next_?batch|get_?batch|fetch|load_?(batch|data)|input|dataloading)$"
+_MOST_PATHS = 3
+
+
+@dataclass
+class Scene:
+    """A trace and the database that it comes from. What is looked up is kept."""
+
+    database: Database
+    trace: Trace
+    _covers: dict[str, Cover] = field(default_factory=dict)
+
+    @property
+    def points(self) -> Points:
+        """The points of CPU threads."""
+        return self.trace.points
+
+    @property
+    def work(self) -> Operations:
+        """The GPU operations."""
+        return self.trace.work
+
+    @cached_property
+    def window_ns(self) -> int:
+        """The measured length that savings are taken from."""
+        return self.trace.window_ns(self.trace.graph.replay(self.trace.graph.measured))
+
+    @cached_property
+    def is_queue(self) -> Bools:
+        """The points that wait because a queue is full."""
+        found = np.zeros(len(self.points), dtype=bool)
+        found[self.trace.graph.chains.waiting] = [kind == "queue" for kind in self.trace.kind]
+        return found
+
+    def ranges(self, path: str) -> Cover:
+        """Where ranges of a path are open: the whole path, or its end. Raises UsageError when there are none."""
+        if path not in self._covers:
+            if path == EVERYWHERE:
+                low, high = -(1 << 62), 1 << 62
+                self._covers[path] = Cover.of(np.array([low]), np.array([high]))
+                return self._covers[path]
+            text = literal(path)
+            found = self._intervals(f"range_path.path = {text} or ends_with(range_path.path, '/' || {text})")
+            if not len(found.start):
+                raise UsageError(
+                    f"there is no range {path!r}; `lorabench analyze INPUT --report range_summary` lists them"
+                )
+            self._covers[path] = found
+        return self._covers[path]
+
+    def phase(self, name: str) -> Cover:
+        """Where a phase of training is open; nowhere when nobody named it."""
+        paths = self.phase_paths(name)
+        return self._intervals(" or ".join(f"range_path.path = {literal(path)}" for path in paths) or "false")
+
+    def phase_paths(self, name: str) -> list[str]:
+        """The paths of annotations of a phase, of those in one another the outermost."""
+        return self._outermost(f"regexp_matches(split_part(path, '/', -1), '(?i)(^|[^a-z]){name}([^a-z]|$)')")
+
+    def input_paths(self) -> list[str]:
+        """The paths of annotations that fetch input, the outermost."""
+        return self._outermost(f"regexp_matches(split_part(path, '/', -1), {literal(_INPUT)})")
+
+    def step_paths(self) -> list[str]:
+        """The paths of steps."""
+        return [path for (path,) in self.database.rows(
+            f"""select distinct path from _step join range_path using (path_id)
+            where _step.source_id = {self.trace.source_id} order by path"""
+        )]  # fmt: skip
+
+    def largest_classes(self, count: int) -> list[str]:
+        """The classes of kernels that take the GPU's time, the largest first."""
+        names, number = self._classes
+        time = np.bincount(number, weights=self.trace.graph.measured.length, minlength=len(names))
+        order = [names[place] for place in np.argsort(-time, kind="stable")]
+        return [name for name in order if name not in ("copy", "communication", "other", "graph")][:count]
+
+    def _outermost(self, condition: str) -> list[str]:
+        found = [path for (path,) in self.database.rows(
+            f"""select distinct path
+            from range_path
+            where source_id = {self.trace.source_id} and kind = 'annotation' and {condition}
+            order by path"""
+        )]  # fmt: skip
+        return [path for path in found if not any(path.startswith(f"{other}/") for other in found)][:_MOST_PATHS]
+
+    def _intervals(self, condition: str) -> Cover:
+        found = self.database.connection.execute(
+            f"""select range.start_ns, range.end_ns
+            from range
+            join range_path using (path_id)
+            where range.source_id = {self.trace.source_id} and range.kind <> 'python' and ({condition})"""
+        ).fetchnumpy()
+        return Cover.of(*(np.ma.getdata(column) for column in found.values()))
+
+    def host_within(self, weights: Weights, cover: Cover) -> Ints:
+        """Of each point how much of the CPU's time since the one it follows lies in a cover, by what was measured."""
+        measured = self.trace.graph.measured.host
+        begin = self.points.begin
+        found = cover.within(begin - measured, begin)
+        if weights.host is not measured:  # changed before: the rest of it, in proportion
+            return np.minimum(found, np.maximum(weights.host, 0))
+        return found
+
+    def launching_within(self, weights: Weights, cover: Cover) -> Ints:
+        """The same of stretches so short that they are launching; nothing of those above the threshold long_gap_ns."""
+        ((longest,),) = self.database.rows("select value from threshold where name = 'long_gap_ns'")
+        return np.where(self.trace.graph.measured.host <= longest, self.host_within(weights, cover), 0)
+
+    def waits_in(self, path: str) -> Bools:
+        """The points that wait in ranges of a path."""
+        if path == EVERYWHERE:
+            return self.points.waits
+        return self.points.waits & self.ranges(path).holds(self.points.begin)
+
+    def named(self, pattern: str) -> Bools:
+        """The operations of a class of kernels, or those whose name a regular expression matches.
+
+        Raises UsageError when there are none.
+        """
+        found = self.of_class(pattern)
+        if not found.any():
+            ids = np.unique(self.trace.name_id)
+            names = dict(self.database.rows("select name_id, text from name semi join gpu_op using (name_id)"))
+            expression = re.compile(pattern, re.IGNORECASE)
+            is_match = np.array(
+                [bool(expression.search(names.get(number) or "")) for number in ids.tolist()], dtype=bool
+            )
+            found = is_match[np.searchsorted(ids, self.trace.name_id)] if len(ids) else found
+        if not found.any():
+            raise UsageError(f"no kernel's name or class matches {pattern!r}; `--report kernel_class` lists them")
+        return found
+
+    def of_class(self, *names: str) -> Bools:
+        """The operations of some classes of kernels."""
+        known, number = self._classes
+        return np.isin(number, [place for place, name in enumerate(known) if name in names])
+
+    @cached_property
+    def _classes(self) -> tuple[list[str], Ints]:
+        """The classes of kernels, and the place of each operation's among them."""
+        relation = self.database.connection.sql(_CLASSES.replace("{id}", str(self.trace.source_id)))
+        column = relation.to_arrow_table().column("class").combine_chunks().dictionary_encode()
+        return column.dictionary.to_pylist(), column.indices.to_numpy().astype(np.int64)
+
+    def peaks_relative_to(self, device: str) -> tuple[float, float]:
+        """How many times faster a device computes and moves than this trace's by device_peak. Raises UsageError."""
+        own = self.database.rows(f"select name from device where source_id = {self.trace.source_id} order by device_id")
+        before = self._peak(next((name for (name,) in own if name), ""))
+        after = self._peak(device)
+        if before is None or after is None:
+            unknown = device if after is None else "this trace's device"
+            raise UsageError(
+                f'the peaks of {unknown} are not known; `lorabench query DB "from device_peak"` lists devices'
+            )
+        return after[0] / before[0], after[1] / before[1]
+
+    def _peak(self, name: str) -> tuple[float, float] | None:
+        rows = self.database.rows(
+            "select matrix16_flops, memory_bytes_s from device_peak where regexp_matches(?, pattern, 'i') "
+            "order by priority limit 1",
+            name,
+        )
+        return rows[0] if rows else None
+
+    def launched_in(self, cover: Cover) -> Bools:
+        """The operations whose launching call lies in a cover."""
+        return self.of_points(cover.holds(self.points.begin))
+
+    def of_points(self, chosen: Bools) -> Bools:
+        """The operations that chosen points launch."""
+        return np.append(chosen, False)[self.work.point]

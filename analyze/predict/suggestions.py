@@ -1,0 +1,31 @@
+"""Which changes are worth trying in a source, whatever was found in it."""
+
+from .changes import Change
+from .scene import Scene
+
+_PHASES = ("forward", "backward", "optimizer")
+_LARGEST_CLASSES = 3
+
+
+def standard(scene: Scene) -> list[Change]:
+    """The changes that are possible in a source, each once."""
+    waits = scene.points.waits & ~scene.is_queue
+    found = [Change("prefetch", path) for path in scene.input_paths()]
+    if scene.trace.is_pageable.any():
+        found.append(Change("pin", "*"))
+    if (waits & ~scene.trace.is_pageable).any():
+        found.append(Change("drop-sync", "*"))
+    if not len(scene.work):
+        return found
+    found += [Change("graph", path) for path in scene.step_paths()]
+    for phase in _PHASES:
+        found += [Change("graph", path) for path in scene.phase_paths(phase)]
+    found += [Change("fuse", path) for path in scene.phase_paths("optimizer")]
+    found += [Change("scale", name, 0.5) for name in scene.largest_classes(_LARGEST_CLASSES)]
+    if scene.of_class("copy").any():
+        found.append(Change("hide-copies", "*"))
+    if scene.of_class("communication").any():
+        found.append(Change("hide-communication", "*"))
+    if len(scene.trace.steps) >= 4:
+        found.append(Change("batch", "4"))
+    return [*found, Change("cpu", "*", 0.0)]

@@ -1,0 +1,226 @@
+"""A source of a finished database as the arrays that are replayed, and where ranges lie among them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..attribute.intervals import NONE, Bools, Ints, distinct, take
+from ..attribute.replay import Graph, Replayed
+from ..attribute.replay_graph import Operations, Points, graph
+from ..store.database import Database
+
+_OPERATIONS = """
+    select start_ns, end_ns, coalesce(process_id, 0) as process, device_id as device,
+        coalesce(context_id, 0) as context, coalesce(stream_id, 0) as stream, coalesce(api_call_id, -1) as call,
+        name_id, kind = 'kernel' as is_kernel
+    from gpu_op
+    where source_id = {id}
+    order by gpu_op_id"""
+_CALLS = """
+    select api_call_id as call, thread_id as thread, start_ns as begin, end_ns as "end"
+    from api_call
+    where source_id = {id} and not is_duplicate
+    order by api_call_id"""
+_EVENTS = """
+    select thread_id as thread, start_ns as begin
+    from api_call
+    where source_id = {id}
+        and not is_duplicate
+        and name_id in (select name_id from name where regexp_matches(text, '^(cu|cuda|hip)StreamWaitEvent'))
+    order by start_ns"""
+_WAITS = "select api_call_id as call, start_ns as begin, kind, is_pageable from _waiting_call where source_id = {id}"
+# A Kineto trace does not say which process GPU work belongs to: its threads and its work share process 0.
+_THREADS = """
+    select thread.thread_id as thread, if(source.kind = 'kineto', 0, coalesce(thread.process_id, 0)) as process
+    from thread
+    join source using (source_id)
+    where source_id = {id}
+    order by thread_id"""
+_STEPS = """
+    select thread_id as thread, step, start_ns as begin, end_ns as "end"
+    from _step
+    where source_id = {id}
+    order by start_ns"""
+_LAST = """
+    select thread_id as thread, max(end_ns) as "end"
+    from range
+    where source_id = {id} and kind <> 'python'
+    group by thread_id"""
+
+Columns = dict[str, npt.NDArray[Any]]
+_BORDER, _CALL = 0, 1  # of what begins at once the border of a step is first
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Steps in order of their begin: their numbers, their measured length, the points at which they begin and end."""
+
+    number: Ints
+    measured_ns: Ints
+    first: Ints
+    last: Ints
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One source, ready to be replayed. Times of `points` and `work` are the file's."""
+
+    source_id: int
+    points: Points
+    work: Operations
+    graph: Graph
+    steps: Steps
+    name_id: Ints  # of each operation
+    is_kernel: Bools
+    is_pageable: Bools  # of each point: it waits for a copy from or to pageable memory
+    kind: list[str]  # of each wait what it waits for, as _waiting_call has it
+
+    @property
+    def origin(self) -> int:
+        """When the first thing begins."""
+        return int(min(self.points.begin.min(), self.work.start.min(initial=self.points.begin.min())))
+
+    @property
+    def end(self) -> int:
+        """When the last thing ends."""
+        return int(max(self.points.end.max(), self.work.end.max(initial=self.points.end.max())))
+
+    def window_ns(self, replayed: Replayed) -> int:
+        """From the begin of the first step to the end of the last and of what was launched by then; else the whole."""
+        if not len(self.steps):
+            return replayed.length_ns
+        until = int(self.steps.last.max())
+        launched = take(self.work.point, self.graph.by_stream[self.graph.groups.first]) <= until
+        ended = int(replayed.group_end[launched].max(initial=0))
+        return max(int(replayed.begin[self.steps.last].max()), ended) - int(replayed.begin[self.steps.first].min())
+
+
+def fetch(database: Database, source_id: int) -> Trace | None:
+    """The arrays of a source; None for one without calls and steps, in which nothing can be replayed."""
+
+    def columns(statement: str) -> Columns:
+        cursor = database.connection.execute(statement.replace("{id}", str(source_id)))
+        return {name: np.ma.getdata(column) for name, column in cursor.fetchnumpy().items()}
+
+    threads, steps, work, waits = (columns(asked) for asked in (_THREADS, _STEPS, _OPERATIONS, _WAITS))
+    calls = columns(_CALLS)
+    is_wanted = np.isin(calls["call"], np.concatenate([work["call"], waits["call"]]))
+    calls = {name: column[is_wanted] for name, column in calls.items()}
+    rows = _rows(calls, steps, columns(_LAST))
+    if not len(rows["begin"]):
+        return None
+    rows["process"] = _looked_up(rows["thread"], threads["thread"], threads["process"])
+    point, kept = _points_of(rows)
+    waiting = point[: len(calls["call"])]  # calls are the first rows
+    wait_row = _place(calls["call"], waits["call"])
+    is_known = wait_row >= 0
+    waits = {name: column[is_known] for name, column in waits.items()}
+    waiter = waiting[wait_row[is_known]]
+    launch = take(waiting, _place(calls["call"], work["call"]))
+    process, stream = _streams(work)
+    points = _with_waits({name: column[kept] for name, column in rows.items()}, waits, waiter, launch, stream)
+    is_told = take(_told(points, columns(_EVENTS)), launch, 0) == 1
+    operations = Operations(
+        work["start_ns"], work["end_ns"], process, work["device"].astype(np.int64), stream, launch, is_told
+    )
+    borders = point[len(calls["call"]) :]
+    count = len(steps["step"])
+    origin = int(min(points.begin.min(), operations.start.min(initial=points.begin.min())))
+    is_pageable = np.zeros(len(points), dtype=bool)
+    is_pageable[waiter] = waits["is_pageable"].astype(bool)
+    kind = dict(zip(waiter.tolist(), waits["kind"].tolist(), strict=True))
+    return Trace(
+        source_id, points, operations, graph(points, operations, origin),
+        Steps(steps["step"], steps["end"] - steps["begin"], borders[:count], borders[count : 2 * count]),
+        work["name_id"], work["is_kernel"].astype(bool), is_pageable,
+        [kind[at] for at in np.flatnonzero(points.waits).tolist()],
+    )  # fmt: skip
+
+
+def _rows(calls: Columns, steps: Columns, last: Columns) -> Columns:
+    """Calls, begins of steps, their ends, and the ends of the threads that have steps or calls, one after another."""
+    working = np.isin(last["thread"], np.concatenate([calls["thread"], steps["thread"]]))
+    borders = (steps["begin"], steps["end"], last["end"][working])
+    threads = (steps["thread"], steps["thread"], last["thread"][working])
+    return {
+        "thread": np.concatenate([calls["thread"], *threads]),
+        "begin": np.concatenate([calls["begin"], *borders]),
+        "end": np.concatenate([calls["end"], *borders]),
+        "rank": np.repeat([_CALL, _BORDER], [len(calls["begin"]), sum(map(len, borders))]),
+    }
+
+
+def _points_of(rows: Columns) -> tuple[Ints, Ints]:
+    """Of each row its point, and of each point its row. What lies within a call of its thread is a part of that.
+
+    call     |--------------|
+    inner        |----|          (a runtime's call and the driver's that it makes)
+    """
+    count = len(rows["begin"])
+    order = np.lexsort((rows["rank"], rows["begin"], rows["process"]))
+    thread, begin, end = (rows[name][order] for name in ("thread", "begin", "end"))
+    outer = np.arange(count)
+    by_thread = np.lexsort((outer, thread))
+    for mine in np.split(by_thread, np.flatnonzero(np.diff(thread[by_thread])) + 1):
+        latest = np.maximum.accumulate(end[mine])
+        holder = np.maximum.accumulate(np.where(end[mine] >= latest, np.arange(len(mine)), 0))
+        inside = np.flatnonzero(begin[mine[1:]] < latest[:-1]) + 1
+        outer[mine[inside]] = mine[holder[inside - 1]]
+    while (jumped := outer[outer]).tolist() != outer.tolist():
+        outer = jumped
+    is_point = outer == np.arange(count)
+    number = np.cumsum(is_point) - 1
+    point = np.empty(count, dtype=np.int64)
+    point[order] = number[outer]
+    return point, order[is_point]
+
+
+def _with_waits(rows: Columns, waits: Columns, waiter: Ints, launch: Ints, stream: Ints) -> Points:
+    """The points; a call that waits for what it launched itself waits for the stream of that."""
+    count = len(rows["begin"])
+    own_stream = np.full(count, NONE, dtype=np.int64)
+    own_stream[launch[launch >= 0]] = stream[launch >= 0]
+    is_waiting = np.zeros(count, dtype=bool)
+    is_waiting[waiter] = True
+    is_launch = np.zeros(count, dtype=bool)
+    is_launch[launch[launch >= 0]] = True
+    wait_begin = rows["begin"].copy()
+    wait_begin[waiter] = waits["begin"]
+    return Points(
+        rows["process"], rows["thread"], rows["begin"], rows["end"], is_launch, is_waiting, wait_begin,
+        np.where(is_waiting, own_stream, NONE),
+    )  # fmt: skip
+
+
+def _told(points: Points, events: Columns) -> Ints:
+    """1 for points that launch where their thread made a stream wait for an event since the launch before, else 0."""
+    found = np.zeros(len(points), dtype=np.int64)
+    for thread in np.unique(events["thread"]):
+        mine = np.flatnonzero((points.thread == thread) & points.is_launch)
+        place = np.searchsorted(points.begin[mine], events["begin"][events["thread"] == thread])
+        found[mine[place[place < len(mine)]]] = 1
+    return found
+
+
+def _streams(work: Columns) -> tuple[Ints, Ints]:
+    """Of each operation the process and a number for each process, device, context and stream."""
+    number = np.zeros(len(work["start_ns"]), dtype=np.int64)
+    for name in ("process", "device", "context", "stream"):
+        values, place = distinct(work[name].astype(np.int64))
+        number = distinct(number * max(len(values), 1) + place)[1]
+    return work["process"].astype(np.int64), number
+
+
+def _place(known: Ints, asked: Ints) -> Ints:
+    """Where each value is among known ones in order, NONE where it is not."""
+    at = np.minimum(np.searchsorted(known, asked), max(len(known) - 1, 0))
+    return np.where(known[at] == asked, at, NONE) if len(known) else np.full(len(asked), NONE, dtype=np.int64)
+
+
+def _looked_up(asked: Ints, keys: Ints, values: Ints) -> Ints:
+    return take(values.astype(np.int64), _place(keys, asked), 0)

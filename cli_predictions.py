@@ -1,0 +1,52 @@
+"""The command that predicts: what-if."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import cli_progress as bar
+from .cli_runs import examples
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command("what-if", epilog=examples("what-if"), no_args_is_help=True)(what_if)
+
+
+def what_if(
+    inputs: Annotated[list[Path], typer.Argument(metavar="INPUT...", help="What `lorabench analyze` reads.")],
+    change: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KIND=WHERE", help="Ask for a change; several are made together. --list says which."),
+    ] = None,
+    list_kinds: Annotated[bool, typer.Option("--list", help="List the kinds of changes.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array.")] = False,
+) -> None:
+    """Predict what changes would save, by replaying the trace with them; the largest saving first.
+
+    Without --change the standard changes: input in time, copies pinned, waits dropped, CUDA graphs, an optimizer in one
+    kernel, faster kernels, steps batched. A path is one of `--report range_summary`, or its end; * is everything.
+    """
+    import polars
+
+    from .analyze.pipeline import analyze
+    from .analyze.predict import changes, predictions
+    from .reports import outputs
+
+    form = outputs.chosen_format(as_csv, as_json)
+    if list_kinds:
+        kinds = [{"change": f"{kind}={where}", "what": note} for kind, (where, note) in changes.FORMS.items()]
+        outputs.print_rows(polars.DataFrame(kinds), form)
+        return
+    with bar.shown() as progress:
+        database = analyze(inputs, progress=progress)
+    with database:
+        outputs.tell_losses(database)
+        frame = predictions.what_if(database, change or ())
+        if form is None:
+            outputs.print_predictions(frame)
+        else:
+            outputs.print_rows(frame, form)
+        outputs.require_all(database)

@@ -1,0 +1,6 @@
+-- A row is one rule of finding and what its advice saves by replay, followed in all its places. Filled when it is asked for.
+--
+-- columns:
+--   source_id   integer   the input
+--   rule        varchar   the rule
+--   saving_ns   bigint    what it saves of all steps, or of the whole trace where there are none

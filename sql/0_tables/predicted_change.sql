@@ -1,0 +1,11 @@
+-- A row is one change of a source and what it would save by replay. Filled when it is asked for, see analyze/predict.
+--
+-- columns:
+--   source_id    integer   the input
+--   change       varchar   the change as `lorabench what-if --change` takes it
+--   place        varchar   what it changes: a range path, kernels, '*' for everything
+--   step_ns      bigint    the mean step with it, NULL where one rank cannot know
+--   saving_ns    bigint    what it saves of all steps, or of the whole trace where there are none; NULL like step_ns
+--   window_ns    bigint    from the begin of the first step to the end of the last without it
+--   step_cnt     bigint    steps, 1 for a trace without
+--   note         varchar   what it is, and why it is NULL

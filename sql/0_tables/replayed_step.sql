@@ -1,0 +1,8 @@
+-- A row is one step and how long it takes when the unchanged trace is replayed. Filled when it is asked for.
+--
+-- columns:
+--   source_id     integer   the input
+--   step          bigint    its number, NULL for the whole of a trace without steps
+--   start_ns      bigint    its begin
+--   measured_ns   bigint    its duration on the CPU
+--   replayed_ns   bigint    the same by replay

@@ -1,0 +1,37 @@
+-- A row is one change and what it would save, by replay of the trace with it; the largest saving first.
+--
+-- The standard changes; `lorabench what-if INPUT --change …` asks for others and combines them. A change is what its note
+-- says and nothing else: what it costs elsewhere (other kernels, more memory) is not in it. NULL where one rank cannot
+-- know: communication ends when all ranks have come.
+--
+-- columns:
+--   change              varchar   as `lorabench what-if --change` takes it
+--   place               varchar   what is changed: a range path, kernels by name or class, '*' for everything
+--   step_ns             bigint    the mean step with the change
+--   saving_ns           bigint    what it saves of each step
+--   saving_frac         double    as a fraction of the step
+--   replay_error_frac   double    the largest error of a step when the trace is replayed unchanged
+--   note                varchar   what the change is
+--   source_id           integer   the input, see trace_info
+--   rank                integer   rank of the input, NULL if not recorded
+
+with
+error as (
+    select source_id, max(abs(error_frac)) as error_frac
+    from replay
+    group by source_id
+)
+select
+    predicted.change,
+    predicted.place,
+    predicted.step_ns,
+    (predicted.saving_ns / predicted.step_cnt)::bigint as saving_ns,
+    predicted.saving_ns / nullif(predicted.window_ns, 0) as saving_frac,
+    error.error_frac as replay_error_frac,
+    predicted.note,
+    predicted.source_id,
+    source.rank
+from predicted_change as predicted
+join source on source.source_id = predicted.source_id
+left join error on error.source_id = predicted.source_id
+order by predicted.source_id, predicted.saving_ns desc nulls last, predicted.change
