@@ -1,4 +1,4 @@
-"""The answer on one screen: where the time goes, and what a change would save at most.
+"""The answer on one screen: where the time goes, and what a change would save.
 
 Every number is one of a public view; the parts of the first line add up to the device's window.
 """
@@ -12,6 +12,7 @@ from . import sources
 
 WIDTH = 80
 _FINDING_CNT, _CLASS_CNT = 3, 5
+_CHANGE_WIDTH = 46
 _LEAST_SHOWN = 0.001  # of a step: what a change saves at least to have a line of its own
 _LEAST_FRAC = 0.01  # of the window: what saves less is not worth a line
 _RECORDERS = {"nsys": "nsys", "kineto": "torch.profiler", "snapshot": "allocator snapshot"}
@@ -33,7 +34,8 @@ FINDINGS = """
         count(*) as place_cnt,
         arg_max(place, saving_ns) as place,
         arg_max(evidence, saving_ns) as evidence,
-        any_value(advice) as advice
+        any_value(advice) as advice,
+        bool_and(is_predicted) as is_predicted
     from _predicted_finding
     where source_id = {id} and saving_ns > 0
     group by rule
@@ -154,12 +156,13 @@ def _first(findings: list[Row], window_ns: int | None) -> Iterator[str]:
     worth = [row for row in findings if window_ns and row["saving_ns"] >= _LEAST_FRAC * window_ns]
     if not worth:
         return
-    yield _columns("what to do first", "saves at most")
+    yield _columns("what to do first", "would save")
     for number, row in enumerate(worth[:_FINDING_CNT], start=1):
         title = f"{number} {row['rule'].replace('_', ' ')}: "
         others = f" and {row['place_cnt'] - 1:,} more" if row["place_cnt"] > 1 else ""
-        place = _path(row["place"] or "(outside all ranges)", WIDTH - len(title) - len(others) - 8)
-        yield _columns(f"{title}{place}{others}", f"{row['saving_ns'] / window_ns:.1%}")
+        limit = "" if row["is_predicted"] else "at most "
+        place = _path(row["place"] or "(outside all ranges)", WIDTH - len(title) - len(others) - len(limit) - 8)
+        yield _columns(f"{title}{place}{others}", f"{limit}{row['saving_ns'] / window_ns:.1%}")
         yield _cut(f"  {row['evidence']}")
         yield from textwrap.wrap(row["advice"], WIDTH, initial_indent="  -> ", subsequent_indent="     ", max_lines=2,
                                  placeholder=" …")  # fmt: skip
@@ -174,22 +177,31 @@ def predictions(rows: list[Row]) -> Iterator[str]:
         return
     known = [row for row in rows if row["saving_ns"] is not None]
     if known:
-        step = known[0]["step_ns"] + known[0]["saving_ns"]
+        before = _time(known[0]["step_ns"] + known[0]["saving_ns"])
         error = max(row["replay_error_frac"] or 0 for row in known)
-        yield f"a step of {_time(step)}, replayed with an error of {error:.1%}; with a change it would take"
+        yield f"a step of {before}, replayed with an error of {error:.1%}; with a change it would take"
+    said = None
     for row in rows:
+        change = _path(row["change"], _CHANGE_WIDTH)
         if row["saving_ns"] is None:
-            yield _columns(f"  {_path(row['change'], 46)}", "unknown to one rank")
+            yield _columns(f"  {change}", "unknown to one rank")
         elif abs(row["saving_frac"]) >= _LEAST_SHOWN or len(rows) == 1:
-            yield _columns(f"  {_path(row['change'], 46)}", f"{_time(row['step_ns'])}  saves {row['saving_frac']:6.1%}")
+            yield _columns(f"  {change}", f"{_time(row['step_ns'])}  saves {row['saving_frac']:6.1%}")
+        else:
+            continue
+        if row["note"] != said:
             yield from textwrap.wrap(row["note"], WIDTH, initial_indent="      ", subsequent_indent="      ")
-    if none := [row["change"] for row in known if abs(row["saving_frac"]) < _LEAST_SHOWN] if len(rows) > 1 else []:
+        said = row["note"]
+    if none := [row["change"] for row in known if abs(row["saving_frac"]) < _LEAST_SHOWN and len(rows) > 1]:
         yield from textwrap.wrap(f"less than {_LEAST_SHOWN:.1%}: {', '.join(none)}", WIDTH, subsequent_indent="  ")
 
 
 def next_steps(inputs: str) -> list[str]:
     """What to type next."""
-    return [f"next: lorabench report {inputs} --open", f'      lorabench query {inputs} "from finding"']
+    commands = ("report {} --open", "what-if {}", 'query {} "from finding"')
+    width = WIDTH - len("next: lorabench ") - max(map(len, commands))
+    named = inputs if len(inputs) <= width else "INPUT"
+    return [f"{'' if number else 'next:':6}lorabench {text.format(named)}" for number, text in enumerate(commands)]
 
 
 def _sum(parts: dict[str, float]) -> str:

@@ -1,18 +1,21 @@
 -- A row is something that can be changed: what, where, what it would save at most, how it is known, what to do.
 --
--- The largest saving first. saving_ns is a limit that no change can exceed: the idle time that is blamed on the rule, the
--- time in which copies or communication run with nothing beside them, or what faster kernels take off the critical path;
--- the mean over the devices. Each idle nanosecond is blamed once (_blamed_gap), so idle time, exposed time and what rules
--- blame agree. NULL is a finding whose cost lies within those of others. Severity is by the share of the input's GPU
--- window (or, without GPU work, of its ranges): high from the threshold severe_frac, medium from notable_frac. The rules
--- are the files of sql/3_findings.
+-- The largest saving first. saving_ns is what all steps are shorter by when the trace is replayed with the advice followed
+-- in all places of the rule (each place has its share), and never more than a limit that no change can exceed: the idle
+-- time that is blamed on the rule, the time in which copies or communication run with nothing beside them, or what
+-- faster kernels take off the critical path; the mean over the devices. Where the advice cannot be replayed it is the
+-- limit itself (is_predicted says which). Each idle nanosecond is blamed once (_blamed_gap), so idle time, exposed time
+-- and what rules blame agree. NULL is a finding whose cost lies within those of others. Severity is by the share of the
+-- input's GPU window (or, without GPU work, of its ranges): high from the threshold severe_frac, medium from
+-- notable_frac. The rules are the files of sql/3_findings.
 --
 -- columns:
 --   rule             varchar   name of the rule
 --   severity         varchar   'high', 'medium' or 'low'
 --   place            varchar   the range, kernel, device or cause that it is about, NULL outside all ranges
---   saving_ns        bigint    what a change would save at most
+--   saving_ns        bigint    what a change would save
 --   saving_frac      double    saving_ns as a fraction of the window
+--   is_predicted     boolean   true where saving_ns is by replay, false where it is a limit
 --   occurrence_cnt   bigint    how often
 --   evidence         varchar   what was seen
 --   advice           varchar   what to do
@@ -46,6 +49,7 @@ select
     measured.place,
     measured.saving_ns::bigint as saving_ns,
     measured.saving_frac,
+    measured.is_predicted,
     measured.occurrence_cnt::bigint as occurrence_cnt,
     measured.evidence,
     measured.advice,
