@@ -1,8 +1,11 @@
 """lorabench: where a LoRA fine-tuning run spends its time and memory.
 
 import lorabench
-with lorabench.open("run.sqlite") as database:
-    print(database.view("range_summary"))
+with lorabench.open("run.sqlite") as profile:
+    print(profile)
+    print(profile.view("range_summary"))
+
+In a notebook `%load_ext lorabench` adds the magic `%%lorabench`, which profiles a cell.
 
 In a training script, to name what a trace shows (needs torch):
 
@@ -15,25 +18,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .analyze.store.database import Database
     from .collect.instruments.ranges import annotate
     from .collect.instruments.spans import span
+    from .profiles import Profile
 
     __version__: str
 
-__all__ = ["__version__", "annotate", "open", "span"]
+__all__ = ["__version__", "annotate", "load_ipython_extension", "open", "span"]
 
 
-def open(*inputs: "str | Path", db: "str | Path | None" = None, force: bool = False) -> "Database":
+def open(*inputs: "str | Path", db: "str | Path | None" = None, force: bool = False) -> "Profile":
     """Open traces, a run directory or a .duckdb file for questions.
 
     Traces are read into a database at `db`, by default one in the user's cache folder; it is reused while the inputs
-    are unchanged, unless `force`. The result has .view(name) and .query(sql), both returning polars DataFrames, and
-    is a context manager. Raises errors.LorabenchError.
+    are unchanged, unless `force`. The result shows the answer, has .view(name), .sql(select) and .what_if(change),
+    which return polars DataFrames, and is a context manager. Raises errors.LorabenchError.
     """
-    from .analyze.pipeline import analyze
+    from .profiles import Profile
 
-    return analyze([Path(i) for i in inputs], Path(db) if db else None, force=force)
+    return Profile([Path(i) for i in inputs], Path(db) if db else None, force)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """What `%load_ext lorabench` calls: adds the magic %%lorabench, which profiles a cell."""
+    from .notebook import register
+
+    register(shell)
 
 
 def __getattr__(name: str) -> Any:

@@ -189,8 +189,8 @@ def query(
     from . import open as open_inputs
 
     form = outputs.chosen_format(as_csv, as_json)
-    with open_inputs(db) as database:
-        outputs.print_rows(database.query(statement), form)
+    with open_inputs(db) as profile:
+        outputs.print_rows(profile.sql(statement), form)
 
 
 @app.command(epilog=cli_runs.examples("doctor"))

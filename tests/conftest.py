@@ -63,6 +63,11 @@ def corpus_params(pattern: str) -> list[Any]:
     return [pytest.param(path, id=path.name.split(".")[0]) for path in found] or [skipped]
 
 
+def opened(*inputs: Path, db: Path | None = None, force: bool = False) -> Database:
+    """The database of inputs, with what only lorabench itself may do with it."""
+    return analyze(list(inputs), db, force=force)
+
+
 @pytest.fixture(scope="session")
 def database_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], Database]]:
     """Analyses each trace once a session."""

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-import lorabench
 import pytest
+from conftest import opened
 from lorabench.errors import CorruptInputError, InputError, LorabenchError, UnknownFormatError
 
 Make = Callable[..., Path]
@@ -36,7 +36,7 @@ def edited(path: Path, *statements: str) -> Path:
 
 
 def facts(path: Path, tmp_path: Path, section: str) -> dict[str, tuple[str, str]]:
-    with lorabench.open(path, db=tmp_path / "facts.duckdb", force=True) as database:
+    with opened(path, db=tmp_path / "facts.duckdb", force=True) as database:
         rows = database.rows("select item, value, note from trace_info where section = ?", section)
     return {item: (value, note) for item, value, note in rows}
 
@@ -48,7 +48,7 @@ def written(path: Path, content: bytes) -> Path:
 
 def refused(path: Path, tmp_path: Path, error: type[LorabenchError]) -> str:
     with pytest.raises(error) as raised:
-        lorabench.open(path, db=tmp_path / "never.duckdb").close()
+        opened(path, db=tmp_path / "never.duckdb").close()
     assert "\n" not in str(raised.value)
     assert list(tmp_path.glob("*never*")) == [], "something half-written was left behind"
     return str(raised.value)
@@ -127,7 +127,7 @@ def test_a_missing_table_is_no_error(sqlite: Path, tmp_path: Path, table: str) -
 
 def test_without_nvtx_all_work_is_unattributed(sqlite: Path, tmp_path: Path) -> None:
     edited(sqlite, "drop table NVTX_EVENTS")
-    with lorabench.open(sqlite, db=tmp_path / "x.duckdb") as database:
+    with opened(sqlite, db=tmp_path / "x.duckdb") as database:
         total = database.rows("select sum(kernel_ns) from kernel_summary")
         assert database.rows("select sum(kernel_ns) from unattributed") == total
         assert database.view("range_summary").is_empty()
@@ -151,8 +151,8 @@ def test_negative_times_give_the_same_durations(sqlite: Path, synthetic_trace: M
     shift = "set start = start - 5000000, end = end - 5000000"
     edited(sqlite, *(f"update CUPTI_ACTIVITY_KIND_{t} {shift}" for t in tables), f"update NVTX_EVENTS {shift}")
     with (
-        lorabench.open(sqlite, db=tmp_path / "a.duckdb") as shifted,
-        lorabench.open(synthetic_trace("nsys"), db=tmp_path / "b.duckdb") as plain,
+        opened(sqlite, db=tmp_path / "a.duckdb") as shifted,
+        opened(synthetic_trace("nsys"), db=tmp_path / "b.duckdb") as plain,
     ):
         assert shifted.view("range_summary").equals(plain.view("range_summary"))
         assert shifted.rows("select min(start_ns) < 0 from range_instance") == [(True,)]
@@ -166,7 +166,7 @@ def test_text_that_is_not_utf8_is_replaced_and_counted(sqlite: Path, tmp_path: P
     )
     lost = facts(sqlite, tmp_path, "lost")
     assert lost["NVTX_EVENTS text"][0] == lost["StringIds text"][0] == "1"
-    with lorabench.open(sqlite, db=tmp_path / "x.duckdb") as database:
+    with opened(sqlite, db=tmp_path / "x.duckdb") as database:
         assert database.rows("select count(*) from kernel_summary where kernel_name = '\ufffdb'") == [(1,)]
 
 
@@ -185,8 +185,8 @@ def test_a_trace_cut_off_behind_its_last_event_loses_nothing(trace: bytes, tmp_p
     events = trace[: trace.rindex(b"]")].rstrip()
     path = written(tmp_path / "cut.json", events)
     with (
-        lorabench.open(path, db=tmp_path / "a.duckdb") as cut,
-        lorabench.open(written(tmp_path / "whole.json", trace), db=tmp_path / "b.duckdb") as whole,
+        opened(path, db=tmp_path / "a.duckdb") as cut,
+        opened(written(tmp_path / "whole.json", trace), db=tmp_path / "b.duckdb") as whole,
     ):
         assert cut.view("range_summary").equals(whole.view("range_summary"))
 
@@ -213,7 +213,7 @@ def test_names_with_unescaped_quotes_cost_only_their_event(trace: bytes, tmp_pat
     broken = json.dumps(before, indent=1).replace("QUOTE", 'a "b" c')
     path = written(tmp_path / "quotes.json", broken.encode())
     assert facts(path, tmp_path, "lost")["events that are not valid JSON"][0] == "1"
-    with lorabench.open(path, db=tmp_path / "x.duckdb") as database:
+    with opened(path, db=tmp_path / "x.duckdb") as database:
         kernels = sum(e.get("cat") == "kernel" for e in before["traceEvents"])
         assert database.rows("select sum(kernel_cnt) from kernel_summary") == [(kernels - 1,)]
 
@@ -252,7 +252,7 @@ def test_events_of_foreign_shapes_are_counted_not_read(trace: bytes, tmp_path: P
 )
 def test_metadata_of_foreign_types_is_left_out(about: dict[str, object], trace: bytes, tmp_path: Path) -> None:
     content = {**about, "traceEvents": json.loads(trace)["traceEvents"]}
-    with lorabench.open(written(tmp_path / "x.json", json.dumps(content).encode()), db=tmp_path / "x.duckdb") as found:
+    with opened(written(tmp_path / "x.json", json.dumps(content).encode()), db=tmp_path / "x.duckdb") as found:
         assert found.rows("select rank, world_size, origin_ns from source") == [(None, None, None)]
 
 
@@ -261,7 +261,7 @@ def test_a_memory_event_that_cannot_be_read_costs_only_itself(trace: bytes, tmp_
     memory = {"ph": "i", "name": "[memory]", "pid": 1, "ts": 5, "args": {"Bytes": 8, "Addr": (1 << 64) - 1}}
     broken = memory | {"args": {"Bytes": "many"}}
     path = written(tmp_path / "x.json", json.dumps([memory, broken, *events]).encode())
-    with lorabench.open(path, db=tmp_path / "x.duckdb") as found:
+    with opened(path, db=tmp_path / "x.duckdb") as found:
         assert found.rows("select bytes, address from memory_event") == [(8, None)]
         kernels = sum(e.get("cat") == "kernel" for e in events)
         assert found.rows("select sum(kernel_cnt) from kernel_summary") == [(kernels,)]
@@ -275,7 +275,7 @@ def test_nsys_metadata_of_foreign_types_is_left_out(sqlite: Path, tmp_path: Path
         "update ThreadNames set globalTid = 'main'",
         "insert into NVTX_EVENTS (start, eventType, text, globalTid, domainId) values (1, 75, 'd', 'x', 'y')",
     )
-    with lorabench.open(sqlite, db=tmp_path / "x.duckdb") as found:
+    with opened(sqlite, db=tmp_path / "x.duckdb") as found:
         assert found.rows("select origin_ns from source") == [(None,)]
         assert found.rows("select count(*) from thread where name is not null") == [(0,)]
 
@@ -340,7 +340,7 @@ def test_a_file_without_permission_is_named(sqlite: Path, tmp_path: Path) -> Non
     os.seteuid(65534 if mine == 0 else mine)  # root may read everything
     try:
         with pytest.raises(InputError, match="Permission denied"):
-            lorabench.open(sqlite, db=tmp_path / "never.duckdb")
+            opened(sqlite, db=tmp_path / "never.duckdb")
     finally:
         os.seteuid(mine)
 
@@ -353,7 +353,7 @@ def test_names_never_become_sql_paths_or_markup(sqlite: Path, tmp_path: Path) ->
     before = set(tmp_path.iterdir())
     assert run("analyze", sqlite, "-o", tmp_path / "out").returncode == 0
     assert set(tmp_path.iterdir()) - before == {tmp_path / "out"}
-    with lorabench.open(sqlite, db=tmp_path / "x.duckdb") as database:
+    with opened(sqlite, db=tmp_path / "x.duckdb") as database:
         assert database.rows("select count(*) from kernel_summary where kernel_name = ?", name) == [(1,)]
     shown = run("analyze", sqlite, "--report", "kernel_summary")
     assert "<script>" in shown.stdout

@@ -12,7 +12,9 @@ from pathlib import Path
 import lorabench
 import polars
 import pytest
+from conftest import opened
 from lorabench import sql
+from lorabench.errors import UsageError
 from lorabench.reports.terminal import show
 
 PUBLIC = [view.name for view in sql.load() if view.is_public]
@@ -42,7 +44,7 @@ def test_a_report_is_written_and_named_last(trace: Path, run: Callable, tmp_path
     assert {p.name for p in tmp_path.iterdir()} == {"cache", "report.csv", trace.name}
     with (tmp_path / "report.csv").open() as file:
         rows = list(csv.DictReader(file))
-    with lorabench.open(trace, db=tmp_path / "x.duckdb") as database:
+    with opened(trace, db=tmp_path / "x.duckdb") as database:
         frame = database.view("range_summary")
     assert [r["path"] for r in rows] == frame["path"].to_list()
     assert [int(r["kernel_ns"]) for r in rows] == frame["kernel_ns"].to_list()
@@ -114,10 +116,10 @@ def test_the_cache_can_be_listed_cleared_and_has_a_limit(
 
 
 def test_a_database_with_other_views_is_made_anew(trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lorabench.open(trace, db=tmp_path / "r.duckdb").close()
+    opened(trace, db=tmp_path / "r.duckdb").close()
     first = (tmp_path / "r.duckdb").stat().st_mtime_ns
     monkeypatch.setattr(sql, "fingerprint", lambda: "of tomorrow")
-    lorabench.open(trace, db=tmp_path / "r.duckdb").close()
+    opened(trace, db=tmp_path / "r.duckdb").close()
     assert (tmp_path / "r.duckdb").stat().st_mtime_ns > first
 
 
@@ -193,5 +195,5 @@ def test_python_is_as_short(trace: Path, tmp_path: Path) -> None:
         assert frame["self_kernel_ns"].sum() + database.view("unattributed")["kernel_ns"].sum() == (
             database.view("kernel_summary")["kernel_ns"].sum()
         )
-        with pytest.raises(lorabench.errors.UsageError, match="there is no view"):
+        with pytest.raises(UsageError, match="there is no view"):
             database.view("nonsense; drop table x")

@@ -4,9 +4,8 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import lorabench
 import pytest
-from conftest import ROOT
+from conftest import ROOT, opened
 from lorabench import sql
 from lorabench.analyze.store.database import Database
 
@@ -23,7 +22,7 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     (folder / "run").mkdir()
     for number, name in enumerate(FILES):
         shutil.copy(ROOT / "fixtures" / name, folder / "run" / f"{number}-{name}")
-    with lorabench.open(folder / "run", db=folder / "all.duckdb") as database:
+    with opened(folder / "run", db=folder / "all.duckdb") as database:
         yield database
 
 
@@ -55,7 +54,7 @@ def test_a_database_made_anew_is_read_anew_although_the_old_one_is_open(
     synthetic_trace: Callable[..., Path], tmp_path: Path
 ) -> None:
     traces = [synthetic_trace("nsys", steps=steps) for steps in (1, 3)]
-    opened = [lorabench.open(trace, db=tmp_path / "x.duckdb") for trace in traces]
+    opened = [opened(trace, db=tmp_path / "x.duckdb") for trace in traces]
     counts = [len(database.view("step_summary")) for database in opened]
     for database in opened:
         database.close()

@@ -43,6 +43,15 @@ def distinct(values: Ints) -> tuple[Ints, Ints]:
     return np.flatnonzero(present) + low, number[values - low]
 
 
+def grouped(values: Ints) -> Ints:
+    """The order that puts equal values together, smaller ones first, each in the order in which they are.
+
+    Few distinct values are sorted as 16 bits, which numpy does by counting.
+    """
+    known, number = distinct(values)
+    return np.argsort(number.astype(np.uint16) if len(known) < 1 << 16 else number, kind="stable")
+
+
 def is_first(values: Ints) -> Bools:
     """True where a sorted array has a value for the first time."""
     first = np.ones(len(values), dtype=bool)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .intervals import NONE, Bools, Ints, take
+from .intervals import NONE, Bools, Ints, grouped, take
 from .replay import NEVER, Chains, Graph, Groups, Weights
 
 # Behind its stream and its launch by more than this, an operation waited for something else.
@@ -63,7 +63,7 @@ def graph(points: Points, work: Operations, origin: int) -> Graph:
     """The graph of a trace whose first event is at `origin`."""
     chains = _chains(points)
     work = replace(work, point=np.where(take(points.begin, work.point) <= work.start, work.point, NONE))
-    by_stream = np.argsort(work.stream, kind="stable")
+    by_stream = grouped(work.stream)
     previous = np.full(len(work), NONE, dtype=np.int64)
     same = np.flatnonzero(work.stream[by_stream[1:]] == work.stream[by_stream[:-1]])
     previous[by_stream[same + 1]] = by_stream[same]
@@ -92,12 +92,9 @@ def _chains(points: Points) -> Chains:
     backward          |y|--|z|                     y follows a, the last call of the process before it
     """
     count = len(points)
-    by_thread = np.lexsort((np.arange(count), points.thread, points.process))
+    by_thread = grouped(points.thread)
     own = np.full(count, NONE, dtype=np.int64)
-    is_next = np.flatnonzero(
-        (points.thread[by_thread[1:]] == points.thread[by_thread[:-1]])
-        & (points.process[by_thread[1:]] == points.process[by_thread[:-1]])
-    )
+    is_next = np.flatnonzero(points.thread[by_thread[1:]] == points.thread[by_thread[:-1]])
     own[by_thread[is_next + 1]] = by_thread[is_next]
     last = np.arange(count) - 1  # in the process, whatever the thread
     is_other = (last >= 0) & (last != own)
@@ -150,6 +147,8 @@ def _needs(work: Operations, points: Points, previous: Ints) -> Ints:
     ready = np.maximum(take(work.end, previous, NEVER), _launched(work, points))
     late = np.flatnonzero(work.start - ready > LONG_DELAY_NS)
     needs = np.full(len(work), NONE, dtype=np.int64)
+    if not late.size:
+        return needs
     by_end = np.lexsort((work.start, work.end))
     for device in np.unique(work.device[late]):
         mine = late[work.device[late] == device]
@@ -169,9 +168,9 @@ def _told(work: Operations, needs: Ints) -> Ints:
     """
     found = np.full(len(work), NONE, dtype=np.int64)
     rows = np.flatnonzero(work.point >= 0)
-    rows = rows[np.argsort(work.point[rows], kind="stable")]
-    if not rows.size:
+    if not rows.size or not work.is_told.any():
         return found
+    rows = rows[np.argsort(work.point[rows], kind="stable")]
     stream = work.stream[rows]
     runs = np.flatnonzero(np.append(True, stream[1:] != stream[:-1]))
     begins = np.repeat(runs, np.diff(np.append(runs, len(rows))))

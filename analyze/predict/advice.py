@@ -27,8 +27,8 @@ _GAPS = """
 
 def rules(scene: Scene) -> dict[str, Weights]:
     """The weights of a source with the advice of each rule followed in all its places."""
-    rows = scene.database.connection.execute(_GAPS.replace("{id}", str(scene.trace.source_id))).fetchnumpy()
-    rule, place, idle = (np.ma.getdata(rows[name]) for name in ("rule", "place", "idle_ns"))
+    rows = scene.database.columns(_GAPS.replace("{id}", str(scene.trace.source_id)))
+    rule, place, idle = (rows[name] for name in ("rule", "place", "idle_ns"))
     measured = scene.trace.graph.measured
     found = {}
     for name in np.unique(rule.astype(str)).tolist():

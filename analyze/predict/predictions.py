@@ -23,9 +23,14 @@ _TYPES = {"integer": pa.int32(), "bigint": pa.int64(), "varchar": pa.string()}
 
 def what_if(database: Database, changes: Sequence[str] = ()) -> "polars.DataFrame":
     """The view what_if: of the standard changes, or of these made together. Raises UsageError for what cannot be."""
-    if changes:
-        database.filling(Predictions(database).asked(changes))
-    return database.view("what_if")
+    if not changes:
+        return database.view("what_if")
+    predictions = Predictions(database)
+    database.filling(predictions.asked(changes))
+    try:
+        return database.view("what_if")
+    finally:  # who asks for the view next means the standard changes
+        database.filling(predictions.tables())
 
 
 class Predictions:

@@ -108,13 +108,13 @@ class Scene:
         return [path for path in found if not any(path.startswith(f"{other}/") for other in found)][:_MOST_PATHS]
 
     def _intervals(self, condition: str) -> Cover:
-        found = self.database.connection.execute(
+        found = self.database.columns(
             f"""select range.start_ns, range.end_ns
             from range
             join range_path using (path_id)
             where range.source_id = {self.trace.source_id} and range.kind <> 'python' and ({condition})"""
-        ).fetchnumpy()
-        return Cover.of(*(np.ma.getdata(column) for column in found.values()))
+        )
+        return Cover.of(found["start_ns"], found["end_ns"])
 
     def host_within(self, weights: Weights, cover: Cover) -> Ints:
         """Of each point how much of the CPU's time since the one it follows lies in a cover, by what was measured."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..attribute.intervals import NONE, Bools, Ints, distinct, take
+from ..attribute.intervals import NONE, Bools, Ints, distinct, grouped, take
 from ..attribute.replay import Graph, Replayed
 from ..attribute.replay_graph import Operations, Points, graph
 from ..store.database import Database
@@ -104,13 +104,12 @@ def fetch(database: Database, source_id: int) -> Trace | None:
     """The arrays of a source; None for one without calls and steps, in which nothing can be replayed."""
 
     def columns(statement: str) -> Columns:
-        cursor = database.connection.execute(statement.replace("{id}", str(source_id)))
-        return {name: np.ma.getdata(column) for name, column in cursor.fetchnumpy().items()}
+        return database.columns(statement.replace("{id}", str(source_id)))
 
     threads, steps, work, waits = (columns(asked) for asked in (_THREADS, _STEPS, _OPERATIONS, _WAITS))
     calls = columns(_CALLS)
-    is_wanted = np.isin(calls["call"], np.concatenate([work["call"], waits["call"]]))
-    calls = {name: column[is_wanted] for name, column in calls.items()}
+    chosen = np.flatnonzero(_among(calls["call"], np.concatenate([work["call"], waits["call"]])))
+    calls = {name: column[chosen] for name, column in calls.items()}
     rows = _rows(calls, steps, columns(_LAST))
     if not len(rows["begin"]):
         return None
@@ -142,6 +141,17 @@ def fetch(database: Database, source_id: int) -> Trace | None:
     )  # fmt: skip
 
 
+def _among(keys: Ints, wanted: Ints) -> Bools:
+    """Which keys are wanted; by a table where keys lie close together, as ours do."""
+    low = int(keys.min(initial=0))
+    span = int(keys.max(initial=0)) - low + 1
+    if span > 8 * len(keys) + 1024:
+        return np.isin(keys, wanted)
+    table = np.zeros(span, dtype=bool)
+    table[wanted[(wanted >= low) & (wanted < low + span)] - low] = True
+    return table[keys - low]
+
+
 def _rows(calls: Columns, steps: Columns, last: Columns) -> Columns:
     """Calls, begins of steps, their ends, and the ends of the threads that have steps or calls, one after another."""
     working = np.isin(last["thread"], np.concatenate([calls["thread"], steps["thread"]]))
@@ -162,17 +172,18 @@ def _points_of(rows: Columns) -> tuple[Ints, Ints]:
     inner        |----|          (a runtime's call and the driver's that it makes)
     """
     count = len(rows["begin"])
-    order = np.lexsort((rows["rank"], rows["begin"], rows["process"]))
+    order = np.argsort(2 * rows["begin"] + rows["rank"], kind="stable")
+    order = order[grouped(rows["process"][order])]
     thread, begin, end = (rows[name][order] for name in ("thread", "begin", "end"))
     outer = np.arange(count)
-    by_thread = np.lexsort((outer, thread))
+    by_thread = grouped(thread)
     for mine in np.split(by_thread, np.flatnonzero(np.diff(thread[by_thread])) + 1):
         latest = np.maximum.accumulate(end[mine])
         holder = np.maximum.accumulate(np.where(end[mine] >= latest, np.arange(len(mine)), 0))
         inside = np.flatnonzero(begin[mine[1:]] < latest[:-1]) + 1
         outer[mine[inside]] = mine[holder[inside - 1]]
-    while (jumped := outer[outer]).tolist() != outer.tolist():
-        outer = jumped
+    while (jumped := outer[outer] != outer).any():
+        outer[jumped] = outer[outer[jumped]]
     is_point = outer == np.arange(count)
     number = np.cumsum(is_point) - 1
     point = np.empty(count, dtype=np.int64)

@@ -18,6 +18,7 @@ from . import views
 from .limits import CANNOT_WRITE, COMPLETE_MEMORY, READ_MEMORY, first_line
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import polars
     import pyarrow as pa
 
@@ -66,7 +67,7 @@ class Database:
         words = set(re.findall(r"\w+", statement))
         for table in [name for name in self._fillers if words & views.reading(name)]:
             self.connection.register("filling", self._fillers.pop(table)())
-            self.connection.execute(f"create temp table {quoted(table)} as from filling")
+            self.connection.execute(f"create or replace temp table {quoted(table)} as from filling")
             self.connection.unregister("filling")
 
     def view(self, name: str) -> "polars.DataFrame":
@@ -137,6 +138,13 @@ class Database:
             cursor = self._roomy(lambda: self.connection.execute(statement))
             names = [str(column[0]) for column in cursor.description or ()]
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def columns(self, statement: str) -> "dict[str, npt.NDArray[Any]]":
+        """The same as numpy arrays by the names of the columns; texts are objects, NULL is NaN or undefined."""
+        self._filled_for(statement)
+        with self._explained("what is asked for"):
+            found = self._roomy(lambda: self.connection.sql(statement).to_arrow_table())
+        return {name: found.column(name).to_numpy() for name in found.column_names}
 
     @contextmanager
     def _explained(self, what: object) -> Iterator[None]:

@@ -15,9 +15,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-import lorabench
 import pytest
-from conftest import absent
+from conftest import absent, opened
 from lorabench import nsys as tools
 from lorabench import rundir
 from lorabench.collect.run import session
@@ -138,14 +137,14 @@ def test_the_ranges_that_nsys_saw_are_those_that_the_run_opened(run: Path, tmp_p
     opened = _opened(run, "nsys")
     assert "run/step/backward/model/layers.1/self_attn/q_proj/lora_A/adapter_1" in opened
     assert "run/step/backward/recompute/model/layers.0/mlp" in opened
-    with lorabench.open(run / "run.sqlite", db=tmp_path / "x.duckdb") as database:
+    with opened(run / "run.sqlite", db=tmp_path / "x.duckdb") as database:
         seen = dict(database.rows("select path, range_cnt from range_summary where kind = 'annotation'"))
     assert seen == opened
 
 
 def test_the_ranges_in_the_torch_trace_are_those_that_the_run_opened(run: Path, tmp_path: Path) -> None:
     """torch puts its operators between ours, so the chains of ours are compared without them."""
-    with lorabench.open(run / "trace.json.gz", db=tmp_path / "x.duckdb") as database:
+    with opened(run / "trace.json.gz", db=tmp_path / "x.duckdb") as database:
         rows = database.rows("select range_id, parent_id, kind, name from range_instance")
     by_id = {i: (parent, kind, name) for i, parent, kind, name in rows}
 
@@ -329,7 +328,7 @@ def test_any_python_command_is_profiled(tmp_path: Path) -> None:
     sources = {"trace.json.gz", "memory.json.gz"} | ({"run.sqlite"} if tools.find() else set())
     assert sources <= set(manifest["files"])
     for name in sources:
-        with lorabench.open(tmp_path / "run" / name, db=tmp_path / f"{name}.duckdb") as database:
+        with opened(tmp_path / "run" / name, db=tmp_path / f"{name}.duckdb") as database:
             seen = dict(database.rows("select path, range_cnt from range_summary where kind = 'annotation'"))
             ((allocations,),) = database.rows("select count(*) from memory_event")
         assert bool(allocations) == name.startswith("memory")

@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import lorabench
 import pytest
+from conftest import opened
 from lorabench import rundir
 from lorabench.collect.run import sweep
 from lorabench.collect.settings.spec import RunSpec
@@ -160,7 +160,7 @@ def test_execution_is_the_gpus_part_of_a_step_and_launching_the_rest(
         directory.finish({"status": rundir.OK, "message": None, "spec": spec.as_dict()})
 
     sweep.run(sweep.plan({"lora_cnt": "1,2"}), tmp_path / "s", runner=leave)
-    with lorabench.open(CAPTURE, db=tmp_path / "x.duckdb") as database:
+    with opened(CAPTURE, db=tmp_path / "x.duckdb") as database:
         steps = [busy for (busy,) in database.rows("select gpu_busy_ns from step_summary")]
     for row in sweeps.rows(tmp_path / "s"):
         assert row["execution_ns"] == sum(steps) / len(steps) / row["lora_cnt"] > 0

@@ -7,10 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import lorabench
 import pytest
 from brute_force import check_categories
-from conftest import absent
+from conftest import absent, opened
 from lorabench import nsys as tools
 from lorabench import rundir
 
@@ -42,7 +41,7 @@ def test_a_run_on_the_gpu_has_kernels_in_its_modules(method: str, tmp_path: Path
     assert summary["device"]["type"] == "cuda" and summary["kernel_launches_per_step"] > 0
     assert summary["memory"]["steps"]["peak_allocated_bytes"] > 0
     assert (tmp_path / "run" / "snapshot.pickle").stat().st_size
-    with lorabench.open(tmp_path / "run" / "trace.json.gz", db=tmp_path / "x.duckdb") as database:
+    with opened(tmp_path / "run" / "trace.json.gz", db=tmp_path / "x.duckdb") as database:
         rows = dict(database.rows("select path, kernel_ns from range_summary where kind = 'annotation'"))
         ((whole,),) = database.rows("select sum(kernel_ns) from kernel_summary")
     assert rows["run"] > 0.9 * whole
@@ -77,7 +76,7 @@ def test_nsys_sees_the_kernels_of_the_measured_steps_only(tmp_path: Path) -> Non
         r["path"]: int(r["range_cnt"])
         for r in csv.DictReader((tmp_path / "run" / rundir.RANGES).read_text("utf-8").splitlines())
     }
-    with lorabench.open(tmp_path / "run" / "run.sqlite", db=tmp_path / "x.duckdb") as database:
+    with opened(tmp_path / "run" / "run.sqlite", db=tmp_path / "x.duckdb") as database:
         seen = dict(database.rows("select path, range_cnt from range_summary where kind = 'annotation'"))
         ((kernels,),) = database.rows("select sum(kernel_cnt) from kernel_summary")
     assert seen == opened and kernels > 0
@@ -93,7 +92,7 @@ def test_memory_on_the_gpu_is_accounted_for(method: str, checkpointing: str, tmp
         folder.mkdir()
         for file in (name, "ledger.csv"):
             shutil.copy(tmp_path / "run" / file, folder)
-        with lorabench.open(folder / name, db=folder / "x.duckdb") as database:
+        with opened(folder / name, db=folder / "x.duckdb") as database:
             check_categories(database)
             before = dict(
                 database.rows(

@@ -339,8 +339,8 @@ def analysed(agrees: Callable[[Path, Any], None]) -> Judge:
     """Write one report or all, then hold the database against what the file holds."""
 
     def judge(draw: random.Random, path: Path, place: Path) -> str:
-        import lorabench
         from lorabench.__main__ import main
+        from lorabench.analyze.pipeline import analyze
 
         os.environ["XDG_CACHE_HOME"] = str(place / "cache")
         out = place / draw.choice(["all", "report.csv", "report.csv"])  # all views take longer than reading
@@ -361,7 +361,7 @@ def analysed(agrees: Callable[[Path, Any], None]) -> Judge:
             return f"exit code {code}: {text[-2000:]}"
         if code == 3 and not out.exists():
             return REFUSED
-        with lorabench.open(path if is_database else place / "x.duckdb") as database:
+        with analyze([path if is_database else place / "x.duckdb"]) as database:
             try:
                 agrees(path, database)
             except AssertionError as error:

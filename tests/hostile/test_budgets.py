@@ -11,8 +11,8 @@ from typing import Any
 
 import brute_force
 import duckdb
-import lorabench
 import pytest
+from conftest import opened
 
 # What a process needs that reads nothing is about 150 MB.
 BUDGET_MB = 450
@@ -33,7 +33,7 @@ def overlapping(path: Path, count: int) -> Path:
 def test_ranges_that_all_overlap_each_other(count: int, tmp_path: Path, bounded: Bounded) -> None:
     path = overlapping(tmp_path / "run.sqlite", count)
     bounded(path, memory_mb=BUDGET_MB + 150)
-    with lorabench.open(path, db=tmp_path / "x.duckdb") as database:
+    with opened(path, db=tmp_path / "x.duckdb") as database:
         total = database.rows("select sum(kernel_ns) from kernel_summary")
         assert database.rows("select sum(self_kernel_ns) from range_summary") == total
         lost = dict(database.rows("select item, value from trace_info where section = 'lost'"))
@@ -143,7 +143,7 @@ def test_gzip_bombs_of_white_space(spaces: str, tmp_path: Path, bounded: Bounded
 def test_texts_of_a_foreign_database_are_no_reason_to_take_all_memory(
     synthetic_trace: Callable[..., Path], tmp_path: Path, bounded: Bounded
 ) -> None:
-    lorabench.open(synthetic_trace("nsys"), db=tmp_path / "theirs.duckdb").close()
+    opened(synthetic_trace("nsys"), db=tmp_path / "theirs.duckdb").close()
     with duckdb.connect(str(tmp_path / "theirs.duckdb")) as connection:
         connection.execute("update name set text = repeat(text || '-', 300000)")
     bounded(

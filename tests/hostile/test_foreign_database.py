@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import lorabench
 import pytest
+from conftest import opened
 from lorabench.errors import InputError, UnknownFormatError, UsageError
 
 
 @pytest.fixture
 def theirs(synthetic_trace: Callable[..., Path], tmp_path: Path) -> Path:
-    lorabench.open(synthetic_trace("nsys"), db=tmp_path / "theirs.duckdb").close()
+    opened(synthetic_trace("nsys"), db=tmp_path / "theirs.duckdb").close()
     return tmp_path / "theirs.duckdb"
 
 
@@ -56,7 +56,7 @@ def test_views_of_others_read_no_file(theirs: Path, tmp_path: Path, name: str, c
 
 
 def test_views_and_functions_of_others_are_not_run(theirs: Path, tmp_path: Path) -> None:
-    with lorabench.open(theirs) as database:
+    with opened(theirs) as database:
         expected = database.view("kernel_summary").to_dicts()
     edited(
         theirs,
@@ -64,7 +64,7 @@ def test_views_and_functions_of_others_are_not_run(theirs: Path, tmp_path: Path)
         "create or replace macro sample_stddev(x) as error('of others')",
         "create view mine as select 42 as answer",
     )
-    with lorabench.open(theirs) as database:
+    with opened(theirs) as database:
         assert database.view("kernel_summary").to_dicts() == expected
         assert database.query("from mine").rows() == [(42,)], "views of other names are the owner's"
 
@@ -91,7 +91,7 @@ def test_other_tables_are_refused_in_a_line(
             connection.execute(f'create table "{name}" as from old.main."{name}"')
         connection.execute(statement)
     with pytest.raises(error) as raised:
-        lorabench.open(copy).close()
+        opened(copy).close()
     assert "\n" not in str(raised.value)
 
 
@@ -113,7 +113,7 @@ def test_other_tables_are_refused_in_a_line(
     ],
 )
 def test_a_query_is_a_select_and_touches_no_file(statement: str, theirs: Path, tmp_path: Path) -> None:
-    with lorabench.open(theirs) as database, pytest.raises(UsageError) as raised:
+    with opened(theirs) as database, pytest.raises(UsageError) as raised:
         database.query(statement)
     assert "one select" in str(raised.value) or "cannot access other files" in str(raised.value)
     assert not list(tmp_path.glob("made*"))

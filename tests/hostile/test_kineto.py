@@ -5,8 +5,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import lorabench
 import pytest
+from conftest import opened
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from lorabench.analyze.read import kineto_json
@@ -70,7 +70,7 @@ def expected(events: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
 
 
 def kernels(path: Path, db: Path) -> list[tuple[Any, ...]]:
-    with lorabench.open(path, db=db, force=True) as database:
+    with opened(path, db=db, force=True) as database:
         rows = database.rows(
             """select coalesce(nullif(text, ''), '[unnamed]'), start_ns, end_ns, correlation_id, stream_id, grid_x,
             block_y
@@ -94,7 +94,7 @@ def test_a_value_of_another_type_costs_no_more_than_itself(drawn: list[tuple[Any
 
 
 def facts(path: Path, tmp_path: Path) -> dict[str, str]:
-    with lorabench.open(path, db=tmp_path / "x.duckdb", force=True) as database:
+    with opened(path, db=tmp_path / "x.duckdb", force=True) as database:
         return dict(database.rows("select item, value from trace_info where section = 'lost'"))
 
 
@@ -169,7 +169,7 @@ def test_events_that_only_duckdb_refuses_are_given_up_after_some(
     events = [KERNEL | {"name": "cursed" if number % 2 else "fine"} for number in range(40)]
     path = tmp_path / "run.json"
     path.write_text(json.dumps({"traceEvents": events}), "utf-8")
-    with lorabench.open(path, db=tmp_path / "x.duckdb") as database:
+    with opened(path, db=tmp_path / "x.duckdb") as database:
         ((lost, note),) = database.rows("select value, note from source_fact where section = 'lost'")
         ((read,),) = database.rows("select count(*) from gpu_op")
     assert read + int(lost) == 40 and 4 <= read <= 20

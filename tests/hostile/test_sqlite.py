@@ -7,8 +7,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-import lorabench
 import pytest
+from conftest import opened
 from lorabench.errors import CorruptInputError, LorabenchError
 
 COLUMNS = "start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER, correlationId INTEGER, demangledName INTEGER"
@@ -34,7 +34,7 @@ def export(path: Path, kernels: int, *pragmas: str, value: str = "value TEXT", s
 
 def read(path: Path, tmp_path: Path) -> tuple[int, dict[str, str]]:
     """The number of kernels, and what was lost."""
-    with lorabench.open(path, db=tmp_path / "x.duckdb", force=True) as database:
+    with opened(path, db=tmp_path / "x.duckdb", force=True) as database:
         ((count,),) = database.rows("select count(*) from gpu_op")
         return count, dict(database.rows("select item, value from trace_info where section = 'lost'"))
 
@@ -57,7 +57,7 @@ def test_texts_of_other_encodings_are_read_as_written(encoding: str, tmp_path: P
         file.executemany(
             "insert into NVTX_EVENTS values (?, ?, 59, 1, ?)", [(1, 9, "étape"), (2, 3, "a/b"), (4, 5, "étape")]
         )
-    with lorabench.open(path, db=tmp_path / "x.duckdb") as database:
+    with opened(path, db=tmp_path / "x.duckdb") as database:
         assert sorted(database.rows("select path, range_cnt from range_summary")) == [
             ("étape", 1),
             ("étape/a/b", 1),

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
-import lorabench
 import pytest
+from conftest import opened
 from lorabench import rundir
 from lorabench.analyze.store.upgrades import SCHEMA_VERSION
 from lorabench.errors import InputError
@@ -37,11 +37,11 @@ def of_version(version: int, made: Path, path: Path) -> Path:
 def test_an_earlier_database_gives_the_same_numbers(
     version: int, synthetic_trace: Callable[..., Path], tmp_path: Path
 ) -> None:
-    with lorabench.open(synthetic_trace("kineto"), db=tmp_path / "new.duckdb") as database:
+    with opened(synthetic_trace("kineto"), db=tmp_path / "new.duckdb") as database:
         expected = [database.view(name).rows() for name in ("range_summary", "memory_peak", "finding")]
     old = of_version(version, tmp_path / "new.duckdb", tmp_path / "old.duckdb")
     before = old.read_bytes()
-    with lorabench.open(old) as database:
+    with opened(old) as database:
         assert [database.view(name).rows() for name in ("range_summary", "memory_peak", "finding")] == expected
     assert old.read_bytes() == before
 
@@ -50,9 +50,9 @@ def test_an_earlier_database_gives_the_same_numbers(
 def test_other_databases_say_what_to_do(
     version: int, advice: str, synthetic_trace: Callable[..., Path], tmp_path: Path
 ) -> None:
-    lorabench.open(synthetic_trace("nsys"), db=tmp_path / "new.duckdb").close()
+    opened(synthetic_trace("nsys"), db=tmp_path / "new.duckdb").close()
     with pytest.raises(InputError, match=advice):
-        lorabench.open(of_version(version, tmp_path / "new.duckdb", tmp_path / "old.duckdb"))
+        opened(of_version(version, tmp_path / "new.duckdb", tmp_path / "old.duckdb"))
 
 
 def test_an_earlier_run_directory_is_read_through_each_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

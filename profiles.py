@@ -1,0 +1,91 @@
+"""What `lorabench.open` returns: a trace, or several, that answer questions in a shell, a script and a notebook."""
+
+import html
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import polars
+
+
+class Profile:
+    """Opened traces. In a shell and in a notebook it shows the answer; a context manager, or call close()."""
+
+    def __init__(self, inputs: Sequence[Path], db: Path | None = None, force: bool = False):
+        from .analyze.pipeline import analyze
+
+        self._inputs = list(inputs)
+        self._database = analyze(self._inputs, db, force=force)
+
+    def __enter__(self) -> "Profile":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the file of the database."""
+        self._database.close()
+
+    @property
+    def views(self) -> list[str]:
+        """The names of the views; `lorabench views` says what their rows and columns are."""
+        from . import sql
+
+        return [view.name for view in sql.public()]
+
+    def view(self, name: str) -> "polars.DataFrame":
+        """All rows of a view as a polars DataFrame. Raises UsageError with names like it when there is none."""
+        return self._database.view(name)
+
+    def sql(self, statement: str) -> "polars.DataFrame":
+        """The result of a select as a polars DataFrame. Raises UsageError with DuckDB's words when it fails."""
+        return self._database.query(statement)
+
+    def what_if(self, *changes: str) -> "polars.DataFrame":
+        """What changes made together would save, as rows of the view what_if; the standard changes without any.
+
+        Changes are written as for `lorabench what-if --change`: "graph=step/forward", "scale=matmul:0.5". Raises
+        UsageError for what is no change, and for a place that is not there.
+        """
+        from .analyze.predict.predictions import what_if
+
+        return what_if(self._database, changes)
+
+    def summary(self) -> dict[str, Any]:
+        """Where the time goes and what to do first, as `lorabench summary --json` prints it."""
+        from .reports.answer import answer
+
+        return answer(self._database)
+
+    def report(self, path: "str | Path") -> Path:
+        """Write the page to a file; its path. Raises OutputError when it cannot be written."""
+        from .reports.page import page
+
+        page.write(self._database, Path(path))
+        return Path(path)
+
+    def __repr__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(repr(self))}</pre>"
+
+    def _lines(self) -> list[str]:
+        import duckdb
+
+        from .console import visible
+        from .reports import answer
+
+        try:
+            lines = [*answer.lines(self.summary())]
+        except duckdb.ConnectionException:
+            return [f"<closed: {', '.join(path.name for path in self._inputs)}>"]
+        return [
+            *map(visible, lines),
+            "next: .view(name), .sql(select), .what_if(change), .report(path), .views",
+        ]
