@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from ...vocabulary import OP_KERNEL, RANGE_ANNOTATION, RANGE_OPERATOR, RANGE_PYTHON
 from ..attribute.attribution import Launches
+from ..attribute.counters import LEAST_NUMBERS, counters
 from ..attribute.intervals import NONE, Bools, Ints, distinct
 from ..attribute.launches import Calls, Operations
 from ..attribute.ranges import Ranges
@@ -101,16 +102,18 @@ def fetch_ranges(staging: Staging, threads: Threads, calls: Calls) -> StagedRang
     is_python = _is(kind, kinds, RANGE_PYTHON)
     track = np.where(is_python, len(tracked) + thread, thread)
     track[is_crossing] = 2 * len(tracked) + np.arange(np.count_nonzero(is_crossing))
+    text, is_annotation = integers(r["text_id"], NONE), _is(kind, kinds, RANGE_ANNOTATION)
+    _name_counters(staging, text[is_annotation], thread[is_annotation], start[is_annotation], end[is_annotation])
     order = np.lexsort((integers(r["position"], NONE), -end, start, track))
     ranges = Ranges(
         track=track[order],
         process=_by_index(threads.process[of_thread], thread[order]),
         start=start[order],
         end=end[order],
-        name=_names_of_texts(staging)[integers(r["text_id"], NONE)[order]],
+        name=_names_of_texts(staging)[text[order]],
         sequence=integers(r["sequence_number"], NONE)[order],
         is_backward=(integers(r["is_backward"], 0) > 0)[order],
-        is_annotation=_is(kind, kinds, RANGE_ANNOTATION)[order],
+        is_annotation=is_annotation[order],
         is_python=is_python[order],
         is_operator=_is(kind, kinds, RANGE_OPERATOR)[order],
         is_main_thread=threads.is_main[of_thread][thread[order]],
@@ -127,6 +130,31 @@ def launches(threads: Threads, tracked: Ints, calls: Calls, owners: Ints) -> Lau
     known[known] = tracked[track[known]] == thread[known]
     process = threads.of(threads.process, thread)
     return Launches(process, np.where(known, track, NONE), calls.start[owners], calls.end[owners])
+
+
+def _name_counters(staging: Staging, text: Ints, thread: Ints, start: Ints, end: Ints) -> None:
+    """Give annotations whose names differ in a counter alone one name; the columns are those of all annotations."""
+    run = staging.database.connection.execute
+    if staging.scalar("select count(*) from range_name where not is_operator") < LEAST_NUMBERS or not text.size:
+        return
+    staging.create_from("numbered_name", "numbered_name")
+    numbered = run("select text_id, family, place from numbered_name").fetchnumpy()
+    row = np.full(max(int(numbered["text_id"].max(initial=NONE)), int(text.max())) + 1, NONE, dtype=np.int64)
+    row[numbered["text_id"]] = np.arange(len(numbered["text_id"]))
+    row = row[text]
+    used = np.flatnonzero(row >= 0)
+    family, place = numbered["family"][row[used]], numbered["place"][row[used]]
+    found = np.flatnonzero(counters(family, place, thread[used], start[used], end[used]))
+    shared = f"from numbered_name where family in ({', '.join(map(str, found.tolist()))})"
+    if found.size:
+        staging.intern(f"select name {shared}")
+        run(
+            f"""update range_name set name_id = staged_name.name_id
+            from (select text_id, name {shared}) as counted
+            join staged_name on staged_name.text = counted.name
+            where range_name.text_id = counted.text_id"""
+        )
+    run("drop table numbered_name")
 
 
 def _names_of_texts(staging: Staging) -> Ints:

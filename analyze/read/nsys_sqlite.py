@@ -10,7 +10,7 @@ from ...errors import CorruptInputError, UnknownFormatError
 from .nsys_tables import WHAT_TO_DO, Export, Table, Tally
 from .staging import Staging
 
-READER_VERSION = 4
+READER_VERSION = 5
 BATCHES_AT_ONCE = 6
 
 

@@ -3,14 +3,14 @@
 Nothing is written: a step is a select in the place of a table. `{before}` is the table as it was, or what the step
 before made of it. A version from before the first step is refused.
 
-    their tables (version 6) ─► step 6 ─► step 7 ─► the tables that views expect (version 8)
+    their tables (version 6) ─► step 6 ─► step 7 ─► step 8 ─► the tables that views expect (version 9)
 """
 
 from ...errors import InputError
 from ...sql import literal, quoted
 from ...vocabulary import MEMORY_CATEGORIES, SOURCE_SNAPSHOT
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 
 _CATEGORIES = ", ".join(f"({number}, {literal(name)})" for number, name in enumerate(MEMORY_CATEGORIES))
 _IS_SNAPSHOT = f"source_id in (select source_id from {{theirs}}.source where kind = {literal(SOURCE_SNAPSHOT)})"
@@ -26,6 +26,11 @@ _STEPS: dict[int, dict[str, str]] = {
     7: {
         "reach": "select null::bigint as api_call_id, null::bigint as range_id, null::varchar as rule, "
         "null::boolean as is_alone where false",
+    },
+    # steps that no range shows are found when an input is read
+    8: {
+        "found_step": "select null::integer as source_id, null::bigint as process_id, null::bigint as thread_id, "
+        "null::bigint as step, null::bigint as start_ns, null::bigint as end_ns where false",
     },
 }
 

@@ -28,9 +28,10 @@ managed as (select name_id from name where contains(text, 'Unified Memory')),
 input_name as (
     select name_id
     from name
-    where regexp_matches(
-        text, '(?i)data_?loader|^(data|next_?batch|get_?batch|fetch|load_?(batch|data)|input|dataloading)$'
-    )
+    semi join (
+        select distinct name_id from range_path where kind = 'annotation'
+    ) as used using (name_id)
+    where phase_of(text) = 'data'
 ),
 input as (
     select range.source_id, range.start_ns, range.end_ns, range.path_id

@@ -9,9 +9,8 @@ whole as (
     group by source_id
 ),
 step as (
-    select _step.source_id, thread.process_id, _step.range_id, _step.step, _step.start_ns, _step.end_ns
+    select source_id, process_id, step_id, step, start_ns, end_ns
     from _step
-    join thread using (source_id, thread_id)
     union all
     select source_id, null, null, null, start_ns, end_ns
     from whole
@@ -19,7 +18,7 @@ step as (
 )
 select
     step.source_id,
-    step.range_id as step_id,
+    step.step_id,
     step.step,
     step.end_ns - step.start_ns as step_ns,
     segment.kind,

@@ -1,7 +1,6 @@
 -- A row is an event of memory with the phase of training that it fell into, NULL where nothing tells.
 --
--- By what was open on its thread: the innermost annotation whose name begins with a phase (forward, backward, recompute,
--- optimizer …), else an autograd node (backward); in allocator snapshots by the files and functions of the stack. The
+-- By what was open on its thread: the innermost annotation whose name means a phase (see phase_of), else an autograd node (backward); in allocator snapshots by the files and functions of the stack. The
 -- part of the optimizer that lets gradients go is 'zero_grad'. What a graph compiled by inductor asked for is marked: one
 -- call allocates for a whole model.
 
@@ -10,14 +9,10 @@ path_phase as (
     select
         path_id,
         contains(path, '## Call CompiledFxGraph') as is_compiled,
-        if(
-            regexp_matches(path, '(^|/)Optimizer\.zero_grad'),
-            'zero_grad',
-            nullif(regexp_extract(
-                lower(path),
-                '.*(?:^|/)[^a-z/]*(data|h2d|forward|backward|optimizer|recompute)(?:[^a-z_][^/]*)?(?:/|$)',
-                1
-            ), '')
+        list_last(
+            list_filter(
+                list_transform(string_split(path, '/'), lambda name: phase_of(name)), lambda phase: phase is not null
+            )
         ) as phase
     from range_path
     where kind = 'annotation'

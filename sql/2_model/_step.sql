@@ -1,20 +1,29 @@
--- A row is one step of training: an outermost annotation whose text ends in step, iter or iteration and a number.
+-- A row is one step: of training, of inference, of whatever the program does again and again.
 --
--- Of nested ones (a ProfilerStep around a step of the program) the outer is the step.
+-- All steps of an input are found in one way, the first that finds any; see step_summary. Where no range is the step,
+-- range_id and path_id are NULL: the step is a stretch of time, and what its process launches in it is its work. step_id is the
+-- range's, or a negative number.
 
 with
-named as (
-    select
-        range.*,
-        regexp_extract(name.text, '[0-9]+$')::bigint as step
-    from range
-    join name on name.name_id = range.text_id
-    where range.kind = 'annotation' and regexp_matches(name.text, '(?i)(step|iter|iteration)[ #_:]+[0-9]{1,18}$')
-),
-ranked as (
-    select *, min(depth) over (partition by source_id, thread_id) as outermost
-    from named
+stretch as (
+    select source_id, thread_id, process_id, step, start_ns, end_ns, 'optimizer' as found_by
+    from _optimizer_step
+    union all
+    select source_id, thread_id, process_id, step, start_ns, end_ns, 'period'
+    from found_step
 )
-select source_id, range_id, path_id, thread_id, step, start_ns, end_ns
-from ranked
-where depth = outermost
+select source_id, range_id as step_id, range_id, path_id, thread_id, process_id, step, start_ns, end_ns, found_by
+from _step_range
+union all
+select
+    source_id,
+    -row_number() over (order by source_id, process_id, thread_id, start_ns),
+    null,
+    null,
+    thread_id,
+    process_id,
+    step,
+    start_ns,
+    end_ns,
+    found_by
+from stretch

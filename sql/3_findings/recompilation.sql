@@ -3,7 +3,7 @@
 -- Something that was compiled for differs from step to step: lengths (pad to a few sizes, or mark_dynamic), a changing Python value, a new dtype or grad mode. TORCH_LOGS=recompiles says which guard failed. Kernels are loaded at their first use: warm up first.
 with
 in_step as (
-    select compiling.*, step.range_id as step_id
+    select compiling.*, step.step_id
     from _compiling as compiling
     asof join _step as step on step.source_id = compiling.source_id and compiling.start_ns >= step.start_ns
     where compiling.start_ns < step.end_ns

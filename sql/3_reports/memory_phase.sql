@@ -1,6 +1,6 @@
 -- A row is a phase of training and how much memory of a device was live in it.
 --
--- Phases are ranges named data, h2d, forward, backward and optimizer, over all steps; 'load' is what was there before
+-- Phases are ranges by what their names mean (`## backward ##`, `Forward`, `opt.step`), over all steps; 'load' is what was there before
 -- the recording. Memory of other phases that goes on counts, as it does towards running out.
 --
 -- columns:
@@ -33,21 +33,25 @@ level as (
 place as (
     select distinct source_id, process, device from level
 ),
+named as (
+    select name_id, phase_of(text) as phase
+    from name
+    where phase_of(text) in ('data', 'h2d', 'forward', 'backward', 'optimizer')
+),
 instance as (
     select
         place.*,
         range.range_id,
-        regexp_extract(lower(name.text), 'data|h2d|forward|backward|optimizer') as phase,
+        named.phase,
         range.start_ns,
         range.end_ns
     from place
     join range on range.source_id = place.source_id
-    join name using (name_id)
+    join named using (name_id)
     where range.kind = 'annotation'
-        and regexp_matches(lower(name.text), '^[^a-z]*(data|h2d|forward|backward|optimizer)([^a-z_].*)?$')
     -- not within another of the same phase: torch names an optimizer's step, too, and a thread of autograd its backward
     qualify coalesce(max(range.end_ns) over (
-        partition by place.source_id, place.process, place.device, phase
+        partition by place.source_id, place.process, place.device, named.phase
         order by range.start_ns, range.end_ns desc, range.range_id
         rows between unbounded preceding and 1 preceding
     ) < range.end_ns, true)

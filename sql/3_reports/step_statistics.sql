@@ -4,6 +4,7 @@
 -- interpolated.
 --
 -- columns:
+--   found_by        varchar   how they were found, see step_summary
 --   step_cnt        bigint    distinct steps
 --   mean_ns         double    mean duration
 --   stddev_ns       double    sample standard deviation, 0 for one step
@@ -21,7 +22,7 @@
 
 with
 step as (
-    select source_id, step, sum(wall_ns) as wall_ns, any_value(token_cnt) as token_cnt
+    select source_id, step, any_value(found_by) as found_by, sum(wall_ns) as wall_ns, any_value(token_cnt) as token_cnt
     from step_summary
     group by source_id, step
 ),
@@ -30,6 +31,7 @@ compared as (
     from step
 )
 select
+    any_value(compared.found_by) as found_by,
     count(*) as step_cnt,
     avg(wall_ns) as mean_ns,
     sample_stddev(wall_ns) as stddev_ns,

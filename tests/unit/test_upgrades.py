@@ -13,6 +13,7 @@ from lorabench.errors import InputError
 
 # What makes a database of this version one of an earlier one.
 BACKWARDS = {
+    8: ["drop table found_step"],
     7: ["drop table reach"],
     6: ["drop table memory_category", "alter table memory_event drop column requested_bytes",
         "alter table set_work drop column rule_cnt", "alter table source drop column is_timed"],
@@ -33,7 +34,7 @@ def of_version(version: int, made: Path, path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("version", [6, 7, SCHEMA_VERSION])
+@pytest.mark.parametrize("version", [6, 7, 8, SCHEMA_VERSION])
 def test_an_earlier_database_gives_the_same_numbers(
     version: int, synthetic_trace: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -244,29 +244,40 @@ def test_memory_bandwidth(database: Database, operations: list[Row]) -> None:
     assert found == pytest.approx(expected)
 
 
-def test_step_summary(database: Database) -> None:
-    ranges = rows(database, "select * from range_instance")
-    pattern = re.compile(r"(step|iter|iteration)[ #_:]+([0-9]+)$", re.IGNORECASE)
-    named = [(r, int(m[2])) for r in ranges if r["kind"] == "annotation" and (m := pattern.search(r["text"]))]
-    steps = [
-        (r, number) for r, number in named
-        if r["depth"] == min(o["depth"] for o, _ in named if (o["pid"], o["tid"]) == (r["pid"], r["tid"]))
-    ]  # fmt: skip
+def test_step_summary(database: Database, operations: list[Row]) -> None:
+    ranges = {r["range_id"]: r for r in rows(database, "select * from range_instance")}
     found = rows(database, "from step_summary")
-    assert sorted((r["range_id"], r["step"], r["wall_ns"]) for r in found) == sorted(
-        (r["range_id"], number, r["wall_ns"]) for r, number in steps
-    )
-    by_id = {r["range_id"]: r for r, _ in steps}
+    pattern = re.compile(r"(step|iter|iteration)[ #_:]+([0-9]+)$", re.IGNORECASE)
+    numbered = {
+        (r["range_id"], int(m[2]))
+        for r in ranges.values()
+        if r["kind"] == "annotation" and (m := pattern.search(r["text"]))
+    }
+    if numbered:
+        assert {(r["range_id"], r["step"]) for r in found} <= numbered and {r["found_by"] for r in found} == {
+            "annotation"
+        }
+    assert len({r["found_by"] for r in found}) <= 1
+    words = {"data": "data", "h2d": "h2d", "forward": "forward", "## forward ##": "forward", "backward": "backward",
+             "## backward ##": "backward"}  # fmt: skip
     for row in found:
-        step = by_id[row["range_id"]]
-        for phase in ("data", "h2d", "forward", "backward"):
-            inside = [
-                r["wall_ns"] for r in ranges
-                if r["kind"] == "annotation" and r["name"] == phase
-                and (r["pid"], r["tid"]) == (step["pid"], step["tid"])
-                and r["start_ns"] >= step["start_ns"] and r["end_ns"] <= step["end_ns"]
+        if row["range_id"] is None:
+            mine = [
+                o for o in operations
+                if row["start_ns"] <= (o["launch_start_ns"] or o["start_ns"]) < row["start_ns"] + row["wall_ns"]
             ]  # fmt: skip
-            assert row[f"{phase}_ns"] == (sum(inside) if inside else None)
+            assert row["kernel_ns"] == sum(o["end_ns"] - o["start_ns"] for o in mine if o["kind"] == "kernel")
+            assert row["launch_cnt"] == sum(bool(o["is_first_op"]) for o in mine)
+            continue
+        step = ranges[row["range_id"]]
+        inside = defaultdict(int)
+        for r in ranges.values():
+            is_inside = r["start_ns"] >= step["start_ns"] and r["end_ns"] <= step["end_ns"]
+            if r["kind"] == "annotation" and r["name"] in words and r["tid"] == step["tid"] and is_inside:
+                inside[words[r["name"]]] += r["wall_ns"]
+        for phase, wall_ns in inside.items():
+            assert row[f"{phase}_ns"] == wall_ns
+        assert row["wall_ns"] == step["wall_ns"]
         assert row["kernel_ns"] == step["kernel_ns"] and row["launch_overhead_ns"] == step["launch_overhead_ns"]
 
 

@@ -1,0 +1,9 @@
+-- A row is a step that the period of the kernels' names shows, of an input in which no range does.
+--
+-- columns:
+--   source_id    integer   the input
+--   process_id   bigint    the process whose GPU work repeats, NULL if not recorded (Kineto)
+--   thread_id    bigint    the thread that launched most of it, NULL if not recorded
+--   step         bigint    number, from 1 on in each process
+--   start_ns     bigint    begin of the launching call of its first operation (of the operation, if not recorded)
+--   end_ns       bigint    the same of the next step's first; behind the last step the end of its last launching call

@@ -1,0 +1,109 @@
+-- A row is an annotation that is a step: a numbered one, one that a framework opens, or one that repeats.
+--
+-- Of these three ways the first that finds any in an input, see step_summary. Of nested ones (a ProfilerStep around a step
+-- of the program) the outer is the step. One that repeats covers at least half of the time in which the input launched
+-- GPU work (in which it has ranges, where it has no GPU work), comes three times or more on one thread, and is none of
+-- a phase: only in an input without a backward is the forward the step.
+
+with
+said as (
+    select
+        name_id as text_id,
+        step_number(text) as step,
+        contains(lower(text), 'epoch') as is_of_epoch,
+        framework_step(text) as framework,
+        phase_of(text) as phase,
+        regexp_matches(text, '^(nccl|gloo|mpi|ucc):|^## Call CompiledFxGraph|^Torch-Compiled Region') as is_inner
+    from name
+    semi join (
+        select distinct text_id from range where kind = 'annotation'
+    ) as used on used.text_id = name.name_id
+),
+called as (
+    select
+        range.source_id, range.range_id, range.path_id, range.thread_id, range.depth, range.start_ns, range.end_ns,
+        if(said.is_of_epoch, null, said.step) as step,
+        if(said.step is not null, 'annotation', 'framework') as found_by,
+        if(said.step is not null, 0, said.framework) as place
+    from range
+    join said using (text_id)
+    where range.kind = 'annotation' and (said.step is not null and said.phase is null or said.framework is not null)
+    qualify place = min(place) over (partition by range.source_id)
+),
+launching as (
+    select source_id, min(launch_start_ns) as start_ns, max(launch_end_ns) as end_ns
+    from gpu_op
+    where source_id not in (select source_id from called)
+    group by source_id
+),
+active as (
+    select source_id, start_ns, end_ns
+    from launching
+    where start_ns is not null
+    union all
+    select source_id, min(start_ns), max(end_ns)
+    from range
+    where kind <> 'python'
+        and source_id not in (select source_id from called)
+        and source_id not in (select source_id from launching)
+    group by source_id
+),
+with_backward as (
+    select source_id
+    from range
+    left join said using (text_id)
+    where is_backward or said.phase = 'backward'
+    group by source_id
+),
+repeated as (
+    select range.source_id, range.thread_id, range.path_id, any_value(range.depth) as depth
+    from range
+    join active using (source_id)
+    join said using (text_id)
+    where range.kind = 'annotation'
+        and not said.is_inner
+        and (said.phase is null or said.phase = 'forward' and range.source_id not in (from with_backward))
+        and range.end_ns > active.start_ns
+        and range.start_ns < active.end_ns
+    group by range.source_id, range.thread_id, range.path_id
+    having count(*) >= 3 and sum(range.end_ns - range.start_ns) * 2 >= any_value(active.end_ns - active.start_ns)
+    qualify row_number() over (
+        partition by range.source_id, range.thread_id
+        order by any_value(range.depth), sum(range.end_ns - range.start_ns) desc, range.path_id
+    ) = 1
+),
+found as (
+    select source_id, range_id, path_id, thread_id, step, start_ns, end_ns, found_by
+    from called
+    union all
+    select source_id, range_id, path_id, thread_id, null, start_ns, end_ns, 'repetition'
+    from range
+    semi join repeated using (source_id, thread_id, path_id)
+    where kind = 'annotation'
+),
+outermost as (
+    select *
+    from found
+    qualify coalesce(
+        end_ns > max(end_ns) over (
+            partition by source_id, thread_id
+            order by start_ns, end_ns desc, range_id
+            rows between unbounded preceding and 1 preceding
+        ),
+        true
+    )
+)
+select
+    outermost.source_id,
+    outermost.range_id,
+    outermost.path_id,
+    outermost.thread_id,
+    thread.process_id,
+    coalesce(
+        outermost.step, row_number() over (partition by outermost.source_id, outermost.thread_id order by outermost.start_ns)
+    ) as step,
+    outermost.start_ns,
+    outermost.end_ns,
+    outermost.found_by
+from outermost
+left join thread using (source_id, thread_id)

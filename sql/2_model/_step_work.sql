@@ -1,0 +1,63 @@
+-- A row is what GPU work a step accounts for; a step without any has none.
+--
+-- Of a step that is a range what the range accounts for. Of a stretch of time what its process launches in it; an
+-- operation without a launching call counts where it begins.
+
+with
+step as materialized (select * from _step),
+stretch as (
+    select
+        step.source_id,
+        step.step_id,
+        if(source.kind = 'kineto', -1, coalesce(step.process_id, -1)) as process,
+        step.start_ns,
+        step.end_ns
+    from step
+    join source using (source_id)
+    where step.range_id is null
+),
+op as (
+    select
+        source_id, coalesce(process_id, -1) as process, kind, coalesce(device_id, -1) as device, gpu_op_id, start_ns, end_ns,
+        is_first_op, launch_start_ns, launch_end_ns, coalesce(launch_start_ns, start_ns) as time_ns
+    from gpu_op
+    where source_id in (select source_id from stretch)
+),
+of_step as (
+    select op.*, stretch.step_id, stretch.start_ns as step_start_ns, stretch.end_ns as step_end_ns
+    from op
+    asof join stretch
+        on stretch.source_id = op.source_id
+        and stretch.process = op.process
+        and stretch.start_ns <= op.time_ns
+    where op.time_ns < stretch.end_ns
+),
+followed as (
+    select
+        *,
+        max(end_ns) over (
+            partition by step_id, device order by start_ns, gpu_op_id rows between unbounded preceding and 1 preceding
+        ) as done_ns,
+        max(end_ns) over (
+            partition by step_id order by start_ns, gpu_op_id rows between unbounded preceding and 1 preceding
+        ) as all_done_ns
+    from of_step
+)
+select
+    step_id,
+    count(*) filter (is_first_op) as launch_cnt,
+    coalesce(sum(launch_end_ns - launch_start_ns) filter (is_first_op), 0)::bigint as launch_api_ns,
+    count(*) filter (kind = 'kernel') as kernel_cnt,
+    coalesce(sum(end_ns - start_ns) filter (kind = 'kernel'), 0)::bigint as kernel_ns,
+    sum(greatest(0, end_ns - greatest(start_ns, coalesce(done_ns, start_ns))))::bigint as gpu_busy_ns,
+    sum(
+        greatest(
+            0, least(end_ns, step_end_ns) - greatest(start_ns, step_start_ns, coalesce(all_done_ns, step_start_ns))
+        )
+    )::bigint as gpu_busy_inside_ns
+from followed
+group by step_id
+union all
+select step.step_id, launch_cnt, launch_api_ns, kernel_cnt, kernel_ns, gpu_busy_ns, gpu_busy_inside_ns
+from step
+join range_measure using (range_id)

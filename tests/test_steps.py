@@ -1,0 +1,148 @@
+"""Steps and phases of traces that name them in every way, or in none; and what must not be taken for a step."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import CORPUS, corpus_files
+from lorabench.analyze.pipeline import analyze
+from lorabench.analyze.store.database import Database
+
+Event = dict[str, Any]
+STEP_US = 1000.0
+KERNELS = ["embed", *["norm", "gemm", "attention", "gemm2", "add"] * 6, "head", "loss", "adam"]
+
+
+def annotation(name: str, start: float, length: float) -> Event:
+    return {"ph": "X", "cat": "user_annotation", "name": name, "pid": 1, "tid": 1, "ts": start, "dur": length}
+
+
+def launches(start: float, names: list[str], first: int) -> list[Event]:
+    """A call each 10 us, and its kernel 5 us later."""
+    made = []
+    both = {"ph": "X", "pid": 1, "tid": 1}
+    for place, name in enumerate(names):
+        at, link = start + 10 * place, {"correlation": first + place}
+        made.append(both | {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": at, "dur": 2.0, "args": link})
+        on_gpu = link | {"device": 0, "stream": 7}
+        made.append(both | {"cat": "kernel", "name": name, "ts": at + 5, "dur": 4.0, "args": on_gpu})
+    return made
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Callable[..., Database]:
+    """A trace of six steps of 1 ms, each with what `named` opens in it: (name, begin, length) from its number."""
+
+    def make(
+        named: Callable[[int], list[tuple[str, float, float]]], kernels: list[str] = KERNELS, cnt: int = 6
+    ) -> Database:
+        events = []
+        for number in range(cnt):
+            start = 10_000 + STEP_US * number
+            events += [annotation(name, start + begin, length) for name, begin, length in named(number)]
+            events += launches(start + 20, kernels, 1 + 1000 * number)
+        path = tmp_path / "trace.json"
+        path.write_text(json.dumps({"traceEvents": events}))
+        return analyze([path], tmp_path / "trace.duckdb")
+
+    return make
+
+
+def steps(database: Database) -> list[tuple[str, int, int]]:
+    return database.rows("select found_by, step, kernel_cnt from step_summary order by start_ns")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["step {}", "ProfilerStep#{}", "## step {} ##", "Iteration: {}", "train_step_{}", "Step {}/100", "iteration{}"],
+)
+def test_numbered_ranges_are_steps(name: str, trace: Callable[..., Database]) -> None:
+    database = trace(lambda number: [(name.format(number + 3), 0, 900)])
+    assert steps(database) == [("annotation", number + 3, len(KERNELS)) for number in range(6)]
+    assert database.rows("select count(distinct path) from step_summary") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    "name", ["[pl][profile]run_training_batch", "train_batch_iter", "execute_context_1(88)_generation_0(0)",
+             "step[DECODE bs=32]"]
+)  # fmt: skip
+def test_frameworks_name_their_steps(name: str, trace: Callable[..., Database]) -> None:
+    database = trace(lambda _: [(name, 0, 900), ("forward", 10, 300)])
+    assert steps(database) == [("framework", number, len(KERNELS)) for number in range(1, 7)]
+
+
+def test_a_range_that_repeats_and_covers_most_is_a_step_the_outermost_one(trace: Callable[..., Database]) -> None:
+    database = trace(lambda _: [("my batch", 0, 900), ("inner", 10, 850)])
+    assert steps(database) == [("repetition", number, len(KERNELS)) for number in range(1, 7)]
+    assert database.rows("select distinct path from step_summary") == [("my batch",)]
+
+
+def test_a_step_ends_with_its_optimizer(trace: Callable[..., Database]) -> None:
+    database = trace(
+        lambda _: [("Optimizer.step#AdamW.step", 350, 30), ("Forward", 15, 100), ("loss.backward", 120, 200)]
+    )
+    assert steps(database) == [("optimizer", number, len(KERNELS)) for number in range(1, 7)]
+    assert database.rows("select distinct forward_ns, backward_ns, optimizer_ns, gpu_busy_ns from step_summary") == [
+        (100_000, 200_000, 30_000, 4_000 * len(KERNELS))
+    ]
+    assert database.rows("select wall_ns from step_summary order by start_ns offset 1") == [(1_000_000,)] * 5
+
+
+def test_without_any_range_the_period_of_the_kernels_is_the_step(trace: Callable[..., Database]) -> None:
+    database = trace(lambda _: [])
+    assert steps(database) == [("period", number, len(KERNELS)) for number in range(1, 7)]
+    assert database.rows("select wall_ns from step_summary order by start_ns limit 5") == [(1_000_000,)] * 5
+    assert database.rows("select count(distinct step) from critical_path") == [(6,)]
+    assert database.rows("select found_by, step_cnt from step_statistics") == [("period", 6)]
+
+
+@pytest.mark.parametrize(
+    ("named", "kernels"),
+    [
+        (lambda number: [("attention scores", 0, 50)], ["gemm"] * 40),
+        (lambda number: [(f"step {number}: load", 0, 10)] if number == 1 else [], ["gemm", "add"] * 20),
+        (lambda number: [("nccl:all_reduce", 0, 900)], ["gemm"] * 40),
+        (lambda number: [("backward", 0, 900)], ["gemm"] * 40),
+    ],
+    ids=["covers little", "a numbered list", "a collective", "a phase"],
+)
+def test_what_is_no_step_is_not_taken_for_one(
+    named: Callable[[int], Any], kernels: list[str], trace: Callable[..., Database]
+) -> None:
+    assert steps(trace(named, kernels)) == []
+
+
+def test_calls_that_are_counted_share_a_path_and_layers_do_not(trace: Callable[..., Database]) -> None:
+    database = trace(
+        lambda number: [
+            (name.format(number), 20 * place, 10)
+            for place, name in enumerate(["data copy in {}", "layer {}", "layers.{}.mlp", "adapter_{}", "conv{}"])
+        ],
+        cnt=12,
+    )
+    assert database.rows("select path, range_cnt from range_summary where range_cnt > 1") == [("data copy in", 12)]
+    assert database.rows("select count(distinct text) from range_instance where name = 'data copy in'") == [(12,)]
+
+
+FOUND = {
+    "ddp-resnet18": ("optimizer", 5),
+    "float-microseconds": ("annotation", 5),
+    "kernel-overlap": ("framework", 1),
+    "llm-attention-nvtx": ("period", 5),
+    "llm-training-autograd-thread-no-nvtx": ("period", 13),
+    "nested-ranges-domains": ("annotation", 44),
+    "sglang-decode-graphs": ("framework", 1),
+    "fsdp-2gpu-emit_nvtx": None,
+    "duplicate-api-rows": None,
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_real_traces_have_the_steps_that_a_person_sees(name: str, database_of: Callable[[Path], Database]) -> None:
+    paths = corpus_files(f"*/{name}.*")
+    if not paths:
+        pytest.skip(f"no corpus of real profiles at {CORPUS}")
+    found = database_of(paths[0]).rows("select found_by, step_cnt from step_statistics")
+    assert found == ([FOUND[name]] if FOUND[name] else [])
