@@ -145,7 +145,7 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
     ),
     _Asked(
         "kernels", "Kernels", "The kernels with the most time.", "kernel_summary",
-        "kernel_name, kernel_cnt, kernel_ns", _bars("kernel_name", "kernel_ns", "kernel time"),
+        "short_name, kernel_cnt, kernel_ns, mean_ns, kernel_name", _bars("short_name", "kernel_ns", "kernel time"),
         "order by kernel_ns desc",
     ),
     _Asked(
