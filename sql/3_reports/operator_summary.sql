@@ -3,10 +3,14 @@
 --
 -- Shapes are there when the trace was recorded with record_shapes=True (lorabench collect --with-shapes), or by
 -- emit_nvtx(record_shapes=True). Times of nested calls of one operator add up, as in torch's key_averages(). FLOP and
--- bytes are those of matrix products, attention, convolutions and elementwise operators, in the calls that launched GPU
--- work of their own (a recomputation may end inside an operator, before it has launched anything); where the input has
--- no GPU work, in all calls. A rate is over self_gpu_ns. The roofline is the least time that the device's data sheet
--- allows for both, over the time taken.
+-- bytes are those of matrix products, attention, convolutions, norms, softmax and elementwise operators, in the calls
+-- that launched GPU work of their own (a recomputation may end inside an operator, before it has launched anything);
+-- where the input has no GPU work, in all calls. A rate is over self_gpu_ns.
+--
+-- The roofline is the least time that the device's data sheet allows for both, over the time taken. What fits into the
+-- device's last cache may never reach its memory: a call must move only the bytes beyond that. Products in 8 bits are
+-- taken for twice as fast as those in 16, those in 32 for half as fast in inputs whose kernels use TF32, as data sheets do.
+-- A convolution with a window may do with a quarter of its FLOP (Winograd).
 --
 -- columns:
 --   operator          varchar   name of the operator
@@ -56,10 +60,18 @@ peak as (
         device.source_id,
         arg_min(device_peak.matrix16_flops, device_peak.priority) as matrix16_flops,
         arg_min(device_peak.matrix32_flops, device_peak.priority) as matrix32_flops,
-        arg_min(device_peak.memory_bytes_s, device_peak.priority) as memory_bytes_s
+        arg_min(device_peak.memory_bytes_s, device_peak.priority) as memory_bytes_s,
+        any_value(cache.cache_bytes) as cache_bytes
     from device
     join device_peak on regexp_matches(device.name, device_peak.pattern, 'i')
+    left join _device_cache as cache on regexp_matches(device.name, cache.pattern, 'i')
     group by device.source_id
+),
+-- inputs in which products in 32 bits ran on tensor cores
+tf32 as (
+    select distinct source_id
+    from gpu_op
+    semi join (from name where regexp_matches(text, 'tf32|_s1688gemm|_s1688(fprop|dgrad|wgrad)')) as fast using (name_id)
 ),
 measured as (
     select
@@ -70,9 +82,21 @@ measured as (
         call.counted_cnt * shape.flop as flop,
         call.counted_cnt * shape.bytes as bytes,
         nullif(call.self_gpu_ns, 0) / 1e9 as gpu_s,
-        call.counted_cnt * shape.flop
-        / if(shape.value_bytes = 2 and not shape.is_elementwise, peak.matrix16_flops, peak.matrix32_flops) as compute_s,
-        call.counted_cnt * shape.bytes / peak.memory_bytes_s as memory_s
+        call.counted_cnt * shape.least_flop
+        / case
+            when shape.is_elementwise then peak.matrix32_flops
+            when shape.value_bytes = 1 then 2 * peak.matrix16_flops
+            when shape.value_bytes = 2 then peak.matrix16_flops
+            when tf32.source_id is not null then peak.matrix16_flops / 2
+            else peak.matrix32_flops
+        end as compute_s,
+        call.counted_cnt * shape.bytes / peak.memory_bytes_s as memory_s,
+        call.counted_cnt
+        * case
+            when peak.cache_bytes is null then shape.bytes
+            when shape.bytes > peak.cache_bytes then shape.bytes - peak.cache_bytes
+        end
+        / peak.memory_bytes_s as least_memory_s
     from counted as call
     join name on name.name_id = call.name_id
     left join _operator_shape as shape
@@ -80,6 +104,7 @@ measured as (
         and shape.name_id = call.name_id
         and shape.shape_id = call.shape_id
     left join peak on peak.source_id = call.source_id
+    left join tf32 on tf32.source_id = call.source_id
 )
 select
     measured.operator,
@@ -96,8 +121,8 @@ select
     measured.bytes,
     measured.flop / measured.gpu_s as flop_s,
     measured.bytes / measured.gpu_s as bytes_s,
-    if(measured.compute_s is null, null, if(measured.compute_s > measured.memory_s, 'compute', 'memory')) as bound,
-    greatest(measured.compute_s, measured.memory_s) / measured.gpu_s as roofline_frac,
+    if(measured.memory_s is null, null, if(measured.compute_s > measured.memory_s, 'compute', 'memory')) as bound,
+    greatest(measured.compute_s, measured.least_memory_s) / measured.gpu_s as roofline_frac,
     measured.source_id,
     source.rank
 from measured
