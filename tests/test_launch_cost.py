@@ -66,7 +66,15 @@ def test_a_wait_is_no_launch_cost(tmp_path: Path) -> None:
     content = json.loads((folder / "trace.json").read_text("utf-8"))
     for step, start in enumerate((1500, 2500)):
         link = {"correlation": 1000 + step}
-        call = {"ph": "X", "cat": "cuda_runtime", "name": "cudaMemcpyAsync", "pid": 1, "tid": 1, "ts": start, "dur": 200}
+        call = {
+            "ph": "X",
+            "cat": "cuda_runtime",
+            "name": "cudaMemcpyAsync",
+            "pid": 1,
+            "tid": 1,
+            "ts": start,
+            "dur": 200,
+        }
         copy = {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD (Pageable -> Device)", "pid": 0, "tid": 7}
         content["traceEvents"].append(call | {"args": link})
         copy |= {"ts": start + 50, "dur": 100, "args": link | {"device": 0, "stream": 7}}

@@ -55,24 +55,6 @@ counted as (
     from call
     left join _source_with_gpu as gpu on gpu.source_id = call.source_id
 ),
-peak as (
-    select
-        device.source_id,
-        arg_min(device_peak.matrix16_flops, device_peak.priority) as matrix16_flops,
-        arg_min(device_peak.matrix32_flops, device_peak.priority) as matrix32_flops,
-        arg_min(device_peak.memory_bytes_s, device_peak.priority) as memory_bytes_s,
-        any_value(cache.cache_bytes) as cache_bytes
-    from device
-    join device_peak on regexp_matches(device.name, device_peak.pattern, 'i')
-    left join _device_cache as cache on regexp_matches(device.name, cache.pattern, 'i')
-    group by device.source_id
-),
--- inputs in which products in 32 bits ran on tensor cores
-tf32 as (
-    select distinct source_id
-    from gpu_op
-    semi join (from name where regexp_matches(text, 'tf32|_s1688gemm|_s1688(fprop|dgrad|wgrad)')) as fast using (name_id)
-),
 measured as (
     select
         call.*,
@@ -82,29 +64,19 @@ measured as (
         call.counted_cnt * shape.flop as flop,
         call.counted_cnt * shape.bytes as bytes,
         nullif(call.self_gpu_ns, 0) / 1e9 as gpu_s,
-        call.counted_cnt * shape.least_flop
-        / case
-            when shape.is_elementwise then peak.matrix32_flops
-            when shape.value_bytes = 1 then 2 * peak.matrix16_flops
-            when shape.value_bytes = 2 then peak.matrix16_flops
-            when tf32.source_id is not null then peak.matrix16_flops / 2
-            else peak.matrix32_flops
-        end as compute_s,
-        call.counted_cnt * shape.bytes / peak.memory_bytes_s as memory_s,
-        call.counted_cnt
-        * case
-            when peak.cache_bytes is null then shape.bytes
-            when shape.bytes > peak.cache_bytes then shape.bytes - peak.cache_bytes
-        end
-        / peak.memory_bytes_s as least_memory_s
+        call.counted_cnt * bound.compute_s as compute_s,
+        call.counted_cnt * bound.memory_s as memory_s,
+        call.counted_cnt * bound.least_s as least_s
     from counted as call
     join name on name.name_id = call.name_id
     left join _operator_shape as shape
         on shape.source_id = call.source_id
         and shape.name_id = call.name_id
         and shape.shape_id = call.shape_id
-    left join peak on peak.source_id = call.source_id
-    left join tf32 on tf32.source_id = call.source_id
+    left join _operator_bound as bound
+        on bound.source_id = call.source_id
+        and bound.name_id = call.name_id
+        and bound.shape_id = call.shape_id
 )
 select
     measured.operator,
@@ -122,7 +94,7 @@ select
     measured.flop / measured.gpu_s as flop_s,
     measured.bytes / measured.gpu_s as bytes_s,
     if(measured.memory_s is null, null, if(measured.compute_s > measured.memory_s, 'compute', 'memory')) as bound,
-    greatest(measured.compute_s, measured.least_memory_s) / measured.gpu_s as roofline_frac,
+    measured.least_s / measured.gpu_s as roofline_frac,
     measured.source_id,
     source.rank
 from measured

@@ -480,3 +480,19 @@ def some(request: pytest.FixtureRequest, database_of: Callable, synthetic_trace:
 @pytest.mark.parametrize("view", [v.name for v in sql.load() if v.is_public])
 def test_a_view_gives_the_same_rows_each_time(some: Database, view: str) -> None:
     assert some.view(view).equals(some.view(view))
+
+
+def test_kernels_are_blamed_once_and_for_no_more_than_their_time(database: Database) -> None:
+    """Rules about kernels share what kernels take of the critical path: each kernel is one rule's, or nobody's."""
+    blamed = rows(database, "from _blamed_kernel")
+    assert len({r["gpu_op_id"] for r in blamed}) == len(blamed)
+    ran = dict(database.rows("select gpu_op_id, end_ns - start_ns from gpu_op where kind = 'kernel'"))
+    assert all(0 < r["critical_ns"] <= ran[r["gpu_op_id"]] for r in blamed)
+    by_rule: dict[Key, float] = defaultdict(float)
+    for r in blamed:
+        by_rule[r["source_id"], r["rule"]] += r["critical_ns"] * (
+            r["gain_frac"] if r["rule"] == "float32_matmul" else 1
+        )
+    rules = "('math_attention', 'float32_matmul', 'layout_conversion', 'unfused_elementwise')"
+    found = database.rows(f"select source_id, rule, sum(saving_ns) from _finding where rule in {rules} group by all")
+    assert {(s, r): ns for s, r, ns in found} == {k: pytest.approx(v) for k, v in by_rule.items() if k[1]}

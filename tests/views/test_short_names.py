@@ -1,4 +1,5 @@
 """Short names of kernels: what a person says, and each told from all others."""
+# ruff: noqa: E501 - names of kernels are long
 
 from pathlib import Path
 
