@@ -17,6 +17,8 @@ FILES = [
 IDLE = ("late_input", "recompilation", "blocking_copy", "pageable_async_copy", "synchronisation", "launch_bound_range",
         "unified_memory", "long_idle_gap")  # fmt: skip
 
+KERNELS = ("math_attention", "float32_matmul", "layout_conversion", "unfused_elementwise", "dominant_kernel")
+
 
 @pytest.fixture(scope="module", params=FILES, ids=lambda path: path.name)
 def database(request: pytest.FixtureRequest, database_of: Callable[[Path], Database]) -> Database:
@@ -33,6 +35,7 @@ def test_the_parts_of_the_window_add_up_and_no_finding_saves_more_than_its_part(
     tolerance = 0.01  # devices whose windows differ a little are averaged
     idle = parts.get("host", 0) + parts.get("dependency", 0)
     assert sum(saved.get(rule, 0) for rule in IDLE) <= idle + tolerance
+    assert sum(saved.get(rule, 0) for rule in KERNELS) <= parts["compute"] + tolerance
     assert saved.get("exposed_copy", 0) <= parts["copies"] + tolerance
     assert saved.get("exposed_communication", 0) <= parts["communication"] + tolerance
 

@@ -46,7 +46,7 @@ def test_batch_costs_once_and_a_little_for_each_adapter_and_switch_all_of_it_eac
             """select way, fixed, per_adapter, fit_frac, run_cnt, adapter_cnt, measured, apart, saved_frac
             from launch_cost where measure = 'launch_cnt'"""
         )
-        times = dict(database.rows("select way, measured from launch_cost where measure = 'launch_api_ns'"))
+        times = dict(database.rows("select way, measured from launch_cost where measure = 'launch_ns'"))
     batch, switch = rows
     assert batch == ("batch, fused", *map(pytest.approx, (20, 3, 1)), 3, 4, 32, *map(pytest.approx, (92, 1 - 32 / 92)))
     assert switch[0] == "switch" and switch[1:4] == tuple(pytest.approx(v, abs=1e-9) for v in (0, 22, 1))
@@ -58,6 +58,35 @@ def test_one_number_of_adapters_gives_no_line(tmp_path: Path) -> None:
     with analyze([run(tmp_path / "a", "batch", 2, 10)], tmp_path / "x.duckdb") as database:
         found = database.rows("select fixed, apart, measured from launch_cost where measure = 'launch_cnt'")
     assert found == [(None, None, 10)]
+
+
+def test_a_wait_is_no_launch_cost(tmp_path: Path) -> None:
+    """A copy that returns when it is done: 200 us of each step, of which 100 are over before the copy ends."""
+    folder = run(tmp_path / "a", "batch", 2, 10)
+    content = json.loads((folder / "trace.json").read_text("utf-8"))
+    for step, start in enumerate((1500, 2500)):
+        link = {"correlation": 1000 + step}
+        call = {
+            "ph": "X",
+            "cat": "cuda_runtime",
+            "name": "cudaMemcpyAsync",
+            "pid": 1,
+            "tid": 1,
+            "ts": start,
+            "dur": 200,
+        }
+        copy = {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD (Pageable -> Device)", "pid": 0, "tid": 7}
+        content["traceEvents"].append(call | {"args": link})
+        copy |= {"ts": start + 50, "dur": 100, "args": link | {"device": 0, "stream": 7}}
+        content["traceEvents"].append(copy)
+    (folder / "trace.json").write_text(json.dumps(content), "utf-8")
+    with analyze([folder], tmp_path / "x.duckdb") as database:
+        cost = dict(database.rows("select measure, measured from launch_cost"))
+        path = "select launch_api_ns, launch_wait_ns from range_summary where path = 'step'"
+        assert database.rows(path) == [(2 * (10_000 + 200_000), 2 * 150_000)]
+        slow = "select launch_api_ns, launch_wait_ns, cost_ns from launch_outlier where outlier = 'slow call'"
+        assert database.rows(slow) == [], "50 us of launching are not slow, however long the call waited"
+    assert (cost["launch_ns"], cost["launch_wait_ns"]) == (10_000 + 50_000, 150_000)
 
 
 def test_a_damaged_manifest_is_a_loss_and_no_more(tmp_path: Path) -> None:

@@ -3,12 +3,15 @@
 import gzip
 import json
 from collections import defaultdict
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import corpus_params
 from lorabench.analyze.pipeline import analyze
+from lorabench.analyze.store.database import Database
 
 CAPTURE = Path(__file__).parent.parent / "fixtures" / "h200-batch" / "trace.json.gz"
 
@@ -43,7 +46,9 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
     torch.manual_seed(0)
     linear, convolution = torch.nn.Linear(24, 40), torch.nn.Conv2d(4, 6, 3, stride=2, padding=1, dilation=1, groups=2)
-    image, x = torch.randn(2, 4, 9, 11), torch.randn(3, 5, 24)
+    plain = torch.nn.Conv2d(4, 6, 3, bias=False)
+    image, x = torch.randn(2, 4, 9, 11, requires_grad=True), torch.randn(3, 5, 24)
+    tokens, table = torch.tensor([[3, 1, 2]]), torch.randn(9, 16)
     q, k = torch.randn(2, 4, 7, 8, requires_grad=True), torch.randn(2, 4, 6, 8)
 
     def work() -> None:
@@ -52,7 +57,11 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Any:
         torch.baddbmm(torch.zeros(3, 5, 5), x, x.transpose(1, 2))
         torch.mm(x[0], x[1].T)
         convolution(image)
+        plain(image).backward(torch.ones(2, 6, 7, 9))  # torch counts those of groups too often
         functional.scaled_dot_product_attention(q, k, k)
+        functional.scaled_dot_product_attention(k, q[..., :8], q, is_causal=True)
+        functional.layer_norm(functional.softmax(x, 1), (24,))
+        functional.embedding(tokens, table)
 
     with FlopCounterMode(display=False) as counter:
         work()
@@ -96,12 +105,18 @@ def test_flop_are_those_that_torch_counts(recorded: Any, tmp_path: Path) -> None
         expected[str(operator).removeprefix("aten.").removesuffix(".default")] += flop
     with analyze([path], tmp_path / "x.duckdb") as database:
         found = dict(database.rows("select operator, sum(flop) from operator_summary where flop > 0 group by 1"))
+        moved = dict(database.rows("select operator, sum(bytes) from operator_summary group by 1"))
+    assert moved["aten::_softmax"] == 2 * 4 * 3 * 5 * 24
     for name in ("mm", "addmm", "bmm", "baddbmm"):
         assert found[f"aten::{name}"] == expected[name] > 0, name
     assert found["aten::mkldnn_convolution"] == expected["convolution"] > 0
+    assert found["aten::convolution_backward"] == expected["convolution_backward"] > 0
     attention = next(v for k, v in found.items() if "attention" in k)
-    assert attention == 2 * 2 * (2 * 4 * 7 * 8) * 6  # two products of queries (2, 4, 7, 8) with 6 keys
+    whole = 2 * 2 * (2 * 4 * 7 * 8) * 6  # two products of queries (2, 4, 7, 8) with 6 keys
+    causal = 2 * 2 * (2 * 4 * 8) * (1 + 2 + 3 + 4 + 5 + 6)  # of 6 queries with the keys that come no later, of 7
+    assert attention == whole + causal
     assert found["aten::gelu"] == 3 * 5 * 40
+    assert (found["aten::_softmax"], found["aten::native_layer_norm"]) == (5 * 3 * 5 * 24, 7 * 3 * 5 * 24)
 
 
 def test_the_roofline_is_the_devices(tmp_path: Path) -> None:
@@ -118,26 +133,43 @@ def test_the_roofline_is_the_devices(tmp_path: Path) -> None:
         }
 
     shapes = {"Input Dims": [[1000, 2000], [2000, 3000]], "Input type": ["c10::BFloat16", "c10::BFloat16"]}
+    large = {"Input Dims": [[10000, 1000], [10000, 1000], []], "Input type": ["float", "float", "Scalar"]}
     small = {"Input Dims": [[1000, 1000], [1000, 1000], []], "Input type": ["float", "float", "Scalar"]}
+    given = {"Input Dims": [[10000, 1000], [], [10000, 1000]], "Input type": ["float", "double", "float"]}
+    eight = {"Input Dims": [[1000, 2000], [2000, 3000]], "Input type": ["c10::Float8_e4m3fn", "c10::Float8_e4m3fn"]}
     events = [
         event("cpu_op", "aten::mm", 0, 100, **shapes),
         event("cuda_runtime", "cudaLaunchKernel", 10, 5, correlation=1),
         event("kernel", "gemm", 20, 50, correlation=1, device=0, stream=7),
         event("cpu_op", "aten::mm", 100, 50, **shapes),  # a recomputation that ended before its launch
-        event("cpu_op", "aten::add", 200, 100, **small),
-        event("cuda_runtime", "cudaLaunchKernel", 210, 5, correlation=2),
-        event("kernel", "add", 220, 5, correlation=2, device=0, stream=7),
     ]
+    for n, (name, shape) in enumerate(
+        (("add", large), ("mul", given), ("_scaled_mm", eight), ("addcmul", small)), start=2
+    ):
+        events += [
+            event("cpu_op", f"aten::{name}", 100 * n, 90, **shape),
+            event("cuda_runtime", "cudaLaunchKernel", 100 * n + 10, 5, correlation=n),
+            event("kernel", name, 100 * n + 20, 60 - n, correlation=n, device=0, stream=7),
+        ]
     path = tmp_path / "t.json"
     devices = [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}]
     path.write_text(json.dumps({"deviceProperties": devices, "traceEvents": events}), "utf-8")
     with analyze([path], tmp_path / "x.duckdb") as database:
-        mm, add = database.rows(
+        add, mul, eights, in_cache, mm = database.rows(
             "select call_cnt, gpu_call_cnt, flop, flop_s, bytes, bytes_s, bound, roofline_frac from operator_summary"
         )
     flop, moved = 2 * 1000 * 2000 * 3000, 2 * (1000 * 2000 + 2000 * 3000 + 1000 * 3000)
     rates = [pytest.approx(flop / 50e-6), moved, pytest.approx(moved / 50e-6)]
     assert mm == (2, 1, flop, *rates, "compute", pytest.approx(flop / 989e12 / 50e-6))
-    moved = 4 * (3 * 1000 * 1000 + 1)
-    rates = [pytest.approx(2e11), moved, pytest.approx(moved / 5e-6)]
-    assert add[2:] == (1e6, *rates, "memory", pytest.approx(moved / 3.35e12 / 5e-6))
+    moved, beyond = 4 * (3 * 10_000_000 + 1), 4 * (3 * 10_000_000 + 1) - 50 * 2**20
+    rates = [pytest.approx(1e7 / 58e-6), moved, pytest.approx(moved / 58e-6)]
+    assert add[2:] == (1e7, *rates, "memory", pytest.approx(beyond / 3.35e12 / 58e-6)), "50 MiB may stay in the cache"
+    assert mul[4] == 4 * (2 * 10_000_000 + 1), "an output that was handed over is no input"
+    assert eights[-1] == pytest.approx(flop / (2 * 989e12) / 56e-6)
+    assert in_cache[-2:] == ("memory", pytest.approx(1e6 / 67e12 / 55e-6)), "all of it may stay in the cache"
+
+
+@pytest.mark.parametrize("path", corpus_params("kineto/*.json.gz"))
+def test_nothing_real_is_faster_than_its_bound(path: Path, database_of: Callable[[Path], Database]) -> None:
+    above = "select operator, input_shapes, roofline_frac from operator_summary where roofline_frac > 1"
+    assert database_of(path).rows(above) == []

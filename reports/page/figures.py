@@ -58,14 +58,14 @@ def stacked_bars(rows: Sequence[Row], label: str, series: Sequence[tuple[str, st
 
 
 def icicle(rows: Sequence[Row]) -> go.Figure:
-    """A tree of ranges: rows have id, parent, name, own_ns, kernel_ns, launch_api_ns and launch_frac, the colour."""
+    """A tree of ranges: rows have id, parent, name, own_ns, kernel_ns, launch_ns and launch_frac, the colour."""
     known = {row["id"] for row in rows}
     trace = go.Icicle(
         ids=[str(row["id"]) for row in rows],
         parents=[str(row["parent"]) if row["parent"] in known else "" for row in rows],
         labels=[shown(row["name"], 40) for row in rows],
         values=[row["own_ns"] * MS for row in rows],
-        customdata=[[row["kernel_ns"] * MS, row["launch_api_ns"] * MS] for row in rows],
+        customdata=[[row["kernel_ns"] * MS, row["launch_ns"] * MS] for row in rows],
         hovertemplate="%{label}<br>kernels %{customdata[0]:,.3f} ms, launching %{customdata[1]:,.3f} ms<extra></extra>",
         marker={
             "colors": [row["launch_frac"] for row in rows], "colorscale": "Cividis", "cmin": 0, "cmax": 1,

@@ -80,7 +80,7 @@ def _tree(source: Source) -> Iterable[Section | None]:
         return
     text = "Kernel time of the ranges that you opened, each inside the one above it; colour: where launching dominates."
     figure = figures.icicle(rows) if any(row["own_ns"] for row in rows) else None
-    table = only(rows, "path", "range_cnt", "wall_ns", "launch_api_ns", "kernel_ns")
+    table = only(rows, "path", "range_cnt", "wall_ns", "launch_ns", "kernel_ns")
     yield section("ranges", "Ranges", text, "range_summary", table, figure)
 
 
@@ -136,15 +136,16 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
     _tree,
     _Asked(
         "launching", "Execution against launch",
-        "For each range: its kernels, and the CPU's time in the calls that launched them.", "range_summary",
-        "path, launch_cnt, kernel_ns, launch_api_ns, queue_ns",
+        "For each range: its kernels, and the CPU's time in the calls that launched them, waits for the GPU apart.",
+        "range_summary",
+        "path, launch_cnt, kernel_ns, launch_api_ns - launch_wait_ns as launch_ns, launch_wait_ns, queue_ns",
         lambda rows: figures.stacked_bars(
-            rows[:_BAR_CNT], "path", [("kernel_ns", "kernels"), ("launch_api_ns", "launching")]),
-        "and kind = 'annotation' and launch_cnt > 0 order by kernel_ns + launch_api_ns desc",
+            rows[:_BAR_CNT], "path", [("kernel_ns", "kernels"), ("launch_ns", "launching")]),
+        "and kind = 'annotation' and launch_cnt > 0 order by kernel_ns + launch_ns desc",
     ),
     _Asked(
         "kernels", "Kernels", "The kernels with the most time.", "kernel_summary",
-        "kernel_name, kernel_cnt, kernel_ns", _bars("kernel_name", "kernel_ns", "kernel time"),
+        "short_name, kernel_cnt, kernel_ns, mean_ns, kernel_name", _bars("short_name", "kernel_ns", "kernel time"),
         "order by kernel_ns desc",
     ),
     _Asked(
@@ -168,7 +169,7 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
     _Asked(
         "idle", "Why the GPU was idle",
         "host: for the CPU; dependency: for another stream, an event or a copy; kernel_wait: between kernels.",
-        "idle_summary", "device_id, cause, gap_cnt, idle_ns, idle_frac, max_ns",
+        "idle_summary", "device_id, cause, gap_cnt, idle_ns, behind_wait_ns, idle_frac, max_ns",
         lambda rows: figures.stacked_bars(rows, "cause", [("idle_ns", "idle")]),
     ),
     _Asked(

@@ -3,7 +3,7 @@
 select name, value, doc
 from (
     values
-    ('kernel_wait_ns', 1000.0, 'idle_gap: a gap shorter than this before work that was launched earlier is the device''s own'),
+    ('kernel_wait_ns', 5000.0, 'idle_gap: a gap longer than this is never the device''s own distance between two kernels'),
     ('short_kernel_ns', 10000.0, 'launch_outlier: a kernel shorter than this is tiny'),
     ('late_launch_ns', 100000.0, 'launch_outlier: work that begins later than this after its launching call ended waited long'),
     ('slow_api_ns', 50000.0, 'launch_outlier: a launching call longer than this is slow'),

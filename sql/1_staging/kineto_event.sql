@@ -43,7 +43,7 @@ select
     args."Fwd thread id" as forward_thread,
     coalesce(args.name, args.labels) as label,
     args."Input Dims" || '|' || args."Input type"
-        || if(name like '%convolution%', '|' || coalesce(args."Concrete Inputs"::varchar, ''), '') as shape,
+        || if(name like '%convolution%' or name like '%attention%', '|' || coalesce(args."Concrete Inputs"::varchar, ''), '') as shape,
     args.wait_on_cuda_event_record_corr_id as waits_for_correlation,
     {
         name: args."Collective name",

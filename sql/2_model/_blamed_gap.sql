@@ -46,7 +46,7 @@ with_input as (
         if(
             input.source_id is null, 0, least(gap.end_ns, input.end_ns) - greatest(gap.start_ns, input.start_ns)
         ) as input_ns
-    from _gap as gap
+    from _waited_gap as gap
     asof left join input
         on input.source_id = gap.source_id
         and input.start_ns < gap.end_ns
@@ -59,25 +59,6 @@ with_compiling as (
         on compiling.source_id = with_input.source_id
         and compiling.start_ns < with_input.end_ns
 ),
-waits as (
-    select source_id, start_ns, end_ns, kind in ('memcpy', 'memset') as is_copy, is_pageable, name_id, range_id
-    from _sync_call
-    where kind <> 'queue'
-),
-with_wait as (
-    select
-        with_compiling.*,
-        waits.is_copy,
-        waits.is_pageable,
-        waits.name_id as wait_name_id,
-        waits.range_id as wait_range_id,
-        with_compiling.cause = 'host'
-        and waits.end_ns between with_compiling.start_ns and with_compiling.end_ns as has_waited
-    from with_compiling
-    asof left join waits
-        on waits.source_id = with_compiling.source_id
-        and waits.start_ns < with_compiling.start_ns
-),
 judged as (
     select
         *,
@@ -85,13 +66,13 @@ judged as (
             when compiled is not null then 'recompilation'
             when input_ns * 2 > idle_ns then 'late_input'
             when name_id in (select name_id from managed) then 'unified_memory'
-            when has_waited and is_copy and is_pageable then 'pageable_async_copy'
-            when has_waited and is_copy then 'blocking_copy'
-            when has_waited then 'synchronisation'
+            when waited_kind in ('memcpy', 'memset') and is_pageable then 'pageable_async_copy'
+            when waited_kind in ('memcpy', 'memset') then 'blocking_copy'
+            when waited_kind is not null then 'synchronisation'
             when idle_ns > (select value from threshold where name = 'long_gap_ns') then 'long_idle_gap'
             when cause = 'host' then 'launch_bound_range'
         end as rule
-    from with_wait
+    from with_compiling
 )
 select
     judged.source_id,
@@ -102,10 +83,10 @@ select
     judged.cause,
     judged.rule,
     if(judged.rule = 'late_input', judged.input_path_id, range.path_id) as path_id,
-    if(judged.has_waited, judged.wait_name_id, null) as what,
+    judged.waited_name_id as what,
     judged.compiled
 from judged
 join device_cnt using (source_id)
 left join range
     on range.range_id
-    = if(judged.rule in ('pageable_async_copy', 'blocking_copy', 'synchronisation'), wait_range_id, judged.range_id)
+    = if(judged.rule in ('pageable_async_copy', 'blocking_copy', 'synchronisation'), waited_range_id, judged.range_id)

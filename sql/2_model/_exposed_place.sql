@@ -16,10 +16,10 @@ select
     sum(exposed.exposed_ns) / 1e6 as exposed_ms,
     sum(exposed.exposed_ns) / any_value(devices.cnt) as saving_ns,
     count(*) as occurrence_cnt,
-    arg_max(name.text, exposed.exposed_ns) as largest
+    arg_max(short.short_name, exposed.exposed_ns) as largest
 from _exposed as exposed
 join gpu_op as op using (gpu_op_id)
-join name on name.name_id = op.name_id
+join _short_name as short on short.name_id = op.name_id
 join (select source_id, count(distinct device_id) as cnt from gpu_op group by source_id) as devices
     on devices.source_id = exposed.source_id
 left join range using (range_id)

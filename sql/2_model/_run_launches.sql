@@ -17,15 +17,23 @@ run as (
     where section = 'about'
     group by source_id
 ),
+waiting as (
+    select step_path.source_id, sum(path_wait.wait_ns) as wait_ns
+    from (select distinct source_id, path_id from _step) as step_path
+    join _path_wait as path_wait using (path_id)
+    group by step_path.source_id
+),
 step as (
     select
         source_id,
         count(distinct step) as step_cnt,
         sum(launch_cnt) as launch_cnt,
-        sum(launch_api_ns) as launch_api_ns,
+        sum(launch_api_ns) - any_value(coalesce(waiting.wait_ns, 0)) as launch_ns,
+        any_value(coalesce(waiting.wait_ns, 0)) as launch_wait_ns,
         sum(wall_ns) as wall_ns,
         sum(kernel_ns) as kernel_ns
     from step_summary
+    left join waiting using (source_id)
     group by source_id
 )
 select
@@ -40,7 +48,8 @@ select
     end as way,
     run.adapter_cnt,
     step.launch_cnt / step.step_cnt as launch_cnt,
-    step.launch_api_ns / step.step_cnt as launch_api_ns,
+    step.launch_ns / step.step_cnt as launch_ns,
+    step.launch_wait_ns / step.step_cnt as launch_wait_ns,
     step.wall_ns / step.step_cnt as wall_ns,
     step.kernel_ns / step.step_cnt as kernel_ns
 from run

@@ -6,6 +6,6 @@ select
     place,
     saving_ns,
     occurrence_cnt,
-    format('{:.3f} ms of communication with nothing beside it, most of it {}', exposed_ms, left(largest, 60)) as evidence
+    format('{:.3f} ms of communication with nothing beside it, most of it {}', exposed_ms, largest) as evidence
 from _exposed_place
 where activity = 'communication'

@@ -7,10 +7,10 @@ select
     sum(gap.saving_ns) as saving_ns,
     count(*) as occurrence_cnt,
     format('{} gaps, the longest {:.3f} ms, ended by {}', count(*), max(gap.idle_ns) / 1e6,
-        left(arg_max(name.text, gap.idle_ns), 80)) as evidence
+        arg_max(short.short_name, gap.idle_ns)) as evidence
 from _blamed_gap as gap
 join gpu_op as op using (gpu_op_id)
-join name on name.name_id = op.name_id
+join _short_name as short on short.name_id = op.name_id
 left join range_path using (path_id)
 where gap.rule = 'long_idle_gap'
 group by gap.source_id, gap.cause, range_path.path

@@ -8,11 +8,11 @@
 --   path               varchar    the path
 --   range_cnt          bigint     ranges
 --   wall_ns            bigint     CPU time
---   launch_api_ns      bigint     time in launching calls
+--   launch_ns          bigint     time in launching calls, without what they waited for the GPU
 --   kernel_ns          bigint     kernel time
 --   direct_kernel_ns   bigint     kernel time of launches inside
 --   own_ns             bigint     direct_kernel_ns without that of the paths below
---   launch_frac        double     launch_api_ns of itself and kernel_ns
+--   launch_frac        double     launch_ns of itself and kernel_ns
 
 with node as (
     select
@@ -23,7 +23,7 @@ with node as (
         path,
         range_cnt,
         wall_ns,
-        launch_api_ns,
+        launch_api_ns - launch_wait_ns as launch_ns,
         kernel_ns,
         direct_kernel_ns
     from range_summary
@@ -33,7 +33,7 @@ with node as (
 select
     node.*,
     greatest(0, node.direct_kernel_ns - coalesce(below.direct_kernel_ns, 0))::bigint as own_ns,
-    node.launch_api_ns / nullif(node.launch_api_ns + node.kernel_ns, 0) as launch_frac
+    node.launch_ns / nullif(node.launch_ns + node.kernel_ns, 0) as launch_frac
 from node
 left join (
     select source_id, parent, sum(direct_kernel_ns) as direct_kernel_ns

@@ -1,10 +1,10 @@
 -- A row is a time between two busy stretches in which a device did nothing, with its cause and what ended it.
 --
 -- cause is 'host' when the launching call of the work that ended the gap began after the gap did: the device waited
--- for the CPU. Otherwise the work was waiting already: 'kernel_wait' when the gap is shorter than the threshold
--- kernel_wait_ns (the device's own time between two kernels), 'dependency' when it is longer (another stream, an
--- event, a copy, memory). Work whose launching call is not in the file was launched before it. The gaps of a device
--- add up to its idle_ns in gpu_timeline_summary exactly.
+-- for the CPU. Otherwise the work was waiting already: 'kernel_wait' when the gap is no longer than the device's own
+-- distance between two kernels (twice the median gap before kernels that were launched already, at most the threshold
+-- kernel_wait_ns), 'dependency' when it is longer (another stream, an event, a copy, memory). Work whose launching call
+-- is not in the file was launched before it. The gaps of a device add up to its idle_ns in gpu_timeline_summary exactly.
 --
 -- columns:
 --   device_id      integer   the device
@@ -15,6 +15,8 @@
 --   ended_by       varchar   the kernel, copy or memset that ended the gap
 --   api_name       varchar   the call that launched it, NULL when the file does not hold it
 --   launch_start_ns bigint   begin of that call
+--   waited_in      varchar   the call in which the CPU waited for the GPU until the gap had begun (sync_summary), NULL
+--         without
 --   stream_id      bigint    its stream
 --   path           varchar   name path of the range that owns it, NULL without one
 --   gpu_op_id      bigint    key of the work that ended the gap, see launch_trace
@@ -30,16 +32,18 @@ select
     name.text as ended_by,
     api_name.text as api_name,
     gpu_op.launch_start_ns,
+    waited.text as waited_in,
     gpu_op.stream_id,
     range_path.path,
     gap.gpu_op_id,
     gap.source_id,
     source.rank
-from _gap as gap
+from _waited_gap as gap
 join gpu_op using (gpu_op_id)
 join name on name.name_id = gpu_op.name_id
 join source on source.source_id = gap.source_id
 left join api_call using (api_call_id)
+left join name as waited on waited.name_id = gap.waited_name_id
 left join name as api_name on api_name.name_id = api_call.name_id
 left join range on range.range_id = gap.range_id
 left join range_path using (path_id)

@@ -5,6 +5,8 @@
 --
 -- columns:
 --   kernel_name   varchar   the kernel
+--   short_name    varchar   a name of at most 40 characters that no other kernel of the database has: what it does, in which
+--         type, with which tile
 --   kernel_cnt    bigint    executions
 --   kernel_ns     bigint    their summed duration
 --   kernel_frac   double    kernel_ns as a fraction of all kernel time of the input
@@ -18,6 +20,7 @@
 
 select
     name.text as kernel_name,
+    any_value(short.short_name) as short_name,
     count(*) as kernel_cnt,
     sum(end_ns - start_ns)::bigint as kernel_ns,
     sum(end_ns - start_ns) / nullif(sum(sum(end_ns - start_ns)) over (partition by source_id), 0) as kernel_frac,
@@ -30,6 +33,7 @@ select
     any_value(source.rank) as rank
 from gpu_op
 join name using (name_id)
+join _short_name as short using (name_id)
 join source using (source_id)
 where gpu_op.kind = 'kernel'
 group by source_id, name.text

@@ -7,7 +7,8 @@
 --
 -- columns:
 --   way              varchar   'switch', 'seq', 'process', 'batch, fused', 'batch, loop' or 'batch, loop, pruned'
---   measure          varchar   'launch_cnt', 'launch_api_ns', 'wall_ns' or 'kernel_ns' of a step of all adapters
+--   measure          varchar   'launch_cnt', 'launch_ns' (launching calls without their waits for the
+--         GPU), 'launch_wait_ns' (those waits), 'wall_ns' or 'kernel_ns' of a step of all adapters
 --   fixed            double    alpha: what a step costs however many adapters
 --   per_adapter      double    beta: what each adapter adds
 --   fit_frac         double    share of the variance that the line explains (R squared)
@@ -24,9 +25,9 @@ with
 point as (
     unpivot (
         select way, method, model, kind, adapter_cnt, launch_cnt::double as launch_cnt,
-            launch_api_ns::double as launch_api_ns, wall_ns::double as wall_ns, kernel_ns::double as kernel_ns
+            launch_ns::double as launch_ns, launch_wait_ns::double as launch_wait_ns, wall_ns::double as wall_ns, kernel_ns::double as kernel_ns
         from _run_launches
-    ) on launch_cnt, launch_api_ns, wall_ns, kernel_ns into name measure value value
+    ) on launch_cnt, launch_ns, launch_wait_ns, wall_ns, kernel_ns into name measure value value
 ),
 largest as (
     select *, max(adapter_cnt) over (partition by way, method, model, kind, measure) as largest_cnt

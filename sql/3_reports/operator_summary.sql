@@ -3,10 +3,14 @@
 --
 -- Shapes are there when the trace was recorded with record_shapes=True (lorabench collect --with-shapes), or by
 -- emit_nvtx(record_shapes=True). Times of nested calls of one operator add up, as in torch's key_averages(). FLOP and
--- bytes are those of matrix products, attention, convolutions and elementwise operators, in the calls that launched GPU
--- work of their own (a recomputation may end inside an operator, before it has launched anything); where the input has
--- no GPU work, in all calls. A rate is over self_gpu_ns. The roofline is the least time that the device's data sheet
--- allows for both, over the time taken.
+-- bytes are those of matrix products, attention, convolutions, norms, softmax and elementwise operators, in the calls
+-- that launched GPU work of their own (a recomputation may end inside an operator, before it has launched anything);
+-- where the input has no GPU work, in all calls. A rate is over self_gpu_ns.
+--
+-- The roofline is the least time that the device's data sheet allows for both, over the time taken. What fits into the
+-- device's last cache may never reach its memory: a call must move only the bytes beyond that. Products in 8 bits are
+-- taken for twice as fast as those in 16, those in 32 for half as fast in inputs whose kernels use TF32, as data sheets do.
+-- A convolution with a window may do with a quarter of its FLOP (Winograd).
 --
 -- columns:
 --   operator          varchar   name of the operator
@@ -51,16 +55,6 @@ counted as (
     from call
     left join _source_with_gpu as gpu on gpu.source_id = call.source_id
 ),
-peak as (
-    select
-        device.source_id,
-        arg_min(device_peak.matrix16_flops, device_peak.priority) as matrix16_flops,
-        arg_min(device_peak.matrix32_flops, device_peak.priority) as matrix32_flops,
-        arg_min(device_peak.memory_bytes_s, device_peak.priority) as memory_bytes_s
-    from device
-    join device_peak on regexp_matches(device.name, device_peak.pattern, 'i')
-    group by device.source_id
-),
 measured as (
     select
         call.*,
@@ -70,16 +64,19 @@ measured as (
         call.counted_cnt * shape.flop as flop,
         call.counted_cnt * shape.bytes as bytes,
         nullif(call.self_gpu_ns, 0) / 1e9 as gpu_s,
-        call.counted_cnt * shape.flop
-        / if(shape.value_bytes = 2 and not shape.is_elementwise, peak.matrix16_flops, peak.matrix32_flops) as compute_s,
-        call.counted_cnt * shape.bytes / peak.memory_bytes_s as memory_s
+        call.counted_cnt * bound.compute_s as compute_s,
+        call.counted_cnt * bound.memory_s as memory_s,
+        call.counted_cnt * bound.least_s as least_s
     from counted as call
     join name on name.name_id = call.name_id
     left join _operator_shape as shape
         on shape.source_id = call.source_id
         and shape.name_id = call.name_id
         and shape.shape_id = call.shape_id
-    left join peak on peak.source_id = call.source_id
+    left join _operator_bound as bound
+        on bound.source_id = call.source_id
+        and bound.name_id = call.name_id
+        and bound.shape_id = call.shape_id
 )
 select
     measured.operator,
@@ -96,8 +93,8 @@ select
     measured.bytes,
     measured.flop / measured.gpu_s as flop_s,
     measured.bytes / measured.gpu_s as bytes_s,
-    if(measured.compute_s is null, null, if(measured.compute_s > measured.memory_s, 'compute', 'memory')) as bound,
-    greatest(measured.compute_s, measured.memory_s) / measured.gpu_s as roofline_frac,
+    if(measured.memory_s is null, null, if(measured.compute_s > measured.memory_s, 'compute', 'memory')) as bound,
+    measured.least_s / measured.gpu_s as roofline_frac,
     measured.source_id,
     source.rank
 from measured

@@ -19,6 +19,7 @@
 --   self_wall_ns             bigint    wall_ns without the time covered by ranges below
 --   launch_cnt               bigint    launching calls
 --   launch_api_ns            bigint    summed duration of the launching calls, each once
+--   launch_wait_ns           bigint    how much of it they waited for the GPU (sync_summary): not what launching costs
 --   queue_ns                 bigint    sum over GPU operations of max(0, start - end of the launching call)
 --   launch_latency_ns        bigint    sum over GPU operations of start - start of the launching call
 --   gpu_op_cnt               bigint    GPU operations: kernels, copies, memsets, graph executions
@@ -90,6 +91,7 @@ select
     measure.self_wall_ns,
     coalesce(work.launch_cnt, 0)::bigint as launch_cnt,
     coalesce(work.launch_api_ns, 0)::bigint as launch_api_ns,
+    coalesce(waiting.wait_ns, 0)::bigint as launch_wait_ns,
     coalesce(work.queue_ns, 0)::bigint as queue_ns,
     coalesce(work.launch_latency_ns, 0)::bigint as launch_latency_ns,
     coalesce(work.gpu_op_cnt, 0)::bigint as gpu_op_cnt,
@@ -121,6 +123,7 @@ join name using (name_id)
 join source on source.source_id = range_path.source_id
 left join work using (path_id)
 left join busy using (path_id)
+left join _path_wait as waiting using (path_id)
 left join _source_with_gpu as gpu on gpu.source_id = range_path.source_id
 where range_path.kind <> 'python'
 order by source.source_id, gpu_op_ns desc, wall_ns desc, path

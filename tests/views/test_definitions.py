@@ -121,25 +121,36 @@ def test_gpu_timeline_summary(database: Database, operations: list[Row]) -> None
 
 def test_idle_gap(database: Database, operations: list[Row]) -> None:
     ((threshold,),) = database.rows("select value from threshold where name = 'kernel_wait_ns'")
-    expected = []
+    expected, waits = [], rows(database, "select start_ns, end_ns from _waiting_call where kind <> 'queue'")
+    behind_waits: dict[Key, int] = defaultdict(int)
     for device, ops in by_device(operations):
         stretches = union([(o["start_ns"], o["end_ns"]) for o in ops])
         first = {}
         for op in ops:
             first.setdefault(op["start_ns"], op)
-        for (_, start), (end, _) in pairwise(stretches):
-            op = first[end]
-            launch = op["launch_start_ns"]
-            is_host = launch is not None and launch >= start
-            cause = "host" if is_host else "kernel_wait" if end - start < threshold else "dependency"
+        gaps = [
+            (start, end, first[end], (first[end]["launch_start_ns"] or -1) >= start)
+            for (_, start), (end, _) in pairwise(stretches)
+        ]
+        queued = [end - start for start, end, op, is_host in gaps if op["kind"] == "kernel" and not is_host]
+        own = min(threshold, 2 * statistics.median(queued)) if len(queued) >= 20 else threshold
+        for start, end, op, is_host in gaps:
+            cause = "host" if is_host else "kernel_wait" if end - start <= own else "dependency"
             expected.append((device, start, end, cause, op["name"]))
+            before = max((w for w in waits if w["start_ns"] < start), key=lambda w: w["start_ns"], default=None)
+            if is_host and before and start <= before["end_ns"] <= end:
+                behind_waits[device, cause] += end - start
     found = rows(database, "from idle_gap")
     key = ("device_id", "start_ns", "end_ns", "cause", "ended_by")
     assert sorted(tuple(r[k] for k in key) for r in found) == sorted(expected)
     sums: dict[Key, int] = defaultdict(int)
     for device, start, end, cause, _ in expected:
         sums[device, cause] += end - start
-    assert {(r["device_id"], r["cause"]): r["idle_ns"] for r in rows(database, "from idle_summary")} == sums
+    summary = rows(database, "from idle_summary")
+    assert {(r["device_id"], r["cause"]): r["idle_ns"] for r in summary} == sums
+    behind = {(r["device_id"], r["cause"]): r["behind_wait_ns"] for r in summary if r["behind_wait_ns"]}
+    assert behind == behind_waits
+    assert sum(r["idle_ns"] for r in found if r["waited_in"]) == sum(behind.values())
     idle = {r["device_id"]: r["idle_ns"] for r in rows(database, "from gpu_timeline_summary")}
     assert all(sum(v for (d, _), v in sums.items() if d == device) == total for device, total in idle.items())
 
@@ -155,7 +166,8 @@ def test_kernel_class(database: Database, operations: list[Row]) -> None:
 
 
 def test_launch_summary(database: Database, operations: list[Row]) -> None:
-    expected: dict[Key, list[int]] = defaultdict(lambda: [0] * 6)
+    expected: dict[Key, list[int]] = defaultdict(lambda: [0] * 7)
+    waits = _waits(database, operations)
     for op in operations:
         if op["api_call_id"] is None:
             continue
@@ -166,9 +178,14 @@ def test_launch_summary(database: Database, operations: list[Row]) -> None:
         sums[3] += max(0, op["start_ns"] - op["launch_end_ns"])
         sums[4] += op["start_ns"] - op["launch_start_ns"]
         sums[5] += op["end_ns"] - op["start_ns"]
-    found: dict[Key, list[int]] = defaultdict(lambda: [0] * 6)
-    columns = ("launch_cnt", "gpu_op_cnt", "launch_api_ns", "queue_ns", "launch_latency_ns", "gpu_op_ns")
+        sums[6] += waits.get(op["api_call_id"], 0) * op["is_first_op"]
+    found: dict[Key, list[int]] = defaultdict(lambda: [0] * 7)
+    columns = ("launch_cnt", "gpu_op_cnt", "launch_api_ns", "queue_ns", "launch_latency_ns", "gpu_op_ns",
+               "launch_wait_ns")  # fmt: skip
     for row in rows(database, "from launch_summary"):
+        assert 0 <= row["launch_wait_ns"] <= row["launch_api_ns"]
+        own = (row["launch_api_ns"] - row["launch_wait_ns"]) / row["launch_cnt"] if row["launch_cnt"] else 0
+        assert (row["mean_api_ns"] or 0) == pytest.approx(own)
         sums = found[row["kernel_name"], row["kind"], row["device_id"]]
         for n, column in enumerate(columns):
             sums[n] += row[column]
@@ -177,9 +194,10 @@ def test_launch_summary(database: Database, operations: list[Row]) -> None:
 
 def test_launch_outlier(database: Database, operations: list[Row]) -> None:
     limits = dict(database.rows("select name, value from threshold"))
-    expected = []
+    expected, waits = [], _waits(database, operations)
     for op in (o for o in operations if o["is_first_op"]):
         api, run = op["launch_end_ns"] - op["launch_start_ns"], op["end_ns"] - op["start_ns"]
+        api -= waits.get(op["api_call_id"], 0)
         queue = max(0, op["start_ns"] - op["launch_end_ns"])
         if op["kind"] == "kernel" and run < api and run < limits["short_kernel_ns"]:
             expected.append((op["gpu_op_id"], "shorter than its launch", api - run))
@@ -360,6 +378,17 @@ def _waiting(database: Database, operations: list[Row], calls: list[Row]) -> lis
     return found
 
 
+def _waits(database: Database, operations: list[Row]) -> dict[int, int]:
+    """How long each call waits."""
+    calls = rows(
+        database, "select api_call.*, name.text as api from api_call join name using (name_id) where not is_duplicate"
+    )
+    found: dict[int, int] = defaultdict(int)
+    for call, begin, end in _waiting(database, operations, calls):
+        found[call["api_call_id"]] = max(found[call["api_call_id"]], end - begin)
+    return found
+
+
 def test_sync_summary(database: Database, operations: list[Row]) -> None:
     calls = rows(
         database, "select api_call.*, name.text as api from api_call join name using (name_id) where not is_duplicate"
@@ -443,7 +472,7 @@ def test_finding(database: Database) -> None:
     for row in found:
         assert row["evidence"] and row["advice"]
         if row["saving_ns"] is None:
-            assert row["rule"] == "uneven_steps"
+            assert row["rule"] in ("uneven_steps", "dominant_kernel")
             continue
         assert 0 < row["saving_ns"] <= window[row["source_id"]]
         assert row["saving_frac"] == pytest.approx(row["saving_ns"] / window[row["source_id"]], abs=1e-6)
@@ -462,3 +491,19 @@ def some(request: pytest.FixtureRequest, database_of: Callable, synthetic_trace:
 @pytest.mark.parametrize("view", [v.name for v in sql.load() if v.is_public])
 def test_a_view_gives_the_same_rows_each_time(some: Database, view: str) -> None:
     assert some.view(view).equals(some.view(view))
+
+
+def test_kernels_are_blamed_once_and_for_no_more_than_their_time(database: Database) -> None:
+    """Rules about kernels share what kernels take of the critical path: each kernel is one rule's, or nobody's."""
+    blamed = rows(database, "from _blamed_kernel")
+    assert len({r["gpu_op_id"] for r in blamed}) == len(blamed)
+    ran = dict(database.rows("select gpu_op_id, end_ns - start_ns from gpu_op where kind = 'kernel'"))
+    assert all(0 < r["critical_ns"] <= ran[r["gpu_op_id"]] for r in blamed)
+    by_rule: dict[Key, float] = defaultdict(float)
+    for r in blamed:
+        by_rule[r["source_id"], r["rule"]] += r["critical_ns"] * (
+            r["gain_frac"] if r["rule"] == "float32_matmul" else 1
+        )
+    rules = "('math_attention', 'float32_matmul', 'layout_conversion', 'unfused_elementwise')"
+    found = database.rows(f"select source_id, rule, sum(saving_ns) from _finding where rule in {rules} group by all")
+    assert {(s, r): ns for s, r, ns in found} == {k: pytest.approx(v) for k, v in by_rule.items() if k[1]}

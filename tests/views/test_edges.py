@@ -39,22 +39,34 @@ def test_gaps_begin_and_end_where_they_should(tmp_path: Path) -> None:
         op(1, 10, 20, 5),  # touches: no gap
         op(2, 25, 30, 20),  # launched in the very moment in which the gap begins: the host was late
         op(3, 40, 50, 29),  # launched before: 10 ns are the device's own
-        op(4, 2000, 2010, 45),  # launched before: much more are not
-        op(5, 3000, 3001, None),  # launched before the recording
+        op(4, 6000, 6010, 45),  # launched before: much more are not
+        op(5, 7000, 7001, None),  # launched before the recording
     ]
     names = {"name": [{"name_id": 0, "text": "k"}]}
     with filled(tmp_path, {"gpu_op": ops, **names}) as database:
         found = database.rows("select start_ns, idle_ns, cause from idle_gap order by start_ns")
-    assert found == [(20, 5, "host"), (30, 10, "kernel_wait"), (50, 1950, "dependency"), (2010, 990, "kernel_wait")]
+    assert found == [(20, 5, "host"), (30, 10, "kernel_wait"), (50, 5950, "dependency"), (6010, 990, "kernel_wait")]
 
 
 def test_a_threshold_moves_the_border(tmp_path: Path) -> None:
     ops = [op(0, 0, 10, None), op(1, 40, 50, 5)]
     names = {"name": [{"name_id": 0, "text": "k"}]}
-    for text, cause in (("kernel_wait_ns=30", "dependency"), ("kernel_wait_ns=31", "kernel_wait")):
+    for text, cause in (("kernel_wait_ns=29", "dependency"), ("kernel_wait_ns=30", "kernel_wait")):
         folder = tmp_path / cause
         with filled(folder, {"gpu_op": ops, **names}, settings.parse([text], None)) as database:
             assert database.rows("select cause from idle_gap") == [(cause,)]
+
+
+@pytest.mark.parametrize(("gap_cnt", "cause"), [(20, "dependency"), (19, "kernel_wait")])
+def test_the_distance_between_kernels_is_the_devices_own(gap_cnt: int, cause: str, tmp_path: Path) -> None:
+    """Twenty gaps say what is usual: twice the median, here 200 ns, and no more than the threshold. Nineteen do not."""
+    ops, end = [op(0, 0, 10, None)], 10
+    for n, gap in enumerate([*[100] * (gap_cnt - 2), 200, 201], start=1):
+        ops.append(op(n, end + gap, end + gap + 10, 5))
+        end += gap + 10
+    with filled(tmp_path, {"gpu_op": ops, "name": [{"name_id": 0, "text": "k"}]}) as database:
+        found = dict(database.rows("select idle_ns, cause from idle_gap"))
+    assert found == {100: "kernel_wait", 200: "kernel_wait", 201: cause}
 
 
 def test_of_steps_within_steps_the_outer_counts(tmp_path: Path) -> None:

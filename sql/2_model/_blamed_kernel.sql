@@ -1,0 +1,105 @@
+-- A row is a kernel on the critical path and the one rule that it is blamed on.
+--
+-- The first of these that fits: it is a part of attention by PyTorch's math implementation that is no product of matrices
+-- (math_attention); a product of matrices in 32 bits on a device that is faster in 16 (float32_matmul); a conversion
+-- between layouts (layout_conversion); one of three or more elementwise kernels in a row on its stream, but for the one
+-- that takes longest, which stands for the pass over memory that a fused kernel makes (unfused_elementwise); or else
+-- none, which dominant_kernel looks at. So each nanosecond is blamed once, and all that rules blame together is no more
+-- than the kernels' time on the critical path.
+--
+-- columns:
+--   source_id     integer   the input
+--   gpu_op_id     bigint    the kernel
+--   name_id       bigint    its name
+--   path_id       bigint    path of the range that owns it, of attention the operator's; NULL outside all ranges
+--   class         varchar   its class, see kernel_class
+--   critical_ns   double    its time on the critical path, the mean of the input's processes
+--   gain_frac     double    how much of it the tensor cores would save, for float32_matmul
+--   run_id        bigint    the first kernel of its row of elementwise kernels, for unfused_elementwise
+--   rule          varchar   the rule, NULL for none
+
+with
+process as (
+    select source_id, count(distinct coalesce(process_id, -1)) as cnt
+    from critical_segment
+    group by source_id
+),
+critical as (
+    select segment.source_id, segment.gpu_op_id, sum(segment.end_ns - segment.start_ns) / any_value(process.cnt) as critical_ns
+    from critical_segment as segment
+    join process using (source_id)
+    where segment.kind = 'gpu'
+    group by segment.source_id, segment.gpu_op_id
+),
+classed as (
+    select op.*, starts_with(name.text, 'triton') as is_fused
+    from _classed_op as op
+    join name using (name_id)
+),
+-- work in the order of its stream: a row of elementwise kernels ends with any other work
+ordered as (
+    select
+        classed.gpu_op_id,
+        classed.source_id,
+        op.device_id,
+        op.stream_id,
+        classed.end_ns - classed.start_ns as kernel_ns,
+        classed.class = 'elementwise' and not classed.is_fused as is_elementwise,
+        sum(if(classed.class = 'elementwise' and not classed.is_fused, 0, 1)) over (
+            partition by classed.source_id, op.device_id, op.stream_id
+            order by classed.gpu_op_id
+            rows unbounded preceding
+        ) as row_number
+    from classed
+    join gpu_op as op using (gpu_op_id)
+),
+in_row as (
+    select
+        gpu_op_id,
+        min(gpu_op_id) over (partition by source_id, device_id, stream_id, row_number) as run_id,
+        count(*) over (partition by source_id, device_id, stream_id, row_number) as run_cnt,
+        arg_max(gpu_op_id, kernel_ns) over (partition by source_id, device_id, stream_id, row_number) as longest_id
+    from ordered
+    where is_elementwise
+),
+peak as (
+    select device.source_id, arg_min(1 - matrix32_flops / matrix16_flops, priority) as gain_frac
+    from device
+    join device_peak on regexp_matches(device.name, device_peak.pattern, 'i')
+    group by device.source_id
+),
+full_precision as (
+    from name
+    where regexp_matches(text, '(?i)sgemm|_simt_|ffma')
+),
+math as (
+    select attribution.attribution_id, min(attribution.path_id) as path_id
+    from attribution
+    join range_path using (path_id)
+    join name using (name_id)
+    where name.text = 'aten::_scaled_dot_product_attention_math'
+    group by attribution.attribution_id
+)
+select
+    critical.source_id,
+    critical.gpu_op_id,
+    op.name_id,
+    coalesce(math.path_id, range.path_id) as path_id,
+    classed.class,
+    critical.critical_ns,
+    peak.gain_frac,
+    in_row.run_id,
+    case
+        when math.attribution_id is not null and classed.class <> 'matmul' then 'math_attention'
+        when op.name_id in (select name_id from full_precision) and peak.gain_frac > 0 then 'float32_matmul'
+        when classed.class = 'layout' then 'layout_conversion'
+        when in_row.run_cnt >= 3 and critical.gpu_op_id <> in_row.longest_id then 'unfused_elementwise'
+    end as rule
+from critical
+join gpu_op as op using (gpu_op_id)
+join classed using (gpu_op_id)
+left join range using (range_id)
+left join math on math.attribution_id = op.attribution_id
+left join in_row on in_row.gpu_op_id = critical.gpu_op_id
+left join peak on peak.source_id = critical.source_id
+where classed.kind = 'kernel' and classed.class <> 'communication'

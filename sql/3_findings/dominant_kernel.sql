@@ -1,0 +1,45 @@
+-- A row is a kernel that takes a tenth of the time or more of an input in which the GPU is busy most of the time.
+--
+-- Products of matrices: 16 or 8 bits, sizes that are multiples of 64, fewer and larger ones (several adapters in one pass). Attention: a fused kernel, is_causal instead of a mask, no padding. Norms and elementwise kernels: torch.compile fuses them. The limit is what the device's data sheet allows; NULL where the trace has no shapes to say.
+with
+busy as (
+    select source_id, avg(window_ns) as window_ns
+    from gpu_timeline_summary
+    group by source_id
+    having sum(compute_ns) >= sum(window_ns) / 2
+),
+own as (
+    select operator_id, sum(end_ns - start_ns) as gpu_ns
+    from gpu_op
+    where operator_id is not null
+    group by operator_id
+),
+-- of each operator's call: how near its kernels come to what the device can do
+near as (
+    select range.range_id, 1e9 * bound.least_s / nullif(own.gpu_ns, 0) as roofline_frac
+    from own
+    join range on range.range_id = own.operator_id
+    join _operator_bound as bound
+        on bound.source_id = range.source_id
+        and bound.name_id = range.name_id
+        and bound.shape_id = range.shape_id
+)
+select
+    kernel.source_id,
+    short.short_name as place,
+    if(
+        bool_and(near.roofline_frac is not null),
+        sum(kernel.critical_ns * greatest(0, 1 - near.roofline_frac)),
+        null
+    ) as saving_ns,
+    count(*) as occurrence_cnt,
+    format('{}: {:.0f} % of the time is on the critical path in it, {:.1f} us on average', any_value(kernel.class),
+        100 * sum(kernel.critical_ns) / any_value(busy.window_ns), avg(kernel.critical_ns) / 1e3) as evidence
+from _blamed_kernel as kernel
+join busy using (source_id)
+join gpu_op as op using (gpu_op_id)
+join _short_name as short on short.name_id = kernel.name_id
+left join near on near.range_id = op.operator_id
+where kernel.rule is null
+group by kernel.source_id, short.short_name
+having sum(kernel.critical_ns) >= (select value from threshold where name = 'severe_frac') * any_value(busy.window_ns)

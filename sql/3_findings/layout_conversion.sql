@@ -1,0 +1,15 @@
+-- A row is one range whose tensors are converted between the layouts NCHW and NHWC.
+--
+-- Keep one layout: model.to(memory_format=torch.channels_last) and inputs in channels_last as well, in 16 bits. A conversion stays where an operator in between knows only the other layout.
+select
+    kernel.source_id,
+    range_path.path as place,
+    sum(kernel.critical_ns) as saving_ns,
+    count(*) as occurrence_cnt,
+    format('{} conversions on the critical path, {:.1f} us on average: {}', count(*), avg(kernel.critical_ns) / 1e3,
+        arg_max(short.short_name, kernel.critical_ns)) as evidence
+from _blamed_kernel as kernel
+join _short_name as short using (name_id)
+left join range_path using (path_id)
+where kernel.rule = 'layout_conversion'
+group by kernel.source_id, range_path.path

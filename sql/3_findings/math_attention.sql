@@ -1,0 +1,14 @@
+-- A row is one range whose attention is computed step by step (PyTorch's math implementation) instead of by one kernel.
+--
+-- Find out why no fused kernel was taken: with torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION) PyTorch warns of the reason. Usual ones: float32 (use bfloat16), a mask (pass is_causal=True), a head width over 256, lengths of nested tensors. The products of matrices remain and are not counted here.
+select
+    kernel.source_id,
+    range_path.path as place,
+    sum(kernel.critical_ns) as saving_ns,
+    count(*) as occurrence_cnt,
+    format('{} kernels of softmax, masks, scaling and copies, {:.3f} ms of the critical path', count(*),
+        sum(kernel.critical_ns) / 1e6) as evidence
+from _blamed_kernel as kernel
+join range_path using (path_id)
+where kernel.rule = 'math_attention'
+group by kernel.source_id, range_path.path

@@ -1,0 +1,16 @@
+-- A row is one range with three or more elementwise kernels in a row on a stream, each of which reads and writes its tensors again.
+--
+-- Fuse them: torch.compile, or a fused implementation (Liger kernels, fused norms and activations). One pass over memory remains, as long as the longest kernel of the row: it is not counted here.
+select
+    kernel.source_id,
+    range_path.path as place,
+    sum(kernel.critical_ns) as saving_ns,
+    count(distinct kernel.run_id) as occurrence_cnt,
+    format('{} rows, {} kernels besides the longest of each, {:.3f} ms of the critical path, most of it {}',
+        count(distinct kernel.run_id), count(*), sum(kernel.critical_ns) / 1e6,
+        arg_max(short.short_name, kernel.critical_ns)) as evidence
+from _blamed_kernel as kernel
+join _short_name as short using (name_id)
+left join range_path using (path_id)
+where kernel.rule = 'unfused_elementwise'
+group by kernel.source_id, range_path.path

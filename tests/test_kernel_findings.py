@@ -1,0 +1,114 @@
+"""Rules about kernels: each on a trace with the fault, on one without, and on one where the fault costs nothing.
+
+All work is launched in the first microseconds, so the GPU is the limit; what stream 8 does beside the long kernel of
+stream 7 is not on the critical path.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lorabench.analyze.pipeline import analyze
+
+# name, stream, begin and duration in microseconds, operator around its launch
+Kernel = tuple[str, int, int, int, str | None]
+
+ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3> >()"
+MUL = ADD.replace("_add", "_mul")
+LAYOUT = "void cudnn::ops::nchwToNhwcKernel<float, float>(float*)"
+SOFTMAX = "void softmax_warp_forward<float, float, float, 8, false, false>(float*)"
+SGEMM, GEMM = "ampere_sgemm_128x64_nt", "nvjet_sm90_tst_64x48_64x15_2x4_h_bz_TNT"
+MATH, FLASH = "aten::_scaled_dot_product_attention_math", "aten::_scaled_dot_product_flash_attention"
+LONG: Kernel = ("long_gemm", 7, 100, 1000, None)
+BESIDE = 8
+
+WITH: dict[str, tuple[list[Kernel], list[Kernel], dict[str | None, float]]] = {
+    # rule: kernels with the fault, kernels without, and by place what the rule says they cost
+    "layout_conversion": ([(LAYOUT, 7, 1100, 100, None)], [(GEMM, 7, 1100, 100, None)], {"step": 100}),
+    "unfused_elementwise": (
+        [(ADD, 7, 1100, 100, None), (MUL, 7, 1200, 150, None), (ADD, 7, 1350, 50, None)],
+        [(ADD, 7, 1100, 100, None), (GEMM, 7, 1200, 150, None), (ADD, 7, 1350, 50, None)],
+        {"step": 150},  # the longest stands for the one pass that a fused kernel makes
+    ),
+    "math_attention": (
+        [(GEMM, 7, 1100, 100, MATH), (SOFTMAX, 7, 1200, 80, MATH)],
+        [(GEMM, 7, 1100, 100, FLASH), (SOFTMAX, 7, 1200, 80, FLASH)],
+        {f"step/{MATH}": 80},  # the product remains
+    ),
+    "float32_matmul": (
+        [(SGEMM, 7, 1100, 500, None)],
+        [(GEMM, 7, 1100, 500, None)],
+        {"sgemm 128x64 nt": 500 * (1 - 67 / 989)},
+    ),
+    "dominant_kernel": (
+        [(GEMM, 7, 1100, 200, "aten::mm")],
+        [(GEMM, 7, 1100, 100, "aten::mm")],  # less than a tenth
+        {"nvjet tst 64x48 TNT": 200 - 2 * 1000 * 2000 * 3000 / 989e12 * 1e6},
+    ),
+}  # fmt: skip
+
+
+def findings(folder: Path, kernels: list[Kernel], rule: str) -> dict[str | None, float]:
+    """Places and microseconds that a rule finds in a trace of one step."""
+    events: list[dict[str, Any]] = [
+        {"ph": "X", "cat": "user_annotation", "name": "step", "pid": 1, "tid": 1, "ts": 0, "dur": 3000}
+    ]
+    shapes = {"Input Dims": [[1000, 2000], [2000, 3000]], "Input type": ["c10::BFloat16", "c10::BFloat16"]}
+    for n, (name, stream, start, duration, operator) in enumerate(kernels, start=1):
+        call = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 5 * n, "dur": 2}
+        kernel = {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": stream, "ts": start, "dur": duration}
+        events += [call | {"args": {"correlation": n}}]
+        events += [kernel | {"args": {"correlation": n, "device": 0, "stream": stream}}]
+        if operator:
+            events.append(call | {"cat": "cpu_op", "name": operator, "ts": 5 * n - 1, "dur": 4, "args": shapes})
+    wait = {"ph": "X", "cat": "cuda_runtime", "name": "cudaDeviceSynchronize", "pid": 1, "tid": 1, "ts": 90}
+    events.append(wait | {"dur": max(start + duration for _, _, start, duration, _ in kernels) - 90})
+    path = folder / "trace.json"
+    content = {"deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}], "traceEvents": events}
+    path.write_text(json.dumps(content), "utf-8")
+    with analyze([path], folder / "x.duckdb") as database:
+        found = database.rows(
+            f"select place, saving_ns / 1e3 from finding where rule = '{rule}' and place <> 'long_gemm'"
+        )
+    return dict(found)
+
+
+@pytest.mark.parametrize("rule", WITH)
+def test_a_kernel_with_a_fault_is_found_with_what_it_costs_at_most(rule: str, tmp_path: Path) -> None:
+    kernels, _, expected = WITH[rule]
+    assert findings(tmp_path, [LONG, *kernels], rule) == {
+        place: pytest.approx(us, abs=1e-3) for place, us in expected.items()
+    }
+
+
+@pytest.mark.parametrize("rule", WITH)
+def test_a_kernel_without_the_fault_is_not(rule: str, tmp_path: Path) -> None:
+    _, kernels, _ = WITH[rule]
+    assert findings(tmp_path, [LONG, *kernels], rule) == {}
+
+
+@pytest.mark.parametrize("rule", WITH)
+def test_a_fault_that_something_else_hides_costs_nothing(rule: str, tmp_path: Path) -> None:
+    kernels, _, _ = WITH[rule]
+    hidden = [(name, BESIDE, start - 950, duration, operator) for name, _, start, duration, operator in kernels]
+    assert findings(tmp_path, [LONG, *hidden], rule) == {}
+
+
+def test_elementwise_kernels_with_a_copy_between_them_are_no_row(tmp_path: Path) -> None:
+    kernels = [(ADD, 7, 1100 + 100 * n, 100, None) for n in range(2)] + [("Memcpy", 7, 1300, 10, None)]
+    kernels += [(ADD, 7, 1310 + 100 * n, 100, None) for n in range(2)]
+    assert findings(tmp_path, [LONG, *kernels], "unfused_elementwise") == {}
+
+
+def test_what_a_compiler_fused_is_not_called_unfused(tmp_path: Path) -> None:
+    kernels = [(f"triton_poi_fused_add_{n}", 7, 1100 + 100 * n, 100, None) for n in range(4)]
+    assert findings(tmp_path, [LONG, *kernels], "unfused_elementwise") == {}
+
+
+def test_a_kernel_is_blamed_once(tmp_path: Path) -> None:
+    """Three elementwise kernels in a row inside math attention are attention's."""
+    kernels = [(ADD, 7, 1100 + 100 * n, 100, MATH) for n in range(3)]
+    (tmp_path / "a").mkdir()
+    assert findings(tmp_path / "a", [LONG, *kernels], "math_attention") == {f"step/{MATH}": 300}
+    assert findings(tmp_path, [LONG, *kernels], "unfused_elementwise") == {}
