@@ -1,14 +1,12 @@
 """The command line: parse, call, print; nothing else. Heavy imports happen inside the command that needs them."""
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from . import cli_compare, cli_runs, console, rundir, sql, tuning
 from . import cli_progress as bar
-from . import cli_runs, console, rundir, sql, tuning
 from .errors import UsageError, ValidationError
 from .reports import outputs
 
@@ -42,6 +40,7 @@ def _root(
 
 
 cli_runs.register(app)
+cli_compare.register(app)
 
 
 @app.command(epilog=cli_runs.examples("analyze"), no_args_is_help=True)
@@ -203,7 +202,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
     if as_json:
         console.put_lines(json.dumps(rows, indent=2))
     else:
-        show(rows, ["what", "state", "found", "advice"])
+        show(rows, ["what", "state", "found", "advice"], "--csv")
 
 
 @app.command(epilog=cli_runs.examples("report"), no_args_is_help=True)
@@ -232,7 +231,7 @@ def report(
     if len(inputs) > 1 and all((path / rundir.SUMMARY).is_file() for path in inputs):
         if png is not None:
             raise UsageError("--png draws the page of one input; give one run directory")
-        _write_comparison(inputs, output)
+        cli_compare.write_page(inputs, output)
         if open_it:
             typer.launch(str(output.absolute()))
         return
@@ -282,101 +281,3 @@ def validate(
         raise ValidationError(f"not equal to their definitions: {wrong}; please report it with the trace if you can")
     if broken:
         raise ValidationError(f"{len(broken)} of {len(names)} rules are broken: {', '.join(sorted(broken))}")
-
-
-@app.command(epilog=cli_runs.examples("compare"), no_args_is_help=True)
-def compare(
-    inputs: Annotated[
-        list[Path],
-        typer.Argument(metavar="A B [C…]", help="Run directories, traces or databases; changes are against A."),
-    ],
-    by: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WHAT",
-            help="summary (what runs measured), range, operator, kernel, class, lora, adapter, api, idle, device, "
-            "step, finding or memory [default: summary for run directories, else range].",
-        ),
-    ] = None,
-    measure: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Column of the view to compare, as wall_ns [default: GPU time]."),
-    ] = None,
-    only: Annotated[str | None, typer.Option(metavar="REGEX", help="Only rows whose name matches.")] = None,
-    totals: Annotated[bool, typer.Option("--totals", help="Compare totals instead of per-step values.")] = False,
-    fail_above: Annotated[
-        str | None,
-        typer.Option(
-            metavar="5%", help="Exit with 8 when the first row (of runs: time, launches, memory) grew by more."
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write .csv or .json, or a page with everything: .html."),
-    ] = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array.")] = False,
-) -> None:  # fmt: skip
-    """Compare runs or traces: what changed, appeared, vanished.
-
-    With --fail-above it is a gate for CI.
-    """
-    import polars
-
-    from .analyze.read.inputs import spare
-    from .reports import tables
-    from .reports.comparison import changes, runs
-
-    form = outputs.chosen_format(as_csv, as_json)
-    if len(inputs) < 2:
-        raise UsageError("compare needs two inputs or more")
-    if output is not None:
-        spare(inputs, output)
-    if output is not None and output.suffix == ".html":
-        if by or measure or only or totals or fail_above:
-            raise UsageError(f"-o {output}: the page has every kind of row; --by and the like go with a table")
-        _write_comparison(inputs, output)
-        return
-    limit = _fraction(fail_above)
-    are_runs = all((path / rundir.SUMMARY).is_file() for path in inputs)
-    if by == "summary" or (by is None and are_runs):
-        if measure or only or totals:
-            raise UsageError("--measure, --only and --totals go with a view; name it with --by")
-        rows, columns = runs.compare(inputs)
-        gate: Callable[[float], None] = partial(runs.check, inputs)
-    else:
-        with bar.shown() as progress:
-            rows, gate = changes.compare_inputs(inputs, changes.choose(by or "range", measure), only, totals, progress)
-        columns = list(rows[0])
-    frame = polars.DataFrame(rows, schema=columns, infer_schema_length=None)
-    if output is None:
-        outputs.print_rows(frame, form)
-    else:
-        tables.write_frame(frame, output)
-        console.put(f"wrote {output}")
-    if limit is not None:
-        gate(limit)
-        console.tell(f"nothing grew by more than {limit:.1%}")
-
-
-def _write_comparison(inputs: list[Path], output: Path) -> None:
-    from .reports.comparison import comparison_page
-
-    with bar.shown() as progress:
-        comparison_page.write(inputs, output, progress)
-    console.put(f"wrote {output}")
-
-
-def _fraction(text: str | None) -> float | None:
-    """A share: 5%, 5 or 0.05. A bare number from 1 on is in per cent."""
-    if text is None:
-        return None
-    try:
-        value = float(text.removesuffix("%"))
-    except ValueError:
-        value = -1.0
-    if text.endswith("%") or value >= 1:
-        value /= 100
-    if not 0 <= value < float("inf"):
-        raise UsageError(f"--fail-above {text}: write a share, as 5%, 5 or 0.05")
-    return value
