@@ -5,10 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
-from . import cli_compare, cli_runs, console, rundir, sql, tuning
+from . import cli_compare, cli_runs, cli_tables, console, rundir, sql, tuning
 from . import cli_progress as bar
 from .errors import UsageError, ValidationError
 from .reports import outputs
+from .reports.narrowing import Narrowing
 
 app = typer.Typer(
     name="lorabench",
@@ -82,6 +83,17 @@ def analyze(
         typer.Option(metavar="FILE.csv", help="Rules of your own for kernel_class: subject,pattern,class."),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Leave the answer out.")] = False,
+    columns: cli_tables.Columns = None,
+    sort: cli_tables.Sort = None,
+    limit: cli_tables.Limit = None,
+    step: Annotated[int | None, typer.Option(metavar="N", help="Only rows of this step.")] = None,
+    rank: Annotated[int | None, typer.Option(metavar="N", help="Only rows of this rank.")] = None,
+    device: Annotated[int | None, typer.Option(metavar="N", help="Only rows of this device.")] = None,
+    range_: Annotated[
+        str | None, typer.Option("--range", metavar="REGEX", help="Only rows whose path (or name) matches.")
+    ] = None,
+    as_csv: cli_tables.AsCsv = False,
+    as_json: cli_tables.AsJson = False,
     escape_formulas: Annotated[
         bool, typer.Option("--escape-formulas", help="Put ' before text a spreadsheet would evaluate as a formula.")
     ] = False,
@@ -94,11 +106,14 @@ def analyze(
     from .analyze.read.inputs import spare
     from .analyze.store import settings
 
-    is_answer = output is None and report is None and format is None
+    format = cli_tables.one_format(format, as_csv, as_json)
+    narrowing = Narrowing(columns, sort, limit, step, rank, device, range_)
+    is_answer = output is None and report is None and format is None and not narrowing
     report = report or "range_summary"
     sql.public_view(report)
     spare(inputs, *([output] if output else []))
     target = outputs.Target.of(output, format)
+    target.check(report, narrowing)
     chosen = settings.parse(threshold or [], kernel_classes)
     spare(inputs, *target.files())
     with _analyzed(inputs, target.database(db), force, chosen, target.folder) as database:
@@ -106,7 +121,7 @@ def analyze(
         if not quiet and (is_answer or output is not None):
             outputs.print_answer(database, inputs, to_stderr=not is_answer)
         if not is_answer:
-            target.write(database, report, escape_formulas)
+            target.write(database, report, escape_formulas, narrowing)
         outputs.require_all(database)
 
 
@@ -154,22 +169,23 @@ def views(
 @app.command(epilog=cli_runs.examples("cache"))
 def cache(
     action: Annotated[str, typer.Argument(metavar="[list|clear]", help="What to do.")] = "list",
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array.")] = False,
+    as_csv: cli_tables.AsCsv = False,
+    as_json: cli_tables.AsJson = False,
 ) -> None:
     """List or clear the databases kept of inputs.
 
     They are made again when they are needed.
     """
     from .analyze.store import cache as kept
-    from .reports import outputs
 
+    form = outputs.chosen_format(as_csv, as_json)
     if action not in ("list", "clear"):
         raise UsageError(f"there is no action {action!r}; choose list or clear")
     if action == "clear":
         count, size = kept.clear()
         console.put(f"removed {count} databases, {size / 1e6:,.1f} MB, from {kept.folder()}")
         return
-    outputs.print_cache(kept.entries(), kept.folder(), as_json)
+    outputs.print_cache(kept.entries(), kept.folder(), form)
 
 
 @app.command(epilog=cli_runs.examples("query"), no_args_is_help=True)
@@ -178,31 +194,30 @@ def query(
     statement: Annotated[
         str, typer.Argument(metavar="SQL", help='For example "select * from kernel_summary limit 5".')
     ],
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array.")] = False,
+    columns: cli_tables.Columns = None,
+    sort: cli_tables.Sort = None,
+    limit: cli_tables.Limit = None,
+    as_csv: cli_tables.AsCsv = False,
+    as_json: cli_tables.AsJson = False,
 ) -> None:
     """Run SQL on a database. It is read-only; queries cannot access other files."""
     from . import open as open_inputs
 
     form = outputs.chosen_format(as_csv, as_json)
     with open_inputs(db) as database:
-        outputs.print_rows(database.query(statement), form)
+        outputs.print_query(database, statement, form, Narrowing(columns, sort, limit))
 
 
 @app.command(epilog=cli_runs.examples("doctor"))
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def doctor(as_csv: cli_tables.AsCsv = False, as_json: cli_tables.AsJson = False) -> None:
     """Check what this machine supports and how to fix what is missing."""
     import dataclasses
-    import json
 
     from .collect.run.doctor import examine
-    from .reports.terminal import show
 
+    form = outputs.chosen_format(as_csv, as_json)
     rows = [dataclasses.asdict(finding) for finding in examine()]
-    if as_json:
-        console.put_lines(json.dumps(rows, indent=2))
-    else:
-        show(rows, ["what", "state", "found", "advice"], "--csv")
+    outputs.print_dicts(rows, ("what", "state", "found", "advice"), form)
 
 
 @app.command(epilog=cli_runs.examples("report"), no_args_is_help=True)
@@ -254,8 +269,8 @@ def validate(
         bool,
         typer.Option("--definitions", help="Hold sums by range and path against their definitions in SQL (slow)."),
     ] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array.")] = False,
+    as_csv: cli_tables.AsCsv = False,
+    as_json: cli_tables.AsJson = False,
 ) -> None:
     """Check whether traces are sound and what is missing.
 

@@ -3,6 +3,7 @@
 Raw numbers are what --csv, --json and files have; nothing here is read by a program.
 """
 
+import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ _GAP = 2
 
 def width() -> int:
     """How long a line may be: the terminal's width, in a pipe 120."""
-    return Console().width if sys.stdout.isatty() else _PIPE_WIDTH
+    return shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else _PIPE_WIDTH
 
 
 def show(rows: list[dict[str, Any]], columns: Sequence[str], more: str = "--csv") -> None:
@@ -37,8 +38,17 @@ def show(rows: list[dict[str, Any]], columns: Sequence[str], more: str = "--csv"
     sentences = [[visible(str(row[name])) for name in below if row[name]] for row in rows]
     left = print_columns(shown, sentences)
     if left:
-        names = [c for c in columns if c not in below][-left:]
-        tell(f"{left} more columns ({', '.join(names)}): {more}")
+        tell(_left_out([c for c in columns if c not in below][-left:], more))
+
+
+def _left_out(names: list[str], more: str) -> str:
+    """How many columns did not fit, the names of the first of them, and the options that show them."""
+    count = f"{len(names)} more columns" if len(names) > 1 else "1 more column"
+    for shown in range(len(names), 0, -1):
+        listed = ", ".join([*names[:shown], *(["…"] if shown < len(names) else [])])
+        if len(line := f"{count} ({listed}): {more}") <= width():
+            return line
+    return f"{count}: {more}"
 
 
 def print_columns(columns: list[Column], below: list[list[str]] | None = None) -> int:

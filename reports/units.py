@@ -31,10 +31,10 @@ def of_values(name: str, values: Sequence[Any]) -> Column:
     if not all(value is None or is_number(value) for value in values):
         return Column(name, [text(value) for value in values], False, is_path(name))
     what, _, ending = name.rpartition("_")
-    if not what or ending not in _UNITS:
+    if ending not in _UNITS:
         return Column(name, [text(value) for value in values], True)
     unit, cells = scaled(ending, values)
-    return Column(f"{what} {unit}", cells, True)
+    return Column(f"{what} {unit}".lstrip(), cells, True)
 
 
 def scaled(ending: str, values: Sequence[Any], signed: bool = False) -> tuple[str, list[str]]:
@@ -55,8 +55,8 @@ def unit_of(ending: str, largest: float) -> tuple[float, str]:
 
 def format_number(number: float | None, factor: float, largest: float, signed: bool = False) -> str:
     """A number in a unit; the largest of its column says how many decimals it has."""
-    if number is None:
-        return ""
+    if not number:
+        return "" if number is None else "0"
     decimals = 0 if factor == 1 else 3 if largest / factor < 10 else 2 if largest / factor < 100 else 1
     decimals = min(decimals, 1) if factor == 0.01 else decimals
     return f"{number / factor:{'+' if signed else ''},.{decimals}f}"
