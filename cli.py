@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from . import cli_compare, cli_runs, cli_tables, console, rundir, sql, tuning
+from . import cli_baselines, cli_compare, cli_runs, cli_tables, console, rundir, sql, tuning
 from . import cli_progress as bar
 from .errors import UsageError, ValidationError
 from .reports import outputs
@@ -42,6 +42,7 @@ def _root(
 
 cli_runs.register(app)
 cli_compare.register(app)
+cli_baselines.register(app)
 
 
 @app.command(epilog=cli_runs.examples("analyze"), no_args_is_help=True)

@@ -23,7 +23,9 @@ def register(app: typer.Typer) -> None:
 def compare(
     inputs: Annotated[
         list[Path],
-        typer.Argument(metavar="A B [C…]", help="Run directories, traces or databases; changes are against A."),
+        typer.Argument(
+            metavar="A B [C…]", help="Run directories, traces, databases, @NAME of a baseline; changes are against A."
+        ),
     ],
     by: Annotated[
         str | None,
@@ -66,12 +68,13 @@ def compare(
     """
     from .analyze.read.inputs import spare
     from .reports import outputs
-    from .reports.comparison import changes, runs
+    from .reports.comparison import baselines, changes, runs
 
     if as_markdown + as_csv + as_json > 1:
         raise UsageError("choose one of --csv, --json and --markdown")
     if len(inputs) < 2:
         raise UsageError("compare needs two inputs or more")
+    inputs = [baselines.resolved(path) for path in inputs]
     if output is not None:
         spare(inputs, output)
     if output is not None and output.suffix == ".html":

@@ -218,6 +218,36 @@ def test_markdown_takes_no_name_for_markup(run: Callable[..., Any], tmp_path: Pa
     assert "choose one of" in run(one, other, "--markdown", "--csv", code=2).err
 
 
+def test_a_kernel_with_another_name_in_the_same_place_is_one_row(run: Callable[..., Any], tmp_path: Path) -> None:
+    def of(path: Path, kernels: dict[str, tuple[str, int]]) -> Path:
+        """Kernels that are launched in ranges of other names than theirs."""
+        whole = json.loads(trace(path, 3, **{name: time for name, (_, time) in kernels.items()}).read_text("utf-8"))
+        for event in whole["traceEvents"]:
+            if (name := event["name"].removeprefix("range ")) in kernels and event["name"] != name:
+                event["name"] = f"range {kernels[name][0]}"
+        path.write_text(json.dumps(whole), "utf-8")
+        return path
+
+    one = of(tmp_path / "a.json", {"gemm_64x64": ("mm", 100), "gemm_32x32": ("mm", 20), "kept": ("mm", 5),
+                                   "add_old": ("add", 10), "conv_a": ("conv", 9), "conv_b": ("conv", 8)})  # fmt: skip
+    other = of(tmp_path / "b.json", {"gemm_16x16": ("mm", 30), "gemm_128x64": ("mm", 80), "kept": ("mm", 5),
+                                     "add_new": ("sub", 10), "conv_c": ("conv", 9)})  # fmt: skip
+    found = table(run(one, other, "--by", "kernel", "--csv"))
+    assert (found["gemm_64x64"]["renamed_to"], found["gemm_64x64"]["b.json Δ"]) == ("gemm_128x64", "-20000.0")
+    assert (found["gemm_32x32"]["renamed_to"], found["gemm_32x32"]["b.json Δ"]) == ("gemm_16x16", "10000.0")
+    assert found["kept"]["renamed_to"] == "" and "gemm_16x16" not in found
+    assert found["add_old"]["b.json is"] == "gone" and found["add_new"]["b.json is"] == "new", "in other ranges"
+    assert {found[name]["renamed_to"] for name in ("conv_a", "conv_b", "conv_c")} == {""}, "two are not one"
+    for name in ("a.json", "b.json"):
+        rows = [float(row[name] or 0) for key, row in found.items() if key != "(total)"]
+        assert sum(rows) == float(found["(total)"][name])
+    assert found["(total)"]["b.json"] == "134000.0"
+    lines = run(one, other, "--by", "kernel").out.splitlines()
+    place = next(number for number, line in enumerate(lines) if line.startswith("gemm_64x64"))
+    assert lines[place].endswith("renamed") and lines[place + 1] == "    -> gemm_128x64"
+    assert "| gemm\\_128x64 |" in run(one, other, "--by", "kernel", "--markdown").out
+
+
 def run_directory(path: Path, walls: list[int], profiled: int) -> Path:
     """A run whose timing pass has steps of two tasks each, with a slower pass under a profiler."""
     path.mkdir()

@@ -15,8 +15,8 @@ from ...errors import RegressionError, UsageError
 from ...progress import Progress
 from ...sql import quoted
 from ..sources import counting
-from . import runs, verdict
-from .compared import SAME, Compared, Row, changes_of
+from . import baselines, renamed, runs, verdict
+from .compared import RENAMED_TO, SAME, Compared, Row, changes_of
 from .spread import Spread, of_rows, of_steps
 
 Values = dict[tuple[Any, ...], float]
@@ -80,7 +80,8 @@ def compare(
     where every trace has steps, unless `totals`, and have their spread over the steps beside them. Behind each trace
     but the first stand its change against the first, absolute, as a fraction (NULL where the first has next to nothing)
     and as a share of all that changed, and whether the row is new, gone or changed within the spread. Rows that are
-    0 everywhere are left out. Raises UsageError for an expression that is none.
+    0 everywhere are left out. Of two traces a kernel that has another name in the second is one row. Raises UsageError
+    for an expression that is none.
     """
     try:
         wanted = re.compile(only or "")
@@ -94,6 +95,7 @@ def compare(
         found.append({key: value / divisor for key, value in whole.items()})
         summed.append(_headline(database, how, whole, only is None) / divisor)
         spreads.append(_spreads(database, how, None if only is None else whole.keys(), bool(steps)))
+    renamed_to = _joined(list(databases.values()), found, spreads) if how.view == "kernel_summary" else {}
     keys = sorted({key for values in found for key, value in values.items() if value},
                   key=lambda key: (-_largest_change(found, key), -abs(found[0].get(key, 0.0)), str(key)))  # fmt: skip
     names, head = list(databases), MEDIAN if how.view == "step_summary" else TOTAL
@@ -103,7 +105,8 @@ def compare(
     def row(key: tuple[Any, ...], values: list[float | None]) -> Row:
         widths = [by_key[key].width if key in by_key else None for by_key in spreads]
         named = dict(zip(how.keys, map(_text, key or (head, *[None] * (len(how.keys) - 1))), strict=True))
-        return named | changes_of(names, values, widths, summed[0], changed if key else [])
+        also = {RENAMED_TO: renamed_to.get(key)} if how.view == "kernel_summary" else {}
+        return named | also | changes_of(names, values, widths, summed[0], changed if key else [])
 
     return [row((), list(summed)), *(row(key, [values.get(key) for values in found]) for key in keys)]
 
@@ -114,7 +117,7 @@ def compare_inputs(
     """The same for files and folders, each read into a database of its own, with the verdict."""
     how, names = choose(by, measure), runs.names(inputs)
     with ExitStack() as stack:
-        opened = [stack.enter_context(analyze([path], progress=progress)) for path in inputs]
+        opened = [stack.enter_context(analyze([baselines.readable(path)], progress=progress)) for path in inputs]
         databases = dict(zip(names, opened, strict=True))
         how = fitting(how, databases)
         rows = compare(databases, how, only, totals)
@@ -179,6 +182,22 @@ def _headline(database: Database, how: Comparison, values: Values, is_whole: boo
     if how.measure in ("kernel_ns", "kernel_cnt"):
         return sum(_values(database, replace(COMPARISONS["kernel"], measure=how.measure)).values())
     return sum(_values(database, replace(how, where=f"depth = 0 and {how.where}")).values())
+
+
+def _joined(
+    databases: list[Database], found: list[Values], spreads: list[dict[tuple[Any, ...], Spread]]
+) -> dict[tuple[Any, ...], str]:
+    """Give kernels of the second of two traces the names that they have in the first; returns their own ones."""
+    if len(databases) != 2:
+        return {}
+    (first, other), (_, after) = databases, found
+    gone, new = ([key[0] for key in one if one[key] and not rest.get(key)] for one, rest in (found, found[::-1]))
+    pairs = renamed.pairs(first, other, gone, new)
+    for old, young in pairs.items():
+        after[(old,)] = after.pop((young,))
+        if (young,) in spreads[1]:
+            spreads[1][(old,)] = spreads[1].pop((young,))
+    return {(old,): young for old, young in pairs.items()}
 
 
 def _all_change(how: Comparison, first: Values, other: Values) -> float:

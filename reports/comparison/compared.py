@@ -6,6 +6,7 @@ from typing import Any
 
 from . import spread
 
+RENAMED_TO = "renamed_to"  # the column with a kernel's name in the second trace
 NEW, GONE, SAME = "new", "gone", "no difference"
 _NEAR_ZERO = 1e-3  # of the column's total: what grew tenfold from less has a difference and no fraction
 

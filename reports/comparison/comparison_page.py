@@ -9,7 +9,7 @@ from ...analyze.pipeline import analyze
 from ...progress import Progress
 from ..page import figures, html
 from ..page.section import Section, section
-from . import changes, runs, shown
+from . import baselines, changes, runs, shown
 from .compared import letter
 
 _SHOWN = 15
@@ -29,7 +29,7 @@ def write(inputs: list[Path], path: Path, progress: Progress) -> None:
         text = " ".join([*(f"{line}." for line in compared.verdict), _legend(names)])
         rows = shown.as_rows(compared)
         made.append(section("measured", "What the runs measured", text, "summary.json", rows, is_open=True))
-    if not all(path.is_dir() and not rundir.traces(path) for path in inputs):
+    if not all(baselines.is_without_traces(path) for path in inputs):
         made += _of_traces(dict(zip(names, inputs, strict=True)), progress)
     html.write(path, " against ".join([", ".join(names[1:]), names[0]]), "Times and counts are for each step where "
                "every input has steps.", made)  # fmt: skip
@@ -37,7 +37,10 @@ def write(inputs: list[Path], path: Path, progress: Progress) -> None:
 
 def _of_traces(inputs: dict[str, Path], progress: Progress) -> list[Section]:
     with ExitStack() as stack:
-        databases = {name: stack.enter_context(analyze([path], progress=progress)) for name, path in inputs.items()}
+        databases = {
+            name: stack.enter_context(analyze([baselines.readable(path)], progress=progress))
+            for name, path in inputs.items()
+        }
         found = []
         for by, comparison in changes.COMPARISONS.items():
             how = changes.fitting(comparison, databases)

@@ -5,7 +5,7 @@ from typing import Any
 
 from ... import rundir
 from ...errors import InputError, RegressionError
-from . import verdict
+from . import baselines, verdict
 from .compared import SAME, Compared, Input, changes_of, letter
 from .run_steps import of_summary
 
@@ -94,7 +94,7 @@ def check(compared: Compared, limit: float) -> list[str]:
 
 def names(directories: list[Path]) -> list[str]:
     """The inputs' names, or their paths where two have the same; of an input given twice, with a number."""
-    short = [d.resolve().name for d in directories]
+    short = [baselines.title(d) or d.resolve().name for d in directories]
     unique = short if len(set(short)) == len(short) else [str(d) for d in directories]
     return [name if name not in unique[:n] else f"{name} ({n + 1})" for n, name in enumerate(unique)]
 

@@ -8,7 +8,7 @@ from typing import Any
 from ...console import put, visible
 from .. import terminal, units
 from ..units import Column
-from .compared import Compared, Row, letter
+from .compared import RENAMED_TO, Compared, Row, letter
 
 _NOT_PLAIN = re.compile(r"([\\`*_{}\[\]<>()#+!|~&$@:-])")
 
@@ -23,7 +23,8 @@ def show(compared: Compared, limit: int | None) -> None:
     for note in compared.notes:
         _wrapped(note)
     rows = compared.rows if limit is None else compared.rows[:limit]
-    terminal.print_columns(columns(compared, rows))
+    renamed = [[_cut(f"-> {visible(row[RENAMED_TO])}")] if row.get(RENAMED_TO) else [] for row in rows]
+    terminal.print_columns(columns(compared, rows), renamed)
     if left := len(compared.rows) - len(rows):
         put(f"{left} more rows, which changed less: --limit {len(compared.rows)}, or --csv")
 
@@ -39,6 +40,8 @@ def markdown(compared: Compared, limit: int | None) -> str:
     lines += [f"- {_escaped(note)}" for note in compared.notes]
     rows = compared.rows if limit is None else compared.rows[:limit]
     made = columns(compared, rows)
+    if any(row.get(RENAMED_TO) for row in rows):
+        made.append(Column("name in B", [row[RENAMED_TO] or "" for row in rows]))
     lines += ["", "| " + " | ".join(_escaped(column.title) for column in made) + " |"]
     lines += ["|" + "|".join("---:" if column.is_number else "---" for column in made) + "|"]
     cells = [column.cells if column.is_number else list(map(_escaped, column.cells)) for column in made]
@@ -129,7 +132,8 @@ def _spread(row: Row, name: str) -> str:
 
 def _kinds(row: Row, others: list[str], is_pair: bool) -> str:
     said = [(letter(number), row[f"{name} is"]) for number, name in enumerate(others, 1) if row[f"{name} is"]]
-    return ", ".join(kind if is_pair else f"{one} {kind}" for one, kind in said)
+    kinds = [kind if is_pair else f"{one} {kind}" for one, kind in said]
+    return ", ".join([*(["renamed"] if row.get(RENAMED_TO) else []), *kinds])
 
 
 def _per_cent(fraction: float | None, signed: bool = True) -> str:
@@ -138,6 +142,11 @@ def _per_cent(fraction: float | None, signed: bool = True) -> str:
     if fraction >= _MANY_TIMES:
         return f"x {fraction + 1:,.0f}"
     return f"{fraction * 100:{'+' if signed else ''},.1f}"
+
+
+def _cut(line: str) -> str:
+    most = terminal.width() - 4
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def _wrapped(line: str) -> None:
