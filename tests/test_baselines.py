@@ -11,8 +11,7 @@ from test_compare import run_directory, table, trace
 
 
 @pytest.fixture
-def run(run_command: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+def run(run_command: Callable[..., Any]) -> Callable[..., Any]:
     return run_command
 
 

@@ -137,8 +137,8 @@ def _kinds(row: Row, others: list[str], is_pair: bool) -> str:
 
 
 def _per_cent(fraction: float | None, signed: bool = True) -> str:
-    if fraction is None:
-        return ""
+    if not fraction:
+        return "" if fraction is None else "0"
     if fraction >= _MANY_TIMES:
         return f"x {fraction + 1:,.0f}"
     return f"{fraction * 100:{'+' if signed else ''},.1f}"
