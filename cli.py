@@ -1,16 +1,15 @@
 """The command line: parse, call, print; nothing else. Heavy imports happen inside the command that needs them."""
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from . import cli_predictions, cli_runs, console, rundir, sql, tuning
+from . import cli_baselines, cli_compare, cli_predictions, cli_runs, cli_tables, console, rundir, sql, tuning
 from . import cli_progress as bar
 from .errors import UsageError, ValidationError
 from .reports import outputs
+from .reports.narrowing import Narrowing
 
 app = typer.Typer(
     name="lorabench",
@@ -42,6 +41,8 @@ def _root(
 
 
 cli_runs.register(app)
+cli_compare.register(app)
+cli_baselines.register(app)
 
 
 @app.command(epilog=cli_runs.examples("analyze"), no_args_is_help=True)
@@ -83,6 +84,17 @@ def analyze(
         typer.Option(metavar="FILE.csv", help="Rules of your own for kernel_class: subject,pattern,class."),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Leave the answer out.")] = False,
+    columns: cli_tables.Columns = None,
+    sort: cli_tables.Sort = None,
+    limit: cli_tables.Limit = None,
+    step: Annotated[int | None, typer.Option(metavar="N", help="Only rows of this step.")] = None,
+    rank: Annotated[int | None, typer.Option(metavar="N", help="Only rows of this rank.")] = None,
+    device: Annotated[int | None, typer.Option(metavar="N", help="Only rows of this device.")] = None,
+    range_: Annotated[
+        str | None, typer.Option("--range", metavar="REGEX", help="Only rows whose path (or name) matches.")
+    ] = None,
+    as_csv: cli_tables.AsCsv = False,
+    as_json: cli_tables.AsJson = False,
     escape_formulas: Annotated[
         bool, typer.Option("--escape-formulas", help="Put ' before text a spreadsheet would evaluate as a formula.")
     ] = False,
@@ -95,11 +107,14 @@ def analyze(
     from .analyze.read.inputs import spare
     from .analyze.store import settings
 
-    is_answer = output is None and report is None and format is None
+    format = cli_tables.one_format(format, as_csv, as_json)
+    narrowing = Narrowing(columns, sort, limit, step, rank, device, range_)
+    is_answer = output is None and report is None and format is None and not narrowing
     report = report or "range_summary"
     sql.public_view(report)
     spare(inputs, *([output] if output else []))
     target = outputs.Target.of(output, format)
+    target.check(report, narrowing)
     chosen = settings.parse(threshold or [], kernel_classes)
     spare(inputs, *target.files())
     with _analyzed(inputs, target.database(db), force, chosen, target.folder) as database:
@@ -107,7 +122,7 @@ def analyze(
         if not quiet and (is_answer or output is not None):
             outputs.print_answer(database, inputs, to_stderr=not is_answer)
         if not is_answer:
-            target.write(database, report, escape_formulas)
+            target.write(database, report, escape_formulas, narrowing)
         outputs.require_all(database)
 
 
@@ -158,22 +173,23 @@ def views(
 @app.command(epilog=cli_runs.examples("cache"))
 def cache(
     action: Annotated[str, typer.Argument(metavar="[list|clear]", help="What to do.")] = "list",
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array.")] = False,
+    as_csv: cli_tables.AsCsv = False,
+    as_json: cli_tables.AsJson = False,
 ) -> None:
     """List or clear the databases kept of inputs.
 
     They are made again when they are needed.
     """
     from .analyze.store import cache as kept
-    from .reports import outputs
 
+    form = outputs.chosen_format(as_csv, as_json)
     if action not in ("list", "clear"):
         raise UsageError(f"there is no action {action!r}; choose list or clear")
     if action == "clear":
         count, size = kept.clear()
         console.put(f"removed {count} databases, {size / 1e6:,.1f} MB, from {kept.folder()}")
         return
-    outputs.print_cache(kept.entries(), kept.folder(), as_json)
+    outputs.print_cache(kept.entries(), kept.folder(), form)
 
 
 @app.command(epilog=cli_runs.examples("query"), no_args_is_help=True)
@@ -182,31 +198,29 @@ def query(
     statement: Annotated[
         str, typer.Argument(metavar="SQL", help='For example "select * from kernel_summary limit 5".')
     ],
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array.")] = False,
+    columns: cli_tables.Columns = None,
+    sort: cli_tables.Sort = None,
+    limit: cli_tables.Limit = None,
+    as_csv: cli_tables.AsCsv = False,
+    as_json: cli_tables.AsJson = False,
 ) -> None:
     """Run SQL on a database. It is read-only; queries cannot access other files."""
-    from . import open as open_inputs
 
     form = outputs.chosen_format(as_csv, as_json)
-    with open_inputs(db) as profile:
-        outputs.print_rows(profile.sql(statement), form)
+    with _analyzed([db]) as database:
+        outputs.print_query(database, statement, form, Narrowing(columns, sort, limit))
 
 
 @app.command(epilog=cli_runs.examples("doctor"))
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def doctor(as_csv: cli_tables.AsCsv = False, as_json: cli_tables.AsJson = False) -> None:
     """Check what this machine supports and how to fix what is missing."""
     import dataclasses
-    import json
 
     from .collect.run.doctor import examine
-    from .reports.terminal import show
 
+    form = outputs.chosen_format(as_csv, as_json)
     rows = [dataclasses.asdict(finding) for finding in examine()]
-    if as_json:
-        console.put_lines(json.dumps(rows, indent=2))
-    else:
-        show(rows, ["what", "state", "found", "advice"])
+    outputs.print_dicts(rows, ("what", "state", "found", "advice"), form)
 
 
 @app.command(epilog=cli_runs.examples("report"), no_args_is_help=True)
@@ -235,7 +249,7 @@ def report(
     if len(inputs) > 1 and all((path / rundir.SUMMARY).is_file() for path in inputs):
         if png is not None:
             raise UsageError("--png draws the page of one input; give one run directory")
-        _write_comparison(inputs, output)
+        cli_compare.write_page(inputs, output)
         if open_it:
             typer.launch(str(output.absolute()))
         return
@@ -258,8 +272,8 @@ def validate(
         bool,
         typer.Option("--definitions", help="Hold sums by range and path against their definitions in SQL (slow)."),
     ] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array.")] = False,
+    as_csv: cli_tables.AsCsv = False,
+    as_json: cli_tables.AsJson = False,
 ) -> None:
     """Check whether traces are sound and what is missing.
 
@@ -285,101 +299,3 @@ def validate(
         raise ValidationError(f"not equal to their definitions: {wrong}; please report it with the trace if you can")
     if broken:
         raise ValidationError(f"{len(broken)} of {len(names)} rules are broken: {', '.join(sorted(broken))}")
-
-
-@app.command(epilog=cli_runs.examples("compare"), no_args_is_help=True)
-def compare(
-    inputs: Annotated[
-        list[Path],
-        typer.Argument(metavar="A B [C…]", help="Run directories, traces or databases; changes are against A."),
-    ],
-    by: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WHAT",
-            help="summary (what runs measured), range, operator, kernel, class, lora, adapter, api, idle, device, "
-            "step, finding or memory [default: summary for run directories, else range].",
-        ),
-    ] = None,
-    measure: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Column of the view to compare, as wall_ns [default: GPU time]."),
-    ] = None,
-    only: Annotated[str | None, typer.Option(metavar="REGEX", help="Only rows whose name matches.")] = None,
-    totals: Annotated[bool, typer.Option("--totals", help="Compare totals instead of per-step values.")] = False,
-    fail_above: Annotated[
-        str | None,
-        typer.Option(
-            metavar="5%", help="Exit with 8 when the first row (of runs: time, launches, memory) grew by more."
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write .csv or .json, or a page with everything: .html."),
-    ] = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array.")] = False,
-) -> None:  # fmt: skip
-    """Compare runs or traces: what changed, appeared, vanished.
-
-    With --fail-above it is a gate for CI.
-    """
-    import polars
-
-    from .analyze.read.inputs import spare
-    from .reports import tables
-    from .reports.comparison import changes, runs
-
-    form = outputs.chosen_format(as_csv, as_json)
-    if len(inputs) < 2:
-        raise UsageError("compare needs two inputs or more")
-    if output is not None:
-        spare(inputs, output)
-    if output is not None and output.suffix == ".html":
-        if by or measure or only or totals or fail_above:
-            raise UsageError(f"-o {output}: the page has every kind of row; --by and the like go with a table")
-        _write_comparison(inputs, output)
-        return
-    limit = _fraction(fail_above)
-    are_runs = all((path / rundir.SUMMARY).is_file() for path in inputs)
-    if by == "summary" or (by is None and are_runs):
-        if measure or only or totals:
-            raise UsageError("--measure, --only and --totals go with a view; name it with --by")
-        rows, columns = runs.compare(inputs)
-        gate: Callable[[float], None] = partial(runs.check, inputs)
-    else:
-        with bar.shown() as progress:
-            rows, gate = changes.compare_inputs(inputs, changes.choose(by or "range", measure), only, totals, progress)
-        columns = list(rows[0])
-    frame = polars.DataFrame(rows, schema=columns, infer_schema_length=None)
-    if output is None:
-        outputs.print_rows(frame, form)
-    else:
-        tables.write_frame(frame, output)
-        console.put(f"wrote {output}")
-    if limit is not None:
-        gate(limit)
-        console.tell(f"nothing grew by more than {limit:.1%}")
-
-
-def _write_comparison(inputs: list[Path], output: Path) -> None:
-    from .reports.comparison import comparison_page
-
-    with bar.shown() as progress:
-        comparison_page.write(inputs, output, progress)
-    console.put(f"wrote {output}")
-
-
-def _fraction(text: str | None) -> float | None:
-    """A share: 5%, 5 or 0.05. A bare number from 1 on is in per cent."""
-    if text is None:
-        return None
-    try:
-        value = float(text.removesuffix("%"))
-    except ValueError:
-        value = -1.0
-    if text.endswith("%") or value >= 1:
-        value /= 100
-    if not 0 <= value < float("inf"):
-        raise UsageError(f"--fail-above {text}: write a share, as 5%, 5 or 0.05")
-    return value

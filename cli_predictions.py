@@ -7,6 +7,9 @@ import typer
 
 from . import cli_progress as bar
 from .cli_runs import examples
+from .cli_tables import AsCsv, AsJson, Limit
+
+_EVERY = 1 << 62
 
 
 def register(app: typer.Typer) -> None:
@@ -21,8 +24,9 @@ def what_if(
         typer.Option(metavar="KIND=WHERE", help="Ask for a change; several are made together. --list says which."),
     ] = None,
     list_kinds: Annotated[bool, typer.Option("--list", help="List the kinds of changes.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array.")] = False,
+    limit: Limit = None,
+    as_csv: AsCsv = False,
+    as_json: AsJson = False,
 ) -> None:
     """Predict what changes would save, by replaying the trace with them; the largest saving first.
 
@@ -44,7 +48,7 @@ def what_if(
         database = analyze(inputs, progress=progress)
     with database:
         outputs.tell_losses(database)
-        frame = predictions.what_if(database, change or ())
+        frame = predictions.what_if(database, change or ()).head(limit or _EVERY)
         if form is None:
             outputs.print_predictions(frame)
         else:

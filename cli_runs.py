@@ -21,6 +21,7 @@ _EXAMPLES = {
         "lorabench analyze run.sqlite -o report.csv",
         "lorabench analyze trace.json.gz -o all/",
         "lorabench analyze rank*.json.gz --report rank_summary",
+        "lorabench analyze run.sqlite --report range_summary --range forward --sort wall --limit 10",
     ),
     "summary": (
         "lorabench summary run.sqlite",
@@ -38,7 +39,8 @@ _EXAMPLES = {
     ),
     "query": (
         'lorabench query run.sqlite "from finding"',
-        'lorabench query run.sqlite "select * from kernel_summary limit 5" --csv',
+        'lorabench query run.sqlite "from kernel_summary" --columns kernel_name,mean --sort mean --limit 5',
+        'lorabench query run.sqlite "from step_summary" --csv',
     ),
     "doctor": ("lorabench doctor",),
     "report": (
@@ -51,9 +53,17 @@ _EXAMPLES = {
     ),
     "compare": (
         "lorabench compare switch batch",
-        "lorabench compare before.sqlite after.sqlite --by kernel",
-        "lorabench compare before after --fail-above 5%",
+        "lorabench compare before.sqlite after.sqlite --by kernel --limit 10",
+        "lorabench compare before after --markdown",
+        "lorabench compare @main run --fail-above 5%",
     ),
+    "baseline": (
+        "lorabench baseline save main run",
+        "lorabench compare @main another-run",
+    ),
+    "baseline save": ("lorabench baseline save main run",),
+    "baseline list": ("lorabench baseline list",),
+    "baseline remove": ("lorabench baseline remove main",),
     "collect": (
         "lorabench collect --lora-cnt 4 --peft-mode batch -o batch",
         "lorabench collect --model llama-2-7b --method qlora --profiler timing,nsys",

@@ -13,6 +13,8 @@ from typing import Any
 from .. import sql
 from ..console import HIDDEN_IN_TEXT, put, put_json, put_lines, tell, visible
 from ..errors import InputError, UsageError
+from .answering import ordered, telling, view_of, why_empty
+from .narrowing import Narrowing
 
 
 class Format(StrEnum):
@@ -38,6 +40,7 @@ class Target:
     path: Path | None
     format: Format
     is_folder: bool = False
+    is_raw: bool = False  # CSV was asked for: on a terminal, too
 
     @classmethod
     def of(cls, path: Path | None, format: Format | None) -> "Target":
@@ -45,7 +48,7 @@ class Target:
         if path is None:
             if format not in (None, Format.csv, Format.json):
                 raise UsageError(f"--format {format} goes to a file; name it with -o")
-            return cls(None, format or Format.csv)
+            return cls(None, format or Format.csv, is_raw=format is not None)
         if path.is_dir() or not path.suffix:
             if format in (Format.mlora, Format.html):
                 raise UsageError(f"--format {format} writes one file; give -o a file name")
@@ -61,10 +64,14 @@ class Target:
 
         Raises UsageError when both are named.
         """
-        is_output = self.path is not None and self.path.suffix == _DATABASE and not self.is_folder
-        if is_output and chosen is not None and chosen != self.path:
+        if self.is_database and chosen is not None and chosen != self.path:
             raise UsageError(f"-o {self.path} and --db {chosen} both name the database; choose one")
-        return self.path if is_output else chosen
+        return self.path if self.is_database else chosen
+
+    @property
+    def is_database(self) -> bool:
+        """Whether the output is the database itself."""
+        return self.path is not None and self.path.suffix == _DATABASE and not self.is_folder
 
     def files(self) -> list[Path]:
         """All files that are written."""
@@ -79,12 +86,23 @@ class Target:
         """Where files are written; None without an output."""
         return self.path if self.path is None or self.is_folder else self.path.parent
 
-    def write(self, database: Any, report: str, escape_formulas: bool) -> None:
+    def check(self, report: str, narrowing: Narrowing) -> None:
+        """Raise UsageError where what is wanted of a report goes with no report, or the report lacks it."""
+        if not narrowing:
+            return
+        if self.is_folder or self.format in (Format.html, Format.mlora) or self.is_database:
+            raise UsageError(
+                "--columns, --sort, --limit and filters go with one report: a table, .csv, .parquet or .json"
+            )
+        narrowing.statement(sql.public_view(report))
+
+    def write(self, database: Any, report: str, escape_formulas: bool, narrowing: Narrowing) -> None:
         """Write the report, or every view, and print the last line that stdout carries: `wrote PATH`."""
         from . import tables
 
         if self.path is None:
-            self._print(database.view(report))
+            frame = database.query(narrowing.statement(sql.public_view(report))) if narrowing else database.view(report)
+            self._print(frame, database, report, narrowing)
             return
         if self.is_folder:
             tables.write_all(database, self.path, self.format, escape_formulas)
@@ -93,17 +111,21 @@ class Target:
 
             page.write(database, self.path)
         elif self.path.suffix != _DATABASE:
-            tables.write(database, report, self.path, self.format, escape_formulas)
+            tables.write(database, report, self.path, self.format, escape_formulas, narrowing)
         put(f"wrote {self.path}")
 
-    def _print(self, rows: Any) -> None:
+    def _print(self, frame: Any, database: Any, report: str, narrowing: Narrowing) -> None:
         """JSON where it was asked for, else a table on a terminal and CSV in a pipe."""
-        if self.format is Format.json or not sys.stdout.isatty():
-            print_rows(rows, self.format)
+        if frame.is_empty():
+            none_matches = f"no row of {report} matches {', '.join(narrowing.filters)}"
+            tell(none_matches if narrowing.filters else why_empty(database, report))
+        if self.format is Format.json or not sys.stdout.isatty() or self.is_raw:
+            print_rows(frame, self.format)
             return
-        if len(rows) > _SCREEN_ROWS:
-            tell(f"the first {_SCREEN_ROWS} of {len(rows)} rows; all of them with -o FILE")
-        print_rows(rows.head(_SCREEN_ROWS), None)
+        if len(frame) > _SCREEN_ROWS and narrowing.limit is None:
+            tell(f"the first {_SCREEN_ROWS} of {len(frame)} rows; --limit N shows more, -o FILE has all")
+            frame = frame.head(_SCREEN_ROWS)
+        print_rows(frame, None, more="--columns a,b,c, --csv, or -o FILE")
 
 
 def chosen_format(as_csv: bool, as_json: bool) -> Format | None:
@@ -113,11 +135,11 @@ def chosen_format(as_csv: bool, as_json: bool) -> Format | None:
     return Format.csv if as_csv else Format.json if as_json else None
 
 
-def print_rows(frame: Any, format: Format | None) -> None:
+def print_rows(frame: Any, format: Format | None, more: str = "--csv") -> None:
     """Print a polars DataFrame on stdout, as a table unless a format is named.
 
-    Control characters in texts are escaped, in CSV too: what is piped ends in a terminal more often than not. Files
-    keep them.
+    Of a whole view those columns stand first that answer; `more` says how to see what does not fit. Control characters
+    in texts are escaped, in CSV too: what is piped ends in a terminal more often than not. Files keep them.
     """
     frame = _plain(frame, keeps_nested=format is Format.json)
     if format is Format.csv:
@@ -127,7 +149,9 @@ def print_rows(frame: Any, format: Format | None) -> None:
     else:
         from .terminal import show
 
-        show(frame.to_dicts(), frame.columns)
+        if len(frame):
+            rows = frame.to_dicts()
+            show(rows, telling(ordered(frame.columns), rows), more)
 
 
 def _plain(frame: Any, keeps_nested: bool) -> Any:
@@ -220,7 +244,25 @@ def require_all(database: Any) -> None:
         raise InputError(f"{len(lost)} of {count} inputs cannot be read ({_listed(lost)}); the reports hold the rest")
 
 
-def print_cache(entries: list[Any], folder: Path, as_json: bool) -> None:
+def print_dicts(rows: list[dict[str, Any]], columns: Sequence[str], format: Format | None) -> None:
+    """Print rows that are no view's: as a table, CSV or JSON."""
+    if format is Format.json:
+        put_lines(json.dumps(rows, indent=2))
+        return
+    import polars
+
+    print_rows(polars.DataFrame(rows, schema=list(columns), infer_schema_length=None), format)
+
+
+def print_query(database: Any, statement: str, format: Format | None, narrowing: Narrowing) -> None:
+    """Print what a select of the user's returns; of nothing why, where a whole view was asked for."""
+    frame = database.query(statement)
+    if frame.is_empty():
+        tell(why_empty(database, view_of(frame.columns)))
+    print_rows(narrowing.of_frame(frame), format, more="--columns a,b,c, or --csv")
+
+
+def print_cache(entries: list[Any], folder: Path, format: Format | None) -> None:
     """Print what the cache holds: the inputs of each database, its size and when it was used last."""
     from ..analyze.store.cache import inputs_of
 
@@ -233,11 +275,6 @@ def print_cache(entries: list[Any], folder: Path, as_json: bool) -> None:
         }
         for entry in entries
     ]
-    if as_json:
-        put_lines(json.dumps(rows, indent=2))
-        return
-    from .terminal import show
-
-    if rows:
-        show(rows, list(rows[0]))
-    tell(f"{len(rows)} databases, {sum(row['size_bytes'] for row in rows) / 1e6:,.1f} MB, in {folder}")
+    print_dicts(rows, ("inputs", "size_bytes", "used", "database"), format)
+    if format is not Format.json:
+        tell(f"{len(rows)} databases, {sum(entry.size_bytes for entry in entries) / 1e6:,.1f} MB, in {folder}")

@@ -13,6 +13,7 @@ from .. import sql, unfinished
 from ..analyze.store.database import Database
 from ..errors import InputError, OutputError, UsageError
 from ..sql import literal, quoted
+from .narrowing import Narrowing
 
 # What COPY is told for each format, by file suffix.
 FORMATS = {
@@ -24,14 +25,21 @@ FORMATS = {
 _FORMULA = "^[=+\\-@\\t\\r]"
 
 
-def write(database: Database, view: str, path: Path, format: str, escape_formulas: bool = False) -> None:
-    """Write all rows of a public view to a file in one of FORMATS.
+def write(
+    database: Database,
+    view: str,
+    path: Path,
+    format: str,
+    escape_formulas: bool = False,
+    narrowing: Narrowing | None = None,
+) -> None:
+    """Write the rows of a public view, all or those that are wanted, to a file in one of FORMATS.
 
     `escape_formulas` puts a `'` before texts that a spreadsheet would run as a formula. Raises OutputError when the
     file cannot be written, UsageError when there is no such view or no such form of it.
     """
     database.public_view(view)
-    database.copy(_statement(view, format, escape_formulas), path, _options(view, format))
+    database.copy(_statement(view, format, escape_formulas, narrowing or Narrowing()), path, _options(view, format))
 
 
 def write_frame(frame: Any, path: Path) -> None:
@@ -81,15 +89,18 @@ def _options(view: str, format: str) -> str:
     return FORMATS[format]
 
 
-def _statement(view: str, format: str, escape_formulas: bool) -> str:
+def _statement(view: str, format: str, escape_formulas: bool, narrowing: Narrowing) -> str:
     """The select that a file is written from."""
     if format == "mlora":
         return _mlora_statement(view)
+    header = sql.public_view(view)
     if not escape_formulas:
-        return f"select * from {quoted(view)}"
-    columns = sql.public_view(view).columns
-    return "select {} from {}".format(
-        ", ".join(_escaped(c.name) if c.type == "varchar" else quoted(c.name) for c in columns), quoted(view)
+        return narrowing.statement(header) if narrowing else f"select * from {quoted(view)}"
+    types = {column.name: column.type for column in header.columns}
+    columns = narrowing.chosen(list(types), view)
+    return "select {} from ({})".format(
+        ", ".join(_escaped(name) if types[name] == "varchar" else quoted(name) for name in columns),
+        narrowing.statement(header),
     )
 
 

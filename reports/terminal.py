@@ -1,49 +1,111 @@
-"""Tables and lines for a person at a terminal."""
+"""Tables for a person: units that people read, no line longer than the terminal, the end of a path before its begin.
 
+Raw numbers are what --csv, --json and files have; nothing here is read by a program.
+"""
+
+import shutil
 import sys
+import textwrap
+from collections.abc import Sequence
 from typing import Any
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from ..console import tell, visible
+from .units import Column, of_values
 
-_PIPE_WIDTH = 100_000  # nothing is shortened where a program reads
-_TEXT_WIDTH = 48
+_PIPE_WIDTH = 120
+_TEXT_WIDTH = 24  # a text is cut to no less than this before a column is left out
+_BELOW = ("example", "evidence", "advice")  # sentences: a line of their own below their row
+_GAP = 2
 
 
-def show(rows: list[dict[str, Any]], columns: list[str]) -> None:
-    """Print rows as a table on stdout: numbers to the right, texts as they are, never as markup.
+def width() -> int:
+    """How long a line may be: the terminal's width, in a pipe 120."""
+    return shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else _PIPE_WIDTH
 
-    On a terminal long texts are shortened and columns that do not fit are left out, and said on stderr; in a pipe
-    everything is printed.
+
+def show(rows: list[dict[str, Any]], columns: Sequence[str], more: str = "--csv") -> None:
+    """Print rows as a table on stdout: numbers in units to the right, texts as they are, never as markup.
+
+    Texts are shortened to fit and columns that still do not are left out and named on stderr, with the options that
+    show them (`more`).
     """
-    is_terminal = sys.stdout.isatty()
-    console = Console(width=None if is_terminal else _PIPE_WIDTH)
-    cells = {c: [_cell(r[c]) for r in rows] for c in columns}
-    limit = _TEXT_WIDTH if is_terminal else _PIPE_WIDTH
-    widths = {c: min(limit, max(map(len, [c, *cells[c]]))) for c in columns}
-    fitting = [c for n, c in enumerate(columns) if sum(widths[k] + 2 for k in columns[: n + 1]) - 2 <= console.width]
-    fitting = fitting or columns[:1]
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in fitting:
-        numeric = all(isinstance(r[column], int | float | None) for r in rows)
-        table.add_column(
-            Text(visible(column)), justify="right" if numeric else "left", no_wrap=True, max_width=widths[column]
-        )
-    for number in range(len(rows)):
-        table.add_row(*(Text(cells[c][number], overflow="ellipsis") for c in fitting))
-    console.print(table)
-    if left := columns[len(fitting) :]:
-        tell(f"{len(left)} more columns ({', '.join(left)}): --csv, or -o FILE")
+    below = [name for name in _BELOW if name in columns and len(columns) > 1]
+    shown = [of_values(visible(c), [row[c] for row in rows]) for c in columns if c not in below]
+    sentences = [[visible(str(row[name])) for name in below if row[name]] for row in rows]
+    left = print_columns(shown, sentences)
+    if left:
+        tell(_left_out([c for c in columns if c not in below][-left:], more))
 
 
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        return f"{value:,.3f}".rstrip("0").rstrip(".")
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
-    return visible(str(value))
+def _left_out(names: list[str], more: str) -> str:
+    """How many columns did not fit, the names of the first of them, and the options that show them."""
+    count = f"{len(names)} more columns" if len(names) > 1 else "1 more column"
+    for shown in range(len(names), 0, -1):
+        listed = ", ".join([*names[:shown], *(["…"] if shown < len(names) else [])])
+        if len(line := f"{count} ({listed}): {more}") <= width():
+            return line
+    return f"{count}: {more}"
+
+
+def print_columns(columns: list[Column], below: list[list[str]] | None = None) -> int:
+    """Print columns side by side, and below each row its sentences; returns how many columns did not fit."""
+    wide = width()
+    fitting = _fit(columns, wide)
+    console = Console(width=wide, highlight=False)
+    header, *lines = _lines(columns[: len(fitting)], fitting)
+    _print(console, Text(header, style="bold"))
+    for number, line in enumerate(lines):
+        _print(console, Text(line))
+        for sentence in below[number] if below else []:
+            for piece in textwrap.wrap(sentence, wide - 4, break_on_hyphens=False):
+                _print(console, Text(f"    {piece}"))
+    return len(columns) - len(fitting)
+
+
+def _print(console: Console, line: Text) -> None:
+    console.print(line, no_wrap=True, overflow="ignore", crop=False)
+
+
+def _fit(columns: list[Column], wide: int) -> list[int]:
+    """Widths of the columns that fit, from the first: numbers are whole, texts share what is left."""
+    whole = [max(map(cell_len, [column.title, *column.cells])) for column in columns]
+    least = [
+        size if column.is_number else min(size, max(_TEXT_WIDTH, cell_len(column.title)))
+        for size, column in zip(whole, columns, strict=True)
+    ]
+    count = 1
+    while count < len(columns) and sum(least[: count + 1]) + _GAP * count <= wide:
+        count += 1
+    widths = [min(size, wide) for size in least[:count]]
+    spare = wide - sum(widths) - _GAP * (count - 1)
+    for number in range(count):
+        more = min(spare, whole[number] - widths[number])
+        widths[number] += max(0, more)
+        spare -= max(0, more)
+    return widths
+
+
+def _lines(columns: list[Column], widths: list[int]) -> list[str]:
+    cells = [
+        [_sized(cell, size, column.is_number, column.is_path) for cell in [column.title, *column.cells]]
+        for column, size in zip(columns, widths, strict=True)
+    ]
+    return [(" " * _GAP).join(line).rstrip() for line in zip(*cells, strict=True)]
+
+
+def _sized(cell: str, size: int, is_number: bool, is_path: bool) -> str:
+    """The cell in so many places; what does not fit is lost on the right, of a path on the left."""
+    have = cell_len(cell)
+    if have <= size:
+        space = " " * (size - have)
+        return space + cell if is_number else cell + space
+    if not is_path:
+        return set_cell_size(cell, size - 1) + "…"
+    kept = cell
+    while cell_len(kept) > size - 1:
+        kept = kept[max(1, (cell_len(kept) - size + 1) // 2) :]
+    return set_cell_size("…" + kept, size)

@@ -14,14 +14,15 @@ from lorabench.errors import UsageError
 from lorabench.reports.comparison import changes
 
 
-def trace(path: Path, steps: int, **kernels: int) -> Path:
-    """Steps of 1000 µs with a kernel of so many µs each, launched in a range of its name."""
+def trace(path: Path, steps: int | list[int], **kernels: int) -> Path:
+    """Steps of 1000 µs (or as listed) with a kernel of so many µs each, launched in a range of its name."""
     events: list[dict[str, Any]] = []
     link = 0
-    for step in range(steps):
+    walls = steps if isinstance(steps, list) else [1000] * steps
+    for step, wall in enumerate(walls):
         begin = 10_000 + step * 2000
         cpu = {"ph": "X", "pid": 1, "tid": 1}
-        events.append(cpu | {"cat": "user_annotation", "name": f"step {step}", "ts": begin, "dur": 1000})
+        events.append(cpu | {"cat": "user_annotation", "name": f"step {step}", "ts": begin, "dur": wall})
         for number, (name, duration) in enumerate(kernels.items()):
             link += 1
             at = begin + 10 * number
@@ -30,7 +31,8 @@ def trace(path: Path, steps: int, **kernels: int) -> Path:
             events.append(
                 cpu | {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": at + 1, "dur": 2, "args": args}
             )
-            gpu = {"ph": "X", "pid": 0, "tid": 7, "cat": "kernel", "name": name, "ts": at + 5, "dur": duration}
+            gpu = {"ph": "X", "pid": 0, "tid": 7, "cat": "kernel", "name": name, "ts": at + 5}
+            gpu["dur"] = duration * wall // 1000
             events.append(gpu | {"args": args | {"device": 0, "stream": 7}})
     path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}), "utf-8")
     return path
@@ -131,6 +133,149 @@ def test_of_a_run_directory_one_recording_counts(run: Callable[..., Any], tmp_pa
         (tmp_path / name / "trace.json").unlink()
     found = table(run(tmp_path / "a", tmp_path / "b", "--by", "kernel", "--csv"))
     assert found["gemm"]["a"] == "100000.0"
+
+
+def test_the_verdict_comes_first(run: Callable[..., Any], tmp_path: Path) -> None:
+    slow = trace(tmp_path / "slow.json", [900, 1000, 1000, 1100], gemm=100)
+    fast = trace(tmp_path / "fast.json", [490, 500, 500, 510], gemm=100)
+    said = run(slow, fast, "--by", "kernel")
+    verdict = said.out.split("\nGPU time in kernels (")[0].replace("\n", " ")
+    assert verdict.startswith(
+        "B is 2.00 x as fast as A: step 1.000 -> 0.500 ms (median of 4 steps, profiled; spread A 5.0 %, B 1.0 %)"
+    )
+    assert "GPU time in kernels of B: 100.0 -> 50.0 us per step (-50.0%), most of all gemm (-50.00 us)" in verdict
+    assert "B is 2.00 x as slow as A: step" in run(fast, slow).out
+    assert run(slow, fast, "--csv").err.startswith("B is 2.00 x as fast"), "rows alone are data"
+
+
+def test_a_difference_within_the_spread_is_none(run: Callable[..., Any], tmp_path: Path) -> None:
+    one = trace(tmp_path / "a.json", [800, 900, 1000, 1100, 1200], gemm=100)
+    other = trace(tmp_path / "b.json", [850, 950, 1050, 1150, 1250], gemm=100)
+    words = (one, other, "--by", "kernel", "--fail-above", "1%")
+    said = run(*words)
+    assert said.out.startswith("no difference: steps of 1.000 and 1.050 ms lie within the spread")
+    assert "b.json is 5.0% above a.json, within the spread of the steps: not counted" in said.err
+    gemm = table(run(*words, "--csv"))["gemm"]
+    assert (gemm["a.json spread"], gemm["b.json is"], gemm["b.json Δ"]) == ("20000.0", "no difference", "5000.0")
+    run(*words, "--totals", code=8)
+    few = [
+        trace(tmp_path / f"{name}.json", walls, gemm=100) for name, walls in (("c", [800, 1200]), ("d", [850, 1250]))
+    ]
+    assert "no spread is known of fewer than 3 steps" in run(*few, "--fail-above", "1%", code=8).out.replace("\n", " ")
+
+
+def test_an_input_of_other_work_has_nothing_in_common(run: Callable[..., Any], tmp_path: Path) -> None:
+    one, other = trace(tmp_path / "a.json", 1, gemm=100), trace(tmp_path / "b.json", 1, conv=100)
+    assert run(one, other, "--by", "kernel").out.startswith("nothing in common: not one kernel of A is in B\n")
+    assert "nothing in common" not in run(one, other).out, "both have the range step"
+
+
+def test_recorders_and_profiling_are_said(
+    run: Callable[..., Any], synthetic_trace: Callable[..., Path], two: list[Path]
+) -> None:
+    said = run(synthetic_trace("nsys"), two[0]).out
+    assert "different profilers" in said and "(nsys, " in said and "(torch.profiler, 2 steps)" in said
+    assert "different profilers" not in run(*two).out and "profiled" in run(*two).out
+
+
+def test_columns_are_letters_and_the_unit_is_said_once(run: Callable[..., Any], two: list[Path]) -> None:
+    lines = run(*two, "--by", "kernel").out.splitlines()
+    assert "GPU time in kernels (kernel_ns of kernel_summary) per step, us" in lines
+    assert "  A  a.json  (torch.profiler, 2 steps)" in lines
+    header = next(line for line in lines if line.startswith("kernel_name"))
+    assert header.split() == ["kernel_name", "A", "B", "Δ", "Δ", "%", "share", "%", "spread", "B"]
+    gemm = next(line for line in lines if line.startswith("gemm"))
+    assert gemm.split() == ["gemm", "100.0", "150.0", "+50.0", "+50.0", "80.6", "0.0", "%"], "of 50 + 7 + 5"
+    assert max(map(len, lines)) <= 120
+
+
+def test_rows_that_are_nothing_everywhere_are_left_out(run: Callable[..., Any], tmp_path: Path) -> None:
+    one, other = (trace(tmp_path / name, 1, gemm=100) for name in ("a.json", "b.json"))
+    assert list(table(run(one, other, "--csv"))) == ["(total)", "step", "step/range gemm"]
+    nothing = table(run(one, other, "--measure", "self_launch_cnt", "--csv"))
+    assert list(nothing) == ["(total)", "step/range gemm"], "step launches nothing by itself"
+
+
+def test_growth_from_next_to_nothing_is_no_fraction(run: Callable[..., Any], tmp_path: Path) -> None:
+    one = trace(tmp_path / "a.json", 1, gemm=100_000, tiny=1)
+    other = trace(tmp_path / "b.json", 1, gemm=100_000, tiny=5000)
+    tiny = table(run(one, other, "--by", "kernel", "--csv"))["tiny"]
+    assert (tiny["b.json Δ"], tiny["b.json Δ frac"], tiny["b.json is"]) == ("4999000.0", "", "")
+
+
+def test_rows_can_be_limited(run: Callable[..., Any], two: list[Path]) -> None:
+    assert list(table(run(*two, "--by", "kernel", "--csv", "--limit", "2"))) == ["(total)", "gemm"]
+    assert "3 more rows, which changed less" in run(*two, "--by", "kernel", "--limit", "2").out
+
+
+def test_markdown_takes_no_name_for_markup(run: Callable[..., Any], tmp_path: Path) -> None:
+    name = "a|b<img src=x>*_`@me"
+    one, other = trace(tmp_path / "a.json", 1, **{name: 100}), trace(tmp_path / "b.json", 1, **{name: 150})
+    said = run(one, other, "--by", "kernel", "--markdown").out
+    (row,) = (line for line in said.splitlines() if line.startswith("| a"))
+    assert row == r"| a\|b\<img src=x\>\*\_\`\@me | 100.0 | 150.0 | +50.0 | +50.0 | 100.0 |"
+    assert "|---|---:|---:|---:|---:|---:|" in said and said.startswith("**")
+    assert "choose one of" in run(one, other, "--markdown", "--csv", code=2).err
+
+
+def test_a_kernel_with_another_name_in_the_same_place_is_one_row(run: Callable[..., Any], tmp_path: Path) -> None:
+    def of(path: Path, kernels: dict[str, tuple[str, int]]) -> Path:
+        """Kernels that are launched in ranges of other names than theirs."""
+        whole = json.loads(trace(path, 3, **{name: time for name, (_, time) in kernels.items()}).read_text("utf-8"))
+        for event in whole["traceEvents"]:
+            if (name := event["name"].removeprefix("range ")) in kernels and event["name"] != name:
+                event["name"] = f"range {kernels[name][0]}"
+        path.write_text(json.dumps(whole), "utf-8")
+        return path
+
+    one = of(tmp_path / "a.json", {"gemm_64x64": ("mm", 100), "gemm_32x32": ("mm", 20), "kept": ("mm", 5),
+                                   "add_old": ("add", 10), "conv_a": ("conv", 9), "conv_b": ("conv", 8)})  # fmt: skip
+    other = of(tmp_path / "b.json", {"gemm_16x16": ("mm", 30), "gemm_128x64": ("mm", 80), "kept": ("mm", 5),
+                                     "add_new": ("sub", 10), "conv_c": ("conv", 9)})  # fmt: skip
+    found = table(run(one, other, "--by", "kernel", "--csv"))
+    assert (found["gemm_64x64"]["renamed_to"], found["gemm_64x64"]["b.json Δ"]) == ("gemm_128x64", "-20000.0")
+    assert (found["gemm_32x32"]["renamed_to"], found["gemm_32x32"]["b.json Δ"]) == ("gemm_16x16", "10000.0")
+    assert found["kept"]["renamed_to"] == "" and "gemm_16x16" not in found
+    assert found["add_old"]["b.json is"] == "gone" and found["add_new"]["b.json is"] == "new", "in other ranges"
+    assert {found[name]["renamed_to"] for name in ("conv_a", "conv_b", "conv_c")} == {""}, "two are not one"
+    for name in ("a.json", "b.json"):
+        rows = [float(row[name] or 0) for key, row in found.items() if key != "(total)"]
+        assert sum(rows) == float(found["(total)"][name])
+    assert found["(total)"]["b.json"] == "134000.0"
+    lines = run(one, other, "--by", "kernel").out.splitlines()
+    place = next(number for number, line in enumerate(lines) if line.startswith("gemm_64x64"))
+    assert lines[place].endswith("renamed") and lines[place + 1] == "    -> gemm_128x64"
+    assert "| gemm\\_128x64 |" in run(one, other, "--by", "kernel", "--markdown").out
+
+
+def run_directory(path: Path, walls: list[int], profiled: int) -> Path:
+    """A run whose timing pass has steps of two tasks each, with a slower pass under a profiler."""
+    path.mkdir()
+    steps = [f"timing,{n},{a},{n}{a},{wall // 2},0,1,1,1" for n, wall in enumerate(walls) for a in (0, 1)]
+    steps += [f"torch,{n},0,{n},{profiled},0,1,1,1" for n in range(9)]
+    head = "pass,step,adapter,start_ns,wall_ns,loss,computed_token_cnt,token_cnt,trained_token_cnt"
+    (path / rundir.STEPS).write_text("\n".join([head, *steps, ""]), "utf-8")
+    median = sorted(walls)[len(walls) // 2]
+    summary = {"step_wall_ns": {"p50": median}, "tokens_per_s": {"computed": 1e9 / median}}
+    (path / rundir.SUMMARY).write_text(json.dumps(summary), "utf-8")
+    (path / rundir.MANIFEST).write_text(json.dumps({"format": rundir.FORMAT}), "utf-8")
+    return path
+
+
+def test_runs_are_judged_by_their_timing_pass_alone(run: Callable[..., Any], tmp_path: Path) -> None:
+    one = run_directory(tmp_path / "one", [9_000_000, 10_000_000, 11_000_000], 70_000_000)
+    same = run_directory(tmp_path / "same", [9_500_000, 10_500_000, 11_500_000], 10_000_000)
+    fast = run_directory(tmp_path / "fast", [4_900_000, 5_000_000, 5_100_000], 90_000_000)
+    said = run(one, fast).out.replace("\n", " ")
+    assert said.startswith(
+        "B is 2.00 x as fast as A: step 10.00 -> 5.00 ms (median of 3 steps, timing pass, no profiler"
+    )
+    assert "step, median     ms    10.00  5.00  -5.00   -50.0    10.0 %     2.0 %" in run(one, fast).out
+    close = run(one, same, "--fail-above", "2%")
+    assert close.out.startswith("no difference: steps of 10.00 and 10.50 ms lie within the spread")
+    assert "step, median of same is 5.0% worse, within the spread of the steps: not counted" in close.err
+    raw = table(run(one, fast, "--csv"))["step, median"]
+    assert (raw["unit"], raw["one"], raw["one spread"], raw["fast Δ frac"]) == ("ns", "10000000.0", "1000000.0", "-0.5")
 
 
 def test_a_table_can_go_to_a_file(run: Callable[..., Any], two: list[Path], tmp_path: Path) -> None:

@@ -187,6 +187,7 @@ def lines_of(said: str) -> list[str]:
 def at_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder / "data"))
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)  # `collect -- python train.py`
 
 

@@ -2,10 +2,9 @@
 
 import re
 import statistics
-from collections.abc import Callable
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,9 @@ from ...errors import RegressionError, UsageError
 from ...progress import Progress
 from ...sql import quoted
 from ..sources import counting
-from . import runs
+from . import baselines, renamed, runs, verdict
+from .compared import RENAMED_TO, SAME, Compared, Row, changes_of
+from .spread import Spread, of_rows, of_steps
 
 Values = dict[tuple[Any, ...], float]
 TOTAL, MEDIAN = "(total)", "(median)"
@@ -72,57 +73,95 @@ def fitting(how: Comparison, databases: dict[str, Database]) -> Comparison:
 
 def compare(
     databases: dict[str, Database], how: Comparison, only: str | None = None, totals: bool = False
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Rows of a table: first the total (of steps the median), then what changed most.
 
     databases: by the name of their column. only: a regular expression that a key must match. Values are for each step
-    where every trace has steps, unless `totals`. Behind each trace but the first stand its change against the first,
-    absolute and as a fraction (NULL where the first has nothing), and whether the row appeared or vanished.
-    Raises UsageError for an expression that is none.
+    where every trace has steps, unless `totals`, and have their spread over the steps beside them. Behind each trace
+    but the first stand its change against the first, absolute, as a fraction (NULL where the first has next to nothing)
+    and as a share of all that changed, and whether the row is new, gone or changed within the spread. Rows that are
+    0 everywhere are left out. Of two traces a kernel that has another name in the second is one row. Raises UsageError
+    for an expression that is none.
     """
     try:
         wanted = re.compile(only or "")
     except re.error as error:
         raise UsageError(f"--only {only} is not a regular expression: {error}") from error
-    divisors = _divisors(list(databases.values()), how, totals)
-    found, summed = [], []
+    steps = steps_of(list(databases.values()), how, totals)
+    divisors = steps or [1] * len(databases)
+    found, summed, spreads = [], [], []
     for database, divisor in zip(databases.values(), divisors, strict=True):
         whole = {k: v for k, v in _values(database, how).items() if wanted.search("/".join(map(str, k)))}
         found.append({key: value / divisor for key, value in whole.items()})
         summed.append(_headline(database, how, whole, only is None) / divisor)
-    keys = sorted({key for values in found for key in values}, key=lambda key: (-_largest_change(found, key), str(key)))
+        spreads.append(_spreads(database, how, None if only is None else whole.keys(), bool(steps)))
+    renamed_to = _joined(list(databases.values()), found, spreads) if how.view == "kernel_summary" else {}
+    keys = sorted({key for values in found for key, value in values.items() if value},
+                  key=lambda key: (-_largest_change(found, key), -abs(found[0].get(key, 0.0)), str(key)))  # fmt: skip
     names, head = list(databases), MEDIAN if how.view == "step_summary" else TOTAL
-    rows = [_row(how, (head, *[None] * (len(how.keys) - 1)), names, summed)]  # type: ignore[arg-type]
-    return rows + [_row(how, key, names, [values.get(key) for values in found]) for key in keys]
+
+    changed = [_all_change(how, found[0], values) for values in found[1:]]
+
+    def row(key: tuple[Any, ...], values: list[float | None]) -> Row:
+        widths = [by_key[key].width if key in by_key else None for by_key in spreads]
+        named = dict(zip(how.keys, map(_text, key or (head, *[None] * (len(how.keys) - 1))), strict=True))
+        also = {RENAMED_TO: renamed_to.get(key)} if how.view == "kernel_summary" else {}
+        return named | also | changes_of(names, values, widths, summed[0], changed if key else [])
+
+    return [row((), list(summed)), *(row(key, [values.get(key) for values in found]) for key in keys)]
 
 
 def compare_inputs(
-    inputs: list[Path], how: Comparison, only: str | None, totals: bool, progress: Progress
-) -> tuple[list[dict[str, Any]], Callable[[float], None]]:
-    """The same for files and folders, each read into a database of its own; and the gate that looks at the rows."""
-    names = runs.names(inputs)
+    inputs: list[Path], by: str, measure: str | None, only: str | None, totals: bool, progress: Progress
+) -> Compared:
+    """The same for files and folders, each read into a database of its own, with the verdict."""
+    how, names = choose(by, measure), runs.names(inputs)
     with ExitStack() as stack:
-        opened = [stack.enter_context(analyze([path], progress=progress)) for path in inputs]
+        opened = [stack.enter_context(analyze([baselines.readable(path)], progress=progress)) for path in inputs]
         databases = dict(zip(names, opened, strict=True))
-        rows = compare(databases, fitting(how, databases), only, totals)
-    return rows, partial(check, rows, names)
+        how = fitting(how, databases)
+        rows = compare(databases, how, only, totals)
+        is_per_step = bool(steps_of(opened, how, totals))
+        return verdict.of_traces(
+            inputs, databases, verdict.Asked(by, how.view, how.measure, is_per_step), how.keys, rows
+        )
 
 
-def check(rows: list[dict[str, Any]], names: list[str], limit: float) -> None:
-    """Raise RegressionError when the first row of a table grew by more than the limit, a fraction."""
+def check(compared: Compared, limit: float) -> list[str]:
+    """Raise RegressionError when the first row of a table grew by more than the limit, a fraction.
+
+    Returns what grew by more and is not counted, because it lies within the spread of the steps.
+    """
+    first, names, notes = compared.rows[0], compared.names, []
     for name in names[1:]:
-        change = rows[0][f"{name} Δ frac"]
-        if change is None and (rows[0][name] or 0) > 0 and not rows[0][names[0]]:
-            raise RegressionError(f"{name} has {rows[0][name]:,.0f} where {names[0]} has nothing")
-        if change is not None and change > limit:
+        change = first[f"{name} Δ frac"]
+        if change is None and (first[name] or 0) > 0 and not first[names[0]]:
+            raise RegressionError(f"{name} has {first[name]:,.0f} where {names[0]} has nothing")
+        if change is None or change <= limit:
+            continue
+        if first[f"{name} is"] != SAME:
             raise RegressionError(f"{name} is {change:.1%} above {names[0]}; {limit:.1%} is allowed")
+        notes.append(f"{name} is {change:.1%} above {names[0]}, within the spread of the steps: not counted")
+    return notes
 
 
-def _divisors(databases: list[Database], how: Comparison, totals: bool) -> list[int]:
-    """How many steps each trace has, 1 for all where one has none."""
+def _spreads(
+    database: Database, how: Comparison, only: Iterable[tuple[Any, ...]] | None, divided: bool
+) -> dict[tuple[Any, ...], Spread]:
+    """The spread of the rows, and under () of the first one."""
+    if how.view == "step_summary":
+        whole = of_steps(database, how.measure) if only is None else None
+        return {(): whole} if whole else {}
+    return of_rows(database, how.view, how.measure, only) if divided else {}
+
+
+def steps_of(databases: list[Database], how: Comparison, totals: bool) -> list[int]:
+    """How many steps each trace has; empty where values are not for each step, or one has none."""
+    if not how.is_per_step or totals:
+        return []
     count = "select count(distinct (source_id, step)) from step_summary join source using (source_id) where "
     steps = [int(database.rows(count + counting(database))[0][0]) for database in databases]
-    return steps if how.is_per_step and not totals and all(steps) else [1] * len(steps)
+    return steps if all(steps) else []
 
 
 def _values(database: Database, how: Comparison) -> Values:
@@ -145,26 +184,34 @@ def _headline(database: Database, how: Comparison, values: Values, is_whole: boo
     return sum(_values(database, replace(how, where=f"depth = 0 and {how.where}")).values())
 
 
+def _joined(
+    databases: list[Database], found: list[Values], spreads: list[dict[tuple[Any, ...], Spread]]
+) -> dict[tuple[Any, ...], str]:
+    """Give kernels of the second of two traces the names that they have in the first; returns their own ones."""
+    if len(databases) != 2:
+        return {}
+    (first, other), (_, after) = databases, found
+    gone, new = ([key[0] for key in one if one[key] and not rest.get(key)] for one, rest in (found, found[::-1]))
+    pairs = renamed.pairs(first, other, gone, new)
+    for old, young in pairs.items():
+        after[(old,)] = after.pop((young,))
+        if (young,) in spreads[1]:
+            spreads[1][(old,)] = spreads[1].pop((young,))
+    return {(old,): young for old, young in pairs.items()}
+
+
+def _all_change(how: Comparison, first: Values, other: Values) -> float:
+    """How much changed in all, up and down: what rows add up to, of ranges (which nest) the largest; 0 for steps."""
+    if how.view == "step_summary":
+        return 0.0
+    changes = [abs(other.get(key, 0.0) - first.get(key, 0.0)) for key in first.keys() | other.keys()]
+    return max(changes, default=0.0) if how.view == "range_summary" else sum(changes)
+
+
 def _largest_change(found: list[Values], key: tuple[Any, ...]) -> float:
     first = found[0].get(key, 0.0)
     return max((abs(values.get(key, 0.0) - first) for values in found[1:]), default=first)
 
 
-def _row(how: Comparison, key: tuple[Any, ...], names: list[str], values: list[float | None]) -> dict[str, Any]:
-    row: dict[str, Any] = dict(zip(how.keys, map(_text, key), strict=True))
-    first = values[0]
-    row[names[0]] = _rounded(first)
-    for name, value in zip(names[1:], values[1:], strict=True):
-        row[name] = _rounded(value)
-        row[f"{name} Δ"] = _rounded((value or 0.0) - (first or 0.0))
-        row[f"{name} Δ frac"] = round(value / first - 1, 6) if first and value is not None else None
-        row[f"{name} is"] = "new" if first is None else "gone" if value is None else ""
-    return row
-
-
 def _text(part: Any) -> str | None:
     return None if part is None else str(part)
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 1)

@@ -9,7 +9,8 @@ from ...analyze.pipeline import analyze
 from ...progress import Progress
 from ..page import figures, html
 from ..page.section import Section, section
-from . import changes, runs
+from . import baselines, changes, runs, shown
+from .compared import letter
 
 _SHOWN = 15
 _TITLES = {
@@ -24,12 +25,11 @@ def write(inputs: list[Path], path: Path, progress: Progress) -> None:
     names = runs.names(inputs)
     made = []
     if all((folder / rundir.SUMMARY).is_file() for folder in inputs):
-        rows, _ = runs.compare(inputs)
-        made.append(
-            section("measured", "What the runs measured", f"Changes are against {names[0]}.", "summary.json", rows,
-                    is_open=True)
-        )  # fmt: skip
-    if not all(path.is_dir() and not rundir.traces(path) for path in inputs):
+        compared = runs.compare(inputs)
+        text = " ".join([*(f"{line}." for line in compared.verdict), _legend(names)])
+        rows = shown.as_rows(compared)
+        made.append(section("measured", "What the runs measured", text, "summary.json", rows, is_open=True))
+    if not all(baselines.is_without_traces(path) for path in inputs):
         made += _of_traces(dict(zip(names, inputs, strict=True)), progress)
     html.write(path, " against ".join([", ".join(names[1:]), names[0]]), "Times and counts are for each step where "
                "every input has steps.", made)  # fmt: skip
@@ -37,7 +37,10 @@ def write(inputs: list[Path], path: Path, progress: Progress) -> None:
 
 def _of_traces(inputs: dict[str, Path], progress: Progress) -> list[Section]:
     with ExitStack() as stack:
-        databases = {name: stack.enter_context(analyze([path], progress=progress)) for name, path in inputs.items()}
+        databases = {
+            name: stack.enter_context(analyze([baselines.readable(path)], progress=progress))
+            for name, path in inputs.items()
+        }
         found = []
         for by, comparison in changes.COMPARISONS.items():
             how = changes.fitting(comparison, databases)
@@ -61,5 +64,9 @@ def _section(by: str, how: changes.Comparison, names: list[str], rows: list[dict
 def _with_unit(column: str, how: changes.Comparison, names: list[str]) -> str:
     """Columns of values end in the measure's unit, by which they are shown."""
     end = how.measure.rpartition("_")[2]
-    is_value = column in names or column in [f"{name} Δ" for name in names]
-    return f"{column}_{end}" if is_value else column.replace(" frac", "_frac")
+    is_value = any(column in (name, f"{name} Δ", f"{name} spread") for name in names)
+    return f"{column}_{end}" if is_value else column.replace(" frac", "_frac").replace(" share", " share_frac")
+
+
+def _legend(names: list[str]) -> str:
+    return "; ".join(f"{letter(number)} is {name}" for number, name in enumerate(names)) + "."

@@ -5,73 +5,98 @@ from typing import Any
 
 from ... import rundir
 from ...errors import InputError, RegressionError
+from . import baselines, verdict
+from .compared import SAME, Compared, Input, changes_of, letter
+from .run_steps import of_summary
 
-# What people compare, in the order in which they ask: name, path into summary.json, factor, unit.
+STEP, TOKENS = "step, median", "tokens computed"
+
+# What people compare, in the order in which they ask: name, path into summary.json, unit as names of columns have it.
 _MEASURES = (
-    ("step, median", ("step_wall_ns", "p50"), 1e-6, "ms"),
-    ("step, p95", ("step_wall_ns", "p95"), 1e-6, "ms"),
-    ("step of one adapter, median", ("task_step_wall_ns", "p50"), 1e-6, "ms"),
-    ("tokens computed", ("tokens_per_s", "computed"), 1, "1/s"),
-    ("tokens without padding", ("tokens_per_s", "non_padding"), 1, "1/s"),
-    ("arithmetic", ("flop_per_s",), 1e-9, "GFLOP/s"),
-    ("MFU", ("mfu_frac",), 100, "%"),
-    ("matrix products a step", ("matrix_products_per_step",), 1, ""),
-    ("kernel launches a step", ("kernel_launches_per_step",), 1, ""),
-    ("peak allocated", ("memory", "steps", "peak_allocated_bytes"), 2**-20, "MiB"),
-    ("peak reserved", ("memory", "steps", "peak_reserved_bytes"), 2**-20, "MiB"),
-    ("peak resident", ("memory", "steps", "peak_resident_bytes"), 2**-20, "MiB"),
-    ("cost of ranges", ("overhead_frac", "ranges"), 100, "%"),
+    (STEP, ("step_wall_ns", "p50"), "ns"),
+    ("step, p95", ("step_wall_ns", "p95"), "ns"),
+    ("step of one adapter, median", ("task_step_wall_ns", "p50"), "ns"),
+    (TOKENS, ("tokens_per_s", "computed"), "1/s"),
+    ("tokens without padding", ("tokens_per_s", "non_padding"), "1/s"),
+    ("arithmetic", ("flop_per_s",), "flop/s"),
+    ("MFU", ("mfu_frac",), "frac"),
+    ("matrix products a step", ("matrix_products_per_step",), "cnt"),
+    ("kernel launches a step", ("kernel_launches_per_step",), "cnt"),
+    ("peak allocated", ("memory", "steps", "peak_allocated_bytes"), "bytes"),
+    ("peak reserved", ("memory", "steps", "peak_reserved_bytes"), "bytes"),
+    ("peak resident", ("memory", "steps", "peak_resident_bytes"), "bytes"),
+    ("cost of ranges", ("overhead_frac", "ranges"), "frac"),
 )
+# Those that spread as the steps do.
+_OF_STEPS = (STEP, "step of one adapter, median", TOKENS, "tokens without padding", "arithmetic")
+# What --fail-above looks at: of these more is worse, of the others less.
+_WORSE_WHEN_MORE = (STEP, "kernel launches a step", "peak allocated", "peak resident")
+_WORSE_WHEN_LESS = (TOKENS,)
 
 
-def compare(directories: list[Path]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Rows and columns of a table: a row for each measure that any run has, a column for each run.
+def compare(directories: list[Path]) -> Compared:
+    """A row for each measure that any run has, with raw numbers, and the verdict on the timing passes.
 
-    Behind each run but the first stands its change against the first, as a text. Raises InputError for a folder that
-    is not a run directory, and when there is nothing to compare.
+    Behind each run but the first stands its change against the first. Raises InputError for a folder that is not a run
+    directory, and when there is nothing to compare.
     """
     summaries = [rundir.read_summary(d) for d in directories]
+    steps = [of_summary(d, s) for d, s in zip(directories, summaries, strict=True)]
     columns = names(directories)
     rows = []
-    for title, path, factor, unit in _MEASURES:
+    for title, path, unit in _MEASURES:
         values = [value_at(s, path) for s in summaries]
-        if all(v is None for v in values):
+        if not any(values):
             continue
-        row: dict[str, Any] = {"measure": title, "unit": unit}
-        for number, (name, value) in enumerate(zip(columns, values, strict=True)):
-            row[name] = None if value is None else round(value * factor, 3)
-            if number:
-                row[f"{name} Δ"] = _change(values[0], value) if unit != "%" else None
-        rows.append(row)
+        fractions = [found.frac if found and title in _OF_STEPS else None for found in steps]
+        widths = [None if f is None or v is None else f * v for f, v in zip(fractions, values, strict=True)]
+        changes = changes_of(columns, values, widths)
+        rows.append({"measure": title, "unit": unit} | {k: v for k, v in changes.items() if not k.endswith(" share")})
     if not rows:
         raise InputError(
             "the runs measured nothing that can be compared; name what to compare of their traces with --by"
         )
-    return rows, list(rows[0])
+    said = [
+        verdict.of_steps(steps[0], other, letter(0), letter(number), "timing pass, no profiler attached")
+        for number, other in enumerate(steps[1:], 1)
+        if steps[0] and other
+    ]
+    about = [f"{found.step_cnt} steps" if found else "no timing pass" for found in steps]
+    inputs = [Input(name, text) for name, text in zip(columns, about, strict=True)]
+    return Compared(inputs, ["measure", "unit"], rows, said or [_UNTIMED], "what the runs measured", None, [])
 
 
-# What --fail-above looks at: of these more is worse, of the others less.
-_WORSE_WHEN_MORE = ("step, median", "kernel launches a step", "peak allocated", "peak resident")
-_WORSE_WHEN_LESS = ("tokens computed",)
+_UNTIMED = (
+    "no verdict on speed: not every run has a timing pass (--profiler timing), and profiled times are not compared"
+)
 
 
-def check(directories: list[Path], limit: float) -> None:
-    """Raise RegressionError when a run is slower, launches more or needs more memory than the first by the limit."""
-    summaries = [rundir.read_summary(d) for d in directories]
-    for title, path, _, _ in _MEASURES:
-        first, *others = (value_at(s, path) for s in summaries)
-        for name, value in zip(names(directories)[1:], others, strict=True):
+def check(compared: Compared, limit: float) -> list[str]:
+    """Raise RegressionError when a run is slower, launches more or needs more memory than the first by the limit.
+
+    Returns what got worse by more and is not counted, because it lies within the spread of the steps.
+    """
+    base, notes = compared.names[0], []
+    for row in compared.rows:
+        title, first = row["measure"], row[base]
+        for name in compared.names[1:]:
+            value = row[name]
             if not first or not value or title not in _WORSE_WHEN_MORE + _WORSE_WHEN_LESS:
                 continue
             worse = value / first - 1 if title in _WORSE_WHEN_MORE else first / value - 1
-            if worse > limit:
+            if worse <= limit:
+                continue
+            if row[f"{name} is"] != SAME:
                 raise RegressionError(f"{title} of {name} is {worse:.1%} worse; {limit:.1%} is allowed")
+            notes.append(f"{title} of {name} is {worse:.1%} worse, within the spread of the steps: not counted")
+    return notes
 
 
 def names(directories: list[Path]) -> list[str]:
-    """The inputs' names, or their paths where two have the same."""
-    short = [d.resolve().name for d in directories]
-    return short if len(set(short)) == len(short) else [str(d) for d in directories]
+    """The inputs' names, or their paths where two have the same; of an input given twice, with a number."""
+    short = [baselines.title(d) or d.resolve().name for d in directories]
+    unique = short if len(set(short)) == len(short) else [str(d) for d in directories]
+    return [name if name not in unique[:n] else f"{name} ({n + 1})" for n, name in enumerate(unique)]
 
 
 def value_at(summary: dict[str, Any], path: tuple[str, ...]) -> float | None:
@@ -80,7 +105,3 @@ def value_at(summary: dict[str, Any], path: tuple[str, ...]) -> float | None:
     for key in path:
         value = value.get(key) if isinstance(value, dict) else None
     return value if isinstance(value, int | float) else None
-
-
-def _change(first: float | None, other: float | None) -> str | None:
-    return f"{(other / first - 1) * 100:+.1f} %" if first and other is not None else None

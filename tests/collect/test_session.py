@@ -353,7 +353,7 @@ def test_a_command_that_fails_is_kept_with_its_output(tmp_path: Path, words: lis
 def test_runs_stand_side_by_side(run: Path, tmp_path: Path) -> None:
     done = subprocess.run(command("compare", run, run, "--json"), capture_output=True, text=True, check=True)
     rows = {r["measure"]: r for r in json.loads(done.stdout)}
-    assert rows["matrix products a step"][f"{run} Δ"] == "+0.0 %"
+    assert rows["matrix products a step"][f"{run} (2) Δ"] == 0
     for bad, says in ((tmp_path / "empty", "a folder without traces"), (tmp_path / "nowhere", "no such file")):
         (tmp_path / "empty").mkdir(exist_ok=True)
         failed = subprocess.run(command("compare", run, bad), capture_output=True, text=True, check=False)

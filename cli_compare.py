@@ -1,0 +1,150 @@
+"""The commands that set runs and traces side by side: compare."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from . import cli_progress as bar
+from . import cli_runs, console, rundir
+from .errors import UsageError
+
+if TYPE_CHECKING:
+    from .reports.comparison.compared import Compared
+
+_SCREEN_ROWS = 20
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    app.command(epilog=cli_runs.examples("compare"), no_args_is_help=True)(compare)
+
+
+def compare(
+    inputs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="A B [C…]", help="Run directories, traces, databases, @NAME of a baseline; changes are against A."
+        ),
+    ],
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHAT",
+            help="summary (what runs measured), range, operator, kernel, class, lora, adapter, api, idle, device, "
+            "step, finding or memory [default: summary for run directories, else range].",
+        ),
+    ] = None,
+    measure: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column of the view to compare, as wall_ns [default: GPU time]."),
+    ] = None,
+    only: Annotated[str | None, typer.Option(metavar="REGEX", help="Only rows whose name matches.")] = None,
+    totals: Annotated[bool, typer.Option("--totals", help="Compare totals instead of per-step values.")] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="The first N rows [default: 20 in a terminal and Markdown, else all]."),
+    ] = None,
+    fail_above: Annotated[
+        str | None,
+        typer.Option(
+            metavar="5%",
+            help="Exit with 8 when the first row (of runs: time, launches, memory) grew by more, and by more than the "
+            "spread of the steps where it is known.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write .csv or .json, or a page with everything: .html."),
+    ] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV: raw numbers, times in ns.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array of raw numbers.")] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown for a pull request.")] = False,
+) -> None:  # fmt: skip
+    """Compare runs or traces: what changed, appeared, vanished.
+
+    The first line is the verdict. A difference within the spread of the steps is no difference. With --fail-above it is
+    a gate for CI.
+    """
+    from .analyze.read.inputs import spare
+    from .reports import outputs
+    from .reports.comparison import baselines, changes, runs
+
+    if as_markdown + as_csv + as_json > 1:
+        raise UsageError("choose one of --csv, --json and --markdown")
+    if len(inputs) < 2:
+        raise UsageError("compare needs two inputs or more")
+    inputs = [baselines.resolved(path) for path in inputs]
+    if output is not None:
+        spare(inputs, output)
+    if output is not None and output.suffix == ".html":
+        if by or measure or only or totals or fail_above or limit:
+            raise UsageError(f"-o {output}: the page has every kind of row; --by and the like go with a table")
+        write_page(inputs, output)
+        return
+    allowed = _fraction(fail_above)
+    are_runs = all((path / rundir.SUMMARY).is_file() for path in inputs)
+    if by == "summary" or (by is None and are_runs):
+        if measure or only or totals:
+            raise UsageError("--measure, --only and --totals go with a view; name it with --by")
+        compared, gate = runs.compare(inputs), runs.check
+    else:
+        with bar.shown() as progress:
+            compared = changes.compare_inputs(inputs, by or "range", measure, only, totals, progress)
+        gate = changes.check
+    form = "markdown" if as_markdown else outputs.chosen_format(as_csv, as_json)
+    _put(compared, limit, output, form)
+    if allowed is not None:
+        for note in gate(compared, allowed):
+            console.tell(note)
+        console.tell(f"nothing grew by more than {allowed:.1%}")
+
+
+def _put(compared: "Compared", limit: int | None, output: Path | None, form: str | None) -> None:
+    """Where the rows go: raw numbers to files and programs, with the verdict on stderr, else all of it to a person."""
+    import sys
+
+    import polars
+
+    from .reports import outputs, tables
+    from .reports.comparison import shown
+
+    if output is None and form is None:
+        shown.show(compared, limit or (_SCREEN_ROWS if sys.stdout.isatty() else None))
+        return
+    if output is None and form == "markdown":
+        console.put_lines(shown.markdown(compared, limit or _SCREEN_ROWS))
+        return
+    for line in compared.verdict:
+        console.tell(line)
+    rows = compared.rows[:limit]
+    frame = polars.DataFrame(rows, schema=list(rows[0]), infer_schema_length=None)
+    if output is None:
+        outputs.print_rows(frame, outputs.Format(form or "csv"))
+    else:
+        tables.write_frame(frame, output)
+        console.put(f"wrote {output}")
+
+
+def write_page(inputs: list[Path], output: Path) -> None:
+    """Write the page that compares everything."""
+    from .reports.comparison import comparison_page
+
+    with bar.shown() as progress:
+        comparison_page.write(inputs, output, progress)
+    console.put(f"wrote {output}")
+
+
+def _fraction(text: str | None) -> float | None:
+    """A share: 5%, 5 or 0.05. A bare number from 1 on is in per cent."""
+    if text is None:
+        return None
+    try:
+        value = float(text.removesuffix("%"))
+    except ValueError:
+        value = -1.0
+    if text.endswith("%") or value >= 1:
+        value /= 100
+    if not 0 <= value < float("inf"):
+        raise UsageError(f"--fail-above {text}: write a share, as 5%, 5 or 0.05")
+    return value

@@ -1,0 +1,25 @@
+"""Options of commands that print rows."""
+
+from typing import Annotated
+
+import typer
+
+from .errors import UsageError
+from .reports.outputs import Format, chosen_format
+
+Columns = Annotated[str | None, typer.Option(metavar="A,B,C", help="Only these columns, in this order.")]
+Sort = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Sort by a column: numbers from the largest, with + before it the smallest."),
+]
+Limit = Annotated[int | None, typer.Option(metavar="N", min=1, help="The first N rows.")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV: raw numbers, all columns.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON array: raw numbers, all columns.")]
+
+
+def one_format(named: Format | None, as_csv: bool, as_json: bool) -> Format | None:
+    """The format that --format, --csv and --json name together. Raises UsageError where they differ."""
+    short = chosen_format(as_csv, as_json)
+    if named is not None and short is not None and named != short:
+        raise UsageError(f"choose one of --format {named} and --{short}")
+    return named or short

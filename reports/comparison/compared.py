@@ -1,0 +1,85 @@
+"""What a comparison finds: a verdict, rows of raw numbers, and what is needed to print them for people."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import spread
+
+RENAMED_TO = "renamed_to"  # the column with a kernel's name in the second trace
+NEW, GONE, SAME = "new", "gone", "no difference"
+_NEAR_ZERO = 1e-3  # of the column's total: what grew tenfold from less has a difference and no fraction
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Input:
+    """One of the inputs: the name of its columns, and what is said of it below the verdict."""
+
+    name: str
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The rows, the first of them the total where the rows are of a view."""
+
+    inputs: list[Input]
+    keys: list[str]
+    rows: list[Row]
+    verdict: list[str]
+    measure: str  # in words, with the column and the view
+    ending: str | None  # the unit of all rows as names of columns have it; None where each row has its own
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of values."""
+        return [found.name for found in self.inputs]
+
+
+def letter(number: int) -> str:
+    """What an input is called for short: A, B, C."""
+    return chr(ord("A") + number) if number < 26 else f"N{number + 1}"
+
+
+def changes_of(
+    names: Sequence[str],
+    values: Sequence[float | None],
+    widths: Sequence[float | None],
+    base: float = 0.0,
+    changed: Sequence[float] = (),
+) -> Row:
+    """The columns of values of a row, each behind the first with its change.
+
+    base: the total of the first, against which a value is near zero. changed: how much changed in all, of which the
+    row is a share.
+    """
+    first = values[0]
+    row: Row = {names[0]: _rounded(first), f"{names[0]} spread": _rounded(widths[0])}
+    for number, (name, value, width) in enumerate(zip(names[1:], values[1:], widths[1:], strict=True)):
+        change = (value or 0.0) - (first or 0.0)
+        is_near_zero = abs(first or 0.0) < _NEAR_ZERO * abs(base) and abs(value or 0.0) > 10 * abs(first or 0.0)
+        whole = changed[number] if changed else 0.0
+        row[name] = _rounded(value)
+        row[f"{name} spread"] = _rounded(width)
+        row[f"{name} Δ"] = _rounded(change)
+        row[f"{name} Δ frac"] = None if not first or value is None or is_near_zero else round(value / first - 1, 6)
+        row[f"{name} Δ share"] = round(abs(change) / whole, 6) if whole else None
+        row[f"{name} is"] = _kind(first, value, change, widths[0], width)
+    return row
+
+
+def _kind(first: float | None, value: float | None, change: float, one: float | None, other: float | None) -> str:
+    if not first and not value:
+        return ""
+    if not first:
+        return NEW
+    if not value:
+        return GONE
+    return SAME if change and spread.is_within(change, one, other) else ""
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 1)

@@ -1,0 +1,58 @@
+"""Kernels that have another name in the second trace: another tile, other template arguments, another library.
+
+A kernel has its place where most of its time is: the path of the ranges and the operator that launch it, and its class.
+Where as many kernels of the first trace alone as of the second alone have one place, they are one another's, in the
+order of their time. Kernels without a range around them have no place.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection
+
+from ...analyze.store.database import Database
+from ...sql import literal
+from ..sources import counting
+
+Place = tuple[str, str]
+
+
+def pairs(first: Database, other: Database, gone: Collection[str], new: Collection[str]) -> dict[str, str]:
+    """The names in the second trace of kernels that the first alone has, by their name there."""
+    if not gone or not new:
+        return {}
+    before, after = _by_place(first, gone), _by_place(other, new)
+    return {
+        old: young
+        for place, names in before.items()
+        if len(names) == len(after.get(place, ()))
+        for old, young in zip(names, after[place], strict=True)
+    }
+
+
+def _by_place(database: Database, names: Collection[str]) -> dict[Place, list[str]]:
+    """The kernels of each place, what takes longest first."""
+    rows = database.rows(
+        f"""with wanted as (
+            select name_id, text from name where text in ({", ".join(map(literal, sorted(names)))})
+        ),
+        work as (
+            select name_id, range.path_id, sum(gpu_op.end_ns - gpu_op.start_ns) as kernel_ns
+            from gpu_op join wanted using (name_id) join range using (range_id)
+            where gpu_op.kind = 'kernel'
+                and gpu_op.source_id in (select source_id from source where {counting(database)})
+            group by all
+        )
+        select wanted.text, range_path.path, op_class.class, sum(work.kernel_ns)::bigint
+        from work
+        join wanted using (name_id)
+        join range_path using (path_id)
+        join _op_class as op_class
+            on op_class.name_id = work.name_id and op_class.path_id = work.path_id and op_class.kind = 'kernel'
+        group by all"""
+    )
+    times: dict[str, dict[Place, int]] = defaultdict(dict)
+    for name, path, kind, kernel_ns in rows:
+        times[name][path, kind] = kernel_ns
+    found: dict[Place, list[str]] = defaultdict(list)
+    for name in sorted(times, key=lambda name: (-sum(times[name].values()), name)):
+        found[max(times[name], key=lambda place: (times[name][place], place))].append(name)
+    return found

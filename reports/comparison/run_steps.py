@@ -1,0 +1,51 @@
+"""The steps of a run directory's timing pass, in which no profiler is attached."""
+
+import csv
+import io
+import statistics
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from ... import rundir
+from ...errors import InputError
+from ...small_files import read_text
+from .spread import Spread
+
+TIMING = "timing"
+
+
+def of_run(path: Path) -> Spread | None:
+    """The quartiles of the steps of a run directory's timing pass; None for anything else and where it has none."""
+    if not (path / rundir.SUMMARY).is_file():
+        return None
+    try:
+        return of_summary(path, rundir.read_summary(path))
+    except InputError:
+        return None
+
+
+def of_summary(path: Path, summary: dict[str, Any]) -> Spread | None:
+    """The same for a summary that was read. Its own median counts; steps.csv says how they spread."""
+    found = summary.get("step_wall_ns")
+    median = found.get("p50") if isinstance(found, dict) else None
+    if not isinstance(median, int | float):
+        return None
+    walls = _walls(path, summary.get("peft_mode") == "process")
+    if len(walls) < 2:
+        return Spread(median, median, median, len(walls) or 1)
+    low, _, high = statistics.quantiles(walls, n=4, method="inclusive")
+    return Spread(low, float(median), high, len(walls))
+
+
+def _walls(path: Path, side_by_side: bool) -> list[int]:
+    """How long each step of the timing pass took; empty where steps.csv does not say."""
+    tasks: dict[str, dict[tuple[str, str], int]] = defaultdict(dict)
+    try:
+        for row in csv.DictReader(io.StringIO(read_text(path / rundir.STEPS))):
+            if row.get("pass") == TIMING:  # a task of several adapters has a row for each
+                adapter = row["adapter"] if side_by_side else ""
+                tasks[row["step"]][row["start_ns"], adapter] = int(row["wall_ns"])
+    except (OSError, ValueError, KeyError, TypeError, csv.Error):
+        return []
+    return [max(walls.values()) if side_by_side else sum(walls.values()) for walls in tasks.values()]

@@ -1,0 +1,152 @@
+"""How much the steps of one input differ among themselves, by which a difference between two inputs is judged.
+
+The spread of a row is the distance between the quartiles of what each step has of it, over the steps that have any. A
+difference of no more than half of both spreads is within them: the middle halves of the steps overlap. With fewer than
+three steps no spread is known.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ...analyze.store.database import Database
+from ...sql import literal, quoted
+from ..sources import counting
+
+LEAST_STEPS = 3
+Keys = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The quartiles of a number over steps, and how many steps have it."""
+
+    low: float
+    median: float
+    high: float
+    step_cnt: int
+
+    @property
+    def width(self) -> float | None:
+        """The distance between the quartiles, None where too few steps say it."""
+        return self.high - self.low if self.step_cnt >= LEAST_STEPS else None
+
+    @property
+    def frac(self) -> float | None:
+        """The same as a fraction of the median."""
+        return None if self.width is None or not self.median else self.width / self.median
+
+
+@dataclass(frozen=True)
+class _Amounts:
+    """Where the amounts of one row are, each with the moment at which it was asked for."""
+
+    found_in: str
+    alias: str  # of the rows of `found_in` that have the source
+    key: str
+    at_ns: str
+    values: dict[str, str]
+    own: str = "true"
+    named_by: str = "select name_id as key, text as name from name"
+
+
+_GPU = "coalesce(gpu_op.launch_start_ns, gpu_op.start_ns)"
+_GPU_NS = "gpu_op.end_ns - gpu_op.start_ns"
+_MEASURED = ("gpu_op_cnt", "kernel_cnt", "launch_cnt", "launch_api_ns", "queue_ns", "launch_latency_ns", "gpu_op_ns",
+             "kernel_ns", "gpu_busy_ns")  # fmt: skip
+_AMOUNTS = {
+    "range_summary": _Amounts(
+        "range left join range_measure using (range_id)", "range", "range.path_id", "range.start_ns",
+        {"wall_ns": "range.end_ns - range.start_ns", "range_cnt": "1"} | {m: f"range_measure.{m}" for m in _MEASURED},
+        "range.kind = 'annotation'", "select path_id as key, path as name from range_path",
+    ),
+    "kernel_summary": _Amounts(
+        "gpu_op", "gpu_op", "gpu_op.name_id", _GPU, {"kernel_ns": _GPU_NS, "kernel_cnt": "1"}, "gpu_op.kind = 'kernel'",
+    ),
+    "kernel_class": _Amounts(
+        """gpu_op left join range using (range_id) join _op_class as op_class
+        on op_class.name_id = gpu_op.name_id and op_class.kind = gpu_op.kind
+        and op_class.path_id is not distinct from range.path_id""",
+        "gpu_op", "op_class.class", _GPU, {"gpu_op_ns": _GPU_NS, "gpu_op_cnt": "1"},
+        named_by="""select class as key, class as name from kernel_class_rule
+        union values ('copy', 'copy'), ('other', 'other')""",
+    ),
+    "operator_summary": _Amounts(
+        "gpu_op join range as call on call.range_id = gpu_op.operator_id", "gpu_op", "call.name_id", _GPU,
+        {"self_gpu_ns": _GPU_NS},
+    ),
+    "api_summary": _Amounts(
+        "api_call", "api_call", "api_call.name_id", "api_call.start_ns",
+        {"call_ns": "api_call.end_ns - api_call.start_ns", "call_cnt": "1"}, "not api_call.is_duplicate",
+    ),
+}  # fmt: skip
+
+
+def of_steps(database: Database, measure: str = "wall_ns") -> Spread | None:
+    """The quartiles of a column of step_summary; None without steps."""
+    ((low, median, high, count),) = database.rows(
+        f"select {_quartiles(quoted(measure))}, count({quoted(measure)}) from step_summary "
+        f"where source_id in (select source_id from source where {counting(database)})"
+    )
+    return Spread(low, median, high, count) if count else None
+
+
+def of_rows(database: Database, view: str, measure: str, only: Iterable[Keys] | None = None) -> dict[Keys, Spread]:
+    """The spread of each row of a view over the steps, and under () that of all rows together.
+
+    Empty for views whose amounts are not known by step. only: the rows that count.
+    """
+    amounts = _AMOUNTS.get(view)
+    if amounts is None or measure not in amounts.values:
+        return {}
+    found = _asked(database, amounts, measure, only)
+    if view != "range_summary" or only is not None:
+        return found
+    if measure in _AMOUNTS["kernel_summary"].values:  # ranges nest: all together is the work itself
+        whole = _asked(database, _AMOUNTS["kernel_summary"], measure, None)
+    else:
+        whole = _asked(database, amounts, measure, None, "range.depth = 0")
+    return found | {(): whole[()]} if () in whole else found
+
+
+def _asked(
+    database: Database, amounts: _Amounts, measure: str, only: Iterable[Keys] | None, also: str = "true"
+) -> dict[Keys, Spread]:
+    """The spreads of all rows and under () of their sum. Numbers stand for names until all is added up."""
+    names = None if only is None else ", ".join(literal(str(name)) for (name,) in only)
+    wanted = "" if names is None else f"where name in ({names})" if names else "where false"
+    rows = database.rows(
+        f"""with step as (
+            select source_id, step, start_ns, end_ns
+            from _step where source_id in (select source_id from source where {counting(database)})
+        ),
+        named as (from ({amounts.named_by}) {wanted}),
+        amount as (
+            select {amounts.alias}.source_id, {amounts.at_ns} as at_ns, {amounts.key} as key,
+                {amounts.values[measure]} as value
+            from {amounts.found_in} where {amounts.own} and {also}
+        ),
+        by_step as (
+            select amount.key, step.source_id, step.step, sum(amount.value)::double as value
+            from amount asof join step on step.source_id = amount.source_id and step.start_ns <= amount.at_ns
+            where amount.at_ns <= step.end_ns
+            group by all
+        ),
+        summed as (
+            select named.name, grouping(named.name) as is_all, sum(by_step.value) as value
+            from by_step join named using (key)
+            group by grouping sets ((named.name, source_id, step), (source_id, step))
+        )
+        select name, is_all, {_quartiles("value")}, count(*) from summed where value > 0 group by name, is_all"""
+    )
+    return {() if is_all else (name,): Spread(*quartiles) for name, is_all, *quartiles in rows}
+
+
+def _quartiles(value: str) -> str:
+    return ", ".join(f"quantile_cont({value}::double, {share})" for share in (0.25, 0.5, 0.75))
+
+
+def is_within(change: float, *widths: float | None) -> bool:
+    """Whether a change is no more than half of both spreads; False where one is not known."""
+    known = [width for width in widths if width is not None]
+    return len(known) == len(widths) and abs(change) <= sum(known) / 2

@@ -1,0 +1,162 @@
+"""The first lines of a comparison: which input is faster and by how much, or that the difference is within the spread.
+
+Step times of run directories are those of the timing pass, in which no profiler is attached. Those of traces come from
+profiled steps, and are said to. The two are never set against each other.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ... import rundir
+from ...analyze.store.database import Database
+from .. import units
+from ..sources import counting
+from . import spread
+from .compared import Compared, Input, Row, letter
+from .run_steps import of_run
+
+_WORDS = {
+    "kernel_ns": "GPU time in kernels", "gpu_op_ns": "GPU time", "self_gpu_ns": "GPU time", "wall_ns": "CPU time",
+    "self_cpu_ns": "CPU time", "call_ns": "time in CUDA calls", "idle_ns": "idle GPU time", "busy_ns": "busy GPU time",
+    "saving_ns": "time that could be saved", "live_bytes": "live memory",
+}  # fmt: skip
+_RECORDERS = {"nsys": "nsys", "kineto": "torch.profiler", "snapshot": "torch's allocator"}
+_NAME = 60  # characters of a name within a sentence
+_SMALL = 0.05  # a factor nearer to 1 than this is said in per cent
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is compared: the word of --by, the view, its column, and whether values are for each step."""
+
+    by: str
+    view: str
+    measure: str
+    is_per_step: bool
+
+
+def of_traces(
+    inputs: list[Path], databases: dict[str, Database], asked: Asked, keys: Sequence[str], rows: list[Row]
+) -> Compared:
+    """The comparison of traces with its verdict, what each input is, and what must be known to read it."""
+    names = list(databases)
+    timed = [of_run(path) for path in inputs]
+    are_timed = all(timed)
+    steps = timed if are_timed else [spread.of_steps(database) for database in databases.values()]
+    recorders = [_recorder(database) for database in databases.values()]
+    said = [_nothing_in_common(rows, names, asked)] if _are_strangers(rows, names) else []
+    for number in range(1, len(names)):
+        first, other = steps[0], steps[number]
+        if first and other:
+            said.append(of_steps(first, other, letter(0), letter(number), _source(are_timed)))
+        if not (first and other) or asked.view not in ("step_summary",):
+            said.append(_of_total(rows, names, number, asked))
+    about = [
+        f"{recorder}, {_steps(found)}"
+        for recorder, found in zip(recorders, [spread.of_steps(d) for d in databases.values()], strict=True)
+    ]
+    ending = asked.measure.rpartition("_")[2]
+    return Compared(
+        [Input(name, text) for name, text in zip(names, about, strict=True)], list(keys), rows,
+        [line for line in said if line],
+        f"{_what(asked)} ({asked.measure} of {asked.view}){' per step' if asked.is_per_step else ''}", ending,
+        _notes(recorders, any(timed)),
+    )  # fmt: skip
+
+
+def of_steps(first: spread.Spread, other: spread.Spread, one: str, two: str, source: str) -> str:
+    """Which of two is faster by the medians of their steps, with the spread of both."""
+    unit, cells = units.scaled("ns", [first.median, other.median])
+    counts = f"{first.step_cnt} and {other.step_cnt}" if first.step_cnt != other.step_cnt else f"{first.step_cnt}"
+    facts = f"median of {counts} steps, {source}" if counts != "1" else f"one step of each, {source}"
+    widths = f"spread {one} {_per_cent(first.frac)}, {two} {_per_cent(other.frac)}"
+    if first.width is None or other.width is None:
+        widths = f"no spread is known of fewer than {spread.LEAST_STEPS} steps"
+    elif spread.is_within(other.median - first.median, first.width, other.width):
+        return f"no difference: steps of {cells[0]} and {cells[1]} {unit} lie within the spread ({facts}; {widths})"
+    step = f"step {cells[0]} -> {cells[1]} {unit} ({facts}; {widths})"
+    if not first.median or not other.median:
+        return step
+    if first.median == other.median:
+        return f"no difference: {step}"
+    factor = first.median / other.median
+    if abs(factor - 1) < _SMALL:
+        slower = other.median / first.median - 1
+        return f"{two} is {abs(slower):.1%} {'slower' if slower > 0 else 'faster'} than {one}: {step}"
+    said = f"{factor:.2f} x as fast as" if factor > 1 else f"{1 / factor:.2f} x as slow as"
+    return f"{two} is {said} {one}: {step}"
+
+
+def _of_total(rows: list[Row], names: list[str], number: int, asked: Asked) -> str:
+    """How the first row of a table changed, and which row has most of it."""
+    first, name = rows[0], names[number]
+    before, after = first[names[0]] or 0.0, first[name] or 0.0
+    ending = asked.measure.rpartition("_")[2]
+    unit, cells = units.scaled(ending, [before, after])
+    each = f" {unit}{' per step' if asked.is_per_step else ''}".replace("  ", " ")
+    what = f"{_what(asked)} of {letter(number)}"
+    widths = [first[f"{n} spread"] for n in (names[0], name)]
+    if not before or not after:
+        return f"{what}: {cells[0]} -> {cells[1]}{each}" if before or after else ""
+    if before == after:
+        return f"{what}: the same, {cells[0]}{each}"
+    if spread.is_within(after - before, *widths):
+        return f"{what}: no difference, {cells[0]} and {cells[1]}{each} lie within the spread of the steps"
+    text = f"{what}: {cells[0]} -> {cells[1]}{each} ({after / before - 1:+.1%})"
+    most = max(rows[1:], key=lambda row: abs(row[f"{name} Δ"]), default=None)
+    if most is None or not most[f"{name} Δ"] or most[f"{name} is"] == "no difference":
+        return text
+    _, (change,) = units.scaled(ending, [most[f"{name} Δ"]], signed=True)
+    keys = [str(value) for value in list(most.values())[: list(most).index(names[0])] if value is not None]
+    most_unit, _ = units.scaled(ending, [most[f"{name} Δ"]])
+    return f"{text}, most of all {_short(' '.join(keys))} ({change} {most_unit})".replace(" )", ")")
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _NAME else f"{name[: _NAME // 2]}…{name[-_NAME // 2 :]}"
+
+
+def _what(asked: Asked) -> str:
+    return _WORDS.get(asked.measure, asked.measure.replace("_", " ").removesuffix(" ns").removesuffix(" cnt"))
+
+
+def _are_strangers(rows: list[Row], names: list[str]) -> bool:
+    """Whether not one row of the first is in any other, though both have rows."""
+    has = {name: [bool(row[name]) for row in rows[1:]] for name in names}
+    return all(map(any, has.values())) and not any(
+        has[names[0]][n] and any(has[name][n] for name in names[1:]) for n in range(len(rows) - 1)
+    )
+
+
+def _nothing_in_common(rows: list[Row], names: list[str], asked: Asked) -> str:
+    others = " or ".join(letter(n) for n in range(1, len(names)))
+    return f"nothing in common: not one {asked.by} of A is in {others}"
+
+
+def _steps(found: spread.Spread | None) -> str:
+    return "no steps" if found is None else "1 step" if found.step_cnt == 1 else f"{found.step_cnt} steps"
+
+
+def _source(are_timed: bool) -> str:
+    return "timing pass, no profiler attached" if are_timed else "profiled"
+
+
+def _recorder(database: Database) -> str:
+    kinds = [
+        kind for (kind,) in database.rows(f"select distinct kind from source where {counting(database)} order by 1")
+    ]
+    return " and ".join(_RECORDERS.get(kind, kind) for kind in kinds) or "nothing read"
+
+
+def _notes(recorders: list[str], has_timing: bool) -> list[str]:
+    notes = ["Rows are from profiled steps: what the profiler costs is in them."]
+    if len(set(recorders)) > 1:
+        notes.append("The inputs were recorded by different profilers, which cost differently; compare like with like.")
+    if has_timing:
+        notes.append(f"Times without a profiler are in {rundir.SUMMARY}: --by summary.")
+    return notes
+
+
+def _per_cent(fraction: float | None) -> str:
+    return "unknown" if fraction is None else f"{fraction * 100:.1f} %" if fraction < 0.1 else f"{fraction * 100:.0f} %"

@@ -1,0 +1,110 @@
+"""Which rows and columns of a report are wanted: --columns, --sort, --limit, --step, --rank, --device, --range."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .. import sql
+from ..errors import UsageError
+from ..sql import literal, quoted
+
+_UNITS = ("_ns", "_bytes", "_frac", "_cnt")
+_PATHS = ("path", "place", "name", "event_name")  # what --range looks at, the first that a view has
+_DEVICES = ("device_id", "device")
+
+
+@dataclass(frozen=True)
+class Narrowing:
+    """What was asked for; nothing leaves a report as it is."""
+
+    columns: str | None = None
+    sort: str | None = None
+    limit: int | None = None
+    step: int | None = None
+    rank: int | None = None
+    device: int | None = None
+    path: str | None = None
+
+    def __bool__(self) -> bool:
+        return self != Narrowing()
+
+    @property
+    def filters(self) -> list[str]:
+        """The options that leave rows out by what they are about, as they were written."""
+        given = {"--step": self.step, "--rank": self.rank, "--device": self.device, "--range": self.path}
+        return [f"{option} {value}" for option, value in given.items() if value is not None]
+
+    def chosen(self, columns: Sequence[str], what: str) -> list[str]:
+        """The names of the wanted columns. Raises UsageError for one that is not there."""
+        if self.columns is None:
+            return list(columns)
+        return [_found(name.strip(), columns, "--columns", what) for name in self.columns.split(",")]
+
+    def statement(self, view: sql.SqlFile) -> str:
+        """The select of these rows of a view. Raises UsageError for a column or filter that the view does not have."""
+        types = {column.name: column.type for column in view.columns}
+        columns = list(types)
+        wanted = ", ".join(map(quoted, self.chosen(columns, view.name)))
+        where = " and ".join(self._conditions(types, view.name))
+        order = ""
+        if self.sort is not None:
+            name, falls = _order(self.sort, columns, view.name, lambda name: types[name] not in ("varchar", "enum"))
+            order = f" order by {quoted(name)} {'desc' if falls else 'asc'} nulls last"
+        return (
+            f"select {wanted} from {quoted(view.name)}{f' where {where}' if where else ''}{order}"
+            f"{f' limit {self.limit}' if self.limit is not None else ''}"
+        )
+
+    def of_frame(self, frame: Any) -> Any:
+        """The same of a polars DataFrame; filters are for views."""
+        if self.sort is not None:
+            name, falls = _order(self.sort, frame.columns, "the result", lambda name: frame[name].dtype.is_numeric())
+            frame = frame.sort(name, descending=falls, nulls_last=True, maintain_order=True)
+        frame = frame.select(self.chosen(frame.columns, "the result"))
+        return frame if self.limit is None else frame.head(self.limit)
+
+    def _conditions(self, types: dict[str, str], view: str) -> list[str]:
+        found = []
+        for option, value, names in (
+            ("--step", self.step, ("step",)),
+            ("--rank", self.rank, ("rank",)),
+            ("--device", self.device, _DEVICES),
+            ("--range", self.path, _PATHS),
+        ):
+            if value is None:
+                continue
+            name = next((name for name in names if name in types), None)
+            if name is None:
+                raise UsageError(f"{option}: {view} has no column {names[0]}; it has {', '.join(types)}")
+            if option == "--range":
+                _require_pattern(str(value))
+                found.append(f"regexp_matches({quoted(name)}, {literal(str(value))})")
+            elif types[name] == "varchar":  # cuda:0
+                found.append(f"regexp_matches({quoted(name)}, {literal(f'(^|[^0-9]){value}$')})")
+            else:
+                found.append(f"{quoted(name)} = {value}")
+        return found
+
+
+def _order(text: str, columns: Sequence[str], what: str, is_number: Any) -> tuple[str, bool]:
+    """The column to sort by, and whether from the largest down: numbers unless + is before the name, texts with -."""
+    name = _found(text.lstrip("+-"), columns, "--sort", what)
+    return name, text.startswith("-") or (not text.startswith("+") and is_number(name))
+
+
+def _found(name: str, columns: Sequence[str], option: str, what: str) -> str:
+    """The column of this name, which may lack its unit. Raises UsageError with the columns that exist."""
+    if name in columns:
+        return name
+    with_unit = [name + unit for unit in _UNITS if name + unit in columns]
+    if not with_unit:
+        raise UsageError(f"{option} {name}: {what} has the columns {', '.join(columns)}")
+    return with_unit[0]
+
+
+def _require_pattern(pattern: str) -> None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise UsageError(f"--range {pattern} is not a regular expression: {error}") from error

@@ -1,0 +1,83 @@
+"""Numbers as people read them: columns of nanoseconds, bytes and fractions with a unit in their title."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from ..console import visible
+
+# From so much on the largest number of a column has the unit.
+_UNITS = {
+    "ns": ((1e11, 1e9, "s"), (1e6, 1e6, "ms"), (1.0, 1e3, "us"), (0.0, 1e6, "ms")),
+    "bytes": ((2.0**40, 2.0**30, "GiB"), (2.0**20, 2.0**20, "MiB"), (2.0**10, 2.0**10, "KiB"), (0.0, 1.0, "B")),
+    "frac": ((0.0, 0.01, "%"),),
+}
+_PATHS = ("path", "place", "inputs", "database", "file")  # of these the end tells more than the begin
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table for people: its title, and its cells as texts."""
+
+    title: str
+    cells: list[str] = field(default_factory=list)
+    is_number: bool = False
+    is_path: bool = False
+
+
+def of_values(name: str, values: Sequence[Any]) -> Column:
+    """A column of a view by its name: `kernel_ns` is `kernel ms`, `size_bytes` `size MiB`, `idle_frac` `idle %`."""
+    if not all(value is None or is_number(value) for value in values):
+        return Column(name, [text(value) for value in values], False, is_path(name))
+    what, _, ending = name.rpartition("_")
+    if ending not in _UNITS:
+        return Column(name, [text(value) for value in values], True)
+    unit, cells = scaled(ending, values)
+    return Column(f"{what} {unit}".lstrip(), cells, True)
+
+
+def scaled(ending: str, values: Sequence[Any], signed: bool = False) -> tuple[str, list[str]]:
+    """The unit that fits the largest of the numbers, and all of them in it with the same decimals."""
+    numbers = [None if value is None else float(value) for value in values]
+    largest = max((abs(n) for n in numbers if n is not None), default=0.0)
+    factor, unit = unit_of(ending, largest)
+    return unit, [format_number(n, factor, largest, signed) for n in numbers]
+
+
+def unit_of(ending: str, largest: float) -> tuple[float, str]:
+    """The factor and the name of the unit for a column whose largest number is given."""
+    for least, factor, unit in _UNITS.get(ending, ()):
+        if largest >= least:
+            return factor, unit
+    return 1.0, ""
+
+
+def format_number(number: float | None, factor: float, largest: float, signed: bool = False) -> str:
+    """A number in a unit; the largest of its column says how many decimals it has."""
+    if not number:
+        return "" if number is None else "0"
+    decimals = 0 if factor == 1 else 3 if largest / factor < 10 else 2 if largest / factor < 100 else 1
+    decimals = min(decimals, 1) if factor == 0.01 else decimals
+    return f"{number / factor:{'+' if signed else ''},.{decimals}f}"
+
+
+def text(value: Any) -> str:
+    """A value as it is, with thousands apart."""
+    if value is None:
+        return ""
+    if isinstance(value, float | Decimal):
+        return f"{value:,.3f}".rstrip("0").rstrip(".")
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return visible(str(value))
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value belongs to the right."""
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+def is_path(name: str) -> bool:
+    """Whether a column of this name has paths."""
+    return name.endswith(_PATHS)

@@ -1,0 +1,197 @@
+"""Tables for people: units, widths, which columns and rows, and why there are none."""
+
+import csv
+import fcntl
+import io
+import json
+import os
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars
+import pytest
+from conftest import corpus_params
+from lorabench.errors import UsageError
+from lorabench.reports import answering, terminal, units
+from lorabench.reports.narrowing import Narrowing
+
+
+@pytest.fixture
+def trace(synthetic_trace: Callable[..., Path]) -> Path:
+    return synthetic_trace("nsys")
+
+
+def on_terminal(width: int, *words: Any) -> list[str]:
+    """The lines that a command prints on a terminal of this width, without what a terminal obeys."""
+    reader, writer = os.openpty()
+    fcntl.ioctl(writer, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
+    command = [sys.executable, "-m", "lorabench", *map(str, words)]
+    shown = b""
+    with os.fdopen(reader, "rb", buffering=0) as screen:
+        with (
+            os.fdopen(writer, "wb") as end,
+            subprocess.Popen(
+                command, stdout=end, stderr=subprocess.DEVNULL, env=os.environ | {"TERM": "dumb"}
+            ) as process,
+        ):
+            end.close()
+            while True:
+                try:
+                    piece = screen.read(1 << 16)
+                except OSError:  # the other end is closed
+                    break
+                if not piece:
+                    break
+                shown += piece
+        assert process.returncode == 0
+    return shown.decode().replace("\r\n", "\n").splitlines()
+
+
+def test_nanoseconds_bytes_and_fractions_have_a_unit_in_the_title() -> None:
+    assert units.of_values("wall_ns", [1_500_000, 20, None, 0]) == units.Column(
+        "wall ms", ["1.500", "0.000", "", "0"], True
+    )
+    assert units.of_values("mean_ns", [1500.0]).cells == ["1.500"] and units.of_values("x_ns", [999]).title == "x us"
+    assert units.of_values("wall_ns", [250e9]).title == "wall s"
+    assert units.of_values("bytes", [3 << 20]) == units.Column("MiB", ["3.000"], True)
+    assert units.of_values("size_bytes", [512, None]) == units.Column("size B", ["512", ""], True)
+    assert units.of_values("idle_frac", [0.1234, 1.0]) == units.Column("idle %", ["12.3", "100.0"], True)
+    assert units.of_values("kernel_cnt", [12345]) == units.Column("kernel_cnt", ["12,345"], True)
+    assert units.of_values("kernel_ns", ["no number"]) == units.Column("kernel_ns", ["no number"])
+
+
+def test_a_path_loses_its_begin_and_another_text_its_end(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(terminal, "width", lambda: 40)
+    show = [{"path": "step/" * 20 + "q_proj", "text": "begin" + "." * 90, "wall_ns": 10**6}]
+    terminal.show(show, ["path", "text", "wall_ns"], "--csv")
+    said = capsys.readouterr()
+    assert said.out.splitlines()[1].startswith("…") and said.out.splitlines()[1].endswith("/q_proj")
+    assert "2 more columns (text, wall_ns): --csv" in said.err
+    terminal.show(show, ["text", "wall_ns"], "--csv")
+    line = capsys.readouterr().out.splitlines()[1]
+    assert line.startswith("begin.") and line.endswith("…    1.000") and len(line) == 40
+
+
+def test_wide_characters_and_markup_keep_their_places(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(terminal, "width", lambda: 30)
+    terminal.show([{"name": "[b]核心" * 9, "n": 1}, {"name": "x", "n": 2}], ["name", "n"], "--csv")
+    first, second = capsys.readouterr().out.splitlines()[1:]
+    assert terminal.cell_len(first) == terminal.cell_len(second) == 30 and first.startswith("[b]核心")
+
+
+@pytest.mark.parametrize("width", [60, 80, 132])
+@pytest.mark.parametrize("view", ["range_summary", "finding", "launch_trace", "trace_info", "kernel_summary"])
+def test_no_line_is_longer_than_the_terminal(trace: Path, view: str, width: int) -> None:
+    lines = on_terminal(width, "analyze", trace, "--report", view)
+    assert len(lines) > 1 and max(map(terminal.cell_len, lines)) <= width
+
+
+def test_a_report_shows_the_columns_that_answer(trace: Path) -> None:
+    header = on_terminal(80, "analyze", trace, "--report", "range_summary", "--limit", 3)[0]
+    assert header.split()[:2] == ["path", "range_cnt"] and "wall us" in header and "kernel us" in header
+
+
+@pytest.mark.parametrize("path", corpus_params("nsys/*.sqlite")[:5])
+def test_real_profiles_fit_a_terminal(path: Path, run_command: Callable[..., Any]) -> None:
+    for words in (("validate", path), ("query", path, "from range_summary"), ("query", path, "from finding")):
+        assert max(map(terminal.cell_len, run_command(*words).out.splitlines()), default=0) <= 120
+
+
+def test_advice_stands_below_its_row(run_command: Callable[..., Any], trace: Path) -> None:
+    lines = run_command("query", trace, "from finding").out.splitlines()
+    assert "advice" not in lines[0] and max(map(len, lines)) <= 120
+    assert lines[2].startswith("    ") and lines[3].startswith("    ")
+
+
+def test_columns_order_and_number_of_rows_can_be_chosen(run_command: Callable[..., Any], trace: Path) -> None:
+    words = ("--report", "kernel_summary", "--columns", "kernel_name,max_ns", "--sort", "max", "--limit", "2", "--csv")
+    rows = list(csv.DictReader(io.StringIO(run_command("analyze", trace, *words).out)))
+    every = json.loads(run_command("query", trace, "from kernel_summary", "--json").out)
+    wanted = sorted((row["max_ns"] for row in every), reverse=True)[:2]
+    assert [list(row) for row in rows] == [["kernel_name", "max_ns"]] * 2
+    assert [int(row["max_ns"]) for row in rows] == wanted
+    asked = run_command("query", trace, "from kernel_summary", *words[2:6], "--limit", "2", "--json").out
+    assert [row["max_ns"] for row in json.loads(asked)] == wanted
+    least = run_command("query", trace, "from kernel_summary", "--sort", "+max_ns", "--limit", "1", "--json").out
+    assert json.loads(least)[0]["max_ns"] == min(row["max_ns"] for row in every)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "json", "parquet"])
+def test_files_have_all_columns_of_the_rows_that_are_wanted(
+    run_command: Callable[..., Any], trace: Path, tmp_path: Path, suffix: str
+) -> None:
+    out = tmp_path / f"x.{suffix}"
+    run_command("analyze", trace, "--report", "range_summary", "--range", "forward$", "-o", out)
+    frame = {"csv": polars.read_csv, "json": polars.read_json, "parquet": polars.read_parquet}[suffix](out)
+    assert frame["path"].to_list() == ["step/forward"] and len(frame.columns) > 30
+
+
+def test_filters_keep_rows_of_a_step_rank_and_device(run_command: Callable[..., Any], trace: Path) -> None:
+    def steps(*words: str) -> set[str]:
+        said = run_command("analyze", trace, "--report", "critical_path", *words, "--csv").out
+        return {row["step"] for row in csv.DictReader(io.StringIO(said))}
+
+    assert steps() == {"0", "1"} and steps("--step", "1") == {"1"}
+    devices = run_command("analyze", trace, "--report", "idle_summary", "--device", "0", "--csv").out
+    assert len(devices.splitlines()) > 1
+    none = run_command("analyze", trace, "--report", "idle_summary", "--device", "7", "--csv")
+    assert "no row of idle_summary matches --device 7" in none.err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--report", "kernel_summary", "--step", "1"], "kernel_summary has no column step; it has kernel_name, "),
+        (["--report", "kernel_summary", "--columns", "weight"], "kernel_summary has the columns kernel_name, "),
+        (["--report", "kernel_summary", "--sort", "weight"], "kernel_summary has the columns kernel_name, "),
+        (["--range", "("], "not a regular expression"),
+        (["--limit", "2", "-o", "all/"], "go with one report"),
+        (["--format", "csv", "--json"], "choose one of --format csv and --json"),
+    ],
+)
+def test_what_a_report_lacks_is_refused(
+    run_command: Callable[..., Any], trace: Path, words: list[str], says: str
+) -> None:
+    assert says in run_command("analyze", trace, *words, code=2).err
+
+
+def test_a_device_may_be_a_name() -> None:
+    (view,) = (view for view in answering.sql.public() if view.name == "memory_peak")
+    assert "(^|[^0-9])1$" in Narrowing(device=1).statement(view)
+    with pytest.raises(UsageError, match="no column step"):
+        Narrowing(step=1).statement(view)
+
+
+def test_an_empty_report_says_why(run_command: Callable[..., Any], trace: Path) -> None:
+    for view, why in (
+        ("launch_cost", "several runs of `lorabench collect`"),
+        ("memory_peak", "no allocator events were recorded"),
+        ("out_of_memory", "no allocation failed"),
+    ):
+        assert why in run_command("analyze", trace, "--report", view).err
+        said = run_command("query", trace, f"from {view}")
+        assert why in said.err and said.out == ""
+    assert run_command("query", trace, "select 1 where false").err.strip() == "no rows"
+
+
+def test_reasons_and_first_columns_name_views_that_exist() -> None:
+    views = {view.name: {column.name for column in view.columns} for view in answering.sql.public()}
+    assert set(answering._OTHERWISE) | {v for made in answering._MADE_OF.values() for v in made} <= set(views)
+    assert all(set(columns) <= views[view] for view, columns in answering._FIRST.items())
+    assert set(answering._MADE_OF) == set(answering._NEEDS)
+
+
+def test_commands_that_print_rows_have_csv_and_json(run_command: Callable[..., Any], trace: Path) -> None:
+    for words in (("doctor",), ("query", trace, "from kernel_summary"), ("cache",)):
+        rows = json.loads(run_command(*words, "--json").out)
+        table = list(csv.DictReader(io.StringIO(run_command(*words, "--csv").out)))
+        assert len(rows) == len(table) > 0 and list(rows[0]) == list(table[0])
