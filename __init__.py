@@ -49,7 +49,9 @@ def load_ipython_extension(shell: Any) -> None:
 def __getattr__(name: str) -> Any:
     """What takes time to load is loaded when it is asked for: annotate and span need torch."""
     if name == "__version__":
-        return _version()
+        from .version import installed
+
+        return installed()
     if name == "annotate":
         from .collect.instruments.ranges import annotate
 
@@ -59,12 +61,3 @@ def __getattr__(name: str) -> Any:
 
         return span
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("lorabench")
-    except PackageNotFoundError:  # a checkout that was never installed
-        return "0+unknown"

@@ -7,13 +7,18 @@ before made of it. A version from before the first step is refused.
 """
 
 from ...errors import InputError
-from ...sql import literal, quoted
+from ...sql import TABLES, in_folder, literal, quoted
 from ...vocabulary import MEMORY_CATEGORIES, SOURCE_SNAPSHOT
 
 SCHEMA_VERSION = 9
 
 _CATEGORIES = ", ".join(f"({number}, {literal(name)})" for number, name in enumerate(MEMORY_CATEGORIES))
 _IS_SNAPSHOT = f"source_id in (select source_id from {{theirs}}.source where kind = {literal(SOURCE_SNAPSHOT)})"
+_PREDICTED = {
+    file.name: ", ".join(f"null::{column.sql_type} as {column.name}" for column in file.columns)
+    for file in in_folder(TABLES)
+    if file.name in ("replayed_step", "predicted_change", "followed_rule")
+}
 _STEPS: dict[int, dict[str, str]] = {
     6: {
         "memory_category": f"select * from (values {_CATEGORIES}) as categories(number, category)",
@@ -31,6 +36,8 @@ _STEPS: dict[int, dict[str, str]] = {
     8: {
         "found_step": "select null::integer as source_id, null::bigint as process_id, null::bigint as thread_id, "
         "null::bigint as step, null::bigint as start_ns, null::bigint as end_ns where false",
+        # what is predicted is filled when it is asked for
+        **{table: f"select {columns} where false" for table, columns in _PREDICTED.items()},
     },
 }
 

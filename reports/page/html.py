@@ -10,7 +10,7 @@ import markupsafe
 import plotly.io
 import plotly.offline
 
-from ... import __version__
+from ...version import installed
 from ..tables import replacing
 from .section import Section
 
@@ -29,7 +29,7 @@ def write(
     environment.filters["figure_json"] = _json
     environment.filters["plain_json"] = lambda value: markupsafe.Markup(json.dumps(value).replace("<", "\\u003c"))
     text = environment.get_template("page.html.jinja").render(
-        title=title, subtitle=subtitle, cards=cards, findings=findings, sections=sections, version=__version__,
+        title=title, subtitle=subtitle, cards=cards, findings=findings, sections=sections, version=installed(),
         plotly_js=_script(plotly.offline.get_plotlyjs()),
     )  # fmt: skip
     with replacing(path) as partial:

@@ -13,7 +13,7 @@ from lorabench.errors import InputError
 
 # What makes a database of this version one of an earlier one.
 BACKWARDS = {
-    8: ["drop table found_step"],
+    8: [f"drop table {name}" for name in ("found_step", "replayed_step", "predicted_change", "followed_rule")],
     7: ["drop table reach"],
     6: ["drop table memory_category", "alter table memory_event drop column requested_bytes",
         "alter table set_work drop column rule_cnt", "alter table source drop column is_timed"],
