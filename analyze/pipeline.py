@@ -9,6 +9,7 @@ from . import ingest, parts
 from .predict.predictions import Predictions
 from .read import inputs
 from .read.inputs import Kind
+from .shortcuts import activity
 from .store import cache, checks
 from .store.building import building
 from .store.database import Database
@@ -34,7 +35,7 @@ def analyze(
     identity does not hold.
     """
     opened = _opened(paths, database, force, progress or Silent(), settings, writes_into)
-    opened.filling(Predictions(opened).tables())
+    opened.filling(activity.tables(opened) | Predictions(opened).tables())
     return opened
 
 

@@ -14,6 +14,8 @@ WIDTH = 80
 _FINDING_CNT, _CLASS_CNT = 3, 5
 _CHANGE_WIDTH = 46
 _LEAST_SHOWN = 0.001  # of a step: what a change saves at least to have a line of its own
+_CLEAR_FRAC = 0.6  # of the window: what takes so much is the limit, whatever comes second
+_MUCH_FRAC = 0.15  # of the kernels' time: what a kernel takes at least to be named
 _LEAST_FRAC = 0.01  # of the window: what saves less is not worth a line
 _RECORDERS = {"nsys": "nsys", "kineto": "torch.profiler", "snapshot": "allocator snapshot"}
 # Of gpu_timeline_summary and idle_summary: what is the largest part of the window, and what that means.
@@ -32,14 +34,24 @@ FINDINGS = """
         rule,
         sum(saving_ns)::bigint as saving_ns,
         count(*) as place_cnt,
-        arg_max(place, saving_ns) as place,
-        arg_max(evidence, saving_ns) as evidence,
+        arg_max(place, coalesce(saving_ns, 0)) as place,
+        arg_max(evidence, coalesce(saving_ns, 0)) as evidence,
         any_value(advice) as advice,
         bool_and(is_predicted) as is_predicted
     from _predicted_finding
-    where source_id = {id} and saving_ns > 0
+    where source_id = {id} and (saving_ns > 0 or rule = 'dominant_kernel')
     group by rule
-    order by 2 desc, rule"""
+    order by 2 desc nulls last, rule"""
+_PHASES = """
+    select
+        sum(wall_ns)::bigint as wall_ns,
+        sum(data_ns)::bigint as data,
+        sum(h2d_ns)::bigint as h2d,
+        sum(forward_ns)::bigint as forward,
+        sum(backward_ns)::bigint as backward,
+        sum(optimizer_ns)::bigint as optimizer
+    from step_summary
+    where source_id = {id}"""
 _MEMORY = """
     select
         device,
@@ -52,13 +64,13 @@ _MEMORY = """
         where source_id = {id}
         group by all
     )
-    where peak_bytes >= 1048576
+    where peak_bytes >= 1048576 and category <> 'unknown'
     group by device
     order by device = 'cpu', device"""
 
 _ASKED = (
     "gpu_timeline_summary", "idle_summary", "step_statistics", "kernel_class", "_predicted_finding", "memory_peak",
-    "range_summary",
+    "range_summary", "kernel_summary", "step_summary",
 )  # fmt: skip
 Row = dict[str, Any]
 
@@ -91,6 +103,16 @@ def _answer(database: Database, source_id: int) -> Row:
             "select class, sum(gpu_op_frac) as gpu_op_frac from kernel_class where source_id = {id} "
             "group by class order by gpu_op_frac desc"
         ),
+        "kernel": next(
+            iter(
+                rows(
+                    "select short_name, kernel_ns / sum(kernel_ns) over () as kernel_frac from kernel_summary "
+                    "where source_id = {id} order by kernel_ns desc limit 1"
+                )
+            ),
+            None,
+        ),
+        "phases": _phases(rows(_PHASES)),
         "findings": rows(FINDINGS),
         "memory": rows(_MEMORY),
         "ranges": rows(
@@ -115,6 +137,13 @@ def _parts(devices: list[Row], idle: list[Row]) -> dict[str, float]:
     return {name: value / windows for name, value in found.items()}
 
 
+def _phases(rows: list[Row]) -> dict[str, float]:
+    """Shares of the steps' time on the CPU, of the phases that are known."""
+    sums = dict(rows[0])
+    wall = sums.pop("wall_ns")
+    return {name: value / wall for name, value in sums.items() if value} if wall else {}
+
+
 def lines(found: Row) -> Iterator[str]:
     """The answer for a person: lines of at most 80 characters."""
     yield _cut(f"{found['input']}: {', '.join(_headline(found))}")
@@ -125,13 +154,15 @@ def lines(found: Row) -> Iterator[str]:
             yield _columns(f"  {_path(row['path'], 56)}", f"{_time(row['self_wall_ns'])} of its own")
     else:
         largest = max(parts, key=lambda name: parts[name])
-        yield _cut(_MEANINGS[largest].format(parts[largest]))
+        yield _cut(_meaning(parts) + _dominant(largest, found["kernel"]))
         idle = {name: parts[name] for name in ("host", "dependency", "kernel_wait") if parts.get(name)}
         busy = {name: parts[name] for name in ("compute", "communication", "copies") if parts[name]}
         yield _cut(f"  busy {sum(busy.values()):6.1%} = {_sum(busy)}")
         yield _cut(f"  idle {sum(idle.values()):6.1%} = {_sum(idle)}" if idle else "  idle   0.0%")
         classes = [f"{row['class']} {row['gpu_op_frac']:.0%}" for row in found["classes"][:_CLASS_CNT]]
         yield _cut(f"  the GPU's work: {', '.join(classes)}")
+    if found["phases"]:
+        yield _cut(f"  a step on the CPU: {', '.join(f'{name} {part:.0%}' for name, part in found['phases'].items())}")
     for row in found["memory"][:2]:
         yield _cut(
             f"  memory of {row['device']}: {row['peak_bytes'] / 2**20:,.0f} MiB at the peak, most of it "
@@ -142,9 +173,26 @@ def lines(found: Row) -> Iterator[str]:
         yield _cut(f"{found['input_cnt']} inputs; this is one of them: --report rank_summary sets ranks side by side")
 
 
+def _meaning(parts: dict[str, float]) -> str:
+    """What the largest part of the window means; of two that are both large that there are two."""
+    first, *others = sorted(parts, key=lambda name: -parts[name])
+    if others and parts[first] < _CLEAR_FRAC and parts[others[0]] > parts[first] / 2:
+        names = [name.replace("_", " ") for name in (first, others[0])]
+        return f"no single limit: {names[0]} {parts[first]:.0%} of the time, {names[1]} {parts[others[0]]:.0%}"
+    return _MEANINGS[first].format(parts[first])
+
+
+def _dominant(largest: str, kernel: Row | None) -> str:
+    """Of a GPU that computes most of the time the kernel that takes much of it."""
+    if largest != "compute" or kernel is None or kernel["kernel_frac"] < _MUCH_FRAC:
+        return ""
+    return f", {kernel['kernel_frac']:.0%} of it in {kernel['short_name']}"
+
+
 def _headline(found: Row) -> Iterator[str]:
     if steps := found["steps"]:
-        yield f"{steps['step_cnt']} steps of {_time(steps['p50_ns'])} (p95 {_time(steps['p95_ns'])})"
+        plural = "s" if steps["step_cnt"] > 1 else ""
+        yield f"{steps['step_cnt']} step{plural} of {_time(steps['p50_ns'])} (p95 {_time(steps['p95_ns'])})"
     if found["window_ns"]:
         yield f"{_time(found['window_ns'])} on the GPU's clock"
     if found["device"]:
@@ -153,16 +201,21 @@ def _headline(found: Row) -> Iterator[str]:
 
 
 def _first(findings: list[Row], window_ns: int | None) -> Iterator[str]:
-    worth = [row for row in findings if window_ns and row["saving_ns"] >= _LEAST_FRAC * window_ns]
+    worth = [
+        row for row in findings
+        if window_ns and (row["saving_ns"] is None or row["saving_ns"] >= _LEAST_FRAC * window_ns)
+    ]  # fmt: skip
     if not worth:
         return
     yield _columns("what to do first", "would save")
     for number, row in enumerate(worth[:_FINDING_CNT], start=1):
         title = f"{number} {row['rule'].replace('_', ' ')}: "
         others = f" and {row['place_cnt'] - 1:,} more" if row["place_cnt"] > 1 else ""
-        limit = "" if row["is_predicted"] else "at most "
-        place = _path(row["place"] or "(outside all ranges)", WIDTH - len(title) - len(others) - len(limit) - 8)
-        yield _columns(f"{title}{place}{others}", f"{limit}{row['saving_ns'] / window_ns:.1%}")
+        saving = "not known" if row["saving_ns"] is None else f"{row['saving_ns'] / window_ns:.1%}"
+        if row["saving_ns"] is not None and not row["is_predicted"]:
+            saving = f"at most {saving}"
+        place = _path(row["place"] or "(outside all ranges)", WIDTH - len(title) - len(others) - len(saving) - 2)
+        yield _columns(f"{title}{place}{others}", saving)
         yield _cut(f"  {row['evidence']}")
         yield from textwrap.wrap(row["advice"], WIDTH, initial_indent="  -> ", subsequent_indent="     ", max_lines=2,
                                  placeholder=" …")  # fmt: skip

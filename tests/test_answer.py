@@ -15,7 +15,7 @@ FILES = [
     ROOT / "fixtures" / "lora-run.sqlite", ROOT / "fixtures" / "torch-cpu.json.gz", ROOT / "fixtures" / "h200-batch",
 ]  # fmt: skip
 IDLE = ("late_input", "recompilation", "blocking_copy", "pageable_async_copy", "synchronisation", "launch_bound_range",
-        "unified_memory", "long_idle_gap")  # fmt: skip
+        "unified_memory", "long_idle_gap", "long_dependency")  # fmt: skip
 
 KERNELS = ("math_attention", "float32_matmul", "layout_conversion", "unfused_elementwise", "dominant_kernel")
 
@@ -55,7 +55,8 @@ def test_the_first_sentence_is_about_the_largest_part(database: Database) -> Non
     part, share = max(found["parts"].items(), key=lambda entry: entry[1])
     begins = {"compute": "GPU-bound", "communication": "communication-bound", "copies": "copy-bound",
               "host": "the CPU is late", "dependency": "waiting", "kernel_wait": "many tiny kernels"}  # fmt: skip
-    assert second.startswith(begins[part]) and f"{share:.0%}" in second
+    unclear = f"no single limit: {part.replace('_', ' ')}"
+    assert second.startswith((begins[part], unclear) if share < 0.6 else begins[part]) and f"{share:.0%}" in second
 
 
 # What a person who looked at these traces says of them.

@@ -19,6 +19,11 @@ NONE = -1  # "no such index" in every index array of this package
 
 def take(column: npt.NDArray[Any], index: Ints, missing: int = NONE) -> Ints:
     """column[index], with `missing` where the index is NONE."""
+    if len(index) > len(column) // 2:  # then copying the column is cheaper than asking each index what it is
+        extended = np.empty(len(column) + 1, dtype=np.int64)
+        extended[:-1] = column
+        extended[-1] = missing  # where the index NONE points to
+        return extended[index]
     result = np.full(len(index), missing, dtype=np.int64)
     known = index >= 0
     result[known] = column[index[known]]

@@ -100,7 +100,7 @@ def predict(scene: Scene, asked: Iterable[Sequence[Change]]) -> list[Row]:
 
     Raises UsageError for a place that is not there.
     """
-    window, step_cnt = scene.window_ns, max(len(scene.trace.steps), 1)
+    window, step_cnt = scene.window_ns, scene.trace.steps.count
     rows = []
     for changes in asked:
         weights = apply(scene, scene.trace.graph.measured, changes)

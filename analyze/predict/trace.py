@@ -41,7 +41,7 @@ _THREADS = """
 _STEPS = """
     select thread_id as thread, step, start_ns as begin, end_ns as "end"
     from _step
-    where source_id = {id}
+    where source_id = {id} and thread_id is not null
     order by start_ns"""
 _LAST = """
     select thread_id as thread, max(end_ns) as "end"
@@ -62,8 +62,15 @@ class Steps:
     first: Ints
     last: Ints
 
+    process: Ints
+
     def __len__(self) -> int:
         return len(self.number)
+
+    @property
+    def count(self) -> int:
+        """How many come one after another: those of processes run side by side. 1 for a trace without."""
+        return int(max(np.unique(self.process, return_counts=True)[1], default=1))
 
 
 @dataclass(frozen=True)
@@ -135,7 +142,10 @@ def fetch(database: Database, source_id: int) -> Trace | None:
     kind = dict(zip(waiter.tolist(), waits["kind"].tolist(), strict=True))
     return Trace(
         source_id, points, operations, graph(points, operations, origin),
-        Steps(steps["step"], steps["end"] - steps["begin"], borders[:count], borders[count : 2 * count]),
+        Steps(
+            steps["step"], steps["end"] - steps["begin"], borders[:count], borders[count : 2 * count],
+            points.process[borders[:count]],
+        ),
         work["name_id"], work["is_kernel"].astype(bool), is_pageable,
         [kind[at] for at in np.flatnonzero(points.waits).tolist()],
     )  # fmt: skip

@@ -40,6 +40,7 @@ class Database:
         self._scratch = scratch
         self._can_grow = can_grow
         self._fillers: dict[str, Callable[[], pa.Table]] = {}
+        self._filled: set[str] = set()
         OPENED.add(self)
 
     def __enter__(self) -> "Database":
@@ -54,9 +55,9 @@ class Database:
         OPENED.discard(self)
 
     def filling(self, fillers: "dict[str, Callable[[], pa.Table]]") -> None:
-        """Let statements that read these tables see what the functions return, which are called when that is asked for.
+        """Let statements that read these tables or views see what the functions return, called when that is asked for.
 
-        The tables of the file stay as they are.
+        The tables and views of the file stay as they are.
         """
         self._fillers.update(fillers)
 
@@ -66,6 +67,7 @@ class Database:
             return
         words = set(re.findall(r"\w+", statement))
         for table in [name for name in self._fillers if words & views.reading(name)]:
+            self._filled.add(table)
             self.connection.register("filling", self._fillers.pop(table)())
             self.connection.execute(f"create or replace temp table {quoted(table)} as from filling")
             self.connection.unregister("filling")
@@ -168,13 +170,15 @@ class Database:
     @contextmanager
     def computing_once(self, asked: Collection[str]) -> Iterator[None]:
         """While open, what the views asked for read more than once is a temporary table in the place of the view."""
-        self._filled_for(" ".join(asked))
         reached = views.reached(asked)
         read = sum((views.readings(reader) for reader in reached), Counter(asked))
         kept = [
             file.name
             for file in views.in_order()
-            if file.name in reached and read[file.name] > 1 and file.folder != sql.MACROS
+            if file.name in reached
+            and read[file.name] > 1
+            and file.folder != sql.MACROS
+            and file.name not in self._filled | self._fillers.keys()
         ]
         try:
             for name in kept:

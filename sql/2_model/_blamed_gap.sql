@@ -2,7 +2,7 @@
 --
 -- The first of these that fits: something was compiled or loaded meanwhile (recompilation); the CPU was fetching input for
 -- more than half of it (late_input); pages of managed memory moved behind it (unified_memory); the CPU had waited for the device, which had nothing left to do when the wait was over
--- (blocking_copy, pageable_async_copy, synchronisation); it was long (long_idle_gap); or else the CPU was late with the
+-- (blocking_copy, pageable_async_copy, synchronisation); it was long (long_idle_gap where the CPU was late, long_dependency where it was not); or else the CPU was late with the
 -- launch (launch_bound_range). Gaps of the device's own (cause kernel_wait) and short ones behind a dependency are nobody's.
 -- So each nanosecond is blamed once, and all that rules blame together is no more than the idle time.
 --
@@ -69,7 +69,8 @@ judged as (
             when waited_kind in ('memcpy', 'memset') and is_pageable then 'pageable_async_copy'
             when waited_kind in ('memcpy', 'memset') then 'blocking_copy'
             when waited_kind is not null then 'synchronisation'
-            when idle_ns > (select value from threshold where name = 'long_gap_ns') then 'long_idle_gap'
+            when idle_ns > (select value from threshold where name = 'long_gap_ns')
+                then if(cause = 'host', 'long_idle_gap', 'long_dependency')
             when cause = 'host' then 'launch_bound_range'
         end as rule
     from with_compiling

@@ -1,5 +1,8 @@
 -- A row is an idle gap of a device with its cause, as idle_gap has it, without texts.
 --
+-- The CPU was late when it launched the work after the gap had begun; unless the work then waited for more than half of
+-- the gap and longer than the threshold late_launch_ns, which is no launching.
+--
 -- The distance between two kernels is the device's own: twice the median of the gaps before kernels that were launched
 -- already when the gap began, which is 1.3 to 3 us on NVIDIA's GPUs and next to nothing in AMD's traces; at most the
 -- threshold kernel_wait_ns, and that threshold for a device with fewer than 20 such gaps.
@@ -16,9 +19,13 @@ gap as materialized (
         gpu_op.range_id,
         gpu_op.name_id,
         gpu_op.kind = 'kernel' as is_kernel,
-        coalesce(gpu_op.launch_start_ns >= gap.start_ns, false) as is_late
+        coalesce(gpu_op.launch_start_ns >= gap.start_ns, false)
+        and not coalesce(
+            gap.end_ns - gpu_op.launch_end_ns > greatest(threshold.value, (gap.end_ns - gap.start_ns) / 2), false
+        ) as is_late
     from _idle_gap as gap
     join gpu_op using (gpu_op_id)
+    join threshold on threshold.name = 'late_launch_ns'
 ),
 distance as (
     select source_id, device_id, 2 * median(idle_ns) as kernel_wait_ns

@@ -5,19 +5,28 @@ pair as (
     select distinct gpu_op.name_id, range.path_id, gpu_op.kind
     from gpu_op
     left join range using (range_id)
+),
+-- names and paths are few, their pairs are many
+by_name as (
+    select named.name_id, min(rule.priority) as priority
+    from (select distinct name_id from pair) as named
+    join name using (name_id)
+    join kernel_class_rule as rule on rule.subject = 'kernel' and regexp_matches(name.text, rule.pattern, 'i')
+    group by named.name_id
+),
+by_path as (
+    select pathed.path_id, min(rule.priority) as priority
+    from (select distinct path_id from pair) as pathed
+    join range_path using (path_id)
+    join kernel_class_rule as rule on rule.subject <> 'kernel' and regexp_matches(range_path.path, rule.pattern, 'i')
+    group by pathed.path_id
 )
 select
     pair.name_id,
     pair.path_id,
     pair.kind,
-    coalesce(
-        case when pair.kind in ('memcpy', 'memset') then 'copy' end,
-        arg_min(rule.class, rule.priority),
-        'other'
-    ) as class
+    coalesce(case when pair.kind in ('memcpy', 'memset') then 'copy' end, rule.class, 'other') as class
 from pair
-join name using (name_id)
-left join range_path using (path_id)
-left join kernel_class_rule as rule
-    on regexp_matches(case rule.subject when 'kernel' then name.text else range_path.path end, rule.pattern, 'i')
-group by pair.name_id, pair.path_id, pair.kind
+left join by_name using (name_id)
+left join by_path on by_path.path_id = pair.path_id
+left join kernel_class_rule as rule on rule.priority = least(by_name.priority, by_path.priority)

@@ -1,9 +1,9 @@
--- A row is one cause and range that ended idle gaps longer than the threshold long_gap_ns, which no other rule explains.
+-- A row is one range before whose work the GPU is idle for longer than the threshold long_gap_ns, because the CPU does something else.
 --
--- host: the CPU was late, so look at what it did before the launch (Python, logging, checkpoints, evaluation). dependency: the work was launched and waited for another stream, an event or a copy.
+-- Look at what the CPU did before the launch: reading input, Python, logging, checkpoints, evaluation, allocating. Name it with ranges (lorabench.span), or record Python's stacks.
 select
     gap.source_id,
-    concat(gap.cause, ': ', coalesce(range_path.path, '(no range)')) as place,
+    range_path.path as place,
     sum(gap.saving_ns) as saving_ns,
     count(*) as occurrence_cnt,
     format('{} gaps, the longest {:.3f} ms, ended by {}', count(*), max(gap.idle_ns) / 1e6,
@@ -13,4 +13,4 @@ join gpu_op as op using (gpu_op_id)
 join _short_name as short on short.name_id = op.name_id
 left join range_path using (path_id)
 where gap.rule = 'long_idle_gap'
-group by gap.source_id, gap.cause, range_path.path
+group by gap.source_id, range_path.path

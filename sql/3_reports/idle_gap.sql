@@ -1,7 +1,8 @@
 -- A row is a time between two busy stretches in which a device did nothing, with its cause and what ended it.
 --
 -- cause is 'host' when the launching call of the work that ended the gap began after the gap did: the device waited
--- for the CPU. Otherwise the work was waiting already: 'kernel_wait' when the gap is no longer than the device's own
+-- for the CPU; unless the work then waited, its call over, for more than half of the gap and longer than the threshold
+-- late_launch_ns. Otherwise the work was waiting already: 'kernel_wait' when the gap is no longer than the device's own
 -- distance between two kernels (twice the median gap before kernels that were launched already, at most the threshold
 -- kernel_wait_ns), 'dependency' when it is longer (another stream, an event, a copy, memory). Work whose launching call
 -- is not in the file was launched before it. The gaps of a device add up to its idle_ns in gpu_timeline_summary exactly.

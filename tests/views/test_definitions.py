@@ -120,7 +120,8 @@ def test_gpu_timeline_summary(database: Database, operations: list[Row]) -> None
 
 
 def test_idle_gap(database: Database, operations: list[Row]) -> None:
-    ((threshold,),) = database.rows("select value from threshold where name = 'kernel_wait_ns'")
+    limits = dict(database.rows("select name, value from threshold"))
+    threshold = limits["kernel_wait_ns"]
     expected, waits = [], rows(database, "select start_ns, end_ns from _waiting_call where kind <> 'queue'")
     behind_waits: dict[Key, int] = defaultdict(int)
     for device, ops in by_device(operations):
@@ -128,10 +129,13 @@ def test_idle_gap(database: Database, operations: list[Row]) -> None:
         first = {}
         for op in ops:
             first.setdefault(op["start_ns"], op)
-        gaps = [
-            (start, end, first[end], (first[end]["launch_start_ns"] or -1) >= start)
-            for (_, start), (end, _) in pairwise(stretches)
-        ]
+        gaps = []
+        for (_, start), (end, _) in pairwise(stretches):
+            op = first[end]
+            is_late = (op["launch_start_ns"] or -1) >= start
+            waited = end - op["launch_end_ns"] if is_late else 0
+            is_late = is_late and waited <= max(limits["late_launch_ns"], (end - start) / 2)
+            gaps.append((start, end, op, is_late))
         queued = [end - start for start, end, op, is_host in gaps if op["kind"] == "kernel" and not is_host]
         own = min(threshold, 2 * statistics.median(queued)) if len(queued) >= 20 else threshold
         for start, end, op, is_host in gaps:
@@ -427,6 +431,7 @@ def test_tables_equal_the_views_that_define_them(database: Database) -> None:
 
 IDLE_RULES = (
     "recompilation", "late_input", "blocking_copy", "pageable_async_copy", "synchronisation", "long_idle_gap",
+    "long_dependency",
     "unified_memory", "launch_bound_range",
 )  # fmt: skip
 

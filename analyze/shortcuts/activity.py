@@ -1,0 +1,122 @@
+"""When devices do what: the rows of the views _device_activity and _exposed.
+
+operations   [a   ][b]     [c  ]        a stretch is a union: its first operation, its begin, its end
+stretches    [a      ]     [c  ]
+hidden by       [compute ]              what of it lies in another activity's stretches; the rest is exposed
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ..attribute.intervals import Bools, Ints
+from ..store.database import Database
+
+_WORK = """
+    select source_id, coalesce(device_id, {none}) as device_id, gpu_op_id, start_ns, end_ns,
+        kind in ('memcpy', 'memset') as is_move, class = 'communication' as is_communication
+    from _classed_op
+    order by source_id, device_id, start_ns, gpu_op_id"""
+_NO_DEVICE = -(1 << 40)
+_BUSY, _COMPUTE, _COMMUNICATION, _MEMORY, _EITHER = range(5)
+_ACTIVITIES = ("busy", "compute", "communication", "memory", "compute or communication")
+# What hides a stretch: computing hides communication, both hide copies.
+_HIDING = {_COMMUNICATION: _COMPUTE, _MEMORY: _EITHER}
+
+
+@dataclass(frozen=True)
+class _Stretches:
+    """Stretches of one activity on one device, in order."""
+
+    source_id: int
+    device_id: int
+    activity: int
+    gpu_op_id: Ints
+    start: Ints
+    end: Ints
+
+    def before(self, time: Ints) -> Ints:
+        """How much of them lies before each moment."""
+        if not len(self.start):
+            return np.zeros(len(time), dtype=np.int64)
+        length = self.end - self.start
+        at = np.searchsorted(self.start, time, side="right") - 1
+        place = np.maximum(at, 0)
+        inside = np.minimum(time, self.end[place]) - self.start[place]
+        found: Ints = np.where(at >= 0, np.cumsum(length)[place] - length[place] + inside, 0)
+        return found
+
+
+def tables(database: Database) -> dict[str, Callable[[], pa.Table]]:
+    """The functions that make the rows of both views."""
+    kept: list[_Stretches] = []
+
+    def stretches() -> list[_Stretches]:
+        if not kept:
+            kept.extend(_of_database(database))
+        return kept
+
+    return {"_device_activity": lambda: _activity(stretches()), "_exposed": lambda: _exposed(stretches())}
+
+
+def _of_database(database: Database) -> Iterator[_Stretches]:
+    rows = database.columns(_WORK.format(none=_NO_DEVICE))
+    source, device = rows["source_id"], rows["device_id"]
+    is_move, is_communication = (rows[name].astype(bool) for name in ("is_move", "is_communication"))
+    cuts = np.flatnonzero((np.diff(source) != 0) | (np.diff(device) != 0)) + 1
+    for mine in np.split(np.arange(len(source)), cuts):
+        if not mine.size:
+            continue
+        start, end, op = (rows[name][mine] for name in ("start_ns", "end_ns", "gpu_op_id"))
+        moves, communicates = is_move[mine], is_communication[mine] & ~is_move[mine]
+        masks = (np.ones(len(mine), dtype=bool), ~moves & ~communicates, communicates, moves, ~moves)
+        for activity, mask in enumerate(masks):
+            if mask.any():
+                chosen = _union(start, end, mask)
+                yield _Stretches(int(source[mine[0]]), int(device[mine[0]]), activity, op[chosen[0]], *chosen[1:])
+
+
+def _union(start: Ints, end: Ints, mask: Bools) -> tuple[Ints, Ints, Ints]:
+    """Of chosen intervals in order of their begin: the first of each stretch, the stretch's begin and end."""
+    rows = np.flatnonzero(mask)
+    latest = np.maximum.accumulate(end[rows])
+    begins = np.append(True, start[rows[1:]] > latest[:-1])
+    first = np.flatnonzero(begins)
+    last = np.append(first[1:], len(rows)) - 1
+    return rows[first], start[rows[first]], latest[last]
+
+
+def _activity(stretches: list[_Stretches]) -> pa.Table:
+    columns = _columns(stretches)
+    columns["start_ns"] = _joined([of.start for of in stretches])
+    columns["end_ns"] = _joined([of.end for of in stretches])
+    return pa.table(columns)
+
+
+def _exposed(stretches: list[_Stretches]) -> pa.Table:
+    known = {(of.source_id, of.device_id, of.activity): of for of in stretches}
+    chosen, exposed = [of for of in stretches if of.activity in _HIDING], []
+    for of in chosen:
+        hiding = known.get((of.source_id, of.device_id, _HIDING[of.activity]))
+        hidden = hiding.before(of.end) - hiding.before(of.start) if hiding else 0
+        exposed.append(of.end - of.start - hidden)
+    return pa.table(_columns(chosen) | {"exposed_ns": _joined(exposed)})
+
+
+def _columns(stretches: list[_Stretches]) -> dict[str, pa.Array]:
+    """source_id, device_id, activity and gpu_op_id of all stretches."""
+    count = [len(of.start) for of in stretches]
+    device = np.repeat([of.device_id for of in stretches], count).astype(np.int64)
+    activity = np.repeat([of.activity for of in stretches], count).astype(np.int8)
+    return {
+        "source_id": pa.array(np.repeat([of.source_id for of in stretches], count).astype(np.int32)),
+        "device_id": pa.array(np.where(device == _NO_DEVICE, 0, device).astype(np.int32), mask=device == _NO_DEVICE),
+        "activity": pa.DictionaryArray.from_arrays(activity, _ACTIVITIES),
+        "gpu_op_id": _joined([of.gpu_op_id for of in stretches]),
+    }
+
+
+def _joined(columns: list[Ints]) -> pa.Array:
+    return pa.array(np.concatenate([np.empty(0, dtype=np.int64), *columns]).astype(np.int64))

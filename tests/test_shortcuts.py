@@ -1,0 +1,46 @@
+"""Views that numpy computes in the place of their statements: the statements' rows, on every trace."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pytest
+from conftest import ROOT, corpus_params, opened
+from lorabench.analyze.shortcuts import activity
+from lorabench.analyze.store.database import Database
+
+FILES = [
+    *corpus_params("nsys/*.sqlite"), *corpus_params("kineto/*.json.gz"),
+    ROOT / "fixtures" / "lora-run.sqlite", ROOT / "fixtures" / "h200-batch",
+]  # fmt: skip
+VIEWS = ("_device_activity", "_exposed")
+
+
+def rows(database: Database, relation: str) -> list[tuple[object, ...]]:
+    columns = "source_id, device_id, activity, gpu_op_id, "
+    columns += "exposed_ns" if relation.endswith("_exposed") else "start_ns, end_ns"
+    return sorted(database.rows(f"select {columns} from {relation}"), key=repr)
+
+
+def check(database: Database) -> None:
+    for name in VIEWS:
+        taken = rows(database, name)
+        database.connection.execute(f"drop table temp.{name}")
+        assert taken == rows(database, f"main.{name}")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_a_shortcut_gives_the_rows_of_the_statement(path: Path, database_of: Callable[[Path], Database]) -> None:
+    database = database_of(path)
+    database.filling(activity.tables(database))
+    check(database)
+
+
+def test_several_inputs_and_work_without_a_device(synthetic_trace: Callable[..., Path], tmp_path: Path) -> None:
+    traces = [synthetic_trace("nsys"), synthetic_trace("kineto", steps=3)]
+    opened(*traces, db=tmp_path / "both.duckdb").close()
+    with duckdb.connect(str(tmp_path / "both.duckdb")) as connection:
+        connection.execute("update gpu_op set device_id = null where source_id = 2 and stream_id = 21")
+    with opened(tmp_path / "both.duckdb") as database:
+        assert (2, None) in database.rows("select distinct source_id, device_id from _device_activity")
+        check(database)
