@@ -47,6 +47,7 @@ attack: installed
 
 bench: installed
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/replay.py
 	$(BIN)/python benchmarks/collect.py
 
 golden: installed

@@ -34,7 +34,7 @@ FINDINGS = """
         rule,
         sum(saving_ns)::bigint as saving_ns,
         count(*) as place_cnt,
-        arg_max(place, coalesce(saving_ns, 0)) as place,
+        nullif(arg_max(coalesce(place, ''), coalesce(saving_ns, 0)), '') as place,
         arg_max(evidence, coalesce(saving_ns, 0)) as evidence,
         any_value(advice) as advice,
         bool_and(is_predicted) as is_predicted
@@ -149,7 +149,8 @@ def lines(found: Row) -> Iterator[str]:
     yield _cut(f"{found['input']}: {', '.join(_headline(found))}")
     parts = found["parts"]
     if not parts:
-        yield "no GPU work in this file: times are the CPU's"
+        is_timed = found["recorder"] != _RECORDERS["snapshot"]
+        yield "no GPU work in this file: times are the CPU's" if is_timed else "memory alone: a snapshot has no work"
         for row in found["ranges"]:
             yield _columns(f"  {_path(row['path'], 56)}", f"{_time(row['self_wall_ns'])} of its own")
     else:

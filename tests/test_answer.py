@@ -1,12 +1,14 @@
 """The answer on one screen: its parts add up, its first sentence is about the largest of them, and its lines fit."""
 
 import json
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import ROOT, corpus_params
+from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.database import Database
 from lorabench.reports import answer
 
@@ -50,7 +52,7 @@ def test_the_first_sentence_is_about_the_largest_part(database: Database) -> Non
     found = answer.answer(database)
     second = list(answer.lines(found))[1]
     if not found["parts"]:
-        assert second == "no GPU work in this file: times are the CPU's"
+        assert second in ("no GPU work in this file: times are the CPU's", "memory alone: a snapshot has no work")
         return
     part, share = max(found["parts"].items(), key=lambda entry: entry[1])
     begins = {"compute": "GPU-bound", "communication": "communication-bound", "copies": "copy-bound",
@@ -59,28 +61,21 @@ def test_the_first_sentence_is_about_the_largest_part(database: Database) -> Non
     assert second.startswith((begins[part], unclear) if share < 0.6 else begins[part]) and f"{share:.0%}" in second
 
 
-# What a person who looked at these traces says of them.
-HEADLINES = {
-    "nsys/fsdp*.sqlite": ("copy-bound: 97% of the time copies run with nothing beside them", "exposed_copy"),
-    "nsys/duplicate*.sqlite": ("the CPU is late: 66% of the time the GPU waits for it", "pageable_async_copy"),
-    "nsys/nested*.sqlite": ("GPU-bound: it computes 63% of the time", "pageable_async_copy"),
-    "kineto/bert-small*.json.gz": ("the CPU is late: 86% of the time the GPU waits for it", "launch_bound_range"),
-    "kineto/float*.json.gz": ("GPU-bound: it computes 98% of the time", "float32_matmul"),
-}
-READ = [
-    pytest.param(*param.values, *HEADLINES[pattern], id=pattern.split("/")[1].split("*")[0], marks=param.marks)
-    for pattern in HEADLINES
-    for param in corpus_params(pattern)
-]
+# Of each trace the first sentence and the first advice, which a person has read beside the numbers under them.
+# PYTHONPATH=tests:fixtures python tests/test_answer.py writes the file again.
+READ = ROOT / "tests" / "golden" / "answers.txt"
 
 
-@pytest.mark.parametrize(("path", "sentence", "rule"), READ)
-def test_real_traces_are_read_as_a_person_reads_them(
-    path: Path, sentence: str, rule: str, database_of: Callable[[Path], Database]
-) -> None:
-    found = answer.answer(database_of(path))
-    assert list(answer.lines(found))[1] == sentence
-    assert found["findings"][0]["rule"] == rule
+def said(path: Path, database: Database) -> list[str]:
+    lines = list(answer.lines(answer.answer(database)))
+    first = [" ".join(line.split()) for line in lines if line.startswith("1 ")]
+    return [path.name, f"  {lines[1]}", *(f"  {line}" for line in first)]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_what_is_said_first_is_what_a_person_has_read(path: Path, database_of: Callable[[Path], Database]) -> None:
+    known = READ.read_text("utf-8")
+    assert "\n".join(said(path, database_of(path))) in known
 
 
 def test_the_command_line_prints_it(run_command: Callable[..., Any], tmp_path: Path) -> None:
@@ -91,3 +86,12 @@ def test_the_command_line_prints_it(run_command: Callable[..., Any], tmp_path: P
     assert (said.out, said.err) == (f"wrote {tmp_path / 'r.csv'}\n", printed)
     assert run_command("analyze", trace, "-o", tmp_path / "r.csv", "--quiet").err == ""
     assert json.loads(run_command("summary", trace, "--json").out)["steps"]["step_cnt"] == 2
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        found = []
+        for number, chosen in enumerate(p.values[0] if hasattr(p, "values") else p for p in FILES):
+            with analyze([Path(chosen)], Path(folder) / f"{number}.duckdb") as opened:
+                found += said(Path(chosen), opened)
+        READ.write_text("\n".join([*found, ""]), "utf-8")

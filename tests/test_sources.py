@@ -54,8 +54,8 @@ def test_a_database_made_anew_is_read_anew_although_the_old_one_is_open(
     synthetic_trace: Callable[..., Path], tmp_path: Path
 ) -> None:
     traces = [synthetic_trace("nsys", steps=steps) for steps in (1, 3)]
-    opened = [opened(trace, db=tmp_path / "x.duckdb") for trace in traces]
-    counts = [len(database.view("step_summary")) for database in opened]
-    for database in opened:
+    both = [opened(trace, db=tmp_path / "x.duckdb") for trace in traces]
+    counts = [len(database.view("step_summary")) for database in both]
+    for database in both:
         database.close()
     assert counts == [1, 3]

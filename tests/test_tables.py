@@ -31,12 +31,13 @@ def on_terminal(width: int, *words: Any) -> list[str]:
     reader, writer = os.openpty()
     fcntl.ioctl(writer, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
     command = [sys.executable, "-m", "lorabench", *map(str, words)]
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
     shown = b""
     with os.fdopen(reader, "rb", buffering=0) as screen:
         with (
             os.fdopen(writer, "wb") as end,
             subprocess.Popen(
-                command, stdout=end, stderr=subprocess.DEVNULL, env=os.environ | {"TERM": "dumb"}
+                command, stdout=end, stderr=subprocess.DEVNULL, env=environment | {"TERM": "dumb"}
             ) as process,
         ):
             end.close()

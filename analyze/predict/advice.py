@@ -40,6 +40,8 @@ def rules(scene: Scene) -> dict[str, Weights]:
     def asked(statement: str, names: Iterable[str]) -> dict[str, npt.NDArray[Any]]:
         return scene.database.columns(statement.format(id=scene.trace.source_id, rules=list(names)))
 
+    if not len(scene.work):
+        return {}
     rows = asked(_GAPS, _FOLLOWED)
     rule, place, idle, is_late = (rows[name] for name in ("rule", "place", "idle_ns", "is_late"))
     measured = scene.trace.graph.measured

@@ -71,6 +71,10 @@ def apply(scene: Scene, weights: Weights, changes: Iterable[Change]) -> Weights 
         apply_one = _KINDS[change.kind].apply
         if apply_one is None:
             return None
+        if change.kind not in _OF_CPU and not len(scene.work):
+            raise UsageError(
+                f"{change}: the trace has no GPU work; what the CPU computes cannot be told from launching"
+            )
         weights = apply_one(scene, weights, change)
     return weights
 
@@ -256,4 +260,5 @@ _KINDS = {
     "batch": _Kind("K", _batch, "K steps in one pass: k(alpha + beta) becomes alpha + k beta"),
     "device": _Kind("NAME", _device, "kernels on another GPU, by its peaks; the CPU stays"),
 }
+_OF_CPU = {"prefetch", "cpu"}  # what can be asked of a trace without GPU work
 FORMS = {name: (kind.form, kind.note) for name, kind in _KINDS.items()}

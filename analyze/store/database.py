@@ -89,7 +89,7 @@ class Database:
         self._filled_for(statement)
         try:
             _require_one_select(self.connection, statement)
-            frame: polars.DataFrame = self._roomy(lambda: _of_known_types(self.connection.sql(statement)).pl())
+            frame: polars.DataFrame = _narrow(self._roomy(lambda: _of_known_types(self.connection.sql(statement)).pl()))
         except duckdb.PermissionException as error:
             raise UsageError(
                 f"the query failed: queries cannot access other files ({first_line(error)}); "
@@ -240,6 +240,19 @@ def _of_known_types(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelatio
         for place, (name, type_) in enumerate(zip(relation.columns, types, strict=True), start=1)
     ]
     return relation.project(", ".join(columns))
+
+
+def _narrow(frame: "polars.DataFrame") -> "polars.DataFrame":
+    """The frame with sums of integers, which have 128 bits, as 64 where they fit."""
+    import polars
+
+    wide = [
+        name for name, kind in frame.schema.items()
+        if kind == polars.Int128 or (isinstance(kind, polars.Decimal) and not kind.scale)
+    ]  # fmt: skip
+    narrow = frame.with_columns(polars.col(name).cast(polars.Int64, strict=False) for name in wide)
+    fits = [name for name in wide if narrow[name].null_count() == frame[name].null_count()]
+    return frame.with_columns(narrow[name] for name in fits)
 
 
 def _with_hint(error: BaseException) -> str:

@@ -4,7 +4,7 @@
 --   source_id        integer   the input
 --   activity         varchar   'communication' or 'memory'
 --   place            varchar   name path of the range, NULL outside all ranges
---   exposed_ms       double    how long nothing hides it, of all devices
+--   exposed_ms       double    how long nothing hides it, the mean over the devices
 --   saving_ns        double    the mean over the devices
 --   occurrence_cnt   bigint    stretches
 --   largest          varchar   the operation that the longest of them begins with
@@ -13,13 +13,13 @@ select
     exposed.source_id,
     exposed.activity,
     range_path.path as place,
-    sum(exposed.exposed_ns) / 1e6 as exposed_ms,
+    sum(exposed.exposed_ns) / any_value(devices.cnt) / 1e6 as exposed_ms,
     sum(exposed.exposed_ns) / any_value(devices.cnt) as saving_ns,
     count(*) as occurrence_cnt,
     arg_max(short.short_name, exposed.exposed_ns) as largest
 from _exposed as exposed
 join gpu_op as op using (gpu_op_id)
-join _short_name as short on short.name_id = op.name_id
+join _short_name as short on short.source_id = op.source_id and short.name_id = op.name_id
 join (select source_id, count(distinct device_id) as cnt from gpu_op group by source_id) as devices
     on devices.source_id = exposed.source_id
 left join range using (range_id)

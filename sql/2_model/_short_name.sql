@@ -1,10 +1,11 @@
--- A row is the name of GPU work, and a short one that a person can say and tell from others.
+-- A row is the name of GPU work of an input, and a short one that a person can say and tell from others.
 --
 -- What it does, on what, in which type, with which tile. Libraries are told by how they name kernels; what none of the
--- patterns knows is the function's own name without namespaces and arguments. No two names of a database have the same
+-- patterns knows is the function's own name without namespaces and arguments. No two names of an input have the same
 -- short one: of those that would, each is told by its variant or template numbers, and in the end by a number of its own.
 --
 -- columns:
+--   source_id    integer   the input
 --   name_id      bigint    key of the name
 --   short_name   varchar   at most 40 characters
 
@@ -151,31 +152,42 @@ tidy as (
             as short
     from said
 ),
+-- unique among the kernels of an input, whatever else is in the database
+of_source as (
+    select op.source_id, tidy.*
+    from (select distinct source_id, name_id from gpu_op) as op
+    join tidy using (name_id)
+),
 told as (
     select
+        source_id,
         name_id,
         text,
-        if(count(*) over (partition by left(short, 40)) > 1 and numbers is not null,
+        if(count(*) over (partition by source_id, left(short, 40)) > 1 and numbers is not null,
             format('{} {}', left(short, 39 - least(length(numbers), 16)), left(numbers, 16)), short) as short
-    from tidy
+    from of_source
 ),
 cut as (
-    select name_id, text, if(length(short) > 40, left(short, 39) || '…', short) as short
+    select source_id, name_id, text, if(length(short) > 40, left(short, 39) || '…', short) as short
     from told
 ),
 counted as (
     select
+        source_id,
         name_id,
         text,
         short,
-        count(*) over (partition by short) > 1 as is_shared
+        count(*) over (partition by source_id, short) > 1 as is_shared
     from cut
 )
 select
+    source_id,
     name_id,
     if(
         is_shared,
-        format('{} #{}', left(short, 34), row_number() over (partition by left(short, 34), is_shared order by text, name_id)),
+        format('{} #{}', left(short, 34), row_number() over (
+            partition by source_id, left(short, 34), is_shared order by text
+        )),
         short
     ) as short_name
 from counted

@@ -8,7 +8,14 @@
 
 with
 wait as (
-    select source_id, start_ns, end_ns, kind, is_pageable, name_id, range_id
+    select
+        source_id,
+        start_ns,
+        end_ns,
+        kind,
+        is_pageable and regexp_matches(api_name, '(?i)async') as is_pageable, -- a cudaMemcpy blocks in any case
+        name_id,
+        range_id
     from _sync_call
     where kind <> 'queue'
 ),

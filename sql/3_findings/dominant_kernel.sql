@@ -38,7 +38,7 @@ select
 from _blamed_kernel as kernel
 join busy using (source_id)
 join gpu_op as op using (gpu_op_id)
-join _short_name as short on short.name_id = kernel.name_id
+join _short_name as short on short.source_id = kernel.source_id and short.name_id = kernel.name_id
 left join near on near.range_id = op.operator_id
 where kernel.rule is null
 group by kernel.source_id, short.short_name

@@ -9,6 +9,6 @@ select
     format('{:.3f} ms of the critical path; 16 bits are {:.0f} times as fast on this device', sum(kernel.critical_ns) / 1e6,
         1 / (1 - any_value(kernel.gain_frac))) as evidence
 from _blamed_kernel as kernel
-join _short_name as short using (name_id)
+join _short_name as short using (source_id, name_id)
 where kernel.rule = 'float32_matmul'
 group by kernel.source_id, short.short_name

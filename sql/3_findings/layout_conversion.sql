@@ -9,7 +9,7 @@ select
     format('{} conversions on the critical path, {:.1f} us on average: {}', count(*), avg(kernel.critical_ns) / 1e3,
         arg_max(short.short_name, kernel.critical_ns)) as evidence
 from _blamed_kernel as kernel
-join _short_name as short using (name_id)
+join _short_name as short using (source_id, name_id)
 left join range_path using (path_id)
 where kernel.rule = 'layout_conversion'
 group by kernel.source_id, range_path.path

@@ -10,7 +10,7 @@ select
         arg_max(short.short_name, gap.idle_ns)) as evidence
 from _blamed_gap as gap
 join gpu_op as op using (gpu_op_id)
-join _short_name as short on short.name_id = op.name_id
+join _short_name as short on short.source_id = op.source_id and short.name_id = op.name_id
 left join range_path using (path_id)
 where gap.rule = 'long_dependency'
 group by gap.source_id, range_path.path

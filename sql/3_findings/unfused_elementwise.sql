@@ -10,7 +10,7 @@ select
         count(distinct kernel.run_id), count(*), sum(kernel.critical_ns) / 1e6,
         arg_max(short.short_name, kernel.critical_ns)) as evidence
 from _blamed_kernel as kernel
-join _short_name as short using (name_id)
+join _short_name as short using (source_id, name_id)
 left join range_path using (path_id)
 where kernel.rule = 'unfused_elementwise'
 group by kernel.source_id, range_path.path

@@ -5,7 +5,7 @@
 --
 -- columns:
 --   kernel_name   varchar   the kernel
---   short_name    varchar   a name of at most 40 characters that no other kernel of the database has: what it does, in which
+--   short_name    varchar   a name of at most 40 characters that no other kernel of the input has: what it does, in which
 --         type, with which tile
 --   kernel_cnt    bigint    executions
 --   kernel_ns     bigint    their summed duration
@@ -33,7 +33,7 @@ select
     any_value(source.rank) as rank
 from gpu_op
 join name using (name_id)
-join _short_name as short using (name_id)
+join _short_name as short using (source_id, name_id)
 join source using (source_id)
 where gpu_op.kind = 'kernel'
 group by source_id, name.text

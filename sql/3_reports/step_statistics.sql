@@ -1,11 +1,11 @@
 -- A row is one input with steps: how their times are spread, and tokens a second where their number is known.
 --
--- Steps of one number (adapters in turn) count as one, as far as they go: their times are added up. Quantiles are
+-- Steps of one number that follow one another (adapters in turn) count as one: their times are added up. Quantiles are
 -- interpolated.
 --
 -- columns:
 --   found_by        varchar   how they were found, see step_summary
---   step_cnt        bigint    distinct steps
+--   step_cnt        bigint    steps
 --   mean_ns         double    mean duration
 --   stddev_ns       double    sample standard deviation, 0 for one step
 --   min_ns          bigint    shortest
@@ -21,10 +21,20 @@
 --   rank            integer   rank of the input, NULL if not recorded
 
 with
-step as (
-    select source_id, step, any_value(found_by) as found_by, sum(wall_ns) as wall_ns, any_value(token_cnt) as token_cnt
+turn as (
+    select
+        *,
+        step is distinct from lag(step) over (partition by source_id order by start_ns, range_id) as is_next
     from step_summary
-    group by source_id, step
+),
+numbered as (
+    select *, sum(is_next::integer) over (partition by source_id order by start_ns, range_id) as turn
+    from turn
+),
+step as (
+    select source_id, turn, any_value(found_by) as found_by, sum(wall_ns) as wall_ns, any_value(token_cnt) as token_cnt
+    from numbered
+    group by source_id, turn
 ),
 compared as (
     select *, median(wall_ns) over (partition by source_id) as median_ns

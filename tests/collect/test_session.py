@@ -134,12 +134,12 @@ def _opened(run: Path, name: str) -> dict[str, int]:
 
 def test_the_ranges_that_nsys_saw_are_those_that_the_run_opened(run: Path, tmp_path: Path) -> None:
     needs_nsys()
-    opened = _opened(run, "nsys")
-    assert "run/step/backward/model/layers.1/self_attn/q_proj/lora_A/adapter_1" in opened
-    assert "run/step/backward/recompute/model/layers.0/mlp" in opened
+    wanted = _opened(run, "nsys")
+    assert "run/step/backward/model/layers.1/self_attn/q_proj/lora_A/adapter_1" in wanted
+    assert "run/step/backward/recompute/model/layers.0/mlp" in wanted
     with opened(run / "run.sqlite", db=tmp_path / "x.duckdb") as database:
         seen = dict(database.rows("select path, range_cnt from range_summary where kind = 'annotation'"))
-    assert seen == opened
+    assert seen == wanted
 
 
 def test_the_ranges_in_the_torch_trace_are_those_that_the_run_opened(run: Path, tmp_path: Path) -> None:

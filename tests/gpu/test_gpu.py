@@ -72,14 +72,14 @@ def test_nsys_sees_the_kernels_of_the_measured_steps_only(tmp_path: Path) -> Non
         absent("nsys", "nsys is not installed")
     collect(tmp_path / "run", "--profiler", "nsys", "--steps", 2)
     assert rundir.read_manifest(tmp_path / "run")["passes"]["nsys"] == {"status": "ok", "message": None}
-    opened = {
+    wanted = {
         r["path"]: int(r["range_cnt"])
         for r in csv.DictReader((tmp_path / "run" / rundir.RANGES).read_text("utf-8").splitlines())
     }
     with opened(tmp_path / "run" / "run.sqlite", db=tmp_path / "x.duckdb") as database:
         seen = dict(database.rows("select path, range_cnt from range_summary where kind = 'annotation'"))
         ((kernels,),) = database.rows("select sum(kernel_cnt) from kernel_summary")
-    assert seen == opened and kernels > 0
+    assert seen == wanted and kernels > 0
 
 
 @pytest.mark.parametrize("checkpointing", ["none", "layer"])
