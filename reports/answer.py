@@ -12,7 +12,7 @@ from . import sources
 
 WIDTH = 80
 _FINDING_CNT, _CLASS_CNT = 3, 5
-_CHANGE_WIDTH = 46
+_CHANGE_WIDTH, _NAME_WIDTH = 46, 20
 _LEAST_SHOWN = 0.001  # of a step: what a change saves at least to have a line of its own
 _CLEAR_FRAC = 0.6  # of the window: what takes so much is the limit, whatever comes second
 _MUCH_FRAC = 0.15  # of the kernels' time: what a kernel takes at least to be named
@@ -34,8 +34,8 @@ FINDINGS = """
         rule,
         sum(saving_ns)::bigint as saving_ns,
         count(*) as place_cnt,
-        nullif(arg_max(coalesce(place, ''), coalesce(saving_ns, 0)), '') as place,
-        arg_max(evidence, coalesce(saving_ns, 0)) as evidence,
+        nullif(arg_max(coalesce(place, ''), (coalesce(saving_ns, 0), occurrence_cnt)), '') as place,
+        arg_max(evidence, (coalesce(saving_ns, 0), occurrence_cnt)) as evidence,
         any_value(advice) as advice,
         bool_and(is_predicted) as is_predicted
     from _predicted_finding
@@ -52,6 +52,21 @@ _PHASES = """
         sum(optimizer_ns)::bigint as optimizer
     from step_summary
     where source_id = {id}"""
+# Steps that are no outliers, where the first one is: what it takes says nothing of the others.
+_WARM = """
+    select first.step as first_step, first.wall_ns as first_ns, count(*) as step_cnt,
+        median(other.wall_ns) as wall_ns, sum(other.gpu_busy_ns) / sum(other.wall_ns) / nullif(any_value(device.cnt), 0) as busy_frac
+    from (
+        select *, median(wall_ns) over () as median_ns, row_number() over (order by start_ns) as place,
+            count(*) over () as cnt
+        from step_summary
+        where source_id = {id}
+    ) as other
+    join (from step_summary where source_id = {id} order by start_ns limit 1) as first on true
+    join (select count(*) as cnt from gpu_timeline_summary where source_id = {id}) as device on true
+    where other.place > 1 and other.place < other.cnt and other.wall_ns <= 2 * other.median_ns
+        and first.wall_ns > 2 * other.median_ns
+    group by first.step, first.wall_ns"""
 _MEMORY = """
     select
         device,
@@ -112,6 +127,7 @@ def _answer(database: Database, source_id: int) -> Row:
             ),
             None,
         ),
+        "warm": next(iter(rows(_WARM)), None),
         "phases": _phases(rows(_PHASES)),
         "findings": rows(FINDINGS),
         "memory": rows(_MEMORY),
@@ -146,7 +162,8 @@ def _phases(rows: list[Row]) -> dict[str, float]:
 
 def lines(found: Row) -> Iterator[str]:
     """The answer for a person: lines of at most 80 characters."""
-    yield _cut(f"{found['input']}: {', '.join(_headline(found))}")
+    known = ", ".join(_headline(found))
+    yield _cut(f"{_middle(found['input'], max(WIDTH - len(known) - 2, _NAME_WIDTH))}: {known}")
     parts = found["parts"]
     if not parts:
         is_timed = found["recorder"] != _RECORDERS["snapshot"]
@@ -162,6 +179,7 @@ def lines(found: Row) -> Iterator[str]:
         yield _cut(f"  idle {sum(idle.values()):6.1%} = {_sum(idle)}" if idle else "  idle   0.0%")
         classes = [f"{row['class']} {row['gpu_op_frac']:.0%}" for row in found["classes"][:_CLASS_CNT]]
         yield _cut(f"  the GPU's work: {', '.join(classes)}")
+        yield from _warm(found["warm"])
     if found["phases"]:
         yield _cut(f"  a step on the CPU: {', '.join(f'{name} {part:.0%}' for name, part in found['phases'].items())}")
     for row in found["memory"][:2]:
@@ -183,6 +201,15 @@ def _meaning(parts: dict[str, float]) -> str:
     return _MEANINGS[first].format(parts[first])
 
 
+def _warm(warm: Row | None) -> Iterator[str]:
+    """What holds of the steps behind a first one that was much slower."""
+    if warm is not None and warm["busy_frac"] is not None:
+        yield _cut(
+            f"  once warm: {warm['step_cnt']} steps of {_time(warm['wall_ns'])}, GPU busy {warm['busy_frac']:.1%}; "
+            f"step {warm['first_step']} took {_time(warm['first_ns'])}"
+        )
+
+
 def _dominant(largest: str, kernel: Row | None) -> str:
     """Of a GPU that computes most of the time the kernel that takes much of it."""
     if largest != "compute" or kernel is None or kernel["kernel_frac"] < _MUCH_FRAC:
@@ -195,7 +222,7 @@ def _headline(found: Row) -> Iterator[str]:
         plural = "s" if steps["step_cnt"] > 1 else ""
         yield f"{steps['step_cnt']} step{plural} of {_time(steps['p50_ns'])} (p95 {_time(steps['p95_ns'])})"
     if found["window_ns"]:
-        yield f"{_time(found['window_ns'])} on the GPU's clock"
+        yield f"{_time(found['window_ns'])} recorded"
     if found["device"]:
         yield f"{found['device_cnt']} x {found['device']}" if found["device_cnt"] > 1 else str(found["device"])
     yield str(found["recorder"])
@@ -273,6 +300,11 @@ def _time(ns: float) -> str:
 def _path(path: str, width: int) -> str:
     """A path that keeps its end."""
     return path if len(path) <= width else f"…{path[1 - width :]}"
+
+
+def _middle(name: str, width: int) -> str:
+    """A file's name that keeps both ends."""
+    return name if len(name) <= width else f"{name[: width // 2]}…{name[len(name) - width + width // 2 + 1 :]}"
 
 
 def _columns(left: str, right: str) -> str:

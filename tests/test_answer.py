@@ -33,7 +33,7 @@ def test_the_parts_of_the_window_add_up_and_no_finding_saves_more_than_its_part(
     if not parts:
         return
     assert sum(parts.values()) == pytest.approx(1)
-    saved = {row["rule"]: row["saving_ns"] / found["window_ns"] for row in found["findings"]}
+    saved = {row["rule"]: (row["saving_ns"] or 0) / found["window_ns"] for row in found["findings"]}
     tolerance = 0.01  # devices whose windows differ a little are averaged
     idle = parts.get("host", 0) + parts.get("dependency", 0)
     assert sum(saved.get(rule, 0) for rule in IDLE) <= idle + tolerance

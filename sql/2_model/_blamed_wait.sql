@@ -14,8 +14,8 @@ select
     range_path.path as place,
     sum(gap.saving_ns) as saving_ns,
     count(*) as occurrence_cnt,
-    format('{} times {}, then the GPU is idle for {:.1f} us on average', count(*),
-        string_agg(distinct name.text, ', ' order by name.text), avg(gap.idle_ns) / 1e3) as evidence
+    format('{} times {}, then the GPU is idle for {} on average', count(*),
+        string_agg(distinct name.text, ', ' order by name.text), said_ns(avg(gap.idle_ns))) as evidence
 from _blamed_gap as gap
 left join name on name.name_id = gap.what
 left join range_path using (path_id)

@@ -33,8 +33,8 @@ select
         null
     ) as saving_ns,
     count(*) as occurrence_cnt,
-    format('{}: {:.0f} % of the time is on the critical path in it, {:.1f} us on average', any_value(kernel.class),
-        100 * sum(kernel.critical_ns) / any_value(busy.window_ns), avg(kernel.critical_ns) / 1e3) as evidence
+    format('{}: {:.0f} % of the time is on the critical path in it, {} on average', any_value(kernel.class),
+        100 * sum(kernel.critical_ns) / any_value(busy.window_ns), said_ns(avg(kernel.critical_ns))) as evidence
 from _blamed_kernel as kernel
 join busy using (source_id)
 join gpu_op as op using (gpu_op_id)

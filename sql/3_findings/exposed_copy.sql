@@ -6,6 +6,6 @@ select
     place,
     saving_ns,
     occurrence_cnt,
-    format('{:.3f} ms of copies with nothing beside them, most of them {}', exposed_ms, largest) as evidence
+    format('{} of copies with nothing beside them, most of them {}', said_ns(exposed_ms * 1e6), largest) as evidence
 from _exposed_place
 where activity = 'memory'

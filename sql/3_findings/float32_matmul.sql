@@ -6,7 +6,7 @@ select
     short.short_name as place,
     sum(kernel.critical_ns * kernel.gain_frac) as saving_ns,
     count(*) as occurrence_cnt,
-    format('{:.3f} ms of the critical path; 16 bits are {:.0f} times as fast on this device', sum(kernel.critical_ns) / 1e6,
+    format('{} of the critical path; 16 bits are {:.0f} times as fast on this device', said_ns(sum(kernel.critical_ns)),
         1 / (1 - any_value(kernel.gain_frac))) as evidence
 from _blamed_kernel as kernel
 join _short_name as short using (source_id, name_id)

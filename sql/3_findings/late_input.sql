@@ -6,7 +6,7 @@ select
     range_path.path as place,
     sum(gap.saving_ns) as saving_ns,
     count(*) as occurrence_cnt,
-    format('the GPU waits {} times, {:.3f} ms on average', count(*), avg(gap.idle_ns) / 1e6) as evidence
+    format('the GPU waits {} times, {} on average', count(*), said_ns(avg(gap.idle_ns))) as evidence
 from _blamed_gap as gap
 left join range_path using (path_id)
 where gap.rule = 'late_input'

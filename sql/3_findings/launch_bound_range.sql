@@ -7,8 +7,8 @@ with late as (
         gap.path_id,
         sum(gap.saving_ns) as saving_ns,
         count(*) as occurrence_cnt,
-        avg(gap.idle_ns) / 1e3 as gap_us,
-        avg(op.end_ns - op.start_ns) / 1e3 as op_us
+        avg(gap.idle_ns) as gap_ns,
+        avg(op.end_ns - op.start_ns) as op_ns
     from _blamed_gap as gap
     join gpu_op as op using (gpu_op_id)
     where gap.rule = 'launch_bound_range'
@@ -19,7 +19,8 @@ select
     range_path.path as place,
     late.saving_ns,
     late.occurrence_cnt,
-    format('{} gaps of {:.1f} us on average before kernels of {:.1f} us', late.occurrence_cnt, late.gap_us, late.op_us)
+    format('{} gaps of {} on average before kernels of {}', late.occurrence_cnt, said_ns(late.gap_ns),
+        said_ns(late.op_ns))
         as evidence
 from late
 left join range_path using (path_id)

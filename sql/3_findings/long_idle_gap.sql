@@ -6,7 +6,7 @@ select
     range_path.path as place,
     sum(gap.saving_ns) as saving_ns,
     count(*) as occurrence_cnt,
-    format('{} gaps, the longest {:.3f} ms, ended by {}', count(*), max(gap.idle_ns) / 1e6,
+    format('{} gaps, the longest {}, ended by {}', count(*), said_ns(max(gap.idle_ns)),
         arg_max(short.short_name, gap.idle_ns)) as evidence
 from _blamed_gap as gap
 join gpu_op as op using (gpu_op_id)

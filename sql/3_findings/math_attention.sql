@@ -6,8 +6,8 @@ select
     range_path.path as place,
     sum(kernel.critical_ns) as saving_ns,
     count(*) as occurrence_cnt,
-    format('{} kernels of softmax, masks, scaling and copies, {:.3f} ms of the critical path', count(*),
-        sum(kernel.critical_ns) / 1e6) as evidence
+    format('{} kernels of softmax, masks, scaling and copies, {} of the critical path', count(*),
+        said_ns(sum(kernel.critical_ns))) as evidence
 from _blamed_kernel as kernel
 join range_path using (path_id)
 where kernel.rule = 'math_attention'

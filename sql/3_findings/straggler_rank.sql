@@ -7,6 +7,6 @@ select
     format('rank {}', any_value(rank)) as place,
     max(lag_total_ns)::bigint as saving_ns,
     count(*) as occurrence_cnt,
-    format('last in {} steps, others waited {:.3f} ms for it', count(*), sum(kept_waiting_ns) / 1e6) as evidence
+    format('last in {} steps, others waited {} for it', count(*), said_ns(sum(kept_waiting_ns))) as evidence
 from (select *, sum(lag_ns) over (partition by source_id) as lag_total_ns from straggler where is_straggler)
 group by source_id

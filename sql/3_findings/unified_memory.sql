@@ -6,7 +6,7 @@ select
     range_path.path as place,
     sum(gap.saving_ns) as saving_ns,
     count(*) as occurrence_cnt,
-    format('{} gaps of {:.1f} us on average before pages move', count(*), avg(gap.idle_ns) / 1e3) as evidence
+    format('{} gaps of {} on average before pages move', count(*), said_ns(avg(gap.idle_ns))) as evidence
 from _blamed_gap as gap
 left join range_path using (path_id)
 where gap.rule = 'unified_memory'
