@@ -55,7 +55,8 @@ _PHASES = """
 # Steps that are no outliers, where the first one is: what it takes says nothing of the others.
 _WARM = """
     select first.step as first_step, first.wall_ns as first_ns, count(*) as step_cnt,
-        median(other.wall_ns) as wall_ns, sum(other.gpu_busy_ns) / sum(other.wall_ns) / nullif(any_value(device.cnt), 0) as busy_frac
+        median(other.wall_ns) as wall_ns,
+        sum(other.gpu_busy_ns) / sum(other.wall_ns) / nullif(any_value(device.cnt), 0) as busy_frac
     from (
         select *, median(wall_ns) over () as median_ns, row_number() over (order by start_ns) as place,
             count(*) over () as cnt
