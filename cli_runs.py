@@ -16,6 +16,7 @@ _Config = Annotated[
 ]
 
 
+_UNFIT_FRAC = 0.5  # of a step: a profiler that costs more leaves times of ranges that say little of the program
 _EXAMPLES = {
     "analyze": (
         "lorabench analyze run.sqlite -o report.csv",
@@ -152,6 +153,9 @@ def _describe_run(manifest: dict[str, Any], path: Path) -> None:
     costs = [f"{name} {cost:+.1%}" for name, cost in summary.get("overhead_frac", {}).items() if cost is not None]
     if costs:
         console.tell(f"cost on top of a step: {', '.join(costs)}")
+    heavy = [name for name, cost in summary.get("overhead_frac", {}).items() if (cost or 0) > _UNFIT_FRAC]
+    if heavy:
+        console.tell(f"times of ranges under {' and '.join(heavy)} are mostly the profiler's: compare those of timing")
     if summary.get("is_same_in_all_passes") is False:
         console.tell("warning: the passes did not compute the same losses; their traces may differ, too")
 

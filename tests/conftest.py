@@ -1,3 +1,4 @@
+import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -70,13 +71,16 @@ def opened(*inputs: Path, db: Path | None = None, force: bool = False) -> Databa
 
 @pytest.fixture(scope="session")
 def database_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], Database]]:
-    """Analyses each trace once a session."""
-    folder = tmp_path_factory.mktemp("databases")
+    """Analyses each trace once: what one worker has read the others open."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
     made: dict[Path, Database] = {}
 
     def get(path: Path) -> Database:
         if path not in made:
-            made[path] = analyze([path], folder / f"{len(made)}.duckdb")
+            key = hashlib.sha256(str(path).encode()).hexdigest()[:16]
+            made[path] = analyze([path], folder / f"{key}.duckdb")
         return made[path]
 
     yield get

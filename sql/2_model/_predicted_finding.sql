@@ -1,11 +1,13 @@
 -- A row is a finding (_finding) with what a change of its place would save by replay, where a change can be replayed.
 --
--- The rule's places are changed together; each has its share of what that saves, and never more than its own limit.
+-- The rule's places are changed together; each has its share of what that saves. A rule about late launches saves no more
+-- than the gaps that it is blamed for. A wait costs more than the gap behind it, because the CPU loses its lead; what rules
+-- about idle time save together, the largest first, is never more than the idle time.
 --
 -- It has the columns of _finding, and
 --
 -- columns:
---   limit_ns       double    what a change saves at most
+--   limit_ns       double    what a change saves at most, alone: the gaps, stretches or kernels that the place is blamed for
 --   is_predicted   boolean   whether saving_ns is by replay, else it is the limit
 
 with
@@ -13,14 +15,47 @@ limited as (
     select source_id, rule, sum(saving_ns) as limit_ns
     from _finding
     group by source_id, rule
+),
+idle as (
+    select source_id, sum(saving_ns) as idle_ns
+    from _blamed_gap
+    group by source_id
+),
+followed as (
+    select
+        limited.*,
+        followed_rule.saving_ns is not null as is_predicted,
+        idle.idle_ns,
+        limited.rule in (
+            'late_input', 'recompilation', 'blocking_copy', 'pageable_async_copy', 'synchronisation', 'launch_bound_range',
+            'unified_memory', 'long_idle_gap', 'long_dependency'
+        ) as is_idle,
+        case
+            when followed_rule.saving_ns is null then limited.limit_ns
+            when limited.rule in ('blocking_copy', 'pageable_async_copy', 'synchronisation')
+                then greatest(0, followed_rule.saving_ns)
+            else greatest(0, least(followed_rule.saving_ns, limited.limit_ns))
+        end as saving_ns
+    from limited
+    left join followed_rule on followed_rule.source_id = limited.source_id and followed_rule.rule = limited.rule
+    left join idle on idle.source_id = limited.source_id
+),
+-- the largest first: what is left of the idle time is for the others
+shared as (
+    select
+        *,
+        if(
+            is_idle and idle_ns is not null,
+            greatest(0, least(saving_ns, idle_ns - coalesce(sum(saving_ns) over (
+                partition by source_id, is_idle order by saving_ns desc, rule rows between unbounded preceding and 1 preceding
+            ), 0))),
+            saving_ns
+        ) as shared_ns
+    from followed
 )
 select
-    found.* replace (
-        found.saving_ns * greatest(0, least(1, coalesce(followed.saving_ns / nullif(limited.limit_ns, 0), 1)))
-        as saving_ns
-    ),
+    found.* replace (found.saving_ns * shared.shared_ns / nullif(shared.limit_ns, 0) as saving_ns),
     found.saving_ns as limit_ns,
-    followed.saving_ns is not null as is_predicted
+    shared.is_predicted
 from _finding as found
-join limited on limited.source_id = found.source_id and limited.rule = found.rule
-left join followed_rule as followed on followed.source_id = found.source_id and followed.rule = found.rule
+join shared on shared.source_id = found.source_id and shared.rule = found.rule

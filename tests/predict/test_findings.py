@@ -1,0 +1,114 @@
+"""Findings beside what a simulated GPU does: the fault that costs, no fault, and the fault that something hides."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+import writers
+from lorabench.analyze.pipeline import analyze
+from simulated_gpu import COMPUTE, COPIES, Gpu, Training
+
+LAUNCHES, COMPUTES = Training(kernel=6_000), Training(kernel=400_000)
+
+
+def pinned() -> Gpu:
+    return Gpu(is_pinned=True)
+
+
+def copies_ahead(gpu: Gpu) -> Gpu:
+    """Copies on a stream of their own from pinned memory, each a step ahead of the work that needs it."""
+    for step in range(6):
+        with gpu.range(f"step {step}"):
+            gpu.copy(2_000_000, COPIES)
+            for _ in range(20):
+                gpu.work(10_000)
+                gpu.launch("matmul_gemm_kernel", 400_000)
+    return gpu.finished()
+
+
+def waits_for_nothing(gpu: Gpu) -> Gpu:
+    """Synchronisations with a stream that has nothing to do, while another one is busy."""
+    gpu.launch("first", 1_000, COPIES)
+    for step in range(6):
+        with gpu.range(f"step {step}"):
+            for _ in range(20):
+                gpu.work(10_000)
+                gpu.launch("matmul_gemm_kernel", 400_000)
+                gpu.synchronise(COPIES)
+    return gpu.finished()
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Runs with a fault, with it removed, and with the fault where it costs nothing."""
+
+    rule: str
+    costs: Callable[[], Gpu]
+    without: Callable[[], Gpu]
+    hidden: Callable[[], Gpu]
+
+
+FAULTS = [
+    Fault(
+        "late_input",
+        lambda: replace(COMPUTES, load=60_000_000).run(pinned()),
+        lambda: COMPUTES.run(pinned()),
+        lambda: replace(COMPUTES, load=3_000_000).run(pinned()),
+    ),
+    Fault(
+        "synchronisation",
+        lambda: replace(COMPUTES, kernel=40_000, syncs=True).run(pinned()),
+        lambda: replace(COMPUTES, kernel=40_000).run(pinned()),
+        lambda: waits_for_nothing(pinned()),
+    ),
+    Fault(
+        "pageable_async_copy",
+        lambda: replace(LAUNCHES, copy=2_000_000).run(Gpu()),
+        lambda: replace(LAUNCHES, copy=2_000_000).run(pinned()),
+        lambda: replace(COMPUTES, kernel=4_000_000, copy=2_000_000).run(Gpu()),
+    ),
+    Fault(
+        "exposed_copy",
+        lambda: replace(COMPUTES, copy=2_000_000).run(pinned()),
+        lambda: replace(COMPUTES, copy=0).run(pinned()),
+        lambda: copies_ahead(pinned()),
+    ),
+    Fault(
+        "launch_bound_range",
+        lambda: LAUNCHES.run(pinned()),
+        lambda: replace(LAUNCHES, host=0, captured="forward").run(pinned()),
+        lambda: COMPUTES.run(pinned()),
+    ),
+]
+
+
+def findings(run: Gpu, folder: Path) -> dict[str, int]:
+    """What each rule saves, of all its places."""
+    trace = folder / "run.sqlite"
+    trace.unlink(missing_ok=True)
+    writers.write_nsys(trace, [run.timeline])
+    with analyze([trace], folder / "run.duckdb") as database:
+        return dict(database.rows("select rule, sum(saving_ns)::bigint from finding group by rule"))
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.rule)
+def test_a_finding_saves_what_removing_its_fault_saves(fault: Fault, tmp_path: Path) -> None:
+    before = fault.costs()
+    saved = before.timeline.end - fault.without().timeline.end
+    found = findings(before, tmp_path)
+    # of input that is late before the first kernel no device was idle
+    first = before.timeline.ops[0].start if fault.rule == "late_input" else 0
+    assert 0.8 * (saved - first) <= found[fault.rule] <= 1.02 * saved or fault.rule == "launch_bound_range"
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.rule)
+def test_no_fault_and_a_fault_that_costs_nothing_are_not_listed(fault: Fault, tmp_path: Path) -> None:
+    hidden = findings(fault.hidden(), tmp_path)
+    assert hidden.get(fault.rule, 0) <= 0.002 * fault.hidden().timeline.end
+    if fault.rule != "launch_bound_range":
+        assert fault.rule not in findings(fault.without(), tmp_path) or fault.rule == "exposed_copy"
+
+
+def test_the_stream_of_the_work_is_the_one_that_matters() -> None:
+    assert {op.stream for op in COMPUTES.run(pinned()).timeline.ops} == {COMPUTE}
