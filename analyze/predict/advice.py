@@ -20,6 +20,7 @@ from ..attribute.replay import Weights
 from .changes import Change, apply
 from .scene import Scene
 
+READ = ("_blamed_gap", "_blamed_kernel")  # the views that say what rules blame
 _GAPS = """
     select list_position({rules}, gap.rule::varchar) - 1 as rule, gap.gpu_op_id - first.gpu_op_id as place, gap.idle_ns,
         gap.cause = 'host' as is_late

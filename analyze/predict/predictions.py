@@ -69,11 +69,12 @@ class Predictions:
         return [row for scene in self._scenes for row in predict(scene, [[c] for c in suggestions.standard(scene)])]
 
     def _rules(self) -> list[Row]:
-        return [
-            {"source_id": scene.trace.source_id, "rule": rule, "saving_ns": saved(scene, weights)}
-            for scene in self._scenes
-            for rule, weights in advice.rules(scene).items()
-        ]
+        with self._database.computing_once(2 * advice.READ):
+            return [
+                {"source_id": scene.trace.source_id, "rule": rule, "saving_ns": saved(scene, weights)}
+                for scene in self._scenes
+                for rule, weights in advice.rules(scene).items()
+            ]
 
 
 def _filled(table: str, rows: Callable[[], list[Row]]) -> pa.Table:

@@ -41,6 +41,7 @@ class Database:
         self._can_grow = can_grow
         self._fillers: dict[str, Callable[[], pa.Table]] = {}
         self._filled: set[str] = set()
+        self._kept: set[str] = set()  # views that are temporary tables while something is computed
         OPENED.add(self)
 
     def __enter__(self) -> "Database":
@@ -61,14 +62,22 @@ class Database:
         """
         self._fillers.update(fillers)
 
+    def rows_of(self, view: str) -> "pa.Table":
+        """The rows of a view of the file, views that it reads more than once computed once."""
+        with self.computing_once((view, view)), self._explained(view):
+            return self._roomy(lambda: self.connection.sql(f"from main.{quoted(view)}").to_arrow_table())
+
     def _filled_for(self, statement: str) -> None:
         """Make the rows that a statement reads, if they take so long that they are made for those who ask alone."""
         if not self._fillers:
             return
         words = set(re.findall(r"\w+", statement))
         for table in [name for name in self._fillers if words & views.reading(name)]:
+            fill = self._fillers.pop(table, None)
+            if fill is None:  # another one has asked for it
+                continue
             self._filled.add(table)
-            self.connection.register("filling", self._fillers.pop(table)())
+            self.connection.register("filling", fill())
             self.connection.execute(f"create or replace temp table {quoted(table)} as from filling")
             self.connection.unregister("filling")
 
@@ -178,10 +187,11 @@ class Database:
             if file.name in reached
             and read[file.name] > 1
             and file.folder != sql.MACROS
-            and file.name not in self._filled | self._fillers.keys()
+            and file.name not in self._filled | self._fillers.keys() | self._kept
         ]
         try:
             for name in kept:
+                self._kept.add(name)
                 with suppress(CorruptInputError):  # who reads the view will say so; the others need not suffer
                     self.rows(f"create temp table {quoted(name)} as from main.{quoted(name)}")
             yield
@@ -189,6 +199,7 @@ class Database:
             raise OutputError(f"not enough disk space for temporary results: {first_line(error)}") from error
         finally:
             for name in kept:
+                self._kept.discard(name)
                 self.connection.execute(f"drop table if exists temp.{quoted(name)}")
 
     def copy(self, statement: str, path: Path, options: str) -> None:

@@ -72,7 +72,7 @@ def _findings(source: Source) -> list[dict[str, str]]:
     memory = source.rows("from memory_finding where severity = 'high' limit 1")
     found = [
         {"rule": row["rule"].replace("_", " "), "severity": _severity(row["saving_ns"], window_ns, limits),
-         "cost": _saving(row["saving_ns"], window_ns), "place": _place(row),
+         "cost": _saving(row["saving_ns"], window_ns, row["is_predicted"]), "place": _place(row),
          "evidence": row["evidence"], "advice": row["advice"].rstrip(".") + "."}
         for row in rows
     ]  # fmt: skip
@@ -89,11 +89,13 @@ def _place(row: dict[str, Any]) -> str:
     return f"{row['place'] or '(outside all ranges)'}{others}"
 
 
-def _severity(saving_ns: int, window_ns: int | None, limits: dict[str, float]) -> str:
-    share = saving_ns / window_ns if window_ns else 0
+def _severity(saving_ns: int | None, window_ns: int | None, limits: dict[str, float]) -> str:
+    share = saving_ns / window_ns if window_ns and saving_ns else 0
     return "high" if share >= limits["severe_frac"] else "medium" if share >= limits["notable_frac"] else "low"
 
 
-def _saving(saving_ns: int, window_ns: int | None) -> str:
+def _saving(saving_ns: int | None, window_ns: int | None, is_predicted: bool) -> str:
+    if saving_ns is None:
+        return "what it would save is not known"
     share = f" of {window_ns / 1e6:,.2f}, {saving_ns / window_ns:.1%}" if window_ns else ""
-    return f"saves up to {saving_ns / 1e6:,.2f} ms{share}"
+    return f"saves {'' if is_predicted else 'up to '}{saving_ns / 1e6:,.2f} ms{share}"

@@ -129,7 +129,7 @@ def _lora_groups(rows: Rows) -> Any:
 
 _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
     _Asked(
-        "findings", "Findings", "What rules found, and what a change would save at most.", "finding",
+        "findings", "Findings", "What rules found, and what a change would save.", "finding",
         "severity, replace(rule, '_', ' ') as rule, place, saving_ns, saving_frac, evidence, advice", is_open=True,
     ),
     _timeline,
