@@ -220,8 +220,8 @@ def _dominant(largest: str, kernel: Row | None) -> str:
 
 def _headline(found: Row) -> Iterator[str]:
     if steps := found["steps"]:
-        plural = "s" if steps["step_cnt"] > 1 else ""
-        yield f"{steps['step_cnt']} step{plural} of {_time(steps['p50_ns'])} (p95 {_time(steps['p95_ns'])})"
+        spread = f" (p95 {_time(steps['p95_ns'])})" if steps["step_cnt"] > 1 else ""
+        yield f"{steps['step_cnt']} step{'s' if spread else ''} of {_time(steps['p50_ns'])}{spread}"
     if found["window_ns"]:
         yield f"{_time(found['window_ns'])} recorded"
     if found["device"]:

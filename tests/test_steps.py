@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import CORPUS, corpus_files
+from conftest import corpus_params
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.database import Database
 
@@ -139,10 +139,16 @@ FOUND = {
 }
 
 
-@pytest.mark.parametrize("name", FOUND)
-def test_real_traces_have_the_steps_that_a_person_sees(name: str, database_of: Callable[[Path], Database]) -> None:
-    paths = corpus_files(f"*/{name}.*")
-    if not paths:
-        pytest.skip(f"no corpus of real profiles at {CORPUS}")
-    found = database_of(paths[0]).rows("select found_by, step_cnt from step_statistics")
-    assert found == ([FOUND[name]] if FOUND[name] else [])
+SEEN = [
+    pytest.param(*param.values, FOUND[name], id=name, marks=param.marks)
+    for name in FOUND
+    for param in corpus_params(f"*/{name}.*")
+]
+
+
+@pytest.mark.parametrize(("path", "steps"), SEEN)
+def test_real_traces_have_the_steps_that_a_person_sees(
+    path: Path, steps: tuple[str, int] | None, database_of: Callable[[Path], Database]
+) -> None:
+    found = database_of(path).rows("select found_by, step_cnt from step_statistics")
+    assert found == ([steps] if steps else [])

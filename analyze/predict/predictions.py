@@ -1,7 +1,7 @@
 """Rows of the tables of predictions: every step replayed, the standard changes, and what findings advise."""
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -30,14 +30,15 @@ def what_if(database: Database, changes: Sequence[str] = ()) -> "polars.DataFram
     try:
         return database.view("what_if")
     finally:  # who asks for the view next means the standard changes
-        database.filling(predictions.tables())
+        database.filling({"predicted_change": predictions.tables()["predicted_change"]})
 
 
 class Predictions:
-    """What is predicted of a database's sources: fetched once, replayed as often as changes are asked for."""
+    """What is predicted of a database's sources."""
 
     def __init__(self, database: Database):
         self._database = database
+        self._kept: tuple[int, Scene | None] | None = None
 
     def tables(self) -> dict[str, Callable[[], pa.Table]]:
         """For each table of predictions the function that makes its rows."""
@@ -52,27 +53,32 @@ class Predictions:
         found = [parse(text) for text in changes]
 
         def rows() -> list[Row]:
-            return [row for scene in self._scenes for row in predict(scene, [found])]
+            return [row for scene in self._scenes() for row in predict(scene, [found])]
 
         return {"predicted_change": partial(_filled, "predicted_change", rows)}
 
-    @cached_property
-    def _scenes(self) -> list[Scene]:
+    def _scenes(self) -> Iterator[Scene]:
+        """The sources in which something can be replayed, one in memory at a time; the last is kept for the next table."""
         ids = self._database.rows("select source_id from source where kind in ('nsys', 'kineto') order by source_id")
-        traces = (fetch(self._database, number) for (number,) in ids)
-        return [Scene(self._database, trace) for trace in traces if trace is not None]
+        for (number,) in ids:
+            if self._kept is None or self._kept[0] != number:
+                self._kept = None
+                trace = fetch(self._database, number)
+                self._kept = number, None if trace is None else Scene(self._database, trace)
+            if (scene := self._kept[1]) is not None:
+                yield scene
 
     def _replayed(self) -> list[Row]:
-        return [row for scene in self._scenes for row in replayed(scene.trace)]
+        return [row for scene in self._scenes() for row in replayed(scene.trace)]
 
     def _standard(self) -> list[Row]:
-        return [row for scene in self._scenes for row in predict(scene, [[c] for c in suggestions.standard(scene)])]
+        return [row for scene in self._scenes() for row in predict(scene, [[c] for c in suggestions.standard(scene)])]
 
     def _rules(self) -> list[Row]:
         with self._database.computing_once(2 * advice.READ):
             return [
                 {"source_id": scene.trace.source_id, "rule": rule, "saving_ns": saved(scene, weights)}
-                for scene in self._scenes
+                for scene in self._scenes()
                 for rule, weights in advice.rules(scene).items()
             ]
 
