@@ -58,7 +58,7 @@ class Predictions:
         return {"predicted_change": partial(_filled, "predicted_change", rows)}
 
     def _scenes(self) -> Iterator[Scene]:
-        """The sources in which something can be replayed, one in memory at a time; the last is kept for the next table."""
+        """The sources in which something can be replayed: one in memory at a time, the last kept for the next table."""
         ids = self._database.rows("select source_id from source where kind in ('nsys', 'kineto') order by source_id")
         for (number,) in ids:
             if self._kept is None or self._kept[0] != number:
