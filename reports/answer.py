@@ -7,8 +7,11 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
+from rich.cells import cell_len
+
 from ..analyze.store.database import Database
 from . import sources
+from .units import keep_begin, keep_end, said_ns
 
 WIDTH = 80
 _FINDING_CNT, _CLASS_CNT = 3, 5
@@ -170,7 +173,7 @@ def lines(found: Row) -> Iterator[str]:
         is_timed = found["recorder"] != _RECORDERS["snapshot"]
         yield "no GPU work in this file: times are the CPU's" if is_timed else "memory alone: a snapshot has no work"
         for row in found["ranges"]:
-            yield _columns(f"  {_path(row['path'], 56)}", f"{_time(row['self_wall_ns'])} of its own")
+            yield _columns(f"  {keep_end(row['path'], 56)}", f"{said_ns(row['self_wall_ns'])} of its own")
     else:
         largest = max(parts, key=lambda name: parts[name])
         yield _cut(_meaning(parts) + _dominant(largest, found["kernel"]))
@@ -206,8 +209,8 @@ def _warm(warm: Row | None) -> Iterator[str]:
     """What holds of the steps behind a first one that was much slower."""
     if warm is not None and warm["busy_frac"] is not None:
         yield _cut(
-            f"  once warm: {warm['step_cnt']} steps of {_time(warm['wall_ns'])}, GPU busy {warm['busy_frac']:.1%}; "
-            f"step {warm['first_step']} took {_time(warm['first_ns'])}"
+            f"  once warm: {warm['step_cnt']} steps of {said_ns(warm['wall_ns'])}, GPU busy {warm['busy_frac']:.1%}; "
+            f"step {warm['first_step']} took {said_ns(warm['first_ns'])}"
         )
 
 
@@ -220,10 +223,10 @@ def _dominant(largest: str, kernel: Row | None) -> str:
 
 def _headline(found: Row) -> Iterator[str]:
     if steps := found["steps"]:
-        spread = f" (p95 {_time(steps['p95_ns'])})" if steps["step_cnt"] > 1 else ""
-        yield f"{steps['step_cnt']} step{'s' if spread else ''} of {_time(steps['p50_ns'])}{spread}"
+        spread = f" (p95 {said_ns(steps['p95_ns'])})" if steps["step_cnt"] > 1 else ""
+        yield f"{steps['step_cnt']} step{'s' if spread else ''} of {said_ns(steps['p50_ns'])}{spread}"
     if found["window_ns"]:
-        yield f"{_time(found['window_ns'])} recorded"
+        yield f"{said_ns(found['window_ns'])} recorded"
     if found["device"]:
         yield f"{found['device_cnt']} x {found['device']}" if found["device_cnt"] > 1 else str(found["device"])
     yield str(found["recorder"])
@@ -243,7 +246,7 @@ def _first(findings: list[Row], window_ns: int | None) -> Iterator[str]:
         saving = "not known" if row["saving_ns"] is None else f"{row['saving_ns'] / window_ns:.1%}"
         if row["saving_ns"] is not None and not row["is_predicted"]:
             saving = f"at most {saving}"
-        place = _path(row["place"] or "(outside all ranges)", WIDTH - len(title) - len(others) - len(saving) - 2)
+        place = keep_end(row["place"] or "(outside all ranges)", WIDTH - len(title) - len(others) - len(saving) - 2)
         yield _columns(f"{title}{place}{others}", saving)
         yield _cut(f"  {row['evidence']}")
         yield from textwrap.wrap(row["advice"], WIDTH, initial_indent="  -> ", subsequent_indent="     ", max_lines=2,
@@ -259,16 +262,16 @@ def predictions(rows: list[Row]) -> Iterator[str]:
         return
     known = [row for row in rows if row["saving_ns"] is not None]
     if known:
-        before = _time(known[0]["step_ns"] + known[0]["saving_ns"])
+        before = said_ns(known[0]["step_ns"] + known[0]["saving_ns"])
         error = max(row["replay_error_frac"] or 0 for row in known)
         yield f"a step of {before}, replayed with an error of {error:.1%}; with a change it would take"
     said = None
     for row in rows:
-        change = _path(row["change"], _CHANGE_WIDTH)
+        change = keep_end(row["change"], _CHANGE_WIDTH)
         if row["saving_ns"] is None:
             yield _columns(f"  {change}", "unknown to one rank")
         elif abs(row["saving_frac"]) >= _LEAST_SHOWN or len(rows) == 1:
-            yield _columns(f"  {change}", f"{_time(row['step_ns'])}  saves {row['saving_frac']:6.1%}")
+            yield _columns(f"  {change}", f"{said_ns(row['step_ns'])}  saves {row['saving_frac']:6.1%}")
         else:
             continue
         if row["note"] != said:
@@ -290,27 +293,16 @@ def _sum(parts: dict[str, float]) -> str:
     return " + ".join(f"{name.replace('_', ' ')} {value:.1%}" for name, value in parts.items())
 
 
-def _time(ns: float) -> str:
-    """A time in the unit in which it has one to four digits before the point."""
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if ns >= size:
-            return f"{ns / size:,.1f} {unit}"
-    return f"{ns:,.0f} ns"
-
-
-def _path(path: str, width: int) -> str:
-    """A path that keeps its end."""
-    return path if len(path) <= width else f"…{path[1 - width :]}"
-
-
-def _middle(name: str, width: int) -> str:
+def _middle(name: str, places: int) -> str:
     """A file's name that keeps both ends."""
-    return name if len(name) <= width else f"{name[: width // 2]}…{name[len(name) - width + width // 2 + 1 :]}"
+    half = places // 2
+    return name if cell_len(name) <= places else keep_begin(name, half) + keep_end(name, places - half)[1:]
 
 
 def _columns(left: str, right: str) -> str:
-    return f"{left[: WIDTH - len(right) - 1]:<{WIDTH - len(right)}}{right}"
+    left = keep_begin(left, WIDTH - cell_len(right) - 1)
+    return left + " " * (WIDTH - cell_len(right) - cell_len(left)) + right
 
 
 def _cut(line: str) -> str:
-    return line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…"
+    return keep_begin(line, WIDTH)

@@ -9,12 +9,12 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from ..console import tell, visible
-from .units import Column, of_values
+from .units import Column, keep_begin, keep_end, of_values
 
 _PIPE_WIDTH = 120
 _TEXT_WIDTH = 24  # a text is cut to no less than this before a column is left out
@@ -99,13 +99,6 @@ def _lines(columns: list[Column], widths: list[int]) -> list[str]:
 
 def _sized(cell: str, size: int, is_number: bool, is_path: bool) -> str:
     """The cell in so many places; what does not fit is lost on the right, of a path on the left."""
-    have = cell_len(cell)
-    if have <= size:
-        space = " " * (size - have)
-        return space + cell if is_number else cell + space
-    if not is_path:
-        return set_cell_size(cell, size - 1) + "…"
-    kept = cell
-    while cell_len(kept) > size - 1:
-        kept = kept[max(1, (cell_len(kept) - size + 1) // 2) :]
-    return set_cell_size("…" + kept, size)
+    fitting = keep_end(cell, size) if is_path else keep_begin(cell, size)
+    space = " " * (size - cell_len(fitting))
+    return space + fitting if is_number else fitting + space

@@ -1,9 +1,11 @@
-"""Numbers as people read them: columns of nanoseconds, bytes and fractions with a unit in their title."""
+"""Values as people read them: columns of numbers with a unit in their title, times in a sentence, texts that fit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
+
+from rich.cells import cell_len, set_cell_size
 
 from ..console import visible
 
@@ -81,3 +83,25 @@ def is_number(value: Any) -> bool:
 def is_path(name: str) -> bool:
     """Whether a column of this name has paths."""
     return name.endswith(_PATHS)
+
+
+def said_ns(ns: float) -> str:
+    """A time in a sentence, in the unit in which it has one to three digits before the point."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if ns >= size:
+            return f"{ns / size:,.1f} {unit}"
+    return f"{ns:,.0f} ns"
+
+
+def keep_begin(line: str, places: int) -> str:
+    """A text in at most so many places of a terminal; what does not fit is lost on the right."""
+    return line if cell_len(line) <= places else set_cell_size(line, places - 1).rstrip() + "…"
+
+
+def keep_end(line: str, places: int) -> str:
+    """A text in at most so many places of a terminal; what does not fit is lost on the left, as of a path."""
+    if cell_len(line) <= places:
+        return line
+    while cell_len(line) > places - 1:
+        line = line[max(1, (cell_len(line) - places + 1) // 2) :]
+    return f"…{line}"

@@ -59,9 +59,14 @@ class Operations:
         return len(self.start)
 
 
-def graph(points: Points, work: Operations, origin: int) -> Graph:
-    """The graph of a trace whose first event is at `origin`."""
-    chains = _chains(points)
+def origin_of(points: Points, work: Operations) -> int:
+    """When the first thing begins."""
+    return int(min(points.begin.min(), work.start.min(initial=points.begin.min())))
+
+
+def graph(points: Points, work: Operations) -> Graph:
+    """The graph of a trace; its times count from the first begin."""
+    origin, chains = origin_of(points, work), _chains(points)
     work = replace(work, point=np.where(take(points.begin, work.point) <= work.start, work.point, NONE))
     by_stream = grouped(work.stream)
     previous = np.full(len(work), NONE, dtype=np.int64)

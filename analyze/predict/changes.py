@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...errors import UsageError
+from ..attribute.cover import Cover
 from ..attribute.intervals import Bools, Ints, take
 from ..attribute.replay import Weights
-from .cover import Cover
 from .scene import EVERYWHERE, Scene
 
 GRAPH_LAUNCH_NS = 10_000  # what one launch of a CUDA graph takes the CPU

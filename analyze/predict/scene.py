@@ -8,11 +8,11 @@ import numpy as np
 
 from ...errors import UsageError
 from ...sql import literal
+from ..attribute.cover import Cover
 from ..attribute.intervals import Bools, Ints
 from ..attribute.replay import Weights
 from ..attribute.replay_graph import Operations, Points
 from ..store.database import Database
-from .cover import Cover
 from .trace import Trace
 
 _CLASSES = """
@@ -21,8 +21,6 @@ _CLASSES = """
     where source_id = {id}
     order by gpu_op_id"""
 EVERYWHERE = "*"
-_INPUT = "(?i)data_?loader|^(data|next_?batch|get_?batch|fetch|load_?(batch|data)|input|dataloading)$"
-_MOST_PATHS = 3
 
 
 @dataclass
@@ -77,12 +75,18 @@ class Scene:
         return self._intervals(" or ".join(f"range_path.path = {literal(path)}" for path in paths) or "false")
 
     def phase_paths(self, name: str) -> list[str]:
-        """The paths of annotations of a phase, of those in one another the outermost."""
-        return self._outermost(f"regexp_matches(split_part(path, '/', -1), '(?i)(^|[^a-z]){name}([^a-z]|$)')")
-
-    def input_paths(self) -> list[str]:
-        """The paths of annotations that fetch input, the outermost."""
-        return self._outermost(f"regexp_matches(split_part(path, '/', -1), {literal(_INPUT)})")
+        """The paths of annotations that mean a phase (phase_of), of those in one another the outermost."""
+        found = [path for (path,) in self.database.rows(
+            f"""select distinct range_path.path
+            from range_path
+            join (
+                select name_id from name semi join (select distinct name_id from range_path) as used using (name_id)
+                where phase_of(text) = {literal(name)}
+            ) as meant using (name_id)
+            where range_path.source_id = {self.trace.source_id} and range_path.kind = 'annotation'
+            order by range_path.path"""
+        )]  # fmt: skip
+        return [path for path in found if not any(path.startswith(f"{other}/") for other in found)]
 
     def step_paths(self) -> list[str]:
         """The paths of steps."""
@@ -97,15 +101,6 @@ class Scene:
         time = np.bincount(number, weights=self.trace.graph.measured.length, minlength=len(names))
         order = [names[place] for place in np.argsort(-time, kind="stable")]
         return [name for name in order if name not in ("copy", "communication", "other", "graph")][:count]
-
-    def _outermost(self, condition: str) -> list[str]:
-        found = [path for (path,) in self.database.rows(
-            f"""select distinct path
-            from range_path
-            where source_id = {self.trace.source_id} and kind = 'annotation' and {condition}
-            order by path"""
-        )]  # fmt: skip
-        return [path for path in found if not any(path.startswith(f"{other}/") for other in found)][:_MOST_PATHS]
 
     def _intervals(self, condition: str) -> Cover:
         found = self.database.columns(

@@ -5,12 +5,13 @@ from .scene import Scene
 
 _PHASES = ("forward", "backward", "optimizer")
 _LARGEST_CLASSES = 3
+_MOST_PATHS = 3  # of a phase
 
 
 def standard(scene: Scene) -> list[Change]:
     """The changes that are possible in a source, each once."""
     waits = scene.points.waits & ~scene.is_queue
-    found = [Change("prefetch", path) for path in scene.input_paths()]
+    found = [Change("prefetch", path) for path in scene.phase_paths("data")[:_MOST_PATHS]]
     if scene.trace.is_pageable.any():
         found.append(Change("pin", "*"))
     if (waits & ~scene.trace.is_pageable).any():
@@ -19,8 +20,8 @@ def standard(scene: Scene) -> list[Change]:
         return found
     found += [Change("graph", path) for path in scene.step_paths()]
     for phase in _PHASES:
-        found += [Change("graph", path) for path in scene.phase_paths(phase)]
-    found += [Change("fuse", path) for path in scene.phase_paths("optimizer")]
+        found += [Change("graph", path) for path in scene.phase_paths(phase)[:_MOST_PATHS]]
+    found += [Change("fuse", path) for path in scene.phase_paths("optimizer")[:_MOST_PATHS]]
     found += [Change("scale", name, 0.5) for name in scene.largest_classes(_LARGEST_CLASSES)]
     if scene.of_class("copy").any():
         found.append(Change("hide-copies", "*"))

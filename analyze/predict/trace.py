@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from ..attribute.intervals import NONE, Bools, Ints, distinct, grouped, take
 from ..attribute.replay import Graph, Replayed
-from ..attribute.replay_graph import Operations, Points, graph
+from ..attribute.replay_graph import Operations, Points, graph, origin_of
 from ..store.database import Database
 
 _OPERATIONS = """
@@ -61,8 +61,7 @@ class Steps:
     measured_ns: Ints
     first: Ints
     last: Ints
-
-    process: Ints
+    process: Ints  # of each step
 
     def __len__(self) -> int:
         return len(self.number)
@@ -90,7 +89,7 @@ class Trace:
     @property
     def origin(self) -> int:
         """When the first thing begins."""
-        return int(min(self.points.begin.min(), self.work.start.min(initial=self.points.begin.min())))
+        return origin_of(self.points, self.work)
 
     @property
     def end(self) -> int:
@@ -136,12 +135,11 @@ def fetch(database: Database, source_id: int) -> Trace | None:
     )
     borders = point[len(calls["call"]) :]
     count = len(steps["step"])
-    origin = int(min(points.begin.min(), operations.start.min(initial=points.begin.min())))
     is_pageable = np.zeros(len(points), dtype=bool)
     is_pageable[waiter] = waits["is_pageable"].astype(bool)
     kind = dict(zip(waiter.tolist(), waits["kind"].tolist(), strict=True))
     return Trace(
-        source_id, points, operations, graph(points, operations, origin),
+        source_id, points, operations, graph(points, operations),
         Steps(
             steps["step"], steps["end"] - steps["begin"], borders[:count], borders[count : 2 * count],
             points.process[borders[:count]],

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ..attribute.intervals import Bools, Ints
+from ..attribute.cover import Cover
+from ..attribute.intervals import Ints
 from ..store.database import Database
 
 _WORK = """
@@ -28,25 +29,13 @@ _HIDING = {_COMMUNICATION: _COMPUTE, _MEMORY: _EITHER}
 
 @dataclass(frozen=True)
 class _Stretches:
-    """Stretches of one activity on one device, in order."""
+    """Stretches of one activity on one device."""
 
     source_id: int
     device_id: int
     activity: int
-    gpu_op_id: Ints
-    start: Ints
-    end: Ints
-
-    def before(self, time: Ints) -> Ints:
-        """How much of them lies before each moment."""
-        if not len(self.start):
-            return np.zeros(len(time), dtype=np.int64)
-        length = self.end - self.start
-        at = np.searchsorted(self.start, time, side="right") - 1
-        place = np.maximum(at, 0)
-        inside = np.minimum(time, self.end[place]) - self.start[place]
-        found: Ints = np.where(at >= 0, np.cumsum(length)[place] - length[place] + inside, 0)
-        return found
+    union: Cover
+    gpu_op_id: Ints  # of each the first operation
 
 
 def tables(database: Database) -> dict[str, Callable[[], pa.Table]]:
@@ -74,24 +63,14 @@ def _of_database(database: Database) -> Iterator[_Stretches]:
         masks = (np.ones(len(mine), dtype=bool), ~moves & ~communicates, communicates, moves, ~moves)
         for activity, mask in enumerate(masks):
             if mask.any():
-                chosen = _union(start, end, mask)
-                yield _Stretches(int(source[mine[0]]), int(device[mine[0]]), activity, op[chosen[0]], *chosen[1:])
-
-
-def _union(start: Ints, end: Ints, mask: Bools) -> tuple[Ints, Ints, Ints]:
-    """Of chosen intervals in order of their begin: the first of each stretch, the stretch's begin and end."""
-    rows = np.flatnonzero(mask)
-    latest = np.maximum.accumulate(end[rows])
-    begins = np.append(True, start[rows[1:]] > latest[:-1])
-    first = np.flatnonzero(begins)
-    last = np.append(first[1:], len(rows)) - 1
-    return rows[first], start[rows[first]], latest[last]
+                union = Cover.of(start[mask], end[mask])
+                yield _Stretches(int(source[mine[0]]), int(device[mine[0]]), activity, union, op[mask][union.opened_by])
 
 
 def _activity(stretches: list[_Stretches]) -> pa.Table:
     columns = _columns(stretches)
-    columns["start_ns"] = _joined([of.start for of in stretches])
-    columns["end_ns"] = _joined([of.end for of in stretches])
+    columns["start_ns"] = _joined([of.union.start for of in stretches])
+    columns["end_ns"] = _joined([of.union.end for of in stretches])
     return pa.table(columns)
 
 
@@ -100,14 +79,14 @@ def _exposed(stretches: list[_Stretches]) -> pa.Table:
     chosen, exposed = [of for of in stretches if of.activity in _HIDING], []
     for of in chosen:
         hiding = known.get((of.source_id, of.device_id, _HIDING[of.activity]))
-        hidden = hiding.before(of.end) - hiding.before(of.start) if hiding else 0
-        exposed.append(of.end - of.start - hidden)
+        hidden = hiding.union.within(of.union.start, of.union.end) if hiding else 0
+        exposed.append(of.union.end - of.union.start - hidden)
     return pa.table(_columns(chosen) | {"exposed_ns": _joined(exposed)})
 
 
 def _columns(stretches: list[_Stretches]) -> dict[str, pa.Array]:
     """source_id, device_id, activity and gpu_op_id of all stretches."""
-    count = [len(of.start) for of in stretches]
+    count = [len(of.gpu_op_id) for of in stretches]
     device = np.repeat([of.device_id for of in stretches], count).astype(np.int64)
     activity = np.repeat([of.activity for of in stretches], count).astype(np.int8)
     return {

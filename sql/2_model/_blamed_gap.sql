@@ -1,10 +1,16 @@
 -- A row is an idle gap of a device and the one rule that it is blamed on.
 --
--- The first of these that fits: something was compiled or loaded meanwhile (recompilation); the CPU was fetching input for
--- more than half of it (late_input); pages of managed memory moved behind it (unified_memory); the CPU had waited for the device, which had nothing left to do when the wait was over
--- (blocking_copy, pageable_async_copy, synchronisation); it was long (long_idle_gap where the CPU was late, long_dependency where it was not); or else the CPU was late with the
--- launch (launch_bound_range). Gaps of the device's own (cause kernel_wait) and short ones behind a dependency are nobody's.
--- So each nanosecond is blamed once, and all that rules blame together is no more than the idle time.
+-- The first of these that fits:
+--   recompilation         something was compiled or loaded meanwhile
+--   late_input            the CPU was fetching input for more than half of it
+--   unified_memory        pages of managed memory moved behind it
+--   blocking_copy, pageable_async_copy, synchronisation
+--                         the CPU had waited for the device, which had nothing left to do when the wait was over
+--   long_idle_gap         it was long and the CPU late
+--   long_dependency       it was long and the CPU in time
+--   launch_bound_range    the CPU was late with the launch
+-- Gaps of the device's own (cause kernel_wait) and short ones behind a dependency are nobody's. So each nanosecond is
+-- blamed once, and all that rules blame together is no more than the idle time.
 --
 -- columns:
 --   source_id    integer   the input

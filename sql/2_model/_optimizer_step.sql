@@ -19,14 +19,7 @@ marked as (
     from range
     semi join said using (text_id)
     where kind = 'annotation' and source_id not in (select source_id from _step_range)
-    qualify coalesce(
-        end_ns > max(end_ns) over (
-            partition by source_id, thread_id
-            order by start_ns, end_ns desc, range_id
-            rows between unbounded preceding and 1 preceding
-        ),
-        true
-    )
+    qualify is_outermost(source_id, thread_id, start_ns, end_ns, range_id)
 ),
 -- launches up to a moment
 launched as (

@@ -84,14 +84,7 @@ found as (
 outermost as (
     select *
     from found
-    qualify coalesce(
-        end_ns > max(end_ns) over (
-            partition by source_id, thread_id
-            order by start_ns, end_ns desc, range_id
-            rows between unbounded preceding and 1 preceding
-        ),
-        true
-    )
+    qualify is_outermost(source_id, thread_id, start_ns, end_ns, range_id)
 )
 select
     outermost.source_id,

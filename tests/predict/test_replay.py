@@ -101,7 +101,7 @@ def graph_of(gpu: Gpu) -> tuple[Graph, Points, Operations]:
         array(o.start for o in ops), array(o.end for o in ops), none, none, array(names.index(o.stream) for o in ops),
         array(place[o.correlation] for o in ops), none > 0,
     )  # fmt: skip
-    return graph(points, work, int(begin.min())), points, work
+    return graph(points, work), points, work
 
 
 def scaled(weights: Weights, factor: float) -> Weights:

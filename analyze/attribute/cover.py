@@ -1,10 +1,10 @@
-"""Which stretches of a source's time lie within ranges, threads of a process taken together."""
+"""Unions of intervals: how much of other intervals lies in them, and which moments."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..attribute.intervals import Bools, Ints
+from .intervals import Bools, Ints
 
 
 @dataclass(frozen=True)
@@ -14,17 +14,22 @@ class Cover:
     start: Ints
     end: Ints
     before: Ints
+    opened_by: Ints  # of each of them which of the united intervals it begins with
 
     @classmethod
     def of(cls, start: Ints, end: Ints) -> "Cover":
-        """The union of intervals."""
+        """The union of intervals in any order. Those that touch are one.
+
+        given  [a   ][b]     [c  ]
+        union  [a      ]     [c  ]
+        """
         order = np.argsort(start, kind="stable")
-        start, latest = start[order], np.maximum.accumulate(end[order]) if len(end) else end
+        start, latest = start[order], np.maximum.accumulate(end[order])
         is_new = np.ones(len(start), dtype=bool)
         is_new[1:] = start[1:] > latest[:-1]
         first = np.flatnonzero(is_new)
-        start, end = start[first], latest[np.append(first[1:], len(latest)) - 1] if len(first) else latest
-        return cls(start, end, np.cumsum(end - start) - (end - start))
+        start, end = start[first], latest[np.append(first, len(latest))[1:] - 1]
+        return cls(start, end, np.cumsum(end - start) - (end - start), order[first])
 
     def within(self, start: Ints, end: Ints) -> Ints:
         """How much of each interval lies in this; of one that ends before it begins nothing."""

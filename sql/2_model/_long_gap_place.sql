@@ -1,0 +1,22 @@
+-- A row is the long idle gaps of one rule in the ranges of one path, with what ended the longest.
+--
+-- columns:
+--   source_id        integer   the input
+--   rule             varchar   'long_idle_gap' or 'long_dependency'
+--   place            varchar   name path of the range, NULL outside all ranges
+--   saving_ns        double    what the input would save without them, at most
+--   occurrence_cnt   bigint    gaps
+--   evidence         varchar   how many, how long, and before which work
+
+select
+    long.source_id,
+    long.rule,
+    long.place,
+    long.saving_ns,
+    long.occurrence_cnt,
+    format('{} gaps, the longest {}, ended by {}', long.occurrence_cnt, said_ns(long.longest_ns), short.short_name)
+        as evidence
+from _blamed_place as long
+join gpu_op as op on op.gpu_op_id = long.ended_by
+join _short_name as short on short.source_id = op.source_id and short.name_id = op.name_id
+where long.rule in ('long_idle_gap', 'long_dependency')
