@@ -1,6 +1,10 @@
-"""Builds in a folder of its own each time: what an earlier build left in build/ would be packed again."""
+"""Builds in a folder of its own each time: what an earlier build left in build/ would be packed again.
+
+The page of the package is the README without what it refers to in the repository.
+"""
 
 import atexit
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -31,4 +35,18 @@ class PackageModules(build_py):
         return [entry for entry in found if Path(entry[2]).name != "setup.py"]
 
 
-setup(cmdclass={"build": FreshBuild, "build_py": PackageModules})
+def page_of_the_package() -> str:
+    """The README as an index of packages can show it: what lies beside it in the repository is not there.
+
+    Pictures go, links to files become their text, lines for tests go.
+    """
+    text = (Path(__file__).parent / "README.md").read_text(encoding="utf-8")
+    text = re.sub(r"^(?:!\[[^]]*\]\([^)]*\)|<!--.*-->)\n+", "", text, flags=re.MULTILINE)
+    return re.sub(r"\[([^]]+)\]\((?!https?:)[^)]*\)", r"\1", text)
+
+
+setup(
+    cmdclass={"build": FreshBuild, "build_py": PackageModules},
+    long_description=page_of_the_package(),
+    long_description_content_type="text/markdown",
+)

@@ -9,7 +9,7 @@ from . import ingest, parts
 from .predict.predictions import Predictions
 from .read import inputs
 from .read.inputs import Kind
-from .shortcuts import activity
+from .shortcuts import views as shortcuts
 from .store import cache, checks
 from .store.building import building
 from .store.database import Database
@@ -35,7 +35,7 @@ def analyze(
     identity does not hold.
     """
     opened = _opened(paths, database, force, progress or Silent(), settings, writes_into)
-    opened.filling(activity.tables(opened) | Predictions(opened).tables())
+    opened.filling(shortcuts.tables(opened) | Predictions(opened).tables())
     # many rules read the same views: planned as one statement they take seconds whatever they read
     opened.filling({"_finding": lambda: opened.rows_of("_finding")})
     return opened

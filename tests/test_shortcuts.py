@@ -6,20 +6,20 @@ from pathlib import Path
 import duckdb
 import pytest
 from conftest import ROOT, corpus_params, opened
-from lorabench.analyze.shortcuts import activity
+from lorabench.analyze.shortcuts import views as shortcuts
 from lorabench.analyze.store.database import Database
 
 FILES = [
     *corpus_params("nsys/*.sqlite"), *corpus_params("kineto/*.json.gz"),
     ROOT / "fixtures" / "lora-run.sqlite", ROOT / "fixtures" / "h200-batch",
 ]  # fmt: skip
-VIEWS = ("_device_activity", "_exposed")
+VIEWS = ("_blamed_gap", "_device_activity", "_exposed")
 
 
 def rows(database: Database, relation: str) -> list[tuple[object, ...]]:
-    columns = "source_id, device_id, activity, gpu_op_id, "
-    columns += "exposed_ns" if relation.endswith("_exposed") else "start_ns, end_ns"
-    return sorted(database.rows(f"select {columns} from {relation}"), key=repr)
+    columns = [name for (name,) in database.rows(f"select column_name from (describe {relation})")]
+    texts = ", ".join(f"{name}::varchar" if name in ("activity", "cause", "rule") else name for name in sorted(columns))
+    return sorted(database.rows(f"select {texts} from {relation}"), key=repr)
 
 
 def check(database: Database) -> None:
@@ -32,7 +32,7 @@ def check(database: Database) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_a_shortcut_gives_the_rows_of_the_statement(path: Path, database_of: Callable[[Path], Database]) -> None:
     database = database_of(path)
-    database.filling(activity.tables(database))
+    database.filling(shortcuts.tables(database))
     check(database)
 
 

@@ -16,10 +16,9 @@ from ..store.database import Database
 from .trace import Trace
 
 _CLASSES = """
-    select class
+    select gpu_op_id, list_position({known}, class) - 1 as place
     from _classed_op
-    where source_id = {id}
-    order by gpu_op_id"""
+    where source_id = {id}"""
 EVERYWHERE = "*"
 
 
@@ -157,9 +156,12 @@ class Scene:
     @cached_property
     def _classes(self) -> tuple[list[str], Ints]:
         """The classes of kernels, and the place of each operation's among them."""
-        relation = self.database.connection.sql(_CLASSES.replace("{id}", str(self.trace.source_id)))
-        column = relation.to_arrow_table().column("class").combine_chunks().dictionary_encode()
-        return column.dictionary.to_pylist(), column.indices.to_numpy().astype(np.int64)
+        known = [name for (name,) in self.database.rows(
+            "select class from (values ('copy'), ('other')) as always(class) "
+            "union select class from kernel_class_rule order by class"
+        )]  # fmt: skip
+        statement = _CLASSES.format(id=self.trace.source_id, known=known)
+        return known, self.database.columns(statement, "gpu_op_id")["place"].astype(np.int64)
 
     def peaks_relative_to(self, device: str) -> tuple[float, float]:
         """How many times faster a device computes and moves than this trace's by device_peak. Raises UsageError."""

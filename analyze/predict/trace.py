@@ -12,37 +12,32 @@ from ..attribute.replay_graph import Operations, Points, graph, origin_of
 from ..store.database import Database
 
 _OPERATIONS = """
-    select start_ns, end_ns, coalesce(process_id, 0) as process, device_id as device,
+    select gpu_op_id, start_ns, end_ns, coalesce(process_id, 0) as process, device_id as device,
         coalesce(context_id, 0) as context, coalesce(stream_id, 0) as stream, coalesce(api_call_id, -1) as call,
         name_id, kind = 'kernel' as is_kernel
     from gpu_op
-    where source_id = {id}
-    order by gpu_op_id"""
+    where source_id = {id}"""
 _CALLS = """
     select api_call_id as call, thread_id as thread, start_ns as begin, end_ns as "end"
     from api_call
-    where source_id = {id} and not is_duplicate
-    order by api_call_id"""
+    where source_id = {id} and not is_duplicate"""
 _EVENTS = """
     select thread_id as thread, start_ns as begin
     from api_call
     where source_id = {id}
         and not is_duplicate
-        and name_id in (select name_id from name where regexp_matches(text, '^(cu|cuda|hip)StreamWaitEvent'))
-    order by start_ns"""
+        and name_id in (select name_id from name where regexp_matches(text, '^(cu|cuda|hip)StreamWaitEvent'))"""
 _WAITS = "select api_call_id as call, start_ns as begin, kind, is_pageable from _waiting_call where source_id = {id}"
 # A Kineto trace does not say which process GPU work belongs to: its threads and its work share process 0.
 _THREADS = """
     select thread.thread_id as thread, if(source.kind = 'kineto', 0, coalesce(thread.process_id, 0)) as process
     from thread
     join source using (source_id)
-    where source_id = {id}
-    order by thread_id"""
+    where source_id = {id}"""
 _STEPS = """
     select thread_id as thread, step, start_ns as begin, end_ns as "end"
     from _step
-    where source_id = {id} and thread_id is not null
-    order by start_ns"""
+    where source_id = {id} and thread_id is not null"""
 _LAST = """
     select thread_id as thread, max(end_ns) as "end"
     from range
@@ -109,11 +104,11 @@ class Trace:
 def fetch(database: Database, source_id: int) -> Trace | None:
     """The arrays of a source; None for one without calls and steps, in which nothing can be replayed."""
 
-    def columns(statement: str) -> Columns:
-        return database.columns(statement.replace("{id}", str(source_id)))
+    def columns(statement: str, by: str | None = None) -> Columns:
+        return database.columns(statement.replace("{id}", str(source_id)), by)
 
-    threads, steps, work, waits = (columns(asked) for asked in (_THREADS, _STEPS, _OPERATIONS, _WAITS))
-    calls = columns(_CALLS)
+    threads, steps, waits = columns(_THREADS, "thread"), columns(_STEPS, "begin"), columns(_WAITS)
+    work, calls = columns(_OPERATIONS, "gpu_op_id"), columns(_CALLS, "call")
     chosen = np.flatnonzero(_among(calls["call"], np.concatenate([work["call"], waits["call"]])))
     calls = {name: column[chosen] for name, column in calls.items()}
     rows = _rows(calls, steps, columns(_LAST))
@@ -129,7 +124,7 @@ def fetch(database: Database, source_id: int) -> Trace | None:
     launch = take(waiting, _place(calls["call"], work["call"]))
     process, stream = _streams(work)
     points = _with_waits({name: column[kept] for name, column in rows.items()}, waits, waiter, launch, stream)
-    is_told = take(_told(points, columns(_EVENTS)), launch, 0) == 1
+    is_told = take(_told(points, columns(_EVENTS, "begin")), launch, 0) == 1
     operations = Operations(
         work["start_ns"], work["end_ns"], process, work["device"].astype(np.int64), stream, launch, is_told
     )

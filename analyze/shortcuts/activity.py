@@ -7,28 +7,28 @@ hidden by       [compute ]              what of it lies in another activity's st
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
 from ..attribute.cover import Cover
-from ..attribute.intervals import Ints
+from ..attribute.intervals import Ints, distinct, grouped
 from ..store.database import Database
 
 _WORK = """
     select source_id, coalesce(device_id, {none}) as device_id, gpu_op_id, start_ns, end_ns,
         kind in ('memcpy', 'memset') as is_move, class = 'communication' as is_communication
-    from _classed_op
-    order by source_id, device_id, start_ns, gpu_op_id"""
-_NO_DEVICE = -(1 << 40)
-_BUSY, _COMPUTE, _COMMUNICATION, _MEMORY, _EITHER = range(5)
+    from _classed_op"""
+NO_DEVICE = -(1 << 40)
+BUSY, _COMPUTE, _COMMUNICATION, _MEMORY, _EITHER = range(5)
 _ACTIVITIES = ("busy", "compute", "communication", "memory", "compute or communication")
 # What hides a stretch: computing hides communication, both hide copies.
 _HIDING = {_COMMUNICATION: _COMPUTE, _MEMORY: _EITHER}
 
 
 @dataclass(frozen=True)
-class _Stretches:
+class Stretches:
     """Stretches of one activity on one device."""
 
     source_id: int
@@ -38,24 +38,30 @@ class _Stretches:
     gpu_op_id: Ints  # of each the first operation
 
 
-def tables(database: Database) -> dict[str, Callable[[], pa.Table]]:
-    """The functions that make the rows of both views."""
-    kept: list[_Stretches] = []
+class Activity:
+    """The stretches of all devices of a database, made when they are first asked for."""
 
-    def stretches() -> list[_Stretches]:
-        if not kept:
-            kept.extend(_of_database(database))
-        return kept
+    def __init__(self, database: Database):
+        self._database = database
 
-    return {"_device_activity": lambda: _activity(stretches()), "_exposed": lambda: _exposed(stretches())}
+    @cached_property
+    def stretches(self) -> list[Stretches]:
+        """By source, device and activity, each in order of time."""
+        return list(_of_database(self._database))
+
+    def tables(self) -> dict[str, Callable[[], pa.Table]]:
+        """The functions that make the rows of both views."""
+        return {"_device_activity": lambda: _activity(self.stretches), "_exposed": lambda: _exposed(self.stretches)}
 
 
-def _of_database(database: Database) -> Iterator[_Stretches]:
-    rows = database.columns(_WORK.format(none=_NO_DEVICE))
-    source, device = rows["source_id"], rows["device_id"]
+def _of_database(database: Database) -> Iterator[Stretches]:
+    rows = database.columns(_WORK.format(none=NO_DEVICE), "gpu_op_id")
+    source, device = rows["source_id"].astype(np.int64), rows["device_id"].astype(np.int64)
     is_move, is_communication = (rows[name].astype(bool) for name in ("is_move", "is_communication"))
-    cuts = np.flatnonzero((np.diff(source) != 0) | (np.diff(device) != 0)) + 1
-    for mine in np.split(np.arange(len(source)), cuts):
+    devices, place = distinct(device)
+    place += source * len(devices)
+    order = grouped(place)
+    for mine in np.split(order, np.flatnonzero(np.diff(place[order])) + 1):
         if not mine.size:
             continue
         start, end, op = (rows[name][mine] for name in ("start_ns", "end_ns", "gpu_op_id"))
@@ -64,17 +70,17 @@ def _of_database(database: Database) -> Iterator[_Stretches]:
         for activity, mask in enumerate(masks):
             if mask.any():
                 union = Cover.of(start[mask], end[mask])
-                yield _Stretches(int(source[mine[0]]), int(device[mine[0]]), activity, union, op[mask][union.opened_by])
+                yield Stretches(int(source[mine[0]]), int(device[mine[0]]), activity, union, op[mask][union.opened_by])
 
 
-def _activity(stretches: list[_Stretches]) -> pa.Table:
+def _activity(stretches: list[Stretches]) -> pa.Table:
     columns = _columns(stretches)
     columns["start_ns"] = _joined([of.union.start for of in stretches])
     columns["end_ns"] = _joined([of.union.end for of in stretches])
     return pa.table(columns)
 
 
-def _exposed(stretches: list[_Stretches]) -> pa.Table:
+def _exposed(stretches: list[Stretches]) -> pa.Table:
     known = {(of.source_id, of.device_id, of.activity): of for of in stretches}
     chosen, exposed = [of for of in stretches if of.activity in _HIDING], []
     for of in chosen:
@@ -84,14 +90,18 @@ def _exposed(stretches: list[_Stretches]) -> pa.Table:
     return pa.table(_columns(chosen) | {"exposed_ns": _joined(exposed)})
 
 
-def _columns(stretches: list[_Stretches]) -> dict[str, pa.Array]:
+def device_column(device: Ints) -> pa.Array:
+    """Numbers of devices as a column, NULL for work without one."""
+    return pa.array(np.where(device == NO_DEVICE, 0, device).astype(np.int32), mask=device == NO_DEVICE)
+
+
+def _columns(stretches: list[Stretches]) -> dict[str, pa.Array]:
     """source_id, device_id, activity and gpu_op_id of all stretches."""
     count = [len(of.gpu_op_id) for of in stretches]
-    device = np.repeat([of.device_id for of in stretches], count).astype(np.int64)
     activity = np.repeat([of.activity for of in stretches], count).astype(np.int8)
     return {
         "source_id": pa.array(np.repeat([of.source_id for of in stretches], count).astype(np.int32)),
-        "device_id": pa.array(np.where(device == _NO_DEVICE, 0, device).astype(np.int32), mask=device == _NO_DEVICE),
+        "device_id": device_column(np.repeat([of.device_id for of in stretches], count).astype(np.int64)),
         "activity": pa.DictionaryArray.from_arrays(activity, _ACTIVITIES),
         "gpu_op_id": _joined([of.gpu_op_id for of in stretches]),
     }

@@ -150,12 +150,19 @@ class Database:
             names = [str(column[0]) for column in cursor.description or ()]
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
-    def columns(self, statement: str) -> "dict[str, npt.NDArray[Any]]":
-        """The same as numpy arrays by the names of the columns; texts are objects, NULL is NaN or undefined."""
+    def columns(self, statement: str, by: str | None = None) -> "dict[str, npt.NDArray[Any]]":
+        """The same as numpy arrays by the names of the columns; texts are objects, NULL is NaN or undefined.
+
+        In order of the column `by`: tables hold their rows in order of the key, so that is looked at and seldom done.
+        """
         self._filled_for(statement)
         with self._explained("what is asked for"):
             found = self._roomy(lambda: self.connection.sql(statement).to_arrow_table())
-        return {name: found.column(name).to_numpy() for name in found.column_names}
+        made = {name: found.column(name).to_numpy() for name in found.column_names}
+        if by is not None and (made[by][1:] < made[by][:-1]).any():
+            order = made[by].argsort(kind="stable")
+            return {name: column[order] for name, column in made.items()}
+        return made
 
     @contextmanager
     def _explained(self, what: object) -> Iterator[None]:

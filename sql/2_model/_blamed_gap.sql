@@ -16,12 +16,15 @@
 --   source_id    integer   the input
 --   device_id    integer   the device
 --   gpu_op_id    bigint    the operation that ended the gap
+--   start_ns     bigint    its begin
+--   end_ns       bigint    its end
 --   idle_ns      bigint    its length
 --   saving_ns    double    its share of the idle time of all devices: what the input would save without it, at most
---   cause        enum      'host', 'dependency' or 'kernel_wait', as in idle_gap
+--   cause        varchar   'host', 'dependency' or 'kernel_wait', as in idle_gap
+--   waited_name_id   bigint     the call in which the CPU waited for the GPU until the gap had begun, NULL without
+--   waited_kind  varchar   its kind, as in sync_summary
 --   rule         varchar   the rule, NULL for none
 --   path_id      bigint    path of the range that is to be changed, NULL outside all ranges
---   what         bigint    name of the call that waited, else NULL
 --   compiled     varchar   what was compiled or loaded, else NULL
 
 with
@@ -31,20 +34,6 @@ device_cnt as (
     group by source_id
 ),
 managed as (select name_id from name where contains(text, 'Unified Memory')),
-input_name as (
-    select name_id
-    from name
-    semi join (
-        select distinct name_id from range_path where kind = 'annotation'
-    ) as used using (name_id)
-    where phase_of(text) = 'data'
-),
-input as (
-    select range.source_id, range.start_ns, range.end_ns, range.path_id
-    from range
-    semi join input_name using (name_id)
-    where range.kind = 'annotation'
-),
 with_input as (
     select
         gap.*,
@@ -53,10 +42,9 @@ with_input as (
             input.source_id is null, 0, least(gap.end_ns, input.end_ns) - greatest(gap.start_ns, input.start_ns)
         ) as input_ns
     from _waited_gap as gap
-    asof left join input
+    asof left join _data_range as input
         on input.source_id = gap.source_id
         and input.start_ns < gap.end_ns
-    where gap.cause <> 'kernel_wait'
 ),
 with_compiling as (
     select with_input.*, if(compiling.end_ns > with_input.start_ns, compiling.place, null) as compiled
@@ -69,6 +57,7 @@ judged as (
     select
         *,
         case
+            when cause = 'kernel_wait' then null
             when compiled is not null then 'recompilation'
             when input_ns * 2 > idle_ns then 'late_input'
             when name_id in (select name_id from managed) then 'unified_memory'
@@ -85,15 +74,20 @@ select
     judged.source_id,
     judged.device_id,
     judged.gpu_op_id,
+    judged.start_ns,
+    judged.end_ns,
     judged.idle_ns,
     judged.idle_ns / device_cnt.cnt as saving_ns,
-    judged.cause,
+    judged.cause::varchar as cause,
+    judged.waited_name_id,
+    judged.waited_kind,
     judged.rule,
-    if(judged.rule = 'late_input', judged.input_path_id, range.path_id) as path_id,
-    judged.waited_name_id as what,
+    case
+        when judged.rule = 'late_input' then judged.input_path_id
+        when judged.rule in ('pageable_async_copy', 'blocking_copy', 'synchronisation') then judged.waited_path_id
+        else range.path_id
+    end as path_id,
     judged.compiled
 from judged
 join device_cnt using (source_id)
-left join range
-    on range.range_id
-    = if(judged.rule in ('pageable_async_copy', 'blocking_copy', 'synchronisation'), waited_range_id, judged.range_id)
+left join range using (range_id)

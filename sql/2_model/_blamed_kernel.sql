@@ -36,6 +36,14 @@ classed as (
     from _classed_op as op
     join name using (name_id)
 ),
+-- of the other streams no row is asked for
+critical_stream as (
+    select distinct op.source_id, op.device_id, op.stream_id
+    from classed
+    semi join critical using (gpu_op_id)
+    join gpu_op as op using (gpu_op_id)
+    where classed.class = 'elementwise'
+),
 -- work in the order of its stream: a row of elementwise kernels ends with any other work
 ordered as (
     select
@@ -52,6 +60,10 @@ ordered as (
         ) as row_number
     from classed
     join gpu_op as op using (gpu_op_id)
+    semi join critical_stream as asked
+        on asked.source_id = op.source_id
+        and asked.device_id is not distinct from op.device_id
+        and asked.stream_id is not distinct from op.stream_id
 ),
 in_row as (
     select

@@ -17,7 +17,7 @@ select
     format('{} times {}, then the GPU is idle for {} on average', count(*),
         string_agg(distinct name.text, ', ' order by name.text), said_ns(avg(gap.idle_ns))) as evidence
 from _blamed_gap as gap
-left join name on name.name_id = gap.what
+left join name on name.name_id = gap.waited_name_id
 left join range_path using (path_id)
 where gap.rule in ('synchronisation', 'blocking_copy', 'pageable_async_copy')
 group by gap.source_id, gap.rule, range_path.path

@@ -19,6 +19,7 @@ limited as (
 idle as (
     select source_id, sum(saving_ns) as idle_ns
     from _blamed_gap
+    where cause <> 'kernel_wait'
     group by source_id
 ),
 followed as (

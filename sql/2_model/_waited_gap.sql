@@ -3,32 +3,20 @@
 -- columns:
 --   waited_name_id    bigint     the call in which the CPU waited for the GPU until the gap had begun, NULL without
 --   waited_kind       varchar    its kind, as in sync_summary
---   waited_range_id   bigint     the range around it
+--   waited_path_id    bigint     path of the range around it
 --   is_pageable       boolean    whether it copied from or to pageable memory
 
 with
-wait as (
-    select
-        source_id,
-        start_ns,
-        end_ns,
-        kind,
-        is_pageable and regexp_matches(api_name, '(?i)async') as is_pageable, -- a cudaMemcpy blocks in any case
-        name_id,
-        range_id
-    from _sync_call
-    where kind <> 'queue'
-),
 judged as (
     select
         gap.*,
         wait.name_id as wait_name_id,
         wait.kind as wait_kind,
-        wait.range_id as wait_range_id,
+        wait.path_id as wait_path_id,
         wait.is_pageable as wait_is_pageable,
         gap.cause = 'host' and coalesce(wait.end_ns between gap.start_ns and gap.end_ns, false) as has_waited
     from _gap as gap
-    asof left join wait
+    asof left join _gap_wait as wait
         on wait.source_id = gap.source_id
         and wait.start_ns < gap.start_ns
 )
@@ -44,6 +32,6 @@ select
     name_id,
     if(has_waited, wait_name_id, null) as waited_name_id,
     if(has_waited, wait_kind, null) as waited_kind,
-    if(has_waited, wait_range_id, null) as waited_range_id,
+    if(has_waited, wait_path_id, null) as waited_path_id,
     has_waited and wait_is_pageable as is_pageable
 from judged

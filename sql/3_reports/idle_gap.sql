@@ -29,7 +29,7 @@ select
     gap.start_ns,
     gap.end_ns,
     gap.idle_ns,
-    gap.cause::varchar as cause,
+    gap.cause,
     name.text as ended_by,
     api_name.text as api_name,
     gpu_op.launch_start_ns,
@@ -39,13 +39,13 @@ select
     gap.gpu_op_id,
     gap.source_id,
     source.rank
-from _waited_gap as gap
+from _blamed_gap as gap
 join gpu_op using (gpu_op_id)
 join name on name.name_id = gpu_op.name_id
 join source on source.source_id = gap.source_id
 left join api_call using (api_call_id)
 left join name as waited on waited.name_id = gap.waited_name_id
 left join name as api_name on api_name.name_id = api_call.name_id
-left join range on range.range_id = gap.range_id
-left join range_path using (path_id)
+left join range on range.range_id = gpu_op.range_id
+left join range_path on range_path.path_id = range.path_id
 order by gap.source_id, gap.idle_ns desc, gap.start_ns

@@ -18,7 +18,7 @@
 
 select
     device_id,
-    cause::varchar as cause,
+    cause,
     count(*) as gap_cnt,
     sum(idle_ns)::bigint as idle_ns,
     coalesce(sum(idle_ns) filter (waited_kind is not null), 0)::bigint as behind_wait_ns,
@@ -28,7 +28,7 @@ select
     max(idle_ns) as max_ns,
     gap.source_id,
     any_value(source.rank) as rank
-from _waited_gap as gap
+from _blamed_gap as gap
 join source using (source_id)
 group by gap.source_id, device_id, gap.cause
 order by gap.source_id, device_id, idle_ns desc, gap.cause

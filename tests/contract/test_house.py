@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import metadata
 from pathlib import Path
 
 import lorabench
@@ -117,6 +118,12 @@ def test_the_installed_package_has_the_modules_of_the_checkout_and_no_others() -
     here |= {p.relative_to(ROOT) for p in ROOT.glob("*.py") if p.name != "setup.py"}
     inside = {p.relative_to(PACKAGE) for p in PACKAGE.rglob("*.py")}
     assert {p for p in inside if p.parts[0] in rooms or len(p.parts) == 1} - {Path("setup.py")} == here
+
+
+def test_the_page_of_the_package_refers_to_nothing_that_only_the_repository_has() -> None:
+    page = str(metadata("lorabench").get_payload())
+    assert page.startswith("# lorabench\n")
+    assert re.findall(r"\]\((?!https?:)[^)]*\)|<!--.*-->", page) == []
 
 
 def test_sql_spells_the_words_of_the_vocabulary() -> None:

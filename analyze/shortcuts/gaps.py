@@ -1,0 +1,216 @@
+"""What is blamed for idle gaps: the rows of the view _blamed_gap.
+
+busy      [a   ]      [b  ]          a gap lies between two busy stretches, and b ended it
+gap             |----|
+launch            [b]                begins within it: the CPU was late
+wait         [------]                ended within it: the CPU had waited for the device
+input       [--------]               covers half of it: the CPU was fetching input
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ..attribute.intervals import NONE, Bools, Ints, take
+from ..store.database import Database
+from .activity import BUSY, NO_DEVICE, Stretches, device_column
+
+_NEVER = -(1 << 62)
+_WORK = f"""
+    select gpu_op_id, coalesce(launch_start_ns, {_NEVER}) as launch_start,
+        coalesce(launch_end_ns, {_NEVER}) as launch_end, coalesce(range_id, {NONE}) as range_id, name_id,
+        kind = 'kernel' as is_kernel
+    from gpu_op
+    where source_id = {{id}}"""
+_PATHS = "select range_id, path_id from range where source_id = {id}"
+_WAITS = f"""
+    select start_ns, end_ns, kind in ('memcpy', 'memset') as is_move, kind, is_pageable, name_id,
+        coalesce(path_id, {NONE}) as path_id
+    from _gap_wait
+    where source_id = {{id}}"""
+_INPUT = "select start_ns, end_ns, path_id from _data_range where source_id = {id}"
+_COMPILING = "select start_ns, end_ns, place from _compiling where source_id = {id}"
+_CAUSES = ("host", "dependency", "kernel_wait")
+_HOST, _DEPENDENCY, _KERNEL_WAIT = range(len(_CAUSES))
+# In the order in which they are tried.
+_RULES = (
+    "recompilation", "late_input", "unified_memory", "pageable_async_copy", "blocking_copy", "synchronisation",
+    "long_idle_gap", "long_dependency", "launch_bound_range",
+)  # fmt: skip
+_OF_WAITS = ("pageable_async_copy", "blocking_copy", "synchronisation")
+_LEAST_DISTANCES = 20  # so many gaps of a device say what the distance between its kernels is
+
+Columns = dict[str, npt.NDArray[Any]]
+
+
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+_TYPES = {
+    "source_id": pa.int32(), "device_id": pa.int32(), "gpu_op_id": pa.int64(), "start_ns": pa.int64(),
+    "end_ns": pa.int64(), "idle_ns": pa.int64(), "saving_ns": pa.float64(), "cause": _TEXT,
+    "waited_name_id": pa.int64(), "waited_kind": _TEXT, "rule": _TEXT, "path_id": pa.int64(), "compiled": _TEXT,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Gaps:
+    """Gaps of one source: the operation that ended each, its row among the source's, the gap's begin and end."""
+
+    device_id: Ints
+    gpu_op_id: Ints
+    row: Ints
+    start: Ints
+    end: Ints
+
+    @property
+    def idle(self) -> Ints:
+        """Their lengths."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True)
+class _Around:
+    """Of each gap the wait that ended in it, the input and the compiling that it fell into: rows, NONE without."""
+
+    wait: Ints
+    input: Ints
+    compiling: Ints
+
+
+def tables(database: Database, stretches: Callable[[], list[Stretches]]) -> dict[str, Callable[[], pa.Table]]:
+    """The function that makes the rows of the view from when devices are busy."""
+
+    def rows() -> pa.Table:
+        limits = dict(database.rows("select name, value from threshold"))
+        busy = [of for of in stretches() if of.activity == BUSY]
+        schema = pa.schema(list(_TYPES.items()))
+        parts = [
+            pa.table(_of_source(database, number, [of for of in busy if of.source_id == number], limits), schema)
+            for number in sorted({of.source_id for of in busy})
+        ]
+        return pa.concat_tables([schema.empty_table(), *parts])
+
+    return {"_blamed_gap": rows}
+
+
+def _of_source(database: Database, number: int, busy: list[Stretches], limits: dict[str, float]) -> dict[str, pa.Array]:
+    def columns(statement: str, by: str) -> Columns:
+        return database.columns(statement.format(id=number), by)
+
+    work = columns(_WORK, "gpu_op_id")
+    waits, inputs, compiling = (columns(asked, "start_ns") for asked in (_WAITS, _INPUT, _COMPILING))
+    gaps = _gaps(busy, work["gpu_op_id"])
+    cause = _causes(gaps, work, limits)
+    around = _around(gaps, cause, waits, inputs, compiling)
+    managed = database.columns("select name_id from name where contains(text, 'Unified Memory')")["name_id"]
+    is_managed = np.isin(work["name_id"], managed)[gaps.row]
+    rule = _rules(cause, around, waits, is_managed, gaps.idle > limits["long_gap_ns"])
+    ranges = columns(_PATHS, "range_id")
+    path = np.select(
+        [rule == _RULES.index("late_input"), np.isin(rule, [_RULES.index(name) for name in _OF_WAITS])],
+        [take(inputs["path_id"], around.input), take(waits["path_id"], around.wait)],
+        take(ranges["path_id"], _place(ranges["range_id"], work["range_id"][gaps.row])),
+    )
+    devices = sum(of.device_id != NO_DEVICE for of in busy)
+    return {
+        "source_id": pa.array(np.full(len(gaps.row), number, dtype=np.int32)),
+        "device_id": device_column(gaps.device_id),
+        "gpu_op_id": pa.array(gaps.gpu_op_id),
+        "start_ns": pa.array(gaps.start),
+        "end_ns": pa.array(gaps.end),
+        "idle_ns": pa.array(gaps.idle),
+        "saving_ns": pa.array(gaps.idle / max(devices, 1), mask=np.full(len(gaps.row), not devices)),
+        "cause": _said(cause, _CAUSES),
+        "waited_name_id": _known(take(waits["name_id"], around.wait)),
+        "waited_kind": _said(around.wait, waits["kind"].tolist()),
+        "rule": _said(rule, _RULES),
+        "path_id": _known(path),
+        "compiled": _said(around.compiling, compiling["place"].tolist()),
+    }
+
+
+def _gaps(busy: list[Stretches], gpu_op_id: Ints) -> _Gaps:
+    """What lies between the busy stretches of each device."""
+    found = [
+        (np.full(len(of.gpu_op_id) - 1, of.device_id), of.gpu_op_id[1:], of.union.end[:-1], of.union.start[1:])
+        for of in busy
+    ]
+    device, ended_by, start, end = (np.concatenate(columns).astype(np.int64) for columns in zip(*found, strict=True))
+    return _Gaps(device, ended_by, _place(gpu_op_id, ended_by), start, end)
+
+
+def _causes(gaps: _Gaps, work: Columns, limits: dict[str, float]) -> Ints:
+    """Why each gap is: see the views _gap and idle_gap."""
+    launched, returned = work["launch_start"][gaps.row], work["launch_end"][gaps.row]
+    waited = (gaps.end - returned > np.maximum(limits["late_launch_ns"], gaps.idle / 2)) & (returned != _NEVER)
+    is_late = (launched >= gaps.start) & ~waited
+    is_kernel = work["is_kernel"][gaps.row].astype(bool)
+    distance = np.full(len(gaps.row), limits["kernel_wait_ns"])
+    for device in np.unique(gaps.device_id[gaps.device_id != NO_DEVICE]):
+        mine = gaps.device_id == device
+        own = gaps.idle[mine & is_kernel & ~is_late]
+        if len(own) >= _LEAST_DISTANCES:
+            distance[mine] = min(limits["kernel_wait_ns"], 2 * np.median(own))
+    return np.select([is_late, gaps.idle <= distance], [_HOST, _KERNEL_WAIT], _DEPENDENCY)
+
+
+def _around(gaps: _Gaps, cause: Ints, waits: Columns, inputs: Columns, compiling: Columns) -> _Around:
+    """What the CPU was in, of each kind the last that had begun."""
+    wait = _last(waits["start_ns"], gaps.start)
+    ended = take(waits["end_ns"], wait, _NEVER)
+    wait = np.where((cause == _HOST) & (ended >= gaps.start) & (ended <= gaps.end), wait, NONE)
+    fetched = _last(inputs["start_ns"], gaps.end)
+    common = np.minimum(gaps.end, take(inputs["end_ns"], fetched)) - np.maximum(
+        gaps.start, take(inputs["start_ns"], fetched)
+    )
+    fetched = np.where((fetched >= 0) & (2 * common > gaps.idle), fetched, NONE)
+    compiled = _last(compiling["start_ns"], gaps.end)
+    compiled = np.where(take(compiling["end_ns"], compiled, _NEVER) > gaps.start, compiled, NONE)
+    return _Around(wait, fetched, compiled)
+
+
+def _rules(cause: Ints, around: _Around, waits: Columns, is_managed: Bools, is_long: Bools) -> Ints:
+    """The rule that each gap is blamed on, NONE for none: the first that fits, see the view."""
+    is_move = take(waits["is_move"], around.wait, 0) == 1
+    is_late = cause == _HOST
+    fits = {
+        "recompilation": around.compiling >= 0,
+        "late_input": around.input >= 0,
+        "unified_memory": is_managed,
+        "pageable_async_copy": is_move & (take(waits["is_pageable"], around.wait, 0) == 1),
+        "blocking_copy": is_move,
+        "synchronisation": around.wait >= 0,
+        "long_idle_gap": is_long & is_late,
+        "long_dependency": is_long,
+        "launch_bound_range": is_late,
+    }
+    numbers = [_RULES.index(name) for name in fits]
+    return np.select([cause == _KERNEL_WAIT, *fits.values()], [NONE, *numbers], NONE)
+
+
+def _last(start: Ints, time: Ints) -> Ints:
+    """The last row that began before each moment, NONE without."""
+    return np.searchsorted(start, time, side="left") - 1
+
+
+def _place(known: Ints, asked: Ints) -> Ints:
+    """The row of each key among keys in order, NONE for one that is not there."""
+    if not len(known):
+        return np.full(len(asked), NONE)
+    at = asked - known[0] if known[-1] - known[0] + 1 == len(known) else np.searchsorted(known, asked)
+    at = np.clip(at, 0, len(known) - 1)
+    return np.where(known[at] == asked, at, NONE)
+
+
+def _known(column: Ints) -> pa.Array:
+    """A column of keys, NULL for NONE."""
+    return pa.array(column, pa.int64(), mask=column == NONE)
+
+
+def _said(number: Ints, texts: Sequence[str]) -> pa.Array:
+    """A column of texts by their numbers, NULL for NONE."""
+    indices = pa.array(number.astype(np.int32), mask=number == NONE)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(texts, pa.string()))
