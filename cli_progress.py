@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     import rich.progress
 
 
+PAUSE_S = 10.0  # between two lines
+
+
 @contextmanager
 def shown() -> Iterator[Progress]:
     """A listener that draws one bar a step on stderr; where that is no terminal, what draws it is not loaded."""
@@ -31,8 +34,8 @@ def shown() -> Iterator[Progress]:
 class Lines:
     """Says in a line how far the work is, when it has said nothing for a while; short work ends without one."""
 
-    def __init__(self, pause_s: float = 10):
-        self._pause_s = pause_s
+    def __init__(self, pause_s: float | None = None):
+        self._pause_s = PAUSE_S if pause_s is None else pause_s
         self._said_s = time.monotonic()
         self._what = ""
         self._total: int | None = None

@@ -71,20 +71,42 @@ class _Gaps:
     idle: Ints
     is_late: Bools
 
+    def of(self, chosen: Bools) -> "_Gaps":
+        """Some of them."""
+        return _Gaps(self.place[chosen], self.idle[chosen], self.is_late[chosen])
+
 
 def _closed(scene: Scene, weights: Weights, gaps: _Gaps) -> Weights:
     """The CPU launches these operations so much earlier; those that were launched in time begin so much earlier."""
-    point = scene.work.point[gaps.place]
-    late = gaps.is_late & (point >= 0)
-    spared = np.zeros(len(weights.host), dtype=np.int64)
-    np.add.at(spared, point[late], gaps.idle[late])
-    of_host = np.clip(spared, 0, np.maximum(weights.host, 0))
-    own = weights.own - np.minimum(spared - of_host, weights.own)
+    late = gaps.is_late & (scene.work.point[gaps.place] >= 0)
+    host, own = _spared(scene, weights, gaps.of(late))
     waited, idle = gaps.place[~late], gaps.idle[~late]
     distance, latency = weights.distance.copy(), weights.latency.copy()
     distance[waited] -= np.clip(idle, 0, np.maximum(distance[waited], 0))
     latency[waited] -= np.clip(idle, 0, np.maximum(latency[waited], 0))
-    return replace(weights, host=weights.host - of_host, own=own, distance=distance, latency=latency)
+    return replace(weights, host=weights.host - host, own=weights.own - own, distance=distance, latency=latency)
+
+
+def _spared(scene: Scene, weights: Weights, gaps: _Gaps) -> tuple[Ints, Ints]:
+    """Of each point how much of the CPU's time before it, and of its own, lies in gaps, back to the last wait.
+
+    gap            |-----------------------|          devices that are idle at once do not add up
+    CPU     [own a]----host b----[own b]--host c--[c]
+    """
+    host, own = np.zeros(len(weights.host), dtype=np.int64), np.zeros(len(weights.own), dtype=np.int64)
+    at = scene.work.point[gaps.place]
+    left = np.minimum(gaps.idle, scene.points.begin[at] - scene.work.start[gaps.place] + gaps.idle)
+    while (more := left > 0).any():
+        at, left = at[more], left[more]
+        spent = np.minimum(left, np.maximum(weights.host[at], 0))
+        np.maximum.at(host, at, spent)
+        left, at = left - spent, scene.trace.graph.chains.follows[at]
+        left[at < 0] = 0
+        spent = np.minimum(left, weights.own[at])
+        np.maximum.at(own, at, spent)
+        left -= spent
+        left[weights.waits[at]] = 0
+    return host, own
 
 
 def _not_waiting(scene: Scene, weights: Weights, gaps: _Gaps) -> Weights:

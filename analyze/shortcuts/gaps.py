@@ -4,7 +4,7 @@ busy      [a   ]      [b  ]          a gap lies between two busy stretches, and 
 gap             |----|
 launch            [b]                begins within it: the CPU was late
 wait         [------]                ended within it: the CPU had waited for the device
-input       [--------]               covers half of it: the CPU was fetching input
+input       [--------]               covers more than half of it, and so its middle: the CPU was fetching input
 """
 
 from collections.abc import Callable, Sequence
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ..attribute.cover import Cover
 from ..attribute.intervals import NONE, Bools, Ints, take
 from ..store.database import Database
 from .activity import BUSY, NO_DEVICE, Stretches, device_column
@@ -162,11 +163,9 @@ def _around(gaps: _Gaps, cause: Ints, waits: Columns, inputs: Columns, compiling
     wait = _last(waits["start_ns"], gaps.start)
     ended = take(waits["end_ns"], wait, _NEVER)
     wait = np.where((cause == _HOST) & (ended >= gaps.start) & (ended <= gaps.end), wait, NONE)
-    fetched = _last(inputs["start_ns"], gaps.end)
-    common = np.minimum(gaps.end, take(inputs["end_ns"], fetched)) - np.maximum(
-        gaps.start, take(inputs["start_ns"], fetched)
-    )
-    fetched = np.where((fetched >= 0) & (2 * common > gaps.idle), fetched, NONE)
+    is_input = 2 * Cover.of(inputs["start_ns"], inputs["end_ns"]).within(gaps.start, gaps.end) > gaps.idle
+    fetched = _last(inputs["start_ns"], (gaps.start + gaps.end) // 2 + 1)
+    fetched = np.where(is_input, fetched, NONE)
     compiled = _last(compiling["start_ns"], gaps.end)
     compiled = np.where(take(compiling["end_ns"], compiled, _NEVER) > gaps.start, compiled, NONE)
     return _Around(wait, fetched, compiled)

@@ -37,14 +37,20 @@ managed as (select name_id from name where contains(text, 'Unified Memory')),
 with_input as (
     select
         gap.*,
-        input.path_id as input_path_id,
-        if(
-            input.source_id is null, 0, least(gap.end_ns, input.end_ns) - greatest(gap.start_ns, input.start_ns)
-        ) as input_ns
+        middle.path_id as input_path_id,
+        coalesce(till.before_ns + least(gap.end_ns, till.end_ns) - till.start_ns, 0)
+        - coalesce(since.before_ns + least(gap.start_ns, since.end_ns) - since.start_ns, 0) as input_ns
     from _waited_gap as gap
-    asof left join _data_range as input
-        on input.source_id = gap.source_id
-        and input.start_ns < gap.end_ns
+    asof left join _data_range as since
+        on since.source_id = gap.source_id
+        and since.start_ns <= gap.start_ns
+    -- what covers more than half of a gap covers its middle
+    asof left join _data_range as middle
+        on middle.source_id = gap.source_id
+        and middle.start_ns <= (gap.start_ns + gap.end_ns) // 2
+    asof left join _data_range as till
+        on till.source_id = gap.source_id
+        and till.start_ns <= gap.end_ns
 ),
 with_compiling as (
     select with_input.*, if(compiling.end_ns > with_input.start_ns, compiling.place, null) as compiled

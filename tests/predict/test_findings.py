@@ -56,6 +56,15 @@ FAULTS = [
         lambda: COMPUTES.run(pinned()),
         lambda: replace(COMPUTES, load=3_000_000).run(pinned()),
     ),
+    *(
+        Fault(
+            rule,
+            lambda reads=reads: replace(COMPUTES, load=60_000_000, reads=reads).run(pinned()),
+            lambda: COMPUTES.run(pinned()),
+            lambda reads=reads: replace(COMPUTES, load=3_000_000, reads=reads).run(pinned()),
+        )
+        for rule, reads in (("late_input", "between"), ("long_idle_gap", "unnamed"))
+    ),
     Fault(
         "synchronisation",
         lambda: replace(COMPUTES, kernel=40_000, syncs=True).run(pinned()),
@@ -98,7 +107,7 @@ def test_a_finding_saves_what_removing_its_fault_saves(fault: Fault, tmp_path: P
     saved = before.timeline.end - fault.without().timeline.end
     found = findings(before, tmp_path)
     # of input that is late before the first kernel no device was idle
-    first = before.timeline.ops[0].start if fault.rule == "late_input" else 0
+    first = before.timeline.ops[0].start if fault.rule in ("late_input", "long_idle_gap") else 0
     assert 0.8 * (saved - first) <= found[fault.rule] <= 1.02 * saved or fault.rule == "launch_bound_range"
 
 
