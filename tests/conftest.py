@@ -126,7 +126,9 @@ def run_command(
     """Runs the command line in this process: the words, the expected exit code; gives what it said (.out, .err)."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setattr("lorabench.cli_progress.PAUSE_S", float("inf"))  # how long it takes says how busy the machine is
+    monkeypatch.setattr(
+        "lorabench.cli_progress.PAUSE_S", float("inf")
+    )  # how long it takes says how busy the machine is
 
     def call(*words: object, code: int = 0) -> Any:
         monkeypatch.setattr("sys.argv", ["lorabench", *map(str, words)])
