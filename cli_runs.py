@@ -153,7 +153,8 @@ def _describe_run(manifest: dict[str, Any], path: Path) -> None:
     costs = [f"{name} {cost:+.1%}" for name, cost in summary.get("overhead_frac", {}).items() if cost is not None]
     if costs:
         console.tell(f"cost on top of a step: {', '.join(costs)}")
-    heavy = [name for name, cost in summary.get("overhead_frac", {}).items() if (cost or 0) > _UNFIT_FRAC]
+    profilers = {n: cost or 0 for n, cost in summary.get("overhead_frac", {}).items() if n != "ranges"}
+    heavy = [name for name, cost in profilers.items() if cost > _UNFIT_FRAC]
     if heavy:
         console.tell(f"times of ranges under {' and '.join(heavy)} are mostly the profiler's: compare those of timing")
     if summary.get("is_same_in_all_passes") is False:
