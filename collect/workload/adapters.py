@@ -1,5 +1,6 @@
 """Puts PEFT adapters on a base model, the same weights and masks for an adapter whoever else is there."""
 
+import difflib
 import zlib
 from typing import Any
 
@@ -25,6 +26,7 @@ def attach(model: Any, spec: RunSpec, adapters: list[AdapterSpec], clock: Clock)
     task = "SEQ_CLS" if is_classifier(model) else "CAUSAL_LM"
     peft: Any = None
     for adapter in adapters:
+        check_targets(model, adapter)
         config = LoraConfig(
             r=adapter.rank,
             lora_alpha=adapter.alpha,  # type: ignore[arg-type]  # PEFT says int and divides it
@@ -44,6 +46,17 @@ def attach(model: Any, spec: RunSpec, adapters: list[AdapterSpec], clock: Clock)
         initialise(peft, adapter.name, spec.seed)
     replay_dropout(peft, clock)
     return peft
+
+
+def check_targets(model: nn.Module, adapter: AdapterSpec) -> None:
+    """Raise UsageError for a target that names no layer: PEFT is content with one that does."""
+    names = [name for name, _ in model.named_modules()]
+    for target in adapter.target_modules if adapter.target_modules != ("all-linear",) else ():
+        if any(name == target or name.endswith(f".{target}") for name in names):
+            continue
+        linear = {n.rsplit(".", 1)[-1]: None for n, m in model.named_modules() if hasattr(m, "in_features")}
+        close = difflib.get_close_matches(target, linear, 3) or list(linear)
+        raise UsageError(f"--target-modules: no layer is named {target}; closest are {', '.join(close)}")
 
 
 def _targets(model: nn.Module, adapter: AdapterSpec) -> Any:

@@ -155,7 +155,7 @@ def checkpoint(model: Any, spec: RunSpec) -> None:
     """Turn activation checkpointing on, as the spec says."""
     if spec.gradient_checkpointing == "layer":
         kwargs: dict[str, Any] = {"use_reentrant": spec.reentrant}
-        if not spec.reentrant:
+        if not spec.reentrant and not spec.is_compiled:  # compiled graphs have no ranges, and refuse contexts
             kwargs["context_fn"] = checkpoint_contexts
         # transformers 5.17 has the second name alone, 5.23 has both and warns of the second
         current = getattr(model, "activation_checkpointing_enable", None)
@@ -169,4 +169,4 @@ def checkpoint(model: Any, spec: RunSpec) -> None:
         if not parts:
             raise UsageError(f"--gradient-checkpointing attn-mlp: {spec.model} has no modules self_attn and mlp")
         for part in parts:
-            checkpointed(part, context_fn=checkpoint_contexts)
+            checkpointed(part, **({} if spec.is_compiled else {"context_fn": checkpoint_contexts}))
