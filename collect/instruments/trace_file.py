@@ -3,6 +3,7 @@
 torch packs line by line (half a minute for what takes seconds), and parsing a trace whole takes ten times its size.
 """
 
+import errno
 import gzip
 import shutil
 import tempfile
@@ -27,8 +28,10 @@ def export(profiler: Any, path: Path) -> None:
 
 
 def _require_room(plain: Path) -> None:
-    """torch says nothing when its file does not fit; the next byte of our own does."""
+    """torch says nothing when its file does not fit: it is empty then, or the next byte does not fit either."""
     with plain.open("ab") as file:
+        if file.tell() == 0:
+            raise OSError(errno.ENOSPC, "torch.profiler could not write its trace", str(plain))
         file.write(b"\n")
 
 
