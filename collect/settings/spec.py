@@ -21,6 +21,9 @@ METHODS = ("lora", "qlora", "full")
 PEFT_MODES = ("seq", "switch", "batch", "process")
 DEFAULT_TARGETS = "attention"
 _SEEDS = 2**32
+_DEVICES = 128
+_ADAPTERS = 4096
+_LARGEST = 2**31
 
 
 def _option(default: Any, help: str, choices: tuple[str, ...] = (), each: bool = False) -> Any:
@@ -266,6 +269,9 @@ def _check_values(spec: RunSpec) -> None:
         value = getattr(spec, name)
         if min(value if isinstance(value, tuple) else (value,)) < least:
             raise UsageError(f"--{_dashed(name)} must be at least {least}")
+        most = _ADAPTERS if name == "lora_cnt" else _LARGEST
+        if max(value if isinstance(value, tuple) else (value,)) > most:
+            raise UsageError(f"--{_dashed(name)} must be at most {most}")
     if not all(0 <= rate < 1 for rate in spec.dropout):
         raise UsageError("--dropout is a probability: at least 0 and below 1")
     if not all(0 < rate < float("inf") for rate in (*spec.learning_rate, *spec.alpha)):
@@ -280,7 +286,7 @@ def _check_values(spec: RunSpec) -> None:
     if not spec.profiler:
         raise UsageError(f"--profiler names no pass; choose from {', '.join(PASSES)}")
     if spec.device not in ("auto", "cpu", "cuda") and not (
-        spec.device.startswith("cuda:") and spec.device[5:].isdigit()
+        spec.device.startswith("cuda:") and spec.device[5:] in map(str, range(_DEVICES))
     ):
         raise UsageError(f"--device is {spec.device!r}; it must be auto, cpu, cuda or cuda:N")
 

@@ -52,6 +52,9 @@ LORABENCH = [sys.executable, "-m", "lorabench"]
         ({"seed": 2**70}, "--seed must be at least 0 and below 4294967296"),
         ({"seed": -1}, "--seed must be at least 0"),
         ({"learning_rate": float("inf")}, "must be above 0, and finite"),
+        ({"device": "cuda:999999999999"}, "must be auto, cpu, cuda or cuda:N"),
+        ({"lora_cnt": 10**20}, "--lora-cnt must be at most 4096"),
+        ({"seq_len": 10**20}, "--seq-len must be at most 2147483648"),
         ({"target_modules": "q_proj,"}, "has an empty name"),
     ],
 )
