@@ -78,7 +78,8 @@ def _from_checkpoint(spec: RunSpec, device: torch.device, dtype: torch.dtype) ->
     options: dict[str, Any] = {"dtype": dtype, "device_map": {"": device}}
     try:
         config = AutoConfig.from_pretrained(spec.model)
-        has_classes = "SequenceClassification" in " ".join(config.architectures or ())
+        made_for = " ".join(config.architectures or ())  # a masked language model is trained as a classifier here
+        has_classes = "SequenceClassification" in made_for or "MaskedLM" in made_for
         kind = AutoModelForSequenceClassification if has_classes else AutoModelForCausalLM
         if spec.quantisation != "none":
             options["quantization_config"] = _quantisation(spec, dtype, has_classes)

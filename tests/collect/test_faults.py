@@ -44,8 +44,8 @@ def collect(folder: Path, *words: str, **options: Any) -> "subprocess.CompletedP
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Saved models with random weights: a DistilBERT and a BERT with three classes, a GPT-2."""
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification
+    """Saved models with random weights: a DistilBERT and a BERT with three classes, a DistilBERT without, a GPT-2."""
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSequenceClassification
 
     folder = tmp_path_factory.mktemp("models")
     bert = {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 128}
@@ -53,6 +53,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, settings in (("bert", bert), ("distilbert", distilbert)):
         config = AutoConfig.for_model(name, vocab_size=256, num_labels=3, **settings)
         AutoModelForSequenceClassification.from_config(config).save_pretrained(folder / name)
+    config = AutoConfig.for_model("distilbert", vocab_size=256, **distilbert)
+    AutoModelForMaskedLM.from_config(config).save_pretrained(folder / "masked")
     config = AutoConfig.for_model("gpt2", n_embd=64, n_layer=1, n_head=4, vocab_size=256, n_positions=64)
     AutoModelForCausalLM.from_config(config).save_pretrained(folder / "gpt2")
     return folder
@@ -72,7 +74,7 @@ def test_a_target_that_is_no_layer_is_refused_though_another_is_one(targets: str
 
 
 @pytest.mark.parametrize("settings", [{}, {"method": "qlora"}, {"quant": "int8"}, {"target_modules": "all-linear"}])
-@pytest.mark.parametrize("model", ["bert", "distilbert"])
+@pytest.mark.parametrize("model", ["bert", "distilbert", "masked"])
 def test_a_classifier_from_a_folder_is_trained_head_and_all(
     model: str, settings: dict[str, Any], folders: Path
 ) -> None:
