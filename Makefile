@@ -1,4 +1,4 @@
-# make demo    environment, install, two small runs of four adapters, analysed and compared
+# make demo    environment, install, two small runs of four adapters, compared; without a GPU a capture of one, too
 # make test    environment, install with the wheel's content, all tests
 # make attack  hostile inputs, kills and full disks for an hour (MINUTES=60), with a count at the end
 PYTHON ?= python3
@@ -11,7 +11,8 @@ MINUTES ?= 60
 
 $(VENV)/core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt ".[collect]"
+	@echo "Installing torch, transformers, peft and what analysing needs into $(VENV) (once; minutes where they must be downloaded)"
+	$(BIN)/pip install --disable-pip-version-check -c constraints.txt ".[collect]"
 	touch $@
 
 # The tests run against the installed wheel, so that a file that is missing from it fails one.
@@ -20,19 +21,25 @@ installed: $(VENV)/core
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt ".[collect,dev]"
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .
 
+# Without a GPU the runs are small, and a capture of an H200 shows what a page about kernels says.
+GPU := $(shell nvidia-smi --list-gpus 2>/dev/null | grep '^GPU ')
+DEMO = --lora-cnt 4 $(if $(GPU),,--seq-len 32 --batch-size 2 --profiler timing,torch) --force
+SHOWN = $(if $(GPU),demo-out/batch,demo-out/h200.sqlite)
+
 demo: $(VENV)/core
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .
-	$(BIN)/lorabench collect --lora-cnt 4 --peft-mode switch -o demo-out/switch --force
-	$(BIN)/lorabench collect --lora-cnt 4 --peft-mode batch -o demo-out/batch --force
-	$(BIN)/lorabench analyze demo-out/switch -o demo-out/switch.csv
-	$(BIN)/lorabench analyze demo-out/batch -o demo-out/batch.csv
-	@echo
-	$(BIN)/lorabench query demo-out/batch "select path, range_cnt, round(wall_ns / 1e6, 2) as wall_ms, round(self_wall_ns / 1e6, 2) as self_wall_ms from range_summary join source using (source_id) where source.kind = 'kineto' and range_summary.kind = 'annotation' order by wall_ns desc limit 12"
-	@echo
+	@echo; echo "1/4 four adapters in turn (half a minute)"
+	$(BIN)/lorabench collect --peft-mode switch $(DEMO) -o demo-out/switch
+	@echo; echo "2/4 the same in one pass: BatchLoRA (half a minute)"
+	$(BIN)/lorabench collect --peft-mode batch $(DEMO) -o demo-out/batch
+	@echo; echo "3/4 which is faster, and what changed"
 	$(BIN)/lorabench compare demo-out/switch demo-out/batch
 	$(BIN)/lorabench compare demo-out/switch demo-out/batch -o demo-out/compare.html
-	@echo
-	@echo "The runs are demo-out/switch and demo-out/batch, their reports demo-out/switch.csv and demo-out/batch.csv, and side by side demo-out/compare.html"
+	@echo; echo "4/4 where the time goes$(if $(GPU),,: no GPU here, so this is a capture of the same program on an NVIDIA H200)"
+	$(if $(GPU),,gunzip -c fixtures/h200-batch/run.sqlite.gz > demo-out/h200.sqlite)
+	$(BIN)/lorabench summary $(SHOWN)
+	$(BIN)/lorabench report $(SHOWN) -o demo-out/page.html
+	@echo; echo "Open demo-out/compare.html (both runs) and demo-out/page.html (where the time goes)."
 
 test: installed lint
 	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadfile

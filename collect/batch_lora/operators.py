@@ -5,16 +5,18 @@ delta [rows, …, out]: scaling · B·A·dropout(x) in each adapter's rows, 0 in
 up to rounding, gradients included.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
 
 from ..instruments.spans import span
 from . import dropout
+
+T = TypeVar("T")
 
 _GROUPED_ALIGNMENT = 8  # values: torch's grouped product wants strides of 16 bytes
 
@@ -68,24 +70,33 @@ class Plan:
 
     def rates(self, device: torch.device) -> dropout.Rates:
         """Each row's rate of dropout, 0 in rows of none."""
-        key = ("rates", self.slices, self.rows)
-        if key not in self.masks:
+
+        def make() -> dropout.Rates:
             values = [0.0] * self.rows
             for s in self.slices:
                 values[s.start : s.stop] = [s.rate] * (s.stop - s.start)
-            self.masks[key] = dropout.Rates.of(values, device)
-        found: dropout.Rates = self.masks[key]
-        return found
+            return dropout.Rates.of(values, device)
+
+        return self.known(("rates", self.slices, self.rows), make)
 
     def mask(self, width: int, like: torch.Tensor) -> torch.Tensor:
         """[rows, adapters · width]: an adapter's scaling where row and columns are its own, else 0."""
-        key = ("mask", width, self.slices, self.rows, like.dtype)
-        if key not in self.masks:
+
+        def make() -> torch.Tensor:
             values = torch.zeros(self.rows, len(self.slices) * width)
             for n, s in enumerate(self.slices):
                 values[s.start : s.stop, n * width : n * width + s.rank] = s.scaling
-            self.masks[key] = dropout.on(like.device, values.to(like.dtype))
-        found: torch.Tensor = self.masks[key]
+            return dropout.on(like.device, values.to(like.dtype))
+
+        return self.known(("mask", width, self.slices, self.rows, like.dtype), make)
+
+    def known(self, key: Any, make: Callable[[], T]) -> T:
+        """What was made before for the same key; a graph being compiled makes it inside, where it is a constant."""
+        if torch.compiler.is_compiling():
+            return make()
+        if key not in self.masks:
+            self.masks[key] = make()
+        found: T = self.masks[key]
         return found
 
 
@@ -283,23 +294,24 @@ def _flat(x: torch.Tensor) -> torch.Tensor:
 def _ends(plan: Plan, x: torch.Tensor) -> torch.Tensor:
     """Where each adapter's tokens end among those of all adapters' slices."""
     tokens = x.shape[1:-1].numel()
-    key = ("ends", tokens, plan.slices)
-    if key not in plan.masks:
+
+    def make() -> torch.Tensor:
         counts = torch.tensor([(s.stop - s.start) * tokens for s in plan.slices])
-        plan.masks[key] = dropout.on(x.device, counts.cumsum(0).to(torch.int32))
-    found: torch.Tensor = plan.masks[key]
-    return found
+        return dropout.on(x.device, counts.cumsum(0).to(torch.int32))
+
+    return plan.known(("ends", tokens, plan.slices), make)
 
 
 def _row_scale(plan: Plan, like: torch.Tensor) -> torch.Tensor:
     """Each row's scaling, 0 in rows of none, to multiply [rows, …, n] with."""
-    key = ("scale", plan.slices, plan.rows, like.dtype)
-    if key not in plan.masks:
+
+    def make() -> torch.Tensor:
         values = torch.zeros(plan.rows)
         for s in plan.slices:
             values[s.start : s.stop] = s.scaling
-        plan.masks[key] = dropout.on(like.device, values.to(like.dtype))
-    return _per_row(plan.masks[key], like)
+        return dropout.on(like.device, values.to(like.dtype))
+
+    return _per_row(plan.known(("scale", plan.slices, plan.rows, like.dtype), make), like)
 
 
 def _of_slices(x: torch.Tensor, plan: Plan) -> torch.Tensor:

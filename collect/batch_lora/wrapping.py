@@ -52,6 +52,10 @@ class _Batched:
             plain: torch.Tensor = super().forward(x, *args, **kwargs)  # type: ignore[misc]
             return plain
         layer: Any = self
+        if layer.disable_adapters:
+            raise UsageError("BatchLoRA trains its adapters: leave disable_adapter() before union()")
+        if len(x) != sum(shared.rows):
+            raise UsageError(f"the batch has {len(x)} rows, and union() was given {sum(shared.rows)}")
         base: torch.Tensor = layer.base_layer(x, *args, **kwargs)
         plan = self._plan(layer, shared, x)
         if not plan.slices:
@@ -97,7 +101,12 @@ class BatchLora(nn.Module):
         self.clock = clock or dropout.Clock()
         self._shared = _Shared(self.clock, operator, pruned)
         names = list(peft_model.peft_config)
-        for name, layer in lora_layers(peft_model).items():
+        for name, config in peft_model.peft_config.items():
+            _refuse_kinds(name, config)
+        layers = lora_layers(peft_model)
+        if not layers:
+            raise UsageError("the model has no LoRA layers for BatchLoRA to train")
+        for name, layer in layers.items():
             _refuse_variants(name, layer)
             layer.set_adapter([n for n in names if n in layer.lora_A])  # all are trained at once
             layer.__class__ = _batched_class(type(layer))
@@ -108,9 +117,14 @@ class BatchLora(nn.Module):
         """Inside, forwards take union batches: so many rows of each named adapter, one adapter after another.
 
         The backward belongs inside, too: checkpointing runs forwards in it. Begins a micro step of each adapter that
-        has rows.
+        has rows. Raises UsageError for an adapter that the model does not have.
         """
         shared = self._shared
+        unknown = [name for name in names if name not in self.peft_model.peft_config]
+        if unknown:
+            raise UsageError(f"no adapter {unknown[0]!r}; the model has {', '.join(self.peft_model.peft_config)}")
+        if len(set(names)) < len(names) or len(names) != len(rows):
+            raise UsageError(f"union() takes each adapter once, and its rows: {len(names)} names, {len(rows)} numbers")
         for name, count in zip(names, rows, strict=True):
             if count:
                 self.clock.advance(name)
@@ -150,6 +164,22 @@ def _batched_class(kind: type) -> type:
     if kind not in _classes:
         _classes[kind] = type(f"Batch{kind.__name__}", (_Batched, kind), {})
     return _classes[kind]
+
+
+def _refuse_kinds(name: str, config: Any) -> None:
+    """What an adapter has besides its layers would be shared by all, or trained by none."""
+    kind = getattr(config.peft_type, "value", config.peft_type)
+    if kind != "LORA":
+        raise UsageError(f"BatchLoRA trains LoRA; adapter {name} is {kind}")
+    if config.modules_to_save:
+        raise UsageError(
+            f"BatchLoRA trains LoRA alone; adapter {name} has modules_to_save ({', '.join(config.modules_to_save)}), "
+            "of which a batch can use one adapter's only"
+        )
+    if config.bias != "none":
+        raise UsageError(f"BatchLoRA trains LoRA alone; adapter {name} has bias={config.bias!r}, which all would share")
+    if getattr(config, "trainable_token_indices", None):
+        raise UsageError(f"BatchLoRA trains LoRA alone; adapter {name} has trainable_token_indices")
 
 
 def _refuse_variants(name: str, layer: Any) -> None:

@@ -4,18 +4,18 @@ All have the same methods, so that the loop has no `if profiling`.
 """
 
 import csv
-import gzip
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-import orjson
 import torch
 
 from ... import rundir
 from ...errors import CorruptInputError
 from ..settings.spec import RunSpec
+from . import trace_file
 from .ledger import Ledger
 
 # What multiplies matrices on its own; aten::linear and aten::matmul call these.
@@ -23,7 +23,6 @@ _MATRIX_PRODUCTS = frozenset(
     f"aten::{name}" for name in ("mm", "addmm", "bmm", "baddbmm", "_grouped_mm", "_int_mm", "_scaled_mm", "addbmm")
 )
 _LAUNCHES = ("cudaLaunchKernel", "cuLaunchKernel", "hipLaunchKernel", "hipModuleLaunchKernel", "hipExtModuleLaunch")
-_CHECKED_BYTES = 50_000_000  # of gzip; parsing more would take longer than writing it
 
 
 class Nobody:
@@ -71,9 +70,10 @@ class TorchProfiler(Nobody):
         # all measured steps in one trace need no schedule, and then torch opens no ProfilerStep ranges across ours
         self._is_simple = spec.schedule() == (0, 0, spec.steps, 1)
         self.has_run_range = self._is_simple
-        self._with_stack = spec.with_stack or with_memory
+        self._with_stack = spec.with_stack  # frames are ten times the other events: only for who asks
         wait, warmup, self._active, self._repeat = spec.schedule()
-        self._cycle = 0
+        self._idle, self._length = wait + warmup, wait + warmup + self._active
+        self._cycle = self._step_cnt = self._kept_cnt = 0
         self._totals = {"matrix_product_cnt": 0, "kernel_launch_cnt": 0}
         activities = [torch.profiler.ProfilerActivity.CPU]
         if self._cuda:
@@ -84,11 +84,10 @@ class TorchProfiler(Nobody):
             if self._is_simple
             else torch.profiler.schedule(wait=wait, warmup=warmup, active=self._active, repeat=self._repeat),
             on_trace_ready=self._keep,
-            record_shapes=spec.with_shapes or with_memory,
+            record_shapes=spec.with_shapes,
             profile_memory=with_memory,
             with_stack=self._with_stack,
             experimental_config=torch._C._profiler._ExperimentalConfig(verbose=True) if self._with_stack else None,
-            acc_events=True,
         )
 
     def window(self) -> AbstractContextManager[Any]:
@@ -97,24 +96,29 @@ class TorchProfiler(Nobody):
 
     def step(self) -> None:
         """Advance the schedule, if there is one."""
+        self._step_cnt += 1
         if not self._is_simple:
             self._profiler.step()
 
     def _keep(self, profiler: Any) -> None:
+        names = Counter(event.name() for event in profiler.profiler.kineto_results.events())
+        if all(name.startswith("ProfilerStep#") for name in names):
+            return  # torch begins another cycle behind the last step
         self._cycle += 1
+        self._kept_cnt += max(0, self._step_cnt % self._length - self._idle) or self._active
+        for name, count in names.items():
+            if name in _MATRIX_PRODUCTS:
+                self._totals["matrix_product_cnt"] += count
+            elif name.startswith(_LAUNCHES):
+                self._totals["kernel_launch_cnt"] += count
         name = "memory" if self._with_memory else "trace"
         cycle = f"-{self._cycle}" if self._repeat != 1 else ""
         trace = self._folder / f"{name}{self._suffix}{cycle}.json.gz"
-        profiler.export_chrome_trace(str(trace))
+        trace_file.export(profiler, trace)
         check_trace(trace)
-        averages = profiler.key_averages()
-        for entry in averages:
-            if entry.key in _MATRIX_PRODUCTS:
-                self._totals["matrix_product_cnt"] += entry.count
-            if entry.key.startswith(_LAUNCHES):
-                self._totals["kernel_launch_cnt"] += entry.count
-        if self._with_memory:
+        if self._with_memory:  # averages are made of a Python object for each event
             return
+        averages = profiler.key_averages()
         sort = "device_time_total" if self._cuda else "cpu_time_total"
         table = averages.table(sort_by=f"self_{sort}", row_limit=100, max_name_column_width=80)
         (self._folder / f"key_averages{self._suffix}{cycle}.txt").write_text(table + "\n", encoding="utf-8")
@@ -125,7 +129,7 @@ class TorchProfiler(Nobody):
 
     def counts_per_step(self) -> dict[str, float] | None:
         """Matrix products and kernel launches in a step, as the profiler saw them."""
-        kept = self._cycle * self._active
+        kept = self._kept_cnt
         return {name: total / kept for name, total in self._totals.items()} if kept else None
 
 
@@ -179,12 +183,9 @@ def check_trace(path: Path) -> None:
 
     Raises CorruptInputError with what to do.
     """
-    if path.stat().st_size > _CHECKED_BYTES:
-        return
-    try:
-        orjson.loads(gzip.decompress(path.read_bytes()))
-    except (OSError, EOFError, orjson.JSONDecodeError) as error:
+    problem = trace_file.problem(path)
+    if problem is not None:
         raise CorruptInputError(
-            f"torch.profiler wrote a trace that is not JSON ({error}); `lorabench analyze` salvages what it can of it; "
-            "run again without --with-stack for a whole one"
-        ) from error
+            f"torch.profiler wrote a trace that is not JSON ({problem}); `lorabench analyze` salvages what it can of "
+            "it; run again without --with-stack for a whole one"
+        )

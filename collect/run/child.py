@@ -7,9 +7,10 @@ with "lorabench: " on stdout tell the session how far it is. In process mode the
 and lets all begin their measured steps together.
 """
 
+import errno
 import json
+import math
 import os
-import subprocess
 import sys
 import time
 import traceback
@@ -21,6 +22,7 @@ from typing import Any
 from ... import modules, rundir
 from ...errors import LorabenchError
 from ..settings.spec import RunSpec, from_dict
+from . import workers
 from .formulas import statistics_of
 
 READY, GO = "lorabench: ready", "go"
@@ -76,12 +78,16 @@ def main() -> None:
     request = Request.load(Path(sys.argv[1]))
     try:
         result = _launch_workers(request) if _is_parent(request) else _measure(request)
-        result["status"] = rundir.OK
+        diverged = result["diverged"]
+        result |= {"status": rundir.FAILED, "message": diverged} if diverged else {"status": rundir.OK}
     except Exception as error:
         result = {"status": rundir.OOM if _is_out_of_memory(error) else rundir.FAILED, "message": _message(error)}
-        if not isinstance(error, LorabenchError):
+        if not isinstance(error, LorabenchError) and not _is_unwritable(error):
             traceback.print_exc()
-    request.result_path.write_text(json.dumps(result), encoding="utf-8")
+    try:
+        request.result_path.write_text(json.dumps(result), encoding="utf-8")
+    except OSError as error:
+        sys.exit(f"lorabench: {_message(error)}")
     sys.exit(0 if result["status"] == rundir.OK else 1)
 
 
@@ -92,55 +98,39 @@ def _is_parent(request: Request) -> bool:
 def _is_out_of_memory(error: Exception) -> bool:
     import torch
 
+    if _is_unwritable(error):
+        return False
     words = str(error)
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or "DefaultCPUAllocator" in words
 
 
+def _is_unwritable(error: Exception) -> bool:
+    """A full disk, a quota, a limit on files: nothing that a traceback would explain."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+
+
 def _message(error: Exception) -> str:
     """The error in a line, with what to do about it where that is known."""
+    if isinstance(error, OSError) and _is_unwritable(error):
+        where = f" to {error.filename}" if error.filename else ""
+        return f"cannot write{where}: {error.strerror}; make room, or choose another -o (and TMPDIR)"
     first = next(iter(str(error).strip().splitlines()), "")
     if _is_out_of_memory(error):
-        return f"out of memory ({first}); try a smaller --batch-size or --seq-len, checkpointing, or --method qlora"
+        remedy = "try a smaller --batch-size or --seq-len, checkpointing, or --method qlora"
+        return f"{workers.OUT_OF_MEMORY}{first}); {remedy}"
     return first if isinstance(error, LorabenchError) else f"{type(error).__name__}: {first}"
 
 
 def _launch_workers(request: Request) -> dict[str, Any]:
     """Process mode: a worker for each adapter, all let go together. Raises LorabenchError when one fails."""
-    workers = [Request(request.spec, request.pass_name, request.folder, n) for n in range(request.spec.lora_cnt)]
-    started = [subprocess.Popen(command(w), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for w in workers]
+    asked = [Request(request.spec, request.pass_name, request.folder, n) for n in range(request.spec.lora_cnt)]
     try:
-        for process in started:
-            _wait_until_ready(process)
-        for process in started:
-            assert process.stdin is not None
-            if process.poll() is None:
-                process.stdin.write(GO + "\n")
-                process.stdin.flush()
-        for process in started:
-            process.communicate()
+        workers.run([workers.Worker(f"adapter_{w.worker}", command(w), w.result_path) for w in asked], READY, GO)
+        return _merged([json.loads(w.result_path.read_text("utf-8")) for w in asked])
     finally:
-        for process in started:
-            process.kill()
-    for worker, process in zip(workers, started, strict=True):
-        if not worker.result_path.exists():
-            raise LorabenchError(f"the process of adapter_{worker.worker} died with exit code {process.returncode}")
-    results = [json.loads(w.result_path.read_text("utf-8")) for w in workers]
-    for worker, result in zip(workers, results, strict=True):
-        worker.path.unlink()
-        worker.result_path.unlink()
-        if result["status"] == rundir.OOM:
-            raise MemoryError(result["message"])
-        if result["status"] != rundir.OK:
-            raise LorabenchError(f"adapter_{worker.worker}: {result['message']}")
-    return _merged(results)
-
-
-def _wait_until_ready(process: "subprocess.Popen[str]") -> None:
-    assert process.stdout is not None
-    for line in process.stdout:
-        if line.strip() == READY:
-            return
-        print(line, end="", flush=True)
+        for worker in asked:
+            worker.path.unlink(missing_ok=True)
+            worker.result_path.unlink(missing_ok=True)
 
 
 def _merged(results: list[dict[str, Any]]) -> dict[str, Any]:
@@ -155,9 +145,9 @@ def _merged(results: list[dict[str, Any]]) -> dict[str, Any]:
     for result in results:
         for path, count in result["ranges"].items():
             ranges[path] = ranges.get(path, 0) + count
-    return {
-        **first, "steps": [s for r in results for s in r["steps"]], "memory": memory, "counts": counts, "ranges": ranges
-    }  # fmt: skip
+    diverged = next((r["diverged"] for r in results if r["diverged"]), None)
+    steps = [s for r in results for s in r["steps"]]
+    return {**first, "steps": steps, "diverged": diverged, "memory": memory, "counts": counts, "ranges": ranges}
 
 
 def _sum(values: list[int | None]) -> int | None:
@@ -182,9 +172,7 @@ def _measure(request: Request) -> dict[str, Any]:
     spans.pause(True)
     with memory.phase("load"):
         trainer = Trainer(spec, device, request.worker, with_ranges=request.pass_name != "timing")
-    for tasks in trainer.iterations(0, spec.warmup):
-        for task in tasks:
-            trainer.run(task)
+    warmed = [trainer.run(task) for tasks in trainer.iterations(0, spec.warmup) for task in tasks]
     measure.synchronize(device)
     if request.worker is not None:
         print(READY, flush=True)
@@ -192,6 +180,7 @@ def _measure(request: Request) -> dict[str, Any]:
     with memory.phase("steps"):
         steps, counts = _steps(request, trainer, device)
     result: dict[str, Any] = {"steps": steps, "counts": counts, "ranges": spans.opened()}
+    result["diverged"] = _diverged([_row(0, 0, done) for done in warmed] + steps)
     after = spec.warmup + spec.steps
     if request.pass_name == "timing":
         _measure_phases(trainer, memory, after)
@@ -243,6 +232,18 @@ def _row(start: int, wall: int, done: Any) -> dict[str, Any]:
         "losses": dict(zip(names, done.losses.tolist(), strict=True)), "tokens": done.tokens,
         "computed_cnt": done.computed_cnt, "longest": done.longest,
     }  # fmt: skip
+
+
+def _diverged(rows: list[dict[str, Any]]) -> str | None:
+    """The first loss that is no number, in words; None if all are."""
+    for row in rows:
+        for name, loss in row["losses"].items():
+            if not math.isfinite(loss):
+                return (
+                    f"training diverged: the loss of {name} is {loss} at step {row['step']}; try a lower "
+                    "--learning-rate, or --dtype bfloat16 or float32"
+                )
+    return None
 
 
 def _tasks_of(trainer: Any, step: int) -> list[Any]:

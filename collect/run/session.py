@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import rundir
-from ...errors import ToolError
+from ...errors import OutputError, ToolError
 from ...progress import Progress, Silent
 from ..processes import nsys_profile, provenance
 from ..processes.supervision import Ended, run
@@ -30,7 +30,12 @@ def collect(spec: RunSpec, path: Path, force: bool = False, listener: Progress |
     def describe(directory: rundir.RunDirectory, passes: Passes) -> dict[str, Any]:
         return _describe(spec, directory, passes)
 
-    return into_directory(path, force, spec.profiler, listener, _iteration_cnt(spec), run_pass, describe)
+    try:
+        return into_directory(path, force, spec.profiler, listener, _iteration_cnt(spec), run_pass, describe)
+    except OSError as error:  # a full disk, most of all
+        raise OutputError(
+            f"cannot write the run {path}: {error.strerror or error}; make room, or another -o"
+        ) from error
 
 
 def _iteration_cnt(spec: RunSpec) -> int:
@@ -92,7 +97,8 @@ def _judge(ended: Ended, result: dict[str, Any] | None, note: str | None) -> tup
     if result is None:
         return {"status": rundir.FAILED, "message": ended.reason}, None
     if result["status"] != rundir.OK:
-        return {"status": result["status"], "message": result["message"]}, None
+        state = {"status": result["status"], "message": result["message"]}
+        return state, result if "steps" in result else None  # a run that diverged has measured something
     if note is not None:
         return {"status": rundir.SKIPPED, "message": note}, result
     return {"status": rundir.OK, "message": None}, result

@@ -135,6 +135,8 @@ def _is_each(name: str) -> bool:
 
 def _cell(settings: dict[str, Any], values: dict[str, str]) -> Cell:
     is_full = (settings | values).get("method") == "full"
+    if values.get("method") == "full":  # beside other methods, whose settings they are
+        settings = {name: value for name, value in settings.items() if name not in ADAPTER_SETTINGS}
     kept = {name: value for name, value in values.items() if not is_full or name not in ADAPTER_SETTINGS}
     return Cell(
         kept, from_dict(settings | {name: _one(name, value) for name, value in kept.items()}).with_whole_cycle()

@@ -45,5 +45,12 @@ PRESETS = {
     ),
 }
 # PEFT's names of the attention projections, by model type; q, k, v and o as in mLoRA's benchmark.
-ATTENTION = {"distilbert": ("q_lin", "k_lin", "v_lin", "out_lin"), "": ("q_proj", "k_proj", "v_proj", "o_proj")}
+_BERT = ("query", "key", "value", "attention.output.dense")
+ATTENTION = {
+    "distilbert": ("q_lin", "k_lin", "v_lin", "out_lin"),
+    "bert": _BERT,
+    "roberta": _BERT,
+    "gpt2": ("c_attn", "attn.c_proj"),
+    "": ("q_proj", "k_proj", "v_proj", "o_proj"),
+}
 HEADS = ("lm_head", "classifier", "pre_classifier", "score")

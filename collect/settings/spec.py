@@ -20,6 +20,10 @@ from .presets import PRESETS
 METHODS = ("lora", "qlora", "full")
 PEFT_MODES = ("seq", "switch", "batch", "process")
 DEFAULT_TARGETS = "attention"
+_SEEDS = 2**32
+_DEVICES = 128
+_ADAPTERS = 4096
+_LARGEST = 2**31
 
 
 def _option(default: Any, help: str, choices: tuple[str, ...] = (), each: bool = False) -> Any:
@@ -117,6 +121,11 @@ class RunSpec:
         """none, int8 or nf4, with the default of the method."""
         return self.quant or ("nf4" if self.method == "qlora" else "none")
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the model goes through torch.compile."""
+        return self.compile == "inductor" and (self.quantisation == "none" or self.force_compile)
+
     def adapters(self) -> list[AdapterSpec]:
         """The adapters, with the values of each; none in a full fine-tuning."""
         if self.method == "full":
@@ -157,7 +166,7 @@ class RunSpec:
     def notes(self) -> list[str]:
         """What will be done differently from what was asked, and why."""
         found = []
-        if self.compile == "inductor" and self.quantisation != "none" and not self.force_compile:
+        if self.compile == "inductor" and not self.is_compiled:
             found.append("--compile inductor is left out for a quantised base; --force-compile keeps it")
         if self.compile == "inductor" and self.range_depth not in ("step", "phase"):
             found.append("compiled graphs have no ranges of modules, only of phases")
@@ -260,14 +269,24 @@ def _check_values(spec: RunSpec) -> None:
         value = getattr(spec, name)
         if min(value if isinstance(value, tuple) else (value,)) < least:
             raise UsageError(f"--{_dashed(name)} must be at least {least}")
+        most = _ADAPTERS if name == "lora_cnt" else _LARGEST
+        if max(value if isinstance(value, tuple) else (value,)) > most:
+            raise UsageError(f"--{_dashed(name)} must be at most {most}")
     if not all(0 <= rate < 1 for rate in spec.dropout):
         raise UsageError("--dropout is a probability: at least 0 and below 1")
-    if not all(rate > 0 for rate in (*spec.learning_rate, *spec.alpha)):
-        raise UsageError("--learning-rate and --alpha must be above 0")
+    if not all(0 < rate < float("inf") for rate in (*spec.learning_rate, *spec.alpha)):
+        raise UsageError("--learning-rate and --alpha must be above 0, and finite")
+    if not 0 <= spec.seed < _SEEDS:
+        raise UsageError(f"--seed must be at least 0 and below {_SEEDS}")
+    if len(set(spec.profiler)) < len(spec.profiler):
+        raise UsageError(f"--profiler names a pass twice: {', '.join(spec.profiler)}")
+    for number, names in enumerate(spec.target_modules):
+        if not all(_targets(names)) and names != DEFAULT_TARGETS:
+            raise UsageError(f"--target-modules has an empty name for adapter_{number}: {names!r}")
     if not spec.profiler:
         raise UsageError(f"--profiler names no pass; choose from {', '.join(PASSES)}")
     if spec.device not in ("auto", "cpu", "cuda") and not (
-        spec.device.startswith("cuda:") and spec.device[5:].isdigit()
+        spec.device.startswith("cuda:") and spec.device[5:] in map(str, range(_DEVICES))
     ):
         raise UsageError(f"--device is {spec.device!r}; it must be auto, cpu, cuda or cuda:N")
 
@@ -281,6 +300,8 @@ def _check_contradictions(spec: RunSpec) -> None:
         raise UsageError(f"--method full has no adapters for --peft-mode {spec.peft_mode} to share the base among")
     if spec.method == "qlora" and spec.quantisation == "none":
         raise UsageError("--method qlora means a quantised base, and --quant is none; use --method lora")
+    _check_unused(spec)
+    _check_float16(spec)
     preset = PRESETS.get(spec.model)
     if preset and preset.task == "classification":
         if spec.peft_mode == "batch":
@@ -289,10 +310,56 @@ def _check_contradictions(spec: RunSpec) -> None:
             )
         if spec.gradient_checkpointing == "attn-mlp":
             raise UsageError(f"--gradient-checkpointing attn-mlp needs a decoder; use layer or none with {spec.model}")
+    if spec.is_compiled and spec.gradient_checkpointing == "attn-mlp":
+        raise UsageError(
+            "--gradient-checkpointing attn-mlp cannot be compiled: its recomputation keeps other tensors than the "
+            "compiled forward did; use layer or none with --compile inductor"
+        )
     if spec.reentrant and spec.gradient_checkpointing != "layer":
         raise UsageError("--reentrant is a kind of --gradient-checkpointing layer")
     if not spec.graph_pruning and (spec.peft_mode, spec.batch_operator) != ("batch", "loop"):
         raise UsageError("--no-graph-pruning applies to --peft-mode batch --batch-operator loop")
+
+
+_ONLY_ADAPTERS = ("rank", "alpha", "dropout", "target_modules", "adapter_dtype")
+_ONLY_TORCH = (
+    "wait_steps", "warmup_steps", "active_steps", "repeat", "profiling_frequency", "with_stack", "with_shapes",
+)  # fmt: skip
+
+
+def _check_unused(spec: RunSpec) -> None:
+    """A setting that says something and would change nothing is a mistake."""
+    given = {f.name for f in dataclasses.fields(spec) if getattr(spec, f.name) != f.default}
+
+    def refuse(names: tuple[str, ...], why: str) -> None:
+        for name in names:
+            if name in given:
+                raise UsageError(f"--{_dashed(name)} {why}")
+
+    if spec.method == "full":
+        refuse(_ONLY_ADAPTERS, "is a setting of adapters, and --method full has none; leave it out")
+    if spec.peft_mode != "batch":
+        refuse(("batch_operator",), f"applies to --peft-mode batch, not {spec.peft_mode}")
+    if spec.compile != "inductor":
+        refuse(("force_compile",), "applies to --compile inductor")
+    if spec.data != "synthetic":
+        refuse(("lengths",), "is for synthetic data; those of --data are as they are")
+    if not {"torch", "memory"} & set(spec.profiler):
+        refuse(_ONLY_TORCH, f"is a setting of torch.profiler; --profiler {','.join(spec.profiler)} does not run it")
+
+
+def _check_float16(spec: RunSpec) -> None:
+    """Weights in float16 that AdamW updates: its epsilon of 1e-8 is 0 there, and 0 / 0 is the second step's loss."""
+    if spec.dtype != "float16" or spec.optimizer != "adamw":
+        return
+    remedy = "use --dtype bfloat16, or --optimizer sgd"
+    if spec.method == "full":
+        raise UsageError(f"--method full with --dtype float16: AdamW's epsilon is 0 there, losses are NaN; {remedy}")
+    if spec.adapter_dtype == "base":
+        raise UsageError(
+            f"--adapter-dtype base with --dtype float16: AdamW's epsilon is 0 in float16, losses are NaN; {remedy}, or "
+            "--adapter-dtype float32"
+        )
 
 
 def _check_schedule(spec: RunSpec) -> None:

@@ -98,18 +98,44 @@ class Source:
                 ids = self.tokenizer(text)["input_ids"]
             else:  # presets have no tokenizer: bytes stand for words
                 ids = [b % self.vocabulary for b in text.encode()]
-        if not all(isinstance(i, int) and 0 <= i < self.vocabulary for i in ids):
-            raise InputError(f"{where}: input_ids must be whole numbers below the vocabulary of {self.vocabulary}")
+        if not _are_tokens(ids, self.vocabulary):
+            raise InputError(
+                f"{where}: input_ids must be a list of whole numbers below the vocabulary of {self.vocabulary}"
+            )
         ids = ids[: self.spec.seq_len]
         if self.classes is not None:
-            label = record.get("label", 0)
-            if not (isinstance(label, int) and 0 <= label < self.classes):
-                raise InputError(f"{where}: label must be a class below {self.classes}")
-            return ids, label
-        labels = (record.get("labels") or ids)[: self.spec.seq_len]
+            return (ids, self._class(record, where)) if ids else None
+        return (ids, self._labels(record, ids, where)) if len(ids) > 1 else None
+
+    def _class(self, record: dict[str, Any], where: str) -> int:
+        label = record.get("label")
+        if isinstance(label, bool) or not isinstance(label, int) or not 0 <= label < (self.classes or 0):
+            raise InputError(f"{where}: label must be a class below {self.classes}, not {label!r}")
+        return label
+
+    def _labels(self, record: dict[str, Any], ids: list[int], where: str) -> list[int]:
+        labels = record.get("labels")
+        labels = ids if labels is None else labels
+        if not _are_tokens(labels, self.vocabulary, (IGNORED,)):
+            raise InputError(
+                f"{where}: labels must be a list of whole numbers below the vocabulary of {self.vocabulary}, or "
+                f"{IGNORED}"
+            )
+        labels = labels[: self.spec.seq_len]
         if len(labels) != len(ids):
             raise InputError(f"{where}: labels and input_ids differ in length")
-        return (ids, labels) if len(ids) > 1 else None
+        if all(label == IGNORED for label in labels[1:]):  # the first is nobody's next token
+            raise InputError(
+                f"{where} has nothing to train: all its labels within --seq-len {self.spec.seq_len} are {IGNORED}; "
+                "leave it out or raise --seq-len"
+            )
+        return labels
+
+
+def _are_tokens(values: Any, vocabulary: int, others: tuple[int, ...] = ()) -> bool:
+    return isinstance(values, list) and all(
+        type(value) is int and (0 <= value < vocabulary or value in others) for value in values
+    )
 
 
 class Stream:

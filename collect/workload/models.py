@@ -76,27 +76,43 @@ def _from_checkpoint(spec: RunSpec, device: torch.device, dtype: torch.dtype) ->
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification
 
     options: dict[str, Any] = {"dtype": dtype, "device_map": {"": device}}
-    if spec.quantisation != "none":
-        from transformers import BitsAndBytesConfig
-
-        if spec.quantisation == "nf4":
-            options["quantization_config"] = BitsAndBytesConfig(
-                load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True,
-                bnb_4bit_compute_dtype=dtype,
-            )  # fmt: skip
-        else:
-            options["quantization_config"] = BitsAndBytesConfig(load_in_8bit=True, llm_int8_threshold=0.0)
     try:
         config = AutoConfig.from_pretrained(spec.model)
-        names = " ".join(config.architectures or ())
-        kind = AutoModelForSequenceClassification if "SequenceClassification" in names else AutoModelForCausalLM
-        return kind.from_pretrained(spec.model, **options)
+        made_for = " ".join(config.architectures or ())  # a masked language model is trained as a classifier here
+        has_classes = "SequenceClassification" in made_for or "MaskedLM" in made_for
+        kind = AutoModelForSequenceClassification if has_classes else AutoModelForCausalLM
+        if spec.quantisation != "none":
+            options["quantization_config"] = _quantisation(spec, dtype, has_classes)
+        model = kind.from_pretrained(spec.model, **options)
     except (OSError, ValueError) as error:
         hint = " (HF_HUB_OFFLINE is set)" if os.environ.get("HF_HUB_OFFLINE") else ""
         raise InputError(
             f"cannot load --model {spec.model}{hint}: {str(error).splitlines()[0]}; "
             f"give a folder, a hub id or one of {', '.join(PRESETS)}"
         ) from error
+    _check_positions(model, spec)
+    return model
+
+
+def _quantisation(spec: RunSpec, dtype: torch.dtype, has_classes: bool) -> Any:
+    """What transformers quantises by; the head of a classifier is trained, so it stays as it is."""
+    from transformers import BitsAndBytesConfig
+
+    kept = list(HEADS) if has_classes else None
+    if spec.quantisation == "nf4":
+        return BitsAndBytesConfig(
+            load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=dtype,
+            llm_int8_skip_modules=kept,
+        )  # fmt: skip
+    return BitsAndBytesConfig(load_in_8bit=True, llm_int8_threshold=0.0, llm_int8_skip_modules=kept)
+
+
+def _check_positions(model: nn.Module, spec: RunSpec) -> None:
+    """Raise UsageError for sequences longer than a table of positions that the model has learned."""
+    for name, module in model.named_modules():
+        is_table = isinstance(module, nn.Embedding) and ("position" in name or name.endswith("wpe"))
+        if is_table and spec.seq_len > module.num_embeddings:
+            raise UsageError(f"--seq-len {spec.seq_len} is above the {module.num_embeddings} positions of {spec.model}")
 
 
 def load_tokenizer(spec: RunSpec) -> Any:
@@ -155,7 +171,7 @@ def checkpoint(model: Any, spec: RunSpec) -> None:
     """Turn activation checkpointing on, as the spec says."""
     if spec.gradient_checkpointing == "layer":
         kwargs: dict[str, Any] = {"use_reentrant": spec.reentrant}
-        if not spec.reentrant:
+        if not spec.reentrant and not spec.is_compiled:  # compiled graphs have no ranges, and refuse contexts
             kwargs["context_fn"] = checkpoint_contexts
         # transformers 5.17 has the second name alone, 5.23 has both and warns of the second
         current = getattr(model, "activation_checkpointing_enable", None)
@@ -166,7 +182,7 @@ def checkpoint(model: Any, spec: RunSpec) -> None:
         from torch.distributed._composable.checkpoint_activation import checkpoint as checkpointed
 
         parts = [m for n, m in model.named_modules() if n.rsplit(".", 1)[-1] in ("self_attn", "mlp")]
-        if not parts:
-            raise UsageError(f"--gradient-checkpointing attn-mlp: {spec.model} has no modules self_attn and mlp")
+        if len({n.rsplit(".", 1)[-1] for n, _ in model.named_modules()} & {"self_attn", "mlp"}) < 2:
+            raise UsageError(f"--gradient-checkpointing attn-mlp: {spec.model} has not both self_attn and mlp")
         for part in parts:
-            checkpointed(part, context_fn=checkpoint_contexts)
+            checkpointed(part, **({} if spec.is_compiled else {"context_fn": checkpoint_contexts}))

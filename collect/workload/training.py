@@ -89,9 +89,7 @@ class Trainer:
         self.phase: Phase = span
 
     def _compile(self) -> None:
-        self.is_compiled = self.spec.compile == "inductor" and (
-            self.spec.quantisation == "none" or self.spec.force_compile
-        )
+        self.is_compiled = self.spec.is_compiled
         if self.is_compiled:
             self.model = torch.compile(self.model)
 

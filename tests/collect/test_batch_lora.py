@@ -1,5 +1,6 @@
 """BatchLoRA against the definition: each adapter trained alone, by PEFT's own layers."""
 
+import functools
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -179,9 +180,7 @@ def test_adapters_are_saved_and_loaded_by_peft(tmp_path: Path) -> None:
     model.save_pretrained(str(tmp_path))
     saved = load_file(tmp_path / "adapter_1" / "adapter_model.safetensors")
     assert saved and all(".adapter_1." not in name for name in saved)
-    fresh = Trainer(from_dict({**UNEQUAL, "method": "full", "lora_cnt": 1, **{
-        k: v[:1] for k, v in UNEQUAL.items() if isinstance(v, list)}, "target_modules": "attention"}),
-        torch.device("cpu")).base  # fmt: skip
+    fresh = Trainer(from_dict({"method": "full", "model": "tiny", "device": "cpu"}), torch.device("cpu")).base
     loaded = PeftModel.from_pretrained(fresh, tmp_path / "adapter_1", adapter_name="adapter_1")
     ours = dict(model.peft_model.named_parameters())
     for name, value in loaded.named_parameters():
@@ -300,3 +299,81 @@ def test_all_operators_are_one_function(
     for other in results[1:]:
         for mine, reference in zip(other, results[0], strict=True):
             assert distance(mine, reference) < (1e-6 if fused_way == "grouped" else 1e-12)
+
+
+def _adapted(config: Any) -> Any:
+    from peft import get_peft_model
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    tiny = LlamaConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, vocab_size=32)
+    return get_peft_model(LlamaForCausalLM(tiny), config)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "says"),
+    [
+        ("LoraConfig", {"modules_to_save": ["lm_head"]}, "adapter default has modules_to_save \\(lm_head\\)"),
+        ("LoraConfig", {"bias": "all"}, "adapter default has bias='all', which all would share"),
+        ("LoraConfig", {"trainable_token_indices": [1, 2]}, "trainable_token_indices"),
+        ("IA3Config", {"feedforward_modules": []}, "BatchLoRA trains LoRA; adapter default is IA3"),
+        ("VeraConfig", {"r": 4}, "BatchLoRA trains LoRA; adapter default is VERA"),
+        ("OFTConfig", {"oft_block_size": 4}, "BatchLoRA trains LoRA; adapter default is OFT"),
+        ("LoHaConfig", {"r": 4}, "BatchLoRA trains LoRA; adapter default is LOHA"),
+    ],
+)
+def test_adapters_with_more_than_lora_on_layers_are_refused(kind: str, options: dict[str, Any], says: str) -> None:
+    import peft
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = _adapted(
+            getattr(peft, kind)(target_modules=["q_proj", "v_proj"][: 1 + (kind == "VeraConfig")], **options)
+        )
+    with pytest.raises(UsageError, match=says):
+        batch_lora.BatchLora(model)
+
+
+@pytest.mark.parametrize(
+    ("names", "rows", "says"),
+    [
+        (["default", "other"], [1, 1], "no adapter 'other'; the model has default"),
+        (["default"], [3], "the batch has 2 rows, and union\\(\\) was given 3"),
+        (["default", "default"], [1, 1], "takes each adapter once"),
+        (["default"], [1, 1], "1 names, 2 numbers"),
+    ],
+)
+def test_a_union_that_is_not_the_batchs_is_refused(names: list[str], rows: list[int], says: str) -> None:
+    from peft import LoraConfig
+
+    model = batch_lora.BatchLora(_adapted(LoraConfig(target_modules=["q_proj"])))
+    with pytest.raises(UsageError, match=says), model.union(names, rows, torch.device("cpu")):
+        model(input_ids=torch.ones(2, 4, dtype=torch.int64))
+
+
+def test_disabled_adapters_are_not_trained_in_silence() -> None:
+    from peft import LoraConfig
+
+    model = batch_lora.BatchLora(_adapted(LoraConfig(target_modules=["q_proj"])))
+    with (
+        pytest.raises(UsageError, match="leave disable_adapter"),
+        model.peft_model.disable_adapter(),
+        model.union(["default"], [2], torch.device("cpu")),
+    ):
+        model(input_ids=torch.ones(2, 4, dtype=torch.int64))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+@pytest.mark.parametrize(("operator", "batch_size"), [("fused", [1, 2]), ("loop", [2, 2])])
+def test_a_compiled_batch_has_the_same_losses(
+    operator: str, batch_size: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Traced as for inductor, with layers recomputed, and run without its compiler, which takes a minute."""
+    settings = {
+        "model": "tiny", "lora_cnt": 2, "seq_len": 8, "batch_size": batch_size, "target_modules": "q_proj",
+        "rank": [4, 8], "peft_mode": "batch", "batch_operator": operator, "device": "cpu",
+    }  # fmt: skip
+    plain = train(Trainer(from_dict(settings), torch.device("cpu")), 2)
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="aot_eager"))
+    compiled = train(Trainer(from_dict({**settings, "compile": "inductor"}), torch.device("cpu")), 2)
+    for name, values in plain.items():
+        assert compiled[name]["losses"] == pytest.approx(values["losses"], rel=1e-6)

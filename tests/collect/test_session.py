@@ -214,6 +214,31 @@ def test_the_schedule_keeps_a_trace_for_each_cycle(tmp_path: Path) -> None:
     assert (folder / "stacks-1.txt").stat().st_size
 
 
+def test_each_cycle_has_averages_of_its_own(tmp_path: Path) -> None:
+    folder = tmp_path / "cycles"
+    collect(folder, *SMALL, "--profiler", "torch", "--steps", 4, "--active-steps", 2, "--repeat", 0)
+    first, second = (
+        {r["name"]: r["count"] for r in _rows(folder / f"key_averages-{n}.csv")} for n in (1, 2)
+    )  # fmt: skip
+    assert first["aten::mm"] == second["aten::mm"]
+    assert len(list(folder.glob("trace-*"))) == 2
+    products = int(first["aten::mm"]) + int(first.get("aten::bmm", 0)) + int(first.get("aten::addmm", 0))
+    assert rundir.read_summary(folder)["matrix_products_per_step"] == products / 2
+
+
+def test_the_memory_pass_of_the_default_run_keeps_to_its_budget(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        command("collect", "-o", tmp_path / "run", "--lora-cnt", 4, "--profiler", "memory", "--device", "cpu"),
+        env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = status
+    assert status == 0
+    assert used.ru_utime + used.ru_stime < 20  # seconds of all its processes
+    assert used.ru_maxrss * 1024 < 1.5e9  # of the largest of them
+    assert rundir.read_summary(tmp_path / "run")["matrix_products_per_step"] > 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_says_so_and_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
     passes = "timing,nsys" if tools.find() else "timing"
@@ -296,7 +321,7 @@ def test_what_is_not_there_is_said_before_a_run_begins(
 
 def test_a_pass_that_cannot_begin_is_explained(tmp_path: Path) -> None:
     done = collect(tmp_path / "run", *SMALL, "--target-modules", "nosuch", "--profiler", "timing", code=7)
-    assert "Target modules" in done.stderr and "the run is kept in" in done.stderr
+    assert "no layer is named nosuch" in done.stderr and "the run is kept in" in done.stderr
 
 
 def test_without_nsys_the_run_is_complete_and_says_so(tmp_path: Path) -> None:

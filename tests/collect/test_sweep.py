@@ -65,6 +65,12 @@ def test_passes_and_layers_are_no_axes() -> None:
     assert cell.spec.profiler == ("timing", "memory") and cell.spec.target_modules == ("q_proj,v_proj",)
 
 
+def test_full_fine_tuning_has_no_rank_of_the_other_methods() -> None:
+    plan = sweep.plan({"method": "full,lora", "rank": "64"})
+    assert [(cell.spec.method, cell.spec.rank) for cell in plan.cells] == [("full", (16,)), ("lora", (64,))]
+    assert not plan.impossible
+
+
 def test_full_fine_tuning_has_one_run_however_many_ranks() -> None:
     assert names(method="full,lora", rank="4,8", gradient_checkpointing="none,layer") == [
         "method=full-gradient-checkpointing=none",
@@ -79,7 +85,7 @@ def test_full_fine_tuning_has_one_run_however_many_ranks() -> None:
 def test_combinations_that_contradict_themselves_are_left_out_and_said() -> None:
     found = sweep.plan({"peft_mode": "switch,batch", "batch_operator": "loop,fused", "graph_pruning": False})
     assert [cell.name for cell in found.cells] == ["peft-mode=batch-batch-operator=loop"]
-    assert len(found.impossible) == 3 and all("no-graph-pruning" in reason for reason in found.impossible)
+    assert len(found.impossible) == 3 and all(" applies to --peft-mode batch" in r for r in found.impossible)
     with pytest.raises(UsageError, match="no combination is possible"):
         sweep.plan({"method": "qlora", "quant": "none", "rank": "4,8"})
 

@@ -22,7 +22,10 @@ CPU = torch.device("cpu")
 
 
 def spec(**more: Any) -> Any:
-    return from_dict({"model": "tiny", "seq_len": 8, "batch_size": 2, "device": "cpu", "rank": 4, **more})
+    settings = {"model": "tiny", "seq_len": 8, "batch_size": 2, "device": "cpu", "rank": 4, **more}
+    if settings.get("method") == "full":  # has no adapters to set
+        settings = {name: value for name, value in settings.items() if name not in ("rank", "dropout")}
+    return from_dict(settings)
 
 
 def losses(settings: Any, steps: int = 2) -> dict[tuple[int, str], float]:
