@@ -85,6 +85,14 @@ def _report(stem: Path) -> Path | None:
     return report if report.exists() else None
 
 
+def has_events(exported: Path) -> bool:
+    """Whether an export holds ranges or CUDA activity: nsys writes no table without rows."""
+    with closing(sqlite3.connect(exported)) as file:
+        names = [str(name) for (name,) in file.execute("select name from sqlite_master where type = 'table'")]
+        wanted = [name for name in names if name == "NVTX_EVENTS" or name.startswith("CUPTI_ACTIVITY_KIND_")]
+        return any(file.execute(f'select 1 from "{name}" limit 1').fetchone() for name in wanted)
+
+
 def make_private(path: Path) -> None:
     """Take out of an export what names the machine, its environment, its processes and its users.
 
