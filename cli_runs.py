@@ -167,8 +167,6 @@ def _describe_run(manifest: dict[str, Any], path: Path) -> None:
     for name, state in manifest["passes"].items():
         if state["status"] != rundir.OK:
             console.tell(f"pass {name}: {state['status']}: {state['message']}")
-        for note in state.get("notes", []):
-            console.tell(f"pass {name}: {note}")
     summary = rundir.read_summary(path)
     if step := summary.get("step_wall_ns"):
         rate = summary["tokens_per_s"].get("computed")

@@ -4,9 +4,10 @@ Usage: python -I -S guard.py GRACE_S COMMAND…; the standard library only, a fe
 
     lorabench ─► guard ─► command ─► what it starts, also in sessions of its own (nsys' agent, daemons)
 
-Orphans below the guard become its children (PR_SET_CHILD_SUBREAPER), so it finds them all. When the command has ended it
-ends the rest and then itself in the same way, by exit code or signal. SIGTERM ends the command: asked first, killed after
-GRACE_S, or at the second SIGTERM. When lorabench dies the kernel tells the guard (PR_SET_PDEATHSIG), and it kills all.
+Orphans below the guard become its children (PR_SET_CHILD_SUBREAPER), so it finds them all. When the command has ended
+it ends the rest and then itself in the same way, by exit code or signal. SIGTERM ends the command: asked first, killed
+after GRACE_S, or at the second SIGTERM. When lorabench dies the kernel tells the guard (PR_SET_PDEATHSIG), and it kills
+all.
 """
 
 import ctypes
@@ -22,7 +23,7 @@ _ORPHANED = signal.SIGUSR1
 _PAUSE_S = 0.02
 _REST_S = 1.0  # what a background process gets to end after its command
 
-_asked: "list[int]" = []
+_asked: list[int] = []
 
 
 def main() -> None:
@@ -51,7 +52,7 @@ def main() -> None:
 
 def _wait(child: int, grace_s: float) -> int:
     """Wait for the command, and end it when that is asked for. Its wait status."""
-    deadline: "float | None" = None
+    deadline: float | None = None
     while True:
         # orphans that ended are reaped in passing, or they would fill the table of processes
         with suppress(ChildProcessError):
@@ -99,9 +100,9 @@ def _signal_all(number: int) -> None:
             os.kill(pid, number)
 
 
-def _descendants() -> "list[int]":
+def _descendants() -> list[int]:
     """All living processes below this one."""
-    parents: "dict[int, int]" = {}
+    parents: dict[int, int] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             with suppress(OSError, ValueError, IndexError):

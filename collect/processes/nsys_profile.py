@@ -14,7 +14,8 @@ from .supervision import Ended, kill_mentioning, run
 
 OLDEST = (2020, 3)
 _ATTEMPTS = 3
-_LOST_AGENT = "End of file"  # what nsys says when it lost its own agent, which happens on busy machines
+# What nsys says when it lost its own agent, which happens on busy machines.
+_LOST_AGENT = ("End of file", "Local Endpoint is not available")
 # What an export says of the machine, its environment and its processes.
 _PRIVATE_TABLES = ("TARGET_INFO_SYSTEM_ENV", "PROCESSES", "ProcessStreams")
 _REFERS_TO_TEXT = re.compile("(name|nameid|textid|stringid|symbol|module)$", re.IGNORECASE)
@@ -44,7 +45,7 @@ def usable() -> str:
 
 def profile(
     command: list[str], environment: dict[str, str], stem: Path, log: Path, timeout_s: float,
-    heard: Callable[[str], None], has_capture: bool,
+    heard: Callable[[str], None], has_capture: bool, shown: Callable[[bool, bytes], None] | None = None,
 ) -> Report:  # fmt: skip
     """Run a command under nsys and leave STEM.nsys-rep and STEM.sqlite.
 
@@ -52,7 +53,7 @@ def profile(
     Raises ToolError when nsys is missing, too old, or leaves no report.
     """
     tool = usable()
-    ended = Ended(1, False, "")
+    ended, said = Ended(1, False, ""), ""
     for _ in range(_ATTEMPTS):
         session = f"lorabench-{uuid.uuid4().hex[:12]}"
         words = [
@@ -62,12 +63,15 @@ def profile(
         if has_capture:
             words += ["--capture-range=cudaProfilerApi", "--capture-range-end=stop"]
         try:
-            ended = run([*words, *command], environment, log, timeout_s, heard)
+            ended = run([*words, *command], environment, log, timeout_s, heard, shown)
         finally:
             kill_mentioning(session)
         report = _report(stem)
-        if report is not None or _LOST_AGENT not in log.read_text("utf-8", errors="replace"):
+        said = log.read_text("utf-8", errors="replace")
+        if report is not None or not any(words in said for words in _LOST_AGENT):
             break
+    if report is None and any(words in said for words in _LOST_AGENT):
+        raise ToolError("nsys lost its own agent, as it does on busy machines; run this pass again")
     if report is None:
         return Report(ended, None, None)
     exported = stem.with_suffix(".sqlite")

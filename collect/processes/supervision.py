@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ _DRAIN_S = 0.5  # for what is still in the pipes of a command that has ended
 _PAUSE_S = 0.2
 _TAIL_LINES = 200
 _CHUNK_BYTES = 65_536
+_MARK = "LORABENCH_COMMAND"  # in the environment of all processes of a command
 _RANK = re.compile(r"^\[rank\d+\]:\s?")  # torch's own mark of who says a line
 _NOISE = re.compile(r"\s|\S+:\d+: \w*Warning: |USDT:|lorabench: |\[W\d|W\d{4} |warnings\.warn")
 
@@ -45,9 +47,8 @@ class Ended:
             return "it was stopped after the time limit (--timeout-s)"
         if self.code == -signal.SIGKILL:
             return "it was killed (signal 9); the system does that when memory runs out"
-        if self.code < 0:
-            return f"it died of signal {-self.code}"
-        return f"it ended with exit code {self.code}" + (f": {self.last_words}" if self.last_words else "")
+        how = f"it died of signal {-self.code}" if self.code < 0 else f"it ended with exit code {self.code}"
+        return how + (f": {self.last_words}" if self.last_words else "")
 
 
 def run(
@@ -63,8 +64,9 @@ def run(
     if shutil.which(command[0], path=environment.get("PATH")) is None:
         raise ToolError(f"cannot start {command[0]}: no such program")
     words = [sys.executable, "-I", "-S", guard.__file__, str(grace_s), *command]
+    mark = uuid.uuid4().hex
     process = subprocess.Popen(
-        words, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        words, env=environment | {_MARK: mark}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT if shown is None else subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
     try:
@@ -73,7 +75,7 @@ def run(
             expired = ears.listen(timeout_s)
         code = process.wait()
     finally:
-        _end(process, grace_s)
+        _end(process, grace_s, mark)
     return Ended(code, expired, last_words(list(ears.lines)))
 
 
@@ -143,7 +145,7 @@ def last_words(lines: list[str]) -> str:
     return next((line.strip() for line in reversed(said) if not _NOISE.match(line)), "")
 
 
-def _end(process: "subprocess.Popen[bytes]", grace_s: float) -> None:
+def _end(process: "subprocess.Popen[bytes]", grace_s: float, mark: str) -> None:
     """See that nothing of a command is left. Another Ctrl-C meanwhile has the guard kill instead of asking."""
     interrupted: KeyboardInterrupt | None = None
     while process.poll() is None:
@@ -157,14 +159,14 @@ def _end(process: "subprocess.Popen[bytes]", grace_s: float) -> None:
     for pipe in (process.stdout, process.stderr):
         if pipe is not None:
             pipe.close()
-    kill_session(process.pid)
+    _kill_marked(mark)
     if interrupted is not None:
         raise interrupted
 
 
-def kill_session(leader: int) -> None:
-    """Kill what is left of a session: nothing, unless its guard was killed."""
-    for process in _living(lambda p: os.getsid(p.pid) == leader):
+def _kill_marked(mark: str) -> None:
+    """Kill what is left of a command, in whatever session: nothing, unless its guard was killed."""
+    for process in _living(lambda p: p.environ().get(_MARK) == mark):
         with contextlib.suppress(psutil.Error):
             process.kill()
 

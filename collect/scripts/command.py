@@ -58,7 +58,10 @@ def collect_command(
         teller.tell(f"pass {name}: {'runs' if is_first else 'runs again'} {_UNDER[name]}{where}")
         asked = {"pass": name, "schedule": schedule, "with_stack": spec.with_stack, "with_shapes": spec.with_shapes,
                  "depth": spec.range_depth}  # fmt: skip
-        return _run_pass(asked, command, folder, spec.timeout_s, teller.show if is_first else None)
+        state, result = _run_pass(asked, command, folder, spec.timeout_s, teller.show if is_first else None)
+        for note in state.get("notes", []):
+            teller.tell(f"pass {name}: {note}")
+        return state, result
 
     def describe(directory: rundir.RunDirectory, passes: Passes) -> dict[str, Any]:
         if text := measured.steps_csv(passes.results):
@@ -78,8 +81,8 @@ def check(given: dict[str, Any]) -> None:
     vain = [f"--{name.replace('_', '-')}" for name in given if name.replace("-", "_") not in SETTINGS]
     if vain:
         raise UsageError(
-            f"{', '.join(vain)}: lorabench does not train in `collect -- COMMAND`; say that to the command. There apply "
-            f"{', '.join('--' + name.replace('_', '-') for name in SETTINGS)}"
+            f"{', '.join(vain)}: lorabench does not train in `collect -- COMMAND`; say that to the command. There "
+            f"apply {', '.join('--' + name.replace('_', '-') for name in SETTINGS)}"
         )
 
 
@@ -110,7 +113,7 @@ def _run_pass(
     trace_cnt = None
     try:
         if name == "nsys":
-            state = _under_nsys(command, environment, folder, log, timeout_s)
+            state = _under_nsys(command, environment, folder, log, timeout_s, show or _unseen)
         else:
             state = _judge(run(command, environment, log, timeout_s, _unheard, show or _unseen, _GRACE_S))
     except ToolError as error:
@@ -143,8 +146,11 @@ def _unseen(is_error: bool, data: bytes) -> None:
     """The command's output is in the log."""
 
 
-def _under_nsys(command: list[str], environment: dict[str, str], folder: Path, log: Path, timeout_s: float) -> State:
-    done = nsys_profile.profile(command, environment, folder / NSYS_STEM, log, timeout_s, _unheard, False)
+def _under_nsys(
+    command: list[str], environment: dict[str, str], folder: Path, log: Path, timeout_s: float,
+    show: Callable[[bool, bytes], None],
+) -> State:  # fmt: skip
+    done = nsys_profile.profile(command, environment, folder / NSYS_STEM, log, timeout_s, _unheard, False, show)
     state = _judge(done.ended)
     if state["status"] == rundir.OK and done.report is None:
         return {"status": rundir.SKIPPED, "message": "nsys left no report"}

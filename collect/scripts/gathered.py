@@ -1,4 +1,4 @@
-"""What the hooks of a pass left: a record of each process, its steps and its traces, put where analyze looks for them."""
+"""What the hooks of a pass left: a record of each process, its steps, and its traces, put where analyze finds them."""
 
 import contextlib
 import gzip
@@ -16,8 +16,8 @@ _WORK = (b'"cpu_op"', b'"kernel"')
 _CHUNK_BYTES = 1 << 20
 _SHOWN_WORDS = 3
 _NO_PYTHON = (
-    "no Python process of the command loaded lorabench's hook: it is not a Python program, or Python was started with -I, "
-    "-E or -S, or with an environment of its own; leave these out, or add lorabench.profile() to the script"
+    "no Python process of the command loaded lorabench's hook: it is not a Python program, or Python was started with "
+    "-I, -E or -S, or with an environment of its own; leave these out, or add lorabench.profile() to the script"
 )
 
 Record = dict[str, Any]
@@ -56,7 +56,7 @@ class Gathered:
         if not failed:
             return None
         rank = failed[0]["rank"]
-        return failed[0]["error"] + (f" (rank {rank})" if rank is not None else "")
+        return str(failed[0]["error"]) + (f" (rank {rank})" if rank is not None else "")
 
     def trained(self) -> list[tuple[Record, list[Step]]]:
         """The processes that trained, by rank, and the steps of each."""
@@ -79,7 +79,7 @@ class Gathered:
         kept = [(r, t) for r, t in worked if t["step_cnt"]] or worked
         processes = list(dict.fromkeys(r["name"] for r, _ in kept))
         for name in processes:
-            own = [(r, t) for r, t in kept if r["name"] == name]
+            own = sorted(((r, t) for r, t in kept if r["name"] == name), key=lambda pair: pair[1]["first_step"])
             title = TRACES[pass_name] + _whose(own[0][0], processes, [r["rank"] for r, _ in kept if r["name"] != name])
             for number, (_, trace) in enumerate(own, 1):
                 piece = f"-{number}" if len(own) > 1 else ""
@@ -118,8 +118,8 @@ def _whose(record: Record, processes: list[str], other_ranks: list[int | None]) 
 def _lost(record: Record) -> str:
     words = " ".join(record["words"][:_SHOWN_WORDS])
     return (
-        f"process {record['pid']} ({words}) was ended by a signal or a crash, so what it recorded since its last trace is "
-        "lost; --active-steps 1 --repeat 0 writes a trace after each step"
+        f"process {record['pid']} ({words}) was ended by a signal or a crash, so what it recorded since its last trace "
+        "is lost; --active-steps 1 --repeat 0 writes a trace after each step"
     )
 
 

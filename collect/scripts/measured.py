@@ -1,7 +1,7 @@
 """Numbers of a command's run, from the clock of the hook: step times, tokens, memory, what the profilers cost.
 
-Times are of one process, the first rank that trains; not synchronised, but from the end of an optimizer step to the next
-end, so over several steps they are what training takes. The first step is warm-up.
+Times are of one process, the first rank that trains; not synchronised, but from the end of an optimizer step to the
+next end, so over several steps they are what training takes. The first step is warm-up.
 """
 
 import csv

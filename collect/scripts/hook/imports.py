@@ -1,15 +1,15 @@
 """Calls a function when a module has been imported, without importing it."""
 
 import sys
-from typing import Any, Callable, Dict  # noqa: UP035
+from typing import Any, Callable, Dict
 
 
 class AfterImport:
     """A finder that finds nothing itself: it has the loaders of the others call back."""
 
     def __init__(self) -> None:
-        self._waiting: Dict[str, Callable[[Any], None]] = {}  # noqa: UP006
-        sys.meta_path.insert(0, self)  # type: ignore[arg-type]
+        self._waiting: Dict[str, Callable[[Any], None]] = {}
+        sys.meta_path.insert(0, self)
 
     def call(self, name: str, function: Callable[[Any], None]) -> None:
         """Call the function with the module once it is imported."""

@@ -5,13 +5,14 @@ forward     a call of the model whose parameters an optimizer got, with gradient
 backward    torch.autograd.backward, which Tensor.backward calls
 optimizer   step() of a torch.optim.Optimizer
 
-Phases are ranges where a profiler listens; in every pass they tell the clock of steps where it is. A script that imports
-lorabench.annotate or lorabench.span has ranges of its own, and then none are opened here.
+Phases are ranges where a profiler listens; in every pass they tell the clock of steps where it is. A script that
+imports lorabench.annotate or lorabench.span has ranges of its own, and then none are opened here.
 """
 
 import functools
 import gc
-from typing import Any, Iterator, List, Optional  # noqa: UP035
+import os
+from typing import Any, Iterator, List
 
 import torch
 from torch import nn
@@ -20,16 +21,20 @@ from .process import Process
 from .steps import Steps
 
 _LEVELS = 2  # of modules below the top that may be what a script calls
-_watching: "List[Phases]" = []  # the one of this process; hooks on modules are copied with them and keep no state
+_watching: "list[Phases]" = []  # the one of this process; hooks on modules are copied with them and keep no state
 
 
 def instruments(process: Process) -> Any:
     """The modules ranges and spans of collect/instruments, None where they cannot be loaded."""
     try:
-        from ...instruments import ranges
+        from ...instruments import ranges, spans
     except Exception:
         process.failed("no ranges of phases and modules, which need Python 3.10")
         return None
+    if os.environ.get("NVTX_INJECTION64_PATH") and spans._nvtx() is None:
+        process.note(
+            "no ranges under nsys: its Python has neither the package nvtx nor a torch for CUDA; pip install nvtx"
+        )
     return ranges
 
 
@@ -39,10 +44,10 @@ class Phases:
     def __init__(self, process: Process, clock: Steps, ranges: Any, depth: str):
         self.clock = clock
         self._process, self._ranges, self._depth = process, ranges, depth
-        self._spans = ranges.spans if ranges else None
+        self._spans: Any = ranges.spans if ranges else None
         self._is_stepping = False
-        self._annotations: List[Any] = []  # noqa: UP006
-        self._seen: List[nn.Module] = []  # noqa: UP006
+        self._annotations: List[Any] = []
+        self._seen: List[nn.Module] = []
 
     def begin(self) -> None:
         """Patch torch."""
@@ -127,12 +132,18 @@ class Phases:
         @functools.wraps(begin)
         def init_process_group(*arguments: Any, **named: Any) -> Any:
             result = begin(*arguments, **named)
-            self._process.record["rank"] = torch.distributed.get_rank()
-            self._process.record["world_size"] = torch.distributed.get_world_size()
+            self._note_rank()
             return result
+
+        self.clock.on_fork.append(self._note_rank)
 
         torch.distributed.init_process_group = init_process_group
         torch.distributed.distributed_c10d.init_process_group = init_process_group
+
+    def _note_rank(self) -> None:
+        if torch.distributed.is_initialized():
+            self._process.record["rank"] = torch.distributed.get_rank()
+            self._process.record["world_size"] = torch.distributed.get_world_size()
 
     def _found(self, optimizer: Any) -> None:
         """Watch the models that an optimizer trains."""
@@ -178,7 +189,7 @@ class _Leave:
             _watching[0].close()
 
 
-_calls: List[bool] = []  # noqa: UP006  the watched modules that are running, and whether each has opened a range
+_calls: List[bool] = []  # the watched modules that are running, and whether each has opened a range
 
 
 def _never() -> bool:
@@ -189,15 +200,13 @@ def _is_in_backward() -> bool:
     return bool(torch._C._current_graph_task_id() != -1)
 
 
-def _models_of(optimizer: Any) -> List[nn.Module]:  # noqa: UP006
+def _models_of(optimizer: Any) -> List[nn.Module]:
     """The modules that hold parameters of an optimizer and are in no other module."""
     wanted = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
     modules = [found for found in gc.get_objects() if issubclass(type(found), nn.Module)]
     below = {id(child) for module in modules for child in (vars(module).get("_modules") or {}).values()}
-    return [
-        module for module in modules
-        if id(module) not in below and "_parameters" in vars(module) and any(id(p) in wanted for p in module.parameters())
-    ]  # fmt: skip
+    tops = [module for module in modules if id(module) not in below and "_parameters" in vars(module)]
+    return [module for module in tops if any(id(parameter) in wanted for parameter in module.parameters())]
 
 
 def _upper(module: nn.Module, levels: int) -> Iterator[nn.Module]:
@@ -220,7 +229,7 @@ def _is_compiled(model: nn.Module) -> bool:
 def _tokens(arguments: Any, named: Any) -> int:
     """Token ids in what a model was called with; 0 where none are to be seen."""
     for value in (named, *arguments):
-        ids: Optional[Any] = value.get("input_ids") if hasattr(value, "get") else value
+        ids: Any | None = value.get("input_ids") if hasattr(value, "get") else value
         if isinstance(ids, torch.Tensor) and ids.dim() == 2 and ids.dtype in (torch.int64, torch.int32):
             return int(ids.numel())
     return 0

@@ -1,8 +1,8 @@
 """This process: who it is, how it ends, and the record of both that it leaves for the command that started everything.
 
-Invariant: what is to be done at the end is done once, in the process that began it (not in its forked children), however
-that ends: normally, by an exception, sys.exit, os._exit, exec, SIGTERM. Nothing can be done about other signals: then the
-record says that it began.
+Invariant: what is to be done at the end is done once, in the process that began it (not in its forked children),
+however that ends: normally, by an exception, sys.exit, os._exit, exec, SIGTERM. Nothing can be done about other
+signals: then the record says that it began.
 """
 
 import atexit
@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 import traceback
-from typing import Any, Callable, Dict, List, Optional  # noqa: UP035
+from typing import Any, Callable, Dict, List
 
 _LAUNCHING_MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands", "deepspeed.launcher")
 _LAUNCHERS = ("torchrun", "accelerate", "accelerate-launch", "deepspeed")
@@ -26,9 +26,9 @@ class Process:
 
     def __init__(self, folder: str):
         self.folder = folder
-        self._at_end: List[Callable[[], None]] = []  # noqa: UP006
-        self._after_fork: List[Callable[[], None]] = []  # noqa: UP006
-        self.record: Dict[str, Any] = {}  # noqa: UP006
+        self._at_end: List[Callable[[], None]] = []
+        self._after_fork: List[Callable[[], None]] = []
+        self.record: Dict[str, Any] = {}
         self.pid = 0
         self._is_ending = False
 
@@ -100,7 +100,7 @@ class Process:
         """Be called at each of its ends. At the import of torch, so that what the script registers runs before."""
         atexit.register(self.finish, "exit")
         os.register_at_fork(after_in_child=self._forked)
-        os._exit = self._before(os._exit, "os._exit")  # type: ignore[assignment]
+        os._exit = self._before(os._exit, "os._exit")
         for name in ("execv", "execve"):
             setattr(os, name, self._before(getattr(os, name), "exec"))
         hook = sys.excepthook
@@ -138,7 +138,7 @@ class Process:
                 self.failed("in a forked child")
 
 
-def words() -> List[str]:  # noqa: UP006
+def words() -> List[str]:
     """What follows the interpreter and its options on the command line: script.py or -m module, and arguments."""
     rest = list(getattr(sys, "orig_argv", [sys.executable, *getattr(sys, "argv", [])]))[1:]
     while rest and rest[0].startswith("-") and not rest[0].startswith(("-m", "-c")) and rest[0] != "-":
@@ -155,7 +155,7 @@ def is_launcher() -> bool:
     return bool(rest) and os.path.basename(rest[0]) in _LAUNCHERS
 
 
-def _of_environment() -> "tuple[Optional[int], Optional[int]]":
+def _of_environment() -> "tuple[int | None, int | None]":
     """Rank and size of a job as its launcher tells, None for a process that is alone."""
     for rank, world in _RANKS:
         values = os.environ.get(rank, ""), os.environ.get(world, "")

@@ -1,4 +1,4 @@
-"""torch.profiler in somebody else's process: by a schedule of optimizer steps, and aside while the script profiles itself.
+"""torch.profiler in somebody else's process: by optimizer steps, and aside while the script profiles itself.
 
 torch has one profiler in a process. When the script starts its own, what was recorded so far is written, and recording
 goes on behind it; a copy of the script's own trace takes the place in between.
@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import threading
-from typing import Any, Dict, List  # noqa: UP035
+from typing import Any, Dict, List
 
 import torch
 import torch.autograd.profiler as torch_profiler
@@ -26,7 +26,7 @@ _MOST_KEPT = 8  # traces of the script's own that it may still write
 class Recorder:
     """Records this process."""
 
-    def __init__(self, process: Process, clock: Steps, settings: Dict[str, Any]):  # noqa: UP006
+    def __init__(self, process: Process, clock: Steps, settings: Dict[str, Any]):
         self._process, self._clock, self._settings = process, clock, settings
         self._profiler: Any = None
         self._state = OFF
@@ -35,7 +35,7 @@ class Recorder:
         self._is_calling = False  # whether torch's profiler is being called from here
         self._is_theirs = False  # whether the script's own profiler runs
         self._resumes = False
-        self._theirs: List[Dict[str, Any]] = []  # noqa: UP006
+        self._theirs: List[Dict[str, Any]] = []
         self._thread = threading.get_ident()
         self._disable: Any = torch_profiler._disable_profiler
 
@@ -66,7 +66,8 @@ class Recorder:
             self._move(state, cycle)
         if not self._settings["schedule"] and step == DEFAULT_STEPS + 1:
             self._process.note(
-                f"torch.profiler recorded the first {DEFAULT_STEPS} optimizer steps; others by --wait-steps, --active-steps"
+                f"torch.profiler recorded the first {DEFAULT_STEPS} optimizer steps; choose others by --wait-steps and "
+                "--active-steps"
             )
 
     def _move(self, state: int, cycle: int) -> None:
@@ -146,6 +147,7 @@ class Recorder:
         def begin(*arguments: Any, **named: Any) -> Any:
             if not self._is_calling and not self._is_theirs and self._process.is_own:
                 try:
+                    self._clock.settle()
                     self._stop()
                 except Exception:
                     self._process.failed("making way for the script's own profiler")
@@ -163,6 +165,7 @@ class Recorder:
         def end(*arguments: Any, **named: Any) -> Any:
             result = function(*arguments, **named)
             if not self._is_calling and self._is_theirs:
+                self._clock.settle()
                 self._is_theirs, self._resumes = False, True
                 self._theirs.append({"result": result, "first": self._first_step, "last": self._clock.count})
                 if not hasattr(result, "save"):
@@ -184,7 +187,7 @@ class Recorder:
 
         return export_chrome_trace
 
-    def _take(self, path: Any, kept: Dict[str, Any]) -> None:  # noqa: UP006
+    def _take(self, path: Any, kept: Dict[str, Any]) -> None:
         """Keep a copy of a trace that the script recorded."""
         kept["result"] = None
         try:

@@ -6,7 +6,7 @@ of several adapters are one step, and what lies between two steps (logging, eval
 
 import os
 import time
-from typing import Any, Callable, Dict, List, Optional  # noqa: UP035
+from typing import Any, Callable, Dict, List
 
 from .process import Process
 
@@ -18,22 +18,21 @@ class Steps:
 
     def __init__(self, process: Process):
         self.count = 0
-        self.safe_points: List[Callable[[], None]] = []  # noqa: UP006  called where no operator is open
-        self.on_step: List[Callable[[int], None]] = []  # noqa: UP006
-        self.on_fork: List[Callable[[], None]] = []  # noqa: UP006
+        self.safe_points: List[Callable[[], None]] = []  # called where no operator is open
+        self.on_step: List[Callable[[int], None]] = []
+        self.on_fork: List[Callable[[], None]] = []
         self._process = process
-        self._began_ns: Optional[int] = None
-        self._ended_ns: Optional[int] = None
+        self._began_ns: int | None = None
+        self._ended_ns: int | None = None
         self._tokens = 0
-        self._file: Optional[int] = None
+        self._file: int | None = None
         process.at_end(self._finish)
 
     def activity(self) -> None:
         """Something of a step begins."""
         if not self._process.is_own:
             self._begin_forked()
-        if self._ended_ns is not None:
-            self._close()
+        self.settle()
         for function in self.safe_points:
             function()
         if self._began_ns is None:
@@ -49,6 +48,11 @@ class Steps:
     def end_optimizer(self) -> None:
         """An optimizer has stepped: the step ends here, unless another one does before something else begins."""
         self._ended_ns = time.perf_counter_ns()
+
+    def settle(self) -> None:
+        """A step that has ended is over, whatever comes next."""
+        if self._ended_ns is not None:
+            self._close()
 
     def add_tokens(self, count: int) -> None:
         """Count tokens that the model gets in the step."""
@@ -69,9 +73,8 @@ class Steps:
             function(self.count)
 
     def _finish(self) -> None:
-        if self._ended_ns is not None:
-            self.on_step.clear()
-            self._close()
+        self.on_step.clear()
+        self.settle()
         self._process.record["step_cnt"] = self.count
         self._process.record.update(_used())
 
@@ -83,13 +86,13 @@ class Steps:
             function()
 
 
-def _used() -> Dict[str, Any]:  # noqa: UP006
+def _used() -> Dict[str, Any]:
     """The memory that the process needed, and its device."""
     import resource
     import sys
 
     torch = sys.modules["torch"]
-    found: Dict[str, Any] = {  # noqa: UP006
+    found: Dict[str, Any] = {
         "peak_resident_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         "device": {"type": "cpu"},
     }

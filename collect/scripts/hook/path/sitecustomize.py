@@ -8,7 +8,7 @@ import sys
 import types
 
 
-def _start():
+def _start() -> None:
     here = os.path.dirname(os.path.abspath(__file__))
     # as if it were never there: the script finds what it would find, and its children inherit the environment
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != here]
@@ -22,7 +22,7 @@ def _start():
         start.begin(folder)
 
 
-def _load_replaced():
+def _load_replaced() -> None:
     own = sys.modules.pop("sitecustomize", None)
     try:
         import sitecustomize  # noqa: F401
