@@ -53,7 +53,7 @@ def profile(
     Raises ToolError when nsys is missing, too old, or leaves no report.
     """
     tool = usable()
-    ended, said = Ended(1, False, ""), ""
+    ended = Ended(1, False, "")
     for _ in range(_ATTEMPTS):
         session = f"lorabench-{uuid.uuid4().hex[:12]}"
         words = [
@@ -67,10 +67,9 @@ def profile(
         finally:
             kill_mentioning(session)
         report = _report(stem)
-        said = log.read_text("utf-8", errors="replace")
-        if report is not None or not any(words in said for words in _LOST_AGENT):
+        if report is not None or not _lost_agent(ended, log):
             break
-    if report is None and any(words in said for words in _LOST_AGENT):
+    if report is None and _lost_agent(ended, log):
         raise ToolError("nsys lost its own agent, as it does on busy machines; run this pass again")
     if report is None:
         return Report(ended, None, None)
@@ -78,6 +77,12 @@ def profile(
     nsys.export(tool, report, exported)
     make_private(exported)
     return Report(ended, report, exported)
+
+
+def _lost_agent(ended: Ended, log: Path) -> bool:
+    """Whether nsys failed, and not the command."""
+    said = log.read_text("utf-8", errors="replace") if ended.code > 0 and not ended.timed_out else ""
+    return any(words in said for words in _LOST_AGENT)
 
 
 def _report(stem: Path) -> Path | None:

@@ -191,6 +191,7 @@ def test_two_runs_of_commands_are_compared(plain: tuple[Path, Any, str], run_com
     assert "forward/Net" in run_command("compare", run, run, "--by", "range").out
 
 
+@pytest.mark.slow
 def test_runs_without_a_timing_pass_are_compared_by_their_traces(
     script: Callable[[str], Path], run_command: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -214,7 +215,10 @@ def test_a_script_with_its_own_profiler_keeps_it(kind: str, script: Callable[[st
     assert steps == ([2, 2, 4] if kind == "torch.profiler" else [1, 6, 2])
 
 
-@pytest.mark.parametrize("how", ["torchrun", "spawn", "fork"])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("how", ["torchrun", pytest.param("spawn", marks=SLOW), "fork"])
 def test_each_process_that_trains_has_a_trace_with_its_rank(
     how: str, script: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -227,7 +231,7 @@ def test_each_process_that_trains_has_a_trace_with_its_rank(
         assert sorted(database.rows("select rank, count(*) from step_summary group by 1")) == [(0, 2), (1, 2)]
 
 
-@pytest.mark.parametrize("how", ["options", "console script", "shell"])
+@pytest.mark.parametrize("how", ["options", "console script", pytest.param("shell", marks=SLOW)])
 def test_every_python_process_is_profiled_however_it_is_started(
     how: str, script: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -355,8 +359,17 @@ def _of(folder: Path) -> list[str]:
 STUBBORN = 'trap "" TERM; echo ready; while :; do sleep 1; done'
 
 
-@pytest.mark.parametrize("pass_name", ["timing", "nsys"])
-@pytest.mark.parametrize("how", ["Ctrl-C twice", "kill -9 lorabench", "kill -9 guard"])
+@pytest.mark.parametrize(
+    ("pass_name", "how"),
+    [
+        ("timing", "Ctrl-C twice"),
+        ("timing", "kill -9 lorabench"),
+        ("timing", "kill -9 guard"),
+        ("nsys", "kill -9 lorabench"),
+        pytest.param("nsys", "Ctrl-C twice", marks=SLOW),
+        pytest.param("nsys", "kill -9 guard", marks=SLOW),
+    ],
+)
 def test_nothing_is_left_alive(pass_name: str, how: str, tmp_path: Path) -> None:
     if pass_name == "nsys" and tools.find() is None:
         absent("nsys", "nsys is not installed")
@@ -489,6 +502,14 @@ def test_lightning_shows_its_phases_without_an_edit(script: Callable[[str], Path
     with opened(tmp_path / "run", db=tmp_path / "y.duckdb") as database:
         rows = database.rows("select forward_ns > 0, backward_ns > 0, optimizer_ns > 0 from step_summary")
     assert rows == [(True, True, True)] * 3
+
+
+def test_a_model_that_a_script_saves_is_loaded_without_lorabench(script: Callable[[str], Path], tmp_path: Path) -> None:
+    text = ENDS.split("how =")[0] + "torch.save(torch.nn.Sequential(model), sys.argv[1])\n"
+    collect(tmp_path / "run", "--profiler", "torch", "--", sys.executable, script(text), tmp_path / "model.pt")
+    assert ranges(tmp_path / "run" / "trace.json.gz", tmp_path / "x.duckdb")["forward/Linear"] == 3
+    load = "import sys, torch; print(torch.load(sys.argv[1], weights_only=False))"
+    subprocess.run([sys.executable, "-c", load, tmp_path / "model.pt"], env=ENVIRONMENT, check=True)
 
 
 def test_loaders_that_fork_are_no_processes_of_their_own(script: Callable[[str], Path], tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ imports lorabench.annotate or lorabench.span has ranges of its own, and then non
 import functools
 import gc
 import os
+import threading
 from typing import Any, Iterator, List
 
 import torch
@@ -20,6 +21,7 @@ from torch import nn
 from .process import Process
 from .steps import Steps
 
+_OWN = "_lorabench."  # the name of the package here
 _LEVELS = 2  # of modules below the top that may be what a script calls
 _watching: "list[Phases]" = []  # the one of this process; hooks on modules are copied with them and keep no state
 
@@ -56,6 +58,7 @@ class Phases:
         torch.autograd.backward = self._around("backward", torch.autograd.backward, _is_in_backward)
         loader: Any = torch.utils.data.dataloader._BaseDataLoaderIter
         loader.__next__ = self._around("data", loader.__next__, _never)
+        torch.save = self._without_hooks(torch.save)
         if torch.distributed.is_available():
             self._patch_distributed()
 
@@ -92,6 +95,23 @@ class Phases:
                     self.close()
 
         return around
+
+    def _without_hooks(self, function: Any) -> Any:
+        """The function with no hook of this process on the models: whoever loads a saved model has no lorabench."""
+
+        @functools.wraps(function)
+        def without(*arguments: Any, **named: Any) -> Any:
+            modules = [vars(module) for model in self._seen for module in model.modules()]
+            kept = [(names, {name: names[name] for name in _HOOKS}) for names in modules]
+            for names, own in kept:
+                names.update({name: _foreign(hooks) for name, hooks in own.items()})
+            try:
+                return function(*arguments, **named)
+            finally:
+                for names, own in kept:
+                    names.update(own)
+
+        return without
 
     def _patch_optimizer(self) -> None:
         optimizer: Any = torch.optim.Optimizer
@@ -171,25 +191,39 @@ class _Enter:
     def __call__(self, module: nn.Module, arguments: Any, named: Any) -> None:
         if torch.compiler.is_compiling() or not _watching or _is_in_backward():
             return
-        _calls.append(False)
-        if len(_calls) == 1 and torch.is_grad_enabled() and module.training:
+        _calls.open.append(False)
+        if len(_calls.open) == 1 and torch.is_grad_enabled() and module.training:
             phases = _watching[0]
             phases.clock.activity()
             phases.clock.add_tokens(_tokens(arguments, named))
-            _calls[-1] = phases.open("forward")
+            _calls.open[-1] = phases.open("forward")
 
 
 class _Leave:
     """The hook behind it, also when it ended by an exception."""
 
     def __call__(self, module: nn.Module, arguments: Any, result: Any) -> None:
-        if torch.compiler.is_compiling() or not _calls or _is_in_backward():
+        if torch.compiler.is_compiling() or not _calls.open or _is_in_backward():
             return
-        if _calls.pop():
+        if _calls.open.pop():
             _watching[0].close()
 
 
-_calls: List[bool] = []  # the watched modules that are running, and whether each has opened a range
+class _Calls(threading.local):
+    """The watched modules that a thread is in, and whether each has opened a range."""
+
+    def __init__(self) -> None:
+        self.open: List[bool] = []
+
+
+_calls = _Calls()
+_HOOKS = ("_forward_pre_hooks", "_forward_hooks")
+
+
+def _foreign(hooks: Any) -> Any:
+    """The hooks of a module but for those of this package, in a dict of the same type."""
+    own = [key for key, hook in hooks.items() if str(getattr(hook, "__module__", "")).startswith(_OWN)]
+    return type(hooks)((key, hook) for key, hook in hooks.items() if key not in own)
 
 
 def _never() -> bool:
