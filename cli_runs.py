@@ -115,6 +115,9 @@ def collect(
 
     Without a GPU, nsys or network it trains a small Llama with random weights on the CPU: the same code path. Lists
     take one value for all adapters, or one for each: --rank 8,16,32,64.
+
+    With -- COMMAND that runs once for each pass, unedited, its processes profiled whatever starts them. There apply
+    --profiler, --range-depth, --timeout-s and the options of torch.profiler, in optimizer steps.
     """
     from .collect.run import preflight, session
     from .collect.settings.spec import from_dict, read_config

@@ -41,7 +41,10 @@ def pass_on(is_error: bool, data: bytes) -> None:
     """What a program of the user's own writes, as it is: it would do that without lorabench, too."""
     stream = sys.stderr if is_error else sys.stdout
     stream.flush()
-    stream.buffer.write(data)
+    if hasattr(stream, "buffer"):
+        stream.buffer.write(data)
+    else:  # somebody collects text
+        stream.write(data.decode("utf-8", errors="replace"))
     stream.flush()
 
 

@@ -6,6 +6,7 @@ LightningCallback   Lightning (lightning or pytorch_lightning)
 The classes are made when they are asked for: importing this module loads no framework.
 """
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -36,12 +37,12 @@ class _Recording:
         self._step: Any = None
 
     def _begin(self, model: Any) -> None:
-        from . import profile
+        from .collect.scripts.inside import Profiling
 
-        self._profile = profile(self._path, model=model, **self._settings).__enter__()
+        self._profile = Profiling(Path(self._path), model=model, **self._settings).__enter__()
 
     def _begin_step(self, number: int) -> None:
-        from . import span
+        from .collect.instruments.spans import span
 
         self._step = span("step", number)
         self._step.__enter__()

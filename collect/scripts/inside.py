@@ -28,8 +28,8 @@ class Profiling:
     """What lorabench.profile() returns; see there."""
 
     def __init__(
-        self, path: Path, schedule: "Schedule | dict[str, int] | None", model: Any, memory: bool, stacks: bool,
-        force: bool,
+        self, path: Path, schedule: "Schedule | dict[str, int] | None" = None, model: Any = None,
+        memory: bool = False, stacks: bool = False, force: bool = False,
     ):  # fmt: skip
         self.path = path
         self._schedule = torch.profiler.schedule(**schedule) if isinstance(schedule, dict) else schedule

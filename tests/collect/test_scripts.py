@@ -505,7 +505,7 @@ def test_lightning_shows_its_phases_without_an_edit(script: Callable[[str], Path
 
 
 def test_a_model_that_a_script_saves_is_loaded_without_lorabench(script: Callable[[str], Path], tmp_path: Path) -> None:
-    text = ENDS.split("how =")[0] + "torch.save(torch.nn.Sequential(model), sys.argv[1])\n"
+    text = ENDS.split("how =", maxsplit=1)[0] + "torch.save(torch.nn.Sequential(model), sys.argv[1])\n"
     collect(tmp_path / "run", "--profiler", "torch", "--", sys.executable, script(text), tmp_path / "model.pt")
     assert ranges(tmp_path / "run" / "trace.json.gz", tmp_path / "x.duckdb")["forward/Linear"] == 3
     load = "import sys, torch; print(torch.load(sys.argv[1], weights_only=False))"
