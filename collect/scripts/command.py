@@ -6,6 +6,7 @@ which finds steps, opens ranges of phases and modules, and records with torch.pr
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from .hook import start
 SETTINGS = ("profiler", "timeout_s", "range_depth", "with_stack", "with_shapes", "wait_steps", "warmup_steps",
             "active_steps", "repeat", "profiling_frequency")  # fmt: skip
 _SCHEDULE = SETTINGS[-5:]
+_OF_PROFILER = re.compile(rb"^USDT:[^\n]*\n", re.MULTILINE)
 _GRACE_S = 30.0  # for writing a trace
 _UNDER = {"torch": "under torch.profiler", "nsys": "under nsys", "memory": "under torch.profiler with memory",
           "timing": "with a clock"}  # fmt: skip
@@ -58,7 +60,7 @@ def collect_command(
         teller.tell(f"pass {name}: {'runs' if is_first else 'runs again'} {_UNDER[name]}{where}")
         asked = {"pass": name, "schedule": schedule, "with_stack": spec.with_stack, "with_shapes": spec.with_shapes,
                  "depth": spec.range_depth}  # fmt: skip
-        state, result = _run_pass(asked, command, folder, spec.timeout_s, teller.show if is_first else None)
+        state, result = _run_pass(asked, command, folder, spec.timeout_s, _quiet(teller.show) if is_first else None)
         for note in state.get("notes", []):
             teller.tell(f"pass {name}: {note}")
         return state, result
@@ -136,6 +138,11 @@ def _environment(name: str, hook: Path) -> dict[str, str]:
     found["PYTHONPATH"] = os.pathsep.join(filter(None, [path, os.environ.get("PYTHONPATH")]))
     found.setdefault("PYTHONUNBUFFERED", "1")  # what it prints is seen as it comes
     return found | {"LORABENCH_HOOK": str(hook)}
+
+
+def _quiet(show: Callable[[bool, bytes], None]) -> Callable[[bool, bytes], None]:
+    """Shows all but what torch's profiler says of itself, which is not the command's."""
+    return lambda is_error, data: show(is_error, _OF_PROFILER.sub(b"", data))
 
 
 def _unheard(line: str) -> None:

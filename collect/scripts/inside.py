@@ -53,7 +53,7 @@ class Profiling:
         self._annotation = annotate(self._model) if self._model is not None else None
         self._profiler: Any = torch.profiler.profile(
             schedule=self._schedule, on_trace_ready=self._keep, record_shapes=True, profile_memory=self._memory,
-            with_stack=self._stacks,
+            with_stack=self._stacks, acc_events=True,
             experimental_config=torch._C._profiler._ExperimentalConfig(verbose=True) if self._stacks else None,
         )  # fmt: skip
         self._profiler.__enter__()

@@ -558,6 +558,20 @@ def test_a_part_of_a_script_is_recorded_by_a_context_manager(script: Callable[[s
     assert traces(tmp_path / "error") == {"trace.json.gz"}
 
 
+@pytest.mark.slow
+def test_ranks_that_record_a_part_of_themselves_share_a_run_directory(
+    script: Callable[[str], Path], tmp_path: Path
+) -> None:
+    text = DISTRIBUTED.replace(
+        "    for n", "    with lorabench.profile(f'{folder}/run', model=model) as run:\n     for n"
+    )
+    path = script("import lorabench\n" + text)
+    words = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", path, "torchrun"]
+    subprocess.run([*words, tmp_path], env=ENVIRONMENT, check=True, capture_output=True)
+    assert traces(tmp_path / "run") == {"trace-rank0.json.gz", "trace-rank1.json.gz"}
+    assert not list(tmp_path.glob(".run*"))
+
+
 @pytest.mark.parametrize(("package", "text"), [("transformers", TRAINER), ("trl", SFT), ("lightning", LIGHTNING)])
 def test_callbacks_leave_a_run_directory_and_the_losses_as_they_are(
     package: str, text: str, script: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
