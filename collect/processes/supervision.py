@@ -57,7 +57,8 @@ def run(
 ) -> Ended:  # fmt: skip
     """Run a command in a session of its own; every line that it writes goes to the log and to `heard`.
 
-    `shown` gets its output as it comes: whether it is stderr, and bytes. The last words are then those on stderr.
+    `shown` gets its output as it comes: whether it is stderr, and bytes, none at its end. The last words are then those
+    on stderr.
     Whatever stops the wait (the time limit, Ctrl-C) ends all its processes first, within `grace_s`; Ctrl-C meanwhile at
     once. Raises ToolError when the command cannot be started.
     """
@@ -120,7 +121,7 @@ class _Ears:
         data = os.read(descriptor, _CHUNK_BYTES)
         self._log.write(data)
         self._log.flush()
-        if self._shown is not None and data:
+        if self._shown is not None:
             self._shown(is_error, data)
         *lines, self._begun[is_error] = re.split(rb"[\r\n]+", self._begun[is_error] + data)
         for line in lines:

@@ -6,7 +6,6 @@ which finds steps, opens ranges of phases and modules, and records with torch.pr
 
 import json
 import os
-import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from .hook import start
 SETTINGS = ("profiler", "timeout_s", "range_depth", "with_stack", "with_shapes", "wait_steps", "warmup_steps",
             "active_steps", "repeat", "profiling_frequency")  # fmt: skip
 _SCHEDULE = SETTINGS[-5:]
-_OF_PROFILER = re.compile(rb"^USDT:[^\n]*\n", re.MULTILINE)
+_OF_PROFILER = b"USDT:"
 _GRACE_S = 30.0  # for writing a trace
 _UNDER = {"torch": "under torch.profiler", "nsys": "under nsys", "memory": "under torch.profiler with memory",
           "timing": "with a clock"}  # fmt: skip
@@ -60,7 +59,7 @@ def collect_command(
         teller.tell(f"pass {name}: {'runs' if is_first else 'runs again'} {_UNDER[name]}{where}")
         asked = {"pass": name, "schedule": schedule, "with_stack": spec.with_stack, "with_shapes": spec.with_shapes,
                  "depth": spec.range_depth}  # fmt: skip
-        state, result = _run_pass(asked, command, folder, spec.timeout_s, _quiet(teller.show) if is_first else None)
+        state, result = _run_pass(asked, command, folder, spec.timeout_s, _Quiet(teller.show) if is_first else None)
         for note in state.get("notes", []):
             teller.tell(f"pass {name}: {note}")
         return state, result
@@ -140,9 +139,21 @@ def _environment(name: str, hook: Path) -> dict[str, str]:
     return found | {"LORABENCH_HOOK": str(hook)}
 
 
-def _quiet(show: Callable[[bool, bytes], None]) -> Callable[[bool, bytes], None]:
-    """Shows all but what torch's profiler says of itself, which is not the command's."""
-    return lambda is_error, data: show(is_error, _OF_PROFILER.sub(b"", data))
+class _Quiet:
+    """Shows all but the lines in which torch's profiler says when it runs: they are not the command's."""
+
+    def __init__(self, show: Callable[[bool, bytes], None]):
+        self._show = show
+        self._held = {False: b"", True: b""}  # what may become such a line
+
+    def __call__(self, is_error: bool, data: bytes) -> None:
+        is_end = not data
+        *lines, rest = (self._held[is_error] + data).split(b"\n")
+        kept = b"".join(line + b"\n" for line in lines if not line.startswith(_OF_PROFILER))
+        is_held = rest.startswith(_OF_PROFILER) or (_OF_PROFILER.startswith(rest) and not is_end)
+        self._held[is_error] = rest if is_held else b""
+        if kept or not is_held:
+            self._show(is_error, kept + (b"" if is_held else rest))
 
 
 def _unheard(line: str) -> None:

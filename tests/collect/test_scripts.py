@@ -15,6 +15,7 @@ import pytest
 from conftest import absent, opened
 from lorabench import nsys as tools
 from lorabench import rundir
+from lorabench.collect.scripts import command
 
 pytest.importorskip("torch")
 
@@ -332,6 +333,18 @@ def test_a_setting_that_means_nothing_is_refused(
 ) -> None:
     assert says in run_command("collect", "-o", tmp_path / "run", *words, code=2).err
     assert not list(tmp_path.glob("*run*"))
+
+
+@pytest.mark.parametrize("width", [1, 3, 7, 100])
+def test_lines_of_the_profiler_itself_are_not_shown_and_all_others_are_at_once(width: int) -> None:
+    text = b"USDT:1 a.cpp] start\nloss 1\n 10%\r 20%\rU\nUSDT:2 a.cpp] stop\nUS"
+    shown: list[bytes] = []
+    quiet = command._Quiet(lambda is_error, data: shown.append(data))
+    for start in range(0, len(text), width):
+        quiet(False, text[start : start + width])
+    quiet(False, b"")
+    assert b"".join(shown) == b"loss 1\n 10%\r 20%\rU\nUS"
+    assert width > 1 or shown[0] == b"l"
 
 
 def test_a_background_process_ends_with_its_command(tmp_path: Path) -> None:
