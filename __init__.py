@@ -12,19 +12,28 @@ In a training script, to name what a trace shows (needs torch):
 lorabench.annotate(model)
 with lorabench.span("loss"):
     ...
+
+To record a part of it (lorabench.integrations has the same as callbacks):
+
+with lorabench.profile("run", model=model) as run:
+    for batch in data:
+        ...
+        run.step()
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .collect.instruments.ranges import annotate
     from .collect.instruments.spans import span
+    from .collect.scripts.inside import Profiling
     from .profiles import Profile
 
     __version__: str
 
-__all__ = ["__version__", "annotate", "load_ipython_extension", "open", "span"]
+__all__ = ["__version__", "annotate", "load_ipython_extension", "open", "profile", "span"]
 
 
 def open(*inputs: "str | Path", db: "str | Path | None" = None, force: bool = False) -> "Profile":
@@ -37,6 +46,22 @@ def open(*inputs: "str | Path", db: "str | Path | None" = None, force: bool = Fa
     from .profiles import Profile
 
     return Profile([Path(i) for i in inputs], Path(db) if db else None, force)
+
+
+def profile(
+    path: "str | Path", schedule: "Callable[[int], Any] | dict[str, int] | None" = None, model: Any = None,
+    memory: bool = False, stacks: bool = False, force: bool = False,
+) -> "Profiling":  # fmt: skip
+    """Record a part of a training script with torch.profiler into a run directory: a context manager.
+
+    schedule: of torch.profiler.schedule, or its arguments as a dict; then call .step() at the end of each step, and
+    the steps that it does not record are timed. Without one everything inside is recorded. model: annotated inside, as
+    by lorabench.annotate. memory: record allocations. Each rank of a distributed job calls it, with the same path.
+    Raises errors.UsageError when `path` exists, unless `force`.
+    """
+    from .collect.scripts.inside import Profiling
+
+    return Profiling(Path(path), schedule, model, memory, stacks, force)
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -83,7 +83,7 @@ def analyze(
         Path | None,
         typer.Option(metavar="FILE.csv", help="Rules of your own for kernel_class: subject,pattern,class."),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Leave the answer out.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Leave out the answer and the progress.")] = False,
     columns: cli_tables.Columns = None,
     sort: cli_tables.Sort = None,
     limit: cli_tables.Limit = None,
@@ -117,7 +117,7 @@ def analyze(
     target.check(report, narrowing)
     chosen = settings.parse(threshold or [], kernel_classes)
     spare(inputs, *target.files())
-    with _analyzed(inputs, target.database(db), force, chosen, target.folder) as database:
+    with _analyzed(inputs, target.database(db), force, chosen, target.folder, quiet) as database:
         outputs.tell_losses(database)
         if not quiet and (is_answer or output is not None):
             outputs.print_answer(database, inputs, to_stderr=not is_answer)
@@ -147,11 +147,12 @@ def _analyzed(
     force: bool = False,
     settings: Any = None,
     writes_into: Path | None = None,
+    quiet: bool = False,
 ) -> Any:
     """The inputs' database, made with a progress bar."""
     from .analyze.pipeline import analyze as run
 
-    with bar.shown() as progress:
+    with bar.shown(quiet) as progress:
         return run(inputs, place, force=force, progress=progress, settings=settings, writes_into=writes_into)
 
 

@@ -1,5 +1,6 @@
 """The commands that set runs and traces side by side: compare."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -84,7 +85,7 @@ def compare(
         return
     allowed = _fraction(fail_above)
     are_runs = all((path / rundir.SUMMARY).is_file() for path in inputs)
-    if by == "summary" or (by is None and are_runs):
+    if by == "summary" or (by is None and are_runs and runs.have_measures(inputs)):
         if measure or only or totals:
             raise UsageError("--measure, --only and --totals go with a view; name it with --by")
         compared, gate = runs.compare(inputs), runs.check
@@ -94,6 +95,9 @@ def compare(
         gate = changes.check
     form = "markdown" if as_markdown else outputs.chosen_format(as_csv, as_json)
     _put(compared, limit, output, form)
+    if compared.measure == runs.ABOUT and output is None and form is None:
+        given = shlex.join(map(str, inputs))
+        console.tell(f"what their traces say: lorabench compare {given} --by range (kernel, lora, memory, …)")
     if allowed is not None:
         for note in gate(compared, allowed):
             console.tell(note)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from .console import tell, visible
-from .progress import Progress
+from .progress import Progress, Silent
 
 if TYPE_CHECKING:
     import rich.progress
@@ -17,8 +17,11 @@ PAUSE_S = 10.0  # between two lines
 
 
 @contextmanager
-def shown() -> Iterator[Progress]:
+def shown(quiet: bool = False) -> Iterator[Progress]:
     """A listener that draws one bar a step on stderr; where that is no terminal, what draws it is not loaded."""
+    if quiet:
+        yield Silent()
+        return
     if not sys.stderr.isatty():
         yield Lines()
         return

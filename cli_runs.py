@@ -1,6 +1,8 @@
 """The commands that train: collect and sweep. Their options are their own and one for each field of RunSpec."""
 
 import inspect
+import shlex
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -113,31 +115,53 @@ def collect(
 
     Without a GPU, nsys or network it trains a small Llama with random weights on the CPU: the same code path. Lists
     take one value for all adapters, or one for each: --rank 8,16,32,64.
+
+    With -- COMMAND that runs once for each pass, unedited, its processes profiled whatever starts them. There apply
+    --profiler, --range-depth, --timeout-s and the options of torch.profiler, in optimizer steps.
     """
     from .collect.run import preflight, session
     from .collect.settings.spec import from_dict, read_config
 
+    if not command and sys.argv[-1] == "--":
+        raise UsageError("collect --: the command is missing; write it behind: lorabench collect -- python train.py")
     values = (read_config(config) if config else {}) | options.given(settings)
+    if command:
+        _collect_command(command, values, output, dry_run, force)
+        return
     spec = from_dict(values)
-    if not command:
-        preflight.check([spec])
+    preflight.check([spec])
     if dry_run:
-        _print_settings(command, spec)
+        _print_settings(spec.as_dict())
         return
     with bar.shown() as progress:
-        if command:
-            from .collect.scripts.command import collect_command
-
-            path = output or session.default_path(Path(command[-1]).stem)
-            manifest = collect_command(command, spec.profiler, path, spec.timeout_s, force, progress)
-        else:
-            path = output or session.default_path(spec.title)
-            if (cycle := spec.with_whole_cycle()) != spec:
-                console.tell(f"--steps raised from {spec.steps} to {cycle.steps}, one cycle of the profiler")
-            for note in spec.notes():
-                console.tell(note)
-            manifest = session.collect(spec, path, force, progress)
+        path = output or session.default_path(spec.title)
+        if (cycle := spec.with_whole_cycle()) != spec:
+            console.tell(f"--steps raised from {spec.steps} to {cycle.steps}, one cycle of the profiler")
+        for note in spec.notes():
+            console.tell(note)
+        manifest = session.collect(spec, path, force, progress)
     _describe_run(manifest, path)
+    console.put(f"wrote {path}")
+
+
+def _collect_command(
+    command: list[str], values: dict[str, Any], output: Path | None, dry_run: bool, force: bool
+) -> None:
+    """Profile a command of the user's: its output is seen as it comes, no bar is in its way."""
+    from .collect.run import session
+    from .collect.scripts import command as commands
+    from .collect.settings.spec import from_dict
+
+    commands.check(values)
+    spec = from_dict(values)
+    if dry_run:
+        _print_settings({"command": command} | {name: getattr(spec, name) for name in commands.SETTINGS})
+        return
+    path = output or session.default_path(commands.title(command))
+    teller = commands.Teller(console.tell, console.pass_on)
+    manifest = commands.collect_command(command, spec, values, path, force, teller)
+    _describe_run(manifest, path)
+    console.tell(f"next: lorabench summary {shlex.quote(str(path))}")
     console.put(f"wrote {path}")
 
 
@@ -148,8 +172,9 @@ def _describe_run(manifest: dict[str, Any], path: Path) -> None:
             console.tell(f"pass {name}: {state['status']}: {state['message']}")
     summary = rundir.read_summary(path)
     if step := summary.get("step_wall_ns"):
-        rate = summary["tokens_per_s"]["computed"]
-        console.tell(f"step {step['p50'] / 1e6:,.1f} ms (p95 {step['p95'] / 1e6:,.1f}), {rate:,.0f} tokens/s")
+        rate = summary["tokens_per_s"].get("computed")
+        tokens = f", {rate:,.0f} tokens/s" if rate else ""
+        console.tell(f"step {step['p50'] / 1e6:,.1f} ms (p95 {step['p95'] / 1e6:,.1f}){tokens}")
     costs = [f"{name} {cost:+.1%}" for name, cost in summary.get("overhead_frac", {}).items() if cost is not None]
     if costs:
         console.tell(f"cost on top of a step: {', '.join(costs)}")
@@ -160,12 +185,10 @@ def _describe_run(manifest: dict[str, Any], path: Path) -> None:
         console.tell("warning: the passes did not compute the same losses; their traces may differ, too")
 
 
-def _print_settings(command: list[str] | None, spec: Any) -> None:
+def _print_settings(settings: dict[str, Any]) -> None:
     import json
 
-    console.put_lines(
-        json.dumps({"command": command, "profiler": spec.profiler} if command else spec.as_dict(), indent=2)
-    )
+    console.put_lines(json.dumps(settings, indent=2))
 
 
 def sweep(

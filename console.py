@@ -37,6 +37,17 @@ def put_json(text: str) -> None:
     print(_HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
+def pass_on(is_error: bool, data: bytes) -> None:
+    """What a program of the user's own writes, as it is: it would do that without lorabench, too."""
+    stream = sys.stderr if is_error else sys.stdout
+    stream.flush()
+    if hasattr(stream, "buffer"):
+        stream.buffer.write(data)
+    else:  # somebody collects text
+        stream.write(data.decode("utf-8", errors="replace"))
+    stream.flush()
+
+
 def prepare() -> None:
     """Let characters that the terminal's encoding lacks be printed as escapes instead of failing."""
     for stream in (sys.stdout, sys.stderr):

@@ -28,7 +28,8 @@ _READERS: dict[Kind, tuple[str | None, int, Callable[[Path, Staging], None]]] = 
     Kind.KINETO: (SOURCE_KINETO, kineto_json.READER_VERSION, kineto_json.read),
     Kind.SNAPSHOT: (SOURCE_SNAPSHOT, memory_snapshot.READER_VERSION, memory_snapshot.read),
 }
-_RANK = re.compile(r"rank[-_. ]?(\d{1,6})", re.IGNORECASE)
+# In a file's name; profile_0.json is Accelerate's.
+_RANK = re.compile(r"(?:rank[-_. ]?|^profile_(?=\d+\.json))(\d{1,6})", re.IGNORECASE)
 
 
 def identity(item: Input) -> tuple[str, int, int, int]:

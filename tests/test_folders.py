@@ -31,6 +31,38 @@ def test_the_traces_of_the_one_folder_that_holds_some_are_read(folder: str, tmp_
         inputs.spare([tmp_path], trace)
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["rank0_trace.json.gz", "rank1_trace.json.gz"],  # torchtitan: profile_traces/iteration_10
+        ["profile_0.json", "profile_1.json"],  # Accelerate: output_trace_dir
+        ["rank0.5.pt.trace.json.gz", "rank1.5.pt.trace.json.gz"],  # Composer, torchtune
+    ],
+)
+def test_ranks_are_known_by_the_names_that_programs_give_their_traces(
+    names: list[str], tmp_path: Path, run_command: Callable
+) -> None:
+    for name in names:
+        trace = put(tmp_path / "x" / name)
+        if trace.suffix != ".gz":
+            trace.write_bytes(gzip.decompress(TRACE.read_bytes()))
+    said = run_command("query", tmp_path / "x", "select name, rank from source order by name", "--csv").out
+    assert said.splitlines() == ["name,rank", f"{names[0]},0", f"{names[1]},1"]
+
+
+def test_an_output_folder_of_axolotl_is_its_trace_and_its_snapshot(tmp_path: Path) -> None:
+    put(tmp_path / "profiler_trace.json")
+    with gzip.open(ROOT / "fixtures" / "h200-batch" / "snapshot.pickle.gz") as snapshot:
+        (tmp_path / "snapshot.pickle").write_bytes(snapshot.read())
+    for name in ("config.json", "adapter_config.json", "checkpoint-3/trainer_state.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    assert {item.path.name: item.kind for item in inputs.find([tmp_path])} == {
+        "profiler_trace.json": Kind.KINETO,
+        "snapshot.pickle": Kind.SNAPSHOT,
+    }
+
+
 def test_traces_in_several_folders_are_not_mixed(tmp_path: Path) -> None:
     for name in ("a", "b", "c", "d"):
         put(tmp_path / name / "run" / "trace.json.gz")

@@ -24,7 +24,7 @@ from .json_pieces import Pieces
 from .json_salvage import salvage
 from .staging import Bare, Staging
 
-READER_VERSION = 6
+READER_VERSION = 7
 
 # A double holds a time with three decimals exactly below this many microseconds (2^43: 101 days).
 _EXACT_US = 1 << 43

@@ -73,12 +73,28 @@ def _nvtx_domain() -> Any:
     """
     if not os.environ.get("NVTX_INJECTION64_PATH"):
         return None
-    from nvtx._lib.lib import Domain, DomainHandle
+    try:
+        from nvtx._lib.lib import Domain, DomainHandle
+    except ImportError:  # the environment of somebody's script
+        return _TorchDomain() if hasattr(torch._C, "_nvtx") else None
 
     domain = object.__new__(Domain)
     domain.handle = DomainHandle(None)
     domain.__init__(None)
     return domain
+
+
+class _TorchDomain:
+    """The same by torch itself, which can where it is built for CUDA."""
+
+    def get_event_attributes(self, message: str) -> str:
+        return message
+
+    def push_range(self, attributes: str) -> None:
+        torch.cuda.nvtx.range_push(attributes)
+
+    def pop_range(self) -> None:
+        torch.cuda.nvtx.range_pop()
 
 
 _attributes: dict[str, Any] = {}

@@ -14,7 +14,8 @@ from .supervision import Ended, kill_mentioning, run
 
 OLDEST = (2020, 3)
 _ATTEMPTS = 3
-_LOST_AGENT = "End of file"  # what nsys says when it lost its own agent, which happens on busy machines
+# What nsys says when it lost its own agent, which happens on busy machines.
+_LOST_AGENT = ("End of file", "Local Endpoint is not available")
 # What an export says of the machine, its environment and its processes.
 _PRIVATE_TABLES = ("TARGET_INFO_SYSTEM_ENV", "PROCESSES", "ProcessStreams")
 _REFERS_TO_TEXT = re.compile("(name|nameid|textid|stringid|symbol|module)$", re.IGNORECASE)
@@ -44,7 +45,7 @@ def usable() -> str:
 
 def profile(
     command: list[str], environment: dict[str, str], stem: Path, log: Path, timeout_s: float,
-    heard: Callable[[str], None], has_capture: bool,
+    heard: Callable[[str], None], has_capture: bool, shown: Callable[[bool, bytes], None] | None = None,
 ) -> Report:  # fmt: skip
     """Run a command under nsys and leave STEM.nsys-rep and STEM.sqlite.
 
@@ -62,18 +63,26 @@ def profile(
         if has_capture:
             words += ["--capture-range=cudaProfilerApi", "--capture-range-end=stop"]
         try:
-            ended = run([*words, *command], environment, log, timeout_s, heard)
+            ended = run([*words, *command], environment, log, timeout_s, heard, shown)
         finally:
             kill_mentioning(session)
         report = _report(stem)
-        if report is not None or _LOST_AGENT not in log.read_text("utf-8", errors="replace"):
+        if report is not None or not _lost_agent(ended, log):
             break
+    if report is None and _lost_agent(ended, log):
+        raise ToolError("nsys lost its own agent, as it does on busy machines; run this pass again")
     if report is None:
         return Report(ended, None, None)
     exported = stem.with_suffix(".sqlite")
     nsys.export(tool, report, exported)
     make_private(exported)
     return Report(ended, report, exported)
+
+
+def _lost_agent(ended: Ended, log: Path) -> bool:
+    """Whether nsys failed, and not the command."""
+    said = log.read_text("utf-8", errors="replace") if ended.code > 0 and not ended.timed_out else ""
+    return any(words in said for words in _LOST_AGENT)
 
 
 def _report(stem: Path) -> Path | None:
@@ -83,6 +92,14 @@ def _report(stem: Path) -> Path | None:
         nsys.import_stream(stream, report)
         stream.unlink()
     return report if report.exists() else None
+
+
+def has_events(exported: Path) -> bool:
+    """Whether an export holds ranges or CUDA activity: nsys writes no table without rows."""
+    with closing(sqlite3.connect(exported)) as file:
+        names = [str(name) for (name,) in file.execute("select name from sqlite_master where type = 'table'")]
+        wanted = [name for name in names if name == "NVTX_EVENTS" or name.startswith("CUPTI_ACTIVITY_KIND_")]
+        return any(file.execute(f'select 1 from "{name}" limit 1').fetchone() for name in wanted)
 
 
 def make_private(path: Path) -> None:

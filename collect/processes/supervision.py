@@ -2,9 +2,15 @@
 
 import contextlib
 import os
+import re
+import selectors
+import shutil
 import signal
 import subprocess
-import threading
+import sys
+import time
+import uuid
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +19,17 @@ from typing import IO
 import psutil
 
 from ...errors import ToolError
+from . import guard
 
 _GRACE_S = 10
+_LATE_S = 5  # of the guard, beyond the grace
+_DRAIN_S = 0.5  # for what is still in the pipes of a command that has ended
+_PAUSE_S = 0.2
+_TAIL_LINES = 200
+_CHUNK_BYTES = 65_536
+_MARK = "LORABENCH_COMMAND"  # in the environment of all processes of a command
+_RANK = re.compile(r"^\[rank\d+\]:\s?")  # torch's own mark of who says a line
+_NOISE = re.compile(r"\s|\S+:\d+: \w*Warning: |USDT:|lorabench: |\[W\d|W\d{4} |warnings\.warn")
 
 
 @dataclass(frozen=True)
@@ -32,67 +47,127 @@ class Ended:
             return "it was stopped after the time limit (--timeout-s)"
         if self.code == -signal.SIGKILL:
             return "it was killed (signal 9); the system does that when memory runs out"
-        if self.code < 0:
-            return f"it died of signal {-self.code}"
-        return f"it ended with exit code {self.code}" + (f": {self.last_words}" if self.last_words else "")
+        how = f"it died of signal {-self.code}" if self.code < 0 else f"it ended with exit code {self.code}"
+        return how + (f": {self.last_words}" if self.last_words else "")
 
 
 def run(
-    command: list[str], environment: dict[str, str], log: Path, timeout_s: float, heard: Callable[[str], None]
-) -> Ended:
+    command: list[str], environment: dict[str, str], log: Path, timeout_s: float, heard: Callable[[str], None],
+    shown: Callable[[bool, bytes], None] | None = None, grace_s: float = _GRACE_S,
+) -> Ended:  # fmt: skip
     """Run a command in a session of its own; every line that it writes goes to the log and to `heard`.
 
-    Whatever stops the wait (the time limit, Ctrl-C) stops the whole session first. Raises ToolError when the command
-    cannot be started.
+    `shown` gets its output as it comes: whether it is stderr, and bytes, none at its end. The last words are then those
+    on stderr.
+    Whatever stops the wait (the time limit, Ctrl-C) ends all its processes first, within `grace_s`; Ctrl-C meanwhile at
+    once. Raises ToolError when the command cannot be started.
     """
+    if shutil.which(command[0], path=environment.get("PATH")) is None:
+        raise ToolError(f"cannot start {command[0]}: no such program")
+    words = [sys.executable, "-I", "-S", guard.__file__, str(grace_s), *command]
+    mark = uuid.uuid4().hex
+    process = subprocess.Popen(
+        words, env=environment | {_MARK: mark}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if shown is None else subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
     try:
-        process = subprocess.Popen(
-            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, errors="replace", start_new_session=True,
-        )  # fmt: skip
-    except OSError as error:
-        raise ToolError(f"cannot start {command[0]}: {error.strerror}") from error
-    expired = threading.Event()
-
-    def stop_late() -> None:
-        expired.set()
-        kill_session(process.pid)
-
-    limit = threading.Timer(timeout_s, stop_late)
-    limit.start()
-    last = ""
-    try:
-        with log.open("a", encoding="utf-8") as file:
-            last = _listen(process, file, heard)
+        with log.open("ab") as file:
+            ears = _Ears(process, file, heard, shown)
+            expired = ears.listen(timeout_s)
         code = process.wait()
     finally:
-        limit.cancel()
-        kill_session(process.pid)
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
-    return Ended(code, expired.is_set(), last)
+        _end(process, grace_s, mark)
+    return Ended(code, expired, last_words(list(ears.lines)))
 
 
-def _listen(process: "subprocess.Popen[str]", log: IO[str], heard: Callable[[str], None]) -> str:
-    assert process.stdout is not None
-    last = ""
-    for line in process.stdout:
-        log.write(line)
-        log.flush()
-        if line.strip() and not line.startswith("lorabench: "):
-            last = line.strip()
-        heard(line.rstrip("\n"))
-    return last
+class _Ears:
+    """Listens to a process until it has ended, not until its pipes have: somebody else may hold them."""
+
+    def __init__(
+        self, process: "subprocess.Popen[bytes]", log: IO[bytes], heard: Callable[[str], None],
+        shown: Callable[[bool, bytes], None] | None,
+    ):  # fmt: skip
+        self.lines: deque[str] = deque(maxlen=_TAIL_LINES)  # of stderr, or of both where they are one
+        self._process, self._log, self._heard, self._shown = process, log, heard, shown
+        self._begun = {False: b"", True: b""}  # a line whose end has not come yet
+
+    def listen(self, timeout_s: float) -> bool:
+        """Until the end, which is brought about at the time limit; whether it was."""
+        deadline = time.monotonic() + timeout_s
+        is_expired, ended_s = False, None
+        with selectors.DefaultSelector() as selector:
+            for pipe, is_error in ((self._process.stdout, False), (self._process.stderr, True)):
+                if pipe is not None:
+                    selector.register(pipe, selectors.EVENT_READ, is_error)
+            while selector.get_map():
+                for key, _ in selector.select(_PAUSE_S):
+                    if not self._take(key.fd, key.data):
+                        selector.unregister(key.fileobj)
+                now = time.monotonic()
+                if now > deadline and not is_expired:
+                    is_expired = True
+                    self._process.terminate()
+                if ended_s is None and self._process.poll() is not None:
+                    ended_s = now
+                if ended_s is not None and now > ended_s + _DRAIN_S:
+                    break
+        for is_error, rest in self._begun.items():
+            if rest:
+                self._line(is_error, rest)
+        return is_expired
+
+    def _take(self, descriptor: int, is_error: bool) -> bool:
+        """What there is in a pipe; whether it is still open."""
+        data = os.read(descriptor, _CHUNK_BYTES)
+        self._log.write(data)
+        self._log.flush()
+        if self._shown is not None:
+            self._shown(is_error, data)
+        *lines, self._begun[is_error] = re.split(rb"[\r\n]+", self._begun[is_error] + data)
+        for line in lines:
+            self._line(is_error, line)
+        return bool(data)
+
+    def _line(self, is_error: bool, data: bytes) -> None:
+        line = data.decode("utf-8", errors="replace")
+        if is_error or self._shown is None:
+            self.lines.append(line)
+        self._heard(line)
 
 
-def kill_session(leader: int) -> None:
-    """End all processes of a session: ask, then insist."""
-    for process in (asked := _living(lambda p: os.getsid(p.pid) == leader)):
-        with contextlib.suppress(psutil.Error):
+def last_words(lines: list[str]) -> str:
+    """Of what a process wrote last the line that says why it ended: of a traceback the exception, never a warning."""
+    said = [text for line in lines if (text := _RANK.sub("", line).rstrip())]
+    starts = [n for n, line in enumerate(said) if line.startswith("Traceback (most recent call last)")]
+    if starts:
+        found = next((line for line in said[starts[-1] + 1 :] if not line[0].isspace()), None)
+        if found is not None:
+            return found
+    return next((line.strip() for line in reversed(said) if not _NOISE.match(line)), "")
+
+
+def _end(process: "subprocess.Popen[bytes]", grace_s: float, mark: str) -> None:
+    """See that nothing of a command is left. Another Ctrl-C meanwhile has the guard kill instead of asking."""
+    interrupted: KeyboardInterrupt | None = None
+    while process.poll() is None:
+        try:
             process.terminate()
-    _, left = psutil.wait_procs(asked, timeout=_GRACE_S)
-    for process in (*left, *_living(lambda p: os.getsid(p.pid) == leader)):
+            process.wait(grace_s + _LATE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        except KeyboardInterrupt as error:
+            interrupted = error
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
+    _kill_marked(mark)
+    if interrupted is not None:
+        raise interrupted
+
+
+def _kill_marked(mark: str) -> None:
+    """Kill what is left of a command, in whatever session: nothing, unless its guard was killed."""
+    for process in _living(lambda p: p.environ().get(_MARK) == mark):
         with contextlib.suppress(psutil.Error):
             process.kill()
 

@@ -1,79 +1,183 @@
-"""Profiles any command with the passes that apply to it: `lorabench collect -- python train.py …`.
+"""Profiles any command with the passes that were asked for: `lorabench collect -- torchrun … train.py …`.
 
-timing runs it as it is. nsys wraps it. torch and memory need Python: the script is then run inside torch.profiler, as
-`python script.py` would run it. Ranges come from the script's own calls of lorabench.span() and lorabench.annotate().
+timing runs it as it is, but for a clock. nsys wraps it. In every pass each Python process of it loads the hook (hook/),
+which finds steps, opens ranges of phases and modules, and records with torch.profiler in the passes torch and memory.
 """
 
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ... import rundir
-from ...errors import ToolError
-from ...progress import Progress
+from ...errors import ToolError, UsageError
 from ..processes import nsys_profile, provenance
 from ..processes.supervision import Ended, run
 from ..run.passes import NSYS_STEM, Passes, State, into_directory
+from ..settings.spec import RunSpec
+from . import measured
+from .gathered import TRACES, Gathered, settle
+from .hook import start
 
-TRACES = {"torch": "trace.json.gz", "memory": "memory.json.gz"}
+# What means something for a command of others; the rest of RunSpec says what lorabench itself trains.
+SETTINGS = ("profiler", "timeout_s", "range_depth", "with_stack", "with_shapes", "wait_steps", "warmup_steps",
+            "active_steps", "repeat", "profiling_frequency")  # fmt: skip
+_SCHEDULE = SETTINGS[-5:]
+_OF_PROFILER = b"USDT:"
+_GRACE_S = 30.0  # for writing a trace
+_UNDER = {"torch": "under torch.profiler", "nsys": "under nsys", "memory": "under torch.profiler with memory",
+          "timing": "with a clock"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Teller:
+    """Where a line for the person goes, and the output of the command."""
+
+    tell: Callable[[str], None]
+    show: Callable[[bool, bytes], None]
 
 
 def collect_command(
-    command: list[str], passes: tuple[str, ...], path: Path, timeout_s: float, force: bool = False,
-    listener: Progress | None = None,
-) -> dict[str, Any]:  # fmt: skip
+    command: list[str], spec: RunSpec, given: dict[str, Any], path: Path, force: bool, teller: Teller
+) -> dict[str, Any]:
     """Run a command once for each pass and leave the run directory `path`; returns its manifest.
 
-    Raises what passes.into_directory() raises.
+    `given` are the settings that somebody gave. Raises UsageError for one that means nothing here, and what
+    passes.into_directory() raises.
     """
+    check(given)
+    schedule = _schedule(spec) if any(name in given for name in _SCHEDULE) else None
+    ran: list[str] = []
 
-    def run_pass(name: str, folder: Path) -> tuple[State, None]:
-        return _run_pass(name, command, folder, timeout_s), None
+    def run_pass(name: str, folder: Path) -> tuple[State, dict[str, Any] | None]:
+        is_first = not ran
+        ran.append(name)
+        where = "" if is_first else f"; its output is in {rundir.LOGS}/{name}.log"
+        teller.tell(f"pass {name}: {'runs' if is_first else 'runs again'} {_UNDER[name]}{where}")
+        asked = {"pass": name, "schedule": schedule, "with_stack": spec.with_stack, "with_shapes": spec.with_shapes,
+                 "depth": spec.range_depth}  # fmt: skip
+        state, result = _run_pass(asked, command, folder, spec.timeout_s, _Quiet(teller.show) if is_first else None)
+        for note in state.get("notes", []):
+            teller.tell(f"pass {name}: {note}")
+        return state, result
 
     def describe(directory: rundir.RunDirectory, passes: Passes) -> dict[str, Any]:
-        directory.write_json(rundir.SUMMARY, {"command": command, "pass_wall_s": passes.walls})
-        return {"command": command, "provenance": provenance.of_run(passes.started)}
+        if text := measured.steps_csv(passes.results):
+            (directory.partial / rundir.STEPS).write_text(text, encoding="utf-8")
+        directory.write_json(rundir.SUMMARY, measured.summarise(command, passes.results, passes.walls))
+        return {
+            "command": command,
+            "settings": {name: value for name, value in given.items() if name in SETTINGS},
+            "provenance": provenance.of_run(passes.started),
+        }
 
-    return into_directory(path, force, passes, listener, None, run_pass, describe)
+    return into_directory(path, force, spec.profiler, None, None, run_pass, describe)
 
 
-def _run_pass(name: str, command: list[str], folder: Path, timeout_s: float) -> State:
-    """How the command ended in one pass."""
+def check(given: dict[str, Any]) -> None:
+    """Raise UsageError for a setting that means nothing for a command of others."""
+    vain = [f"--{name.replace('_', '-')}" for name in given if name.replace("-", "_") not in SETTINGS]
+    if vain:
+        raise UsageError(
+            f"{', '.join(vain)}: lorabench does not train in `collect -- COMMAND`; say that to the command. There "
+            f"apply {', '.join('--' + name.replace('_', '-') for name in SETTINGS)}"
+        )
+
+
+def title(command: list[str]) -> str:
+    """What runs, in a word that can name a folder: the script, or the program."""
+    scripts = [word for word in command[1:] if word.endswith(".py")]
+    return Path(scripts[0] if scripts else command[0]).stem
+
+
+def _schedule(spec: RunSpec) -> tuple[int, int, int, int]:
+    """torch.profiler's wait, warmup, active and repeat, in optimizer steps."""
+    active = spec.active_steps or 1
+    wait = spec.profiling_frequency - spec.warmup_steps - active if spec.profiling_frequency else spec.wait_steps
+    return wait, spec.warmup_steps, active, spec.repeat
+
+
+def _run_pass(
+    asked: dict[str, Any], command: list[str], folder: Path, timeout_s: float,
+    show: Callable[[bool, bytes], None] | None,
+) -> tuple[State, dict[str, Any] | None]:  # fmt: skip
+    """How the command ended in one pass, and what the hooks measured."""
+    name: str = asked["pass"]
+    hook = folder / f".hook-{name}"
+    hook.mkdir()
+    (hook / start.SETTINGS).write_text(json.dumps(asked), encoding="utf-8")
     log = folder / rundir.LOGS / f"{name}.log"
-    environment = provenance.environment_of_command(name == "nsys")
-    if name == "nsys":
-        return _under_nsys(command, environment, folder, log, timeout_s)
-    words = command if name == "timing" else _inside_profile(name, command, folder)
-    if words is None:
-        return {"status": rundir.SKIPPED, "message": f"{command[0]} is not a Python: torch.profiler runs inside one"}
+    environment = _environment(name, hook.absolute())
+    trace_cnt = None
     try:
-        return _judge(run(words, environment, log, timeout_s, _unheard))
+        if name == "nsys":
+            state = _under_nsys(command, environment, folder, log, timeout_s, show or _unseen)
+        else:
+            state = _judge(run(command, environment, log, timeout_s, _unheard, show or _unseen, _GRACE_S))
     except ToolError as error:
-        return {"status": rundir.FAILED, "message": str(error)}
+        state = {"status": rundir.SKIPPED if name == "nsys" else rundir.FAILED, "message": str(error)}
+    finally:  # what was recorded before an interruption is kept, too
+        gathered = Gathered(hook)
+        if name in TRACES:
+            trace_cnt = gathered.take_traces(name, folder)
+        result = measured.of_pass(gathered)
+        shutil.rmtree(hook, ignore_errors=True)
+    if state["status"] == rundir.FAILED and gathered.error and state.get("exit_code", 0) > 0:
+        state["message"] = f"it ended with exit code {state['exit_code']}: {gathered.error}"
+    return settle(state, gathered, trace_cnt), result
+
+
+def _environment(name: str, hook: Path) -> dict[str, str]:
+    """The command's environment with the hook in it."""
+    found = provenance.environment_of_command(name == "nsys")
+    path = str(Path(start.__file__).resolve().parent / "path")
+    found["PYTHONPATH"] = os.pathsep.join(filter(None, [path, os.environ.get("PYTHONPATH")]))
+    found.setdefault("PYTHONUNBUFFERED", "1")  # what it prints is seen as it comes
+    return found | {"LORABENCH_HOOK": str(hook)}
+
+
+class _Quiet:
+    """Shows all but the lines in which torch's profiler says when it runs: they are not the command's."""
+
+    def __init__(self, show: Callable[[bool, bytes], None]):
+        self._show = show
+        self._held = {False: b"", True: b""}  # what may become such a line
+
+    def __call__(self, is_error: bool, data: bytes) -> None:
+        is_end = not data
+        *lines, rest = (self._held[is_error] + data).split(b"\n")
+        kept = b"".join(line + b"\n" for line in lines if not line.startswith(_OF_PROFILER))
+        is_held = rest.startswith(_OF_PROFILER) or (_OF_PROFILER.startswith(rest) and not is_end)
+        self._held[is_error] = rest if is_held else b""
+        if kept or not is_held:
+            self._show(is_error, kept + (b"" if is_held else rest))
 
 
 def _unheard(line: str) -> None:
     """The command's output is in the log."""
 
 
-def _under_nsys(command: list[str], environment: dict[str, str], folder: Path, log: Path, timeout_s: float) -> State:
-    try:
-        done = nsys_profile.profile(command, environment, folder / NSYS_STEM, log, timeout_s, _unheard, False)
-    except ToolError as error:
-        return {"status": rundir.SKIPPED, "message": str(error)}
+def _unseen(is_error: bool, data: bytes) -> None:
+    """The command's output is in the log."""
+
+
+def _under_nsys(
+    command: list[str], environment: dict[str, str], folder: Path, log: Path, timeout_s: float,
+    show: Callable[[bool, bytes], None],
+) -> State:  # fmt: skip
+    done = nsys_profile.profile(command, environment, folder / NSYS_STEM, log, timeout_s, _unheard, False, show)
     state = _judge(done.ended)
     if state["status"] == rundir.OK and done.report is None:
         return {"status": rundir.SKIPPED, "message": "nsys left no report"}
+    if state["status"] == rundir.OK and done.exported and not nsys_profile.has_events(done.exported):
+        return {"status": rundir.SKIPPED, "message": "nsys recorded neither ranges nor CUDA calls"}
     return state
 
 
 def _judge(ended: Ended) -> State:
-    return {"status": rundir.FAILED if ended.code else rundir.OK, "message": ended.reason if ended.code else None}
-
-
-def _inside_profile(name: str, command: list[str], folder: Path) -> list[str] | None:
-    """The command with its script run by script.py; None for anything but `python script|-m module`."""
-    if not Path(command[0]).name.startswith("python") or len(command) < 2:
-        return None
-    if command[1].startswith("-") and command[1] != "-m":
-        return None
-    return [command[0], "-m", "lorabench.collect.scripts.script", name, str(folder / TRACES[name]), *command[1:]]
+    if ended.code or ended.timed_out:
+        return {"status": rundir.FAILED, "message": ended.reason, "exit_code": ended.code}
+    return {"status": rundir.OK, "message": None}

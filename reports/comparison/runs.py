@@ -9,6 +9,7 @@ from . import baselines, verdict
 from .compared import SAME, Compared, Input, changes_of, letter
 from .run_steps import of_summary
 
+ABOUT = "what the runs measured"
 STEP, TOKENS = "step, median", "tokens computed"
 
 # What people compare, in the order in which they ask: name, path into summary.json, unit as names of columns have it.
@@ -63,7 +64,12 @@ def compare(directories: list[Path]) -> Compared:
     ]
     about = [f"{found.step_cnt} steps" if found else "no timing pass" for found in steps]
     inputs = [Input(name, text) for name, text in zip(columns, about, strict=True)]
-    return Compared(inputs, ["measure", "unit"], rows, said or [_UNTIMED], "what the runs measured", None, [])
+    return Compared(inputs, ["measure", "unit"], rows, said or [_UNTIMED], ABOUT, None, [])
+
+
+def have_measures(directories: list[Path]) -> bool:
+    """Whether any of the runs measured something, so that there is more to compare than their traces."""
+    return any(value_at(rundir.read_summary(d), path) for d in directories for _, path, _ in _MEASURES)
 
 
 _UNTIMED = (

@@ -1,0 +1,146 @@
+"""What the hooks of a pass left: a record of each process, its steps, and its traces, put where analyze finds them."""
+
+import contextlib
+import gzip
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ... import rundir
+from .hook import start, steps
+
+TRACES = {"torch": "trace", "memory": "memory"}
+_WORK = (b'"cpu_op"', b'"kernel"')
+_CHUNK_BYTES = 1 << 20
+_SHOWN_WORDS = 3
+_NO_PYTHON = (
+    "no Python process of the command loaded lorabench's hook: it is not a Python program, or Python was started with "
+    "-I, -E or -S, or with an environment of its own; leave these out, or add lorabench.profile() to the script"
+)
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of one process: when it began, how long it took, tokens that the model got (0: not known)."""
+
+    start_ns: int
+    wall_ns: int
+    token_cnt: int
+
+
+class Gathered:
+    """What the processes of one pass left in the hook's folder."""
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+        self._has_python = (folder / start.PYTHONS).exists()
+        found = [_read(path) for path in sorted(folder.glob("*-*.json"))]
+        self.records = sorted(filter(None, found), key=_order)
+
+    @property
+    def notes(self) -> list[str]:
+        """What the hooks noted, each once; a process that could not write its trace is named."""
+        said = [note for record in self.records for note in record["notes"]]
+        lost = [_lost(record) for record in self.records if record["ended"] is None and not record["is_launcher"]]
+        return list(dict.fromkeys([*said, *lost]))
+
+    @property
+    def error(self) -> str | None:
+        """The exception that ended a process first: that of a worker, before its launcher's."""
+        failed = [record for record in self.records if record["error"]]
+        failed.sort(key=lambda record: record["is_launcher"])
+        if not failed:
+            return None
+        rank = failed[0]["rank"]
+        return str(failed[0]["error"]) + (f" (rank {rank})" if rank is not None else "")
+
+    def trained(self) -> list[tuple[Record, list[Step]]]:
+        """The processes that trained, by rank, and the steps of each."""
+        found = [(record, self._steps(record)) for record in self.records]
+        return [(record, own) for record, own in found if own]
+
+    def _steps(self, record: Record) -> list[Step]:
+        try:
+            lines = (self._folder / (record["name"] + steps.SUFFIX)).read_text("utf-8").splitlines()
+        except OSError:
+            return []
+        return [Step(*map(int, line.split(","))) for line in lines if line.count(",") == 2]
+
+    def take_traces(self, pass_name: str, folder: Path) -> int:
+        """Move the traces that hold work to the run directory, under names that say their rank; how many there are.
+
+        Where some have steps, those without are left out: of launchers, of what came before the training.
+        """
+        worked = [(r, t) for r in self.records for t in r["traces"] if _has_work(self._folder / t["file"])]
+        kept = [(r, t) for r, t in worked if t["step_cnt"]] or worked
+        processes = list(dict.fromkeys(r["name"] for r, _ in kept))
+        for name in processes:
+            own = sorted(((r, t) for r, t in kept if r["name"] == name), key=lambda pair: pair[1]["first_step"])
+            title = TRACES[pass_name] + _whose(own[0][0], processes, [r["rank"] for r, _ in kept if r["name"] != name])
+            for number, (_, trace) in enumerate(own, 1):
+                piece = f"-{number}" if len(own) > 1 else ""
+                (self._folder / trace["file"]).rename(folder / f"{title}{piece}.json.gz")
+        return len(kept)
+
+    def why_nothing(self) -> str:
+        """Why there is no trace, and what to do."""
+        if not self._has_python:
+            return _NO_PYTHON
+        if not self.records:
+            return "no Python process of the command imported torch"
+        if all(record["is_launcher"] for record in self.records):
+            return "the command only launched others, and none of them imported torch"
+        return "torch was imported, but it ran no operator"
+
+
+def _read(path: Path) -> Record | None:
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        record: Record = json.loads(path.read_text("utf-8"))
+        return {"is_launcher": False} | record | {"name": path.stem}
+    return None
+
+
+def _order(record: Record) -> tuple[bool, int, int]:
+    return record["rank"] is None, record["rank"] or 0, record["pid"]
+
+
+def _whose(record: Record, processes: list[str], other_ranks: list[int | None]) -> str:
+    rank = record["rank"]
+    if rank is not None and rank not in other_ranks:
+        return f"-rank{rank}"
+    return f"-process{processes.index(record['name']) + 1}" if len(processes) > 1 else ""
+
+
+def _lost(record: Record) -> str:
+    words = " ".join(record["words"][:_SHOWN_WORDS])
+    return (
+        f"process {record['pid']} ({words}) was ended by a signal or a crash, so what it recorded since its last trace "
+        "is lost; --active-steps 1 --repeat 0 writes a trace after each step"
+    )
+
+
+def _has_work(path: Path) -> bool:
+    """Whether a trace has an operator or a kernel. It is read up to the first one."""
+    try:
+        return any(word in text for text in _overlapping(path) for word in _WORK)
+    except (OSError, EOFError):
+        return path.exists()  # analyze says what is wrong with it
+
+
+def _overlapping(path: Path) -> Iterator[bytes]:
+    with gzip.open(path, "rb") as file:
+        rest = b""
+        while chunk := file.read(_CHUNK_BYTES):
+            yield rest + chunk
+            rest = chunk[-len(max(_WORK, key=len)) :]
+
+
+def settle(state: dict[str, Any], gathered: Gathered, trace_cnt: int | None) -> dict[str, Any]:
+    """How a pass ended, with what the hooks know: a pass that should have traces and has none did not go well."""
+    if state["status"] == rundir.OK and trace_cnt == 0:
+        state = state | {"status": rundir.SKIPPED, "message": gathered.why_nothing()}
+    return state | {"notes": gathered.notes} if gathered.notes else state

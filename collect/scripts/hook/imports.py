@@ -1,0 +1,42 @@
+"""Calls a function when a module has been imported, without importing it."""
+
+import sys
+from typing import Any, Callable, Dict
+
+
+class AfterImport:
+    """A finder that finds nothing itself: it has the loaders of the others call back."""
+
+    def __init__(self) -> None:
+        self._waiting: Dict[str, Callable[[Any], None]] = {}
+        sys.meta_path.insert(0, self)
+
+    def call(self, name: str, function: Callable[[Any], None]) -> None:
+        """Call the function with the module once it is imported."""
+        self._waiting[name] = function
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """The spec that the other finders have for a module that is waited for; None for all others."""
+        function = self._waiting.pop(name, None)
+        if function is None:
+            return None
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find is not None and finder is not self else None
+            if spec is not None:
+                _call_after(spec.loader, function)
+                return spec
+        self._waiting[name] = function  # it may be found later, when sys.path has changed
+        return None
+
+
+def _call_after(loader: Any, function: Callable[[Any], None]) -> None:
+    """Have this loader, which is the module's own, call back; its type stays what tools expect."""
+    load = loader.exec_module
+
+    def exec_module(module: Any) -> None:
+        del loader.exec_module
+        load(module)
+        function(module)
+
+    loader.exec_module = exec_module

@@ -1,0 +1,269 @@
+"""Sees a training loop from outside: data, forward, backward and optimizer, whoever wrote it; names modules.
+
+data        the next batch of a torch.utils.data.DataLoader
+forward     a call of the model whose parameters an optimizer got, with gradients; its modules are annotated
+backward    torch.autograd.backward, which Tensor.backward calls
+optimizer   step() of a torch.optim.Optimizer
+
+Phases are ranges where a profiler listens; in every pass they tell the clock of steps where it is. A script that
+imports lorabench.annotate or lorabench.span has ranges of its own, and then none are opened here.
+"""
+
+import functools
+import gc
+import os
+import threading
+from typing import Any, Iterator, List
+
+import torch
+from torch import nn
+
+from .process import Process
+from .steps import Steps
+
+_OWN = "_lorabench."  # the name of the package here
+_LEVELS = 2  # of modules below the top that may be what a script calls
+_watching: "list[Phases]" = []  # the one of this process; hooks on modules are copied with them and keep no state
+
+
+def instruments(process: Process) -> Any:
+    """The modules ranges and spans of collect/instruments, None where they cannot be loaded."""
+    try:
+        from ...instruments import ranges, spans
+    except Exception:
+        process.failed("no ranges of phases and modules, which need Python 3.10")
+        return None
+    if os.environ.get("NVTX_INJECTION64_PATH") and spans._nvtx() is None:
+        process.note(
+            "no ranges under nsys: its Python has neither the package nvtx nor a torch for CUDA; pip install nvtx"
+        )
+    return ranges
+
+
+class Phases:
+    """Patches torch so that the phases of training loops show."""
+
+    def __init__(self, process: Process, clock: Steps, ranges: Any, depth: str):
+        self.clock = clock
+        self._process, self._ranges, self._depth = process, ranges, depth
+        self._spans: Any = ranges.spans if ranges else None
+        self._is_stepping = False
+        self._annotations: List[Any] = []
+        self._seen: List[nn.Module] = []
+
+    def begin(self) -> None:
+        """Patch torch."""
+        _watching[:] = [self]
+        self._patch_optimizer()
+        torch.autograd.backward = self._around("backward", torch.autograd.backward, _is_in_backward)
+        loader: Any = torch.utils.data.dataloader._BaseDataLoaderIter
+        loader.__next__ = self._around("data", loader.__next__, _never)
+        torch.save = self._without_hooks(torch.save)
+        if torch.distributed.is_available():
+            self._patch_distributed()
+
+    def leave_to_script(self) -> None:
+        """The script uses lorabench itself: its ranges are enough."""
+        self._ranges = None
+        for annotation in self._annotations:
+            annotation.remove()
+
+    def open(self, name: str) -> bool:
+        """Open a range where a profiler listens; whether one was opened, and close() is due."""
+        if self._ranges is None or not self._spans.listening():
+            return False
+        self._spans.push(name)
+        return True
+
+    def close(self) -> None:
+        """Close the innermost range."""
+        self._spans.pop()
+
+    def _around(self, name: str, function: Any, is_inner: Any) -> Any:
+        """The function with a range around its outermost call, and the clock told of it."""
+
+        @functools.wraps(function)
+        def around(*arguments: Any, **named: Any) -> Any:
+            if torch.compiler.is_compiling() or is_inner():
+                return function(*arguments, **named)
+            self.clock.activity()
+            is_open = self.open(name)
+            try:
+                return function(*arguments, **named)
+            finally:
+                if is_open:
+                    self.close()
+
+        return around
+
+    def _without_hooks(self, function: Any) -> Any:
+        """The function with no hook of this process on the models: whoever loads a saved model has no lorabench."""
+
+        @functools.wraps(function)
+        def without(*arguments: Any, **named: Any) -> Any:
+            modules = [vars(module) for model in self._seen for module in model.modules()]
+            kept = [(names, {name: names[name] for name in _HOOKS}) for names in modules]
+            for names, own in kept:
+                names.update({name: _foreign(hooks) for name, hooks in own.items()})
+            try:
+                return function(*arguments, **named)
+            finally:
+                for names, own in kept:
+                    names.update(own)
+
+        return without
+
+    def _patch_optimizer(self) -> None:
+        optimizer: Any = torch.optim.Optimizer
+        hook, make = optimizer.profile_hook_step, optimizer.__init__
+
+        @functools.wraps(make)
+        def made(own: Any, *arguments: Any, **named: Any) -> None:
+            make(own, *arguments, **named)
+            self._found(own)
+
+        def profile_hook_step(function: Any) -> Any:
+            return self._step(hook(function))
+
+        optimizer.__init__ = made
+        optimizer.profile_hook_step = staticmethod(profile_hook_step)
+
+    def _step(self, function: Any) -> Any:
+        @functools.wraps(function)
+        def step(*arguments: Any, **named: Any) -> Any:
+            if torch.compiler.is_compiling() or self._is_stepping:
+                return function(*arguments, **named)
+            self._is_stepping = True
+            self.clock.begin_optimizer()
+            is_open = self.open("optimizer")
+            try:
+                return function(*arguments, **named)
+            finally:
+                self._is_stepping = False
+                if is_open:
+                    self.close()
+                self.clock.end_optimizer()
+
+        return step
+
+    def _patch_distributed(self) -> None:
+        begin = torch.distributed.init_process_group
+
+        @functools.wraps(begin)
+        def init_process_group(*arguments: Any, **named: Any) -> Any:
+            result = begin(*arguments, **named)
+            self._note_rank()
+            return result
+
+        self.clock.on_fork.append(self._note_rank)
+
+        torch.distributed.init_process_group = init_process_group
+        torch.distributed.distributed_c10d.init_process_group = init_process_group
+
+    def _note_rank(self) -> None:
+        if torch.distributed.is_initialized():
+            self._process.record["rank"] = torch.distributed.get_rank()
+            self._process.record["world_size"] = torch.distributed.get_world_size()
+
+    def _found(self, optimizer: Any) -> None:
+        """Watch the models that an optimizer trains."""
+        try:
+            for model in _models_of(optimizer):
+                if not any(model is seen for seen in self._seen):
+                    self._watch(model)
+        except Exception:
+            self._process.failed("the model was not found")
+
+    def _watch(self, model: nn.Module) -> None:
+        self._seen.append(model)
+        called = list(_upper(model, _LEVELS))
+        for module in called:
+            module.register_forward_pre_hook(_Enter(), with_kwargs=True)
+        if self._ranges is not None and not _is_compiled(model):
+            self._annotations.append(self._ranges.annotate(model, self._depth))
+        for module in called:
+            module.register_forward_hook(_Leave(), always_call=True)
+
+
+class _Enter:
+    """The hook before the forward of a model, or of a part of it that may be what the script calls."""
+
+    def __call__(self, module: nn.Module, arguments: Any, named: Any) -> None:
+        if torch.compiler.is_compiling() or not _watching or _is_in_backward():
+            return
+        _calls.open.append(False)
+        if len(_calls.open) == 1 and torch.is_grad_enabled() and module.training:
+            phases = _watching[0]
+            phases.clock.activity()
+            phases.clock.add_tokens(_tokens(arguments, named))
+            _calls.open[-1] = phases.open("forward")
+
+
+class _Leave:
+    """The hook behind it, also when it ended by an exception."""
+
+    def __call__(self, module: nn.Module, arguments: Any, result: Any) -> None:
+        if torch.compiler.is_compiling() or not _calls.open or _is_in_backward():
+            return
+        if _calls.open.pop():
+            _watching[0].close()
+
+
+class _Calls(threading.local):
+    """The watched modules that a thread is in, and whether each has opened a range."""
+
+    def __init__(self) -> None:
+        self.open: List[bool] = []
+
+
+_calls = _Calls()
+_HOOKS = ("_forward_pre_hooks", "_forward_hooks")
+
+
+def _foreign(hooks: Any) -> Any:
+    """The hooks of a module but for those of this package, in a dict of the same type."""
+    own = [key for key, hook in hooks.items() if str(getattr(hook, "__module__", "")).startswith(_OWN)]
+    return type(hooks)((key, hook) for key, hook in hooks.items() if key not in own)
+
+
+def _never() -> bool:
+    return False
+
+
+def _is_in_backward() -> bool:
+    return bool(torch._C._current_graph_task_id() != -1)
+
+
+def _models_of(optimizer: Any) -> List[nn.Module]:
+    """The modules that hold parameters of an optimizer and are in no other module."""
+    wanted = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    modules = [found for found in gc.get_objects() if issubclass(type(found), nn.Module)]
+    below = {id(child) for module in modules for child in (vars(module).get("_modules") or {}).values()}
+    tops = [module for module in modules if id(module) not in below and "_parameters" in vars(module)]
+    return [module for module in tops if any(id(parameter) in wanted for parameter in module.parameters())]
+
+
+def _upper(module: nn.Module, levels: int) -> Iterator[nn.Module]:
+    """A module and those up to so many levels below it; of a compiled one only itself."""
+    yield module
+    if levels and not _is_compiled(module):
+        for child in module.children():
+            yield from _upper(child, levels - 1)
+
+
+def _is_compiled(model: nn.Module) -> bool:
+    """Whether calls of a module, or of one in it, run compiled graphs."""
+    return any(
+        getattr(module, "_compiled_call_impl", None) is not None or hasattr(module, "_torchdynamo_orig_callable")
+        or type(module).__name__ == "OptimizedModule"
+        for module in model.modules()
+    )  # fmt: skip
+
+
+def _tokens(arguments: Any, named: Any) -> int:
+    """Token ids in what a model was called with; 0 where none are to be seen."""
+    for value in (named, *arguments):
+        ids: Any | None = value.get("input_ids") if hasattr(value, "get") else value
+        if isinstance(ids, torch.Tensor) and ids.dim() == 2 and ids.dtype in (torch.int64, torch.int32):
+            return int(ids.numel())
+    return 0

@@ -1,0 +1,164 @@
+"""This process: who it is, how it ends, and the record of both that it leaves for the command that started everything.
+
+Invariant: what is to be done at the end is done once, in the process that began it (not in its forked children),
+however that ends: normally, by an exception, sys.exit, os._exit, exec, SIGTERM. Nothing can be done about other
+signals: then the record says that it began.
+"""
+
+import atexit
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from typing import Any, Callable, Dict, List
+
+_LAUNCHING_MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands", "deepspeed.launcher")
+_LAUNCHERS = ("torchrun", "accelerate", "accelerate-launch", "deepspeed")
+_WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
+_RANKS = (("RANK", "WORLD_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"),
+          ("SLURM_PROCID", "SLURM_NTASKS"))  # fmt: skip
+
+
+class Process:
+    """The record of one process, and the functions to call when it ends."""
+
+    def __init__(self, folder: str):
+        self.folder = folder
+        self._at_end: List[Callable[[], None]] = []
+        self._after_fork: List[Callable[[], None]] = []
+        self.record: Dict[str, Any] = {}
+        self.pid = 0
+        self._is_ending = False
+
+    def begin(self) -> None:
+        """Begin the record of the process that calls this; a forked child that does something calls it anew."""
+        self.pid = os.getpid()
+        self.name = f"{self.pid}-{time.time_ns()}"
+        self._is_ending = False
+        rank, world = _of_environment()
+        self.record = {
+            "pid": self.pid, "parent": os.getppid(), "words": words(), "python": sys.version.split()[0],
+            "rank": rank, "world_size": world, "ended": None, "error": None, "traces": [], "notes": [],
+        }  # fmt: skip
+        self.write()
+
+    def path(self, suffix: str) -> str:
+        """A file of this process."""
+        return os.path.join(self.folder, self.name + suffix)
+
+    def write(self) -> None:
+        """Write the record, whole or not at all."""
+        path = self.path(".json")
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            json.dump(self.record, file)
+        os.replace(path + ".new", path)
+
+    def note(self, text: str) -> None:
+        """A line for whoever reads the run; each once."""
+        if text not in self.record.setdefault("notes", []):
+            self.record["notes"].append(text)
+
+    def failed(self, what: str) -> None:
+        """Note the exception that is being handled: it is the hook's, not the script's."""
+        said = traceback.format_exc().strip().splitlines()
+        self.note(f"{what}: {said[-1]}")
+        if os.environ.get("LORABENCH_HOOK_DEBUG"):
+            sys.stderr.write("\n".join(said) + "\n")
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this is still the process that began, and not a forked child."""
+        return self.pid == os.getpid()
+
+    def at_end(self, function: Callable[[], None]) -> None:
+        """Call the function when the process ends."""
+        self._at_end.append(function)
+
+    def after_fork(self, function: Callable[[], None]) -> None:
+        """Call the function in each forked child."""
+        self._after_fork.append(function)
+
+    def finish(self, how: str) -> None:
+        """Do what is to be done at the end, once."""
+        if self._is_ending or not self.is_own:
+            return
+        self._is_ending = True
+        for function in self._at_end:
+            try:
+                function()
+            except BaseException:
+                self.failed("at the end")
+        self.record["ended"] = how
+        try:
+            self.write()
+        except OSError as error:
+            sys.stderr.write(f"lorabench: cannot write what this process measured: {error}\n")
+
+    def watch(self) -> None:
+        """Be called at each of its ends. At the import of torch, so that what the script registers runs before."""
+        atexit.register(self.finish, "exit")
+        os.register_at_fork(after_in_child=self._forked)
+        os._exit = self._before(os._exit, "os._exit")
+        for name in ("execv", "execve"):
+            setattr(os, name, self._before(getattr(os, name), "exec"))
+        hook = sys.excepthook
+
+        def excepthook(kind: Any, value: Any, trace: Any) -> None:
+            self.record["error"] = traceback.format_exception_only(kind, value)[-1].strip().splitlines()[0]
+            hook(kind, value, trace)
+
+        sys.excepthook = excepthook
+        try:
+            if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+                signal.signal(signal.SIGTERM, self._terminated)
+        except ValueError:
+            pass  # torch was imported by another thread than the main one
+
+    def _before(self, function: Any, how: str) -> Any:
+        def ending(*arguments: Any) -> Any:
+            self.finish(how)
+            return function(*arguments)
+
+        return ending
+
+    def _terminated(self, number: int, frame: Any) -> None:
+        if self._is_ending and self.is_own:
+            return  # it is being written
+        self.finish("SIGTERM")
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def _forked(self) -> None:
+        for function in self._after_fork:
+            try:
+                function()
+            except BaseException:
+                self.failed("in a forked child")
+
+
+def words() -> List[str]:
+    """What follows the interpreter and its options on the command line: script.py or -m module, and arguments."""
+    rest = list(getattr(sys, "orig_argv", [sys.executable, *getattr(sys, "argv", [])]))[1:]
+    while rest and rest[0].startswith("-") and not rest[0].startswith(("-m", "-c")) and rest[0] != "-":
+        del rest[: 2 if rest[0] in _WITH_VALUE else 1]
+    return rest
+
+
+def is_launcher() -> bool:
+    """Whether this process only starts others, as torchrun does."""
+    rest = words()
+    if rest and rest[0].startswith("-m"):
+        module = rest[0][2:] or (rest[1] if len(rest) > 1 else "")
+        return module.startswith(_LAUNCHING_MODULES)
+    return bool(rest) and os.path.basename(rest[0]) in _LAUNCHERS
+
+
+def _of_environment() -> "tuple[int | None, int | None]":
+    """Rank and size of a job as its launcher tells, None for a process that is alone."""
+    for rank, world in _RANKS:
+        values = os.environ.get(rank, ""), os.environ.get(world, "")
+        if all(value.isdigit() for value in values) and int(values[1]) > 1:
+            return int(values[0]), int(values[1])
+    return None, None

@@ -1,0 +1,233 @@
+"""torch.profiler in somebody else's process: by optimizer steps, and aside while the script profiles itself.
+
+torch has one profiler in a process. When the script starts its own, what was recorded so far is written, and recording
+goes on behind it; a copy of the script's own trace takes the place in between.
+"""
+
+import functools
+import gzip
+import json
+import os
+import shutil
+import threading
+from typing import Any, Dict, List
+
+import torch
+import torch.autograd.profiler as torch_profiler
+
+from .process import Process
+from .steps import Steps
+
+OFF, PREPARED, RECORDING = range(3)
+DEFAULT_STEPS = 20
+_MOST_KEPT = 8  # traces of the script's own that it may still write
+
+
+class Recorder:
+    """Records this process."""
+
+    def __init__(self, process: Process, clock: Steps, settings: Dict[str, Any]):
+        self._process, self._clock, self._settings = process, clock, settings
+        self._profiler: Any = None
+        self._state = OFF
+        self._cycle = 0
+        self._first_step = 0  # of what is being recorded
+        self._is_calling = False  # whether torch's profiler is being called from here
+        self._is_theirs = False  # whether the script's own profiler runs
+        self._resumes = False
+        self._theirs: List[Dict[str, Any]] = []
+        self._thread = threading.get_ident()
+        self._disable: Any = torch_profiler._disable_profiler
+
+    def begin(self) -> None:
+        """Begin to record, or to wait for the step at which to begin."""
+        for name in ("_prepare_profiler", "_enable_profiler"):
+            setattr(torch_profiler, name, self._before_theirs(getattr(torch_profiler, name)))
+        setattr(torch_profiler, "_disable_profiler", self._after_theirs(self._disable))  # noqa: B010
+        profile: Any = torch_profiler.profile
+        profile.export_chrome_trace = self._copied(profile.export_chrome_trace)
+        self._clock.safe_points.append(self._resume)
+        self._clock.on_step.append(self._stepped)
+        self._clock.on_fork.append(self._begin_forked)
+        self._process.at_end(self._finish)
+        self._move(*self._wanted(0))
+
+    def _wanted(self, step: int) -> "tuple[int, int]":
+        """What is to be done after so many steps, and in which cycle."""
+        wait, warmup, active, repeat = self._settings["schedule"] or (0, 0, DEFAULT_STEPS, 1)
+        cycle, within = divmod(step, wait + warmup + active)
+        if (repeat and cycle >= repeat) or within < wait:
+            return OFF, cycle
+        return (PREPARED if within < wait + warmup else RECORDING), cycle
+
+    def _stepped(self, step: int) -> None:
+        state, cycle = self._wanted(step)
+        if not self._is_theirs:
+            self._move(state, cycle)
+        if not self._settings["schedule"] and step == DEFAULT_STEPS + 1:
+            self._process.note(
+                f"torch.profiler recorded the first {DEFAULT_STEPS} optimizer steps; choose others by --wait-steps and "
+                "--active-steps"
+            )
+
+    def _move(self, state: int, cycle: int) -> None:
+        """Go from what is being done to what is to be done; to another cycle through its end."""
+        if self._state == RECORDING and (state != RECORDING or cycle != self._cycle):
+            self._stop()
+        if self._state == OFF and state != OFF:
+            self._called(self._prepare)
+        if self._state == PREPARED and state == RECORDING:
+            self._called(self._profiler.start_trace)
+            self._first_step = self._clock.count
+            self._state = RECORDING
+        self._cycle = cycle
+
+    def _called(self, function: Any) -> None:
+        self._is_calling = True
+        try:
+            function()
+        finally:
+            self._is_calling = False
+
+    def _prepare(self) -> None:
+        with_stack = self._settings["with_stack"]
+        configured = torch._C._profiler._ExperimentalConfig(verbose=True) if with_stack else None
+        self._profiler = torch.profiler.profile(
+            record_shapes=self._settings["with_shapes"], with_stack=with_stack,
+            profile_memory=self._settings["pass"] == "memory", experimental_config=configured,
+        )  # fmt: skip
+        self._profiler.prepare_trace()
+        self._thread = threading.get_ident()
+        self._state = PREPARED
+
+    def _stop(self) -> None:
+        """Stop recording and write the trace."""
+        if self._state == OFF:
+            return
+        was, self._state = self._state, OFF
+        if threading.get_ident() != self._thread:
+            self._process.note("its end was seen by another thread than the one that was recorded: that trace is lost")
+            return
+        rank, world = self._process.record["rank"], self._process.record["world_size"]
+        if rank is not None:
+            torch.autograd._add_metadata_json("distributedInfo", json.dumps({"rank": rank, "world_size": world}))
+        if was == PREPARED:
+            self._called(self._profiler.start_trace)
+        self._called(self._profiler.stop_trace)
+        if was == RECORDING:
+            path = self._next_path()
+            self._called(functools.partial(self._profiler.export_chrome_trace, path))
+            self._add(path, self._first_step, self._clock.count, "lorabench")
+        self._profiler = None
+        self._clock.restart()
+
+    def _next_path(self) -> str:
+        return self._process.path(f".{len(self._process.record['traces']) + 1}.json.gz")
+
+    def _add(self, path: str, first: int, last: int, whose: str) -> None:
+        self._process.record["traces"].append(
+            {"file": os.path.basename(path), "first_step": first, "step_cnt": last - first, "by": whose}
+        )
+        self._process.write()
+
+    def _finish(self) -> None:
+        if not self._is_theirs:
+            self._stop()
+        for kept in self._theirs:
+            if kept["result"] is not None:
+                path = self._process.path(".theirs.json")
+                kept["result"].save(path)
+                self._take(path, kept)
+                os.remove(path)
+
+    # The script's own profilers
+
+    def _before_theirs(self, function: Any) -> Any:
+        @functools.wraps(function)
+        def begin(*arguments: Any, **named: Any) -> Any:
+            if not self._is_calling and not self._is_theirs and self._process.is_own:
+                try:
+                    self._clock.settle()
+                    self._stop()
+                except Exception:
+                    self._process.failed("making way for the script's own profiler")
+                self._is_theirs, self._first_step = True, self._clock.count
+                self._process.note(
+                    "the script profiles itself: its own torch.profiler recorded, a copy of its trace is kept, and "
+                    "lorabench recorded what is before and behind"
+                )
+            return function(*arguments, **named)
+
+        return begin
+
+    def _after_theirs(self, function: Any) -> Any:
+        @functools.wraps(function)
+        def end(*arguments: Any, **named: Any) -> Any:
+            result = function(*arguments, **named)
+            if not self._is_calling and self._is_theirs:
+                self._clock.settle()
+                self._is_theirs, self._resumes = False, True
+                self._theirs.append({"result": result, "first": self._first_step, "last": self._clock.count})
+                if not hasattr(result, "save"):
+                    self._theirs.pop()  # of emit_nvtx and the like
+                del self._theirs[:-_MOST_KEPT]
+            return result
+
+        return end
+
+    def _copied(self, function: Any) -> Any:
+        @functools.wraps(function)
+        def export_chrome_trace(own: Any, path: Any, *more: Any, **named: Any) -> Any:
+            done = function(own, path, *more, **named)
+            if not self._is_calling and self._process.is_own:
+                for kept in self._theirs:
+                    if kept["result"] is not None and kept["result"] is own.kineto_results:
+                        self._take(path, kept)
+            return done
+
+        return export_chrome_trace
+
+    def _take(self, path: Any, kept: Dict[str, Any]) -> None:
+        """Keep a copy of a trace that the script recorded."""
+        kept["result"] = None
+        try:
+            target = self._next_path()
+            with open(path, "rb") as source, gzip.open(target, "wb", compresslevel=1) as copy:
+                shutil.copyfileobj(source, copy)
+            self._add(target, kept["first"], kept["last"], "script")
+        except OSError:
+            self._process.failed("the script's own trace was not copied")
+
+    def _resume(self) -> None:
+        """Record again after the script's own profiler has ended; not within its end, which is not over yet."""
+        if not self._resumes:
+            return
+        self._resumes = False
+        try:
+            self._move(*self._wanted(self._clock.count))
+        except Exception:
+            self._process.failed("recording again")
+
+    def _begin_forked(self) -> None:
+        """In a forked child that trains: end the profiler that it inherited, and begin with its own."""
+        if self._state != OFF or self._is_theirs:
+            self._disable()
+            torch_profiler._run_on_profiler_stop()
+        self._state, self._is_theirs, self._resumes, self._profiler = OFF, False, False, None
+        self._theirs.clear()
+        try:
+            self._move(*self._wanted(0))
+        except Exception:
+            self._process.failed("recording a forked process")
+
+
+def tell_of_others(process: Process, name: str) -> None:
+    """Note when the script profiles itself in a pass that does not record with torch."""
+    function = torch_profiler._enable_profiler
+
+    @functools.wraps(function)
+    def begin(*arguments: Any, **named: Any) -> Any:
+        process.note(f"the script's own profiler ran in the {name} pass, too, and is in its times")
+        return function(*arguments, **named)
+
+    setattr(torch_profiler, "_enable_profiler", begin)  # noqa: B010

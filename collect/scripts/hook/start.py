@@ -1,0 +1,52 @@
+"""Starts what the pass wants in this process, when torch has been imported."""
+
+import json
+import os
+import sys
+from typing import Any
+
+from .imports import AfterImport
+from .process import Process, is_launcher
+
+SETTINGS = "settings.json"
+PYTHONS = "pythons"  # a line for each Python process, also without torch
+_OWN_SPANS = "lorabench.collect.instruments.spans"
+
+
+def begin(folder: str) -> None:
+    """Wait for torch. `folder` is where settings are and records go."""
+    with open(os.path.join(folder, PYTHONS), "ab", buffering=0) as file:
+        file.write(b"%d\n" % os.getpid())
+    imports = AfterImport()
+    imports.call("torch", lambda torch: _start(folder, torch, imports))
+
+
+def _start(folder: str, torch: Any, imports: AfterImport) -> None:
+    """Start what the pass needs. A launcher is watched, too, so that it is known as one, but not recorded."""
+    process = Process(folder)
+    try:
+        with open(os.path.join(folder, SETTINGS), encoding="utf-8") as file:
+            settings = json.load(file)
+        process.begin()
+        process.record["torch"] = str(torch.__version__)
+        process.record["is_launcher"] = is_launcher()
+        process.watch()
+        if not process.record["is_launcher"]:
+            _observe(process, settings, imports)
+        process.write()
+    except Exception as error:
+        sys.stderr.write(f"lorabench: this process is not profiled ({type(error).__name__}: {error})\n")
+
+
+def _observe(process: Process, settings: Any, imports: AfterImport) -> None:
+    from . import phases, recorder, steps
+
+    clock = steps.Steps(process)
+    if settings["pass"] in ("torch", "memory"):
+        recorder.Recorder(process, clock, settings).begin()
+    else:
+        recorder.tell_of_others(process, settings["pass"])
+    ranges = None if settings["pass"] == "timing" else phases.instruments(process)
+    watched = phases.Phases(process, clock, ranges, settings["depth"])
+    watched.begin()
+    imports.call(_OWN_SPANS, lambda _: watched.leave_to_script())

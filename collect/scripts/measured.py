@@ -1,0 +1,85 @@
+"""Numbers of a command's run, from the clock of the hook: step times, tokens, memory, what the profilers cost.
+
+Times are of one process, the first rank that trains; not synchronised, but from the end of an optimizer step to the
+next end, so over several steps they are what training takes. The first step is warm-up.
+"""
+
+import csv
+import io
+from typing import Any
+
+from ..run.formulas import statistics_of
+from .gathered import Gathered, Step
+
+_WARMUP_STEPS = 1
+_COLUMNS = ("pass", "step", "adapter", "start_ns", "wall_ns", "loss", "computed_token_cnt", "token_cnt",
+            "trained_token_cnt")  # fmt: skip
+
+Result = dict[str, Any]
+
+
+def of_pass(gathered: Gathered) -> Result | None:
+    """What a pass measured; None where no process made an optimizer step."""
+    trained = gathered.trained()
+    if not trained:
+        return None
+    record, steps = trained[0]
+    own = {name: record.get(name) for name in ("peak_resident_bytes", "peak_allocated_bytes", "peak_reserved_bytes")}
+    return {
+        "steps": steps,
+        "device": record.get("device"),
+        "memory": own,
+        "processes": [
+            {"rank": record["rank"], "step_cnt": len(steps), "step_wall_ns": statistics_of(_walls(steps))["p50"]}
+            for record, steps in trained
+        ],
+    }
+
+
+def _counted(steps: list[Step]) -> list[Step]:
+    """The steps without warm-up; of a single one that."""
+    return steps[_WARMUP_STEPS:] or steps
+
+
+def _walls(steps: list[Step]) -> list[int]:
+    return [step.wall_ns for step in _counted(steps)]
+
+
+def steps_csv(results: dict[str, Result]) -> str:
+    """A row for each step of each pass, numbered from 1; empty without steps."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    for name, result in results.items():
+        for number, step in enumerate(result["steps"], 1):
+            if number > _WARMUP_STEPS or len(result["steps"]) == 1:
+                writer.writerow((name, number, "", step.start_ns, step.wall_ns, "", step.token_cnt or "", "", ""))
+    return ",".join(_COLUMNS) + "\r\n" + text.getvalue() if text.getvalue() else ""
+
+
+def summarise(command: list[str], results: dict[str, Result], walls: dict[str, float]) -> dict[str, Any]:
+    """Everything that was measured; what was not is left out."""
+    summary: dict[str, Any] = {"command": command}
+    timing = results.get("timing")
+    if timing:
+        counted = _counted(timing["steps"])
+        total_s = sum(step.wall_ns for step in counted) / 1e9
+        tokens = sum(step.token_cnt for step in counted)
+        summary |= {
+            "step_cnt": len(counted), "warmup_step_cnt": len(timing["steps"]) - len(counted),
+            "step_wall_ns": statistics_of(_walls(timing["steps"])),
+            "tokens_per_s": {"computed": tokens / total_s} if tokens and total_s else {},
+            "device": timing["device"], "memory": {"steps": timing["memory"]}, "processes": timing["processes"],
+        }  # fmt: skip
+        summary["overhead_frac"] = _overheads(timing, results)
+    return summary | {"pass_wall_s": walls}
+
+
+def _overheads(timing: Result, results: dict[str, Result]) -> dict[str, float]:
+    """What each profiler adds to the median step, over the steps that both passes have."""
+    found = {}
+    for name, result in results.items():
+        count = min(len(timing["steps"]), len(result["steps"]))
+        base, own = (statistics_of(_walls(r["steps"][:count]))["p50"] for r in (timing, result))
+        if name != "timing" and base and own:
+            found[name] = own / base - 1
+    return found

@@ -1,0 +1,609 @@
+"""`lorabench collect -- COMMAND`: scripts as people have them, unedited, and every way in which they start and end."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from conftest import absent, opened
+from lorabench import nsys as tools
+from lorabench import rundir
+from lorabench.collect.scripts import command
+
+pytest.importorskip("torch")
+
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+
+PLAIN = """
+import sys, torch
+from torch import nn
+torch.manual_seed(0)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(2))
+        self.head = nn.Linear(8, 1)
+    def forward(self, input_ids):
+        x = nn.functional.one_hot(input_ids, 8).float()
+        for layer in self.layers:
+            x = layer(x).relu()
+        return self.head(x)
+set = torch.utils.data.TensorDataset(torch.randint(0, 8, (64, 3)))
+data = torch.utils.data.DataLoader(set, batch_size=4)
+model = Net()
+optimizer = torch.optim.AdamW(model.parameters())
+for n, (x,) in zip(range(int(sys.argv[1])), data):
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    print(n, repr(loss.item()))
+"""
+
+OWN_PROFILER = """
+import sys, torch
+from torch import nn
+model = nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+def step():
+    model(torch.ones(2, 8)).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+step()
+if sys.argv[1] == "torch.profiler":
+    schedule = torch.profiler.schedule(wait=1, warmup=1, active=2, repeat=1)
+    with torch.profiler.profile(schedule=schedule, on_trace_ready=lambda p: p.export_chrome_trace(sys.argv[2])) as p:
+        for n in range(6):
+            step()
+            p.step()
+else:
+    with torch.autograd.profiler.profile() as p:
+        for n in range(6):
+            step()
+    assert p.key_averages()
+step()
+step()
+"""
+
+DISTRIBUTED = """
+import os, sys, torch
+import torch.distributed as dist
+from torch import nn
+def main(rank, world, folder):
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=world)
+    model = nn.parallel.DistributedDataParallel(nn.Linear(8, 8))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for n in range(3):
+        model(torch.ones(2, 8)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    dist.destroy_process_group()
+if __name__ == "__main__":
+    how, folder = sys.argv[1:]
+    if how == "torchrun":
+        main(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), folder)
+    else:
+        torch.multiprocessing.start_processes(main, (2, folder), 2, start_method=how)
+"""
+
+ENDS = """
+import os, signal, sys, time, warnings, torch
+from torch import nn
+model = nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for n in range(3):
+    model(torch.ones(2, 8)).square().mean().backward()
+    optimizer.step()
+how = sys.argv[1]
+print("the last words", file=sys.stderr)
+warnings.warn("noise")
+if how == "raise":
+    raise ValueError("the reason")
+if how == "_exit":
+    os._exit(4)
+os.kill(os.getpid(), getattr(signal, how))
+time.sleep(60)
+"""
+
+
+def collect(folder: Path, *words: object, code: int = 0, **more: str) -> "subprocess.CompletedProcess[str]":
+    done = subprocess.run(
+        [sys.executable, "-m", "lorabench", "collect", "-o", folder, *map(str, words)],
+        env=ENVIRONMENT | more, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def traces(folder: Path) -> set[str]:
+    return {path.name for path in folder.glob("*.json.gz")}
+
+
+def ranges(trace: Path, database: Path) -> dict[str, int]:
+    statement = "select path, range_cnt from range_summary where kind = 'annotation' and path not like '%Optimizer%'"
+    with opened(trace, db=database) as found:
+        return dict(found.rows(statement))
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[[str], Path]:
+    def write(text: str) -> Path:
+        path = tmp_path / "train.py"
+        path.write_text(text, "utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Any, str]]:
+    """A plain loop in three passes: its run directory, what was said, and its output without lorabench."""
+    folder = tmp_path_factory.mktemp("plain")
+    (folder / "train.py").write_text(PLAIN, "utf-8")
+    words = [sys.executable, str(folder / "train.py"), "4"]
+    alone = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout
+    yield folder / "run", collect(folder / "run", "--profiler", "timing,torch,nsys", "--", *words), alone
+
+
+def test_a_plain_loop_computes_the_same_to_the_bit(plain: tuple[Path, Any, str]) -> None:
+    run, done, alone = plain
+    assert alone in done.stdout
+    for log in (run / "logs").iterdir():
+        assert set(alone.splitlines()) <= set(log.read_text("utf-8").splitlines()), log
+
+
+def test_phases_and_modules_of_a_plain_loop_show_under_both_profilers(
+    plain: tuple[Path, Any, str], tmp_path: Path
+) -> None:
+    run, _, _ = plain
+    modules = ("", "/Net", "/Net/layers.0", "/Net/layers.1", "/Net/head")
+    wanted = {f"{phase}{module}" for phase in ("forward", "backward") for module in modules} | {"data", "optimizer"}
+    names = ["trace.json.gz", *(["run.sqlite"] if tools.find() else [])]
+    for name in names:
+        seen = ranges(run / name, tmp_path / f"{name}.duckdb")
+        assert {path: count for path, count in seen.items() if "DataLoader" not in path} == dict.fromkeys(wanted, 4)
+
+
+def test_steps_tokens_and_what_to_do_next_are_said(plain: tuple[Path, Any, str], tmp_path: Path) -> None:
+    run, done, _ = plain
+    summary = rundir.read_summary(run)
+    assert summary["step_cnt"] == 3 and summary["warmup_step_cnt"] == 1 and summary["step_wall_ns"]["p50"] > 0
+    assert summary["tokens_per_s"]["computed"] > 0
+    assert "step " in done.stderr and "tokens/s" in done.stderr and f"next: lorabench summary {run}" in done.stderr
+    assert "pass torch: runs again under torch.profiler; its output is in logs/torch.log" in done.stderr
+    with opened(run / "trace.json.gz", db=tmp_path / "x.duckdb") as database:
+        rows = database.rows("select found_by, forward_ns > 0, backward_ns > 0, optimizer_ns > 0 from step_summary")
+        assert rows == [("optimizer", True, True, True)] * 3
+        assert database.rows("select distinct token_cnt from step_summary") == [(12,)]
+
+
+def test_two_runs_of_commands_are_compared(plain: tuple[Path, Any, str], run_command: Callable[..., Any]) -> None:
+    run, _, _ = plain
+    said = run_command("compare", run, run)
+    assert "step, median" in said.out and "tokens computed" in said.out
+    assert f"lorabench compare {run} {run} --by range" in said.err
+    assert "forward/Net" in run_command("compare", run, run, "--by", "range").out
+
+
+@pytest.mark.slow
+def test_runs_without_a_timing_pass_are_compared_by_their_traces(
+    script: Callable[[str], Path], run_command: Callable[..., Any], tmp_path: Path
+) -> None:
+    for name in ("a", "b"):
+        collect(tmp_path / name, "--profiler", "torch", "--", sys.executable, script(PLAIN), 3)
+    assert "forward/Net" in run_command("compare", tmp_path / "a", tmp_path / "b").out
+
+
+@pytest.mark.parametrize("kind", ["torch.profiler", "autograd.profiler"])
+def test_a_script_with_its_own_profiler_keeps_it(kind: str, script: Callable[[str], Path], tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs.json"
+    done = collect(tmp_path / "run", "--profiler", "torch", "--", sys.executable, script(OWN_PROFILER), kind, theirs)
+    assert "the script profiles itself" in done.stderr
+    assert theirs.exists() == (kind == "torch.profiler")
+    assert traces(tmp_path / "run") == {"trace-1.json.gz", "trace-2.json.gz", "trace-3.json.gz"}
+    steps = []
+    for number in (1, 2, 3):  # also within ranges of the script's own profiler
+        seen = ranges(tmp_path / "run" / f"trace-{number}.json.gz", tmp_path / f"{number}.duckdb")
+        steps.append(sum(count for path, count in seen.items() if path.split("/")[-1] == "optimizer"))
+    # theirs warms up for a step that nobody records
+    assert steps == ([2, 2, 4] if kind == "torch.profiler" else [1, 6, 2])
+
+
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("how", ["torchrun", pytest.param("spawn", marks=SLOW), "fork"])
+def test_each_process_that_trains_has_a_trace_with_its_rank(
+    how: str, script: Callable[[str], Path], tmp_path: Path
+) -> None:
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone"] if how == "torchrun" else []
+    words = [sys.executable, *launcher, script(DISTRIBUTED), how, tmp_path]
+    collect(tmp_path / "run", "--profiler", "torch", "--", *words)
+    assert traces(tmp_path / "run") == {"trace-rank0.json.gz", "trace-rank1.json.gz"}
+    with opened(tmp_path / "run", db=tmp_path / "x.duckdb") as database:
+        assert sorted(database.rows("select rank, world_size from source")) == [(0, 2), (1, 2)]
+        assert sorted(database.rows("select rank, count(*) from step_summary group by 1")) == [(0, 2), (1, 2)]
+
+
+@pytest.mark.parametrize("how", ["options", "console script", pytest.param("shell", marks=SLOW)])
+def test_every_python_process_is_profiled_however_it_is_started(
+    how: str, script: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path = script(PLAIN)
+    if how == "options":
+        words = [sys.executable, "-u", "-W", "ignore", path, 3]
+    elif how == "shell":
+        words = ["sh", "-c", f"cd /; {sys.executable} {path} 3"]
+    else:
+        words = [tmp_path / "train", 3]
+        words[0].write_text(f"#!{sys.executable}\n{PLAIN}", "utf-8")
+        words[0].chmod(0o755)
+    collect(tmp_path / "run", "--profiler", "torch", "--", *words)
+    assert ranges(tmp_path / "run" / "trace.json.gz", tmp_path / "x.duckdb")["forward/Net/head"] == 3
+
+
+def test_an_environment_without_lorabench_and_with_a_sitecustomize_of_its_own(
+    script: Callable[[str], Path], tmp_path: Path
+) -> None:
+    own = tmp_path / "site"
+    own.mkdir()
+    (own / "sitecustomize.py").write_text(
+        "import os, sys\n"
+        "class Missing:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'lorabench': raise ModuleNotFoundError(name=name)\n"
+        "if 'LORABENCH_HOOK' in os.environ: sys.meta_path.insert(0, Missing())\n"
+        "sys.own_was_loaded = True\n",
+        "utf-8",
+    )
+    path = script(
+        PLAIN + "assert sys.own_was_loaded\ntry:\n    import lorabench\nexcept ImportError:\n    print('none')"
+    )
+    done = collect(tmp_path / "run", "--profiler", "torch", "--", sys.executable, path, 3, PYTHONPATH=str(own))
+    assert "none\n" in done.stdout
+    assert ranges(tmp_path / "run" / "trace.json.gz", tmp_path / "x.duckdb")["forward/Net/head"] == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["echo", "hello"], "no Python process of the command loaded lorabench's hook"),
+        ([sys.executable, "-I", "-c", "import torch; torch.ones(3).sum()"], "Python was started with -I, -E or -S"),
+        ([sys.executable, "-c", "print()"], "no Python process of the command imported torch"),
+        ([sys.executable, "-c", "import torch"], "torch was imported, but it ran no operator"),
+    ],
+)
+def test_a_pass_without_work_is_not_ok_and_says_why(words: list[str], says: str, tmp_path: Path) -> None:
+    done = collect(tmp_path / "run", "--profiler", "torch", "--", *words)
+    state = rundir.read_manifest(tmp_path / "run")["passes"]["torch"]
+    assert state["status"] == "skipped" and says in state["message"] and says in done.stderr
+    assert not traces(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("how", "says", "has_trace"),
+    [
+        ("raise", "exit code 1: ValueError: the reason", True),
+        ("_exit", "exit code 4: the last words", True),
+        ("SIGTERM", "died of signal 15: the last words", True),
+        ("SIGSEGV", "died of signal 11: the last words", False),
+    ],
+)
+def test_what_was_recorded_is_kept_however_a_script_ends(
+    how: str, says: str, has_trace: bool, script: Callable[[str], Path], tmp_path: Path
+) -> None:
+    words = [sys.executable, script(ENDS), how]
+    done = collect(tmp_path / "run", "--profiler", "torch", "--", *words, code=7)
+    manifest = rundir.read_manifest(tmp_path / "run")
+    assert says in manifest["message"] and says in done.stderr
+    assert traces(tmp_path / "run") == ({"trace.json.gz"} if has_trace else set())
+    assert ("is lost; --active-steps 1" in done.stderr) != has_trace
+    if has_trace:
+        assert ranges(tmp_path / "run" / "trace.json.gz", tmp_path / "x.duckdb")["optimizer"] == 3
+
+
+def test_the_schedule_counts_optimizer_steps(script: Callable[[str], Path], tmp_path: Path) -> None:
+    options = ["--wait-steps", 1, "--warmup-steps", 1, "--active-steps", 1, "--repeat", 2, "--with-stack"]
+    collect(tmp_path / "run", "--profiler", "torch", *options, "--", sys.executable, script(PLAIN), 8)
+    assert traces(tmp_path / "run") == {"trace-1.json.gz", "trace-2.json.gz"}
+    for name in traces(tmp_path / "run"):
+        assert ranges(tmp_path / "run" / name, tmp_path / f"{name}.duckdb")["optimizer"] == 1
+        with opened(tmp_path / "run" / name, db=tmp_path / f"{name}.duckdb") as database:
+            assert database.rows("select count(*) > 0 from range where kind = 'python'") == [(True,)]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--steps", 3, "--", "true"], "--steps: lorabench does not train in `collect -- COMMAND`"),
+        (["--lora-cnt", 3, "--rank", 4, "--", "true"], "--lora-cnt, --rank: "),
+        (["--"], "collect --: the command is missing"),
+        (["--wait-steps", -1, "--", "true"], "wait"),
+    ],
+)
+def test_a_setting_that_means_nothing_is_refused(
+    words: list[object], says: str, run_command: Callable[..., Any], tmp_path: Path
+) -> None:
+    assert says in run_command("collect", "-o", tmp_path / "run", *words, code=2).err
+    assert not list(tmp_path.glob("*run*"))
+
+
+@pytest.mark.parametrize("width", [1, 3, 7, 100])
+def test_lines_of_the_profiler_itself_are_not_shown_and_all_others_are_at_once(width: int) -> None:
+    text = b"USDT:1 a.cpp] start\nloss 1\n 10%\r 20%\rU\nUSDT:2 a.cpp] stop\nUS"
+    shown: list[bytes] = []
+    quiet = command._Quiet(lambda is_error, data: shown.append(data))
+    for start in range(0, len(text), width):
+        quiet(False, text[start : start + width])
+    quiet(False, b"")
+    assert b"".join(shown) == b"loss 1\n 10%\r 20%\rU\nUS"
+    assert width > 1 or shown[0] == b"l"
+
+
+def test_a_background_process_ends_with_its_command(tmp_path: Path) -> None:
+    start = time.monotonic()
+    done = collect(tmp_path / "run", "--profiler", "timing", "--", "sh", "-c", "setsid sleep 301 & echo done")
+    assert done.stdout.startswith("done\n") and time.monotonic() - start < 30
+    assert _of(tmp_path) == []
+
+
+def _of(folder: Path) -> list[str]:
+    """Living processes of a run in a folder, by what their environment says of its hook."""
+    found = []
+    for _ in range(30):
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error, OSError):
+                if str(folder) in process.environ().get("LORABENCH_HOOK", "") and process.status() != "zombie":
+                    found.append(" ".join(process.cmdline()))
+        if not found:
+            break
+        time.sleep(0.1)
+    return found
+
+
+STUBBORN = 'trap "" TERM; echo ready; while :; do sleep 1; done'
+
+
+@pytest.mark.parametrize(
+    ("pass_name", "how"),
+    [
+        ("timing", "Ctrl-C twice"),
+        ("timing", "kill -9 lorabench"),
+        ("timing", "kill -9 guard"),
+        ("nsys", "kill -9 lorabench"),
+        pytest.param("nsys", "Ctrl-C twice", marks=SLOW),
+        pytest.param("nsys", "kill -9 guard", marks=SLOW),
+    ],
+)
+def test_nothing_is_left_alive(pass_name: str, how: str, tmp_path: Path) -> None:
+    if pass_name == "nsys" and tools.find() is None:
+        absent("nsys", "nsys is not installed")
+    words = [
+        sys.executable,
+        "-m",
+        "lorabench",
+        "collect",
+        "-o",
+        tmp_path / "run",
+        "--profiler",
+        pass_name,
+        "--",
+        "sh",
+        "-c",
+    ]
+    process = subprocess.Popen(
+        [*map(str, words), STUBBORN], env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert any("ready" in line for line in process.stdout)
+    start = time.monotonic()
+    if how == "Ctrl-C twice":
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+    elif how == "kill -9 lorabench":
+        process.kill()
+    else:
+        (guard,) = (
+            p for p in psutil.Process(process.pid).children() if any("guard.py" in word for word in p.cmdline())
+        )
+        guard.kill()
+    process.communicate(timeout=60)
+    assert time.monotonic() - start < 9  # less than what a command gets that was only asked to end
+    assert _of(tmp_path) == []
+    if how != "kill -9 lorabench":
+        assert rundir.read_manifest(tmp_path / "run")["status"] == ("failed" if "guard" in how else "cancelled")
+
+
+TRAINER = """
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
+from peft import LoraConfig, get_peft_model
+torch.manual_seed(0)
+model = LlamaForCausalLM(LlamaConfig(vocab_size=64, hidden_size=16, intermediate_size=32, num_hidden_layers=1,
+    num_attention_heads=2, num_key_value_heads=2, use_cache=False))
+model = get_peft_model(model, LoraConfig(r=2, target_modules=["q_proj"]))
+data = [{"input_ids": torch.randint(0, 64, (8,)), "labels": torch.randint(0, 64, (8,))} for _ in range(16)]
+arguments = TrainingArguments("out", max_steps=3, per_device_train_batch_size=2, gradient_accumulation_steps=2,
+    report_to=[], logging_steps=1, save_strategy="no", use_cpu=True, disable_tqdm=True)
+trainer = Trainer(model, arguments, train_dataset=data)
+trainer.train()
+print("loss", [repr(entry["loss"]) for entry in trainer.state.log_history if "loss" in entry])
+"""
+
+SFT = """
+import torch
+from datasets import Dataset
+from peft import LoraConfig
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from trl import SFTConfig, SFTTrainer
+torch.manual_seed(0)
+model = LlamaForCausalLM(LlamaConfig(vocab_size=64, hidden_size=16, intermediate_size=32, num_hidden_layers=1,
+    num_attention_heads=2, num_key_value_heads=2, use_cache=False))
+words = Tokenizer(models.WordLevel({"<unk>": 0, "<eos>": 1, "<pad>": 2, "a": 3, "b": 4}, unk_token="<unk>"))
+words.pre_tokenizer = pre_tokenizers.Whitespace()
+tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="<unk>", eos_token="<eos>", pad_token="<pad>")
+arguments = SFTConfig("out", max_steps=3, per_device_train_batch_size=2, gradient_accumulation_steps=2, report_to=[],
+    logging_steps=1, save_strategy="no", use_cpu=True, disable_tqdm=True, bf16=False, max_length=16)
+trainer = SFTTrainer(model, args=arguments, train_dataset=Dataset.from_dict({"text": ["a b a b b b"] * 16}),
+    processing_class=tokenizer, peft_config=LoraConfig(r=2, target_modules=["q_proj"]))
+trainer.train()
+print("loss", [repr(entry["loss"]) for entry in trainer.state.log_history if "loss" in entry])
+"""
+
+
+@pytest.mark.parametrize(("package", "text"), [("transformers", TRAINER), ("trl", SFT)])
+def test_a_trainer_shows_its_phases_and_lora_parts_without_an_edit(
+    package: str, text: str, script: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("peft", package):
+        pytest.importorskip(name)
+    monkeypatch.chdir(tmp_path)
+    words = [sys.executable, str(script(text))]
+    alone = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout
+    done = collect(tmp_path / "run", "--profiler", "torch", "--", *words)
+    (loss,) = (line for line in alone.splitlines() if line.startswith("loss"))
+    assert loss in done.stdout
+    seen = ranges(tmp_path / "run" / "trace.json.gz", tmp_path / "x.duckdb")
+    layer = "PeftModel/model/layers.0/self_attn/q_proj"
+    assert seen["optimizer"] == 3 and seen["data"] >= 6
+    for path in (f"forward/{layer}/base", f"forward/{layer}/lora_A/default", f"backward/{layer}/lora_B/default"):
+        assert seen[path] == 6
+    with opened(tmp_path / "run" / "trace.json.gz", db=tmp_path / "y.duckdb") as database:
+        rows = database.rows("select data_ns > 0, forward_ns > 0, backward_ns > 0, optimizer_ns > 0 from step_summary")
+    assert rows == [(True, True, True, True)] * 2
+
+
+LIGHTNING = """
+import torch, lightning
+from torch import nn
+torch.manual_seed(0)
+class Model(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))
+    def training_step(self, batch, n):
+        loss = self.net(batch[0]).square().mean()
+        print("loss", n, repr(loss.item()))
+        return loss
+    def configure_optimizers(self):
+        return torch.optim.AdamW(self.parameters())
+set = torch.utils.data.TensorDataset(torch.randn(16, 8))
+trainer = lightning.Trainer(max_steps=4, accelerator="cpu", logger=False, enable_checkpointing=False,
+    enable_progress_bar=False, enable_model_summary=False)
+trainer.fit(Model(), torch.utils.data.DataLoader(set, batch_size=4))
+"""
+
+
+def test_lightning_shows_its_phases_without_an_edit(script: Callable[[str], Path], tmp_path: Path) -> None:
+    pytest.importorskip("lightning")
+    words = [sys.executable, str(script(LIGHTNING))]
+    alone = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout
+    done = collect(tmp_path / "run", "--profiler", "torch", "--", *words)
+    losses = [line for line in alone.splitlines() if line.startswith("loss")]
+    assert losses and [line for line in done.stdout.splitlines() if line.startswith("loss")] == losses
+    with opened(tmp_path / "run", db=tmp_path / "y.duckdb") as database:
+        rows = database.rows("select forward_ns > 0, backward_ns > 0, optimizer_ns > 0 from step_summary")
+    assert rows == [(True, True, True)] * 3
+
+
+def test_a_model_that_a_script_saves_is_loaded_without_lorabench(script: Callable[[str], Path], tmp_path: Path) -> None:
+    text = ENDS.split("how =", maxsplit=1)[0] + "torch.save(torch.nn.Sequential(model), sys.argv[1])\n"
+    collect(tmp_path / "run", "--profiler", "torch", "--", sys.executable, script(text), tmp_path / "model.pt")
+    assert ranges(tmp_path / "run" / "trace.json.gz", tmp_path / "x.duckdb")["forward/Linear"] == 3
+    load = "import sys, torch; print(torch.load(sys.argv[1], weights_only=False))"
+    subprocess.run([sys.executable, "-c", load, tmp_path / "model.pt"], env=ENVIRONMENT, check=True)
+
+
+def test_loaders_that_fork_are_no_processes_of_their_own(script: Callable[[str], Path], tmp_path: Path) -> None:
+    path = script(PLAIN.replace("batch_size=4", "batch_size=4, num_workers=2"))
+    collect(tmp_path / "run", "--profiler", "torch", "--", sys.executable, path, 3)
+    assert traces(tmp_path / "run") == {"trace.json.gz"}
+
+
+INSIDE = """
+import sys, torch, lorabench
+from torch import nn
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(8, 8), nn.ReLU())
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+def train(step):
+    for n in range(6):
+        loss = model(torch.ones(2, 8)).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        print("loss", repr(loss.item()))
+        step()
+if sys.argv[1] == "alone":
+    train(lambda: None)
+else:
+    schedule = dict(wait=1, warmup=1, active=1, repeat=2) if sys.argv[1] == "schedule" else None
+    with lorabench.profile(sys.argv[2], schedule=schedule, model=model) as run:
+        train(run.step)
+        if sys.argv[1] == "error":
+            raise ValueError("the reason")
+"""
+
+
+def test_a_part_of_a_script_is_recorded_by_a_context_manager(script: Callable[[str], Path], tmp_path: Path) -> None:
+    def run(how: str) -> str:
+        words = [sys.executable, script(INSIDE), how, tmp_path / how]
+        return subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=False).stdout
+
+    assert run("alone") == run("whole") == run("schedule") == run("error") != ""
+    assert traces(tmp_path / "whole") == {"trace.json.gz"}
+    assert ranges(tmp_path / "whole" / "trace.json.gz", tmp_path / "x.duckdb")["Sequential/0"] == 6
+    assert traces(tmp_path / "schedule") == {"trace-1.json.gz", "trace-2.json.gz"}
+    assert rundir.read_summary(tmp_path / "schedule")["step_wall_ns"]["p50"] > 0  # of the two that were left alone
+    manifest = rundir.read_manifest(tmp_path / "error")
+    assert (manifest["status"], manifest["message"]) == ("failed", "ValueError: the reason")
+    assert traces(tmp_path / "error") == {"trace.json.gz"}
+
+
+@pytest.mark.slow
+def test_ranks_that_record_a_part_of_themselves_share_a_run_directory(
+    script: Callable[[str], Path], tmp_path: Path
+) -> None:
+    text = DISTRIBUTED.replace(
+        "    for n", "    with lorabench.profile(f'{folder}/run', model=model) as run:\n     for n"
+    )
+    path = script("import lorabench\n" + text)
+    words = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", path, "torchrun"]
+    subprocess.run([*words, tmp_path], env=ENVIRONMENT, check=True, capture_output=True)
+    assert traces(tmp_path / "run") == {"trace-rank0.json.gz", "trace-rank1.json.gz"}
+    assert not list(tmp_path.glob(".run*"))
+
+
+@pytest.mark.parametrize(("package", "text"), [("transformers", TRAINER), ("trl", SFT), ("lightning", LIGHTNING)])
+def test_callbacks_leave_a_run_directory_and_the_losses_as_they_are(
+    package: str, text: str, script: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip(package)
+    monkeypatch.chdir(tmp_path)
+    name = "LightningCallback" if package == "lightning" else "TrainerCallback"
+    callback = f"callbacks=[lorabench.integrations.{name}('run')], "
+    edited = text.replace("max_steps=4, acc", f"max_steps=4, {callback}acc").replace(
+        "train_dataset=", f"{callback}train_dataset="
+    )
+
+    def losses(text: str) -> list[str]:
+        done = subprocess.run(
+            [sys.executable, script(text)], env=ENVIRONMENT, capture_output=True, text=True, check=True
+        )
+        return [line for line in done.stdout.splitlines() if line.startswith("loss")]
+
+    assert losses(text) == losses("import lorabench.integrations\n" + edited) != []
+    with opened(tmp_path / "run", db=tmp_path / "x.duckdb") as database:
+        rows = database.rows("select found_by, forward_ns > 0, backward_ns > 0, optimizer_ns > 0 from step_summary")
+    assert rows == [("annotation", True, True, True)] * (4 if package == "lightning" else 3)
