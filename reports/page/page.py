@@ -1,7 +1,6 @@
 """The page about one recording: where its time and memory go, and what to do first."""
 
 from pathlib import Path
-from typing import Any
 
 from ... import sql
 from ...analyze.store.database import Database
@@ -9,10 +8,9 @@ from ...errors import InputError
 from .. import answer
 from ..sources import shown
 from . import html
+from .first import first
 from .section import Section, Source
 from .sections import sections
-
-_FIRST_CNT = 3
 
 
 def write(database: Database, path: Path) -> list[Section]:
@@ -24,7 +22,8 @@ def write(database: Database, path: Path) -> list[Section]:
     source = Source(database, shown(database))
     with database.computing_once([view.name for view in sql.public()]):
         made = sections(source)
-        html.write(path, str(source.name), source.subtitle(), made, _cards(source), _findings(source))
+        found = list(answer.lines(answer.answer(database)))
+        html.write(path, str(source.name), source.subtitle(), made, _cards(source), first(source), found[1:2])
     if source.problems:
         raise InputError(f"{path} lacks {len(source.problems)} sections: {source.problems[0]}")
     return made
@@ -61,41 +60,3 @@ def _cards(source: Source) -> list[dict[str, str]]:
     ):
         add(f"peak memory of {device}", f"{peak / 2**20:,.1f} MiB", "allocated by torch")
     return cards
-
-
-def _findings(source: Source) -> list[dict[str, str]]:
-    """What to do first: of each rule all its places, as the answer in the terminal has it."""
-    rows = source.rows(answer.FINDINGS)[:_FIRST_CNT]
-    windows = source.rows("select max(window_ns) as ns from gpu_timeline_summary where source_id = {id}")
-    window_ns = windows[0]["ns"] if windows else None
-    limits = {row["name"]: row["value"] for row in source.rows("from threshold")}
-    memory = source.rows("from memory_finding where severity = 'high' limit 1")
-    found = [
-        {"rule": row["rule"].replace("_", " "), "severity": _severity(row["saving_ns"], window_ns, limits),
-         "cost": _saving(row["saving_ns"], window_ns, row["is_predicted"]), "place": _place(row),
-         "evidence": row["evidence"], "advice": row["advice"].rstrip(".") + "."}
-        for row in rows
-    ]  # fmt: skip
-    return found + [
-        {"rule": f"memory: {row['rule'].replace('_', ' ')}", "severity": row["severity"],
-         "cost": f"{row['cost_bytes'] / 2**20:,.1f} MiB", "place": row["device"], "evidence": row["evidence"],
-         "advice": row["advice"].rstrip(".") + "."}
-        for row in memory
-    ]  # fmt: skip
-
-
-def _place(row: dict[str, Any]) -> str:
-    others = f" and {row['place_cnt'] - 1:,} more" if row["place_cnt"] > 1 else ""
-    return f"{row['place'] or '(outside all ranges)'}{others}"
-
-
-def _severity(saving_ns: int | None, window_ns: int | None, limits: dict[str, float]) -> str:
-    share = saving_ns / window_ns if window_ns and saving_ns else 0
-    return "high" if share >= limits["severe_frac"] else "medium" if share >= limits["notable_frac"] else "low"
-
-
-def _saving(saving_ns: int | None, window_ns: int | None, is_predicted: bool) -> str:
-    if saving_ns is None:
-        return "what it would save is not known"
-    share = f" of {window_ns / 1e6:,.2f}, {saving_ns / window_ns:.1%}" if window_ns else ""
-    return f"saves {'' if is_predicted else 'up to '}{saving_ns / 1e6:,.2f} ms{share}"

@@ -1,19 +1,14 @@
-"""What a page shows of one input: each section asks one view and names its picture.
-
-Everything that a browser must draw is made small in SQL (sql/3_page): a trace of a million kernels and one of a
-thousand give pages of about the same size.
-"""
+"""What a page shows of one input: each section asks one view and names its picture."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from . import figures
 from .memory_sections import memory_sections
-from .section import Section, Source, only, section
+from .section import Section, Source, section
+from .work_sections import flame_section, timeline_section
 
-_BIN_CNT = 500
-_FINE_CNT = 64 * _BIN_CNT  # of the timeline, for who zooms in; as sql/3_page/_page_stream.sql says
 _BAR_CNT, _GROUP_CNT = 15, 60
 
 Rows = list[dict[str, Any]]
@@ -49,39 +44,6 @@ def sections(source: Source) -> list[Section]:
         for section in ([entry.make(source)] if isinstance(entry, _Asked) else entry(source))
     ]
     return [section for section in made if section is not None]
-
-
-def _timeline(source: Source) -> Iterable[Section | None]:
-    streams = source.rows("select * from _page_stream where source_id = {id}")
-    if not streams:
-        return
-    longest = source.rows("select * from _page_longest where source_id = {id}")
-    text = (
-        "How busy each stream was, from the first GPU work on, and the longest operations by themselves. Drag to zoom, "
-        "double-click to go back."
-    )
-    fine = [_filled(row) for row in streams]
-    rows = only(longest, "name", "path", "start_ns", "duration_ns")
-    made = section("timeline", "Timeline", text, "launch_trace", rows, figures.timeline(fine, longest, _BIN_CNT))
-    yield replace(made, zoom=figures.zoom(fine, _BIN_CNT))
-
-
-def _filled(row: dict[str, Any]) -> dict[str, Any]:
-    """A stream with a level from 0 (idle) to 255 (busy) for every fine bin."""
-    levels = bytearray(_FINE_CNT)
-    for place, level in zip(row["bins"], row["levels"], strict=True):
-        levels[place] = level
-    return {"name": figures.stream_name(row), "bin_ns": row["bin_ns"], "levels": bytes(levels)}
-
-
-def _tree(source: Source) -> Iterable[Section | None]:
-    rows = source.rows("select * exclude source_id from _page_tree where source_id = {id}")
-    if not rows:
-        return
-    text = "Kernel time of the ranges that you opened, each inside the one above it; colour: where launching dominates."
-    figure = figures.icicle(rows) if any(row["own_ns"] for row in rows) else None
-    table = only(rows, "path", "range_cnt", "wall_ns", "launch_ns", "kernel_ns")
-    yield section("ranges", "Ranges", text, "range_summary", table, figure)
 
 
 def _queue(source: Source) -> Iterable[Section | None]:
@@ -128,12 +90,8 @@ def _lora_groups(rows: Rows) -> Any:
 
 
 _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
-    _Asked(
-        "findings", "Findings", "What rules found, and what a change would save.", "finding",
-        "severity, replace(rule, '_', ' ') as rule, place, saving_ns, saving_frac, evidence, advice", is_open=True,
-    ),
-    _timeline,
-    _tree,
+    timeline_section,
+    flame_section,
     _Asked(
         "launching", "Execution against launch",
         "For each range: its kernels, and the CPU's time in the calls that launched them, waits for the GPU apart.",

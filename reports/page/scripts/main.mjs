@@ -1,0 +1,53 @@
+// What happens when a page is opened: pictures are drawn where they are seen, and all of them before it is printed.
+import {drawChart} from "./charts.mjs";
+import {Flame} from "./flame.mjs";
+import {activateTables} from "./tables.mjs";
+import {Timeline} from "./timeline.mjs";
+
+const drawn = new Map();
+
+async function drawPicture(place) {
+  if (drawn.has(place)) return;
+  drawn.set(place, null);
+  const data = () => JSON.parse(document.getElementById(place.dataset.figure).textContent);
+  if (place.dataset.kind === "flame") drawn.set(place, new Flame(place, data()));
+  else if (place.dataset.kind === "timeline") {
+    const timeline = new Timeline(place, data());
+    drawn.set(place, timeline);
+    await timeline.ready;
+  } else await drawChart(place);
+  place.picture = drawn.get(place);
+  place.dataset.drawn = "yes";
+}
+
+const places = [...document.querySelectorAll("[data-figure]")];
+const seen = new IntersectionObserver((entries) => {
+  for (const entry of entries) if (entry.isIntersecting) drawPicture(entry.target);
+}, {rootMargin: "600px"});
+places.forEach((place) => seen.observe(place));
+
+// The rest while nothing else is to be done, so that print and search find everything.
+function drawRest() {
+  const next = places.find((place) => !drawn.has(place));
+  if (!next) { document.documentElement.dataset.drawn = "all"; return; }
+  drawPicture(next).then(() => (window.requestIdleCallback ?? setTimeout)(drawRest));
+}
+addEventListener("load", () => setTimeout(drawRest, 200));
+
+function redraw() {
+  for (const [place, picture] of drawn) {
+    if (picture?.draw) picture.draw();
+    else if (place.dataset.drawn) drawChart(place);
+  }
+}
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+
+let closed = [];
+addEventListener("beforeprint", () => {
+  closed = [...document.querySelectorAll("details:not([open])")];
+  closed.forEach((details) => { details.open = true; });
+  places.forEach(drawPicture);
+});
+addEventListener("afterprint", () => { closed.forEach((details) => { details.open = false; }); });
+
+activateTables(document);

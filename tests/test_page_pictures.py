@@ -1,0 +1,253 @@
+"""What the pictures of a page draw, read back from a browser and held against the views, within a pixel."""
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import CORPUS, absent
+from lorabench.analyze.pipeline import analyze
+from lorabench.analyze.store.database import Database
+from lorabench.reports.page import page as pages
+from playwright.sync_api import Browser, Page, sync_playwright
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+CAPTURE = FIXTURES / "h200-batch" / "trace.json.gz"
+ON_CPU = FIXTURES / "torch-cpu.json.gz"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
+        absent("chromium", "no Chromium is installed")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+Opened = tuple[Page, Database]
+
+
+@pytest.fixture
+def opened(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
+    """The page of a trace, drawn, and the database behind it."""
+    kept: list[Any] = []
+
+    def go(trace: Path, width: int = 1280, scale: float = 1) -> Opened:
+        if not trace.exists():
+            absent("corpus", f"there is no {trace}")
+        database = analyze([trace], tmp_path / "x.duckdb")
+        pages.write(database, tmp_path / "page.html")
+        page = browser.new_page(viewport={"width": width, "height": 900}, device_scale_factor=scale)
+        page.goto((tmp_path / "page.html").as_uri())
+        page.wait_for_selector("html[data-drawn=all]")
+        kept.extend((page, database))
+        return page, database
+
+    yield go
+    for one in kept:
+        one.close()
+
+
+def number(database: Database, statement: str) -> float:
+    ((found,),) = database.rows(statement)
+    return float(found or 0)
+
+
+# The flame graph
+
+SLICES = """() => {
+    const flame = document.querySelector("[data-figure=figure-ranges] .flame");
+    const left = flame.getBoundingClientRect().left;
+    return [...flame.children].map(element => {
+        const box = element.getBoundingClientRect();
+        return {name: element.slice.node.name, kind: element.slice.node.kind, depth: element.slice.depth,
+                left: box.left - left, width: box.width, text: element.textContent, label: element.ariaLabel};
+    });
+}"""
+
+
+def slices(page: Page, button: str | None = None) -> list[dict[str, Any]]:
+    if button:
+        page.locator("section[aria-labelledby=ranges] button", has_text=button).click()
+    found: list[dict[str, Any]] = page.evaluate(SLICES)
+    return found
+
+
+def whole(found: list[dict[str, Any]]) -> float:
+    return float(next(one["width"] for one in found if one["kind"] == 0))
+
+
+def width_of(found: list[dict[str, Any]], name: str) -> float:
+    return sum(one["width"] for one in found if one["name"] == name)
+
+
+TRACES = [
+    pytest.param(CAPTURE, id="capture"),
+    pytest.param(CORPUS / "kineto" / "ddp-backward.a100.json.gz", id="autograd thread"),
+    pytest.param(CORPUS / "kineto" / "qwen-stacks-memory.h100.json.gz", id="partly outside"),
+    pytest.param(CORPUS / "nsys" / "fsdp-2gpu-emit_nvtx.schema-3.25.sqlite", id="emit_nvtx"),
+    pytest.param(CORPUS / "nsys" / "llm-training-autograd-thread-no-nvtx.schema-3.11.sqlite", id="no ranges"),
+]
+
+
+@pytest.mark.parametrize("trace", TRACES)
+def test_the_flame_graph_draws_all_gpu_work_once(opened: Callable[..., Opened], trace: Path) -> None:
+    page, database = opened(trace)
+    found = slices(page)
+    assert width_of(found, "all GPU work") == pytest.approx(whole(found))
+    total = number(database, "select sum(end_ns - start_ns) from gpu_op")
+    owned = number(database, "select sum(self_gpu_op_ns) from range_summary")
+    outside = number(database, "select sum(gpu_op_ns) from unattributed")
+    assert owned + outside == total
+    assert width_of(found, "outside of all ranges") == pytest.approx(outside / total * whole(found), abs=1)
+    top = sum(one["width"] for one in found if one["depth"] == 1)
+    assert top == pytest.approx(whole(found), abs=1)
+    ends = [one for one in found if one["kind"] in (3, 5)]
+    assert sum(one["width"] for one in ends) <= whole(found) + 1
+    for one in found:  # each inside the one above it
+        if one["depth"]:
+            above = [other for other in found if other["depth"] == one["depth"] - 1 and
+                     other["left"] <= one["left"] + 0.5 and one["left"] + one["width"] <= other["left"] + other["width"] + 0.5]  # fmt: skip
+            assert above, one
+
+
+def test_the_backward_is_as_wide_as_its_share_of_the_gpu(opened: Callable[..., Opened]) -> None:
+    page, database = opened(CORPUS / "kineto" / "ddp-backward.a100.json.gz")
+    found = slices(page)
+    total = number(database, "select sum(end_ns - start_ns) from gpu_op")
+    for name in ("## backward ##", "## forward ##"):
+        time = number(
+            database,
+            f"""select sum(end_ns - start_ns) from gpu_op join attribution using (attribution_id)
+            join range_path using (path_id) where rule <> 'sequence' and path like '%/{name}'""",
+        )
+        assert width_of(found, name) == pytest.approx(time / total * whole(found), abs=1)
+    assert width_of(found, "## backward ##") > 0.5 * whole(found)
+
+
+@pytest.mark.parametrize("trace", TRACES[:1])
+def test_kernels_of_the_flame_graph_have_the_time_of_their_view(opened: Callable[..., Opened], trace: Path) -> None:
+    page, database = opened(trace)
+    slices(page, "invert")
+    found = slices(page)
+    total = number(database, "select sum(end_ns - start_ns) from gpu_op")
+    tops = {one["name"]: one["width"] for one in found if one["depth"] == 1}
+    kernels = database.rows("select short_name, kernel_ns from kernel_summary order by kernel_ns desc limit 12")
+    for name, time in kernels:
+        assert tops[name] == pytest.approx(time / total * whole(found), abs=1)
+
+
+def test_cpu_time_of_the_flame_graph_is_that_of_the_ranges(opened: Callable[..., Opened]) -> None:
+    page, database = opened(ON_CPU)
+    found = slices(page)
+    total = number(database, "select sum(self_wall_ns) from range_summary")
+    rows = database.rows(
+        "select name, wall_ns from range_summary where depth = 0 and parent_path_id is null order by wall_ns desc limit 5"
+    )
+    for name, time in rows:
+        drawn = sum(one["width"] for one in found if one["depth"] == 1 and one["name"] == name)
+        every = sum(t for n, t in rows if n == name)
+        assert drawn == pytest.approx(every / total * whole(found), abs=1), (name, time)
+    assert not page.locator("section[aria-labelledby=ranges] button", has_text="GPU time").count()
+
+
+def test_a_slice_is_clicked_found_and_left_by_keys(opened: Callable[..., Opened]) -> None:
+    page, database = opened(CAPTURE)
+    flame = page.locator("[data-figure=figure-ranges]")
+    flame.locator(".slice", has_text="backward").first.click()
+    zoomed = slices(page)
+    backward = next(one for one in zoomed if one["name"] == "backward")
+    assert backward["width"] == pytest.approx(whole(zoomed)) and backward["depth"] == 3
+    time = number(database, "select gpu_op_ns from range_summary where path = 'run/step/backward'")
+    below = sum(one["width"] for one in zoomed if one["depth"] == 4)
+    assert below == pytest.approx(whole(zoomed), abs=1) and f"{time / 1e6:.3f} ms" in backward["label"]
+    page.keyboard.press("Escape")
+    assert max(one["width"] for one in slices(page) if one["depth"] == 3) < whole(zoomed)
+    flame.locator("input").fill("gemm")
+    said = flame.locator(".said").inner_text()
+    gemm = number(database, "select sum(end_ns - start_ns) from gpu_op join _short_name using (source_id, name_id) "
+                  "where short_name ilike '%gemm%'")  # fmt: skip
+    assert f"{gemm / 1e6:.3f} ms" in said and flame.locator(".slice.dim").count() > 10
+
+
+# The timeline
+
+# Of each column of a lane's pixels how many differ from the lane's ground.
+FILLED = """title => {
+    const place = document.querySelector("[data-figure=figure-timeline]");
+    const {canvas, lanes, scale, view, data} = place.picture;
+    const lane = lanes.find(lane => !lane.is_range && lane.title === title);
+    const pen = canvas.getContext("2d"), width = canvas.width;
+    const top = Math.round(lane.top * scale), height = Math.round(lane.height * scale);
+    const pixels = pen.getImageData(0, top, width, height).data;
+    const card = getComputedStyle(place).getPropertyValue("--card").trim();
+    const ground = [1, 3, 5].map(at => parseInt(card.slice(at, at + 2), 16));
+    const filled = Array(width).fill(0);
+    for (let y = 0; y < height; y++) for (let x = 0; x < width; x++)
+        if (ground.some((value, n) => Math.abs(pixels[(y * width + x) * 4 + n] - value) > 3)) filled[x] += 1;
+    return {filled, height, from: view.from, to: view.to, zero: data.zero};
+}"""
+
+
+def union(work: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(work):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def shares(work: list[tuple[int, int]], start: float, stop: float, width: int) -> list[float]:
+    """How much of each of `width` equal parts of a time is covered."""
+    found = [0.0] * width
+    size = (stop - start) / width
+    for begin, end in work:
+        for part in range(max(0, int((begin - start) / size)), min(width, int((end - start) / size) + 1)):
+            low, high = start + part * size, start + (part + 1) * size
+            found[part] += max(0.0, min(end, high) - max(begin, low)) / size
+    return found
+
+
+@pytest.mark.parametrize(
+    ("trace", "stream"),
+    [
+        pytest.param(CAPTURE, 7, id="3.7 % busy"),
+        pytest.param(CORPUS / "kineto" / "kernel-overlap.b200.json.gz", 7, id="kernels that overlap"),
+        pytest.param(CORPUS / "kineto" / "ddp-backward.a100.json.gz", 40, id="communication"),
+    ],
+)
+def test_the_timeline_fills_what_was_busy(opened: Callable[..., Opened], trace: Path, stream: int) -> None:
+    page, database = opened(trace, scale=4)
+    page.wait_for_timeout(200)
+    begin = number(database, "select min(start_ns) from gpu_op")
+    work = union([(int(s - begin), int(e - begin)) for s, e in
+                  database.rows(f"select start_ns, end_ns from gpu_op where stream_id = {stream}")])  # fmt: skip
+    for zoom in (None, (0.3, 0.31), (0.5, 0.5005)):
+        if zoom:
+            page.evaluate(
+                """zoom => { const p = document.querySelector("[data-figure=figure-timeline]").picture;
+                p.labels = () => {}; p.show({from: zoom[0] * p.data.span, to: zoom[1] * p.data.span}); }""", zoom
+            )  # fmt: skip
+        found = page.evaluate(FILLED, f"stream {stream}")
+        truth = shares(work, found["from"] - found["zero"], found["to"] - found["zero"], len(found["filled"]))
+        for pixel, (drawn, share) in enumerate(zip(found["filled"], truth, strict=True)):
+            assert abs(drawn - share * found["height"]) <= 1 + 1e-3 * found["height"], (zoom, pixel)
+        if zoom is None:
+            area = sum(found["filled"]) / found["height"] / len(found["filled"])
+            busy = sum(end - start for start, end in work) / (found["to"] - found["from"])
+            assert area == pytest.approx(busy, abs=1 / found["height"])
+
+
+def test_a_million_operations_are_cells_that_hold_the_same_time(opened: Callable[..., Opened]) -> None:
+    page, database = opened(CAPTURE)
+    told = page.locator("[data-figure=figure-timeline] .said").inner_text()
+    busy = number(database, "select busy_frac from gpu_timeline_summary")
+    shown = re.search(r"busy ([0-9.]+) %", told)
+    assert shown and float(shown[1]) == pytest.approx(busy * 100, abs=0.06)
