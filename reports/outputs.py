@@ -107,7 +107,7 @@ class Target:
         if self.is_folder:
             tables.write_all(database, self.path, self.format, escape_formulas)
         elif self.format is Format.html:
-            from .page import page  # plotly takes half a second
+            from .page import page
 
             page.write(database, self.path)
         elif self.path.suffix != _DATABASE:

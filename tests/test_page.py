@@ -102,7 +102,11 @@ def test_what_the_page_says_is_in_the_views(text: str, tmp_path: Path) -> None:
 
 def test_a_trace_without_gpu_work_has_a_page(tmp_path: Path) -> None:
     text = rendered(CAPTURE.parent.parent / "torch-cpu.json.gz", tmp_path)
-    assert 'id="operators"' in text and 'id="idle"' not in text and "GPU streams" not in Elements(text).with_attribute("id")
+    assert (
+        'id="operators"' in text
+        and 'id="idle"' not in text
+        and "GPU streams" not in Elements(text).with_attribute("id")
+    )
 
 
 def test_without_any_readable_input_there_is_no_page(tmp_path: Path) -> None:

@@ -82,6 +82,10 @@ def whole(found: list[dict[str, Any]]) -> float:
     return float(next(one["width"] for one in found if one["kind"] == 0))
 
 
+def end_of(one: dict[str, Any]) -> float:
+    return float(one["left"] + one["width"])
+
+
 def width_of(found: list[dict[str, Any]], name: str) -> float:
     return sum(one["width"] for one in found if one["name"] == name)
 
@@ -112,7 +116,7 @@ def test_the_flame_graph_draws_all_gpu_work_once(opened: Callable[..., Opened], 
     for one in found:  # each inside the one above it
         if one["depth"]:
             above = [other for other in found if other["depth"] == one["depth"] - 1 and
-                     other["left"] <= one["left"] + 0.5 and one["left"] + one["width"] <= other["left"] + other["width"] + 0.5]  # fmt: skip
+                     other["left"] <= one["left"] + 0.5 and end_of(one) <= end_of(other) + 0.5]  # fmt: skip
             assert above, one
 
 
@@ -147,7 +151,7 @@ def test_cpu_time_of_the_flame_graph_is_that_of_the_ranges(opened: Callable[...,
     found = slices(page)
     total = number(database, "select sum(self_wall_ns) from range_summary")
     rows = database.rows(
-        "select name, wall_ns from range_summary where depth = 0 and parent_path_id is null order by wall_ns desc limit 5"
+        "select name, wall_ns from range_summary where parent_path_id is null order by wall_ns desc limit 5"
     )
     for name, time in rows:
         drawn = sum(one["width"] for one in found if one["depth"] == 1 and one["name"] == name)
@@ -251,3 +255,71 @@ def test_a_million_operations_are_cells_that_hold_the_same_time(opened: Callable
     busy = number(database, "select busy_frac from gpu_timeline_summary")
     shown = re.search(r"busy ([0-9.]+) %", told)
     assert shown and float(shown[1]) == pytest.approx(busy * 100, abs=0.06)
+
+
+# Memory
+
+# The upper edge of the topmost area as (x, y) in the units of its axes, and what a pixel is in them.
+OUTLINE = """() => {
+    const place = document.querySelector("[data-figure=figure-memory]");
+    const {xaxis, yaxis} = place._fullLayout;
+    const last = place.data.filter(trace => trace.stackgroup).length - 1;
+    const path = [...place.querySelectorAll(".scatterlayer .trace .js-line")][last].getAttribute("d");
+    const numbers = path.match(/[MLHV][^MLHV]*/g).reduce((points, part) => {
+        const values = part.slice(1).split(/[ ,]+/).filter(Boolean).map(Number), [x, y] = points.at(-1) ?? [0, 0];
+        if (part[0] === "H") values.forEach(value => points.push([value, points.at(-1)[1]]));
+        else if (part[0] === "V") values.forEach(value => points.push([points.at(-1)[0], value]));
+        else for (let n = 0; n < values.length; n += 2) points.push([values[n], values[n + 1]]);
+        return points;
+    }, []);
+    return {points: numbers.map(([x, y]) => [xaxis.p2c(x), yaxis.p2c(y)]), title: xaxis.title.text, range: xaxis.range,
+            x: xaxis.p2c(1) - xaxis.p2c(0), y: Math.abs(yaxis.p2c(1) - yaxis.p2c(0)), width: xaxis._length};
+}"""
+MEMORY = [
+    pytest.param(CORPUS / "kineto" / "qwen-stacks-memory.h100.json.gz", id="with times"),
+    pytest.param(CORPUS / "memory_snapshots" / "llm-training-step.pickle", id="a snapshot"),
+]
+
+
+@pytest.mark.parametrize("trace", MEMORY)
+def test_memory_has_the_least_and_the_most_of_every_pixel(opened: Callable[..., Opened], trace: Path) -> None:
+    page, database = opened(trace)
+    drawn = page.evaluate(OUTLINE)
+    rows = database.rows(
+        """select coalesce(time_ns / 1e6, event_number), live_bytes / 1048576.0 from memory_timeline
+        where device <> 'cpu' order by time_ns, event_number"""
+    )
+    size = drawn["x"]
+    for pixel in range(int(drawn["width"])):
+        low, high = drawn["range"][0] + pixel * size, drawn["range"][0] + (pixel + 1) * size
+        true = [live for place, live in rows if low <= place < high]
+        near = [y for x, y in drawn["points"] if low - size <= x <= high + size]
+        if true:
+            assert max(near) >= max(true) - drawn["y"], pixel
+            assert min(near) <= min(true) + drawn["y"], pixel
+    peak = max(live for _, live in rows)
+    assert max(y for _, y in drawn["points"]) == pytest.approx(peak, abs=drawn["y"])
+
+
+def test_a_snapshot_without_times_is_drawn_over_its_events(opened: Callable[..., Opened]) -> None:
+    page, database = opened(CORPUS / "memory_snapshots" / "llm-training-step.pickle")
+    drawn = page.evaluate(OUTLINE)
+    if not number(database, "select count(*) from source where is_timed"):
+        events = number(database, "select max(event_number) from memory_timeline")
+        assert "event" in drawn["title"] and drawn["range"][1] == pytest.approx(events, rel=0.01)
+        assert "no times" in page.locator("section[aria-labelledby=memory]").inner_text()
+    else:
+        assert drawn["title"] == "ms"
+
+
+def test_advice_on_fragments_is_about_the_peak(opened: Callable[..., Opened]) -> None:
+    page, database = opened(CORPUS / "memory_snapshots" / "llm-training-step.pickle")
+    rows = database.rows("select unused_bytes / 1048576, reserved_bytes / 1048576 from memory_fragmentation "
+                         "where moment = 'peak'")  # fmt: skip
+    end = database.rows("select sum(unused_bytes) / 1048576 from memory_fragmentation where moment = 'end'")
+    text = page.locator("body").inner_text()
+    said = re.findall(r"([0-9]+) of ([0-9]+) MiB held were not used (\S.*)", text)
+    for unused, held, when in said:
+        assert when.startswith("when most was held")
+        assert [float(unused), float(held)] == pytest.approx([float(rows[0][0]), float(rows[0][1])], abs=1)
+    assert f"{end[0][0]:.0f} of" not in text

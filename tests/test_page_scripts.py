@@ -47,5 +47,8 @@ def test_the_library_is_the_one_that_was_vendored() -> None:
     told = (PAGE / "vendor" / "README.md").read_text("utf-8")
     file = PAGE / "vendor" / "plotly-basic.min.js"
     assert hashlib.sha256(file.read_bytes()).hexdigest() in told
-    assert f"plotly.js (basic - minified) v{re.search('[0-9]+[.][0-9]+[.][0-9]+', told)[0]}" in file.read_text("utf-8")[:200]
+    assert (
+        f"plotly.js (basic - minified) v{re.search('[0-9]+[.][0-9]+[.][0-9]+', told)[0]}"
+        in file.read_text("utf-8")[:200]
+    )
     assert (PAGE / "vendor" / "plotly-basic.LICENSE").is_file()

@@ -92,20 +92,22 @@ def lines(
 
 
 def stacked_areas(
-    rows: Sequence[Row], group: str, value: str, phases: Sequence[Row] = (), held: Sequence[Row] = ()
+    rows: Sequence[Row], group: str, value: str, held: Sequence[Row] = ()
 ) -> Figure:
     """Bytes of each group, one on the other; rows are in order, with time_ns, or event_number where that is NULL.
 
-    phases are bands behind them (phase, start_ns, end_ns); held is a line above (time_ns, reserved_bytes).
+    held is a line above (reserved_bytes at such places). All groups have the same places.
     """
     is_timed = all(row["time_ns"] is not None for row in rows)
+    first = [row for row in rows if row[group] == rows[0][group]]
+    places = [_place(row, is_timed) for row in first]  # of each trace that has none of its own
     traces: list[Row] = []
     for n, name in enumerate(dict.fromkeys(row[group] for row in rows)):
         mine = [row for row in rows if row[group] == name]
         title = shown(name).replace("_", " ")
         traces.append({
             "type": "scatter", "mode": "lines", "name": title, "stackgroup": "all",
-            "x": [_place(row, is_timed) for row in mine], "y": [_number(row[value] * MIB) for row in mine],
+            "y": [_number(row[value] * MIB) for row in mine],
             "line": {"color": COLOURS[n % len(COLOURS)], "shape": "hv", "width": 0.5},
             "fillcolor": COLOURS[n % len(COLOURS)],
             "fillpattern": {"shape": PATTERNS[n % len(PATTERNS)], "fillmode": "overlay", "size": 6},
@@ -113,14 +115,14 @@ def stacked_areas(
         })  # fmt: skip
     if held:
         traces.append({
-            "type": "scatter", "mode": "lines", "name": "held by the allocator", "x": [_place(r, is_timed) for r in held],
-            "y": [_number(row["reserved_bytes"] * MIB) for row in held],
+            "type": "scatter", "mode": "lines", "name": "held by the allocator",
+            "x": [_place(row, is_timed) for row in held], "y": [_number(row["reserved_bytes"] * MIB) for row in held],
             "line": {"color": COLOURS[7], "shape": "hv", "width": 1.5, "dash": "dash"},
             "hovertemplate": "held: %{y:,.2f} MiB<extra></extra>",
         })  # fmt: skip
     axis = "ms" if is_timed else "number of the event (the snapshot has no times)"
     return _figure(traces, 420, {"title": {"text": axis}}, {"title": {"text": "MiB"}, "rangemode": "tozero"},
-                   hovermode="x unified", showlegend=True) | {"phases": list(phases)}  # fmt: skip
+                   hovermode="x unified", showlegend=True) | {"x": places}  # fmt: skip
 
 
 def _place(row: Row, is_timed: bool) -> float:

@@ -18,7 +18,7 @@ def packed(columns: Sequence[Numbers]) -> str:
 def varints(numbers: Numbers) -> bytes:
     """Each number as bytes of seven bits, the lowest first; the eighth bit says that more follow.
 
-        [5, 300]  ->  05 | AC 02
+    [5, 300]  ->  05 | AC 02
     """
     rest = numbers.astype(np.uint64)
     lengths = np.ones(len(rest), np.int64)

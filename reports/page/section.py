@@ -89,7 +89,9 @@ def section(
     """A section whose table has the first of the rows, without columns in which none of them says anything."""
     columns, cells = of_rows(telling(rows[:_ROW_LIMIT]))
     left_out = max(0, len(rows) - _ROW_LIMIT)
-    return Section(name, title, text, view, figure, columns, cells, left_out, is_open, kind, told or f"{title}: {text}", legend)
+    return Section(
+        name, title, text, view, figure, columns, cells, left_out, is_open, kind, told or f"{title}: {text}", legend
+    )
 
 
 def telling(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -78,8 +78,8 @@ def _title(device: int, stream: int, has_devices: bool) -> str:
 def in_cells(lane: Lane, width: int, begin: int) -> Lane:
     """The lane as cells of equal width: how busy each was, and the name that took most of it.
 
-        ops    [--a--][b]        [----a----]
-        cells  |  a 255 |  a 40  |   a 255   |   (equal neighbours that are full are one)
+    ops    [--a--][b]        [----a----]
+    cells  |  a 255 |  a 40  |   a 255   |   (equal neighbours that are full are one)
     """
     order = np.lexsort((-lane.ends, lane.starts))
     starts, ends, names = lane.starts[order] - begin, lane.ends[order] - begin, lane.names[order]
@@ -110,13 +110,11 @@ def _joined(title: str, cells: Numbers, names: Numbers, levels: Numbers, width: 
     is_new[1:] = (np.diff(cells) != 1) | (np.diff(names) != 0) | (np.diff(levels) != 0)
     firsts = np.flatnonzero(is_new)
     lasts = np.append(firsts[1:], len(cells)) - 1
-    return Lane(
-        title, cells[firsts] * width + begin, (cells[lasts] + 1) * width + begin, names[firsts], levels[firsts]
-    )
+    return Lane(title, cells[firsts] * width + begin, (cells[lasts] + 1) * width + begin, names[firsts], levels[firsts])
 
 
 def range_lanes(rows: dict[str, npt.NDArray[Any]], names: Numbers) -> list[tuple[Lane, str, int]]:
-    """A lane for each thread and depth: the lane, the thread and the depth. rows: thread, place, depth, start_ns, end_ns."""
+    """A lane for each thread and depth, with both; rows have thread, place, depth, start_ns and end_ns."""
     if not len(names):
         return []
     pairs, which = pairs_of(rows["place"], rows["depth"])

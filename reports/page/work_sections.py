@@ -53,7 +53,7 @@ def _timeline(source: Source, ops: Row, ranges: Row) -> Row:
         known = {row["path_id"]: row for row in source.rows("select path_id, path, name.text as name from range_path "
                  "join name using (name_id) where source_id = {id}")}  # fmt: skip
         of_paths = [known[int(path)] for path in paths]
-        places = np.searchsorted(paths, ranges["path_id"]) + len(shown)
+        places: timeline.Numbers = np.searchsorted(paths, ranges["path_id"]) + np.int64(len(shown))
         shown += [[row["name"][:300], kinds.NAMES.index(kinds.of_range(row["path"])), _above(row["path"]), ""]
                   for row in of_paths]  # fmt: skip
         for lane, thread, _ in timeline.range_lanes(ranges, places):
@@ -65,8 +65,8 @@ def _timeline(source: Source, ops: Row, ranges: Row) -> Row:
         streams, left_out, cell_ns = timeline.stream_lanes(ops, places)
         lanes += [lane.as_json(begin) | {"is_range": False} for lane in streams]
     return {
-        "span": max(ends) - begin, "zero": begins[0] - begin, "work_end": ends[0] - begin, "lanes": lanes, "names": shown, "kinds": kinds.NAMES,
-        "left_out": left_out, "cell_ns": cell_ns, "summary": _told(lanes),
+        "span": max(ends) - begin, "zero": begins[0] - begin, "work_end": ends[0] - begin, "lanes": lanes,
+        "names": shown, "kinds": kinds.NAMES, "left_out": left_out, "cell_ns": cell_ns, "summary": _told(lanes),
     }  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import {inked, phaseBands} from "../../reports/page/scripts/charts.mjs";
+import {inked} from "../../reports/page/scripts/charts.mjs";
 import {compareCells} from "../../reports/page/scripts/tables.mjs";
 import {isLight, niceTicks, sayShare, sayTime, shortened} from "../../reports/page/scripts/units.mjs";
 
@@ -32,6 +32,7 @@ test("letters and hatches have the colours of the page", () => {
   const {data, layout} = inked(figure, "#eee", "#111");
   assert.deepEqual(layout.font, {size: 12, color: "#eee"});
   assert.deepEqual([data[0].marker.pattern.fgcolor, data[1].fillpattern.fgcolor, data[2]], ["#111", "#111", {}]);
-  assert.equal(phaseBands([{phase: "forward", start_ns: 0, end_ns: 2e6}], 1e-6, "#000")[0].x1, 2);
+  const shared = inked({data: [{y: [1]}, {x: [2], y: [3]}], layout: {}, x: [7]}, "#000", "#fff");
+  assert.deepEqual(shared.data.map((trace) => trace.x), [[7], [2]]);
   assert.deepEqual(["#ffffff", "#f0e442", "#332288", "#000000"].map(isLight), [true, true, false, false]);
 });
