@@ -122,7 +122,8 @@ def analyze(
         if not quiet and (is_answer or output is not None):
             outputs.print_answer(database, inputs, to_stderr=not is_answer)
         if not is_answer:
-            target.write(database, report, escape_formulas, narrowing)
+            target.write(database, report, escape_formulas, narrowing, inputs)
+            outputs.tell_pages(inputs)
         outputs.require_all(database)
 
 
@@ -255,7 +256,7 @@ def report(
         return
     with _analyzed(inputs, force=force) as database:
         outputs.tell_losses(database)
-        page.write(database, output)
+        page.write(database, output, inputs)
         console.put(f"wrote {output}")
         if png is not None:
             console.put(f"wrote {len(pictures.write(output, png))} pictures to {png}")

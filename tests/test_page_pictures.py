@@ -1,5 +1,6 @@
 """What the pictures of a page draw, read back from a browser and held against the views, within a pixel."""
 
+import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import CORPUS, absent
+from lorabench import rundir
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.database import Database
 from lorabench.reports.page import page as pages
@@ -323,3 +325,78 @@ def test_advice_on_fragments_is_about_the_peak(opened: Callable[..., Opened]) ->
         assert when.startswith("when most was held")
         assert [float(unused), float(held)] == pytest.approx([float(rows[0][0]), float(rows[0][1])], abs=1)
     assert f"{end[0][0]:.0f} of" not in text
+
+
+# Runs and comparisons
+
+# Of a chart how long each bar is in the units of its axis, by its trace and its label.
+BARS = """figure => {
+    const place = document.querySelector(`[data-figure=figure-${figure}]`);
+    const axis = place._fullLayout.xaxis;
+    const found = {};
+    [...place.querySelectorAll(".barlayer .trace")].forEach((trace, n) => {
+        const labels = place.data[n].customdata;
+        found[place.data[n].name] = {};
+        [...trace.querySelectorAll(".point path")].forEach((path, row) => {
+            const xs = path.getAttribute("d").match(/[MHL](-?[0-9.]+)/g).map(part => Number(part.slice(1)));
+            found[place.data[n].name][labels[row]] = axis.p2c(Math.max(...xs)) - axis.p2c(Math.min(...xs));
+        });
+    });
+    return {bars: found, pixel: axis.p2c(1) - axis.p2c(0)};
+}"""
+
+
+def run_directory(path: Path, walls: list[int], slower: float) -> Path:
+    """A run whose timing pass has steps of these lengths, and a profiled pass that is slower by a factor."""
+    path.mkdir()
+    steps = [f"timing,{n},0,{n},{wall},0,1,1,1" for n, wall in enumerate(walls)]
+    head = "pass,step,adapter,start_ns,wall_ns,loss,computed_token_cnt,token_cnt,trained_token_cnt"
+    (path / rundir.STEPS).write_text("\n".join([head, *steps, ""]), "utf-8")
+    median = sorted(walls)[len(walls) // 2]
+    summary = {"step_wall_ns": {"p50": median, "p95": max(walls)}, "step_cnt": len(walls),
+               "tokens_per_s": {"computed": 512e9 / median}}  # fmt: skip
+    (path / rundir.SUMMARY).write_text(json.dumps(summary), "utf-8")
+    (path / rundir.MANIFEST).write_text(json.dumps({"format": rundir.FORMAT}), "utf-8")
+    events, at = [], 0.0
+    for number, wall in enumerate(walls):
+        length = wall * slower / 1000
+        events.append({"name": f"step {number}", "ts": at, "dur": length})
+        events.append({"name": "forward", "ts": at + 1, "dur": length * 0.4})
+        at += length + 10
+    common = {"ph": "X", "cat": "user_annotation", "pid": 1, "tid": 1}
+    (path / "trace.json").write_text(json.dumps({"traceEvents": [common | event for event in events]}), "utf-8")
+    return path
+
+
+def test_a_run_quotes_its_timing_pass(browser: Browser, tmp_path: Path, run_command: Callable) -> None:
+    run = run_directory(tmp_path / "mine", [690_000_000, 693_000_000, 700_000_000], slower=1.34)
+    run_command("report", run, "-o", tmp_path / "p.html")
+    page = browser.new_page()
+    page.goto((tmp_path / "p.html").as_uri())
+    cards = page.locator(".card").all_inner_texts()
+    assert page.title().startswith("mine")
+    assert cards[0].split("\n") == ["step, median", "693.00 ms", "3 steps, p95 700.00, no profiler attached"]
+    profiled = next(card for card in cards if "928.62" in card)
+    assert "profiled" in profiled and "+34%" in profiled
+    tokens = [card for card in cards if card.startswith("tokens")]
+    assert len(tokens) == 1 and "739 /s" in tokens[0]
+
+
+def test_two_runs_are_drawn_by_the_clock_of_their_verdict(
+    browser: Browser, tmp_path: Path, run_command: Callable
+) -> None:
+    """B is faster, though its profiled pass is twice as slow as A's."""
+    a = run_directory(tmp_path / "a", [100_000_000, 101_000_000, 102_000_000], slower=1.0)
+    b = run_directory(tmp_path / "b", [81_000_000, 82_000_000, 83_000_000], slower=2.5)
+    run_command("compare", a, b, "-o", tmp_path / "c.html")
+    page = browser.new_page()
+    page.goto((tmp_path / "c.html").as_uri())
+    page.wait_for_selector("html[data-drawn=all]")
+    assert page.locator(".verdict").inner_text().startswith("B is 1.23 x as fast as A: step 101.0 -> 82.0 ms")
+    assert page.locator("#step").count() == 0, "steps of the profiled pass say the opposite"
+    found = page.evaluate(BARS, "range")
+    for name, step in (("a", 101.0), ("b", 82.0)):
+        assert found["bars"][name]["step"] == pytest.approx(step, abs=found["pixel"])
+        assert found["bars"][name]["step/forward"] == pytest.approx(0.4 * step, abs=found["pixel"])
+    text = page.locator("section[aria-labelledby=range]").inner_text()
+    assert "on the clock of the timing pass" in text and "B x 0.40" in text

@@ -24,9 +24,13 @@ def timeline_section(source: Source) -> Iterable[Section | None]:
         return
     data = _timeline(source, ops, ranges)
     rows = source.rows("select * exclude source_id from _page_longest where source_id = {id}")
+    lanes = {
+        (True, True): "Ranges of the CPU's threads above, the GPU's streams below.",
+        (True, False): "Ranges of the CPU's threads.", (False, True): "The GPU's streams.",
+    }[len(ranges["start_ns"]) > 0, len(ops["start_ns"]) > 0]  # fmt: skip
     text = (
-        "Ranges of the CPU's threads above, the GPU's streams below. A column of pixels is filled as high as its time "
-        "was busy, so what is filled is what ran. Drag to zoom, double-click to see all."
+        f"{lanes} A column of pixels is filled as high as its time was busy, so what is filled is what ran. Drag to "
+        "zoom, double-click to see all."
     )
     if data["cell_ns"]:
         text += (

@@ -169,7 +169,7 @@ export class Timeline {
     const top = this.height - MINIMAP_HEIGHT;
     pen.fillStyle = colours.card;
     pen.fillRect(0, top, this.width, MINIMAP_HEIGHT);
-    const lane = this.lanes.find((found) => !found.is_range) ?? this.lanes[0];
+    const lane = this.lanes.find((found) => !found.is_range) ?? this.lanes[1] ?? this.lanes[0];
     const pixels = Math.round(this.width);
     const shares = coverage(lane, new Uint8Array(this.data.names.length), 1, 0, this.data.span, pixels);
     pen.fillStyle = colours.faint;
@@ -255,7 +255,11 @@ export class Timeline {
       return;
     }
     const stream = this.lanes.find((found) => !found.is_range);
-    if (!stream || event) return;
+    if (event) return;
+    if (!stream) {
+      this.said.textContent = `${sayTime(from - this.data.zero)} to ${sayTime(to - this.data.zero)}; point at a range to see its name and time`;
+      return;
+    }
     const most = mostOf(stream, (name) => this.data.names[name][0], from, to, 3).map(([name, time]) => `${name} ${sayTime(time)}`);
     this.said.textContent = `${sayTime(from - this.data.zero)} to ${sayTime(to - this.data.zero)}: ${stream.title} busy `
       + `${sayShare(this.busyShare(stream))}; most of it ${most.join(", ") || "nothing"}`;
