@@ -58,8 +58,18 @@ def _bar(rows: Sequence[Row], label: str, column: str, title: str, unit: str, sc
 
 def _bars(rows: Sequence[Row], label: str, traces: Sequence[Row], unit: str, height: int, mode: str) -> Figure:
     names = {"type": "category", "autorange": "reversed", "tickvals": [f"{n}" for n in range(len(rows))],
-             "ticktext": [shown(row[label], _TICK_LENGTH) for row in rows]}  # fmt: skip
+             "ticktext": told_apart([shown(row[label], _TICK_LENGTH) for row in rows])}  # fmt: skip
     return _figure(traces, height, {"title": {"text": unit}}, names, barmode=mode)
+
+
+def told_apart(labels: Sequence[str]) -> list[str]:
+    """Labels of which no two are the same: those that would be have a number."""
+    seen: dict[str, int] = {}
+    made = []
+    for label in labels:
+        seen[label] = seen.get(label, 0) + 1
+        made.append(label if seen[label] == 1 else f"{label} ({seen[label]})")
+    return made
 
 
 def stacked_bars(rows: Sequence[Row], label: str, series: Sequence[tuple[str, str]], unit: str = "ms") -> Figure:

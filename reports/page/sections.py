@@ -26,11 +26,12 @@ class _Asked:
     picture: Callable[[Rows], Any] = lambda rows: None
     rest: str = ""  # of the statement: grouping, order
     where: str = "source_id = {id}"
+    rows: str = ""  # what is asked where that is not the view alone
     is_open: bool = False
 
     def make(self, source: Source) -> Section | None:
         """The section, None without rows."""
-        rows = source.rows(f"select {self.columns} from {self.view} where {self.where} {self.rest}")
+        rows = source.rows(f"select {self.columns} from {self.rows or self.view} where {self.where} {self.rest}")
         if not rows:
             return None
         return section(self.name, self.title, self.text, self.view, rows, self.picture(rows), self.is_open)
@@ -74,12 +75,24 @@ def _bars(label: str, column: str, title: str) -> Callable[[Rows], Any]:
 
 def _operator_bars(rows: Rows) -> Any:
     column, title = ("self_gpu_ns", "own GPU time") if rows[0]["self_gpu_ns"] else ("self_cpu_ns", "own CPU time")
-    return _bars("operator", column, title)(rows)
+    named = [{"label": f"{row['operator']} {_shapes(row['input_shapes'])}".strip(), **row} for row in rows[:_BAR_CNT]]
+    return _bars("label", column, title)(named)
+
+
+def _shapes(shapes: str | None) -> str:
+    """Shapes of inputs without those of scalars."""
+    return (shapes or "").replace("[], ", "").replace(", []", "").replace(" ", "")
 
 
 def _critical_bars(rows: Rows) -> Any:
     named = [{"label": f"{r['activity']}: {r['name'] or r['path'] or '(no range)'}", **r} for r in rows[:_BAR_CNT]]
     return _bars("label", "critical_ns", "on the critical path")(named)
+
+
+def _idle_bars(rows: Rows) -> Any:
+    many = len({row["device_id"] for row in rows}) > 1
+    named = [{"label": f"GPU {row['device_id']}: {row['cause']}" if many else row["cause"], **row} for row in rows]
+    return figures.stacked_bars(named[:_GROUP_CNT], "label", [("idle_ns", "idle")])
 
 
 def _lora_groups(rows: Rows) -> Any:
@@ -121,14 +134,16 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
     ),
     _Asked(
         "critical", "Critical path", "What determines step time.", "critical_path",
-        "activity, path, name, sum(critical_ns)::bigint as critical_ns", _critical_bars,
+        "activity, path, coalesce(short_name, name) as name, sum(critical_ns)::bigint as critical_ns", _critical_bars,
         "group by all order by critical_ns desc",
+        rows="(from critical_path left join (select distinct source_id, text as name, short_name from _short_name "
+        "join name using (name_id)) using (source_id, name))",
     ),
     _Asked(
         "idle", "Why the GPU was idle",
         "host: for the CPU; dependency: for another stream, an event or a copy; kernel_wait: between kernels.",
         "idle_summary", "device_id, cause, gap_cnt, idle_ns, behind_wait_ns, idle_frac, max_ns",
-        lambda rows: figures.stacked_bars(rows, "cause", [("idle_ns", "idle")]),
+        _idle_bars,
     ),
     _Asked(
         "utilisation", "Utilisation over time", "Share of each time bin with any work on the device.",

@@ -13,7 +13,9 @@ _NONE = -1
 
 
 def timeline_section(source: Source) -> Iterable[Section | None]:
-    """Ranges over streams, everything at its time."""
+    """Ranges over streams, everything at its time; none of a snapshot without times."""
+    if not source.is_timed:
+        return
     ops = source.columns(
         "select device_id, stream_id, start_ns, end_ns, name_id, path_id from _page_op where source_id = {id}"
     )
@@ -88,7 +90,9 @@ def _told(lanes: list[Row]) -> str:
 
 
 def flame_section(source: Source) -> Iterable[Section | None]:
-    """Who owns the GPU's time, and whose ranges take the CPU's."""
+    """Who owns the GPU's time, and whose ranges take the CPU's; none of a snapshot without times."""
+    if not source.is_timed:
+        return
     work = source.rows("select * exclude source_id from _page_flame where source_id = {id}")
     ranges = source.rows(
         "select path, kind, range_cnt, wall_ns, self_wall_ns, launch_api_ns - launch_wait_ns as launch_ns, gpu_op_ns, "
