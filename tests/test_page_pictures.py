@@ -400,3 +400,55 @@ def test_two_runs_are_drawn_by_the_clock_of_their_verdict(
         assert found["bars"][name]["step/forward"] == pytest.approx(0.4 * step, abs=found["pixel"])
     text = page.locator("section[aria-labelledby=range]").inner_text()
     assert "on the clock of the timing pass" in text and "B x 0.40" in text
+
+
+# Paper and the dark
+
+
+def test_print_has_every_picture_and_every_row(browser: Browser, opened: Callable[..., Opened], tmp_path: Path) -> None:
+    page, _ = opened(CAPTURE, 1280)
+    page.emulate_media(media="print", color_scheme="dark")
+    page.reload()
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")  # at once, before anything was scrolled to
+    page.wait_for_selector("html[data-drawn=all]")
+    assert page.locator("[data-figure]:not([data-drawn=yes])").count() == 0
+    assert page.locator("details:not([open])").count() == 0
+    cut = page.evaluate("[...document.querySelectorAll('.scroll')].filter(e => e.scrollHeight > e.clientHeight + 2).length")
+    assert cut == 0
+    paper = page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--paper').trim()")
+    assert paper == "#ffffff"
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator("details[open]").count() == 0
+    assert len(page.pdf()) > 100_000
+
+
+@pytest.mark.parametrize(("scheme", "paper"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(22, 22, 26)")])
+def test_hatches_are_seen_by_light_and_in_the_dark(
+    opened: Callable[..., Opened], scheme: Any, paper: str, tmp_path: Path
+) -> None:
+    page, _ = opened(CAPTURE)
+    page.emulate_media(color_scheme=scheme)
+    page.wait_for_timeout(1000)
+    lines = page.evaluate(
+        """[...document.querySelectorAll("[data-figure=figure-launching] pattern")].map(pattern => ({
+        line: getComputedStyle(pattern.querySelector("path")).stroke,
+        ground: pattern.querySelector("rect") ? getComputedStyle(pattern.querySelector("rect")).fill : "none"}))"""
+    )
+    assert lines and {line["line"] for line in lines} == {paper}
+    assert all(line["ground"] not in (paper, "none") for line in lines)
+
+
+@pytest.mark.parametrize("width", [390, 1280, 2560])
+def test_no_picture_is_wider_than_its_page(opened: Callable[..., Opened], width: int) -> None:
+    page, _ = opened(CAPTURE, width)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    boxes = page.evaluate("[...document.querySelectorAll('[data-figure]')].map(e => e.getBoundingClientRect().right)")
+    assert boxes and max(boxes) <= width
+    legends = page.evaluate(
+        """[...document.querySelectorAll(".js-plotly-plot")].map(plot => {
+            const legend = plot.querySelector(".legend"), bars = plot.querySelector(".plot");
+            if (!legend || !bars) return 0;
+            const a = legend.getBoundingClientRect(), b = bars.getBoundingClientRect();
+            return Math.max(0, Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top)); })"""
+    )
+    assert max(legends) <= 1, "a legend lies over what it explains"

@@ -42,12 +42,19 @@ function redraw() {
 }
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 
+// Paper is white, has no pointer and does not scroll.
 let closed = [];
 addEventListener("beforeprint", () => {
+  document.documentElement.classList.add("printed");
   closed = [...document.querySelectorAll("details:not([open])")];
   closed.forEach((details) => { details.open = true; });
   places.forEach(drawPicture);
+  redraw();
 });
-addEventListener("afterprint", () => { closed.forEach((details) => { details.open = false; }); });
+addEventListener("afterprint", () => {
+  document.documentElement.classList.remove("printed");
+  closed.forEach((details) => { details.open = false; });
+  redraw();
+});
 
 activateTables(document);

@@ -23,5 +23,6 @@ export function activateTables(document) {
 
 export function filterTable(table, words) {
   const wanted = words.toLowerCase();
-  for (const row of table.tBodies[0].rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+  for (const row of table.tBodies[0].rows)
+    row.hidden = !`${row.textContent} ${[...row.cells].map((cell) => cell.title).join(" ")}`.toLowerCase().includes(wanted);
 }
