@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import CORPUS, absent
 from lorabench import rundir
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.database import Database
 from lorabench.reports.page import page as pages
+from lorabench.reports.page import timeline
 from playwright.sync_api import Browser, Page, sync_playwright
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -251,12 +253,52 @@ def test_the_timeline_fills_what_was_busy(opened: Callable[..., Opened], trace: 
             assert area == pytest.approx(busy, abs=1 / found["height"])
 
 
-def test_a_million_operations_are_cells_that_hold_the_same_time(opened: Callable[..., Opened]) -> None:
+def test_the_page_says_how_busy_the_view_says(opened: Callable[..., Opened]) -> None:
     page, database = opened(CAPTURE)
     told = page.locator("[data-figure=figure-timeline] .said").inner_text()
     busy = number(database, "select busy_frac from gpu_timeline_summary")
     shown = re.search(r"busy ([0-9.]+) %", told)
     assert shown and float(shown[1]) == pytest.approx(busy * 100, abs=0.06)
+
+
+def test_of_very_many_operations_cells_fill_as_much(
+    opened: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each stream as cells of equal width: the same time, named by what takes most of a cell."""
+    monkeypatch.setattr(timeline, "OP_CNT", 100)
+    monkeypatch.setattr(timeline, "_CELL_CNT", 3000)
+    page, database = opened(CAPTURE, scale=4)
+    assert "in cells of 28.3 µs" in page.locator("section[aria-labelledby=timeline]").inner_text()
+    page.wait_for_timeout(200)
+    found = page.evaluate(FILLED, "stream 7")
+    begin = number(database, "select min(start_ns) from gpu_op")
+    work = union([(int(s - begin), int(e - begin)) for s, e in database.rows("select start_ns, end_ns from gpu_op")])
+    truth = shares(work, found["from"] - found["zero"], found["to"] - found["zero"], len(found["filled"]))
+    area = sum(found["filled"]) / found["height"] / len(found["filled"])
+    assert area == pytest.approx(sum(truth) / len(truth), abs=1.5 / found["height"])
+    cell = 28.3e3 / (found["to"] - found["from"]) * len(found["filled"])  # pixels: a cell may lie over two of them
+    for pixel, drawn in enumerate(found["filled"]):
+        near = truth[max(0, int(pixel - cell - 1)) : int(pixel + cell + 2)]
+        assert drawn <= sum(near) * found["height"] + 2
+    kernels = page.evaluate(
+        """() => { const {data, lanes} = document.querySelector("[data-figure=figure-timeline]").picture;
+        const lane = lanes.find(lane => !lane.is_range);
+        return [...lane.names].map(name => data.names[name][3] || data.names[name][0]); }"""
+    )
+    names = database.rows("select left(text, 300) from name union select short_name from _short_name")
+    assert set(kernels) <= {name for (name,) in names}
+
+
+def test_cells_hold_the_union_of_their_work() -> None:
+    """Overlapping, touching, longer than many cells, and empty ones."""
+    lane = timeline.Lane(
+        "s", np.array([0, 5, 30, 100, 100]), np.array([10, 12, 31, 250, 120]), np.array([0, 1, 0, 2, 1])
+    )
+    made = timeline.in_cells(lane, 10, 0)
+    assert made.levels is not None
+    found = [(int(s), int(e), int(n), int(level)) for s, e, n, level in
+             zip(made.starts, made.ends, made.names, made.levels, strict=True)]  # fmt: skip
+    assert found == [(0, 10, 0, 255), (10, 20, 1, 51), (30, 40, 0, 26), (100, 250, 2, 255)]
 
 
 # Memory
@@ -413,7 +455,9 @@ def test_print_has_every_picture_and_every_row(browser: Browser, opened: Callabl
     page.wait_for_selector("html[data-drawn=all]")
     assert page.locator("[data-figure]:not([data-drawn=yes])").count() == 0
     assert page.locator("details:not([open])").count() == 0
-    cut = page.evaluate("[...document.querySelectorAll('.scroll')].filter(e => e.scrollHeight > e.clientHeight + 2).length")
+    cut = page.evaluate(
+        "[...document.querySelectorAll('.scroll')].filter(e => e.scrollHeight > e.clientHeight + 2).length"
+    )
     assert cut == 0
     paper = page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--paper').trim()")
     assert paper == "#ffffff"

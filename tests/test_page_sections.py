@@ -21,7 +21,9 @@ TRACES = [
 
 
 @pytest.fixture(scope="module")
-def page(database_of: Callable, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], tuple[list[Section], str]]:
+def page(
+    database_of: Callable, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[Path], tuple[list[Section], str]]:
     folder = tmp_path_factory.mktemp("pages")
     made: dict[Path, tuple[list[Section], str]] = {}
 

@@ -72,7 +72,10 @@ def fitting(how: Comparison, databases: dict[str, Database]) -> Comparison:
 
 
 def compare(
-    databases: dict[str, Database], how: Comparison, only: str | None = None, totals: bool = False,
+    databases: dict[str, Database],
+    how: Comparison,
+    only: str | None = None,
+    totals: bool = False,
     scales: Sequence[float] = (),
 ) -> list[Row]:
     """Rows of a table: first the total (of steps the median), then what changed most.
@@ -81,8 +84,8 @@ def compare(
     where every trace has steps, unless `totals`, and have their spread over the steps beside them. Behind each trace
     but the first stand its change against the first, absolute, as a fraction (NULL where the first has next to nothing)
     and as a share of all that changed, and whether the row is new, gone or changed within the spread. Rows that are
-    0 everywhere are left out. scales: a factor for each trace that puts all on one clock. Of two traces a kernel that has another name in the second is one row. Raises UsageError
-    for an expression that is none.
+    0 everywhere are left out. scales: a factor for each trace that puts all on one clock. Of two traces a kernel that
+    has another name in the second is one row. Raises UsageError for an expression that is none.
     """
     try:
         wanted = re.compile(only or "")
@@ -92,7 +95,8 @@ def compare(
     divisors = [count / scale for count, scale in zip(
         steps or [1] * len(databases), scales or [1.0] * len(databases), strict=True
     )]  # fmt: skip
-    found, summed, spreads = [], [], []
+    found, summed = [], []
+    spreads: list[dict[tuple[Any, ...], Spread]] = []
     for database, divisor in zip(databases.values(), divisors, strict=True):
         whole = {k: v for k, v in _values(database, how).items() if wanted.search("/".join(map(str, k)))}
         found.append({key: value / divisor for key, value in whole.items()})

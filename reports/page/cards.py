@@ -8,7 +8,7 @@ _LEAST_BYTES = _MIB  # of a peak that is worth a card
 
 
 def cards(source: Source, run: Run | None) -> list[dict[str, str]]:
-    """What is known, the most asked for first. Times of a run are those of its timing pass; others are named profiled."""
+    """What is known, the most asked for first. A run's times are those of its timing pass; others are named profiled."""
     return [*_steps(source, run), *_busy(source), *_work(source), *_memory(source, run)]
 
 

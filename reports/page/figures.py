@@ -101,9 +101,7 @@ def lines(
     return _figure(traces, 300, {"title": {"text": "ms"}}, y)
 
 
-def stacked_areas(
-    rows: Sequence[Row], group: str, value: str, held: Sequence[Row] = ()
-) -> Figure:
+def stacked_areas(rows: Sequence[Row], group: str, value: str, held: Sequence[Row] = ()) -> Figure:
     """Bytes of each group, one on the other; rows are in order, with time_ns, or event_number where that is NULL.
 
     held is a line above (reserved_bytes at such places). All groups have the same places.

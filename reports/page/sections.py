@@ -145,12 +145,6 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
         "idle_summary", "device_id, cause, gap_cnt, idle_ns, behind_wait_ns, idle_frac, max_ns",
         _idle_bars,
     ),
-    _Asked(
-        "utilisation", "Utilisation over time", "Share of each time bin with any work on the device.",
-        "utilisation_over_time", "device_id, start_ns - {begin} as start_ns, busy_ns, busy_frac",
-        lambda rows: figures.lines(*_lines_of(rows, "device_id", "busy_frac", "device"), "busy", percent=True),
-        "order by device_id, start_ns",
-    ),
     _queue,
     _Asked(
         "lora", "LoRA", "Base against adapters, forward, backward and recomputed.", "lora_summary",

@@ -17,6 +17,7 @@ Numbers = npt.NDArray[np.int64]
 OP_CNT = 300_000
 _CELL_CNT = 160_000  # of all streams together
 STREAM_CNT = 24
+RANGE_CNT = 10_000  # of a lane: of more it is drawn in cells, too
 _WHOLE = 255  # the level of a cell that was busy throughout
 
 
@@ -123,6 +124,9 @@ def range_lanes(rows: dict[str, npt.NDArray[Any]], names: Numbers) -> list[tuple
         mine = which == number
         thread = str(rows["thread"][mine][0])
         lane = Lane(thread, rows["start_ns"][mine], rows["end_ns"][mine], names[mine])
+        if len(lane.starts) > RANGE_CNT:
+            begin = int(lane.starts.min())
+            lane = in_cells(lane, max(1, -(-int(lane.ends.max() - begin) // RANGE_CNT)), begin)
         lanes.append((lane, thread, int(pairs[1, number])))
     return lanes
 

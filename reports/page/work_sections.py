@@ -67,8 +67,8 @@ def _timeline(source: Source, ops: Row, ranges: Row) -> Row:
     left_out = cell_ns = 0
     if len(ops["start_ns"]):
         known_names = tuple(np.array([row[key] for row in names], np.int64) for key in ("name_id", "path_id"))
-        places = timeline.name_places((known_names[0], known_names[1]), (ops["name_id"], ops["path_id"]))
-        streams, left_out, cell_ns = timeline.stream_lanes(ops, places)
+        op_names = timeline.name_places((known_names[0], known_names[1]), (ops["name_id"], ops["path_id"]))
+        streams, left_out, cell_ns = timeline.stream_lanes(ops, op_names)
         lanes += [lane.as_json(begin) | {"is_range": False} for lane in streams]
     return {
         "span": max(ends) - begin, "zero": begins[0] - begin, "work_end": ends[0] - begin, "lanes": lanes,

@@ -1,6 +1,6 @@
--- A row is one of the 60,000 longest ranges that the timeline draws: annotations, or the outer operators where there are none.
+-- A row is one range that the timeline draws: annotations of eight levels, or the outer operators where there are none.
 --
--- Of the three threads of an input with the most time in such ranges, eight levels at most.
+-- Of the three threads of an input with the most time in such ranges.
 --
 -- columns:
 --   source_id    integer    the input
@@ -10,7 +10,6 @@
 --   start_ns     bigint     begin, on the file's clock
 --   end_ns       bigint     end
 --   path_id      bigint     the path
---   range_cnt    bigint     ranges of the thread that could be drawn
 
 with
 chosen as (
@@ -19,13 +18,13 @@ chosen as (
     join range_path using (path_id)
     left join (select distinct source_id from range where kind = 'annotation') as annotated
         on annotated.source_id = range.source_id
-    where range.kind = if(annotated.source_id is not null, 'annotation', 'operator') and range_path.depth < 8
+    where range.kind = if(annotated.source_id is not null, 'annotation', 'operator')
+        and range_path.depth < if(annotated.source_id is not null, 8, 3)
 ),
 thread_time as (
     select
         source_id,
         thread_id,
-        count(*) as range_cnt,
         row_number() over (
             partition by source_id order by sum(end_ns - start_ns) filter (path_depth = 0) desc nulls last, thread_id
         ) as place
@@ -40,11 +39,7 @@ select
     chosen.path_depth as depth,
     chosen.start_ns,
     chosen.end_ns,
-    chosen.path_id,
-    thread_time.range_cnt
+    chosen.path_id
 from chosen
 join thread_time using (source_id, thread_id)
 join thread using (source_id, thread_id)
-qualify row_number() over (
-    partition by chosen.source_id order by chosen.end_ns - chosen.start_ns desc, chosen.range_id
-) <= 60000
