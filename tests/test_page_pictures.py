@@ -496,3 +496,75 @@ def test_no_picture_is_wider_than_its_page(opened: Callable[..., Opened], width:
             return Math.max(0, Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top)); })"""
     )
     assert max(legends) <= 1, "a legend lies over what it explains"
+
+
+# The receipt, and the address
+
+
+@pytest.mark.parametrize("trace", TRACES[:4])
+def test_the_receipt_is_the_window_of_the_gpu(opened: Callable[..., Opened], trace: Path) -> None:
+    page, database = opened(trace)
+    drawn = page.evaluate(
+        """[...document.querySelectorAll(".receipt span")].map(part =>
+            [part.title.replace(/ [0-9.]+ %$/, ""), part.getBoundingClientRect().width])"""
+    )
+    bar = page.locator(".receipt").bounding_box()
+    assert bar and sum(width for _, width in drawn) == pytest.approx(bar["width"], abs=1)
+    window = "(select sum(window_ns) from gpu_timeline_summary)"
+    found = dict(drawn)
+    for name, time in (
+        ("computes", "sum(compute_ns) from gpu_timeline_summary"),
+        ("copies, nothing else", "sum(exposed_memory_ns) from gpu_timeline_summary"),
+        ("waits for the CPU", "sum(idle_ns) from idle_summary where cause = 'host'"),
+    ):
+        value = time.replace(" from", f" / {window} from")
+        assert found.get(name, 0) == pytest.approx(number(database, f"select {value}") * bar["width"], abs=1), name
+
+
+def test_the_receipt_is_saved_as_a_picture(opened: Callable[..., Opened]) -> None:
+    page, _ = opened(CAPTURE)
+    with page.expect_download() as download:  # a page from a file may not write to the clipboard
+        page.evaluate("void (navigator.clipboard && (navigator.clipboard.write = () => Promise.reject()))")
+        page.locator("#copy-receipt").click()
+    content = Path(download.value.path()).read_bytes()
+    assert content.startswith(b"\x89PNG") and content[16:24] == (1200).to_bytes(4, "big") + (630).to_bytes(4, "big")
+    assert len(content) > 10_000
+
+
+def test_a_link_opens_the_page_as_it_was_left(opened: Callable[..., Opened]) -> None:
+    page, _ = opened(CAPTURE)
+    page.evaluate("""document.querySelector("[data-figure=figure-timeline]").picture.show({from: 10e6, to: 20e6})""")
+    page.locator("[data-figure=figure-ranges] .slice", has_text="backward").first.click()
+    assert page.locator("[data-figure=figure-timeline] input").input_value() == "backward"
+    link = page.url
+    page.goto("about:blank")
+    page.goto(link)
+    page.wait_for_selector("html[data-drawn=all]")
+    view = page.evaluate("""document.querySelector("[data-figure=figure-timeline]").picture.view""")
+    assert view == {"from": 10e6, "to": 20e6}
+    found = slices(page)
+    assert next(one for one in found if one["name"] == "backward")["width"] == pytest.approx(whole(found))
+    page.goto("about:blank")
+    page.goto(link.partition("#")[0] + "#time=<script>&range=[%22<b>%22]")
+    page.wait_for_selector("html[data-drawn=all]")
+
+
+def test_the_timeline_is_moved_by_keys(opened: Callable[..., Opened]) -> None:
+    page, _ = opened(CAPTURE)
+    page.locator("[data-figure=figure-timeline] canvas").focus()
+
+    def span() -> tuple[float, float]:
+        view = page.evaluate("""document.querySelector("[data-figure=figure-timeline]").picture.view""")
+        return view["from"], view["to"]
+
+    start = span()
+    page.keyboard.press("w")
+    near = span()
+    assert near[1] - near[0] == pytest.approx((start[1] - start[0]) / 2)
+    page.keyboard.press("d")
+    assert span()[0] > near[0] and span()[1] - span()[0] == pytest.approx(near[1] - near[0])
+    page.keyboard.press("Home")
+    assert span() == start
+    page.keyboard.press("/")
+    page.keyboard.type("gemm")
+    assert page.locator("[data-figure=figure-timeline] input").input_value() == "gemm"

@@ -9,7 +9,9 @@ from functools import cache
 from importlib.resources import files
 
 # Each behind those that it needs.
-ORDER = ("units", "packed", "density", "flame_tree", "tables", "charts", "flame", "timeline", "main")
+ORDER = (
+    "units", "packed", "density", "flame_tree", "state", "tables", "charts", "receipt", "flame", "timeline", "main",
+)  # fmt: skip
 _IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./(\w+)\.mjs";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
 

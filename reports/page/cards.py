@@ -8,7 +8,7 @@ _LEAST_BYTES = _MIB  # of a peak that is worth a card
 
 
 def cards(source: Source, run: Run | None) -> list[dict[str, str]]:
-    """What is known, the most asked for first. A run's times are those of its timing pass; others are named profiled."""
+    """What is known, the most asked for first. A run's times are of its timing pass, others are named profiled."""
     return [*_steps(source, run), *_busy(source), *_work(source), *_memory(source, run)]
 
 
@@ -37,13 +37,14 @@ def _steps(source: Source, run: Run | None) -> list[dict[str, str]]:
 
 
 def _busy(source: Source) -> list[dict[str, str]]:
-    rows = source.rows("from gpu_timeline_summary where source_id = {id} order by busy_frac desc")
+    rows = source.rows("from gpu_timeline_summary where source_id = {id} order by device_id")
     found = [
         _card(f"GPU {row['device_id']} busy", f"{row['busy_frac']:.1%}", f"of {row['window_ns'] / 1e6:,.1f} ms")
         for row in rows[:2]
     ]
     if len(rows) > 2:
-        found[-1]["note"] += f"; {len(rows) - 2} more GPUs, the least {rows[-1]['busy_frac']:.1%}"
+        least = min(row["busy_frac"] for row in rows)
+        found[-1]["note"] += f"; {len(rows) - 2} more GPUs, the least busy {least:.1%}"
     return found
 
 

@@ -35,7 +35,8 @@ def _changes(source: Source) -> list[dict[str, str]]:
     windows = source.rows("select max(window_ns) as ns from gpu_timeline_summary where source_id = {id}")
     window_ns = windows[0]["ns"] if windows else None
     limits = {row["name"]: row["value"] for row in source.rows("from threshold")}
-    memory = source.rows("from memory_finding where severity = 'high' limit 1")
+    memory = source.rows("from memory_finding")
+    memory = [row for row in memory if row["severity"] == "high"][:1] if rows else memory[:_FIRST_CNT]
     found = [
         {"rule": row["rule"].replace("_", " "), "severity": _severity(row["saving_ns"], window_ns, limits),
          "cost": _saving(row["saving_ns"], window_ns, row["is_predicted"]), "place": _place(row),

@@ -12,12 +12,13 @@ from ...version import installed
 from ..tables import replacing
 from . import assets, kinds
 from .first import First
+from .receipt import Receipt
 from .section import Section
 
 
 def write(
     path: Path, title: str, subtitle: str, sections: Sequence[Section], cards: Sequence[dict[str, str]] = (),
-    first: First | None = None, verdict: Sequence[str] = (),
+    first: First | None = None, verdict: Sequence[str] = (), receipt: Receipt | None = None,
 ) -> None:  # fmt: skip
     """Write a page: the verdict and cards above all, what to do first (left out when None), then the sections.
 
@@ -29,8 +30,8 @@ def write(
     environment.filters["plain_json"] = _json
     has_charts = any(section.figure is not None and section.kind == "chart" for section in sections)
     text = environment.get_template("page.html.jinja").render(
-        title=title, subtitle=subtitle, cards=cards, first=first, verdict=verdict, sections=sections, kinds=kinds.KINDS,
-        version=installed(), plotly_js=_script(assets.plotly()) if has_charts else "", own_js=_script(assets.own()),
+        title=title, subtitle=subtitle, cards=cards, first=first, verdict=verdict, receipt=receipt, sections=sections,
+        kinds=kinds.KINDS, version=installed(), plotly_js=_script(assets.plotly()) if has_charts else "", own_js=_script(assets.own()),
     )  # fmt: skip
     with replacing(path) as partial:
         partial.write_text(text, "utf-8")

@@ -10,6 +10,7 @@ from ..sources import shown
 from . import html, run
 from .cards import cards
 from .first import first
+from .receipt import receipt
 from .section import Section, Source
 from .sections import sections
 
@@ -33,12 +34,17 @@ def write(database: Database, path: Path, inputs: Sequence[Path] = ()) -> list[S
     measured = run.of(list(inputs))
     with database.computing_once(_ASKED):
         made = sections(source)
-        said = list(answer.lines(answer.answer(database)))[1:2]
+        answered = answer.answer(database)
+        said = list(answer.lines(answered))[1:2]
         about = [f"{source.subtitle()}."]
         if measured is not None:
             about.append("Pictures and tables are of the profiled pass; times without a profiler are named.")
         name = measured.name if measured else str(source.name)
-        html.write(path, name, " ".join(about), made, cards(source, measured), first(source), said)
+        told, changes = cards(source, measured), first(source)
+        shares = answered["parts"]
+        html.write(
+            path, name, " ".join(about), made, told, changes, said, receipt(name, said, shares, told, changes.changes)
+        )
     if source.problems:
         raise InputError(f"{path} lacks {len(source.problems)} sections: {source.problems[0]}")
     return made

@@ -33,9 +33,7 @@ class Source:
 
     def __init__(self, database: Database, source_id: int):
         self.database, self.source_id = database, source_id
-        ((self.name, self.kind, self.is_timed),) = database.rows(
-            f"select name, kind, is_timed from source where source_id = {source_id}"
-        )
+        ((self.name, self.kind),) = database.rows(f"select name, kind from source where source_id = {source_id}")
         self.problems: list[str] = []  # why queries gave no rows that could be computed
         ((self.begin,),) = database.rows(f"select coalesce(min(start_ns), 0) from gpu_op where source_id = {source_id}")
 

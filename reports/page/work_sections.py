@@ -9,12 +9,12 @@ from . import flame, kinds, timeline
 from .section import Section, Source, section
 
 Row = dict[str, Any]
-_NONE = -1
+_SNAPSHOT = "snapshot"
 
 
 def timeline_section(source: Source) -> Iterable[Section | None]:
-    """Ranges over streams, everything at its time; none of a snapshot without times."""
-    if not source.is_timed:
+    """Ranges over streams, everything at its time; none of a snapshot, which is about memory."""
+    if source.kind == _SNAPSHOT:
         return
     ops = source.columns(
         "select device_id, stream_id, start_ns, end_ns, name_id, path_id from _page_op where source_id = {id}"
@@ -59,7 +59,7 @@ def _timeline(source: Source, ops: Row, ranges: Row) -> Row:
         known = {row["path_id"]: row for row in source.rows("select path_id, path, name.text as name from range_path "
                  "join name using (name_id) where source_id = {id}")}  # fmt: skip
         of_paths = [known[int(path)] for path in paths]
-        places: timeline.Numbers = np.searchsorted(paths, ranges["path_id"]) + np.int64(len(shown))
+        places: timeline.Numbers = np.asarray(np.searchsorted(paths, ranges["path_id"]) + len(shown), np.int64)
         shown += [[row["name"][:300], kinds.NAMES.index(kinds.of_range(row["path"])), _above(row["path"]), ""]
                   for row in of_paths]  # fmt: skip
         for lane, thread, _ in timeline.range_lanes(ranges, places):
@@ -90,8 +90,8 @@ def _told(lanes: list[Row]) -> str:
 
 
 def flame_section(source: Source) -> Iterable[Section | None]:
-    """Who owns the GPU's time, and whose ranges take the CPU's; none of a snapshot without times."""
-    if not source.is_timed:
+    """Who owns the GPU's time, and whose ranges take the CPU's; none of a snapshot, which is about memory."""
+    if source.kind == _SNAPSHOT:
         return
     work = source.rows("select * exclude source_id from _page_flame where source_id = {id}")
     ranges = source.rows(

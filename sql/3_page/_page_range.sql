@@ -34,7 +34,8 @@ thread_time as (
 )
 select
     chosen.source_id,
-    coalesce(thread.name, 'thread ' || thread.tid) as thread,
+    if(contains(thread.name, thread.tid::varchar), thread.name, concat(coalesce(thread.name, 'thread'), ' ', thread.tid))
+        as thread,
     thread_time.place,
     chosen.path_depth as depth,
     chosen.start_ns,

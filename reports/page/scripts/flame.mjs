@@ -58,7 +58,10 @@ export class Flame {
     if (this.isInverted) this.nodes[0].total = nodes[0].total;
     this.buttons.forEach((button, n) => button.setAttribute("aria-pressed", String(this.data.measures[n] === measure)));
     this.upside.setAttribute("aria-pressed", String(this.isInverted));
-    this.focusOn(0);
+    this.focus = 0;
+    this.back.disabled = true;
+    this.draw();
+    this.tell(this.nodes[0]);
   }
 
   focusOn(id) {
@@ -69,6 +72,17 @@ export class Flame {
     if (hasFocus) this.current()?.focus({preventScroll: true});
     this.tell(this.nodes[id]);
     this.place.dispatchEvent(new CustomEvent("chosen", {bubbles: true, detail: namesTo(this.nodes, this.nodes[id])}));
+  }
+
+  // The node that these names lead to, or as far as they do.
+  focusOnNames(names) {
+    let node = this.nodes[0];
+    for (const name of names) {
+      const next = node.children.find((child) => child.name === name);
+      if (!next) break;
+      node = next;
+    }
+    if (node.id !== this.focus) this.focusOn(node.id);
   }
 
   draw() {

@@ -1,6 +1,8 @@
 // What happens when a page is opened: pictures are drawn where they are seen, and all of them before it is printed.
 import {drawChart} from "./charts.mjs";
 import {Flame} from "./flame.mjs";
+import {activateReceipt} from "./receipt.mjs";
+import {readState, stateText} from "./state.mjs";
 import {activateTables} from "./tables.mjs";
 import {Timeline} from "./timeline.mjs";
 
@@ -57,4 +59,24 @@ addEventListener("afterprint", () => {
   redraw();
 });
 
+// The state is in the address: a link to the page opens it as it was left.
+const state = readState(decodeURIComponent(location.hash.slice(1))) ?? {};
+function remember(change) {
+  Object.assign(state, change);
+  history.replaceState(null, "", `#${encodeURIComponent(stateText(state))}`);
+}
+function restore() {
+  const wanted = {...state};
+  for (const place of places) {
+    if (place.dataset.kind === "timeline" && wanted.time) drawPicture(place).then(() => place.picture.show(wanted.time));
+    if (place.dataset.kind === "flame" && wanted.range) drawPicture(place).then(() => place.picture.focusOnNames(wanted.range));
+  }
+}
+restore();
+document.addEventListener("seen", ({detail}) => remember({time: detail}));
+document.addEventListener("chosen", ({detail}) => {
+  remember({range: detail});
+  for (const place of places) if (place.dataset.kind === "timeline") place.picture?.lookFor(detail.at(-1) ?? "");
+});
+activateReceipt(document);
 activateTables(document);

@@ -36,7 +36,7 @@ export class Timeline {
     this.find.type = "search";
     this.find.placeholder = "find a kernel or range ( / )";
     this.find.setAttribute("aria-label", "Find in the timeline");
-    this.find.addEventListener("input", () => { this.words = this.find.value.toLowerCase(); this.draw(); this.told(null); });
+    this.find.addEventListener("input", () => this.lookFor(this.find.value));
     bar.append(this.find);
     this.canvas = document.createElement("canvas");
     this.canvas.tabIndex = 0;
@@ -178,6 +178,15 @@ export class Timeline {
     pen.lineWidth = 2;
     const left = this.view.from / this.data.span * this.width, right = this.view.to / this.data.span * this.width;
     pen.strokeRect(left + 1, top + 1, Math.max(2, right - left - 2), MINIMAP_HEIGHT - 2);
+  }
+
+  // Marks what has these words in its name or path.
+  lookFor(words) {
+    this.find.value = words;
+    this.words = words.toLowerCase();
+    if (!this.lanes) return;
+    this.draw();
+    this.told(null);
   }
 
   show(view) {
