@@ -139,9 +139,9 @@ def collect(
                 console.tell(note)
             manifest = session.collect(spec, path, force, progress)
     _describe_run(manifest, path)
-    console.put(f"wrote {path}")
     if not no_report:
         _write_page(path)
+    console.put(f"wrote {path}")
 
 
 def _describe_run(manifest: dict[str, Any], path: Path) -> None:

@@ -31,7 +31,8 @@ def write(
     has_charts = any(section.figure is not None and section.kind == "chart" for section in sections)
     text = environment.get_template("page.html.jinja").render(
         title=title, subtitle=subtitle, cards=cards, first=first, verdict=verdict, receipt=receipt, sections=sections,
-        kinds=kinds.KINDS, version=installed(), plotly_js=_script(assets.plotly()) if has_charts else "", own_js=_script(assets.own()),
+        kinds=kinds.KINDS, version=installed(),
+        plotly_js=_script(assets.plotly()) if has_charts else "", own_js=_script(assets.own()),
     )  # fmt: skip
     with replacing(path) as partial:
         partial.write_text(text, "utf-8")

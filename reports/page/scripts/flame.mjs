@@ -93,7 +93,7 @@ export class Flame {
     let deepest = 0;
     for (const slice of slices) {
       const element = document.createElement("div");
-      element.className = `slice ${this.shade(slice.node)}${slice.above ? " above" : ""}`;
+      element.className = `slice ${this.shade(slice.node)}${slice.above ? " above" : ""}${slice.width * width < 4 ? " thin" : ""}`;
       element.style.left = `${slice.from * 100}%`;
       element.style.width = `${slice.width * 100}%`;
       element.style.top = `${slice.depth * ROW_HEIGHT}px`;

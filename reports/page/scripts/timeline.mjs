@@ -54,7 +54,16 @@ export class Timeline {
     this.canvas.addEventListener("dblclick", () => this.show(this.whole));
   }
 
+  // The stream that says most: the one with the most work; on a CPU the ranges that say more than one of all.
+  chosenLane() {
+    const streams = this.lanes.filter((lane) => !lane.is_range);
+    if (!streams.length) return this.lanes[1] ?? this.lanes[0];
+    const busy = streams.map((lane) => busyTime(lane, 0, this.data.span));
+    return streams[busy.indexOf(Math.max(...busy))];
+  }
+
   layout() {
+    this.main = this.chosenLane();
     let top = AXIS_HEIGHT, said = null;
     for (const lane of this.lanes) {
       const heading = lane.is_range ? lane.title : "";
@@ -169,9 +178,8 @@ export class Timeline {
     const top = this.height - MINIMAP_HEIGHT;
     pen.fillStyle = colours.card;
     pen.fillRect(0, top, this.width, MINIMAP_HEIGHT);
-    const lane = this.lanes.find((found) => !found.is_range) ?? this.lanes[1] ?? this.lanes[0];
     const pixels = Math.round(this.width);
-    const shares = coverage(lane, new Uint8Array(this.data.names.length), 1, 0, this.data.span, pixels);
+    const shares = coverage(this.main, new Uint8Array(this.data.names.length), 1, 0, this.data.span, pixels);
     pen.fillStyle = colours.faint;
     for (let n = 0; n < pixels; n++) pen.fillRect(n, top + MINIMAP_HEIGHT * (1 - shares[n]), 1, MINIMAP_HEIGHT * shares[n]);
     pen.strokeStyle = colours.mark;
@@ -263,9 +271,9 @@ export class Timeline {
       this.said.textContent = n < 0 ? `${lane.title}: nothing here` : this.toldOf(lane, n);
       return;
     }
-    const stream = this.lanes.find((found) => !found.is_range);
     if (event) return;
-    if (!stream) {
+    const stream = this.main;
+    if (stream.is_range) {
       this.said.textContent = `${sayTime(from - this.data.zero)} to ${sayTime(to - this.data.zero)}; point at a range to see its name and time`;
       return;
     }
