@@ -568,3 +568,70 @@ def test_the_timeline_is_moved_by_keys(opened: Callable[..., Opened]) -> None:
     page.keyboard.press("/")
     page.keyboard.type("gemm")
     assert page.locator("[data-figure=figure-timeline] input").input_value() == "gemm"
+
+
+# Steps and ranks
+
+
+def test_steps_and_ranks_are_drawn_as_long_as_they_took(
+    browser: Browser, tmp_path: Path, run_command: Callable
+) -> None:
+    inputs = []
+    for rank, slower in ((0, 1.0), (1, 1.5)):
+        events: list[dict[str, Any]] = []
+        common = {"ph": "X", "pid": 1, "tid": 1}
+        for step in range(3):
+            at, length = 1000 * slower * step, 900 * slower
+            events += [
+                common | {"cat": "user_annotation", "name": f"step {step}", "ts": at, "dur": length},
+                common | {"cat": "user_annotation", "name": "forward", "ts": at + 1, "dur": length / 3},
+                common | {"cat": "user_annotation", "name": "backward", "ts": at + length / 2, "dur": length / 4},
+                common | {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": at + 5, "dur": 2,
+                          "args": {"correlation": step + 1}},
+                {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": at + 10, "dur": length / 2,
+                 "args": {"correlation": step + 1, "stream": 7, "device": 0}},
+            ]  # fmt: skip
+        inputs.append(tmp_path / f"rank{rank}.json")
+        about = {"traceEvents": events, "distributedInfo": {"rank": rank, "world_size": 2}}
+        inputs[-1].write_text(json.dumps(about), "utf-8")
+    run_command("report", *inputs, "-o", tmp_path / "p.html")
+    page = browser.new_page()
+    page.goto((tmp_path / "p.html").as_uri())
+    page.wait_for_selector("html[data-drawn=all]")
+    assert "One of 2 inputs" in page.locator("header").inner_text()
+    found = page.evaluate(BARS, "steps")
+    for step in ("step 0", "step 1", "step 2"):
+        assert found["bars"]["forward"][step] == pytest.approx(0.3, abs=found["pixel"])
+        assert found["bars"]["rest"][step] == pytest.approx(0.9 - 0.3 - 0.225, abs=found["pixel"])
+    ranks = page.evaluate(BARS, "ranks")
+    assert ranks["bars"]["busy"]["rank 0"] == pytest.approx(3 * 0.45, abs=ranks["pixel"])
+    assert ranks["bars"]["busy"]["rank 1"] == pytest.approx(3 * 0.675, abs=ranks["pixel"])
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_letters_are_read_on_every_ground(opened: Callable[..., Opened], scheme: Any) -> None:
+    """A contrast of 4.5 to 1, as WCAG asks, of texts on the page, on cards and on slices."""
+    page, _ = opened(CAPTURE)
+    page.emulate_media(color_scheme=scheme)
+    page.wait_for_timeout(300)
+    pairs = page.evaluate(
+        """() => { const found = new Set();
+        const ground = element => { for (let at = element; at; at = at.parentElement) {
+            const colour = getComputedStyle(at).backgroundColor;
+            if (colour !== "rgba(0, 0, 0, 0)") return colour; } return "rgb(255, 255, 255)"; };
+        document.querySelectorAll("p, b, td, th button, .slice, .faint, a, .controls button").forEach(element => {
+            const style = getComputedStyle(element);
+            if (element.textContent && style.backgroundImage === "none" && !element.disabled)
+                found.add(style.color + "|" + ground(element)); });
+        return [...found]; }"""
+    )
+
+    def luminance(colour: str) -> float:
+        parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    assert len(pairs) > 6
+    for pair in pairs:
+        one, other = sorted(map(luminance, pair.split("|")), reverse=True)
+        assert (one + 0.05) / (other + 0.05) >= 4.5, pair

@@ -1,15 +1,19 @@
 """The sections of pages of real traces: nothing empty, nothing twice, nothing that a person cannot tell apart."""
 
+import base64
 import re
+import zlib
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import corpus_params
-from lorabench.reports.page import figures
+from lorabench.reports.page import figures, timeline
 from lorabench.reports.page import page as pages
+from lorabench.reports.page.packing import packed, varints
 from lorabench.reports.page.section import Section
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -112,3 +116,24 @@ def test_a_name_of_a_hundred_kilobytes_is_a_short_cell_with_the_begin_of_the_who
 
     _, [[cell]] = of_rows([{"name": "a" * 50_000 + "b" * 50_000}])
     assert re.fullmatch("a{55}…b{55}", cell.text) and cell.whole == "a" * 1000
+
+
+@pytest.mark.parametrize(("op_cnt", "most_bytes"), [(300_000, 2_400_000), (1_000_000, 1_500_000)])
+def test_the_timeline_of_many_operations_is_light(op_cnt: int, most_bytes: int) -> None:
+    """Gaps, lengths and names without any pattern, which no compression finds."""
+    random = np.random.default_rng(1)
+    starts = np.cumsum(random.integers(1_000, 20_000, op_cnt))
+    ops = {
+        "device_id": np.zeros(op_cnt, np.int64), "stream_id": random.integers(7, 11, op_cnt),
+        "start_ns": starts, "end_ns": starts + random.integers(500, 9_000, op_cnt),
+    }  # fmt: skip
+    lanes, left_out, _ = timeline.stream_lanes(ops, random.integers(0, 120, op_cnt))
+    assert left_out == 0 and len(lanes) == 4
+    assert sum(len(lane.as_json(0)["data"]) for lane in lanes) <= most_bytes
+
+
+def test_numbers_are_packed_as_a_browser_unpacks_them() -> None:
+    numbers = np.array([0, 1, 127, 128, 300, 2**31, 2**53 - 1])
+    assert varints(numbers[:5]) == bytes([0, 1, 127, 0x80, 1, 0xAC, 2])
+    assert zlib.decompress(base64.b64decode(packed([numbers[2:4], numbers[:1]]))) == bytes([127, 0x80, 1, 0])
+    assert varints(np.array([], np.int64)) == b"" and len(varints(numbers[-1:])) == 8

@@ -37,6 +37,9 @@ def write(database: Database, path: Path, inputs: Sequence[Path] = ()) -> list[S
         answered = answer.answer(database)
         said = list(answer.lines(answered))[1:2]
         about = [f"{source.subtitle()}."]
+        ((input_cnt,),) = database.rows("select count(*) from source where kind is not null")
+        if input_cnt > 1 and measured is None:
+            about.append(f"One of {input_cnt} inputs: the section Ranks has the others beside it.")
         if measured is not None:
             about.append("Pictures and tables are of the profiled pass; times without a profiler are named.")
         name = measured.name if measured else str(source.name)

@@ -9,7 +9,7 @@ from .memory_sections import memory_sections
 from .section import Section, Source, section
 from .work_sections import flame_section, timeline_section
 
-_BAR_CNT, _GROUP_CNT = 15, 60
+_BAR_CNT, _GROUP_CNT, _STEP_CNT = 15, 60, 40
 
 Rows = list[dict[str, Any]]
 
@@ -95,6 +95,34 @@ def _idle_bars(rows: Rows) -> Any:
     return figures.stacked_bars(named[:_GROUP_CNT], "label", [("idle_ns", "idle")])
 
 
+_PHASES = ("data", "h2d", "forward", "backward", "optimizer")
+
+
+def _step_bars(rows: Rows) -> Any:
+    """The steps with their phases; None without phases or with one step."""
+    known = [phase for phase in _PHASES if any(row[f"{phase}_ns"] for row in rows)]
+    if not known or len(rows) < 2:
+        return None
+    named = [
+        {"label": f"step {row['step']}", **row,
+         "rest_ns": max(0, row["wall_ns"] - sum(row[f"{phase}_ns"] or 0 for phase in known))}
+        for row in rows[:_STEP_CNT]
+    ]  # fmt: skip
+    return figures.stacked_bars(named, "label", [(f"{phase}_ns", phase) for phase in [*known, "rest"]])
+
+
+def _rank_bars(rows: Rows) -> Any:
+    """Of each rank what its GPU does."""
+    named = [
+        {"label": f"rank {row['rank']}" if row["rank"] is not None else row["name"],
+         "work_ns": (row["busy_ns"] or 0) - (row["exposed_communication_ns"] or 0), **row}
+        for row in rows
+        if row["busy_ns"]
+    ]  # fmt: skip
+    series = [("work_ns", "busy"), ("exposed_communication_ns", "communication alone"), ("idle_ns", "idle")]
+    return figures.stacked_bars(named, "label", series) if named else None
+
+
 def _lora_groups(rows: Rows) -> Any:
     if not any(row["gpu_op_ns"] for row in rows):
         return None
@@ -153,12 +181,14 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
     memory_sections,
     _Asked(
         "steps", "Steps", "Each step, with its phases.", "step_summary",
-        "step, wall_ns, data_ns, forward_ns, backward_ns, optimizer_ns, launch_cnt, kernel_ns, gpu_busy_ns, token_cnt, "
-        "is_uneven",
+        "step, wall_ns, data_ns, h2d_ns, forward_ns, backward_ns, optimizer_ns, launch_cnt, kernel_ns, gpu_busy_ns, "
+        "token_cnt, is_uneven",
+        _step_bars,
     ),
     _Asked(
         "ranks", "Ranks", "The inputs side by side.", "rank_summary",
         "rank, name, step_ns, busy_ns, exposed_communication_ns, idle_ns, straggler_cnt",
+        _rank_bars,
         where="(select count(*) from source) > 1",
     ),
     _Asked(

@@ -1,4 +1,4 @@
--- A row is what one category of memory held of a device at one moment: when least and when most was live, of 1,000 stretches of equal length.
+-- A row is what one category of memory held of a device at one moment: when least and when most was live, of 1,800 stretches of equal length.
 --
 -- A picture of at most as many pixels so has the least and the most of each pixel, and all that was live at one of these
 -- moments. The first event and the last are among them.
@@ -30,7 +30,7 @@ stretch as (
         arg_max(place, (live_bytes, -place)) as most_place
     from event
     join span using (source_id, device)
-    group by source_id, device, ((place - first)::hugeint * 1000 // (last - first + 1))
+    group by source_id, device, ((place - first)::hugeint * 1800 // (last - first + 1))
 ),
 moment as (
     select source_id, device, least_place as place from stretch
