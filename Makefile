@@ -48,6 +48,9 @@ lint: installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	cd / && $(abspath $(BIN))/mypy -p lorabench --config-file $(abspath pyproject.toml)
+	@if command -v npx > /dev/null; then echo "eslint reports/page/scripts"; \
+	npx --yes eslint@9.39.1 -c tests/page/eslint.config.mjs reports/page/scripts tests/page; \
+	else echo "no npx here: the page's scripts are not linted"; fi
 
 attack: installed
 	$(BIN)/python tests/hostile/attack.py --minutes $(MINUTES)

@@ -122,7 +122,8 @@ def analyze(
         if not quiet and (is_answer or output is not None):
             outputs.print_answer(database, inputs, to_stderr=not is_answer)
         if not is_answer:
-            target.write(database, report, escape_formulas, narrowing)
+            target.write(database, report, escape_formulas, narrowing, inputs)
+            outputs.tell_pages(inputs)
         outputs.require_all(database)
 
 
@@ -232,7 +233,7 @@ def report(
     ),
     png: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Write each figure as a PNG file, too (needs kaleido and a browser)."),
+        typer.Option(metavar="DIR", help="Write each figure as a PNG file, too (needs choreographer and a browser)."),
     ] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Re-read the inputs even if unchanged.")] = False,
@@ -256,10 +257,10 @@ def report(
         return
     with _analyzed(inputs, force=force) as database:
         outputs.tell_losses(database)
-        sections = page.write(database, output)
+        page.write(database, output, inputs)
         console.put(f"wrote {output}")
         if png is not None:
-            console.put(f"wrote {len(pictures.write(sections, png))} pictures to {png}")
+            console.put(f"wrote {len(pictures.write(output, png))} pictures to {png}")
         if open_it:
             typer.launch(str(output.absolute()))
         outputs.require_all(database)

@@ -107,6 +107,7 @@ def collect(
     config: _Config = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and print the settings, run nothing.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the run directory if it exists.")] = False,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Leave the page RUN/report.html out.")] = False,
     **settings: Any,
 ) -> None:
     """Run and profile a LoRA fine-tuning, or your own script.
@@ -141,6 +142,8 @@ def collect(
             console.tell(note)
         manifest = session.collect(spec, path, force, progress)
     _describe_run(manifest, path)
+    if not no_report:
+        _write_page(path)
     console.put(f"wrote {path}")
 
 
@@ -183,6 +186,25 @@ def _describe_run(manifest: dict[str, Any], path: Path) -> None:
         console.tell(f"times of ranges under {' and '.join(heavy)} are mostly the profiler's: compare those of timing")
     if summary.get("is_same_in_all_passes") is False:
         console.tell("warning: the passes did not compute the same losses; their traces may differ, too")
+
+
+def _write_page(path: Path) -> None:
+    """Leave the run's page in its directory and say where it is. A run without a recording has none.
+
+    The run is whole without it: what goes wrong is said and ends nothing.
+    """
+    from .analyze.pipeline import analyze
+    from .reports.page import page
+
+    if not rundir.traces(path):
+        return
+    try:
+        with bar.shown() as progress, analyze([path], progress=progress) as database:
+            page.write(database, path / rundir.PAGE, [path])
+    except LorabenchError as error:
+        console.tell(f"no page: {error}")
+    else:
+        console.tell(f"the page of this run: {path / rundir.PAGE}")
 
 
 def _print_settings(settings: dict[str, Any]) -> None:

@@ -25,6 +25,7 @@ STEPS: Final = "steps.csv"
 RANGES: Final = "ranges.csv"
 LEDGER: Final = "ledger{}.csv"  # of the memory pass; in process mode one for each adapter
 LOGS: Final = "logs"
+PAGE: Final = "report.html"  # written behind the run, so no file of it
 SWEEP: Final = "sweep.json"  # of a folder of runs: what was asked, and the runs
 # Of the same steps by different passes, the one that disturbs them least first.
 RECORDINGS: Final = ("run.sqlite", "trace.json.gz", "memory.json.gz", "snapshot.pickle")

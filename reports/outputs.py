@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from .. import sql
+from .. import rundir, sql
 from ..console import HIDDEN_IN_TEXT, put, put_json, put_lines, tell, visible
 from ..errors import InputError, UsageError
 from .answering import ordered, telling, view_of, why_empty
@@ -96,7 +96,9 @@ class Target:
             )
         narrowing.statement(sql.public_view(report))
 
-    def write(self, database: Any, report: str, escape_formulas: bool, narrowing: Narrowing) -> None:
+    def write(
+        self, database: Any, report: str, escape_formulas: bool, narrowing: Narrowing, inputs: Sequence[Path] = ()
+    ) -> None:
         """Write the report, or every view, and print the last line that stdout carries: `wrote PATH`."""
         from . import tables
 
@@ -107,9 +109,9 @@ class Target:
         if self.is_folder:
             tables.write_all(database, self.path, self.format, escape_formulas)
         elif self.format is Format.html:
-            from .page import page  # plotly takes half a second
+            from .page import page
 
-            page.write(database, self.path)
+            page.write(database, self.path, inputs)
         elif self.path.suffix != _DATABASE:
             tables.write(database, report, self.path, self.format, escape_formulas, narrowing)
         put(f"wrote {self.path}")
@@ -199,6 +201,13 @@ def print_predictions(frame: Any) -> None:
 
     for line in answer.predictions(frame.to_dicts()):
         put(line)
+
+
+def tell_pages(inputs: Sequence[Path]) -> None:
+    """Say on stderr where the page is that `collect` left in a run directory."""
+    for path in inputs:
+        if (path / rundir.PAGE).is_file():
+            tell(f"the page of this run: {path / rundir.PAGE}")
 
 
 def tell_losses(database: Any) -> None:

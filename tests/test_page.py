@@ -74,14 +74,14 @@ def test_every_figure_is_json_and_every_section_has_its_anchor(text: str) -> Non
     assert len(ids) == len(set(ids)) and set(found.with_attribute("href")) <= {f"#{i}" for i in ids}
     figures = re.findall(r'<script type="application/json" id="(figure-\w+)">(.*?)</script>', text, re.DOTALL)
     assert {name for name, _ in figures} == set(found.with_attribute("data-figure")) and len(figures) >= 9
-    assert all(json.loads(figure)["data"] for _, figure in figures)
+    assert all(json.loads(figure) for _, figure in figures)
     assert {"timeline", "ranges", "kernels", "critical", "lora", "idle"} <= set(ids)
 
 
 def test_the_page_asks_nothing_of_any_network(text: str) -> None:
     found = Elements(text)
     assert not found.with_attribute("src") and not [tag for tag, _ in found.tags if tag in ("link", "iframe", "img")]
-    assert "default-src 'none'" in text and len(text) < 8_000_000
+    assert "default-src 'none'" in text and len(text) < 2_500_000
 
 
 def test_names_of_a_trace_are_text(tmp_path: Path) -> None:
@@ -102,7 +102,11 @@ def test_what_the_page_says_is_in_the_views(text: str, tmp_path: Path) -> None:
 
 def test_a_trace_without_gpu_work_has_a_page(tmp_path: Path) -> None:
     text = rendered(CAPTURE.parent.parent / "torch-cpu.json.gz", tmp_path)
-    assert 'id="operators"' in text and 'id="timeline"' not in text
+    assert (
+        'id="operators"' in text
+        and 'id="idle"' not in text
+        and "GPU streams" not in Elements(text).with_attribute("id")
+    )
 
 
 def test_without_any_readable_input_there_is_no_page(tmp_path: Path) -> None:
@@ -155,12 +159,9 @@ def tab(visit: Callable[..., Page], tmp_path: Path) -> Callable[..., Page]:
 
 
 def drawn(page: Page) -> int:
-    """Scroll to every picture and wait until it is drawn; how many there are."""
-    places = page.locator("[data-figure]")
-    for number in range(places.count()):
-        places.nth(number).scroll_into_view_if_needed()
-        expect(places.nth(number)).to_have_class(re.compile("js-plotly-plot"))
-    return places.count()
+    """Wait until every picture is drawn, seen or not; how many there are."""
+    page.wait_for_selector("html[data-drawn=all]")
+    return page.locator("[data-figure][data-drawn=yes]").count()
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -238,24 +239,3 @@ def test_figures_become_pictures(browser: Browser, tmp_path: Path, run_command: 
     pictures = {path.stem: path.read_bytes() for path in (tmp_path / "png").iterdir()}
     assert {"timeline", "ranges", "kernels"} <= set(pictures)
     assert all(picture.startswith(b"\x89PNG") and len(picture) > 5000 for picture in pictures.values())
-
-
-def test_who_zooms_into_the_timeline_sees_what_was(tab: Callable, tmp_path: Path) -> None:
-    page = tab(CAPTURE)
-    place = page.locator("[data-figure=figure-timeline]")
-    place.scroll_into_view_if_needed()
-    expect(place).to_have_class(re.compile("js-plotly-plot"))
-    whole = place.evaluate("place => place.data[0].x.length")
-    place.evaluate("place => Plotly.relayout(place, {'xaxis.range[0]': 30, 'xaxis.range[1]': 31})")
-    page.wait_for_function("document.querySelector('[data-figure=figure-timeline]').data[0].x.at(-1) < 31.1")
-    middles, levels = place.evaluate("place => [Array.from(place.data[0].x), Array.from(place.data[0].z[0])]")
-    with analyze([CAPTURE], tmp_path / "x.duckdb") as database:
-        work = database.rows("select start_ns - min(start_ns) over (), end_ns - min(start_ns) over () from gpu_op")
-    width = (middles[-1] - middles[0]) / (len(middles) - 1) * 1e6  # ns
-    assert 100 < len(middles) <= whole and width < 85e6 / whole / 20  # ten times finer and more
-    for middle, level in zip(middles, levels, strict=True):
-        low, high = middle * 1e6 - width / 2, middle * 1e6 + width / 2
-        busy = sum(max(0.0, min(end, high) - max(start, low)) for start, end in work) / width
-        assert abs(level - min(busy, 1)) <= 1 / 255 + 1e-6
-    place.evaluate("place => Plotly.relayout(place, {'xaxis.autorange': true})")
-    page.wait_for_function(f"document.querySelector('[data-figure=figure-timeline]').data[0].x.length == {whole}")

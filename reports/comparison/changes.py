@@ -2,7 +2,7 @@
 
 import re
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -72,7 +72,11 @@ def fitting(how: Comparison, databases: dict[str, Database]) -> Comparison:
 
 
 def compare(
-    databases: dict[str, Database], how: Comparison, only: str | None = None, totals: bool = False
+    databases: dict[str, Database],
+    how: Comparison,
+    only: str | None = None,
+    totals: bool = False,
+    scales: Sequence[float] = (),
 ) -> list[Row]:
     """Rows of a table: first the total (of steps the median), then what changed most.
 
@@ -80,21 +84,26 @@ def compare(
     where every trace has steps, unless `totals`, and have their spread over the steps beside them. Behind each trace
     but the first stand its change against the first, absolute, as a fraction (NULL where the first has next to nothing)
     and as a share of all that changed, and whether the row is new, gone or changed within the spread. Rows that are
-    0 everywhere are left out. Of two traces a kernel that has another name in the second is one row. Raises UsageError
-    for an expression that is none.
+    0 everywhere are left out. scales: a factor for each trace that puts all on one clock. Of two traces a kernel that
+    has another name in the second is one row. Raises UsageError for an expression that is none.
     """
     try:
         wanted = re.compile(only or "")
     except re.error as error:
         raise UsageError(f"--only {only} is not a regular expression: {error}") from error
     steps = steps_of(list(databases.values()), how, totals)
-    divisors = steps or [1] * len(databases)
-    found, summed, spreads = [], [], []
+    divisors = [count / scale for count, scale in zip(
+        steps or [1] * len(databases), scales or [1.0] * len(databases), strict=True
+    )]  # fmt: skip
+    found, summed = [], []
+    spreads: list[dict[tuple[Any, ...], Spread]] = []
     for database, divisor in zip(databases.values(), divisors, strict=True):
         whole = {k: v for k, v in _values(database, how).items() if wanted.search("/".join(map(str, k)))}
         found.append({key: value / divisor for key, value in whole.items()})
         summed.append(_headline(database, how, whole, only is None) / divisor)
-        spreads.append(_spreads(database, how, None if only is None else whole.keys(), bool(steps)))
+        widths = _spreads(database, how, None if only is None else whole.keys(), bool(steps))
+        scale = (scales or [1.0] * len(databases))[len(spreads)]
+        spreads.append({key: width.scaled(scale) for key, width in widths.items()} if scale != 1 else widths)
     renamed_to = _joined(list(databases.values()), found, spreads) if how.view == "kernel_summary" else {}
     keys = sorted({key for values in found for key, value in values.items() if value},
                   key=lambda key: (-_largest_change(found, key), -abs(found[0].get(key, 0.0)), str(key)))  # fmt: skip

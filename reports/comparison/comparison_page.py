@@ -1,4 +1,8 @@
-"""The page that sets runs or traces side by side: what each measured, and what changed most, by every kind of row."""
+"""The page that sets runs or traces side by side: what each measured, and what changed most, by every kind of row.
+
+Runs are compared by their timing passes. Their profiled passes say what the time went into: the CPU's times of these
+are shown on the clock of the timing pass, so that no picture contradicts the verdict.
+"""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -6,13 +10,18 @@ from typing import Any
 
 from ... import rundir
 from ...analyze.pipeline import analyze
+from ...analyze.store.database import Database
 from ...progress import Progress
 from ..page import figures, html
 from ..page.section import Section, section
-from . import baselines, changes, runs, shown
+from ..sources import counting
+from . import baselines, changes, runs, shown, spread, verdict
 from .compared import letter
+from .run_steps import of_run
 
 _SHOWN = 15
+# Measures that a profiler slows: those of the GPU's own clock it leaves as they are.
+_OF_CPU = ("wall_ns", "self_cpu_ns", "call_ns", "idle_ns")
 _TITLES = {
     "range": "Ranges", "operator": "Operators", "kernel": "Kernels", "class": "Kinds of work", "lora": "LoRA",
     "adapter": "Adapters", "api": "CUDA calls", "idle": "Why the GPU was idle", "device": "Devices", "step": "Steps",
@@ -23,40 +32,95 @@ _TITLES = {
 def write(inputs: list[Path], path: Path, progress: Progress) -> None:
     """Write the page for two inputs or more. Raises what analyze() and compare raise."""
     names = runs.names(inputs)
-    made = []
+    made, said = [], []
     if all((folder / rundir.SUMMARY).is_file() for folder in inputs):
         compared = runs.compare(inputs)
-        text = " ".join([*(f"{line}." for line in compared.verdict), _legend(names)])
+        said = compared.verdict
         rows = shown.as_rows(compared)
+        text = "Without a profiler, but for the cost of ranges."
         made.append(section("measured", "What the runs measured", text, "summary.json", rows, is_open=True))
     if not all(baselines.is_without_traces(path) for path in inputs):
-        made += _of_traces(dict(zip(names, inputs, strict=True)), progress)
-    html.write(path, " against ".join([", ".join(names[1:]), names[0]]), "Times and counts are for each step where "
-               "every input has steps.", made)  # fmt: skip
+        sections, told = _of_traces(dict(zip(names, inputs, strict=True)), progress)
+        made += sections
+        said = said or told
+    html.write(path, " against ".join([", ".join(names[1:]), names[0]]), f"{_legend(names)} Times and counts are for "
+               "each step where every input has steps.", made, verdict=[_sentence(line) for line in said])  # fmt: skip
 
 
-def _of_traces(inputs: dict[str, Path], progress: Progress) -> list[Section]:
+def _sentence(line: str) -> str:
+    return f"{line[:1].upper()}{line[1:]}."
+
+
+def _of_traces(inputs: dict[str, Path], progress: Progress) -> tuple[list[Section], list[str]]:
+    """The sections about the traces, and what their steps say where no timing pass does."""
     with ExitStack() as stack:
         databases = {
             name: stack.enter_context(analyze([baselines.readable(path)], progress=progress))
             for name, path in inputs.items()
         }
+        steps = [spread.of_steps(database) for database in databases.values()]
+        clocks = _clocks(list(inputs.values()), list(databases.values()))
         found = []
         for by, comparison in changes.COMPARISONS.items():
             how = changes.fitting(comparison, databases)
-            found.append(_section(by, how, list(databases), changes.compare(databases, how)))
-    return [made for made in found if made is not None]
+            if how.view == "step_summary" and clocks:  # of the profiled pass: the timing pass has said it
+                continue
+            scales = clocks if how.measure in _OF_CPU else []
+            rows = changes.compare(databases, how, scales=scales)
+            found.append(_section(by, how, list(databases), rows, _clock(how, clocks), _short(by, databases)))
+    first, *others = steps
+    told = [
+        verdict.of_steps(first, other, letter(0), letter(number), "profiled")
+        for number, other in enumerate(others, 1)
+        if first and other
+    ]
+    return [made for made in found if made is not None], told
 
 
-def _section(by: str, how: changes.Comparison, names: list[str], rows: list[dict[str, Any]]) -> Section | None:
+def _clocks(inputs: list[Path], databases: list[Database]) -> list[float]:
+    """What makes the mean profiled step of each run its step without a profiler; empty where one has no timing pass."""
+    found = []
+    for path, database in zip(inputs, databases, strict=True):
+        timed = of_run(path)
+        rows = database.rows(
+            f"select avg(mean_ns) from step_statistics join source using (source_id) where {counting(database)}"
+        )
+        if timed is None or not rows[0][0]:
+            return []
+        found.append(timed.median / rows[0][0])
+    return found
+
+
+def _clock(how: changes.Comparison, clocks: list[float]) -> str:
+    """On which clock the times are."""
+    if not how.measure.endswith("_ns"):
+        return ""
+    if how.measure in _OF_CPU and clocks:
+        factors = ", ".join(f"{letter(number)} x {clock:.2f}" for number, clock in enumerate(clocks))
+        return f" Profiled, on the clock of the timing pass ({factors})."
+    return " Profiled."
+
+
+def _short(by: str, databases: dict[str, Database]) -> dict[str, str]:
+    """Names that a person can say of kernels."""
+    if by != "kernel":
+        return {}
+    statement = "select kernel_name, short_name from kernel_summary"
+    return {long: short for database in databases.values() for long, short in database.rows(statement)}
+
+
+def _section(
+    by: str, how: changes.Comparison, names: list[str], rows: list[dict[str, Any]], clock: str, short: dict[str, str]
+) -> Section | None:
     """What changed most, first; None where there is nothing in any."""
     _, *rest = rows
     if not any(row[name] for row in rows for name in names):
         return None
     unit, scale = ("MiB", 2**-20) if how.measure.endswith("_bytes") else ("ms", 1e-6)
-    bars = [{"what": " ".join(str(row[k]) for k in how.keys if row[k] is not None), **row} for row in rest[:_SHOWN]]
+    bars = [{"what": " ".join(short.get(str(row[k]), str(row[k])) for k in how.keys if row[k] is not None), **row}
+            for row in rest[:_SHOWN]]  # fmt: skip
     figure = figures.side_by_side(bars, "what", names, unit, scale) if bars else None
-    text = f"{how.measure} of {how.view}, what changed most first."
+    text = f"{how.measure} of {how.view}, what changed most first.{clock}"
     scaled = [{_with_unit(k, how, names): v for k, v in row.items()} for row in rows]
     return section(by, _TITLES[by], text, how.view, scaled, figure)
 

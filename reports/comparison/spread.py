@@ -31,6 +31,10 @@ class Spread:
         """The distance between the quartiles, None where too few steps say it."""
         return self.high - self.low if self.step_cnt >= LEAST_STEPS else None
 
+    def scaled(self, factor: float) -> "Spread":
+        """The same on another clock."""
+        return Spread(self.low * factor, self.median * factor, self.high * factor, self.step_cnt)
+
     @property
     def frac(self) -> float | None:
         """The same as a fraction of the median."""

@@ -10,14 +10,16 @@ _UNITS = (
     ("flop_s", "TFLOP/s", 1e-12),
     ("_per_s", "1/s", 1.0),
 )
+_LONGEST, _WHOLE = 110, 1000  # characters of a text in a table, and of what is shown where the pointer is
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What a table shows, and the number behind it where there is one."""
+    """What a table shows, the number behind it where there is one, and the whole of a text that was cut."""
 
     text: str
     number: float | None
+    whole: str | None = None
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,15 @@ def _cell(name: str, value: Any) -> Cell:
     if value is None:
         return Cell("", None)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return Cell(str(value), None)
+        return _text(str(value))
     found = _unit(name)
     scaled = value * found[2] if found else value
     shown = f"{scaled:,.0f}" if isinstance(scaled, int) or (scaled == int(scaled) and not found) else f"{scaled:,.3f}"
     return Cell(shown, float(scaled))
+
+
+def _text(words: str) -> Cell:
+    """A text, of a long one both ends."""
+    if len(words) <= _LONGEST:
+        return Cell(words, None)
+    return Cell(f"{words[: _LONGEST // 2]}…{words[-_LONGEST // 2 :]}", None, words[:_WHOLE])

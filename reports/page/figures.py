@@ -1,22 +1,22 @@
-"""Pictures: rows in, plotly figures out. Nothing here asks a database or knows a page.
+"""Pictures: rows in, figures out, checked by plotly. Nothing here asks a database or knows a page.
 
-Plotly reads a small markup in texts, so every name from a trace is escaped (shown()).
+plotly's script reads a small markup in texts, so every name from a trace is escaped (shown()). Colours of text, grid and
+hatches belong to who draws: they differ in the dark and on paper.
 """
 
-import base64
 import html
 from collections.abc import Sequence
 from typing import Any
 
-import plotly.graph_objects as go
-
 Row = dict[str, Any]
-_LABEL_LENGTH = 60
+Figure = dict[str, Any]
+_LABEL_LENGTH, _TICK_LENGTH = 60, 44
 # Distinct in hue and in lightness (Okabe and Ito's palette), so that they differ without colour, too.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#7F7F7F", "#332288", "#999933")
 PATTERNS = ("", "/", ".", "x", "-", "\\", "+", "|", "", "/")
 MS = 1e-6
 MIB = 2**-20
+_BELOW = {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"}
 
 
 def shown(text: Any, length: int = _LABEL_LENGTH) -> str:
@@ -28,137 +28,118 @@ def shown(text: Any, length: int = _LABEL_LENGTH) -> str:
     return html.escape(words, quote=False)
 
 
-def _figure(traces: Sequence[Any], height: int, **layout: Any) -> go.Figure:
-    figure = go.Figure(list(traces))
-    figure.update_layout(
-        height=height, margin={"l": 10, "r": 10, "t": 30, "b": 40}, paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)", template="none", font={"size": 12},
-        legend={"orientation": "h", "y": 1.12}, **layout,
-    )  # fmt: skip
-    figure.update_xaxes(automargin=True, gridcolor="rgba(128,128,128,0.25)")
-    figure.update_yaxes(automargin=True, gridcolor="rgba(128,128,128,0.25)")
+def _figure(traces: Sequence[Row], height: int, x: Row, y: Row, **layout: Any) -> Figure:
+    from plotly.graph_objects import Figure as Checked  # it refuses what its script would leave out in silence
+
+    shape = {
+        "height": height, "margin": {"l": 10, "r": 16, "t": 10, "b": 40}, "font": {"size": 12}, "legend": _BELOW,
+        "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)", "template": "none",
+        "xaxis": {"automargin": True, "gridcolor": "rgba(128,128,128,0.25)", **x},
+        "yaxis": {"automargin": True, "gridcolor": "rgba(128,128,128,0.25)", **y},
+        "showlegend": len(traces) > 1, **layout,
+    }  # fmt: skip
+    figure: Figure = Checked(list(traces), shape).to_plotly_json()
+    figure["layout"].pop("template")
     return figure
 
 
-def stacked_bars(rows: Sequence[Row], label: str, series: Sequence[tuple[str, str]], unit: str = "ms") -> go.Figure:
-    """Horizontal bars, a row each, first on top; series are (column in ns, its title) and lie end to end."""
-    labels = [shown(row[label]) for row in rows]
-    places = [f"{number}" for number in range(len(rows))]
-    traces = [
-        go.Bar(
-            y=places, x=[(row[column] or 0) * MS for row in rows], name=title, orientation="h", customdata=labels,
-            hovertemplate=f"%{{customdata}}<br>{title}: %{{x:,.3f}} {unit}<extra></extra>",
-            marker={"color": COLOURS[n], "pattern": {"shape": PATTERNS[n], "fgopacity": 0.4}},
-        )
-        for n, (column, title) in enumerate(series)
-    ]  # fmt: skip
-    figure = _figure(traces, 90 + 26 * max(len(rows), 1), barmode="stack", xaxis_title=unit)
-    figure.update_yaxes(autorange="reversed", tickvals=places, ticktext=[shown(row[label], 36) for row in rows])
-    return figure
+def _number(value: float) -> float:
+    """A value as exact as a picture shows it: six digits."""
+    return float(f"{value:.6g}")
 
 
-def icicle(rows: Sequence[Row]) -> go.Figure:
-    """A tree of ranges: rows have id, parent, name, own_ns, kernel_ns, launch_ns and launch_frac, the colour."""
-    known = {row["id"] for row in rows}
-    trace = go.Icicle(
-        ids=[str(row["id"]) for row in rows],
-        parents=[str(row["parent"]) if row["parent"] in known else "" for row in rows],
-        labels=[shown(row["name"], 40) for row in rows],
-        values=[row["own_ns"] * MS for row in rows],
-        customdata=[[row["kernel_ns"] * MS, row["launch_ns"] * MS] for row in rows],
-        hovertemplate="%{label}<br>kernels %{customdata[0]:,.3f} ms, launching %{customdata[1]:,.3f} ms<extra></extra>",
-        marker={
-            "colors": [row["launch_frac"] for row in rows], "colorscale": "Cividis", "cmin": 0, "cmax": 1,
-            "colorbar": {"title": {"text": "launching /<br>(launching + kernels)"}, "tickformat": ".0%"},
-        },
-        tiling={"orientation": "v"}, maxdepth=6,
-    )  # fmt: skip
-    return _figure([trace], 460)
-
-
-def timeline(streams: Sequence[Row], longest: Sequence[Row], shown_cnt: int) -> go.Figure:
-    """Streams over time: how busy each was in equal bins, and the longest operations by themselves.
-
-    Streams have a name, the width bin_ns of their bins and a byte for each, 0 to 255; shown_cnt bins are drawn.
-    """
-    together = len(streams[0]["levels"]) // shown_cnt
-    width = streams[0]["bin_ns"] * together * MS
-    grid = [
-        [sum(row["levels"][n : n + together]) / (255 * together) for n in range(0, shown_cnt * together, together)]
-        for row in streams
-    ]
-    names = [row["name"] for row in streams]
-    heat = go.Heatmap(
-        x=[(n + 0.5) * width for n in range(shown_cnt)], y=names, z=grid, zmin=0, zmax=1,
-        colorscale=[[0, "rgba(0,114,178,0)"], [1, "rgba(0,114,178,1)"]],
-        hovertemplate="%{y}<br>%{x:,.3f} ms: busy %{z:.0%}<extra></extra>",
-        colorbar={"title": {"text": "busy"}, "tickformat": ".0%"},
-    )  # fmt: skip
-    drawn = [row for row in longest if stream_name(row) in names]
-    bars = go.Bar(
-        base=[row["start_ns"] * MS for row in drawn], x=[row["duration_ns"] * MS for row in drawn],
-        y=[stream_name(row) for row in drawn], orientation="h", width=0.35,
-        customdata=[[shown(row["name"], 90), shown(row["path"], 90)] for row in drawn], marker={"color": COLOURS[1]},
-        hovertemplate="%{customdata[0]}<br>%{customdata[1]}<br>%{x:,.4f} ms<extra></extra>", name="longest operations",
-    )  # fmt: skip
-    return _figure([heat, bars], 130 + 50 * max(len(streams), 1), xaxis_title="ms", barmode="overlay")
-
-
-def zoom(streams: Sequence[Row], shown_cnt: int) -> Row:
-    """What the page needs to draw a part of timeline() as finely as the streams' bins are."""
+def _bar(rows: Sequence[Row], label: str, column: str, title: str, unit: str, scale: float, number: int) -> Row:
     return {
-        "bin": streams[0]["bin_ns"] * MS, "shown": shown_cnt,
-        "levels": [base64.b64encode(row["levels"]).decode("ascii") for row in streams],
+        "type": "bar", "orientation": "h", "name": title, "y": [f"{place}" for place in range(len(rows))],
+        "x": [_number((row[column] or 0) * scale) for row in rows], "customdata": [shown(row[label]) for row in rows],
+        "hovertemplate": f"%{{customdata}}<br>{title}: %{{x:,.3f}} {unit}<extra></extra>",
+        "marker": {"color": COLOURS[number % len(COLOURS)],
+                   "pattern": {"shape": PATTERNS[number % len(PATTERNS)], "fillmode": "overlay", "size": 6}},
     }  # fmt: skip
 
 
-def stream_name(row: Row) -> str:
-    """A stream as the timeline names it."""
-    return f"device {row['device_id']}, stream {row['stream_id']}"
+def _bars(rows: Sequence[Row], label: str, traces: Sequence[Row], unit: str, height: int, mode: str) -> Figure:
+    names = {"type": "category", "autorange": "reversed", "tickvals": [f"{n}" for n in range(len(rows))],
+             "ticktext": told_apart([shown(row[label], _TICK_LENGTH) for row in rows])}  # fmt: skip
+    return _figure(traces, height, {"title": {"text": unit}}, names, barmode=mode)
+
+
+def told_apart(labels: Sequence[str]) -> list[str]:
+    """Labels of which no two are the same: those that would be have a number."""
+    seen: dict[str, int] = {}
+    made = []
+    for label in labels:
+        seen[label] = seen.get(label, 0) + 1
+        made.append(label if seen[label] == 1 else f"{label} ({seen[label]})")
+    return made
+
+
+def stacked_bars(rows: Sequence[Row], label: str, series: Sequence[tuple[str, str]], unit: str = "ms") -> Figure:
+    """Horizontal bars, a row each, first on top; series are (column in ns, its title) and lie end to end."""
+    traces = [_bar(rows, label, column, title, unit, MS, n) for n, (column, title) in enumerate(series)]
+    return _bars(rows, label, traces, unit, 100 + 26 * max(len(rows), 1), "stack")
+
+
+def side_by_side(rows: Sequence[Row], label: str, columns: Sequence[str], unit: str, scale: float) -> Figure:
+    """Horizontal bars, a group for each row and a bar for each column."""
+    traces = [_bar(rows, label, column, shown(column), unit, scale, n) for n, column in enumerate(columns)]
+    return _bars(rows, label, traces, unit, 130 + (14 * len(columns) + 12) * max(len(rows), 1), "group")
 
 
 def lines(
     rows: Sequence[Row], x: str, series: Sequence[tuple[str, str]], y_title: str, percent: bool = False
-) -> go.Figure:
+) -> Figure:
     """Columns over time (ns from the begin)."""
     dashes = ("solid", "dash", "dot", "dashdot")
     traces = [
-        go.Scatter(
-            x=[row[x] * MS for row in rows], y=[row[column] for row in rows], name=title, mode="lines",
-            line={"color": COLOURS[n], "dash": dashes[n % 4], "shape": "hv"},
-        )
+        {
+            "type": "scatter", "mode": "lines", "name": title, "x": [_number(row[x] * MS) for row in rows],
+            "y": [None if row[column] is None else _number(row[column]) for row in rows],
+            "line": {"color": COLOURS[n % len(COLOURS)], "dash": dashes[n % 4], "shape": "hv"},
+        }
         for n, (column, title) in enumerate(series)
     ]  # fmt: skip
-    figure = _figure(traces, 280, xaxis_title="ms", yaxis_title=y_title)
-    if percent:
-        figure.update_yaxes(tickformat=".0%", range=[0, 1])
-    return figure
+    y: Row = {"title": {"text": y_title}} | ({"tickformat": ".0%", "range": [0, 1]} if percent else {})
+    return _figure(traces, 300, {"title": {"text": "ms"}}, y)
 
 
-def stacked_areas(rows: Sequence[Row], group: str, value: str) -> go.Figure:
-    """Bytes of each group, one on the other; rows are in order, with time_ns, or event_number where that is NULL."""
+def stacked_areas(rows: Sequence[Row], group: str, value: str, held: Sequence[Row] = ()) -> Figure:
+    """Bytes of each group, one on the other; rows are in order, with time_ns, or event_number where that is NULL.
+
+    held is a line above (reserved_bytes at such places). All groups have the same places.
+    """
     is_timed = all(row["time_ns"] is not None for row in rows)
-    groups = list(dict.fromkeys(row[group] for row in rows))
-    traces = []
-    for n, name in enumerate(groups):
+    first = [row for row in rows if row[group] == rows[0][group]]
+    places = [_place(row, is_timed) for row in first]  # of each trace that has none of its own
+    traces: list[Row] = []
+    for n, name in enumerate(dict.fromkeys(row[group] for row in rows)):
         mine = [row for row in rows if row[group] == name]
         title = shown(name).replace("_", " ")
-        traces.append(
-            go.Scatter(
-                x=[row["time_ns"] * MS if is_timed else row["event_number"] for row in mine],
-                y=[row[value] * MIB for row in mine], name=title,
-                mode="lines", stackgroup="all", line={"color": COLOURS[n % len(COLOURS)], "shape": "hv", "width": 0.5},
-                fillcolor=COLOURS[n % len(COLOURS)],
-                fillpattern={"shape": PATTERNS[n % len(PATTERNS)], "fillmode": "overlay", "fgcolor": "#FFFFFF"},
-                hovertemplate=f"{title}: %{{y:,.2f}} MiB<extra></extra>",
-            )
-        )  # fmt: skip
+        traces.append({
+            "type": "scatter", "mode": "lines", "name": title, "stackgroup": "all",
+            "y": [_number(row[value] * MIB) for row in mine],
+            "line": {"color": COLOURS[n % len(COLOURS)], "shape": "hv", "width": 0.5},
+            "fillcolor": COLOURS[n % len(COLOURS)],
+            "fillpattern": {"shape": PATTERNS[n % len(PATTERNS)], "fillmode": "overlay", "size": 6},
+            "hovertemplate": f"{title}: %{{y:,.2f}} MiB<extra></extra>",
+        })  # fmt: skip
+    if held:
+        traces.append({
+            "type": "scatter", "mode": "lines", "name": "held by the allocator",
+            "x": [_place(row, is_timed) for row in held], "y": [_number(row["reserved_bytes"] * MIB) for row in held],
+            "line": {"color": COLOURS[7], "shape": "hv", "width": 1.5, "dash": "dash"},
+            "hovertemplate": "held: %{y:,.2f} MiB<extra></extra>",
+        })  # fmt: skip
     axis = "ms" if is_timed else "number of the event (the snapshot has no times)"
-    figure = _figure(traces, 400, xaxis_title=axis, yaxis_title="MiB", hovermode="x unified")
-    return figure.update_layout(legend={"y": -0.28, "yanchor": "top"})
+    return _figure(traces, 420, {"title": {"text": axis}}, {"title": {"text": "MiB"}, "rangemode": "tozero"},
+                   hovermode="x unified", showlegend=True) | {"x": places}  # fmt: skip
 
 
-def grouped(rows: Sequence[Row], label: str, group: str, value: str) -> go.Figure:
+def _place(row: Row, is_timed: bool) -> float:
+    return float(row["time_ns"] * MS if is_timed else row["event_number"])
+
+
+def grouped(rows: Sequence[Row], label: str, group: str, value: str) -> Figure:
     """Stacked bars: a bar for each label, a colour for each group, times in ns."""
     labels = list(dict.fromkeys(row[label] for row in rows))
     groups = list(dict.fromkeys(row[group] for row in rows))
@@ -167,7 +148,7 @@ def grouped(rows: Sequence[Row], label: str, group: str, value: str) -> go.Figur
     return stacked_bars(wide, "label", [(str(g), shown(g)) for g in groups])
 
 
-def curves(rows: Sequence[Row], x: str, y: str, group: str, titles: tuple[str, str], scale: float = 1.0) -> go.Figure:
+def curves(rows: Sequence[Row], x: str, y: str, group: str, titles: tuple[str, str], scale: float = 1.0) -> Figure:
     """A line with markers for each group, numbers on both axes; rows have a `group`, `x` and `y` (NULL: no point).
 
     A group whose name begins with 'published' is drawn dotted.
@@ -182,32 +163,13 @@ def curves(rows: Sequence[Row], x: str, y: str, group: str, titles: tuple[str, s
         )
         dash = "dot" if name.startswith("published") else "solid"
         traces.append(
-            go.Scatter(
-                x=[point[0] for point in mine], y=[point[1] for point in mine], name=shown(name), mode="lines+markers",
-                line={"color": COLOURS[n % len(COLOURS)], "dash": dash},
-                marker={"symbol": symbols[n % len(symbols)], "size": 8},
-            )
+            {
+                "type": "scatter", "mode": "lines+markers", "name": shown(name),
+                "x": [point[0] for point in mine], "y": [point[1] for point in mine],
+                "line": {"color": COLOURS[n % len(COLOURS)], "dash": dash},
+                "marker": {"symbol": symbols[n % len(symbols)], "size": 8},
+            }
         )  # fmt: skip
-    figure = _figure(traces, 360, xaxis_title=titles[0], yaxis_title=titles[1])
-    figure.update_yaxes(rangemode="tozero")
-    if len(places := sorted({row[x] for row in rows})) <= 12:
-        figure.update_xaxes(tickvals=places)
-    return figure.update_layout(legend={"y": -0.28, "yanchor": "top"})
-
-
-def side_by_side(rows: Sequence[Row], label: str, columns: Sequence[str], unit: str, scale: float) -> go.Figure:
-    """Horizontal bars, a group for each row and a bar for each column."""
-    places = [f"{number}" for number in range(len(rows))]
-    traces = [
-        go.Bar(
-            y=places, x=[(row[column] or 0) * scale for row in rows], name=shown(column), orientation="h",
-            customdata=[shown(row[label]) for row in rows],
-            hovertemplate=f"%{{customdata}}<br>{shown(column)}: %{{x:,.3f}} {unit}<extra></extra>",
-            marker={"color": COLOURS[n % len(COLOURS)], "pattern": {"shape": PATTERNS[n % len(PATTERNS)]}},
-        )
-        for n, column in enumerate(columns)
-    ]  # fmt: skip
-    figure = _figure(traces, 130 + (14 * len(columns) + 12) * max(len(rows), 1), barmode="group", xaxis_title=unit)
-    figure.update_layout(legend={"y": 1, "yanchor": "bottom"}, margin={"t": 50})
-    figure.update_yaxes(autorange="reversed", tickvals=places, ticktext=[shown(row[label], 36) for row in rows])
-    return figure
+    places = sorted({row[x] for row in rows})
+    across: Row = {"title": {"text": titles[0]}} | ({"tickvals": places} if len(places) <= 12 else {})
+    return _figure(traces, 380, across, {"title": {"text": titles[1]}, "rangemode": "tozero"}, showlegend=True)

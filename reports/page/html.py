@@ -7,30 +7,32 @@ from typing import Any
 
 import jinja2
 import markupsafe
-import plotly.io
-import plotly.offline
 
 from ...version import installed
 from ..tables import replacing
+from . import assets, kinds
+from .first import First
+from .receipt import Receipt
 from .section import Section
 
 
 def write(
     path: Path, title: str, subtitle: str, sections: Sequence[Section], cards: Sequence[dict[str, str]] = (),
-    findings: Sequence[dict[str, str]] | None = None,
+    first: First | None = None, verdict: Sequence[str] = (), receipt: Receipt | None = None,
 ) -> None:  # fmt: skip
-    """Write a page: cards above all, what to do first (left out when None), then the sections.
+    """Write a page: the verdict and cards above all, what to do first (left out when None), then the sections.
 
     Every text is escaped. Raises OutputError when the file cannot be written.
     """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined,
     )  # fmt: skip
-    environment.filters["figure_json"] = _json
-    environment.filters["plain_json"] = lambda value: markupsafe.Markup(json.dumps(value).replace("<", "\\u003c"))
+    environment.filters["plain_json"] = _json
+    has_charts = any(section.figure is not None and section.kind == "chart" for section in sections)
     text = environment.get_template("page.html.jinja").render(
-        title=title, subtitle=subtitle, cards=cards, findings=findings, sections=sections, version=installed(),
-        plotly_js=_script(plotly.offline.get_plotlyjs()),
+        title=title, subtitle=subtitle, cards=cards, first=first, verdict=verdict, receipt=receipt, sections=sections,
+        kinds=kinds.KINDS, version=installed(),
+        plotly_js=_script(assets.plotly()) if has_charts else "", own_js=_script(assets.own()),
     )  # fmt: skip
     with replacing(path) as partial:
         partial.write_text(text, "utf-8")
@@ -41,7 +43,7 @@ def _script(text: str) -> Any:
     return markupsafe.Markup(text.replace("</", "<\\/"))
 
 
-def _json(figure: Any) -> Any:
-    """A figure as JSON for a <script>: no character of it can begin a tag."""
-    text = plotly.io.to_json(figure, validate=False).replace("<", "\\u003c").replace("&", "\\u0026")
-    return markupsafe.Markup(text)
+def _json(value: Any) -> Any:
+    """A value as JSON for a <script>: no character of it can begin a tag."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return markupsafe.Markup(text.replace("<", "\\u003c").replace("&", "\\u0026"))

@@ -1,6 +1,7 @@
 """The sections of a page about memory: what it is for over time, its peak, phases, fragments, and running out of it."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from ...sql import literal
 from . import figures
@@ -55,9 +56,20 @@ def _over_time(source: Source, which: str, device: str) -> Section:
     )
     shown = [name for name in peak[0] if name in ("category", "basis") or any(row[name] is not None for row in peak)]
     text = (
-        f"What the memory of {device} is for, over time; the table says what was live when it was highest, by the "
+        f"What the memory of {device} is for{_over(rows)}; the table says what was live when it was highest, by the "
         "range that allocated it. A category is exact where lorabench collect watched the run, else guessed from "
         "lifetimes."
     )
-    figure = figures.stacked_areas(rows, "category", "live_bytes")
+    held = source.rows(
+        "from (select time_ns, event_number, max(reserved_bytes) as reserved_bytes from memory_timeline "
+        f"where {which} and reserved_bytes is not null group by time_ns, event_number) "
+        "qualify reserved_bytes is distinct from lag(reserved_bytes) over (order by time_ns, event_number) "
+        "order by time_ns, event_number limit 2000"
+    )
+    figure = figures.stacked_areas(rows, "category", "live_bytes", held)
     return section("memory", "Memory", text, "memory_peak", only(peak, *shown), figure)
+
+
+def _over(rows: list[dict[str, Any]]) -> str:
+    """What the picture's axis is."""
+    return ", over time" if rows and rows[0]["time_ns"] is not None else ", event by event (it has no times)"

@@ -1,101 +1,53 @@
 """The page about one recording: where its time and memory go, and what to do first."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from ... import sql
 from ...analyze.store.database import Database
 from ...errors import InputError
 from .. import answer
 from ..sources import shown
-from . import html
+from . import html, run
+from .cards import cards
+from .first import first
+from .receipt import receipt
 from .section import Section, Source
 from .sections import sections
 
-_FIRST_CNT = 3
+# The views that a page reads.
+_ASKED = (
+    "critical_path", "finding", "gpu_timeline_summary", "idle_summary", "kernel_class", "kernel_summary",
+    "lora_summary", "memory_by_category", "memory_finding", "memory_fragmentation", "memory_peak", "memory_phase",
+    "memory_timeline", "operator_summary", "out_of_memory", "queue_length", "range_summary", "rank_summary",
+    "step_statistics", "step_summary", "trace_info", "_page_flame", "_page_longest",
+    "_page_memory", "_page_name", "_page_op", "_page_queue", "_page_range", "_predicted_finding",
+)  # fmt: skip
 
 
-def write(database: Database, path: Path) -> list[Section]:
+def write(database: Database, path: Path, inputs: Sequence[Path] = ()) -> list[Section]:
     """Write the page of a database to a file. Of several inputs one is shown, and the others beside it by rank.
 
-    Returns the sections that it has. Raises InputError for a database without inputs that could be read, OutputError
-    when the file cannot be written.
+    Of inputs that are one run directory the page quotes the timing pass. Returns the sections that it has. Raises
+    InputError for a database without inputs that could be read, OutputError when the file cannot be written.
     """
     source = Source(database, shown(database))
-    with database.computing_once([view.name for view in sql.public()]):
+    measured = run.of(list(inputs))
+    with database.computing_once(_ASKED):
         made = sections(source)
-        html.write(path, str(source.name), source.subtitle(), made, _cards(source), _findings(source))
+        answered = answer.answer(database)
+        said = list(answer.lines(answered))[1:2]
+        about = [f"{source.subtitle()}."]
+        ((input_cnt,),) = database.rows("select count(*) from source where kind is not null")
+        if input_cnt > 1 and measured is None:
+            about.append(f"One of {input_cnt} inputs: the section Ranks has the others beside it.")
+        if measured is not None:
+            about.append("Pictures and tables are of the profiled pass; times without a profiler are named.")
+        name = measured.name if measured else str(source.name)
+        told, changes = cards(source, measured), first(source)
+        shares = answered["parts"]
+        html.write(
+            path, name, " ".join(about), made, told, changes, said, receipt(name, said, shares, told, changes.changes)
+        )
     if source.problems:
         raise InputError(f"{path} lacks {len(source.problems)} sections: {source.problems[0]}")
     return made
-
-
-def _cards(source: Source) -> list[dict[str, str]]:
-    cards: list[dict[str, str]] = []
-
-    def add(what: str, value: str, note: str = "") -> None:
-        cards.append({"what": what, "value": value, "note": note})
-
-    for row in source.rows("from step_statistics where source_id = {id}"):
-        add(
-            "step, median", f"{row['p50_ns'] / 1e6:,.2f} ms", f"{row['step_cnt']} steps, p95 {row['p95_ns'] / 1e6:,.2f}"
-        )
-        if row["token_per_s"]:
-            add("tokens", f"{row['token_per_s']:,.0f} /s", "with the profiler's cost")
-    for row in source.rows("from gpu_timeline_summary where source_id = {id} limit 2"):
-        add(f"device {row['device_id']} busy", f"{row['busy_frac']:.1%}", f"of {row['window_ns'] / 1e6:,.1f} ms")
-    ((kernels, time),) = source.database.rows(
-        f"select coalesce(sum(kernel_cnt), 0), coalesce(sum(kernel_ns), 0) from kernel_summary "
-        f"where source_id = {source.source_id}"
-    )
-    if kernels:
-        add("kernels", f"{kernels:,}", f"{time / 1e6:,.1f} ms")
-    ((calls, api),) = source.database.rows(
-        f"select count(*), coalesce(sum(launch_end_ns - launch_start_ns), 0) from gpu_op "
-        f"where source_id = {source.source_id} and is_first_op"
-    )
-    if calls:
-        add("launches", f"{calls:,}", f"{api / 1e6:,.1f} ms of CPU")
-    for device, peak in source.database.rows(
-        "select device, max(peak_bytes) from memory_peak group by device order by device = 'cpu', device limit 2"
-    ):
-        add(f"peak memory of {device}", f"{peak / 2**20:,.1f} MiB", "allocated by torch")
-    return cards
-
-
-def _findings(source: Source) -> list[dict[str, str]]:
-    """What to do first: of each rule all its places, as the answer in the terminal has it."""
-    rows = source.rows(answer.FINDINGS)[:_FIRST_CNT]
-    windows = source.rows("select max(window_ns) as ns from gpu_timeline_summary where source_id = {id}")
-    window_ns = windows[0]["ns"] if windows else None
-    limits = {row["name"]: row["value"] for row in source.rows("from threshold")}
-    memory = source.rows("from memory_finding where severity = 'high' limit 1")
-    found = [
-        {"rule": row["rule"].replace("_", " "), "severity": _severity(row["saving_ns"], window_ns, limits),
-         "cost": _saving(row["saving_ns"], window_ns, row["is_predicted"]), "place": _place(row),
-         "evidence": row["evidence"], "advice": row["advice"].rstrip(".") + "."}
-        for row in rows
-    ]  # fmt: skip
-    return found + [
-        {"rule": f"memory: {row['rule'].replace('_', ' ')}", "severity": row["severity"],
-         "cost": f"{row['cost_bytes'] / 2**20:,.1f} MiB", "place": row["device"], "evidence": row["evidence"],
-         "advice": row["advice"].rstrip(".") + "."}
-        for row in memory
-    ]  # fmt: skip
-
-
-def _place(row: dict[str, Any]) -> str:
-    others = f" and {row['place_cnt'] - 1:,} more" if row["place_cnt"] > 1 else ""
-    return f"{row['place'] or '(outside all ranges)'}{others}"
-
-
-def _severity(saving_ns: int | None, window_ns: int | None, limits: dict[str, float]) -> str:
-    share = saving_ns / window_ns if window_ns and saving_ns else 0
-    return "high" if share >= limits["severe_frac"] else "medium" if share >= limits["notable_frac"] else "low"
-
-
-def _saving(saving_ns: int | None, window_ns: int | None, is_predicted: bool) -> str:
-    if saving_ns is None:
-        return "what it would save is not known"
-    share = f" of {window_ns / 1e6:,.2f}, {saving_ns / window_ns:.1%}" if window_ns else ""
-    return f"saves {'' if is_predicted else 'up to '}{saving_ns / 1e6:,.2f} ms{share}"

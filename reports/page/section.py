@@ -7,7 +7,7 @@ from ...analyze.store.database import Database
 from ...errors import CorruptInputError
 from .cells import Cell, Column, of_rows
 
-_ROW_LIMIT = 200
+_ROW_LIMIT = 100
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,9 @@ class Section:
     rows: list[list[Cell]] = field(default_factory=list)
     left_out: int = 0
     is_open: bool = False
-    zoom: dict[str, Any] | None = None  # of a figure that is drawn more finely where the reader zooms in
+    kind: str = "chart"  # 'chart', 'flame' or 'timeline': who draws the figure
+    told: str = ""  # what the figure shows, for who does not see it
+    legend: tuple[str, ...] = ()  # the kinds whose colours it has
 
 
 class Source:
@@ -46,6 +48,10 @@ class Source:
         except CorruptInputError as error:  # one section less
             self.problems.append(str(error))
             return []
+
+    def columns(self, statement: str) -> dict[str, Any]:
+        """The same rows as arrays by the names of the columns; raises where rows() gives none."""
+        return self.database.columns(statement.replace("{id}", str(self.source_id)))
 
     def subtitle(self) -> str:
         """What was read, in a line."""
@@ -77,8 +83,18 @@ def only(rows: list[dict[str, Any]], *columns: str) -> list[dict[str, Any]]:
 
 
 def section(
-    name: str, title: str, text: str, view: str, rows: list[dict[str, Any]], figure: Any = None, is_open: bool = False
-) -> Section:
-    """A section whose table has the first of the rows."""
-    columns, cells = of_rows(rows[:_ROW_LIMIT])
-    return Section(name, title, text, view, figure, columns, cells, max(0, len(rows) - _ROW_LIMIT), is_open)
+    name: str, title: str, text: str, view: str, rows: list[dict[str, Any]], figure: Any = None, is_open: bool = False,
+    kind: str = "chart", told: str = "", legend: tuple[str, ...] = (),
+) -> Section:  # fmt: skip
+    """A section whose table has the first of the rows, without columns in which none of them says anything."""
+    columns, cells = of_rows(telling(rows[:_ROW_LIMIT]))
+    left_out = max(0, len(rows) - _ROW_LIMIT)
+    return Section(
+        name, title, text, view, figure, columns, cells, left_out, is_open, kind, told or f"{title}: {text}", legend
+    )
+
+
+def telling(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows without columns that are empty or zero in all of them."""
+    names = [name for name in (rows[0] if rows else ()) if any(row[name] not in (None, 0, "") for row in rows)]
+    return only(rows, *names)

@@ -1,20 +1,15 @@
-"""What a page shows of one input: each section asks one view and names its picture.
-
-Everything that a browser must draw is made small in SQL (sql/3_page): a trace of a million kernels and one of a
-thousand give pages of about the same size.
-"""
+"""What a page shows of one input: each section asks one view and names its picture."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from . import figures
 from .memory_sections import memory_sections
-from .section import Section, Source, only, section
+from .section import Section, Source, section
+from .work_sections import flame_section, timeline_section
 
-_BIN_CNT = 500
-_FINE_CNT = 64 * _BIN_CNT  # of the timeline, for who zooms in; as sql/3_page/_page_stream.sql says
-_BAR_CNT, _GROUP_CNT = 15, 60
+_BAR_CNT, _GROUP_CNT, _STEP_CNT = 15, 60, 40
 
 Rows = list[dict[str, Any]]
 
@@ -31,11 +26,12 @@ class _Asked:
     picture: Callable[[Rows], Any] = lambda rows: None
     rest: str = ""  # of the statement: grouping, order
     where: str = "source_id = {id}"
+    rows: str = ""  # what is asked where that is not the view alone
     is_open: bool = False
 
     def make(self, source: Source) -> Section | None:
         """The section, None without rows."""
-        rows = source.rows(f"select {self.columns} from {self.view} where {self.where} {self.rest}")
+        rows = source.rows(f"select {self.columns} from {self.rows or self.view} where {self.where} {self.rest}")
         if not rows:
             return None
         return section(self.name, self.title, self.text, self.view, rows, self.picture(rows), self.is_open)
@@ -49,39 +45,6 @@ def sections(source: Source) -> list[Section]:
         for section in ([entry.make(source)] if isinstance(entry, _Asked) else entry(source))
     ]
     return [section for section in made if section is not None]
-
-
-def _timeline(source: Source) -> Iterable[Section | None]:
-    streams = source.rows("select * from _page_stream where source_id = {id}")
-    if not streams:
-        return
-    longest = source.rows("select * from _page_longest where source_id = {id}")
-    text = (
-        "How busy each stream was, from the first GPU work on, and the longest operations by themselves. Drag to zoom, "
-        "double-click to go back."
-    )
-    fine = [_filled(row) for row in streams]
-    rows = only(longest, "name", "path", "start_ns", "duration_ns")
-    made = section("timeline", "Timeline", text, "launch_trace", rows, figures.timeline(fine, longest, _BIN_CNT))
-    yield replace(made, zoom=figures.zoom(fine, _BIN_CNT))
-
-
-def _filled(row: dict[str, Any]) -> dict[str, Any]:
-    """A stream with a level from 0 (idle) to 255 (busy) for every fine bin."""
-    levels = bytearray(_FINE_CNT)
-    for place, level in zip(row["bins"], row["levels"], strict=True):
-        levels[place] = level
-    return {"name": figures.stream_name(row), "bin_ns": row["bin_ns"], "levels": bytes(levels)}
-
-
-def _tree(source: Source) -> Iterable[Section | None]:
-    rows = source.rows("select * exclude source_id from _page_tree where source_id = {id}")
-    if not rows:
-        return
-    text = "Kernel time of the ranges that you opened, each inside the one above it; colour: where launching dominates."
-    figure = figures.icicle(rows) if any(row["own_ns"] for row in rows) else None
-    table = only(rows, "path", "range_cnt", "wall_ns", "launch_ns", "kernel_ns")
-    yield section("ranges", "Ranges", text, "range_summary", table, figure)
 
 
 def _queue(source: Source) -> Iterable[Section | None]:
@@ -112,12 +75,52 @@ def _bars(label: str, column: str, title: str) -> Callable[[Rows], Any]:
 
 def _operator_bars(rows: Rows) -> Any:
     column, title = ("self_gpu_ns", "own GPU time") if rows[0]["self_gpu_ns"] else ("self_cpu_ns", "own CPU time")
-    return _bars("operator", column, title)(rows)
+    named = [{"label": f"{row['operator']} {_shapes(row['input_shapes'])}".strip(), **row} for row in rows[:_BAR_CNT]]
+    return _bars("label", column, title)(named)
+
+
+def _shapes(shapes: str | None) -> str:
+    """Shapes of inputs without those of scalars."""
+    return (shapes or "").replace("[], ", "").replace(", []", "").replace(" ", "")
 
 
 def _critical_bars(rows: Rows) -> Any:
     named = [{"label": f"{r['activity']}: {r['name'] or r['path'] or '(no range)'}", **r} for r in rows[:_BAR_CNT]]
     return _bars("label", "critical_ns", "on the critical path")(named)
+
+
+def _idle_bars(rows: Rows) -> Any:
+    many = len({row["device_id"] for row in rows}) > 1
+    named = [{"label": f"GPU {row['device_id']}: {row['cause']}" if many else row["cause"], **row} for row in rows]
+    return figures.stacked_bars(named[:_GROUP_CNT], "label", [("idle_ns", "idle")])
+
+
+_PHASES = ("data", "h2d", "forward", "backward", "optimizer")
+
+
+def _step_bars(rows: Rows) -> Any:
+    """The steps with their phases; None without phases or with one step."""
+    known = [phase for phase in _PHASES if any(row[f"{phase}_ns"] for row in rows)]
+    if not known or len(rows) < 2:
+        return None
+    named = [
+        {"label": f"step {row['step']}", **row,
+         "rest_ns": max(0, row["wall_ns"] - sum(row[f"{phase}_ns"] or 0 for phase in known))}
+        for row in rows[:_STEP_CNT]
+    ]  # fmt: skip
+    return figures.stacked_bars(named, "label", [(f"{phase}_ns", phase) for phase in [*known, "rest"]])
+
+
+def _rank_bars(rows: Rows) -> Any:
+    """Of each rank what its GPU does."""
+    named = [
+        {"label": f"rank {row['rank']}" if row["rank"] is not None else row["name"],
+         "work_ns": (row["busy_ns"] or 0) - (row["exposed_communication_ns"] or 0), **row}
+        for row in rows
+        if row["busy_ns"]
+    ]  # fmt: skip
+    series = [("work_ns", "busy"), ("exposed_communication_ns", "communication alone"), ("idle_ns", "idle")]
+    return figures.stacked_bars(named, "label", series) if named else None
 
 
 def _lora_groups(rows: Rows) -> Any:
@@ -128,12 +131,8 @@ def _lora_groups(rows: Rows) -> Any:
 
 
 _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
-    _Asked(
-        "findings", "Findings", "What rules found, and what a change would save.", "finding",
-        "severity, replace(rule, '_', ' ') as rule, place, saving_ns, saving_frac, evidence, advice", is_open=True,
-    ),
-    _timeline,
-    _tree,
+    timeline_section,
+    flame_section,
     _Asked(
         "launching", "Execution against launch",
         "For each range: its kernels, and the CPU's time in the calls that launched them, waits for the GPU apart.",
@@ -163,20 +162,16 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
     ),
     _Asked(
         "critical", "Critical path", "What determines step time.", "critical_path",
-        "activity, path, name, sum(critical_ns)::bigint as critical_ns", _critical_bars,
+        "activity, path, coalesce(short_name, name) as name, sum(critical_ns)::bigint as critical_ns", _critical_bars,
         "group by all order by critical_ns desc",
+        rows="(from critical_path left join (select distinct source_id, text as name, short_name from _short_name "
+        "join name using (name_id)) using (source_id, name))",
     ),
     _Asked(
         "idle", "Why the GPU was idle",
         "host: for the CPU; dependency: for another stream, an event or a copy; kernel_wait: between kernels.",
         "idle_summary", "device_id, cause, gap_cnt, idle_ns, behind_wait_ns, idle_frac, max_ns",
-        lambda rows: figures.stacked_bars(rows, "cause", [("idle_ns", "idle")]),
-    ),
-    _Asked(
-        "utilisation", "Utilisation over time", "Share of each time bin with any work on the device.",
-        "utilisation_over_time", "device_id, start_ns - {begin} as start_ns, busy_ns, busy_frac",
-        lambda rows: figures.lines(*_lines_of(rows, "device_id", "busy_frac", "device"), "busy", percent=True),
-        "order by device_id, start_ns",
+        _idle_bars,
     ),
     _queue,
     _Asked(
@@ -186,12 +181,14 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
     memory_sections,
     _Asked(
         "steps", "Steps", "Each step, with its phases.", "step_summary",
-        "step, wall_ns, data_ns, forward_ns, backward_ns, optimizer_ns, launch_cnt, kernel_ns, gpu_busy_ns, token_cnt, "
-        "is_uneven",
+        "step, wall_ns, data_ns, h2d_ns, forward_ns, backward_ns, optimizer_ns, launch_cnt, kernel_ns, gpu_busy_ns, "
+        "token_cnt, is_uneven",
+        _step_bars,
     ),
     _Asked(
         "ranks", "Ranks", "The inputs side by side.", "rank_summary",
         "rank, name, step_ns, busy_ns, exposed_communication_ns, idle_ns, straggler_cnt",
+        _rank_bars,
         where="(select count(*) from source) > 1",
     ),
     _Asked(

@@ -1,6 +1,7 @@
--- A row is what one category of memory held of a device at one of 401 moments at equal distances, or at the peak.
+-- A row is what one category of memory held of a device at one moment: when least and when most was live, of 1,800 stretches of equal length.
 --
--- What was, no mean and no maximum of parts.
+-- A picture of at most as many pixels so has the least and the most of each pixel, and all that was live at one of these
+-- moments. The first event and the last are among them.
 --
 -- columns:
 --   source_id      integer    the input
@@ -11,24 +12,34 @@
 --   live_bytes     bigint     live then
 
 with
-event as (select *, coalesce(time_ns, event_number) as place from memory_timeline),
+event as (
+    select source_id, device, coalesce(time_ns, event_number) as place, time_ns, live_bytes
+    from memory_timeline
+),
 change as (select *, coalesce(time_ns, event_number) as place from memory_by_category),
 span as (
     select source_id, device, min(place) as first, max(place) as last, count(time_ns) > 0 as is_timed
     from event
     group by source_id, device
 ),
+stretch as (
+    select
+        source_id,
+        device,
+        arg_min(place, (live_bytes, place)) as least_place,
+        arg_max(place, (live_bytes, -place)) as most_place
+    from event
+    join span using (source_id, device)
+    group by source_id, device, ((place - first)::hugeint * 1800 // (last - first + 1))
+),
 moment as (
-    select distinct source_id, device, place
-    from (
-        select source_id, device, first + ((last - first)::hugeint * number // 400)::bigint as place
-        from span
-        cross join range(401) as t(number)
-        union all
-        select source_id, device, arg_min(place, (-live_bytes, place))
-        from event
-        group by source_id, device
-    )
+    select source_id, device, least_place as place from stretch
+    union
+    select source_id, device, most_place from stretch
+    union
+    select source_id, device, first from span
+    union
+    select source_id, device, last from span
 ),
 category as (select distinct source_id, device, category from change)
 select

@@ -39,9 +39,10 @@ def command(*words: object) -> list[str]:
     return [sys.executable, "-m", "lorabench", *map(str, words)]
 
 
-def collect(folder: Path, *words: object, code: int = 0) -> "subprocess.CompletedProcess[str]":
+def collect(folder: Path, *words: object, code: int = 0, report: bool = False) -> "subprocess.CompletedProcess[str]":
+    own = ["-o", folder, *([] if report else ["--no-report"])]
     done = subprocess.run(
-        command("collect", "-o", folder, *words), env=ENVIRONMENT, capture_output=True, text=True, check=False
+        command("collect", *own, *words), env=ENVIRONMENT, capture_output=True, text=True, check=False
     )
     assert done.returncode == code, done.stderr
     return done
@@ -86,7 +87,9 @@ def _command_lines() -> list[str]:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A BatchLoRA run with a loop, so that ranges of adapters show, and recomputation."""
     folder = tmp_path_factory.mktemp("runs") / "batch"
-    collect(folder, *SMALL, "--lora-cnt", 2, "--peft-mode", "batch", "--batch-operator", "loop", "--lengths", "uniform")
+    words = ("--lora-cnt", 2, "--peft-mode", "batch", "--batch-operator", "loop", "--lengths", "uniform")
+    said = collect(folder, *SMALL, *words, report=True)
+    assert f"the page of this run: {folder / rundir.PAGE}" in said.stderr and said.stdout == f"wrote {folder}\n"
     return folder
 
 
@@ -111,10 +114,21 @@ def test_the_manifest_describes_every_file(run: Path) -> None:
 
     files = rundir.read_manifest(run)["files"]
     there = {p.relative_to(run).as_posix() for p in run.rglob("*") if p.is_file()}
-    assert set(files) == there - {rundir.MANIFEST}
+    assert set(files) == there - {rundir.MANIFEST, rundir.PAGE}
     for name, described in files.items():
         content = (run / name).read_bytes()
         assert described == {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def test_a_run_has_its_page_unless_it_is_left_out(run: Path, tmp_path: Path) -> None:
+    text = (run / rundir.PAGE).read_text("utf-8")
+    step = rundir.read_summary(run)["step_wall_ns"]["p50"]
+    assert f"<b>{step / 1e6:,.2f} ms</b>" in text and "no profiler attached" in text
+    said = collect(tmp_path / "bare", "--steps", 1, "--warmup", 0, "--profiler", "torch")
+    assert not (tmp_path / "bare" / rundir.PAGE).exists() and "page" not in said.stderr
+    words = command("analyze", run, "-o", tmp_path / "report.csv", "--quiet")
+    told = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    assert f"the page of this run: {run / rundir.PAGE}" in told.stderr
 
 
 def test_the_steps_add_up_to_the_summary(run: Path) -> None:

@@ -1,0 +1,77 @@
+"""The cards at the top of a page: how long a step takes, whether the GPU is busy, how much memory it needs."""
+
+from .run import Run
+from .section import Source
+
+_MIB = 2**20
+_LEAST_BYTES = _MIB  # of a peak that is worth a card
+
+
+def cards(source: Source, run: Run | None) -> list[dict[str, str]]:
+    """What is known, the most asked for first. A run's times are of its timing pass, others are named profiled."""
+    return [*_steps(source, run), *_busy(source), *_work(source), *_memory(source, run)]
+
+
+def _card(what: str, value: str, note: str = "") -> dict[str, str]:
+    return {"what": what, "value": value, "note": note}
+
+
+def _steps(source: Source, run: Run | None) -> list[dict[str, str]]:
+    found = []
+    if run is not None:
+        many = f"{run.step_cnt} steps, " if run.step_cnt else ""
+        slow = f"p95 {run.p95_ns / 1e6:,.2f}, " if run.p95_ns else ""
+        found.append(_card("step, median", f"{run.step_ns / 1e6:,.2f} ms", f"{many}{slow}no profiler attached"))
+        if run.token_per_s:
+            found.append(_card("tokens", f"{run.token_per_s:,.0f} /s", "no profiler attached"))
+    for row in source.rows("from step_statistics where source_id = {id}"):
+        steps = f"{row['step_cnt']} steps, p95 {row['p95_ns'] / 1e6:,.2f}" if row["step_cnt"] > 1 else "one step"
+        if run is None:
+            found.append(_card("step, median", f"{row['p50_ns'] / 1e6:,.2f} ms", f"profiled, {steps}"))
+            if row["token_per_s"]:
+                found.append(_card("tokens", f"{row['token_per_s']:,.0f} /s", "with the profiler's cost"))
+        else:
+            more = f", {row['p50_ns'] / run.step_ns - 1:+.0%}" if run.step_ns else ""
+            found.append(_card("step while profiled", f"{row['p50_ns'] / 1e6:,.2f} ms", f"{steps}{more}"))
+    return found
+
+
+def _busy(source: Source) -> list[dict[str, str]]:
+    rows = source.rows("from gpu_timeline_summary where source_id = {id} order by device_id")
+    found = [
+        _card(f"GPU {row['device_id']} busy", f"{row['busy_frac']:.1%}", f"of {row['window_ns'] / 1e6:,.1f} ms")
+        for row in rows[:2]
+    ]
+    if len(rows) > 2:
+        least = min(row["busy_frac"] for row in rows)
+        found[-1]["note"] += f"; {len(rows) - 2} more GPUs, the least busy {least:.1%}"
+    return found
+
+
+def _work(source: Source) -> list[dict[str, str]]:
+    found = []
+    ((kernels, time),) = source.database.rows(
+        f"select coalesce(sum(kernel_cnt), 0), coalesce(sum(kernel_ns), 0) from kernel_summary "
+        f"where source_id = {source.source_id}"
+    )
+    if kernels:
+        found.append(_card("kernels", f"{kernels:,}", f"{time / 1e6:,.1f} ms"))
+    ((calls, api),) = source.database.rows(
+        f"select count(*), coalesce(sum(launch_end_ns - launch_start_ns), 0) from gpu_op "
+        f"where source_id = {source.source_id} and is_first_op"
+    )
+    if calls:
+        found.append(_card("launches", f"{calls:,}", f"{api / 1e6:,.1f} ms of CPU"))
+    return found
+
+
+def _memory(source: Source, run: Run | None) -> list[dict[str, str]]:
+    rows = source.rows(
+        "select device, max(peak_bytes) as peak_bytes from memory_peak group by device "
+        f"having max(peak_bytes) >= {_LEAST_BYTES} order by device = 'cpu', device limit 2"
+    )
+    found = [_card(f"peak memory of {row['device']}", f"{row['peak_bytes'] / _MIB:,.1f} MiB", "allocated by torch")
+             for row in rows]  # fmt: skip
+    if not found and run is not None and run.peak_bytes:
+        found.append(_card("peak memory", f"{run.peak_bytes / _MIB:,.1f} MiB", "allocated by torch, timing pass"))
+    return found

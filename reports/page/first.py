@@ -1,0 +1,68 @@
+"""What to do first: of each rule all its places, as the answer in the terminal has it, and every place below."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from .. import answer
+from .section import Section, Source, section
+
+_FIRST_CNT = 3
+
+
+@dataclass(frozen=True)
+class First:
+    """The changes worth most, and a table of all that rules found."""
+
+    changes: list[dict[str, str]] = field(default_factory=list)
+    every: Section | None = None
+
+
+def first(source: Source) -> First:
+    """Of an input what saves most, and all that its rules found, where that is more."""
+    changes = _changes(source)
+    rows = source.rows(
+        "select severity, replace(rule, '_', ' ') as rule, place, saving_ns, saving_frac, evidence, advice "
+        "from finding where source_id = {id}"
+    )
+    every = None
+    if len(rows) > len(changes):
+        every = section("findings", "Everything that rules found", "", "finding", rows)
+    return First(changes, every)
+
+
+def _changes(source: Source) -> list[dict[str, str]]:
+    rows = source.rows(answer.FINDINGS)[:_FIRST_CNT]
+    windows = source.rows("select max(window_ns) as ns from gpu_timeline_summary where source_id = {id}")
+    window_ns = windows[0]["ns"] if windows else None
+    limits = {row["name"]: row["value"] for row in source.rows("from threshold")}
+    memory = source.rows("from memory_finding")
+    memory = [row for row in memory if row["severity"] == "high"][:1] if rows else memory[:_FIRST_CNT]
+    found = [
+        {"rule": row["rule"].replace("_", " "), "severity": _severity(row["saving_ns"], window_ns, limits),
+         "cost": _saving(row["saving_ns"], window_ns, row["is_predicted"]), "place": _place(row),
+         "evidence": row["evidence"], "advice": row["advice"].rstrip(".") + "."}
+        for row in rows
+    ]  # fmt: skip
+    return found + [
+        {"rule": f"memory: {row['rule'].replace('_', ' ')}", "severity": row["severity"],
+         "cost": f"{row['cost_bytes'] / 2**20:,.1f} MiB", "place": row["device"], "evidence": row["evidence"],
+         "advice": row["advice"].rstrip(".") + "."}
+        for row in memory
+    ]  # fmt: skip
+
+
+def _place(row: dict[str, Any]) -> str:
+    others = f" and {row['place_cnt'] - 1:,} more" if row["place_cnt"] > 1 else ""
+    return f"{row['place'] or '(outside all ranges)'}{others}"
+
+
+def _severity(saving_ns: int | None, window_ns: int | None, limits: dict[str, float]) -> str:
+    share = saving_ns / window_ns if window_ns and saving_ns else 0
+    return "high" if share >= limits["severe_frac"] else "medium" if share >= limits["notable_frac"] else "low"
+
+
+def _saving(saving_ns: int | None, window_ns: int | None, is_predicted: bool) -> str:
+    if saving_ns is None:
+        return "what it would save is not known"
+    share = f" of {window_ns / 1e6:,.2f}, {saving_ns / window_ns:.1%}" if window_ns else ""
+    return f"saves {'' if is_predicted else 'up to '}{saving_ns / 1e6:,.2f} ms{share}"

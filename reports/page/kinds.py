@@ -1,0 +1,53 @@
+"""Kinds of work and of ranges, and their colours: the same in every picture, by light and in the dark."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind with its colours, and whether dark letters read better on both."""
+
+    name: str
+    light: str
+    dark: str
+    has_dark_text: bool
+
+
+# Hues that differ for colour-blind eyes (Okabe and Ito's, and Tol's), neighbours in lightness, too.
+KINDS = (
+    Kind("lora", "#D55E00", "#E8743B", True),
+    Kind("matmul", "#0072B2", "#3E93CC", False),
+    Kind("attention", "#56B4E9", "#7CC6F0", True),
+    Kind("norm", "#009E73", "#2BB58C", True),
+    Kind("elementwise", "#F0E442", "#F0E442", True),
+    Kind("reduction", "#B9A500", "#CBB92B", True),
+    Kind("optimizer", "#CC79A7", "#D891B8", True),
+    Kind("communication", "#332288", "#7E6FD0", False),
+    Kind("copy", "#882255", "#B9557F", False),
+    Kind("layout", "#999933", "#B3B34D", True),
+    Kind("quantise", "#44AA99", "#62BFAF", True),
+    Kind("other", "#7F7F7F", "#9A9A9A", True),
+    Kind("range", "#8FA8C8", "#4E6785", True),
+    Kind("forward", "#A9C4E6", "#3F5F8A", True),
+    Kind("backward", "#E6C3A9", "#8A5F3F", True),
+)
+NAMES = tuple(kind.name for kind in KINDS)
+_SAME = {"dequantise": "quantise"}
+
+
+def of_class(name: str) -> str:
+    """The kind that a class of kernel_class is drawn as."""
+    known = _SAME.get(name, name)
+    return known if known in NAMES else "other"
+
+
+def of_range(path: str) -> str:
+    """The kind that a range is drawn as: an adapter's part, a phase, or any range."""
+    names = path.lower().split("/")
+    if any(name.startswith("lora_") for name in names):
+        return "lora"
+    for name in reversed(names):
+        for phase in ("backward", "forward", "optimizer"):
+            if phase in name:
+                return phase
+    return "range"

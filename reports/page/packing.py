@@ -1,0 +1,38 @@
+"""Numbers for a page: columns of integers as few bytes, deflated, as text that a browser unpacks without a library."""
+
+import base64
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers = npt.NDArray[np.int64]
+
+
+def packed(columns: Sequence[Numbers]) -> str:
+    """Columns of numbers from 0 on, one behind the other: seven bits a byte, the lowest first; deflated; base64."""
+    return base64.b64encode(zlib.compress(b"".join(map(varints, columns)), 6)).decode("ascii")
+
+
+def varints(numbers: Numbers) -> bytes:
+    """Each number as bytes of seven bits, the lowest first; the eighth bit says that more follow.
+
+    [5, 300]  ->  05 | AC 02
+    """
+    rest = numbers.astype(np.uint64)
+    lengths = np.ones(len(rest), np.int64)
+    for shift in range(7, 63, 7):
+        more = rest >> np.uint64(shift) != 0
+        if not more.any():
+            break
+        lengths += more
+    ends = np.cumsum(lengths)
+    made = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
+    starts = ends - lengths
+    for place in range(int(lengths.max(initial=0))):
+        has = lengths > place
+        low = (rest[has] >> np.uint64(7 * place)) & np.uint64(127)
+        more = np.where(lengths[has] > place + 1, 128, 0).astype(np.uint8)
+        made[starts[has] + place] = low.astype(np.uint8) | more
+    return made.tobytes()

@@ -1,0 +1,47 @@
+"""The receipt on top of a page: the GPU's time as one bar whose parts add up, and all that a picture of it says."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+# Of the answer's parts: what people read, and whose colour it has.
+_PARTS = {
+    "compute": ("computes", "matmul"),
+    "communication": ("communicates, nothing else", "communication"),
+    "copies": ("copies, nothing else", "copy"),
+    "host": ("waits for the CPU", "idle"),
+    "dependency": ("waits for other work", "idle"),
+    "kernel_wait": ("between kernels", "idle"),
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the GPU's time: a share of the window."""
+
+    name: str
+    share: float
+    kind: str
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """The parts, which add up to the window, and all that a picture of the receipt says."""
+
+    parts: list[Part]
+    picture: dict[str, Any]
+
+
+def receipt(
+    name: str, verdict: Sequence[str], shares: dict[str, float], cards: Sequence[dict[str, str]],
+    changes: Sequence[dict[str, str]],
+) -> Receipt:  # fmt: skip
+    """The receipt of a page; without parts where there is no GPU work."""
+    parts = [Part(*_PARTS[part][:1], share, _PARTS[part][1]) for part, share in shares.items() if share > 0]
+    best = changes[0] if changes else None
+    picture = {
+        "title": name, "verdict": list(verdict), "parts": [[part.name, part.share, part.kind] for part in parts],
+        "cards": [[card["what"], card["value"]] for card in cards[:4]],
+        "best": f"{best['rule']}: {best['cost']}" if best else "",
+    }  # fmt: skip
+    return Receipt(parts, picture)

@@ -1,0 +1,292 @@
+// The timeline of a page: lanes of ranges over lanes of streams on a canvas. A pixel column is filled as high as the share
+// of its time that was busy, so the area that is filled is the time that was busy, at every zoom.
+import {busyTime, coverage, mostOf, stretchAt} from "./density.mjs";
+import {inflate, unpackLane} from "./packed.mjs";
+import {isLight, niceTicks, sayShare, sayTime, shortened} from "./units.mjs";
+
+const STREAM_HEIGHT = 34, RANGE_HEIGHT = 16, TITLE_HEIGHT = 15, AXIS_HEIGHT = 20, MINIMAP_HEIGHT = 18, GAP = 3;
+const LETTER = 6.2;
+const LEAST_SPAN = 100; // ns
+
+export class Timeline {
+  constructor(place, data) {
+    this.place = place;
+    this.data = data;
+    this.whole = {from: 0, to: data.span};
+    this.view = {...this.whole};
+    this.words = "";
+    this.build();
+    this.ready = Promise.all(data.lanes.map(async (lane) => ({...lane, ...unpackLane(await inflate(lane.data), lane)})))
+      .then((lanes) => { this.lanes = lanes; this.layout(); this.draw(); this.told(null); });
+    new ResizeObserver(() => { if (this.lanes && this.place.clientWidth !== this.drawnWidth) this.draw(); }).observe(place);
+  }
+
+  build() {
+    const bar = document.createElement("div");
+    bar.className = "controls";
+    for (const [text, act] of [["zoom in", () => this.zoom(0.5)], ["zoom out", () => this.zoom(2)],
+      ["earlier", () => this.pan(-0.5)], ["later", () => this.pan(0.5)], ["show all", () => this.show(this.whole)]]) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = text;
+      button.addEventListener("click", act);
+      bar.append(button);
+    }
+    this.find = document.createElement("input");
+    this.find.type = "search";
+    this.find.placeholder = "find a kernel or range ( / )";
+    this.find.setAttribute("aria-label", "Find in the timeline");
+    this.find.addEventListener("input", () => this.lookFor(this.find.value));
+    bar.append(this.find);
+    this.canvas = document.createElement("canvas");
+    this.canvas.tabIndex = 0;
+    this.canvas.setAttribute("role", "img");
+    this.canvas.setAttribute("aria-label", `${this.data.summary} Keys: W and S zoom, A and D move, Home shows all, / finds.`);
+    this.said = document.createElement("p");
+    this.said.className = "said";
+    this.said.setAttribute("aria-live", "polite");
+    this.place.append(bar, this.canvas, this.said);
+    this.canvas.addEventListener("wheel", (event) => this.wheel(event), {passive: false});
+    this.canvas.addEventListener("keydown", (event) => this.key(event));
+    this.canvas.addEventListener("pointerdown", (event) => this.press(event));
+    this.canvas.addEventListener("pointermove", (event) => this.move(event));
+    this.canvas.addEventListener("pointerup", (event) => this.release(event));
+    this.canvas.addEventListener("dblclick", () => this.show(this.whole));
+  }
+
+  // The stream that says most: the one with the most work; on a CPU the ranges that say more than one of all.
+  chosenLane() {
+    const streams = this.lanes.filter((lane) => !lane.is_range);
+    if (!streams.length) return this.lanes[1] ?? this.lanes[0];
+    const busy = streams.map((lane) => busyTime(lane, 0, this.data.span));
+    return streams[busy.indexOf(Math.max(...busy))];
+  }
+
+  layout() {
+    this.main = this.chosenLane();
+    let top = AXIS_HEIGHT, said = null;
+    for (const lane of this.lanes) {
+      const heading = lane.is_range ? lane.title : "";
+      lane.has_title = !lane.is_range || heading !== said;
+      said = heading;
+      if (lane.has_title) top += TITLE_HEIGHT;
+      lane.top = top;
+      lane.height = lane.is_range ? RANGE_HEIGHT : STREAM_HEIGHT;
+      top += lane.height + (lane.is_range ? 1 : GAP);
+    }
+    this.height = top + GAP + MINIMAP_HEIGHT;
+  }
+
+  colours() {
+    const style = getComputedStyle(this.place);
+    const of = (name) => style.getPropertyValue(`--${name}`).trim();
+    return {ink: of("ink"), faint: of("faint"), line: of("line"), card: of("card"), mark: of("mark"),
+      kinds: this.data.kinds.map((kind) => of(`k-${kind}`))};
+  }
+
+  draw() {
+    this.drawnWidth = this.place.clientWidth;
+    const width = this.width = Math.max(200, this.place.clientWidth);
+    const scale = this.scale = window.devicePixelRatio || 1;
+    this.canvas.style.width = `${width}px`;
+    this.canvas.style.height = `${this.height}px`;
+    this.canvas.width = Math.round(width * scale);
+    this.canvas.height = Math.round(this.height * scale);
+    const pen = this.canvas.getContext("2d");
+    pen.setTransform(scale, 0, 0, scale, 0, 0);
+    pen.clearRect(0, 0, width, this.height);
+    pen.font = "11px system-ui, sans-serif";
+    const colours = this.colours();
+    this.axis(pen, colours);
+    const wanted = this.words && this.data.names.map((name) => `${name[0]} ${name[2]}`.toLowerCase().includes(this.words));
+    for (const lane of this.lanes) this.lane(pen, colours, lane, wanted);
+    this.minimap(pen, colours);
+    if (this.drag) {
+      pen.fillStyle = colours.mark;
+      pen.globalAlpha = 0.2;
+      pen.fillRect(Math.min(this.drag.from, this.drag.to), AXIS_HEIGHT, Math.abs(this.drag.to - this.drag.from), this.height);
+      pen.globalAlpha = 1;
+    }
+  }
+
+  axis(pen, colours) {
+    const {from, to} = this.view;
+    pen.textBaseline = "middle";
+    for (const tick of niceTicks(from - this.data.zero, to - this.data.zero, this.width / 110)) {
+      const x = (tick + this.data.zero - from) / (to - from) * this.width;
+      pen.fillStyle = colours.line;
+      pen.fillRect(Math.round(x), AXIS_HEIGHT - 6, 1, 6);
+      pen.fillStyle = colours.faint;
+      const text = sayTime(tick);
+      pen.fillText(text, Math.min(Math.max(x - pen.measureText(text).width / 2, 0), this.width - 60), 8);
+    }
+  }
+
+  lane(pen, colours, lane, wanted) {
+    const {from, to} = this.view;
+    if (lane.has_title) {
+      pen.fillStyle = colours.faint;
+      const title = lane.is_range ? lane.title : `${lane.title}: busy ${sayShare(this.busyShare(lane))}`;
+      pen.fillText(shortened(title, Math.floor(this.width / LETTER)), 0, lane.top - TITLE_HEIGHT / 2);
+    }
+    pen.fillStyle = colours.card;
+    pen.fillRect(0, lane.top, this.width, lane.height);
+    const pixels = Math.round(this.width * this.scale);
+    const cnt = this.data.kinds.length;
+    const kindOf = this.data.names.map((name) => name[1]);
+    const shares = coverage(lane, kindOf, cnt, from, to, pixels);
+    for (let pixel = 0; pixel < pixels; pixel++) {
+      let bottom = lane.top + lane.height;
+      for (let kind = 0; kind < cnt; kind++) {
+        const height = shares[kind * pixels + pixel] * lane.height;
+        if (!height) continue;
+        pen.fillStyle = colours.kinds[kind];
+        pen.fillRect(pixel / this.scale, bottom - height, 1 / this.scale, height);
+        bottom -= height;
+      }
+    }
+    this.labels(pen, colours, lane, wanted);
+  }
+
+  // How much of what is shown a stream was busy, between the first GPU work and the last.
+  busyShare(lane) {
+    const from = Math.max(this.view.from, this.data.zero), to = Math.min(this.view.to, this.data.work_end);
+    return to > from ? busyTime(lane, from, to) / (to - from) : 0;
+  }
+
+  // Names where they fit; of what is looked for an outline.
+  labels(pen, colours, lane, wanted) {
+    const {from, to} = this.view;
+    const scale = this.width / (to - from);
+    let drawn = 0;
+    for (let n = 0; n < lane.starts.length && drawn < 400; n++) {
+      const left = Math.max(0, (lane.starts[n] - from) * scale), right = Math.min(this.width, (lane.ends[n] - from) * scale);
+      if (right < 0 || left > this.width) continue;
+      if (wanted && wanted[lane.names[n]] && right > 0) {
+        pen.fillStyle = colours.ink;
+        pen.fillRect(left, lane.top - 2, Math.max(right - left, 1), 2);
+      }
+      if (right - left < 30 || (lane.levels && lane.levels[n] < 0.5)) continue;
+      const [name, kind] = this.data.names[lane.names[n]];
+      pen.fillStyle = isLight(colours.kinds[kind]) ? "#000000" : "#ffffff";
+      pen.fillText(shortened(name, Math.floor((right - left - 6) / LETTER)), left + 3, lane.top + lane.height / 2);
+      drawn += 1;
+    }
+  }
+
+  minimap(pen, colours) {
+    const top = this.height - MINIMAP_HEIGHT;
+    pen.fillStyle = colours.card;
+    pen.fillRect(0, top, this.width, MINIMAP_HEIGHT);
+    const pixels = Math.round(this.width);
+    const shares = coverage(this.main, new Uint8Array(this.data.names.length), 1, 0, this.data.span, pixels);
+    pen.fillStyle = colours.faint;
+    for (let n = 0; n < pixels; n++) pen.fillRect(n, top + MINIMAP_HEIGHT * (1 - shares[n]), 1, MINIMAP_HEIGHT * shares[n]);
+    pen.strokeStyle = colours.mark;
+    pen.lineWidth = 2;
+    const left = this.view.from / this.data.span * this.width, right = this.view.to / this.data.span * this.width;
+    pen.strokeRect(left + 1, top + 1, Math.max(2, right - left - 2), MINIMAP_HEIGHT - 2);
+  }
+
+  // Marks what has these words in its name or path.
+  lookFor(words) {
+    this.find.value = words;
+    this.words = words.toLowerCase();
+    if (!this.lanes) return;
+    this.draw();
+    this.told(null);
+  }
+
+  show(view) {
+    const span = Math.min(Math.max(view.to - view.from, LEAST_SPAN), this.data.span);
+    const from = Math.min(Math.max(0, view.from), this.data.span - span);
+    this.view = {from, to: from + span};
+    if (!this.lanes) return;
+    this.draw();
+    this.told(null);
+    const isWhole = span === this.data.span;
+    this.place.dispatchEvent(new CustomEvent("seen", {bubbles: true, detail: isWhole ? null : {...this.view}}));
+  }
+
+  zoom(factor, at = 0.5) {
+    const {from, to} = this.view;
+    const middle = from + (to - from) * at;
+    this.show({from: middle - (middle - from) * factor, to: middle + (to - middle) * factor});
+  }
+
+  pan(share) {
+    const by = (this.view.to - this.view.from) * share;
+    this.show({from: this.view.from + by, to: this.view.to + by});
+  }
+
+  wheel(event) {
+    if (document.activeElement !== this.canvas && !event.ctrlKey) return; // a page that scrolls goes on scrolling
+    event.preventDefault();
+    this.zoom(event.deltaY > 0 ? 1.25 : 0.8, event.offsetX / this.width);
+  }
+
+  key(event) {
+    const act = {w: () => this.zoom(0.5), s: () => this.zoom(2), a: () => this.pan(-0.25), d: () => this.pan(0.25),
+      "+": () => this.zoom(0.5), "-": () => this.zoom(2), ArrowLeft: () => this.pan(-0.25), ArrowRight: () => this.pan(0.25),
+      Home: () => this.show(this.whole), Escape: () => this.show(this.whole), "/": () => this.find.focus()}[event.key];
+    if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    act();
+  }
+
+  press(event) {
+    if (event.button !== 0 || event.pointerType === "touch") return;
+    this.drag = {from: event.offsetX, to: event.offsetX, inMap: event.offsetY > this.height - MINIMAP_HEIGHT};
+  }
+
+  move(event) {
+    if (this.drag) {
+      this.drag.to = event.offsetX;
+      this.draw();
+    } else this.told(event);
+  }
+
+  release(event) {
+    const drag = this.drag;
+    if (!drag) return;
+    this.drag = null;
+    this.canvas.focus();
+    const range = drag.inMap ? this.whole : this.view;
+    const timeAt = (x) => range.from + (range.to - range.from) * x / this.width;
+    if (Math.abs(drag.to - drag.from) > 4)
+      this.show({from: timeAt(Math.min(drag.from, drag.to)), to: timeAt(Math.max(drag.from, drag.to))});
+    else {
+      this.draw();
+      this.told(event);
+    }
+  }
+
+  // What is under the pointer, or what takes the most time of what is shown.
+  told(event) {
+    const {from, to} = this.view;
+    const lane = event && this.lanes?.find((found) => event.offsetY >= found.top && event.offsetY < found.top + found.height);
+    if (lane) {
+      const pixel = (to - from) / this.width;
+      const n = stretchAt(lane, from + event.offsetX * pixel, 3 * pixel);
+      this.said.textContent = n < 0 ? `${lane.title}: nothing here` : this.toldOf(lane, n);
+      return;
+    }
+    if (event) return;
+    const stream = this.main;
+    if (stream.is_range) {
+      this.said.textContent = `${sayTime(from - this.data.zero)} to ${sayTime(to - this.data.zero)}; point at a range to see its name and time`;
+      return;
+    }
+    const most = mostOf(stream, (name) => this.data.names[name][0], from, to, 3).map(([name, time]) => `${name} ${sayTime(time)}`);
+    this.said.textContent = `${sayTime(from - this.data.zero)} to ${sayTime(to - this.data.zero)}: ${stream.title} busy `
+      + `${sayShare(this.busyShare(stream))}; most of it ${most.join(", ") || "nothing"}`;
+  }
+
+  toldOf(lane, n) {
+    const [name, , path, full] = this.data.names[lane.names[n]];
+    const about = lane.levels
+      ? `mostly ${name}; busy ${sayShare(lane.levels[n])} of ${sayTime(lane.ends[n] - lane.starts[n])}`
+      : `${name}, ${sayTime(lane.lengths[n])}`;
+    return `${about} at ${sayTime(lane.begins[n] - this.data.zero)}${path ? ` — in ${path}` : ""}${full && full !== name ? ` — ${full}` : ""}`;
+  }
+}

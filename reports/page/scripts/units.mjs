@@ -1,0 +1,46 @@
+// Numbers as people read them.
+
+const TIMES = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
+
+// A time in the unit in which it has one to three digits before the point.
+export function sayTime(ns) {
+  const size = Math.abs(ns);
+  const [factor, unit] = TIMES.find(([least]) => size >= least) ?? TIMES[3];
+  const value = ns / factor;
+  const digits = unit === "ns" ? 0 : Math.abs(value) >= 100 ? 1 : Math.abs(value) >= 10 ? 2 : 3;
+  return `${value.toLocaleString("en", {minimumFractionDigits: digits, maximumFractionDigits: digits})} ${unit}`;
+}
+
+export function sayShare(fraction) {
+  return `${(fraction * 100).toLocaleString("en", {maximumFractionDigits: fraction < 0.001 ? 3 : 1})} %`;
+}
+
+export function sayCount(number) {
+  return number.toLocaleString("en");
+}
+
+// Places for about `cnt` ticks between two times: multiples of 1, 2 or 5 of a power of ten.
+export function niceTicks(low, high, cnt) {
+  const span = high - low;
+  if (!(span > 0)) return [];
+  const rough = span / Math.max(1, cnt);
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough);
+  const ticks = [];
+  for (let number = Math.ceil(low / step); number * step <= high; number++) ticks.push(number * step + 0); // no -0
+  return ticks;
+}
+
+// A name with its middle left out, so that it has no more characters than `length`.
+export function shortened(name, length) {
+  if (name.length <= length) return name;
+  if (length < 4) return "";
+  const half = (length - 1) / 2;
+  return `${name.slice(0, Math.ceil(half))}…${name.slice(name.length - Math.floor(half))}`;
+}
+
+// Whether dark letters read better on a colour like #8fa8c8.
+export function isLight(colour) {
+  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16) / 255);
+  return 0.2126 * red ** 2.2 + 0.7152 * green ** 2.2 + 0.0722 * blue ** 2.2 > 0.18;
+}

@@ -1,0 +1,138 @@
+"""The sections of a page about work: its timeline, and the flame graph of who owns it."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from . import flame, kinds, timeline
+from .section import Section, Source, section
+
+Row = dict[str, Any]
+_SNAPSHOT = "snapshot"
+
+
+def timeline_section(source: Source) -> Iterable[Section | None]:
+    """Ranges over streams, everything at its time; none of a snapshot, which is about memory."""
+    if source.kind == _SNAPSHOT:
+        return
+    ops = source.columns(
+        "select device_id, stream_id, start_ns, end_ns, name_id, path_id from _page_op where source_id = {id}"
+    )
+    ranges = source.columns(
+        "select thread, place, depth, start_ns, end_ns, path_id from _page_range where source_id = {id}"
+    )
+    if not len(ops["start_ns"]) and not len(ranges["start_ns"]):
+        return
+    data = _timeline(source, ops, ranges)
+    rows = source.rows("select * exclude source_id from _page_longest where source_id = {id}")
+    lanes = {
+        (True, True): "Ranges of the CPU's threads above, the GPU's streams below.",
+        (True, False): "Ranges of the CPU's threads.", (False, True): "The GPU's streams.",
+    }[len(ranges["start_ns"]) > 0, len(ops["start_ns"]) > 0]  # fmt: skip
+    text = (
+        f"{lanes} A column of pixels is filled as high as its time was busy, so what is filled is what ran. Drag to "
+        "zoom, double-click to see all."
+    )
+    if data["cell_ns"]:
+        text += (
+            f" Of so many operations each stream is drawn in cells of {data['cell_ns'] / 1e3:,.1f} µs, named by what "
+            "takes most of a cell."
+        )
+    if data["left_out"]:
+        text += f" {data['left_out']} streams with less work are left out."
+    used = {kind for _, kind, *_ in data["names"]}
+    legend = tuple(name for number, name in enumerate(kinds.NAMES) if number in used)
+    made = section("timeline", "Timeline", text, "launch_trace", rows, data, kind="timeline", legend=legend)
+    yield made
+
+
+def _timeline(source: Source, ops: Row, ranges: Row) -> Row:
+    names = source.rows("select name_id, path_id, name, full_name, path, class from _page_name where source_id = {id}")
+    shown = [[row["name"], kinds.NAMES.index(kinds.of_class(row["class"])), row["path"], _full(row)] for row in names]
+    lanes: list[Row] = []
+    begins = [int(found["start_ns"].min()) for found in (ops, ranges) if len(found["start_ns"])]
+    ends = [int(found["end_ns"].max()) for found in (ops, ranges) if len(found["start_ns"])]
+    begin = min(begins)
+    if len(ranges["start_ns"]):
+        paths = np.unique(ranges["path_id"])
+        known = {row["path_id"]: row for row in source.rows("select path_id, path, name.text as name from range_path "
+                 "join name using (name_id) where source_id = {id}")}  # fmt: skip
+        of_paths = [known[int(path)] for path in paths]
+        places: timeline.Numbers = np.asarray(np.searchsorted(paths, ranges["path_id"]) + len(shown), np.int64)
+        shown += [[row["name"][:300], kinds.NAMES.index(kinds.of_range(row["path"])), _above(row["path"]), ""]
+                  for row in of_paths]  # fmt: skip
+        for lane, thread, _ in timeline.range_lanes(ranges, places):
+            lanes.append(lane.as_json(begin) | {"is_range": True, "title": thread})
+    left_out = cell_ns = 0
+    if len(ops["start_ns"]):
+        known_names = tuple(np.array([row[key] for row in names], np.int64) for key in ("name_id", "path_id"))
+        op_names = timeline.name_places((known_names[0], known_names[1]), (ops["name_id"], ops["path_id"]))
+        streams, left_out, cell_ns = timeline.stream_lanes(ops, op_names)
+        lanes += [lane.as_json(begin) | {"is_range": False} for lane in streams]
+    return {
+        "span": max(ends) - begin, "zero": begins[0] - begin, "work_end": ends[0] - begin, "lanes": lanes,
+        "names": shown, "kinds": kinds.NAMES, "left_out": left_out, "cell_ns": cell_ns, "summary": _told(lanes),
+    }  # fmt: skip
+
+
+def _full(row: Row) -> str:
+    return row["full_name"] if row["full_name"] != row["name"] else ""
+
+
+def _above(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _told(lanes: list[Row]) -> str:
+    streams = sum(not lane["is_range"] for lane in lanes)
+    return f"Timeline of {streams} GPU streams and {len(lanes) - streams} levels of ranges."
+
+
+def flame_section(source: Source) -> Iterable[Section | None]:
+    """Who owns the GPU's time, and whose ranges take the CPU's; none of a snapshot, which is about memory."""
+    if source.kind == _SNAPSHOT:
+        return
+    work = source.rows("select * exclude source_id from _page_flame where source_id = {id}")
+    ranges = source.rows(
+        "select path, kind, range_cnt, wall_ns, self_wall_ns, launch_api_ns - launch_wait_ns as launch_ns, gpu_op_ns, "
+        "kernel_ns, self_gpu_op_ns, path_id from range_summary where source_id = {id}"
+    )
+    if not ranges and not work:
+        return
+    paths = {row["path_id"]: row for row in source.rows(
+        "select path_id, parent_path_id, kind, name.text as name from range_path join name using (name_id) "
+        "where source_id = {id}"
+    )}  # fmt: skip
+    text = (
+        "Who owns the GPU's time: every operation once, in the innermost range that launched it, kernels at the ends. "
+        "What another thread launched for a range (autograd's backward) stands under the range in whose time it did."
+        if work
+        else "Where the CPU's time goes: each thread's ranges, one inside the other."
+    )
+    table = [{name: row[name] for name in row if name != "path_id"} for row in _costliest(ranges)]
+    yield section(
+        "ranges", "Ranges", text, "range_summary", table, _flame(source, work, ranges, paths), kind="flame",
+        legend=tuple(name for name in kinds.NAMES if name in {kinds.of_class(row["class"]) for row in work}),
+    )  # fmt: skip
+
+
+def _costliest(ranges: list[Row]) -> list[Row]:
+    """Annotations, and operators where there are none; with the most time first."""
+    chosen = [row for row in ranges if row["kind"] == "annotation"] or ranges
+    return sorted(chosen, key=lambda row: -(row["gpu_op_ns"] + row["wall_ns"]))
+
+
+def _flame(source: Source, work: list[Row], ranges: list[Row], paths: dict[int, Row]) -> Row:
+    measures = []
+    data: Row = {"colours": {name: f"k-{kinds.of_class(name)}" for name in {row["class"] for row in work}}}
+    if work:
+        data["work"] = flame.of_work(work, paths, "all GPU work")
+        measures.append({"title": "GPU time", "tree": "work", "column": 0, "whole": "all GPU time"})
+        if any(row["launch_ns"] for row in work):
+            measures.append({"title": "launch overhead", "tree": "work", "column": 1, "whole": "all launching"})
+    if any(row["self_wall_ns"] for row in ranges):
+        data["wall"] = flame.of_wall(ranges, paths, "all ranges of all threads")
+        wall = {"title": "CPU wall time", "tree": "wall", "column": 0, "whole": "the time in all threads' ranges"}
+        measures.insert(1, wall)
+    return data | {"measures": measures}

@@ -1,0 +1,21 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import {barParts} from "../../reports/page/scripts/receipt.mjs";
+import {readState, stateText} from "../../reports/page/scripts/state.mjs";
+
+test("a state comes back from the address", () => {
+  for (const state of [{}, {time: {from: -5, to: 70}}, {range: ["run", "## a=b & c ##"], find: "é&x"}])
+    assert.deepEqual(readState(stateText(state)) ?? {}, state);
+});
+
+test("names of sections are no state, and what is damaged is left out", () => {
+  assert.equal(readState("kernels"), null);
+  assert.deepEqual(readState("time=9..3&range=[1]&find="), {});
+  assert.deepEqual(readState("time=a..b&range={"), {});
+});
+
+test("parts of the receipt fill its bar", () => {
+  const parts = barParts([["a", 0.6, "x"], ["b", 0.3, "y"], ["c", 0.1, "z"]], 50, 1000);
+  assert.deepEqual(parts.map(({left, width}) => [Math.round(left), Math.round(width)]), [[50, 600], [650, 300], [950, 100]]);
+  assert.deepEqual(barParts([], 0, 10), []);
+});

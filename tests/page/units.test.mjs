@@ -1,0 +1,38 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import {inked} from "../../reports/page/scripts/charts.mjs";
+import {compareCells} from "../../reports/page/scripts/tables.mjs";
+import {isLight, niceTicks, sayShare, sayTime, shortened} from "../../reports/page/scripts/units.mjs";
+
+test("times have the unit in which they are short", () => {
+  assert.deepEqual([0, 999, 1234, 45_600, 2_345_678, 7.2e10, -1500].map(sayTime),
+    ["0 ns", "999 ns", "1.234 µs", "45.60 µs", "2.346 ms", "72.00 s", "-1.500 µs"]);
+  assert.deepEqual([1, 0.0371, 0.00004].map(sayShare), ["100 %", "3.7 %", "0.004 %"]);
+});
+
+test("ticks are round and inside", () => {
+  assert.deepEqual(niceTicks(-3, 21, 5), [0, 5, 10, 15, 20]);
+  assert.deepEqual(niceTicks(5, 5, 5), []);
+  assert.ok(Object.is(niceTicks(-5, 5, 2)[1], 0));
+});
+
+test("long names keep both ends", () => {
+  assert.equal(shortened("elementwise", 11), "elementwise");
+  assert.equal(shortened("elementwise_kernel", 7), "ele…nel");
+  assert.equal(shortened("elementwise", 2), "");
+});
+
+test("numbers sort as numbers and texts as texts", () => {
+  assert.deepEqual([10, 9, 100].sort(compareCells), [9, 10, 100]);
+  assert.deepEqual(["b", "a"].sort(compareCells), ["a", "b"]);
+});
+
+test("letters and hatches have the colours of the page", () => {
+  const figure = {data: [{marker: {pattern: {shape: "/"}}}, {fillpattern: {shape: "x"}}, {}], layout: {font: {size: 12}}};
+  const {data, layout} = inked(figure, "#eee", "#111");
+  assert.deepEqual(layout.font, {size: 12, color: "#eee"});
+  assert.deepEqual([data[0].marker.pattern.fgcolor, data[1].fillpattern.fgcolor, data[2]], ["#111", "#111", {}]);
+  const shared = inked({data: [{y: [1]}, {x: [2], y: [3]}], layout: {}, x: [7]}, "#000", "#fff");
+  assert.deepEqual(shared.data.map((trace) => trace.x), [[7], [2]]);
+  assert.deepEqual(["#ffffff", "#f0e442", "#332288", "#000000"].map(isLight), [true, true, false, false]);
+});
