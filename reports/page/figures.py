@@ -1,6 +1,6 @@
 """Pictures: rows in, figures out, checked by plotly. Nothing here asks a database or knows a page.
 
-plotly's script reads a small markup in texts, so every name from a trace is escaped (shown()). Colours of text, grid and
+Its script reads a small markup in texts, so every name from a trace is escaped (shown()). Colours of text, grid and
 hatches belong to who draws: they differ in the dark and on paper.
 """
 
