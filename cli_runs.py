@@ -127,7 +127,7 @@ def collect(
         raise UsageError("collect --: the command is missing; write it behind: lorabench collect -- python train.py")
     values = (read_config(config) if config else {}) | options.given(settings)
     if command:
-        _collect_command(command, values, output, dry_run, force)
+        _collect_command(command, values, output, dry_run, force, no_report)
         return
     spec = from_dict(values)
     preflight.check([spec])
@@ -148,7 +148,7 @@ def collect(
 
 
 def _collect_command(
-    command: list[str], values: dict[str, Any], output: Path | None, dry_run: bool, force: bool
+    command: list[str], values: dict[str, Any], output: Path | None, dry_run: bool, force: bool, no_report: bool
 ) -> None:
     """Profile a command of the user's: its output is seen as it comes, no bar is in its way."""
     from .collect.run import session
@@ -165,6 +165,8 @@ def _collect_command(
     manifest = commands.collect_command(command, spec, values, path, force, teller)
     _describe_run(manifest, path)
     console.tell(f"next: lorabench summary {shlex.quote(str(path))}")
+    if not no_report:
+        _write_page(path)
     console.put(f"wrote {path}")
 
 

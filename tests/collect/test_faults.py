@@ -37,7 +37,7 @@ def losses(of: Trainer) -> list[float]:
 def collect(folder: Path, *words: str, **options: Any) -> "subprocess.CompletedProcess[str]":
     settings = [w for name, value in SMALL.items() for w in (f"--{name.replace('_', '-')}", str(value))]
     return subprocess.run(
-        [sys.executable, "-m", "lorabench", "collect", "-o", str(folder), *settings, *words],
+        [sys.executable, "-m", "lorabench", "collect", "--no-report", "-o", str(folder), *settings, *words],
         env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=False, **options,
     )  # fmt: skip
 

@@ -113,9 +113,12 @@ time.sleep(60)
 """
 
 
-def collect(folder: Path, *words: object, code: int = 0, **more: str) -> "subprocess.CompletedProcess[str]":
+def collect(
+    folder: Path, *words: object, code: int = 0, report: bool = False, **more: str
+) -> "subprocess.CompletedProcess[str]":
+    own = ["-o", folder, *([] if report else ["--no-report"])]
     done = subprocess.run(
-        [sys.executable, "-m", "lorabench", "collect", "-o", folder, *map(str, words)],
+        [sys.executable, "-m", "lorabench", "collect", *own, *map(str, words)],
         env=ENVIRONMENT | more, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == code, done.stderr
@@ -149,7 +152,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Any,
     (folder / "train.py").write_text(PLAIN, "utf-8")
     words = [sys.executable, str(folder / "train.py"), "4"]
     alone = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout
-    yield folder / "run", collect(folder / "run", "--profiler", "timing,torch,nsys", "--", *words), alone
+    yield folder / "run", collect(folder / "run", "--profiler", "timing,torch,nsys", "--", *words, report=True), alone
 
 
 def test_a_plain_loop_computes_the_same_to_the_bit(plain: tuple[Path, Any, str]) -> None:
@@ -182,6 +185,12 @@ def test_steps_tokens_and_what_to_do_next_are_said(plain: tuple[Path, Any, str],
         rows = database.rows("select found_by, forward_ns > 0, backward_ns > 0, optimizer_ns > 0 from step_summary")
         assert rows == [("optimizer", True, True, True)] * 3
         assert database.rows("select distinct token_cnt from step_summary") == [(12,)]
+
+
+def test_a_run_has_its_page(plain: tuple[Path, Any, str]) -> None:
+    run, done, _ = plain
+    assert f"the page of this run: {run / rundir.PAGE}\n" in done.stderr
+    assert "forward" in (run / rundir.PAGE).read_text("utf-8")
 
 
 def test_two_runs_of_commands_are_compared(plain: tuple[Path, Any, str], run_command: Callable[..., Any]) -> None:
