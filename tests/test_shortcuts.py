@@ -5,9 +5,11 @@ from pathlib import Path
 
 import duckdb
 import pytest
+import writers
 from conftest import ROOT, corpus_params, opened
 from lorabench.analyze.shortcuts import views as shortcuts
 from lorabench.analyze.store.database import Database
+from simulated_gpu import Gpu, Training
 
 FILES = [
     *corpus_params("nsys/*.sqlite"), *corpus_params("kineto/*.json.gz"),
@@ -43,4 +45,19 @@ def test_several_inputs_and_work_without_a_device(synthetic_trace: Callable[...,
         connection.execute("update gpu_op set device_id = null where source_id = 2 and stream_id = 21")
     with opened(tmp_path / "both.duckdb") as database:
         assert (2, None) in database.rows("select distinct source_id, device_id from _device_activity")
+        check(database)
+
+
+@pytest.mark.parametrize("what", ["synchronisation", "late_input"])
+def test_what_another_process_does_explains_no_gap(what: str, tmp_path: Path) -> None:
+    run = Training(kernel=40_000, syncs=what == "synchronisation", load=9_000_000).run(Gpu(is_pinned=True))
+    writers.write_nsys(tmp_path / "run.sqlite", [run.timeline])
+    opened(tmp_path / "run.sqlite", db=tmp_path / "run.duckdb").close()
+    count = "select count(*) from _blamed_gap where rule = ?"
+    with opened(tmp_path / "run.duckdb") as database:
+        assert database.rows(count, what) > [(0,)]
+    with duckdb.connect(str(tmp_path / "run.duckdb")) as connection:
+        connection.execute("update thread set process_id = 77")
+    with opened(tmp_path / "run.duckdb") as database:
+        assert database.rows(count, what) == [(0,)]
         check(database)

@@ -28,12 +28,7 @@ _EVENTS = """
         and not is_duplicate
         and name_id in (select name_id from name where regexp_matches(text, '^(cu|cuda|hip)StreamWaitEvent'))"""
 _WAITS = "select api_call_id as call, start_ns as begin, kind, is_pageable from _waiting_call where source_id = {id}"
-# A Kineto trace does not say which process GPU work belongs to: its threads and its work share process 0.
-_THREADS = """
-    select thread.thread_id as thread, if(source.kind = 'kineto', 0, coalesce(thread.process_id, 0)) as process
-    from thread
-    join source using (source_id)
-    where source_id = {id}"""
+_THREADS = "select thread_id as thread, process from _work_process where source_id = {id}"
 _STEPS = """
     select thread_id as thread, step, start_ns as begin, end_ns as "end"
     from _step

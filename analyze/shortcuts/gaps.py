@@ -24,17 +24,17 @@ _NEVER = -(1 << 62)
 _WORK = f"""
     select gpu_op_id, coalesce(launch_start_ns, {_NEVER}) as launch_start,
         coalesce(launch_end_ns, {_NEVER}) as launch_end, coalesce(range_id, {NONE}) as range_id, name_id,
-        kind = 'kernel' as is_kernel
+        kind = 'kernel' as is_kernel, coalesce(process_id, 0) as process
     from gpu_op
     where source_id = {{id}}"""
 _PATHS = "select range_id, path_id from range where source_id = {id}"
 _WAITS = f"""
-    select start_ns, end_ns, kind in ('memcpy', 'memset') as is_move, kind, is_pageable, name_id,
+    select process, start_ns, end_ns, kind in ('memcpy', 'memset') as is_move, kind, is_pageable, name_id,
         coalesce(path_id, {NONE}) as path_id
     from _gap_wait
     where source_id = {{id}}"""
-_INPUT = "select start_ns, end_ns, path_id from _data_range where source_id = {id}"
-_COMPILING = "select start_ns, end_ns, place from _compiling where source_id = {id}"
+_INPUT = "select process, start_ns, end_ns, path_id from _data_range where source_id = {id}"
+_COMPILING = "select process, start_ns, end_ns, place from _compiling where source_id = {id}"
 _CAUSES = ("host", "dependency", "kernel_wait")
 _HOST, _DEPENDENCY, _KERNEL_WAIT = range(len(_CAUSES))
 # In the order in which they are tried.
@@ -58,11 +58,12 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class _Gaps:
-    """Gaps of one source: the operation that ended each, its row among the source's, the gap's begin and end."""
+    """Gaps of one source: the operation that ended each, its row among the source's and process, begin and end."""
 
     device_id: Ints
     gpu_op_id: Ints
     row: Ints
+    process: Ints
     start: Ints
     end: Ints
 
@@ -103,7 +104,7 @@ def _of_source(database: Database, number: int, busy: list[Stretches], limits: d
 
     work = columns(_WORK, "gpu_op_id")
     waits, inputs, compiling = (columns(asked, "start_ns") for asked in (_WAITS, _INPUT, _COMPILING))
-    gaps = _gaps(busy, work["gpu_op_id"])
+    gaps = _gaps(busy, work)
     cause = _causes(gaps, work, limits)
     around = _around(gaps, cause, waits, inputs, compiling)
     managed = database.columns("select name_id from name where contains(text, 'Unified Memory')")["name_id"]
@@ -133,14 +134,15 @@ def _of_source(database: Database, number: int, busy: list[Stretches], limits: d
     }
 
 
-def _gaps(busy: list[Stretches], gpu_op_id: Ints) -> _Gaps:
+def _gaps(busy: list[Stretches], work: Columns) -> _Gaps:
     """What lies between the busy stretches of each device."""
     found = [
         (np.full(len(of.gpu_op_id) - 1, of.device_id), of.gpu_op_id[1:], of.union.end[:-1], of.union.start[1:])
         for of in busy
     ]
     device, ended_by, start, end = (np.concatenate(columns).astype(np.int64) for columns in zip(*found, strict=True))
-    return _Gaps(device, ended_by, _place(gpu_op_id, ended_by), start, end)
+    row = _place(work["gpu_op_id"], ended_by)
+    return _Gaps(device, ended_by, row, work["process"][row], start, end)
 
 
 def _causes(gaps: _Gaps, work: Columns, limits: dict[str, float]) -> Ints:
@@ -159,16 +161,20 @@ def _causes(gaps: _Gaps, work: Columns, limits: dict[str, float]) -> Ints:
 
 
 def _around(gaps: _Gaps, cause: Ints, waits: Columns, inputs: Columns, compiling: Columns) -> _Around:
-    """What the CPU was in, of each kind the last that had begun."""
-    wait = _last(waits["start_ns"], gaps.start)
-    ended = take(waits["end_ns"], wait, _NEVER)
-    wait = np.where((cause == _HOST) & (ended >= gaps.start) & (ended <= gaps.end), wait, NONE)
-    is_input = 2 * Cover.of(inputs["start_ns"], inputs["end_ns"]).within(gaps.start, gaps.end) > gaps.idle
-    fetched = _last(inputs["start_ns"], (gaps.start + gaps.end) // 2 + 1)
-    fetched = np.where(is_input, fetched, NONE)
-    compiled = _last(compiling["start_ns"], gaps.end)
-    compiled = np.where(take(compiling["end_ns"], compiled, _NEVER) > gaps.start, compiled, NONE)
-    return _Around(wait, fetched, compiled)
+    """What the CPU was in, of each kind the last that had begun in the process of the gap."""
+    found = _Around(*(np.full(len(gaps.row), NONE, dtype=np.int64) for _ in range(3)))
+    for process in np.unique(gaps.process):
+        mine = np.flatnonzero(gaps.process == process)
+        start, end = gaps.start[mine], gaps.end[mine]
+        wait = _last(waits, process, start)
+        ended = take(waits["end_ns"], wait, _NEVER)
+        found.wait[mine] = np.where((cause[mine] == _HOST) & (ended >= start) & (ended <= end), wait, NONE)
+        own = inputs["process"] == process
+        fetched = Cover.of(inputs["start_ns"][own], inputs["end_ns"][own]).within(start, end)
+        found.input[mine] = np.where(2 * fetched > end - start, _last(inputs, process, (start + end) // 2 + 1), NONE)
+        compiled = _last(compiling, process, end)
+        found.compiling[mine] = np.where(take(compiling["end_ns"], compiled, _NEVER) > start, compiled, NONE)
+    return found
 
 
 def _rules(cause: Ints, around: _Around, waits: Columns, is_managed: Bools, is_long: Bools) -> Ints:
@@ -190,9 +196,10 @@ def _rules(cause: Ints, around: _Around, waits: Columns, is_managed: Bools, is_l
     return np.select([cause == _KERNEL_WAIT, *fits.values()], [NONE, *numbers], NONE)
 
 
-def _last(start: Ints, time: Ints) -> Ints:
-    """The last row that began before each moment, NONE without."""
-    return np.searchsorted(start, time, side="left") - 1
+def _last(columns: Columns, process: int, time: Ints) -> Ints:
+    """The last row of a process that began before each moment, NONE without."""
+    own = np.flatnonzero(columns["process"] == process)
+    return take(own, np.searchsorted(columns["start_ns"][own], time, side="left") - 1)
 
 
 def _place(known: Ints, asked: Ints) -> Ints:

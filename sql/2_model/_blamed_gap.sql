@@ -43,13 +43,16 @@ with_input as (
     from _waited_gap as gap
     asof left join _data_range as since
         on since.source_id = gap.source_id
+        and since.process = gap.process
         and since.start_ns <= gap.start_ns
     -- what covers more than half of a gap covers its middle
     asof left join _data_range as middle
         on middle.source_id = gap.source_id
+        and middle.process = gap.process
         and middle.start_ns <= (gap.start_ns + gap.end_ns) // 2
     asof left join _data_range as till
         on till.source_id = gap.source_id
+        and till.process = gap.process
         and till.start_ns <= gap.end_ns
 ),
 with_compiling as (
@@ -57,6 +60,7 @@ with_compiling as (
     from with_input
     asof left join _compiling as compiling
         on compiling.source_id = with_input.source_id
+        and compiling.process = with_input.process
         and compiling.start_ns < with_input.end_ns
 ),
 judged as (

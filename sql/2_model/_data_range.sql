@@ -1,7 +1,8 @@
--- A row is a time in which the program was fetching input, by the names of annotations (phase_of): a union of them.
+-- A row is a time in which a process was fetching input, by the names of annotations (phase_of): a union of them.
 --
 -- columns:
 --   source_id   integer   the input
+--   process     bigint    the process, as _work_process has it
 --   start_ns    bigint    begin
 --   end_ns      bigint    end
 --   before_ns   bigint    how long the times before it are together
@@ -17,37 +18,44 @@ said as (
     where phase_of(text) = 'data'
 ),
 fetching as (
-    select source_id, range_id, start_ns, end_ns, path_id
+    select range.source_id, own.process, range.range_id, range.start_ns, range.end_ns, range.path_id
     from range
+    join _work_process as own using (source_id, thread_id)
     semi join said using (name_id)
-    where kind = 'annotation'
+    where range.kind = 'annotation'
 ),
 marked as (
     select *, coalesce(start_ns > max(end_ns) over before, true) as begins
     from fetching
     window before as (
-        partition by source_id order by start_ns, range_id rows between unbounded preceding and 1 preceding
+        partition by source_id, process order by start_ns, range_id rows between unbounded preceding and 1 preceding
     )
 ),
 numbered as (
-    select *, sum(begins::int) over (partition by source_id order by start_ns, range_id rows unbounded preceding) as number
+    select
+        *,
+        sum(begins::int) over (
+            partition by source_id, process order by start_ns, range_id rows unbounded preceding
+        ) as number
     from marked
 ),
 stretch as (
     select
         source_id,
+        process,
         min(start_ns) as start_ns,
         max(end_ns) as end_ns,
         arg_max(path_id, (end_ns - start_ns, -range_id)) as path_id
     from numbered
-    group by source_id, number
+    group by source_id, process, number
 )
 select
     source_id,
+    process,
     start_ns,
     end_ns,
     coalesce(sum(end_ns - start_ns) over (
-        partition by source_id order by start_ns rows between unbounded preceding and 1 preceding
+        partition by source_id, process order by start_ns rows between unbounded preceding and 1 preceding
     ), 0)::bigint as before_ns,
     path_id
 from stretch

@@ -16,6 +16,7 @@ gap as materialized (
         gap.end_ns,
         gap.end_ns - gap.start_ns as idle_ns,
         gap.gpu_op_id,
+        coalesce(gpu_op.process_id, 0) as process,
         gpu_op.range_id,
         gpu_op.name_id,
         gpu_op.kind = 'kernel' as is_kernel,
@@ -46,6 +47,7 @@ select
         else 'dependency'
     end::enum('host', 'dependency', 'kernel_wait') as cause,
     gap.gpu_op_id,
+    gap.process,
     gap.range_id,
     gap.name_id
 from gap

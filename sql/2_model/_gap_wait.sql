@@ -2,6 +2,7 @@
 --
 -- columns:
 --   source_id     integer   the input
+--   process       bigint    the process, as _work_process has it
 --   start_ns      bigint    begin
 --   end_ns        bigint    end
 --   kind          varchar   as in sync_summary
@@ -11,6 +12,7 @@
 
 select
     wait.source_id,
+    own.process,
     wait.start_ns,
     wait.end_ns,
     wait.kind,
@@ -18,5 +20,6 @@ select
     wait.name_id,
     range.path_id
 from _sync_call as wait
+join _work_process as own using (source_id, thread_id)
 left join range using (range_id)
 where wait.kind <> 'queue'

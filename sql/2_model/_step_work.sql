@@ -9,7 +9,7 @@ stretch as (
     select
         step.source_id,
         step.step_id,
-        if(source.kind = 'kineto', -1, coalesce(step.process_id, -1)) as process,
+        if(source.kind = 'kineto', 0, coalesce(step.process_id, 0)) as process,
         step.start_ns,
         step.end_ns
     from step
@@ -18,7 +18,7 @@ stretch as (
 ),
 op as (
     select
-        source_id, coalesce(process_id, -1) as process, kind, coalesce(device_id, -1) as device, gpu_op_id, start_ns, end_ns,
+        source_id, coalesce(process_id, 0) as process, kind, coalesce(device_id, -1) as device, gpu_op_id, start_ns, end_ns,
         is_first_op, launch_start_ns, launch_end_ns, coalesce(launch_start_ns, start_ns) as time_ns
     from gpu_op
     where source_id in (select source_id from stretch)

@@ -1,4 +1,4 @@
--- A row is an idle gap of a device (_gap) and the wait of the CPU that ended within it, if it was due to the CPU.
+-- A row is an idle gap of a device (_gap) and the wait of the CPU, in the process of what ended the gap, that ended within it, if it was due to the CPU.
 --
 -- columns:
 --   waited_name_id    bigint     the call in which the CPU waited for the GPU until the gap had begun, NULL without
@@ -18,6 +18,7 @@ judged as (
     from _gap as gap
     asof left join _gap_wait as wait
         on wait.source_id = gap.source_id
+        and wait.process = gap.process
         and wait.start_ns < gap.start_ns
 )
 select
@@ -28,6 +29,7 @@ select
     idle_ns,
     cause,
     gpu_op_id,
+    process,
     range_id,
     name_id,
     if(has_waited, wait_name_id, null) as waited_name_id,

@@ -122,7 +122,10 @@ def test_gpu_timeline_summary(database: Database, operations: list[Row]) -> None
 def test_idle_gap(database: Database, operations: list[Row]) -> None:
     limits = dict(database.rows("select name, value from threshold"))
     threshold = limits["kernel_wait_ns"]
-    expected, waits = [], rows(database, "select start_ns, end_ns from _waiting_call where kind <> 'queue'")
+    statement = """select start_ns, end_ns, if(source.kind = 'kineto', null, process_id) as process_id
+        from _waiting_call as wait join thread using (source_id, thread_id) join source using (source_id)
+        where wait.kind <> 'queue'"""
+    expected, waits = [], rows(database, statement)
     behind_waits: dict[Key, int] = defaultdict(int)
     for device, ops in by_device(operations):
         stretches = union([(o["start_ns"], o["end_ns"]) for o in ops])
@@ -141,7 +144,8 @@ def test_idle_gap(database: Database, operations: list[Row]) -> None:
         for start, end, op, is_host in gaps:
             cause = "host" if is_host else "kernel_wait" if end - start <= own else "dependency"
             expected.append((device, start, end, cause, op["name"]))
-            before = max((w for w in waits if w["start_ns"] < start), key=lambda w: w["start_ns"], default=None)
+            own_waits = [w for w in waits if w["start_ns"] < start and w["process_id"] == op["process_id"]]
+            before = max(own_waits, key=lambda w: w["start_ns"], default=None)
             if is_host and before and start <= before["end_ns"] <= end:
                 behind_waits[device, cause] += end - start
     found = rows(database, "from idle_gap")
