@@ -79,10 +79,10 @@ class Profile:
         import duckdb
 
         from .console import visible
-        from .reports import answer
+        from .reports import answer_text
 
         try:
-            lines = [*answer.lines(self.summary())]
+            lines = [*answer_text.lines(self.summary())]
         except duckdb.ConnectionException:
             return [f"<closed: {', '.join(path.name for path in self._inputs)}>"]
         return [

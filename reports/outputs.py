@@ -184,22 +184,22 @@ def _plain(frame: Any, keeps_nested: bool) -> Any:
 
 def print_answer(database: Any, inputs: Sequence[Path], *, to_stderr: bool = False, as_json: bool = False) -> None:
     """Print where the time goes and what to do first."""
-    from . import answer
+    from . import answer, answer_text
 
     found = answer.answer(database)
     if as_json:
         put_lines(json.dumps(found, indent=2, default=str))
         return
     say = tell if to_stderr else put
-    for line in [*answer.lines(found), *answer.next_steps(" ".join(map(str, inputs)))]:
+    for line in [*answer_text.lines(found), *answer_text.next_steps(" ".join(map(str, inputs)))]:
         say(line)
 
 
 def print_predictions(frame: Any) -> None:
     """Print the rows of what_if for a person: the change, what the step becomes, what it saves, then what it is."""
-    from . import answer
+    from . import answer_text
 
-    for line in answer.predictions(frame.to_dicts()):
+    for line in answer_text.predictions(frame.to_dicts()):
         put(line)
 
 

@@ -10,7 +10,7 @@ import pytest
 from conftest import ROOT, corpus_params
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.database import Database
-from lorabench.reports import answer
+from lorabench.reports import answer, answer_text
 
 FILES = [
     *corpus_params("nsys/*.sqlite"), *corpus_params("kineto/*.json.gz"), *corpus_params("memory_snapshots/*.pickle"),
@@ -43,14 +43,14 @@ def test_the_parts_of_the_window_add_up_and_no_finding_saves_more_than_its_part(
 
 
 def test_the_answer_fits_a_screen(database: Database) -> None:
-    lines = list(answer.lines(answer.answer(database)))
-    assert max(map(len, lines)) <= answer.WIDTH
+    lines = list(answer_text.lines(answer.answer(database)))
+    assert max(map(len, lines)) <= answer_text.WIDTH
     assert 2 <= len(lines) <= 24
 
 
 def test_the_first_sentence_is_about_the_largest_part(database: Database) -> None:
     found = answer.answer(database)
-    second = list(answer.lines(found))[1]
+    second = list(answer_text.lines(found))[1]
     if not found["parts"]:
         assert second in ("no GPU work in this file: times are the CPU's", "memory alone: a snapshot has no work")
         return
@@ -67,7 +67,7 @@ READ = ROOT / "tests" / "golden" / "answers.txt"
 
 
 def said(path: Path, database: Database) -> list[str]:
-    lines = list(answer.lines(answer.answer(database)))
+    lines = list(answer_text.lines(answer.answer(database)))
     first = [" ".join(line.split()) for line in lines if line.startswith("1 ")]
     return [path.name, f"  {lines[1]}", *(f"  {line}" for line in first)]
 

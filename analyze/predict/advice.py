@@ -78,24 +78,28 @@ class _Gaps:
 
 def _closed(scene: Scene, weights: Weights, gaps: _Gaps) -> Weights:
     """The CPU launches these operations so much earlier; those that were launched in time begin so much earlier."""
-    late = gaps.is_late & (scene.work.point[gaps.place] >= 0)
-    host, own = _spared(scene, weights, gaps.of(late))
-    waited, idle = gaps.place[~late], gaps.idle[~late]
+    is_late = gaps.is_late & (scene.work.point[gaps.place] >= 0)
+    late, waited = gaps.of(is_late), gaps.of(~is_late)
+    host, own, launching = _spared(scene, weights, late)
     distance, latency = weights.distance.copy(), weights.latency.copy()
-    distance[waited] -= np.clip(idle, 0, np.maximum(distance[waited], 0))
-    latency[waited] -= np.clip(idle, 0, np.maximum(latency[waited], 0))
+    latency[late.place] -= np.clip(launching, 0, np.maximum(latency[late.place], 0))
+    distance[waited.place] -= np.clip(waited.idle, 0, np.maximum(distance[waited.place], 0))
+    latency[waited.place] -= np.clip(waited.idle, 0, np.maximum(latency[waited.place], 0))
     return replace(weights, host=weights.host - host, own=weights.own - own, distance=distance, latency=latency)
 
 
-def _spared(scene: Scene, weights: Weights, gaps: _Gaps) -> tuple[Ints, Ints]:
-    """Of each point how much of the CPU's time before it, and of its own, lies in gaps, back to the last wait.
+def _spared(scene: Scene, weights: Weights, gaps: _Gaps) -> tuple[Ints, Ints, Ints]:
+    """Of each point how much of the CPU's time before it, and of its own, lies in gaps; of each gap its launch's own.
 
-    gap            |-----------------------|          devices that are idle at once do not add up
-    CPU     [own a]----host b----[own b]--host c--[c]
+    gap            |------------------------------|      back to its begin, or the last wait;
+    CPU     [own a]----host b----[own b]--host c--[c]    devices that are idle at once do not add up
     """
     host, own = np.zeros(len(weights.host), dtype=np.int64), np.zeros(len(weights.own), dtype=np.int64)
     at = scene.work.point[gaps.place]
-    left = np.minimum(gaps.idle, scene.points.begin[at] - scene.work.start[gaps.place] + gaps.idle)
+    before = np.clip(scene.points.begin[at] - scene.work.start[gaps.place] + gaps.idle, 0, gaps.idle)
+    launching = np.minimum(gaps.idle - before, weights.own[at])
+    np.maximum.at(own, at, launching)
+    left = before
     while (more := left > 0).any():
         at, left = at[more], left[more]
         spent = np.minimum(left, np.maximum(weights.host[at], 0))
@@ -106,7 +110,7 @@ def _spared(scene: Scene, weights: Weights, gaps: _Gaps) -> tuple[Ints, Ints]:
         np.maximum.at(own, at, spent)
         left -= spent
         left[weights.waits[at]] = 0
-    return host, own
+    return host, own, launching
 
 
 def _not_waiting(scene: Scene, weights: Weights, gaps: _Gaps) -> Weights:

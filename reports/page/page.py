@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ...analyze.store.database import Database
 from ...errors import InputError
-from .. import answer
+from .. import answer, answer_text
 from ..sources import shown
 from . import html, run
 from .cards import cards
@@ -35,7 +35,7 @@ def write(database: Database, path: Path, inputs: Sequence[Path] = ()) -> list[S
     with database.computing_once(_ASKED):
         made = sections(source)
         answered = answer.answer(database)
-        said = list(answer.lines(answered))[1:2]
+        said = [answer_text.verdict(answered)]
         about = [f"{source.subtitle()}."]
         ((input_cnt,),) = database.rows("select count(*) from source where kind is not null")
         if input_cnt > 1 and measured is None:
