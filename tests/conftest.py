@@ -10,6 +10,7 @@ import capture
 import pytest
 import synthetic
 import writers
+from caches import cache_in
 from hypothesis import settings
 from lorabench.__main__ import main
 from lorabench.analyze.pipeline import analyze
@@ -124,7 +125,7 @@ def run_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., Any]:
     """Runs the command line in this process: the words, the expected exit code; gives what it said (.out, .err)."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", cache_in(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setattr(
         "lorabench.cli_progress.PAUSE_S", float("inf")

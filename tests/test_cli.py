@@ -12,6 +12,7 @@ from pathlib import Path
 import lorabench
 import polars
 import pytest
+from caches import cache_in
 from conftest import opened
 from lorabench import sql
 from lorabench.errors import UsageError
@@ -31,7 +32,7 @@ def run(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
         done = subprocess.run(
             [sys.executable, "-m", "lorabench", *map(str, words)],
             capture_output=True, text=True, check=False, cwd=tmp_path,
-            env=os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")},
+            env=os.environ | {"XDG_CACHE_HOME": cache_in(tmp_path)},
         )  # fmt: skip
         assert done.returncode == code, done.stderr
         return done

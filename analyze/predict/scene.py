@@ -98,7 +98,7 @@ class Scene:
         """The classes of kernels that take the GPU's time, the largest first."""
         names, number = self._classes
         time = np.bincount(number, weights=self.trace.graph.measured.length, minlength=len(names))
-        order = [names[place] for place in np.argsort(-time, kind="stable")]
+        order = [names[place] for place in np.argsort(-time, kind="stable") if time[place]]
         return [name for name in order if name not in ("copy", "communication", "other", "graph")][:count]
 
     def _intervals(self, condition: str) -> Cover:

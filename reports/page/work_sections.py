@@ -125,7 +125,7 @@ def _costliest(ranges: list[Row]) -> list[Row]:
 
 def _flame(source: Source, work: list[Row], ranges: list[Row], paths: dict[int, Row]) -> Row:
     measures = []
-    data: Row = {"colours": {name: f"k-{kinds.of_class(name)}" for name in {row["class"] for row in work}}}
+    data: Row = {"colours": {name: f"k-{kinds.of_class(name)}" for name in sorted({row["class"] for row in work})}}
     if work:
         data["work"] = flame.of_work(work, paths, "all GPU work")
         measures.append({"title": "GPU time", "tree": "work", "column": 0, "whole": "all GPU time"})

@@ -241,15 +241,17 @@ def test_each_cycle_has_averages_of_its_own(tmp_path: Path) -> None:
 
 
 def test_the_memory_pass_of_the_default_run_keeps_to_its_budget(tmp_path: Path) -> None:
+    words = command("collect", "-o", tmp_path / "run", "--no-report", "--lora-cnt", 4, "--profiler", "memory")
     process = subprocess.Popen(
-        command("collect", "-o", tmp_path / "run", "--lora-cnt", 4, "--profiler", "memory", "--device", "cpu"),
-        env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        [*words, "--device", "cpu"], env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = status
     assert status == 0
-    assert used.ru_utime + used.ru_stime < 20  # seconds of all its processes
-    assert used.ru_maxrss * 1024 < 1.5e9  # of the largest of them
+    assert used.ru_maxrss * 1024 < 1.5e9  # of the largest of its processes
+    assert (tmp_path / "run" / "memory.json.gz").stat().st_size < 8e6, (
+        "what takes minutes to write is no longer recorded"
+    )
     assert rundir.read_summary(tmp_path / "run")["matrix_products_per_step"] > 0
 
 

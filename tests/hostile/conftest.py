@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from caches import cache_in
 
 
 class Ran:
@@ -50,7 +51,7 @@ def bounded(tmp_path: Path) -> Callable[..., Ran]:
     def run(
         path: Path, *options: object, memory_mb: float, code: int | tuple[int, ...] = 0, timeout_s: float = 100
     ) -> Ran:
-        environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+        environment = os.environ | {"XDG_CACHE_HOME": cache_in(tmp_path)}
         options = options or ("analyze", path, "-o", tmp_path / "bounded.csv")
         ran = Ran([sys.executable, "-m", "lorabench", *map(str, options)], environment, timeout_s)
         codes = code if isinstance(code, tuple) else (code,)

@@ -11,6 +11,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from caches import cache_in
 from conftest import opened
 from lorabench.errors import InputError, UnknownFormatError, UsageError
 
@@ -22,7 +23,7 @@ def theirs(synthetic_trace: Callable[..., Path], tmp_path: Path) -> Path:
 
 
 def run(tmp_path: Path, *words: object) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environment = os.environ | {"XDG_CACHE_HOME": cache_in(tmp_path)}
     line = [sys.executable, "-m", "lorabench", *map(str, words)]
     return subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from caches import cache_in
 from lorabench import unfinished
 
 Make = Callable[..., Path]
@@ -23,7 +24,7 @@ def sqlite(synthetic_trace: Make, tmp_path: Path) -> Path:
 
 
 def command(tmp_path: Path, *words: object) -> tuple[list[str], dict[str, str]]:
-    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environment = os.environ | {"XDG_CACHE_HOME": cache_in(tmp_path)}
     return [sys.executable, "-m", "lorabench", *map(str, words)], environment
 
 
