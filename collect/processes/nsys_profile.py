@@ -15,7 +15,7 @@ from .supervision import Ended, kill_mentioning, run
 OLDEST = (2020, 3)
 _ATTEMPTS = 3
 # What nsys says when it lost its own agent, which happens on busy machines.
-_LOST_AGENT = ("End of file", "Local Endpoint is not available")
+_LOST_AGENT = ("End of file", "Local Endpoint is not available", "ProcessWaiter")
 # What an export says of the machine, its environment and its processes.
 _PRIVATE_TABLES = ("TARGET_INFO_SYSTEM_ENV", "PROCESSES", "ProcessStreams")
 _REFERS_TO_TEXT = re.compile("(name|nameid|textid|stringid|symbol|module)$", re.IGNORECASE)
