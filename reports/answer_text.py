@@ -15,6 +15,7 @@ _LEAST_SHOWN = 0.001  # of a step: what a change saves at least to have a line o
 _CLEAR_FRAC = 0.6  # of the window: what takes so much is the limit, whatever comes second
 _MUCH_FRAC = 0.15  # of the kernels' time: what a kernel takes at least to be named
 _LEAST_FRAC = 0.01  # of the window: what saves less is not worth a line
+_NOTHING = "nothing is timed in this file: no ranges, CUDA calls or GPU work; record it anew"
 # Of gpu_timeline_summary and idle_summary: what is the largest part of the window, and what that means.
 _MEANINGS = {
     "compute": "GPU-bound: it computes {:.0%} of the time",
@@ -60,8 +61,9 @@ def verdict(found: Row) -> str:
     """What the largest part of the time means, in one sentence."""
     parts = found["parts"]
     if not parts:
-        is_timed = found["recorder"] != RECORDERS["snapshot"]
-        return "no GPU work in this file: times are the CPU's" if is_timed else "memory alone: a snapshot has no work"
+        if found["recorder"] == RECORDERS["snapshot"]:
+            return "memory alone: a snapshot has no work"
+        return "no GPU work in this file: times are the CPU's" if found["has_times"] else _NOTHING
     return _meaning(parts) + _dominant(max(parts, key=lambda name: parts[name]), found["kernel"])
 
 
@@ -150,8 +152,11 @@ def predictions(rows: list[Row]) -> Iterator[str]:
         yield from textwrap.wrap(f"less than {_LEAST_SHOWN:.1%}: {', '.join(none)}", WIDTH, subsequent_indent="  ")
 
 
-def next_steps(inputs: str) -> list[str]:
+def next_steps(found: Row, inputs: str) -> list[str]:
     """What to type next."""
+    if verdict(found) == _NOTHING:
+        recording = "nsys profile --trace=cuda,nvtx" if found["recorder"] == "nsys" else "activities=[CPU, CUDA]"
+        return [f"next: record with {recording}"]
     commands = ("report {} --open", "what-if {}", 'query {} "from finding"')
     width = WIDTH - len("next: lorabench ") - max(map(len, commands))
     named = inputs if len(inputs) <= width else "INPUT"

@@ -46,8 +46,9 @@ _NEEDS = {
 }
 _MADE_OF = {
     "gpu_op": (
-        "critical_path", "gpu_timeline_summary", "idle_gap", "idle_summary", "kernel_class", "kernel_summary",
-        "launch_outlier", "launch_summary", "launch_trace", "memory_bandwidth", "memory_copy", "memory_copy_summary",
+        "critical_path", "finding", "gpu_timeline_summary", "idle_gap", "idle_summary", "kernel_class",
+        "kernel_summary", "launch_outlier",
+        "launch_summary", "launch_trace", "memory_bandwidth", "memory_copy", "memory_copy_summary",
         "memory_operation_summary", "nvtx_projection", "queue_length", "range_kernel_summary", "unattributed",
         "utilisation_over_time",
     ),

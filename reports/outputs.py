@@ -191,7 +191,7 @@ def print_answer(database: Any, inputs: Sequence[Path], *, to_stderr: bool = Fal
         put_lines(json.dumps(found, indent=2, default=str))
         return
     say = tell if to_stderr else put
-    for line in [*answer_text.lines(found), *answer_text.next_steps(" ".join(map(str, inputs)))]:
+    for line in [*answer_text.lines(found), *answer_text.next_steps(found, " ".join(map(str, inputs)))]:
         say(line)
 
 

@@ -89,6 +89,20 @@ def database_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[
         database.close()
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A Chromium, as playwright drives it."""
+    from playwright.sync_api import sync_playwright
+
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
+        absent("chromium", "no Chromium is installed")
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
 @pytest.fixture(scope="session")
 def nsys() -> str:
     found = shutil.which("nsys")

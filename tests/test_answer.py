@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, corpus_params
+from conftest import CORPUS, ROOT, absent, corpus_params
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.database import Database
 from lorabench.reports import answer, answer_text
@@ -52,7 +52,12 @@ def test_the_first_sentence_is_about_the_largest_part(database: Database) -> Non
     found = answer.answer(database)
     second = list(answer_text.lines(found))[1]
     if not found["parts"]:
-        assert second in ("no GPU work in this file: times are the CPU's", "memory alone: a snapshot has no work")
+        if found["recorder"] == "allocator snapshot":
+            assert second == "memory alone: a snapshot has no work"
+        elif any(database.rows(f"select 1 from {table} limit 1") for table in ("range", "api_call")):
+            assert second == "no GPU work in this file: times are the CPU's"
+        else:
+            assert second.startswith("nothing is timed in this file")
         return
     part, share = max(found["parts"].items(), key=lambda entry: entry[1])
     begins = {"compute": "GPU-bound", "communication": "communication-bound", "copies": "copy-bound",
@@ -95,3 +100,12 @@ if __name__ == "__main__":
             with analyze([Path(chosen)], Path(folder) / f"{number}.duckdb") as opened:
                 found += said(Path(chosen), opened)
         READ.write_text("\n".join([*found, ""]), "utf-8")
+
+
+def test_a_file_in_which_nothing_is_timed_says_so(run_command: Callable[..., Any]) -> None:
+    path = CORPUS / "nsys" / "no-cuda-non-utf8-metadata.schema-3.24.sqlite"
+    if not path.exists():
+        absent("corpus", f"no corpus of real profiles at {CORPUS}")
+    said = run_command("analyze", path).out.splitlines()
+    assert said[1].startswith("nothing is timed in this file")
+    assert said[2:] == ["next: record with nsys profile --trace=cuda,nvtx"]

@@ -2,20 +2,18 @@
 
 import json
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import absent
 from lorabench.analyze.pipeline import analyze
 from lorabench.errors import InputError
 from lorabench.reports.page import page as pages
 from lorabench.reports.sweeps import results as sweeps
 from lorabench.reports.sweeps import sweep_page
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 CAPTURE = Path(__file__).parent.parent / "fixtures" / "h200-batch" / "trace.json.gz"
 HOSTILE = "</script><script>document.title='pwned'</script><b id=pwned onclick=x>&lt;"
@@ -113,17 +111,6 @@ def test_without_any_readable_input_there_is_no_page(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("{", "utf-8")
     with pytest.raises(InputError):
         rendered(tmp_path / "a.json", tmp_path)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    if program is None:
-        absent("chromium", "no Chromium is installed")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,22 +14,11 @@ from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.database import Database
 from lorabench.reports.page import page as pages
 from lorabench.reports.page import timeline
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 CAPTURE = FIXTURES / "h200-batch" / "trace.json.gz"
 ON_CPU = FIXTURES / "torch-cpu.json.gz"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    if program is None:
-        absent("chromium", "no Chromium is installed")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 Opened = tuple[Page, Database]

@@ -37,7 +37,7 @@ def receipt(
     changes: Sequence[dict[str, str]],
 ) -> Receipt:  # fmt: skip
     """The receipt of a page; without parts where there is no GPU work."""
-    parts = [Part(*_PARTS[part][:1], share, _PARTS[part][1]) for part, share in shares.items() if share > 0]
+    parts = [Part(_PARTS[part][0], share, _PARTS[part][1]) for part, share in shares.items() if share > 0]
     best = changes[0] if changes else None
     picture = {
         "title": name, "verdict": list(verdict), "parts": [[part.name, part.share, part.kind] for part in parts],

@@ -30,7 +30,7 @@ def instruments(process: Process) -> Any:
     """The modules ranges and spans of collect/instruments, None where they cannot be loaded."""
     try:
         from ...instruments import ranges, spans
-    except Exception:
+    except Exception:  # the script goes on whatever fails here; it is said
         process.failed("no ranges of phases and modules, which need Python 3.10")
         return None
     if os.environ.get("NVTX_INJECTION64_PATH") and spans._nvtx() is None:
@@ -171,7 +171,7 @@ class Phases:
             for model in _models_of(optimizer):
                 if not any(model is seen for seen in self._seen):
                     self._watch(model)
-        except Exception:
+        except Exception:  # the script goes on whatever fails here; it is said
             self._process.failed("the model was not found")
 
     def _watch(self, model: nn.Module) -> None:

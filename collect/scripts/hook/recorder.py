@@ -149,7 +149,7 @@ class Recorder:
                 try:
                     self._clock.settle()
                     self._stop()
-                except Exception:
+                except Exception:  # the script goes on whatever fails here; it is said
                     self._process.failed("making way for the script's own profiler")
                 self._is_theirs, self._first_step = True, self._clock.count
                 self._process.note(
@@ -205,7 +205,7 @@ class Recorder:
         self._resumes = False
         try:
             self._move(*self._wanted(self._clock.count))
-        except Exception:
+        except Exception:  # the script goes on whatever fails here; it is said
             self._process.failed("recording again")
 
     def _begin_forked(self) -> None:
@@ -217,7 +217,7 @@ class Recorder:
         self._theirs.clear()
         try:
             self._move(*self._wanted(0))
-        except Exception:
+        except Exception:  # the script goes on whatever fails here; it is said
             self._process.failed("recording a forked process")
 
 

@@ -34,7 +34,7 @@ def _start(folder: str, torch: Any, imports: AfterImport) -> None:
         if not process.record["is_launcher"]:
             _observe(process, settings, imports)
         process.write()
-    except Exception as error:
+    except Exception as error:  # the script goes on whatever fails here; it is said
         sys.stderr.write(f"lorabench: this process is not profiled ({type(error).__name__}: {error})\n")
 
 

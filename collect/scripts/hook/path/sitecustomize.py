@@ -35,6 +35,6 @@ def _load_replaced() -> None:
 
 try:
     _start()
-except Exception as error:
+except Exception as error:  # the script goes on whatever fails here; it is said
     sys.stderr.write("lorabench: this process is not profiled (%s: %s)\n" % (type(error).__name__, error))
 _load_replaced()
