@@ -1,7 +1,9 @@
 import hashlib
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -134,23 +136,65 @@ def captured_trace(nsys: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return capture.capture(folder / "run.sqlite")
 
 
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended, named as subprocess names it."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+    @property
+    def out(self) -> str:
+        """What it printed."""
+        return self.stdout
+
+    @property
+    def err(self) -> str:
+        """What it said on stderr."""
+        return self.stderr
+
+
 @pytest.fixture
-def run_command(
+def run_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Any]:
-    """Runs the command line in this process: the words, the expected exit code; gives what it said (.out, .err)."""
+) -> Callable[..., Ended]:
+    """Runs the command line in this process, which takes half of what a process of its own does.
+
+    An error that nobody expected fails the test; a command that hangs is ended after two minutes.
+    """
     monkeypatch.setenv("XDG_CACHE_HOME", cache_in(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setattr(
         "lorabench.cli_progress.PAUSE_S", float("inf")
     )  # how long it takes says how busy the machine is
 
-    def call(*words: object, code: int = 0) -> Any:
+    def hangs(*_: object) -> None:
+        raise TimeoutError("the command hangs")
+
+    def call(*words: object) -> Ended:
         monkeypatch.setattr("sys.argv", ["lorabench", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            main()
+        before = signal.signal(signal.SIGALRM, hangs)
+        signal.alarm(120)
+        try:
+            with pytest.raises(SystemExit) as ended:
+                main()
+        finally:
+            signal.alarm(0)
+            signal.signal(signal.SIGALRM, before)
         said = capsys.readouterr()
-        assert (ended.value.code or 0) == code, said.err
-        return said
+        return Ended(int(ended.value.code or 0), said.out, said.err)
+
+    return call
+
+
+@pytest.fixture
+def run_command(run_here: Callable[..., Ended]) -> Callable[..., Ended]:
+    """The same with the exit code that is expected."""
+
+    def call(*words: object, code: int = 0) -> Ended:
+        done = run_here(*words)
+        assert done.returncode == code, done.stderr
+        return done
 
     return call

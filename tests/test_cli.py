@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import lorabench
 import polars
@@ -27,21 +28,27 @@ def trace(synthetic_trace: Callable[..., Path], tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    def call(*words: object, code: int = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
+def run(tmp_path: Path, run_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    monkeypatch.chdir(tmp_path)
+    return run_command
+
+
+@pytest.fixture
+def run_process(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """As `run`, in a process of its own."""
+
+    def call(*words: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             [sys.executable, "-m", "lorabench", *map(str, words)],
-            capture_output=True, text=True, check=False, cwd=tmp_path,
+            capture_output=True, text=True, check=True, cwd=tmp_path,
             env=os.environ | {"XDG_CACHE_HOME": cache_in(tmp_path)},
         )  # fmt: skip
-        assert done.returncode == code, done.stderr
-        return done
 
     return call
 
 
-def test_a_report_is_written_and_named_last(trace: Path, run: Callable, tmp_path: Path) -> None:
-    assert run("analyze", trace, "-o", "report.csv").stdout == "wrote report.csv\n"
+def test_a_report_is_written_and_named_last(trace: Path, run_process: Callable, tmp_path: Path) -> None:
+    assert run_process("analyze", trace, "-o", "report.csv").stdout == "wrote report.csv\n"
     assert {p.name for p in tmp_path.iterdir()} == {"cache", "report.csv", trace.name}
     with (tmp_path / "report.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -52,14 +59,14 @@ def test_a_report_is_written_and_named_last(trace: Path, run: Callable, tmp_path
     assert rows[0]["rank"] == "", "NULL is an empty cell"
 
 
-def test_progress_is_shown_on_a_terminal_and_not_in_a_pipe(trace: Path, run: Callable, tmp_path: Path) -> None:
+def test_progress_is_shown_on_a_terminal_and_not_in_a_pipe(trace: Path, run_process: Callable, tmp_path: Path) -> None:
     reader, writer = os.openpty()
     command = [sys.executable, "-m", "lorabench", "analyze", str(trace), "-o", str(tmp_path / "report.csv")]
     with os.fdopen(reader, "rb", buffering=0) as shown:
         with os.fdopen(writer, "wb") as terminal:
             subprocess.run(command, check=True, stderr=terminal, env=os.environ | {"TERM": "xterm"})
         assert b"launches and ranges" in shown.read(1 << 16)
-    assert run("analyze", trace, "-o", "again.csv", "--quiet").stderr == ""
+    assert run_process("analyze", trace, "-o", "again.csv", "--quiet").stderr == ""
 
 
 def test_every_view_goes_to_a_folder(trace: Path, run: Callable, tmp_path: Path) -> None:
@@ -178,8 +185,8 @@ def test_views_documents_every_column(run: Callable) -> None:
             assert all(c.doc in listed for c in view.columns)
 
 
-def test_a_pipe_sees_neither_bar_nor_colour(trace: Path, run: Callable) -> None:
-    done = run("analyze", trace, "--report", "range_summary")
+def test_a_pipe_sees_neither_bar_nor_colour(trace: Path, run_process: Callable) -> None:
+    done = run_process("analyze", trace, "--report", "range_summary")
     assert done.stdout.startswith("path,name,kind")
     assert done.stderr == ""
 

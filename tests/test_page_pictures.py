@@ -24,25 +24,42 @@ ON_CPU = FIXTURES / "torch-cpu.json.gz"
 Opened = tuple[Page, Database]
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], tuple[Database, Path]]]:
+    """The database of a trace and its page, made once for each limit on what a timeline draws."""
+    made: dict[tuple[Path, int], tuple[Database, Path]] = {}
+
+    def go(trace: Path) -> tuple[Database, Path]:
+        key = trace, timeline.OP_CNT
+        if key not in made:
+            folder = tmp_path_factory.mktemp("page")
+            made[key] = analyze([trace], folder / "x.duckdb"), folder / "page.html"
+            pages.write(*made[key])
+        return made[key]
+
+    yield go
+    for database, _ in made.values():
+        database.close()
+
+
 @pytest.fixture
-def opened(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
+def opened(browser: Browser, written: Callable[..., Any]) -> Iterator[Callable[..., Opened]]:
     """The page of a trace, drawn, and the database behind it."""
-    kept: list[Any] = []
+    kept: list[Page] = []
 
     def go(trace: Path, width: int = 1280, scale: float = 1) -> Opened:
         if not trace.exists():
             absent("corpus", f"there is no {trace}")
-        database = analyze([trace], tmp_path / "x.duckdb")
-        pages.write(database, tmp_path / "page.html")
+        database, path = written(trace)
         page = browser.new_page(viewport={"width": width, "height": 900}, device_scale_factor=scale)
-        page.goto((tmp_path / "page.html").as_uri())
+        page.goto(path.as_uri())
         page.wait_for_selector("html[data-drawn=all]")
-        kept.extend((page, database))
+        kept.append(page)
         return page, database
 
     yield go
-    for one in kept:
-        one.close()
+    for page in kept:
+        page.close()
 
 
 def number(database: Database, statement: str) -> float:

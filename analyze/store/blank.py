@@ -38,6 +38,30 @@ def create(path: Path, cache_folder: Path | None, config: dict[str, Any]) -> duc
         return _make_here(path, config)
 
 
+def fill(connection: duckdb.DuckDBPyConnection, cache_folder: Path | None) -> None:
+    """Put the tables and views of a blank database into one in memory: a copy of the one in the cache, if it can be."""
+    if cache_folder is None or not _copied(connection, cache_folder):
+        for statement in _statements():
+            connection.execute(statement)
+
+
+def _copied(connection: duckdb.DuckDBPyConnection, cache_folder: Path) -> bool:
+    """Whether the blank database in the cache could be copied; a damaged one goes."""
+    try:
+        kept = cached(cache_folder)
+    except (OSError, duckdb.IOException):  # nobody may write there
+        return False
+    try:
+        connection.execute(f"attach {literal(str(kept.absolute()))} as blank (read_only)")
+        connection.execute("copy from database blank to memory")
+    except duckdb.Error:
+        kept.unlink(missing_ok=True)
+        return False
+    finally:
+        connection.execute("detach database if exists blank")
+    return True
+
+
 def _make_here(path: Path, config: dict[str, Any]) -> duckdb.DuckDBPyConnection:
     path.unlink(missing_ok=True)
     _make(path)

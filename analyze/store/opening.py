@@ -90,20 +90,34 @@ def _connect_to_tables(path: Path) -> duckdb.DuckDBPyConnection:
         tables = {table.name: [column.name for column in table.columns] for table in sql.in_folder(sql.TABLES)}
         theirs = _tables_of(connection)
         found = upgrades.relations(_version_of(connection, path, theirs), list(tables), _THEIRS_MAIN, path)
+        blank.fill(connection, cache.folder_or_none())
+        types = _column_types(connection)
         connection.execute("begin")
         for name, columns in tables.items():
             if name not in theirs and f"{_THEIRS_MAIN}.{quoted(name)}" in found[name]:
                 raise _is_another(path, name)
+            connection.execute(f"drop table {quoted(name)}")
             _define(connection, path, name, f"select {', '.join(map(quoted, columns))} from {found[name]}")
         _define(connection, path, "lorabench", f"select schema_version, sql, settings from {_THEIRS_MAIN}.lorabench")
-        for statement in blank.views_and_functions():
-            connection.execute(statement)
+        for (table, _), _ in types.items() - _column_types(connection).items():
+            raise _is_another(path, table)
         connection.execute("commit")
         connection.execute(f"set search_path = 'memory.main,{_THEIRS}.main'")
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _column_types(connection: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], str]:
+    """The type of each column of our tables, and of the views that take their place."""
+    names = [table.name for table in sql.in_folder(sql.TABLES)]
+    rows = connection.execute(
+        "select table_name, column_name, data_type from duckdb_columns() where database_name = 'memory' "
+        "and table_name in (select unnest(?))",
+        [names],
+    ).fetchall()
+    return {(table, column): kind for table, column, kind in rows}
 
 
 def _define(connection: duckdb.DuckDBPyConnection, path: Path, table: str, select: str) -> None:

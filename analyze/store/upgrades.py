@@ -14,10 +14,9 @@ SCHEMA_VERSION = 9
 
 _CATEGORIES = ", ".join(f"({number}, {literal(name)})" for number, name in enumerate(MEMORY_CATEGORIES))
 _IS_SNAPSHOT = f"source_id in (select source_id from {{theirs}}.source where kind = {literal(SOURCE_SNAPSHOT)})"
-_PREDICTED = {
-    file.name: ", ".join(f"null::{column.sql_type} as {column.name}" for column in file.columns)
+_EMPTY = {
+    file.name: f"select {', '.join(f'null::{column.sql_type} as {column.name}' for column in file.columns)} where false"
     for file in in_folder(TABLES)
-    if file.name in ("replayed_step", "predicted_change", "followed_rule")
 }
 _STEPS: dict[int, dict[str, str]] = {
     6: {
@@ -28,17 +27,9 @@ _STEPS: dict[int, dict[str, str]] = {
         "set_work": "select *, null::integer as rule_cnt from {before}",
         "source": "select *, true as is_timed from {before}",
     },
-    7: {
-        "reach": "select null::bigint as api_call_id, null::bigint as range_id, null::varchar as rule, "
-        "null::boolean as is_alone where false",
-    },
-    # steps that no range shows are found when an input is read
-    8: {
-        "found_step": "select null::integer as source_id, null::bigint as process_id, null::bigint as thread_id, "
-        "null::bigint as step, null::bigint as start_ns, null::bigint as end_ns where false",
-        # what is predicted is filled when it is asked for
-        **{table: f"select {columns} where false" for table, columns in _PREDICTED.items()},
-    },
+    7: {"reach": _EMPTY["reach"]},
+    # steps that no range shows are found when an input is read; what is predicted is filled when it is asked for
+    8: {name: _EMPTY[name] for name in ("found_step", "replayed_step", "predicted_change", "followed_rule")},
 }
 
 

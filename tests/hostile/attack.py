@@ -50,17 +50,18 @@ READ, REFUSED = "read", "refused"
 # What is attacked: fixtures, synthetic runs, and real profiles where they are at hand.
 
 
-@cache
-def traces() -> list[Any]:
-    """Kineto traces as JSON values."""
-    found = []
+def a_trace(draw: random.Random) -> Any:
+    """A Kineto trace as a JSON value."""
     files = [ROOT / "fixtures" / "lora-run.json.gz", ROOT / "fixtures" / "torch-cpu.json.gz"]
-    for path in [*files, *sorted(CORPUS.glob("kineto/*.json.gz"))]:
-        trace = json.loads(gzip.decompress(path.read_bytes()))
-        events = trace if isinstance(trace, list) else trace["traceEvents"]
-        kept = events[:: max(1, len(events) // _MOST_EVENTS)]
-        found.append(kept if isinstance(trace, list) else trace | {"traceEvents": kept})
-    return found
+    return _trace(draw.choice([*files, *sorted(CORPUS.glob("kineto/*.json.gz"))]))
+
+
+@cache
+def _trace(path: Path) -> Any:
+    read = json.loads(gzip.decompress(path.read_bytes()))
+    events = read if isinstance(read, list) else read["traceEvents"]
+    kept = events[:: max(1, len(events) // _MOST_EVENTS)]
+    return kept if isinstance(read, list) else read | {"traceEvents": kept}
 
 
 @cache
@@ -91,13 +92,13 @@ Attack = Callable[[random.Random, Path], Path]
 def kineto_values(draw: random.Random, folder: Path) -> Path:
     """Valid JSON with odd values."""
     path = folder / "trace.json"
-    path.write_bytes(mutations.as_json(draw, mutations.of_tree(draw, draw.choice(traces()))))
+    path.write_bytes(mutations.as_json(draw, mutations.of_tree(draw, a_trace(draw))))
     return path
 
 
 def kineto_events(draw: random.Random, folder: Path) -> Path:
     """Valid JSON: every event may have an odd value, and they stand in another order."""
-    trace = draw.choice(traces())
+    trace = a_trace(draw)
     events = trace if isinstance(trace, list) else trace["traceEvents"]
     share = draw.choice([0.01, 0.1, 0.7])
     changed = [mutations.of_tree(draw, event) if draw.random() < share else event for event in events]
@@ -110,13 +111,13 @@ def kineto_events(draw: random.Random, folder: Path) -> Path:
 def kineto_bytes(draw: random.Random, folder: Path) -> Path:
     """JSON with damage."""
     path = folder / "trace.json"
-    path.write_bytes(b"{" + mutations.of_bytes(draw, mutations.as_json(draw, draw.choice(traces())), begin=4)[1:])
+    path.write_bytes(b"{" + mutations.of_bytes(draw, mutations.as_json(draw, a_trace(draw)), begin=4)[1:])
     return path
 
 
 def kineto_gzip(draw: random.Random, folder: Path) -> Path:
     """A damaged gzip stream, or damage inside of one, or several."""
-    content = mutations.as_json(draw, draw.choice(traces()))
+    content = mutations.as_json(draw, a_trace(draw))
     how = draw.randrange(3)
     if how == 0:
         packed = mutations.of_bytes(draw, gzip.compress(content, 1), begin=10)

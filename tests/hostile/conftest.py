@@ -41,7 +41,7 @@ class Ran:
                 return
             if family[0].status() == psutil.STATUS_ZOMBIE:
                 return
-            time.sleep(0.005)
+            time.sleep(0.02)  # looking for children takes milliseconds of its own
 
 
 @pytest.fixture

@@ -15,6 +15,8 @@ from caches import cache_in
 from lorabench import sql
 from lorabench.analyze.store import checks, views
 
+Run = Callable[..., Any]  # of a command in this process
+
 
 def run(tmp_path: Path, *words: object, **options: Any) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"XDG_CACHE_HOME": cache_in(tmp_path)}
@@ -31,7 +33,7 @@ def run(tmp_path: Path, *words: object, **options: Any) -> subprocess.CompletedP
     )
 
 
-def one_line(done: subprocess.CompletedProcess[str], code: int) -> str:
+def one_line(done: Any, code: int) -> str:
     assert done.returncode == code, done.stderr
     assert done.stderr.count("\n") == 1 and "Traceback" not in done.stderr
     return done.stderr
@@ -46,22 +48,22 @@ def trace(synthetic_trace: Callable[..., Path], tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("words", [["analyze", "FIFO"], ["analyze", "FIFO", "trace.json"], ["compare", "FIFO", "FIFO"]])
-def test_a_pipe_as_input_does_not_hang(words: list[str], trace: Path, tmp_path: Path) -> None:
+def test_a_pipe_as_input_does_not_hang(words: list[str], trace: Path, tmp_path: Path, run_here: Run) -> None:
     os.mkfifo(tmp_path / "FIFO.json")
     places = {"FIFO": str(tmp_path / "FIFO.json"), "trace.json": str(trace)}
-    done = run(tmp_path, *(places.get(word, word) for word in words), "-o", tmp_path / "r.csv")
+    done = run_here(*(places.get(word, word) for word in words), "-o", tmp_path / "r.csv")
     assert done.returncode == 3 and "not a regular file" in done.stderr
 
 
 @pytest.mark.parametrize(
     "name", ["manifest.json", "steps.csv", "ledger.csv", "x.raw.json.gz", "summary.json", "y.sqlite"]
 )
-def test_a_pipe_beside_a_trace_does_not_hang(name: str, trace: Path, tmp_path: Path) -> None:
+def test_a_pipe_beside_a_trace_does_not_hang(name: str, trace: Path, tmp_path: Path, run_here: Run) -> None:
     os.mkfifo(trace.with_name(name))
     for place in (trace, trace.parent):
-        done = run(tmp_path, "analyze", place, "-o", tmp_path / "r.csv")
+        done = run_here("analyze", place, "-o", tmp_path / "r.csv")
         assert done.returncode in (0, 3) and "Traceback" not in done.stderr
-    done = run(tmp_path, "compare", trace.parent, trace.parent)
+    done = run_here("compare", trace.parent, trace.parent)
     assert "Traceback" not in done.stderr
 
 
@@ -80,22 +82,24 @@ BAD_JSON = {
     [*(("summary.json", damage) for damage in BAD_JSON if damage != "huge format"),
      *(("manifest.json", damage) for damage in ("deep", "list", "huge format")), ("sweep.json", "deep")],
 )  # fmt: skip
-def test_a_damaged_file_of_a_run_ends_in_a_line(name: str, damage: str, trace: Path, tmp_path: Path) -> None:
+def test_a_damaged_file_of_a_run_ends_in_a_line(
+    name: str, damage: str, trace: Path, tmp_path: Path, run_here: Run
+) -> None:
     for other in ("manifest.json", "summary.json"):
         trace.with_name(other).write_text('{"format": 1, "status": "ok", "passes": {}}')
     trace.with_name(name).write_bytes(BAD_JSON[damage])
-    done = run(tmp_path, "analyze", trace.parent, "-o", tmp_path / "r.csv")
+    done = run_here("analyze", trace.parent, "-o", tmp_path / "r.csv")
     assert done.returncode == 0 and "Traceback" not in done.stderr
     if name != "sweep.json":
-        one_line(run(tmp_path, "compare", trace.parent, trace.parent), 3)
-    done = run(tmp_path, "report", trace.parent, "-o", tmp_path / "r.html")
+        one_line(run_here("compare", trace.parent, trace.parent), 3)
+    done = run_here("report", trace.parent, "-o", tmp_path / "r.html")
     assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("content", [b"a = " + b"[" * 100_000, b"a = " + b"9" * 6000, b"\xff", b"a = {"])
-def test_a_damaged_configuration_ends_in_a_line(content: bytes, tmp_path: Path) -> None:
+def test_a_damaged_configuration_ends_in_a_line(content: bytes, tmp_path: Path, run_here: Run) -> None:
     (tmp_path / "run.toml").write_bytes(content)
-    one_line(run(tmp_path, "collect", "--config", tmp_path / "run.toml", "--dry-run"), 2)
+    one_line(run_here("collect", "--config", tmp_path / "run.toml", "--dry-run"), 2)
 
 
 @pytest.mark.parametrize("name", [b"caf\xe9.json", b"a\nb.json", b"a\x1b[31mb.json", b"--help.json", b"md:x.json"])
@@ -111,16 +115,16 @@ def test_names_of_files_are_printed_as_they_are_and_obeyed_by_nobody(name: bytes
     assert "\x1b" not in said
 
 
-def test_gzip_in_gzip_is_refused(tmp_path: Path) -> None:
+def test_gzip_in_gzip_is_refused(tmp_path: Path, run_here: Run) -> None:
     content = b"{}"
     for _ in range(500):
         content = gzip.compress(content)
     (tmp_path / "x.json.gz").write_bytes(content)
-    assert "gzip in gzip" in one_line(run(tmp_path, "analyze", tmp_path / "x.json.gz"), 3)
+    assert "gzip in gzip" in one_line(run_here("analyze", tmp_path / "x.json.gz"), 3)
 
 
 @pytest.mark.parametrize("where", ["stdout", "csv", "json", "compare", "query", "column"])
-def test_escape_sequences_in_names_reach_no_terminal(where: str, tmp_path: Path) -> None:
+def test_escape_sequences_in_names_reach_no_terminal(where: str, tmp_path: Path, run_here: Run) -> None:
     evil = "step\x1b]0;owned\x07\u202e\x9b31m 3\nlorabench: forged"
     events = [
         {"ph": "X", "cat": "user_annotation", "name": evil, "pid": 1, "tid": 1, "ts": 1, "dur": 9},
@@ -136,7 +140,7 @@ def test_escape_sequences_in_names_reach_no_terminal(where: str, tmp_path: Path)
         "query": ["query", path, "from kernel_summary"],
         "column": ["query", path, 'select 1 as "a\x1b[31m\nb"'],
     }
-    done = run(tmp_path, *words[where])
+    done = run_here(*words[where])
     assert done.returncode == 0, done.stderr
     said = done.stdout + done.stderr
     assert not set(said) & set("\x1b\x07\x9b\u202e\x00")
@@ -146,13 +150,13 @@ def test_escape_sequences_in_names_reach_no_terminal(where: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("report", ["operator_summary", "all"])
-def test_shapes_without_inputs_stop_no_report(report: str, tmp_path: Path) -> None:
+def test_shapes_without_inputs_stop_no_report(report: str, tmp_path: Path, run_here: Run) -> None:
     event = {"ph": "X", "cat": "cpu_op", "name": "aten::cudnn_convolution", "pid": 1, "tid": 1, "ts": 1, "dur": 9}
     shapes = ["", "[", "[[4,3,8,8],[4,3,3,3]]", [[0, 3, 8, 8], [4, 0, 3, 3]], [[10**18] * 6], [["a"]], "null", {"a": 1}]
     events = [event | {"args": {"Input Dims": s, "Input type": t}} for s in shapes for t in ("x", ["float"], [1], None)]
     (tmp_path / "t.json").write_text(json.dumps({"traceEvents": events}))
     options = ["-o", tmp_path / "all"] if report == "all" else ["--report", report]
-    done = run(tmp_path, "analyze", tmp_path / "t.json", *options)
+    done = run_here("analyze", tmp_path / "t.json", *options)
     assert done.returncode == 0, done.stderr
 
 
@@ -182,7 +186,7 @@ def test_a_view_that_cannot_be_computed_takes_no_other_with_it(
 
 @pytest.mark.parametrize("how", ["same", "dot", "symlink", "hardlink", "folder"])
 @pytest.mark.parametrize("command", ["analyze", "report", "compare"])
-def test_an_output_never_replaces_an_input(how: str, command: str, trace: Path, tmp_path: Path) -> None:
+def test_an_output_never_replaces_an_input(how: str, command: str, trace: Path, tmp_path: Path, run_here: Run) -> None:
     for name in ("manifest.json", "summary.json", "steps.csv"):
         trace.with_name(name).write_text('{"format": 1}')
     if command == "report":  # writes .html
@@ -202,17 +206,17 @@ def test_an_output_never_replaces_an_input(how: str, command: str, trace: Path, 
         given = trace.parent
     before = {p.name: p.read_bytes() for p in trace.parent.iterdir()}
     inputs = [given, given] if command == "compare" else [given]
-    said = one_line(run(tmp_path, command, *inputs, "-o", out), 2)
+    said = one_line(run_here(command, *inputs, "-o", out), 2)
     assert "would replace the input" in said
     assert {p.name: p.read_bytes() for p in trace.parent.iterdir()} == before
 
 
-def test_bad_files_among_many_are_counted_and_named(tmp_path: Path) -> None:
+def test_bad_files_among_many_are_counted_and_named(tmp_path: Path, run_here: Run) -> None:
     folder = tmp_path / "many"
     folder.mkdir()
     event = {"ph": "X", "cat": "cpu_op", "ts": 1, "dur": 1, "pid": 1, "tid": 1, "name": "a"}
     (folder / "rank0.json").write_text(json.dumps({"traceEvents": [event]}))
     for number in range(1, 25):
         (folder / f"rank{number}.json").write_text("{}")
-    done = run(tmp_path, "analyze", folder, "-o", tmp_path / "r.csv")
+    done = run_here("analyze", folder, "-o", tmp_path / "r.csv")
     assert done.returncode == 3 and "24 of 25 inputs cannot be read" in done.stderr

@@ -2,30 +2,27 @@
 
 import csv
 import json
-import os
-import subprocess
-import sys
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
-from caches import cache_in
 from conftest import opened
 from lorabench.errors import InputError, UnknownFormatError, UsageError
 
 
+@pytest.fixture(scope="module")
+def made(synthetic_trace: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("made") / "theirs.duckdb"
+    opened(synthetic_trace("nsys"), db=path).close()
+    return path
+
+
 @pytest.fixture
-def theirs(synthetic_trace: Callable[..., Path], tmp_path: Path) -> Path:
-    opened(synthetic_trace("nsys"), db=tmp_path / "theirs.duckdb").close()
-    return tmp_path / "theirs.duckdb"
-
-
-def run(tmp_path: Path, *words: object) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"XDG_CACHE_HOME": cache_in(tmp_path)}
-    line = [sys.executable, "-m", "lorabench", *map(str, words)]
-    return subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120)
+def theirs(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(made, tmp_path / "theirs.duckdb"))
 
 
 def edited(path: Path, *statements: str) -> Path:
@@ -37,7 +34,10 @@ def edited(path: Path, *statements: str) -> Path:
 
 @pytest.mark.parametrize("name", ["range_summary", "source", "lorabench", "set_work"])
 @pytest.mark.parametrize("command", ["analyze -o r.csv", "analyze -o all/", "report -o p.html", "validate", "query"])
-def test_views_of_others_read_no_file(theirs: Path, tmp_path: Path, name: str, command: str) -> None:
+def test_views_of_others_read_no_file(
+    theirs: Path, tmp_path: Path, name: str, command: str, run_here: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "secret.txt").write_text("the-secret")
     kind = "view" if name == "range_summary" else "table"
     edited(
@@ -47,8 +47,7 @@ def test_views_of_others_read_no_file(theirs: Path, tmp_path: Path, name: str, c
     )
     first, *options = command.split()
     statement = [f"select * from {name}"] if first == "query" else []
-    done = run(tmp_path, first, theirs, *statement, *options)
-    assert "Traceback" not in done.stderr
+    done = run_here(first, theirs, *statement, *options)
     assert "the-secret" not in done.stdout + done.stderr
     made = [path for path in tmp_path.rglob("*") if path.suffix in (".csv", ".html")]
     assert not any("the-secret" in path.read_text() for path in made)
@@ -144,10 +143,13 @@ def test_values_of_every_type_are_printed(
     assert found["x"] in (text, [1, 2], {"a": 1})
 
 
-def test_a_database_is_never_an_address(theirs: Path, tmp_path: Path) -> None:
+def test_a_database_is_never_an_address(
+    theirs: Path, tmp_path: Path, run_here: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """DuckDB would load an extension for a name that begins with md: or quack:."""
+    monkeypatch.chdir(tmp_path)
     for prefix in ("md:", "motherduck:", "http:", "s3:"):
         odd = theirs.with_name(f"{prefix}x.duckdb")
         odd.hardlink_to(theirs)
-        done = run(tmp_path, "query", odd.name, "select 1 as one", "--csv")
+        done = run_here("query", odd.name, "select 1 as one", "--csv")
         assert (done.returncode, done.stdout) == (0, "one\n1\n"), done.stderr

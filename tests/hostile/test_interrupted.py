@@ -74,7 +74,7 @@ def seconds(tmp_path: Path, *words: object) -> float:
 
 
 INTERRUPTIONS = [
-    (signal.SIGINT, "r.csv", 2), (signal.SIGKILL, "r.csv", 2), (signal.SIGTERM, "all", 2), (signal.SIGINT, "r.html", 2),
+    (signal.SIGINT, "r.csv", 1), (signal.SIGKILL, "r.csv", 2), (signal.SIGTERM, "all", 1), (signal.SIGINT, "r.html", 1),
 ]  # fmt: skip
 
 

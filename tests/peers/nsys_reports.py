@@ -4,6 +4,7 @@ import csv
 import io
 import re
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,7 @@ KEYS: dict[str, tuple[str, ...]] = {
 NOT_COMPARED = {"nvtxgpuproj": {"NumChild", "RangeId", "ParentId", "RangeStack"}}
 
 
+@cache
 def of_nsys(nsys: str, report: str, trace: Path) -> dict[tuple[str, ...], Row]:
     """Rows that `nsys stats` prints, by key; empty when it says that the file has no such data."""
     done = subprocess.run(

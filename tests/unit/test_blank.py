@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import duckdb
 import pytest
 from lorabench.analyze.store import blank
 
@@ -38,3 +39,24 @@ def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:
     in_the_way.write_text("a file")
     assert view_cnt(tmp_path / "first.duckdb", in_the_way) > 50
     assert in_the_way.read_text() == "a file"
+
+
+def in_memory(cache: Path | None) -> list[tuple[str, str]]:
+    with duckdb.connect(":memory:") as connection:
+        blank.fill(connection, cache)
+        return connection.execute(
+            "select table_name, 'table' from duckdb_tables() union all "
+            "select view_name, 'view' from duckdb_views() where not internal union all "
+            "select function_name, 'macro' from duckdb_functions() where not internal order by all"
+        ).fetchall()
+
+
+def test_a_database_in_memory_is_filled_whatever_the_cache_is_like(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    copied = in_memory(cache)
+    assert {kind for _, kind in copied} == {"table", "view", "macro"}
+    (kept,) = cache.iterdir()
+    kept.write_bytes(kept.read_bytes()[:50_000])
+    in_the_way = tmp_path / "file"
+    in_the_way.write_text("a file")
+    assert in_memory(cache) == in_memory(in_the_way) == in_memory(None) == copied

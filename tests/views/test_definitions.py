@@ -55,8 +55,10 @@ def operations(database: Database) -> list[Row]:
         left join range using (range_id) left join range_path using (path_id) order by gpu_op.start_ns, gpu_op_id""",
     )
     rules = rows(database, "select * from kernel_class_rule order by priority")
+    classes: dict[Key, str] = {}
     for op in found:
-        op["class"] = _class_of(op, rules)
+        key = op["kind"], op["name"], op["path"]
+        op["class"] = classes[key] if key in classes else classes.setdefault(key, _class_of(op, rules))
     return found
 
 
@@ -173,9 +175,8 @@ def test_kernel_class(database: Database, operations: list[Row]) -> None:
     assert sum(r["gpu_op_frac"] for r in found) == pytest.approx(1 if found else 0)
 
 
-def test_launch_summary(database: Database, operations: list[Row]) -> None:
+def test_launch_summary(database: Database, operations: list[Row], waits: dict[int, int]) -> None:
     expected: dict[Key, list[int]] = defaultdict(lambda: [0] * 7)
-    waits = _waits(database, operations)
     for op in operations:
         if op["api_call_id"] is None:
             continue
@@ -200,9 +201,9 @@ def test_launch_summary(database: Database, operations: list[Row]) -> None:
     assert found == expected
 
 
-def test_launch_outlier(database: Database, operations: list[Row]) -> None:
+def test_launch_outlier(database: Database, operations: list[Row], waits: dict[int, int]) -> None:
     limits = dict(database.rows("select name, value from threshold"))
-    expected, waits = [], _waits(database, operations)
+    expected = []
     for op in (o for o in operations if o["is_first_op"]):
         api, run = op["launch_end_ns"] - op["launch_start_ns"], op["end_ns"] - op["start_ns"]
         api -= waits.get(op["api_call_id"], 0)
@@ -347,8 +348,12 @@ def test_memory_copy(database: Database, operations: list[Row]) -> None:
         assert row["bandwidth_bytes"] == (moved * 1e9 / took if sized and took else None)
 
 
-def _waiting(database: Database, operations: list[Row], calls: list[Row]) -> list[tuple[Row, int, int]]:
+@pytest.fixture(scope="module")
+def waiting(database: Database, operations: list[Row]) -> list[tuple[Row, int, int]]:
     """(call, begin, end) of every wait of the CPU for the GPU."""
+    calls = rows(
+        database, "select api_call.*, name.text as api from api_call join name using (name_id) where not is_duplicate"
+    )
     limits = dict(database.rows("select name, value from threshold"))
     of_call: dict[int, list[Row]] = defaultdict(list)
     streams: dict[Key, list[Row]] = defaultdict(list)
@@ -358,6 +363,7 @@ def _waiting(database: Database, operations: list[Row], calls: list[Row]) -> lis
     usual: dict[Key, list[int]] = defaultdict(list)
     for call in calls:
         usual[call["source_id"], call["api"]].append(call["end_ns"] - call["start_ns"])
+    medians = {key: statistics.median(durations) for key, durations in usual.items()}
     found = []
     for call in calls:
         begin, end = call["start_ns"], call["end_ns"]
@@ -375,7 +381,7 @@ def _waiting(database: Database, operations: list[Row], calls: list[Row]) -> lis
             found.append((call, begin, done))
         if not ops:
             continue
-        median = statistics.median(usual[call["source_id"], call["api"]])
+        median = medians[call["source_id"], call["api"]]
         queued = [op for op in ops[:1] if op["start_ns"] - end >= 1000 * limits["full_queue_cnt"]]
         if end - begin < max(limits["slow_api_ns"], 10 * median) or not queued:
             continue
@@ -386,28 +392,23 @@ def _waiting(database: Database, operations: list[Row], calls: list[Row]) -> lis
     return found
 
 
-def _waits(database: Database, operations: list[Row]) -> dict[int, int]:
+@pytest.fixture(scope="module")
+def waits(waiting: list[tuple[Row, int, int]]) -> dict[int, int]:
     """How long each call waits."""
-    calls = rows(
-        database, "select api_call.*, name.text as api from api_call join name using (name_id) where not is_duplicate"
-    )
     found: dict[int, int] = defaultdict(int)
-    for call, begin, end in _waiting(database, operations, calls):
+    for call, begin, end in waiting:
         found[call["api_call_id"]] = max(found[call["api_call_id"]], end - begin)
     return found
 
 
-def test_sync_summary(database: Database, operations: list[Row]) -> None:
-    calls = rows(
-        database, "select api_call.*, name.text as api from api_call join name using (name_id) where not is_duplicate"
-    )
+def test_sync_summary(database: Database, waiting: list[tuple[Row, int, int]]) -> None:
     ranges = defaultdict(list)
     for r in rows(
         database, "select range.*, path from range join range_path using (path_id) where range.kind <> 'python'"
     ):
         ranges[r["thread_id"]].append(r)
     expected: dict[Key, list[int]] = defaultdict(lambda: [0, 0, 0])
-    for call, begin, end in _waiting(database, operations, calls):
+    for call, begin, end in waiting:
         around = [r for r in ranges[call["thread_id"]] if r["start_ns"] <= begin and r["end_ns"] >= end]
         path = max(around, key=lambda r: (r["start_ns"], r["depth"]))["path"] if around else None
         sums = expected[call["api"], path]
