@@ -3,22 +3,29 @@
 Nothing is written: a step is a select in the place of a table. `{before}` is the table as it was, or what the step
 before made of it. A version from before the first step is refused.
 
-    their tables (version 6) ─► step 6 ─► step 7 ─► step 8 ─► the tables that views expect (version 9)
+    their tables (version 6) ─► step 6 ─► step 7 ─► step 8 ─► step 9 ─► the tables that views expect (version 10)
 """
 
 from ...errors import InputError
 from ...sql import TABLES, in_folder, literal, quoted
 from ...vocabulary import MEMORY_CATEGORIES, SOURCE_SNAPSHOT
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 
 _CATEGORIES = ", ".join(f"({number}, {literal(name)})" for number, name in enumerate(MEMORY_CATEGORIES))
 _IS_SNAPSHOT = f"source_id in (select source_id from {{theirs}}.source where kind = {literal(SOURCE_SNAPSHOT)})"
-_PREDICTED = {
-    file.name: ", ".join(f"null::{column.sql_type} as {column.name}" for column in file.columns)
-    for file in in_folder(TABLES)
-    if file.name in ("replayed_step", "predicted_change", "followed_rule")
-}
+_PREDICTED = ("replayed_step", "predicted_change", "followed_rule")
+
+
+def _with_nulls(table: str, kept: tuple[str, ...] = ()) -> str:
+    """A select of all columns of a table, NULL in those that the version before did not have."""
+    (columns,) = (file.columns for file in in_folder(TABLES) if file.name == table)
+    chosen = (c.name if c.name in kept else f"null::{c.sql_type} as {c.name}" for c in columns)
+    return f"select {', '.join(chosen)}" + (" from {before}" if kept else "")
+
+
+_KEPT_OF_COLLECTIVES = ("source_id", "thread_id", "start_ns", "end_ns", "name", "dtype", "in_element_cnt",
+                        "out_element_cnt", "group_size")  # fmt: skip
 _STEPS: dict[int, dict[str, str]] = {
     6: {
         "memory_category": f"select * from (values {_CATEGORIES}) as categories(number, category)",
@@ -37,7 +44,13 @@ _STEPS: dict[int, dict[str, str]] = {
         "found_step": "select null::integer as source_id, null::bigint as process_id, null::bigint as thread_id, "
         "null::bigint as step, null::bigint as start_ns, null::bigint as end_ns where false",
         # what is predicted is filled when it is asked for
-        **{table: f"select {columns} where false" for table, columns in _PREDICTED.items()},
+        **{table: f"{_with_nulls(table)} where false" for table in _PREDICTED},
+    },
+    # collectives have kernels, and those of several ranks are matched, when inputs are read
+    9: {
+        "source": "select *, null::varchar as host from {before}",
+        "collective": _with_nulls("collective", _KEPT_OF_COLLECTIVES),
+        **{table: f"{_with_nulls(table)} where false" for table in ("matched_collective", "clock")},
     },
 }
 
