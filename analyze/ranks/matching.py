@@ -59,7 +59,16 @@ def _clocks(rows: _Columns) -> pa.Table:
             mine = source == place
             first_of = _first_times(match[mine], rows["work_start_ns"][mine], found)
             known += _of_source(int(sources[place]), int(clock_of[place]), reference, int(name), found, first_of)
-    names = ("source_id", "clock_id", "piece", "from_ns", "offset_ns", "error_ns", "collective_cnt", "reference_source_id")
+    names = (
+        "source_id",
+        "clock_id",
+        "piece",
+        "from_ns",
+        "offset_ns",
+        "error_ns",
+        "collective_cnt",
+        "reference_source_id",
+    )
     columns = list(zip(*known, strict=True)) or [()] * len(names)
     return pa.table({name: pa.array(column, pa.int64()) for name, column in zip(names, columns, strict=True)})
 

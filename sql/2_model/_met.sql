@@ -4,6 +4,12 @@
 -- transfer_ns is NULL where it would not be positive: then clocks are aligned badly.
 
 with
+-- medians are doubles, in which times since 1970 have no room
+placed as (
+    select *, min(arrival_ns) over (partition by match_id) as earliest_ns
+    from _arrival
+    where member_cnt > 1
+),
 met as (
     select
         match_id,
@@ -11,7 +17,7 @@ met as (
         bool_and(arrival_ns is not null) as is_known,
         min(arrival_ns) as first_ns,
         max(arrival_ns) as last_ns,
-        median(arrival_ns)::bigint as median_ns,
+        any_value(earliest_ns) + median(arrival_ns - earliest_ns)::bigint as median_ns,
         min(done_ns) as done_ns,
         arg_max(rank, arrival_ns) as last_rank,
         arg_max(source_id, arrival_ns) as last_source_id,
@@ -21,8 +27,7 @@ met as (
             arg_max(clock_id, arrival_ns) = arg_min(clock_id, arrival_ns), 0,
             arg_max(error_ns, arrival_ns) + arg_min(error_ns, arrival_ns)
         ) as error_ns
-    from _arrival
-    where member_cnt > 1
+    from placed
     group by match_id
 )
 select

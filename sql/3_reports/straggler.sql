@@ -1,11 +1,12 @@
 -- A row is one step of one rank: how long it kept the others waiting, or waited for them, and why.
 --
 -- Ranks that train together meet in collectives, so their steps last equally long; the one that comes last waits least
--- in them. Where the clocks of the ranks are known well enough (clock_offset), the straggler of a step is the rank that
--- kept the others waiting longest in its matched collectives (found_by 'arrival'): late_ns is by how much it came behind the
--- median of the ranks, in those to which it came last. Elsewhere (found_by 'own time') it is the rank with the largest
--- own_ns: the step without the time in which nothing but communication ran, idle time included. Either way it must be
--- late by more than the threshold straggler_frac of the step.
+-- in them. Where the clocks of the ranks are known well enough (clock_offset: what they leave open in a step is no more
+-- than what they show), the straggler of a step is the rank for which the others waited longest in its matched
+-- collectives (found_by 'arrival'). That is the last to arrive, unless it had itself waited for others of another group
+-- on its way. late_ns is by how much it came behind the median of the ranks, in the group that waited longest for it.
+-- Elsewhere (found_by 'own time') it is the rank with the largest own_ns: the step without the time in which nothing but
+-- communication ran, idle time included. Either way it must be late by more than the threshold straggler_frac of the step.
 --
 -- cause is what the rank spent more on than the median of the ranks of its stage, since the collective before of that
 -- group (own time: in the step): the largest of compute, copies, exposed communication and idle, idle by what it is blamed
@@ -21,7 +22,7 @@
 --   exposed_communication_ns   bigint    time with communication and without compute
 --   own_ns                     bigint    wall_ns - exposed_communication_ns
 --   lag_ns                     bigint    own_ns - the median of the ranks
---   late_ns                    bigint    summed lateness at the collectives to which it came last; NULL where clocks do not say
+--   late_ns                    bigint    lateness at the collectives in which others waited for it; NULL where clocks do not say
 --   kept_waiting_ns            bigint    summed time that others waited for it (own time: had less of their own); 0 for all
 --         but the slowest
 --   is_straggler               boolean   true for the slowest where it is late enough
@@ -54,23 +55,70 @@ own as (
 ),
 met as materialized (
     select
-        source_id,
-        step,
-        match_id,
-        collective_id,
-        is_last,
-        late_ns,
-        if(is_last, sum(wait_ns) over (partition by match_id), 0) as kept_waiting_ns
-    from collective_skew
-    where is_last is not null and operation not in ('send', 'recv')
+        skew.source_id,
+        skew.step,
+        skew.match_id,
+        skew.collective_id,
+        coalesce(skew.group_name, '') as "group",
+        collective.work_start_ns,
+        stretch.start_ns as way_start_ns,
+        skew.late_ns,
+        skew.wait_ns,
+        skew.skew_ns,
+        coalesce(skew.error_ns, 9223372036854775807) as error_ns
+    from collective_skew as skew
+    join collective using (collective_id)
+    join _rank_stretch as stretch using (collective_id)
+    where skew.operation not in ('send', 'recv')
 ),
+-- what a rank waited for others of another group on its way is not its own
+waited as (
+    select met.collective_id, sum(other.wait_ns) as waited_ns
+    from met
+    join met as other
+        on other.source_id = met.source_id
+        and other.step is not distinct from met.step
+        and other."group" <> met."group"
+        and other.work_start_ns >= met.way_start_ns
+        and other.work_start_ns < met.work_start_ns
+    group by met.collective_id
+),
+own_late as (
+    select
+        met.*,
+        late_ns - coalesce(waited_ns, 0) + median(coalesce(waited_ns, 0)) over (partition by match_id) as own_late_ns,
+        sum(wait_ns) over (partition by match_id) as all_waited_ns
+    from met
+    left join waited using (collective_id)
+    where skew_ns is not null
+),
+blamed as materialized (
+    select *
+    from own_late
+    qualify row_number() over (partition by match_id order by own_late_ns desc nulls last, source_id) = 1 and own_late_ns > 0
+),
+-- what is not known is no more than what is
+certain as (
+    select source.kind, met.step
+    from met
+    join source using (source_id)
+    group by source.kind, met.step
+    having max(met.late_ns) >= coalesce(max(met.error_ns) filter (met.skew_ns is null), 0)
+),
+by_group as (
+    select source_id, step, "group", sum(late_ns) as late_ns, sum(all_waited_ns) as kept_waiting_ns
+    from blamed
+    group by source_id, step, "group"
+),
+-- who is late for one group is late for the next one, too: that in which others waited longest counts
 arrived as (
     select
         source_id,
         step,
-        coalesce(sum(late_ns) filter (is_last), 0) as late_ns,
+        arg_max("group", kept_waiting_ns) as "group",
+        arg_max(late_ns, kept_waiting_ns) as late_ns,
         sum(kept_waiting_ns) as kept_waiting_ns
-    from met
+    from by_group
     group by source_id, step
 ),
 compared as (
@@ -79,13 +127,14 @@ compared as (
         wall_ns - exposed_communication_ns as own_ns,
         arrived.late_ns,
         arrived.kept_waiting_ns as arrived_waiting_ns,
-        count(arrived.source_id) over same_step > 0 as is_by_arrival,
+        certain.kind is not null as is_by_arrival,
         count(*) over same_step as rank_cnt,
         median(wall_ns - exposed_communication_ns) over same_step as median_ns,
         max(wall_ns - exposed_communication_ns) over same_step as slowest_ns,
         sum(wall_ns - exposed_communication_ns) over same_step as sum_ns
     from own
     left join arrived on arrived.source_id = own.source_id and arrived.step is not distinct from own.step
+    left join certain on certain.kind = own.kind and certain.step is not distinct from own.step
     window same_step as (partition by own.kind, own.step)
 ),
 placed as (
@@ -102,7 +151,11 @@ placed as (
 excess as (
     select loss.source_id, loss.step, true as is_by_arrival, loss.part, sum(loss.excess_ns) as excess_ns
     from _rank_loss as loss
-    join met on met.match_id = loss.match_id and met.source_id = loss.source_id and met.is_last
+    join blamed on blamed.match_id = loss.match_id and blamed.source_id = loss.source_id
+    join arrived
+        on arrived.source_id = blamed.source_id
+        and arrived.step is not distinct from blamed.step
+        and arrived."group" = blamed."group"
     group by loss.source_id, loss.step, loss.part
     union all
     select source_id, step, false, part, sum(excess_ns)
@@ -160,7 +213,17 @@ asked as (
         and (stretch.collective_id is not null) = judged.is_by_arrival
     where judged.is_straggler
         and judged.cause like 'idle%'
-        and coalesce(stretch.collective_id in (select collective_id from met where is_last), true)
+        and (
+            stretch.collective_id is null
+            or stretch.collective_id in (
+                select blamed.collective_id
+                from blamed
+                join arrived
+                    on arrived.source_id = blamed.source_id
+                    and arrived.step is not distinct from blamed.step
+                    and arrived."group" = blamed."group"
+            )
+        )
 ),
 free as (
     select

@@ -13,8 +13,27 @@ from lorabench.errors import InputError
 
 # What makes a database of this version one of an earlier one.
 NEW_OF_COLLECTIVES = (
-    *("collective_id", "process_id", "found_by", "operation", "in_bytes", "out_bytes", "group_name", "group_description"),
-    *("group_ranks", "comms_id", "seq", "src_rank", "dst_rank", "device_id", "stream_id", "work_start_ns", "work_end_ns"),
+    *(
+        "collective_id",
+        "process_id",
+        "found_by",
+        "operation",
+        "in_bytes",
+        "out_bytes",
+        "group_name",
+        "group_description",
+    ),
+    *(
+        "group_ranks",
+        "comms_id",
+        "seq",
+        "src_rank",
+        "dst_rank",
+        "device_id",
+        "stream_id",
+        "work_start_ns",
+        "work_end_ns",
+    ),
     "work_cnt",
 )
 BACKWARDS = {
