@@ -43,6 +43,7 @@ _KEYS = {
     "attribution": ("attribution_id",),
     "gpu_op": ("gpu_op_id",),
     "api_call": ("api_call_id",),
+    "collective": ("collective_id",),
 }
 _NAMES = ("name_id", "text_id", "shape_id")
 _NOT_COPIED = ("threshold", "kernel_class_rule", "device_peak", "memory_category", "name")

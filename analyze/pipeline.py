@@ -8,6 +8,7 @@ from ..errors import UsageError
 from ..progress import Progress, Silent
 from . import ingest, parts
 from .predict.predictions import Predictions
+from .ranks import matching
 from .read import inputs
 from .read.inputs import Kind
 from .shortcuts import views as shortcuts
@@ -73,6 +74,7 @@ def _opened(
             is_complete = parts.read(new, found, _parts_of(database), progress)
         else:
             ingest.fill(new, 1, found[0], progress)
+        matching.complete(new)
         progress.step("checks")
         checks.run(new)
     if is_complete:  # else the next analysis goes on with them

@@ -12,7 +12,7 @@ from ..attribute.intervals import NONE, Ints, distinct, take
 from ..attribute.launches import Calls, Launched, Operations, link
 from ..attribute.ranges import Ranges
 from ..read.staging import Staging
-from . import allocations, chains, repeating, tables
+from . import allocations, chains, collectives, repeating, tables
 from .staged import StagedRanges, Threads, fetch_calls, fetch_operations, fetch_ranges, fetch_threads, launches
 
 _MOST_NS = 1 << 61
@@ -50,6 +50,7 @@ def complete(staging: Staging) -> None:
     chains.write(staging, work, first.gpu_op_id)
     del work
     repeating.write(staging)
+    collectives.write(staging)
 
 
 def _linked(staging: Staging, first: tables.FirstKeys, threads: Threads) -> tuple[Launched, Ints, StagedRanges]:

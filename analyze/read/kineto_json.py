@@ -24,7 +24,7 @@ from .json_pieces import Pieces
 from .json_salvage import salvage
 from .staging import Bare, Staging
 
-READER_VERSION = 7
+READER_VERSION = 8
 
 # A double holds a time with three decimals exactly below this many microseconds (2^43: 101 days).
 _EXACT_US = 1 << 43
@@ -181,8 +181,8 @@ class _Reader:
         for what, file, into in _TARGETS:
             if what in present:
                 staging.load(file, into)
-        if b'"record_param_comms"' in events:
-            staging.load("kineto_collective", "collective")
+        if b'"record_param_comms"' in events or b'"Collective name"' in events:
+            staging.load("kineto_collective", "staged_collective")
         if self.has_memory:
             self._load_memory()
         self.loaded_cnt += staging.scalar("select count(*) from batch")
@@ -329,6 +329,7 @@ class _Reader:
         if isinstance(distributed, dict):
             self.staging.set_source("rank", distributed.get("rank"))
             self.staging.set_source("world_size", distributed.get("world_size"))
+        self.staging.set_source("host", about.get("host_name"))
         devices = about.get("deviceProperties")
         for gpu in devices if isinstance(devices, list) else []:
             if isinstance(gpu, dict):

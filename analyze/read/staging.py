@@ -67,6 +67,9 @@ class Staging:
         for table, computed in COMPUTED.items():
             columns = {c.name: c.sql_type for c in _table(table).columns if c.name not in computed}
             self.wait_as_columns(f"staged_{table}", columns | _handed_over(table))
+        self.create_table(
+            "staged_collective", "is_kernel boolean, device_id integer, stream_id bigint, " + _as_recorded("collective")
+        )
         run("create or replace temp table staged_name as from name")
         run(f"create or replace temp table reading as select {self.source_id} as source_id")
         self.intern("values ('[unnamed]')")
@@ -250,6 +253,13 @@ class Staging:
 def moved_columns() -> dict[str, str]:
     """What is known of a copy or memset beside its row of gpu_op: SQL types by name."""
     return {c.name: c.sql_type for c in _table("memory_operation").columns if c.name != "gpu_op_id"}
+
+
+def _as_recorded(table: str) -> str:
+    """The columns of a table for what a reader finds in the file, in SQL."""
+    said = ("thread_id", "start_ns", "end_ns", "name", "dtype", "in_element_cnt", "out_element_cnt", "group_size",
+            "group_name", "group_description", "group_ranks", "comms_id", "seq", "src_rank", "dst_rank")  # fmt: skip
+    return ", ".join(f"{column.name} {column.sql_type}" for column in _table(table).columns if column.name in said)
 
 
 def _handed_over(table: str) -> dict[str, str]:

@@ -3,21 +3,33 @@
 Nothing is written: a step is a select in the place of a table. `{before}` is the table as it was, or what the step
 before made of it. A version from before the first step is refused.
 
-    their tables (version 6) ─► step 6 ─► step 7 ─► step 8 ─► the tables that views expect (version 9)
+    their tables (version 6) ─► step 6 ─► step 7 ─► step 8 ─► step 9 ─► the tables that views expect (version 10)
 """
 
 from ...errors import InputError
 from ...sql import TABLES, in_folder, literal, quoted
 from ...vocabulary import MEMORY_CATEGORIES, SOURCE_SNAPSHOT
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 
 _CATEGORIES = ", ".join(f"({number}, {literal(name)})" for number, name in enumerate(MEMORY_CATEGORIES))
 _IS_SNAPSHOT = f"source_id in (select source_id from {{theirs}}.source where kind = {literal(SOURCE_SNAPSHOT)})"
-_EMPTY = {
-    file.name: f"select {', '.join(f'null::{column.sql_type} as {column.name}' for column in file.columns)} where false"
-    for file in in_folder(TABLES)
-}
+
+
+def _with_nulls(table: str, kept: tuple[str, ...] = ()) -> str:
+    """A select of all columns of a table, NULL in those that the version before did not have."""
+    (columns,) = (file.columns for file in in_folder(TABLES) if file.name == table)
+    chosen = (c.name if c.name in kept else f"null::{c.sql_type} as {c.name}" for c in columns)
+    return f"select {', '.join(chosen)}" + (" from {before}" if kept else "")
+
+
+def _empty(*tables: str) -> dict[str, str]:
+    """A table that the version before did not have has no rows."""
+    return {table: f"{_with_nulls(table)} where false" for table in tables}
+
+
+_KEPT_OF_COLLECTIVES = ("source_id", "thread_id", "start_ns", "end_ns", "name", "dtype", "in_element_cnt",
+                        "out_element_cnt", "group_size")  # fmt: skip
 _STEPS: dict[int, dict[str, str]] = {
     6: {
         "memory_category": f"select * from (values {_CATEGORIES}) as categories(number, category)",
@@ -27,9 +39,15 @@ _STEPS: dict[int, dict[str, str]] = {
         "set_work": "select *, null::integer as rule_cnt from {before}",
         "source": "select *, true as is_timed from {before}",
     },
-    7: {"reach": _EMPTY["reach"]},
+    7: _empty("reach"),
     # steps that no range shows are found when an input is read; what is predicted is filled when it is asked for
-    8: {name: _EMPTY[name] for name in ("found_step", "replayed_step", "predicted_change", "followed_rule")},
+    8: _empty("found_step", "replayed_step", "predicted_change", "followed_rule"),
+    # collectives have kernels, and those of several ranks are matched, when inputs are read
+    9: {
+        "source": "select *, null::varchar as host from {before}",
+        "collective": _with_nulls("collective", _KEPT_OF_COLLECTIVES),
+        **_empty("matched_collective", "clock"),
+    },
 }
 
 

@@ -51,8 +51,13 @@ def needed() -> tuple[dict[str, sql.SqlFile], dict[str, set[str]]]:
     known["_memory_finding"] = _all_rules(sql.MEMORY_FINDINGS, "_memory_finding")
     known["_validation"] = _all_rules(sql.VALIDATIONS, "_validation")
     known |= {macro.name: macro for macro in sql.in_folder(sql.MACROS)}
-    needs = {name: known.keys() & (set(re.findall(r"\w+", view.statement)) - {name}) for name, view in known.items()}
+    needs = {name: known.keys() & (_words_of(view.statement) - {name}) for name, view in known.items()}
     return known, needs
+
+
+def _words_of(statement: str) -> set[str]:
+    """The words of a statement outside of texts and comments."""
+    return set(re.findall(r"\w+", re.sub(r"'(?:[^']|'')*'|--[^\n]*", "''", statement)))
 
 
 def _all_rules(folder: str, view: str) -> sql.SqlFile:

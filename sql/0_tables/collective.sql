@@ -1,12 +1,35 @@
--- A row is one collective operation that a process took part in, as torch recorded it (record_param_comms).
+-- A row is one collective operation, or one send or receive, that a process took part in: its call and its work.
+--
+-- What is known of it comes from torch's record_param_comms, from gloo's or NCCL's own ranges (the name, and the bytes
+-- where shapes were recorded), or from the name of a kernel alone: found_by says which.
 --
 -- columns:
---   source_id         integer   the input
---   thread_id         bigint    the calling thread
---   start_ns          bigint    begin of the call
---   end_ns            bigint    end of the call
---   name              varchar   'allreduce', 'all_gather_into_tensor_coalesced' …, NULL if not recorded
---   dtype             varchar   type of the elements, NULL if not recorded
---   in_element_cnt    bigint    elements sent, NULL if not recorded
---   out_element_cnt   bigint    elements received, NULL if not recorded
---   group_size        bigint    processes that take part, NULL if not recorded
+--   collective_id       bigint    key
+--   source_id           integer   the input
+--   process_id          bigint    the process, NULL if not recorded (Kineto)
+--   thread_id           bigint    the calling thread, NULL for work whose call is not in the file
+--   start_ns            bigint    begin of the call, NULL likewise
+--   end_ns              bigint    end of the call, NULL likewise
+--   found_by            enum      'record_param_comms', 'gloo', 'range' (of torch's NCCL backend), 'library' (of NCCL itself)
+--         or 'kernel'
+--   name                varchar   'allreduce', 'all_gather_into_tensor_coalesced' …, NULL if not recorded
+--   operation           enum      what it does: 'all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'broadcast',
+--         'reduce', 'gather', 'scatter', 'barrier', 'send', 'recv' or 'other'; NULL for calls that move nothing (wait, init)
+--   dtype               varchar   type of the elements, NULL if not recorded
+--   in_element_cnt      bigint    elements sent, NULL if not recorded
+--   out_element_cnt     bigint    elements received, NULL if not recorded
+--   in_bytes            bigint    bytes sent, NULL if not recorded
+--   out_bytes           bigint    bytes received, NULL if not recorded
+--   group_size          bigint    processes that take part, NULL if not recorded
+--   group_name          varchar   name of the process group, NULL if not recorded
+--   group_description   varchar   what it is for: 'default_pg', 'mesh_tp' …, NULL if not recorded
+--   group_ranks         varchar   its ranks as the file has them, '[0, 1]', NULL if not recorded
+--   comms_id            varchar   the same for all members of one collective (torch 2.13 and later), NULL if not recorded
+--   seq                 bigint    its number in the group (torch 2.13 and later), NULL if not recorded
+--   src_rank            bigint    of a send or receive the rank that sends, NULL if not recorded
+--   dst_rank            bigint    of a send or receive the rank that receives, NULL if not recorded
+--   device_id           integer   the device of its work, NULL without work in the file and on CPUs
+--   stream_id           bigint    the stream of its work, NULL likewise
+--   work_start_ns       bigint    begin of its first kernel, on CPUs of its execution; NULL without work in the file
+--   work_end_ns         bigint    end of its last kernel, on CPUs of its execution; NULL without work in the file
+--   work_cnt            bigint    its kernels, 0 on CPUs and without work in the file

@@ -10,5 +10,6 @@
 --   format_version   varchar    the file's own schema version, NULL where it has none
 --   rank             integer    rank of the process in its distributed job, NULL if not recorded
 --   world_size       integer    number of ranks of that job, NULL if not recorded
+--   host             varchar    name of the machine, NULL if not recorded
 --   origin_ns        bigint     Unix epoch of the file's time zero, NULL if not recorded
 --   is_timed         boolean    false for a snapshot that records no times: its events have their number times 1000 instead

@@ -50,7 +50,14 @@ select
         dtype: args.dtype,
         in_element_cnt: args."In msg nelems",
         out_element_cnt: args."Out msg nelems",
-        group_size: args."Group size"
+        group_size: args."Group size",
+        group_name: args."Process Group Name",
+        group_description: args."Process Group Description",
+        group_ranks: args."Process Group Ranks",
+        comms_id: args."Comms Id",
+        seq: args.Seq,
+        src_rank: args."Src Rank",
+        dst_rank: args."Dst Rank"
     } as collective,
     misfit_cnt
 from event

@@ -24,6 +24,9 @@ select
             + (collective.in_element_cnt is not null and whole(collective.in_element_cnt) is null)::integer
             + (collective.out_element_cnt is not null and whole(collective.out_element_cnt) is null)::integer
             + (collective.group_size is not null and whole(collective.group_size) is null)::integer
+            + (collective.seq is not null and whole(collective.seq) is null)::integer
+            + (collective.src_rank is not null and whole(collective.src_rank) is null)::integer
+            + (collective.dst_rank is not null and whole(collective.dst_rank) is null)::integer
         ),
         0
     )::bigint as misfit_cnt

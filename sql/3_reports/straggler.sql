@@ -1,10 +1,18 @@
--- A row is one step of one rank: how long it kept the others waiting, or waited for them.
+-- A row is one step of one rank: how long it kept the others waiting, or waited for them, and why.
 --
 -- Ranks that train together meet in collectives, so their steps last equally long; the one that comes last waits least
--- in them. own_ns is the step without the time in which nothing but communication ran, so it is what the rank took for
--- itself, idle time included. The straggler of a step is the rank with the largest own_ns, when that exceeds the
--- median by more than the threshold straggler_frac of the step. Steps are matched by their numbers, several of one number
--- added up; inputs without steps count as one step each. Only inputs of one kind that say their rank (or have it in their name) are compared.
+-- in them. Where the clocks of the ranks are known well enough (clock_offset: what they leave open in a step is no more
+-- than what they show), the straggler of a step is the rank for which the others waited longest in its matched
+-- collectives (found_by 'arrival'). That is the last to arrive, unless it had itself waited for others of another group
+-- on its way. late_ns is by how much it came behind the median of the ranks, in the group that waited longest for it.
+-- Elsewhere (found_by 'own time') it is the rank with the largest own_ns: the step without the time in which nothing but
+-- communication ran, idle time included. Either way it must be late by more than the threshold straggler_frac of the step.
+--
+-- cause is what the rank spent more on than the median of the ranks of its stage, since the collective before of that
+-- group (own time: in the step): the largest of compute, copies, exposed communication and idle, idle by what it is blamed
+-- on (the rules of finding). On CPUs operators compute and gloo communicates. Steps are matched by their numbers, several
+-- of one number added up; inputs without steps count as one step each. Only inputs of one kind that say their rank (or
+-- have it in their name) are compared.
 --
 -- columns:
 --   step                       bigint    number of the step, NULL for an input without steps
@@ -14,51 +22,257 @@
 --   exposed_communication_ns   bigint    time with communication and without compute
 --   own_ns                     bigint    wall_ns - exposed_communication_ns
 --   lag_ns                     bigint    own_ns - the median of the ranks
---   kept_waiting_ns            bigint    summed time that the other ranks had less of their own; 0 for all but the slowest
+--   late_ns                    bigint    lateness at the collectives in which others waited for it; NULL where clocks do not say
+--   kept_waiting_ns            bigint    summed time that others waited for it (own time: had less of their own); 0 for all
+--         but the slowest
 --   is_straggler               boolean   true for the slowest where it is late enough
+--   found_by                   varchar   'arrival' or 'own time'
+--   cause                      varchar   what it spent more on than the others, NULL where it was not late
+--   cause_ns                   bigint    how much more
+--   cause_place                varchar   idle: the innermost range or Python frame of the CPU in the middle of the longest gap
+--   host_lag_ns                bigint    median lag_ns of the ranks of its machine, NULL if not recorded
+--   stage_lag_ns               bigint    median lag_ns of the ranks of its stage, NULL without a pipeline
 --   rank_cnt                   bigint    ranks that have the step
 --   source_id                  integer   the input, see trace_info
 
 with
+part as materialized (
+    from _rank_part where collective_id is null
+),
 own as (
     select
-        activity.source_id,
-        source.rank,
-        source.kind,
-        activity.step,
-        sum(activity.end_ns - activity.start_ns) as wall_ns,
-        sum(coalesce(activity.compute_ns, 0)) as compute_ns,
-        sum(coalesce(activity.active_ns, 0) - coalesce(activity.compute_ns, 0)) as exposed_communication_ns
-    from _rank_step as activity
-    join source using (source_id)
-    where source.rank is not null
+        source_id,
+        ranked.rank,
+        ranked.kind,
+        ranked.host,
+        part.step,
+        sum(part.end_ns - part.start_ns) filter (part.part = 'busy') as wall_ns,
+        coalesce(sum(part_ns) filter (part.part = 'compute'), 0) as compute_ns,
+        coalesce(sum(part_ns) filter (part.part = 'compute or communication'), 0) - compute_ns as exposed_communication_ns
+    from part
+    join _several_ranks as ranked using (source_id)
     group by all
+),
+met as materialized (
+    select
+        skew.source_id,
+        skew.step,
+        skew.match_id,
+        skew.collective_id,
+        coalesce(skew.group_name, '') as "group",
+        collective.work_start_ns,
+        stretch.start_ns as way_start_ns,
+        skew.late_ns,
+        skew.wait_ns,
+        skew.skew_ns,
+        coalesce(skew.error_ns, 9223372036854775807) as error_ns
+    from collective_skew as skew
+    join collective using (collective_id)
+    join _rank_stretch as stretch using (collective_id)
+    where skew.operation not in ('send', 'recv')
+),
+-- what a rank waited for others of another group on its way is not its own
+waited as (
+    select met.collective_id, sum(other.wait_ns) as waited_ns
+    from met
+    join met as other
+        on other.source_id = met.source_id
+        and other.step is not distinct from met.step
+        and other."group" <> met."group"
+        and other.work_start_ns >= met.way_start_ns
+        and other.work_start_ns < met.work_start_ns
+    group by met.collective_id
+),
+own_late as (
+    select
+        met.*,
+        late_ns - coalesce(waited_ns, 0) + median(coalesce(waited_ns, 0)) over (partition by match_id) as own_late_ns,
+        sum(wait_ns) over (partition by match_id) as all_waited_ns
+    from met
+    left join waited using (collective_id)
+    where skew_ns is not null
+),
+blamed as materialized (
+    select *
+    from own_late
+    qualify row_number() over (partition by match_id order by own_late_ns desc nulls last, source_id) = 1 and own_late_ns > 0
+),
+-- what is not known is no more than what is
+certain as (
+    select source.kind, met.step
+    from met
+    join source using (source_id)
+    group by source.kind, met.step
+    having max(met.late_ns) >= coalesce(max(met.error_ns) filter (met.skew_ns is null), 0)
+),
+by_group as (
+    select source_id, step, "group", sum(late_ns) as late_ns, sum(all_waited_ns) as kept_waiting_ns
+    from blamed
+    group by source_id, step, "group"
+),
+-- who is late for one group is late for the next one, too: that in which others waited longest counts
+arrived as (
+    select
+        source_id,
+        step,
+        arg_max("group", kept_waiting_ns) as "group",
+        arg_max(late_ns, kept_waiting_ns) as late_ns,
+        sum(kept_waiting_ns) as kept_waiting_ns
+    from by_group
+    group by source_id, step
 ),
 compared as (
     select
-        *,
+        own.*,
         wall_ns - exposed_communication_ns as own_ns,
+        arrived.late_ns,
+        arrived.kept_waiting_ns as arrived_waiting_ns,
+        certain.kind is not null as is_by_arrival,
         count(*) over same_step as rank_cnt,
         median(wall_ns - exposed_communication_ns) over same_step as median_ns,
         max(wall_ns - exposed_communication_ns) over same_step as slowest_ns,
-        sum(wall_ns - exposed_communication_ns) over same_step as sum_ns,
-        row_number() over (partition by kind, step order by wall_ns - exposed_communication_ns desc, rank, source_id) as place
+        sum(wall_ns - exposed_communication_ns) over same_step as sum_ns
     from own
-    window same_step as (partition by kind, step)
+    left join arrived on arrived.source_id = own.source_id and arrived.step is not distinct from own.step
+    left join certain on certain.kind = own.kind and certain.step is not distinct from own.step
+    window same_step as (partition by own.kind, own.step)
+),
+placed as (
+    select
+        *,
+        own_ns - median_ns as lag_ns,
+        row_number() over (
+            partition by kind, step
+            order by if(is_by_arrival, coalesce(arrived_waiting_ns, 0), own_ns) desc, rank, source_id
+        ) as place
+    from compared
+),
+-- on the way to the collectives to which it came last, or in the whole step
+excess as (
+    select loss.source_id, loss.step, true as is_by_arrival, loss.part, sum(loss.excess_ns) as excess_ns
+    from _rank_loss as loss
+    join blamed on blamed.match_id = loss.match_id and blamed.source_id = loss.source_id
+    join arrived
+        on arrived.source_id = blamed.source_id
+        and arrived.step is not distinct from blamed.step
+        and arrived."group" = blamed."group"
+    group by loss.source_id, loss.step, loss.part
+    union all
+    select source_id, step, false, part, sum(excess_ns)
+    from _rank_loss
+    where match_id is null
+    group by source_id, step, part
+),
+cause as (
+    select source_id, step, is_by_arrival, arg_max(part, excess_ns) as part, max(excess_ns) as excess_ns
+    from excess
+    where excess_ns > 0
+    group by source_id, step, is_by_arrival
+),
+judged as materialized (
+    select
+            placed.step,
+        placed.rank,
+        placed.wall_ns::bigint as wall_ns,
+        placed.compute_ns::bigint as compute_ns,
+        placed.exposed_communication_ns::bigint as exposed_communication_ns,
+        placed.own_ns::bigint as own_ns,
+        placed.lag_ns::bigint as lag_ns,
+        placed.late_ns::bigint as late_ns,
+        case
+            when placed.place > 1 then 0
+            when placed.is_by_arrival then coalesce(placed.arrived_waiting_ns, 0)
+            else placed.slowest_ns * placed.rank_cnt - placed.sum_ns
+        end::bigint as kept_waiting_ns,
+        placed.place = 1
+        and coalesce(if(placed.is_by_arrival, placed.late_ns, placed.lag_ns), 0)
+        > placed.wall_ns * (select value from threshold where name = 'straggler_frac') as is_straggler,
+        placed.is_by_arrival,
+        if(placed.place = 1, cause.part, null) as cause,
+        if(placed.place = 1, cause.excess_ns, null)::bigint as cause_ns,
+        if(placed.host is null, null, median(placed.lag_ns) over (partition by placed.kind, placed.step, placed.host))::bigint
+            as host_lag_ns,
+        if(stage.stage is null, null, median(placed.lag_ns) over (partition by placed.kind, placed.step, stage.stage))::bigint
+            as stage_lag_ns,
+        placed.rank_cnt,
+        placed.source_id
+    from placed
+    left join cause
+        on cause.source_id = placed.source_id
+        and cause.step is not distinct from placed.step
+        and cause.is_by_arrival = placed.is_by_arrival
+    left join _stage as stage on stage.source_id = placed.source_id
+    where placed.rank_cnt > 1
+),
+asked as (
+    select judged.source_id, judged.step, stretch.start_ns, stretch.end_ns
+    from judged
+    join _rank_stretch as stretch
+        on stretch.source_id = judged.source_id
+        and stretch.step is not distinct from judged.step
+        and (stretch.collective_id is not null) = judged.is_by_arrival
+    where judged.is_straggler
+        and judged.cause like 'idle%'
+        and (
+            stretch.collective_id is null
+            or stretch.collective_id in (
+                select blamed.collective_id
+                from blamed
+                join arrived
+                    on arrived.source_id = blamed.source_id
+                    and arrived.step is not distinct from blamed.step
+                    and arrived."group" = blamed."group"
+            )
+        )
+),
+free as (
+    select
+        source_id,
+        end_ns as start_ns,
+        lead(start_ns) over (partition by source_id, device_id order by start_ns) as end_ns
+    from _rank_activity
+    where activity = 'busy' and source_id in (select source_id from asked)
+),
+longest as (
+    select
+        asked.source_id,
+        asked.step,
+        arg_max(
+            (greatest(free.start_ns, asked.start_ns) + least(free.end_ns, asked.end_ns)) // 2,
+            least(free.end_ns, asked.end_ns) - greatest(free.start_ns, asked.start_ns)
+        ) as time_ns
+    from asked
+    join free
+        on free.source_id = asked.source_id and free.start_ns < asked.end_ns and free.end_ns > asked.start_ns
+    group by asked.source_id, asked.step
+),
+place as (
+    select
+        longest.source_id,
+        longest.step,
+        arg_max(coalesce(range_path.path, name.text), range.start_ns) as place
+    from longest
+    join range
+        on range.source_id = longest.source_id
+        and range.start_ns <= longest.time_ns
+        and range.end_ns > longest.time_ns
+    join range_path using (path_id)
+    join name on name.name_id = range.name_id
+    join (select distinct source_id, thread_id from _step) as stepping
+        on stepping.source_id = range.source_id and range.thread_id = coalesce(stepping.thread_id, range.thread_id)
+    where not regexp_matches(name.text, '^(gloo|nccl):')
+    group by longest.source_id, longest.step
 )
 select
-    step,
-    rank,
-    wall_ns::bigint as wall_ns,
-    compute_ns::bigint as compute_ns,
-    exposed_communication_ns::bigint as exposed_communication_ns,
-    own_ns::bigint as own_ns,
-    (own_ns - median_ns)::bigint as lag_ns,
-    if(place = 1, slowest_ns * rank_cnt - sum_ns, 0)::bigint as kept_waiting_ns,
-    place = 1
-    and own_ns - median_ns > wall_ns * (select value from threshold where name = 'straggler_frac') as is_straggler,
-    rank_cnt,
-    source_id
-from compared
-where rank_cnt > 1
-order by step, rank, source_id
+    judged.* exclude (is_by_arrival, cause, cause_ns, host_lag_ns, stage_lag_ns, rank_cnt, source_id),
+    if(judged.is_by_arrival, 'arrival', 'own time') as found_by,
+    judged.cause,
+    judged.cause_ns,
+    place.place as cause_place,
+    judged.host_lag_ns,
+    judged.stage_lag_ns,
+    judged.rank_cnt,
+    judged.source_id
+from judged
+left join place on place.source_id = judged.source_id and place.step is not distinct from judged.step
+order by judged.step, judged.rank, judged.source_id

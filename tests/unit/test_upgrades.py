@@ -12,7 +12,33 @@ from lorabench.analyze.store.upgrades import SCHEMA_VERSION
 from lorabench.errors import InputError
 
 # What makes a database of this version one of an earlier one.
+NEW_OF_COLLECTIVES = (
+    *(
+        "collective_id",
+        "process_id",
+        "found_by",
+        "operation",
+        "in_bytes",
+        "out_bytes",
+        "group_name",
+        "group_description",
+    ),
+    *(
+        "group_ranks",
+        "comms_id",
+        "seq",
+        "src_rank",
+        "dst_rank",
+        "device_id",
+        "stream_id",
+        "work_start_ns",
+        "work_end_ns",
+    ),
+    "work_cnt",
+)
 BACKWARDS = {
+    9: ["drop table matched_collective", "drop table clock", "alter table source drop column host",
+        *(f"alter table collective drop column {name}" for name in NEW_OF_COLLECTIVES)],
     8: [f"drop table {name}" for name in ("found_step", "replayed_step", "predicted_change", "followed_rule")],
     7: ["drop table reach"],
     6: ["drop table memory_category", "alter table memory_event drop column requested_bytes",
@@ -34,7 +60,7 @@ def of_version(version: int, made: Path, path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("version", [6, 7, 8, SCHEMA_VERSION])
+@pytest.mark.parametrize("version", [6, 7, 8, 9, SCHEMA_VERSION])
 def test_an_earlier_database_gives_the_same_numbers(
     version: int, synthetic_trace: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -1,0 +1,11 @@
+-- A row is how far the clock of an input is ahead of the reference during a stretch of time, see clock_offset.
+--
+-- columns:
+--   source_id             integer   the input
+--   clock_id              bigint    the clock, the same for inputs that share one
+--   piece                 bigint    number of the stretch, from 0
+--   from_ns               bigint    its begin on the input's own clock; the first also holds before it, each up to the next
+--   offset_ns             bigint    what its clock is ahead of the reference's, both counted from the origin of the file
+--   error_ns              bigint    the offset is right within so much, 0 for a clock shared with the reference
+--   collective_cnt        bigint    matched collectives that say so
+--   reference_source_id   integer   the input whose clock is the reference

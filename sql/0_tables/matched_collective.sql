@@ -1,0 +1,8 @@
+-- A row is what became of a row of collective when the rows of all ranks were matched, see collective_match.
+--
+-- columns:
+--   collective_id   bigint    the row of collective
+--   match_id        bigint    the same for all rows of one collective, NULL where it is unmatched
+--   matched_by      enum      'comms_id', 'seq' or 'place' (the same place in the same step)
+--   step            bigint    number of the step that it was called in, NULL outside of steps
+--   reason          varchar   why it is unmatched, NULL where it is matched

@@ -1,0 +1,177 @@
+-- A row is one collective operation of the source that is being read, with the kernels that it launched.
+--
+-- Calls are torch's record_param_comms; where a file has none, the ranges that torch's NCCL backend opens, or else those
+-- of NCCL itself; and the executions that gloo records. A kernel belongs to the call in which it was launched (of NCCL's
+-- own ranges the last of its operation, since the launch comes behind the range, at the end of the group). Kernels that
+-- communicate and that no call launched are rows of their own, with what torch says on the kernel.
+
+with
+pattern as (
+    select string_agg(pattern, '|' order by priority) as pattern
+    from kernel_class_rule
+    where subject = 'kernel' and class = 'communication'
+),
+work as materialized (
+    select
+        gpu_op.gpu_op_id,
+        gpu_op.process_id,
+        gpu_op.device_id,
+        gpu_op.stream_id,
+        gpu_op.start_ns,
+        gpu_op.end_ns,
+        gpu_op.launch_start_ns,
+        api_call.thread_id,
+        kernel.text,
+        collective_operation(kernel.text) as operation
+    from (select name_id, text from name, pattern where regexp_matches(text, pattern, 'i')) as kernel
+    join gpu_op using (name_id)
+    join reading on reading.source_id = gpu_op.source_id
+    left join api_call using (api_call_id)
+    where gpu_op.kind = 'kernel'
+),
+named as materialized (
+    select
+        case when name.text like 'gloo:%' then 'gloo' when name.text like 'nccl:%' then 'range' else 'library' end as found_by,
+        range.thread_id,
+        range.start_ns,
+        range.end_ns,
+        regexp_replace(name.text, '^(gloo|nccl|NCCL):', '') as name,
+        list_filter(
+            list_zip(
+                try_cast(split_part(shape.text, '|', 1) as json)::bigint[][],
+                try_cast(split_part(shape.text, '|', 2) as json)::varchar[]
+            ),
+            lambda pair: element_bytes(pair[2]) is not null
+        ) as tensors
+    from (select name_id, text from name where regexp_matches(text, '^(gloo:|nccl:|NCCL:nccl)')) as name
+    join range using (name_id)
+    join reading on reading.source_id = range.source_id
+    left join name as shape on shape.name_id = range.shape_id and shape.text like '[[%'
+),
+shaped as materialized (
+    select
+        * exclude (tensors),
+        tensors[1][2] as dtype,
+        list_sum(list_transform(tensors, lambda pair: element_bytes(pair[2]) * list_product(pair[1])))::bigint as in_bytes
+    from named
+),
+described as (
+    select
+        'record_param_comms' as found_by,
+        staged.* exclude (is_kernel, device_id, stream_id)
+            replace (if(shaped.end_ns <= staged.end_ns, coalesce(staged.name, shaped.name), staged.name) as name),
+        if(shaped.end_ns <= staged.end_ns, shaped.dtype, null) as shaped_dtype,
+        if(shaped.end_ns <= staged.end_ns, shaped.in_bytes, null) as shaped_bytes
+    from (from staged_collective where not is_kernel) as staged
+    asof left join (from shaped where found_by = 'range') as shaped
+        on shaped.thread_id = staged.thread_id and shaped.start_ns >= staged.start_ns
+),
+call as materialized (
+    select *, row_number() over (order by start_ns, end_ns desc, thread_id) as call_id
+    from (
+        from described
+        union all by name
+        select found_by, thread_id, start_ns, end_ns, name, dtype as shaped_dtype, in_bytes as shaped_bytes
+        from shaped
+        where found_by = 'gloo'
+            or not exists (from staged_collective where not is_kernel)
+            and (found_by = 'range' or not exists (from shaped where found_by = 'range'))
+    )
+),
+launched as (
+    select
+        work.*,
+        if(
+            work.launch_start_ns <= call.end_ns
+            or (call.found_by = 'library' and collective_operation(call.name) is not distinct from work.operation),
+            call.call_id,
+            null
+        ) as call_id
+    from work
+    asof left join (from call where found_by <> 'gloo') as call
+        on call.thread_id = work.thread_id and call.start_ns <= work.launch_start_ns
+),
+worked as (
+    select
+        call_id,
+        any_value(process_id) as process_id,
+        any_value(device_id order by start_ns, gpu_op_id) as device_id,
+        any_value(stream_id order by start_ns, gpu_op_id) as stream_id,
+        min(start_ns) as work_start_ns,
+        max(end_ns) as work_end_ns,
+        count(*) as work_cnt,
+        any_value(text order by start_ns, gpu_op_id) as text
+    from launched
+    where call_id is not null
+    group by call_id
+),
+found as (
+    select
+        call.* exclude (call_id),
+        thread.process_id,
+        coalesce(call.name, worked.text) as called,
+        worked.device_id,
+        worked.stream_id,
+        if(call.found_by = 'gloo', call.start_ns, worked.work_start_ns) as work_start_ns,
+        if(call.found_by = 'gloo', call.end_ns, worked.work_end_ns) as work_end_ns,
+        coalesce(worked.work_cnt, 0) as work_cnt
+    from call
+    left join worked using (call_id)
+    left join (thread semi join reading using (source_id)) as thread on thread.thread_id = call.thread_id
+    union all by name
+    select
+        'kernel' as found_by,
+        launched.process_id,
+        coalesce(staged.name, launched.text) as name,
+        coalesce(staged.name, launched.text) as called,
+        launched.device_id,
+        launched.stream_id,
+        launched.start_ns as work_start_ns,
+        launched.end_ns as work_end_ns,
+        1 as work_cnt,
+        staged.* exclude (is_kernel, name, device_id, stream_id, thread_id, start_ns, end_ns)
+    from launched
+    left join staged_collective as staged
+        on staged.is_kernel
+        and staged.device_id = launched.device_id
+        and staged.stream_id = launched.stream_id
+        and staged.start_ns = launched.start_ns
+        and staged.end_ns = launched.end_ns
+    where launched.call_id is null
+)
+select
+    (select count(*) from collective)
+    + row_number() over (order by coalesce(found.start_ns, work_start_ns), coalesce(found.end_ns, work_end_ns), found.thread_id,
+        device_id, stream_id) - 1 as collective_id,
+    reading.source_id,
+    if(source.kind = 'kineto', null, found.process_id) as process_id,
+    found.thread_id,
+    found.start_ns,
+    found.end_ns,
+    found.found_by,
+    found.name,
+    collective_operation(found.called) as operation,
+    coalesce(found.dtype, found.shaped_dtype) as dtype,
+    found.in_element_cnt,
+    found.out_element_cnt,
+    coalesce(found.in_element_cnt * element_bytes(found.dtype), found.shaped_bytes) as in_bytes,
+    coalesce(
+        found.out_element_cnt * element_bytes(found.dtype),
+        if(collective_operation(found.called) in ('all_reduce', 'broadcast', 'reduce'), found.shaped_bytes, null)
+    ) as out_bytes,
+    found.group_size,
+    found.group_name,
+    found.group_description,
+    found.group_ranks,
+    found.comms_id,
+    found.seq,
+    found.src_rank,
+    found.dst_rank,
+    found.device_id,
+    found.stream_id,
+    found.work_start_ns,
+    found.work_end_ns,
+    found.work_cnt
+from found
+cross join reading
+join source on source.source_id = reading.source_id

@@ -1,0 +1,141 @@
+-- A row is what became of a row of collective when the rows of all ranks were matched: what the table matched_collective holds.
+--
+-- Rows belong to one collective that have the same Comms Id; else the same group and number in it (Seq); else the same
+-- group and the same place among its collectives in a step, or in the file where there are no steps. Sends and receives
+-- are numbered by each rank for itself, so theirs is the place among those of the same two ranks in the step. Where no group is
+-- recorded it is taken to be the whole job. They count as matched only if all agree on operation and type, and on bytes
+-- (an all-to-all, a gather, a scatter and those of names in v may be uneven), and if each rank of the group is there
+-- once. Only inputs of one kind are compared, and where there is one rank alone there is no row.
+
+with
+member as materialized (
+    select
+        collective.*,
+        coalesce(collective.process_id, 0) as process,
+        source.kind,
+        source.rank,
+        source.name as input,
+        source.world_size,
+        coalesce(collective.start_ns, collective.work_start_ns) as time_ns,
+        coalesce(group_name, '') || coalesce(group_ranks, '') as "group",
+        operation in ('send', 'recv') as is_p2p
+    from collective
+    join source using (source_id)
+    where operation is not null and (select count(distinct rank) from source) > 1
+),
+left_out as (
+    select source_id, any_value(detail order by detail) as detail
+    from _rank_problem
+    where is_left_out
+    group by source_id
+),
+step as (
+    select source_id, start_ns, any_value(step order by step) as step
+    from _step
+    group by source_id, start_ns
+),
+stepped as (
+    select member.*, step.step, member.source_id in (select source_id from step) as has_steps
+    from member
+    asof left join step
+        on step.source_id = member.source_id and step.start_ns <= member.time_ns
+    where member.source_id not in (select source_id from left_out)
+),
+placed as (
+    select
+        *,
+        if(is_p2p, [src_rank, dst_rank], null) as pair,
+        -- what lies before the first step is counted backwards from it
+        if(
+            step is null and has_steps,
+            -row_number() over (same_place order by time_ns desc, collective_id desc),
+            row_number() over (same_place order by time_ns, collective_id)
+        ) as place
+    from stepped
+    window same_place as (
+        partition by source_id, process, "group", is_p2p, if(is_p2p, [src_rank, dst_rank], null), step
+    )
+),
+keyed as (
+    select
+        *,
+        case
+            when comms_id is not null and not is_p2p then 'comms_id'
+            when seq is not null and group_name is not null and not is_p2p then 'seq'
+            else 'place'
+        end as matched_by,
+        case matched_by
+            when 'comms_id' then comms_id
+            when 'seq' then format('{}/{}', "group", seq)
+            else format('{}/{}/{}/{}', "group", coalesce(step::varchar, '-'), coalesce(pair::varchar, ''), place)
+        end as key
+    from placed
+),
+counted as (
+    select
+        *,
+        -- of operations that went out together
+        row_number() over (partition by source_id, process, matched_by, key order by time_ns, collective_id) as part
+    from keyed
+),
+gathered as (
+    select
+        kind,
+        matched_by,
+        key,
+        part,
+        min(collective_id) as match_id,
+        count(*) as row_cnt,
+        count(distinct rank) as rank_cnt,
+        count(rank) as known_cnt,
+        list_sort(list(distinct rank)) as ranks,
+        any_value(is_p2p) as is_p2p,
+        if(any_value(is_p2p), 2, coalesce(any_value(group_size), any_value(world_size))) as expected_cnt,
+        if(
+            any_value(is_p2p),
+            [any_value(src_rank), any_value(dst_rank)],
+            coalesce(
+                try_cast(any_value(group_ranks) as bigint[]),
+                if(any_value("group") = '', range(any_value(world_size)), null)
+            )
+        ) as expected,
+        string_agg(distinct operation::varchar, ', ' order by operation::varchar) as operations,
+        count(distinct operation) as operation_cnt,
+        string_agg(distinct dtype, ', ' order by dtype) as dtypes,
+        count(distinct dtype) as dtype_cnt,
+        string_agg(distinct format('rank {} {}', rank, coalesce(in_bytes, out_bytes)), ', ') as bytes,
+        count(distinct coalesce(in_bytes, out_bytes)) as bytes_cnt,
+        bool_or(operation in ('all_to_all', 'gather', 'scatter') or name ilike '%v') as may_be_uneven
+    from counted
+    group by kind, matched_by, key, part
+),
+judged as (
+    select
+        *,
+        list_filter(expected, lambda one: not list_contains(ranks, one::integer)) as missing,
+        case
+            when known_cnt < row_cnt then 'the rank of an input is not recorded'
+            when expected_cnt is null then 'the size of the group is not recorded'
+            when is_p2p and expected[1] is null then 'the ranks that send and receive are not recorded'
+            when row_cnt > rank_cnt then 'a rank is in several inputs'
+            when rank_cnt < expected_cnt and len(missing) > 0
+                then 'missing: rank ' || array_to_string(missing[:8], ', ') || if(len(missing) > 8, ' …', '')
+            when rank_cnt <> expected_cnt then format('{} of {} ranks', rank_cnt, expected_cnt)
+            when operation_cnt > 1 and not is_p2p then 'operations differ: ' || operations
+            when dtype_cnt > 1 then 'types differ: ' || dtypes
+            when bytes_cnt > 1 and not may_be_uneven then 'bytes differ: ' || bytes
+        end as reason
+    from gathered
+)
+select
+    counted.collective_id,
+    if(judged.reason is null, judged.match_id, null) as match_id,
+    counted.matched_by::enum('comms_id', 'seq', 'place') as matched_by,
+    counted.step,
+    judged.reason
+from counted
+join judged using (kind, matched_by, key, part)
+union all
+select member.collective_id, null, null, null, 'its input is left out: ' || left_out.detail
+from member
+join left_out using (source_id)

@@ -1,0 +1,75 @@
+-- A row is what a rank spent on one thing on its way to a collective or in a step, beside the others of its stage.
+--
+-- meeting is the same for what is compared: a matched collective, or a step. part is 'compute', 'copies' (beside which nothing
+-- ran), 'exposed communication' (of other groups, on the way to a collective only), or 'idle', with what it is blamed on.
+-- excess_ns is part_ns minus the median of the ranks of the same stage.
+
+with
+device as (
+    select source_id, count(distinct coalesce(device_id, -1)) as device_cnt
+    from _rank_activity
+    group by source_id
+),
+part as materialized (
+    select part.*, matched.match_id
+    from _rank_part as part
+    left join matched_collective as matched using (collective_id)
+),
+whole as (
+    select
+        source_id, collective_id, match_id, step, start_ns, end_ns,
+        coalesce(sum(part_ns) filter (part = 'busy'), 0) as busy_ns,
+        coalesce(sum(part_ns) filter (part = 'compute'), 0) as compute_ns,
+        coalesce(sum(part_ns) filter (part = 'compute or communication'), 0) as active_ns,
+        coalesce(sum(part_ns) filter (part like 'idle%'), 0) as blamed_ns
+    from part
+    group by all
+),
+loss as (
+    select source_id, match_id, step, 'compute' as part, compute_ns as part_ns from whole
+    union all
+    select source_id, match_id, step, 'copies', busy_ns - active_ns from whole
+    union all
+    select source_id, match_id, step, 'exposed communication', active_ns - compute_ns
+    from whole
+    where match_id is not null
+    union all
+    select source_id, match_id, step, 'idle', device_cnt * (end_ns - start_ns) - busy_ns - blamed_ns
+    from whole
+    join device using (source_id)
+    union all
+    select source_id, match_id, step, part, part_ns from part where part like 'idle%'
+),
+summed as materialized (
+    select
+        loss.source_id,
+        loss.match_id,
+        loss.step,
+        loss.part,
+        sum(loss.part_ns) as part_ns,
+        ranked.kind,
+        coalesce(loss.match_id::varchar, format('{} {}', ranked.kind, loss.step)) as meeting
+    from loss
+    join _several_ranks as ranked using (source_id)
+    group by all
+),
+member as (
+    select distinct meeting, source_id, match_id, step
+    from summed
+),
+complete as (
+    select member.*, stage.stage, used.part, coalesce(summed.part_ns, 0) as part_ns
+    from member
+    join (select distinct meeting, part from summed) as used using (meeting)
+    left join summed
+        on summed.meeting = member.meeting and summed.source_id = member.source_id and summed.part = used.part
+    left join _stage as stage on stage.source_id = member.source_id
+)
+select
+    source_id,
+    match_id,
+    step,
+    part,
+    part_ns::bigint as part_ns,
+    (part_ns - median(part_ns) over (partition by meeting, stage, part))::bigint as excess_ns
+from complete

@@ -1,0 +1,75 @@
+-- A row is a reason why an input does not fit to those of the other ranks; is_left_out where its collectives are not matched.
+--
+-- Inputs of one kind are compared. One of another job has another world size than most, or was recorded while none of the
+-- others was (10 s apart: clocks of hosts differ by less; only where times count from 1970). An input that holds the same as an earlier one of
+-- the same rank is a copy.
+
+with
+ranked as (
+    select source_id, kind, name, rank, world_size, coalesce(origin_ns, 0) as origin_ns
+    from source
+    where rank is not null and kind is not null and (select count(distinct rank) from source) > 1
+),
+extent as (
+    select source_id, min(start_ns) as start_ns, max(end_ns) as end_ns, count(*) as event_cnt
+    from (
+        select source_id, start_ns, end_ns from range semi join ranked using (source_id)
+        union all
+        select source_id, start_ns, end_ns from gpu_op semi join ranked using (source_id)
+    )
+    group by source_id
+),
+placed as (
+    select
+        ranked.*,
+        origin_ns + extent.start_ns as start_ns,
+        origin_ns + extent.end_ns as end_ns,
+        extent.event_cnt,
+        mode(world_size) over (partition by kind) as usual_size,
+        count(*) over (partition by kind) as input_cnt
+    from ranked
+    join extent using (source_id)
+),
+same_rank as (
+    select
+        later.source_id,
+        later.rank,
+        any_value(earlier.name order by earlier.source_id) as other,
+        bool_or(
+            earlier.start_ns = later.start_ns and earlier.end_ns = later.end_ns and earlier.event_cnt = later.event_cnt
+        ) as is_copy
+    from placed as later
+    join placed as earlier
+        on earlier.kind = later.kind
+        and earlier.rank = later.rank
+        and earlier.source_id < later.source_id
+        and earlier.start_ns <= later.end_ns
+        and later.start_ns <= earlier.end_ns
+    group by later.source_id, later.rank
+)
+select
+    source_id,
+    'other_job' as problem,
+    format('world size {}, most others {}', world_size, usual_size) as detail,
+    true as is_left_out
+from placed
+where world_size <> usual_size
+union all
+select source_id, 'other_job', 'recorded while none of the others was', true
+from placed
+where input_cnt > 1
+    and start_ns > 946684800000000000
+    and not exists (
+        from placed as other
+        where other.kind = placed.kind
+            and other.source_id <> placed.source_id
+            and other.start_ns <= placed.end_ns + 10000000000
+            and placed.start_ns <= other.end_ns + 10000000000
+    )
+union all
+select
+    source_id,
+    'rank_twice',
+    if(is_copy, format('rank {} again: the same as {}', rank, other), format('rank {} is in {}, too', rank, other)),
+    is_copy
+from same_rank

@@ -1,0 +1,22 @@
+-- A row is a rank that sends to or receives from others of its group: its stage of the pipeline.
+--
+-- The stage is the rank's place in the group through which it sends, as that lists its ranks.
+--
+-- columns:
+--   source_id   integer   the input
+--   stage       bigint    its stage, from 0
+--   stage_cnt   bigint    stages
+
+select
+    source_id,
+    min(list_position(ranks, rank) - 1) as stage,
+    min(len(ranks)) as stage_cnt
+from (
+    select distinct collective.source_id, source.rank, try_cast(collective.group_ranks as bigint[]) as ranks
+    from collective
+    join source using (source_id)
+    where collective.operation in ('send', 'recv')
+)
+where list_contains(ranks, rank)
+group by source_id
+having count(*) = 1

@@ -1,0 +1,12 @@
+-- A row is an input whose clock runs away from the reference's.
+--
+-- clock_offset aligns it in pieces; between two of them arrivals are less exact than its error says.
+
+select
+    source_id,
+    'warning' as severity,
+    count(*) - 1 as problem_cnt,
+    format('{} in {}', said_ns(max(offset_ns) - min(offset_ns)), said_ns(max(from_ns) - min(from_ns))) as example
+from clock
+group by source_id
+having count(*) > 1 and min(offset_ns) <> max(offset_ns)

@@ -1,0 +1,29 @@
+-- A row is a job of which inputs of some ranks are here and those of others are not.
+--
+-- Collectives of the missing ranks stay unmatched (collective_match), and nobody knows whether one of them was the slowest. Add their traces.
+
+with
+ranked as (
+    select source.*, mode(world_size) over (partition by kind) as usual_size
+    from source
+    join (select source_id from _several_ranks) as several using (source_id)
+    where source_id not in (select source_id from _rank_problem where is_left_out)
+),
+job as (
+    select
+        min(source_id) as source_id,
+        any_value(usual_size) as usual_size,
+        list_filter(range(any_value(usual_size)), lambda one: not list_contains(list(rank), one::integer)) as missing
+    from ranked
+    where usual_size is not null
+    group by kind
+)
+select
+    source_id,
+    'warning' as severity,
+    len(missing) as problem_cnt,
+    format(
+        'rank {} of {}', array_to_string(missing[:8], ', ') || if(len(missing) > 8, ' …', ''), usual_size
+    ) as example
+from job
+where len(missing) > 0

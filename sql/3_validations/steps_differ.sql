@@ -1,0 +1,22 @@
+-- A row is a rank with another number of steps than most.
+--
+-- Ranks are compared in the steps that they share. Its recording began later, ended earlier, or was cut off.
+
+with
+counted as (
+    select ranked.source_id, ranked.kind, count(distinct step.step) as step_cnt
+    from _several_ranks as ranked
+    join _step as step using (source_id)
+    group by ranked.source_id, ranked.kind
+),
+compared as (
+    select *, mode(step_cnt) over (partition by kind) as usual_cnt
+    from counted
+)
+select
+    source_id,
+    'warning' as severity,
+    abs(step_cnt - usual_cnt) as problem_cnt,
+    format('{} steps, most others {}', step_cnt, usual_cnt) as example
+from compared
+where step_cnt <> usual_cnt

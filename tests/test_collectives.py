@@ -1,0 +1,392 @@
+"""Collectives of several ranks: what belongs together, clocks, who is late and why; against jobs whose truth is known."""
+
+import gzip
+import itertools
+import json
+import statistics
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import simulated_ranks
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from lorabench.analyze.pipeline import analyze
+from lorabench.analyze.ranks import matching
+from lorabench.analyze.store.building import building
+from lorabench.analyze.store.database import Database
+from simulated_ranks import Job, Member, Run, simulate
+
+
+def database_of(run: Run, folder: Path, ranks: Any = None) -> Database:
+    return analyze(run.write(folder / "traces", ranks), folder / "x.duckdb")
+
+
+def filled(run: Run, database: Database) -> None:
+    """The rows that reading the traces of a run would give, without its kernels and steps."""
+    for rank in range(run.job.ranks):
+        database.connection.execute(
+            "insert into source (source_id, kind, name, rank, world_size, host, origin_ns) values (?, ?, ?, ?, ?, ?, ?)",
+            [rank + 1, "kineto", f"rank{rank}.json", rank, run.job.ranks,
+             f"node{run.host_of(rank)}" if run.job.hosts_named else None, simulated_ranks.ORIGIN_NS],
+        )  # fmt: skip
+    for number, m in enumerate(run.members):
+        row = {
+            "collective_id": number, "source_id": m.rank + 1, "found_by": "record_param_comms", "name": m.operation,
+            "operation": m.operation, "dtype": "Float", "in_bytes": m.bytes, "group_name": m.group[0],
+            "group_ranks": str(list(m.group[1])), "group_size": len(m.group[1]), "seq": m.seq, "work_cnt": 1,
+            "start_ns": m.local[0], "end_ns": m.local[0], "work_start_ns": m.local[0], "work_end_ns": m.local[1],
+        }  # fmt: skip
+        database.connection.execute(
+            f"insert into collective ({', '.join(row)}) values ({', '.join('?' * len(row))})", list(row.values())
+        )
+    matching.complete(database)
+
+
+def by_collective(run: Run) -> dict[tuple[str, int], list[Member]]:
+    found = defaultdict(list)
+    for member in run.members:
+        found[member.group[0], member.seq].append(member)
+    return dict(found)
+
+
+JOBS = st.builds(
+    Job,
+    ranks=st.sampled_from([2, 4, 6, 8]),
+    ranks_per_host=st.sampled_from([1, 2, 3]),
+    steps=st.integers(1, 6),
+    seed=st.integers(0, 1000),
+    compute=st.sampled_from([50_000, 500_000]),
+    offsets=st.lists(st.integers(-(10**8), 10**8), max_size=8).map(tuple),
+    drifts=st.just(()),
+    hosts_named=st.booleans(),
+    slow_link=st.none() | st.integers(0, 2),
+)
+
+
+def limits(run: Run) -> dict[tuple[int, int], int]:
+    """How far the clock of each rank can be ahead of each other's, over all ways: by loops over everything."""
+    ranks = range(run.job.ranks)
+    same = {(a, b) for a in ranks for b in ranks if a == b or run.job.hosts_named and run.host_of(a) == run.host_of(b)}
+    most = {(a, b): 0 if (a, b) in same else 10**30 for a in ranks for b in ranks}
+    for members in by_collective(run).values():
+        for a, b in itertools.permutations(members, 2):
+            key = a.rank, b.rank
+            if key not in same:
+                most[key] = min(most[key], b.local[1] - a.local[0])
+    for over, a, b in itertools.product(ranks, ranks, ranks):
+        most[a, b] = min(most[a, b], most[a, over] + most[over, b])
+    return most
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(job=JOBS)
+def test_clocks_are_what_loops_over_all_pairs_say(job: Job, tmp_path: Path) -> None:
+    run = simulate(job)
+    most = limits(run)
+    with building(tmp_path / "x.duckdb") as database:
+        filled(run, database)
+        rows = database.rows("select rank, offset_ns, error_ns, reference_rank, piece from clock_offset order by rank")
+        skews = database.rows(
+            "select match_id, rank, arrival_ns, late_ns, wait_ns, is_last, skew_ns from collective_skew"
+        )
+    assert [row[0] for row in rows] == list(range(job.ranks))
+    zero = run.local(0, 0)
+    for rank, offset, error, reference, piece in rows:
+        low, high = -most[rank, reference], most[reference, rank]
+        assert (abs(offset - (low + high) / 2), piece) <= (0.5, 0)
+        assert error == (high - low + 1) // 2
+        truth = run.local(rank, 0) - run.local(reference, 0)
+        assert abs(truth - offset) <= error + 1
+    assert zero == run.local(0, 0)
+    _check_skews(run, rows, skews)
+
+
+def _check_skews(run: Run, clocks: list[Any], skews: list[Any]) -> None:
+    """Arrivals, who is last and who waits how long, by loops."""
+    offset = {rank: (offset, error) for rank, offset, error, *_ in clocks}
+    found = {(match, rank): rest for match, rank, *rest in skews}
+    first_row = {id(member): number for number, member in enumerate(run.members)}
+
+    def apart(a: int, b: int) -> int:
+        is_shared = a == b or (run.job.hosts_named and run.host_of(a) == run.host_of(b))
+        return 0 if is_shared else offset[a][1] + offset[b][1]
+
+    for members in by_collective(run).values():
+        match = min(first_row[id(member)] for member in members)
+        arrival = {m.rank: simulated_ranks.ORIGIN_NS + m.local[0] - offset[m.rank][0] for m in members}
+        last, first = max(arrival, key=lambda r: arrival[r]), min(arrival, key=lambda r: arrival[r])
+        skew = arrival[last] - arrival[first]
+        is_known = skew > apart(first, last)
+        for rank, at in arrival.items():
+            said_at, late, wait, is_last, said_skew = found[match, rank]
+            assert (said_at, said_skew) == (at, skew if is_known else None)
+            if not is_known:
+                assert (late, wait, is_last) == (None, None, None)
+                continue
+            assert is_last == (rank == last)
+            assert wait == (arrival[last] - at if rank == last or arrival[last] - at > apart(rank, last) else None)
+            middle = statistics.median(2 * (other - arrival[first]) for other in arrival.values())
+            assert late is None or abs(2 * (at - arrival[first] - late) - middle) <= 1  # half a ns is rounded
+
+
+@pytest.mark.parametrize("torch", ["2.13", "2.4", "names"])
+def test_a_job_is_matched_by_what_its_traces_say(torch: str, tmp_path: Path) -> None:
+    run = simulate(Job(ranks=4, ranks_per_host=2, steps=3, torch=torch))
+    with database_of(run, tmp_path) as database:
+        rows = database.rows(
+            "select operation, group_name, member_cnt, bytes, matched_by, reason, count(*) from collective_match "
+            "group by all order by 1 desc, 2"
+        )
+    if torch == "names":  # nobody knows that the gathers are of pairs; that the reductions are of all they all say
+        assert {row[4] for row in rows} == {"place"}
+        return
+    by = {"2.13": "comms_id", "2.4": "place"}[torch]
+    assert rows == [
+        ("all_reduce", "0", 4, 1 << 24, by, None, 3),
+        ("all_gather", "1", 2, 1 << 21, by, None, 3),
+        ("all_gather", "2", 2, 1 << 21, by, None, 3),
+    ]
+
+
+def test_bandwidth_is_that_of_nccl_tests(tmp_path: Path) -> None:
+    """Links carry 50 GB/s: algbw; busbw is 2(n-1)/n of that for an all-reduce, (n-1)/n for an all-gather of its output."""
+    run = simulate(Job(ranks=4, ranks_per_host=4, steps=8))
+    with database_of(run, tmp_path) as database:
+        rows = database.rows("select operation, least_bytes, algbw_bytes_s, busbw_bytes_s from collective_summary")
+    for operation, least, algorithm, bus in rows:
+        assert least == {"all_reduce": 1 << 24, "all_gather": 1 << 21}[operation]
+        transfer = 2 if operation == "all_gather" else 1  # it is simulated for its input
+        assert algorithm == pytest.approx(50e9 * transfer, rel=0.06)
+        assert bus == pytest.approx(algorithm * {"all_reduce": 1.5, "all_gather": 0.5}[operation])
+
+
+@pytest.mark.parametrize("ranks", [12, pytest.param(64, marks=pytest.mark.slow)])
+def test_a_slow_machine_is_named(ranks: int, tmp_path: Path) -> None:
+    """It is always late, so its clock could be wrong by as much: its own time says it."""
+    run = simulate(Job(ranks=ranks, ranks_per_host=4, steps=4, slow_host=1, offsets=(0, 70_000_000, -5_000_000)))
+    with database_of(run, tmp_path) as database:
+        rows = database.rows(
+            "select rank, cause, cause_ns, host_lag_ns, found_by from straggler where is_straggler and step > 0 order by step"
+        )
+        hosts = database.rows(
+            "select distinct rank // 4, host_lag_ns > 3000000 from straggler where step = 2 order by 1"
+        )
+    assert len(rows) == 3
+    for rank, cause, cause_ns, host_lag, found_by in rows:
+        assert (rank // 4, cause, found_by) == (1, "compute", "own time")
+        assert cause_ns == pytest.approx(2 * 2_000_000, rel=0.1) and host_lag > 3_000_000
+    assert hosts == [(host, host == 1) for host in range(ranks // 4)]
+
+
+def test_a_rank_that_sleeps_is_named_with_what_its_cpu_was_in(tmp_path: Path) -> None:
+    run = simulate(
+        Job(steps=6, idle={(5, 2): 9_000_000, (5, 4): 9_000_000}, offsets=(0, 123_456_789), hosts_named=False)
+    )
+    with database_of(run, tmp_path) as database:
+        rows = database.rows(
+            "select step, rank, found_by, cause, cause_ns, cause_place, kept_waiting_ns from straggler where is_straggler"
+        )
+        finding = database.rows("select place, evidence from finding where rule = 'straggler_rank'")
+    assert [row[:4] + row[5:6] for row in rows] == [
+        (step, 5, "arrival", "idle: late_input", "step/load batch") for step in (2, 4)
+    ]
+    assert all(8_900_000 < row[4] < 9_100_000 and row[6] > 6 * 8_900_000 for row in rows)
+    ((place, evidence),) = finding
+    assert place == "rank 5" and "load batch" in evidence
+
+
+def test_clocks_that_run_apart_are_aligned_in_pieces(tmp_path: Path) -> None:
+    """One part in 500 of steps of 2 ms is 4 us a step, and collectives of 20 us hide no more than a few of them."""
+    drift = 2e-3
+    run = simulate(Job(ranks=2, ranks_per_host=1, steps=60, compute=1_000_000, drifts=(0.0, drift)))
+    with database_of(run, tmp_path) as database:
+        rows = database.rows("select rank, piece, from_ns, offset_ns, error_ns, drift_frac from clock_offset")
+        known = database.rows("select count(*), count(arrival_ns) from collective_skew")
+        problems = database.rows("select rule, problem_cnt from validation where rule = 'clock_drift'")
+    assert known[0][0] == known[0][1] == 2 * 2 * 60
+    away = [row for row in rows if row[3]]
+    assert len(away) > 2
+    sign = 1 if away[0][0] == 1 else -1
+    for _, _, begin, offset, error, _ in away:
+        piece = offset * sign
+        assert piece + error >= begin * drift / (1 + drift) - 1_000
+    assert all(abs(row[5] * sign - drift) < drift / 2 for row in away if row[5] is not None)
+    assert problems == [("clock_drift", len(away) - 1)]
+
+
+@pytest.fixture
+def said() -> Any:
+    """What the views say about problems: reasons of unmatched rows with their numbers, broken rules with an example."""
+
+    def get(database: Database) -> tuple[dict[str, int], dict[str, str]]:
+        reasons = database.rows("select reason, count(*) from collective_match where reason is not null group by 1")
+        rules = database.rows(
+            "select rule, string_agg(example, '; ' order by source_id) from validation "
+            "where rule not in ('lost', 'missing', 'launch_missing') group by 1"
+        )
+        return dict(reasons), dict(rules)
+
+    return get
+
+
+def test_a_missing_rank_is_reported_and_the_rest_answered(said: Any, tmp_path: Path) -> None:
+    run = simulate(Job(ranks=8, steps=2))
+    with database_of(run, tmp_path, [0, 1, 2, 3, 4, 5, 7]) as database:
+        reasons, rules = said(database)
+        assert reasons == {"missing: rank 6": 7 * 2 + 2}
+        assert rules == {"rank_missing": "rank 6 of 8"}
+        assert database.rows("select count(*) from collective_match where match_id is not null") == [(3 * 2,)]
+        assert database.rows("select count(*), count(own_ns) from straggler") == [(14, 14)]
+
+
+def test_a_rank_that_was_cut_off_lacks_its_last_collectives(said: Any, tmp_path: Path) -> None:
+    run = simulate(Job(ranks=4, steps=4))
+    paths = run.write(tmp_path / "traces")
+    text = paths[2].read_text("utf-8")
+    paths[2].write_text(text[: len(text) * 6 // 10], "utf-8")
+    with analyze(paths, tmp_path / "x.duckdb") as database:
+        reasons, _ = said(database)
+        assert set(reasons) == {"missing: rank 2"}
+        matched = database.rows(
+            "select max(step) from collective_match where match_id is not null and group_name = '0'"
+        )
+        assert matched[0][0] in (1, 2)
+        assert database.rows("select rank from trace_info where item = 'end of the file'") == [(2,)]
+
+
+def test_a_copy_of_a_rank_is_left_out(said: Any, tmp_path: Path) -> None:
+    run = simulate(Job(ranks=4, steps=2))
+    paths = run.write(tmp_path / "traces")
+    copy = tmp_path / "traces" / "rank3-again.json"
+    copy.write_bytes(paths[3].read_bytes())
+    with analyze([*paths, copy], tmp_path / "x.duckdb") as database:
+        reasons, rules = said(database)
+        assert reasons == {"its input is left out: rank 3 again: the same as rank3.json": 4}
+        assert rules == {"rank_twice": "rank 3 again: the same as rank3.json"}
+        assert database.rows("select count(*) from collective_match where match_id is not null") == [(6,)]
+
+
+def test_two_traces_that_both_say_they_are_one_rank_are_not_chosen_between(said: Any, tmp_path: Path) -> None:
+    run = simulate(Job(ranks=4, steps=2))
+    paths = run.write(tmp_path / "traces")
+    other = tmp_path / "traces" / "other.json"
+    events = [event | {"ts": event["ts"] + 3} for event in run.events[3]]
+    other.write_text(json.dumps(run.trace(3, traceEvents=events)), "utf-8")
+    with analyze([*paths, other], tmp_path / "x.duckdb") as database:
+        reasons, rules = said(database)
+        assert set(reasons) == {"a rank is in several inputs"}
+        assert rules == {"rank_twice": "rank 3 is in rank3.json, too"}
+        assert database.rows("select distinct group_name from collective_match where match_id is not null") == [("1",)]
+
+
+@pytest.mark.parametrize("what", ["another size", "another day"])
+def test_a_trace_of_another_job_is_left_out(what: str, said: Any, tmp_path: Path) -> None:
+    run = simulate(Job(ranks=4, steps=2))
+    paths = run.write(tmp_path / "traces", [0, 1, 2])
+    if what == "another size":
+        foreign = run.trace(3, distributedInfo={"rank": 3, "world_size": 16})
+    else:
+        foreign = run.trace(3, baseTimeNanoseconds=simulated_ranks.ORIGIN_NS - 86_400 * 10**9)
+    paths.append(tmp_path / "traces" / "rank3.json")
+    paths[-1].write_text(json.dumps(foreign), "utf-8")
+    with analyze(paths, tmp_path / "x.duckdb") as database:
+        reasons, rules = said(database)
+        detail = {
+            "another size": "world size 16, most others 4",
+            "another day": "recorded while none of the others was",
+        }
+        assert rules == {"other_job": detail[what], "rank_missing": "rank 3 of 4"}
+        assert reasons == {f"its input is left out: {detail[what]}": 4, "missing: rank 3": 3 * 2 + 2}
+        assert database.rows(
+            "select count(*) from collective_match where group_name = '1' and match_id is not null"
+        ) == [(2,)]
+
+
+@pytest.mark.parametrize("torch", ["2.13", "2.4"])
+def test_ranks_with_other_numbers_of_steps_are_compared_in_those_that_they_share(
+    torch: str, said: Any, tmp_path: Path
+) -> None:
+    run = simulate(Job(ranks=4, steps=3, torch=torch))
+    for event in list(run.events[1]):  # recorded two of the three
+        last = max(e["ts"] for e in run.events[1] if e["name"] == "step 1")
+        ends = last + next(e["dur"] for e in run.events[1] if e["name"] == "step 1")
+        if event["ts"] > ends:
+            run.events[1].remove(event)
+    with database_of(run, tmp_path) as database:
+        reasons, rules = said(database)
+        assert reasons == {"missing: rank 1": 3 + 1}
+        assert rules == {"steps_differ": "2 steps, most others 3"}
+        assert database.rows("select step, count(*) from straggler group by 1 order by 1") == [(0, 4), (1, 4), (2, 3)]
+
+
+def test_members_that_disagree_on_bytes_are_not_matched(said: Any, tmp_path: Path) -> None:
+    run = simulate(Job(ranks=4, steps=3, uneven=(2, 1)))
+    with database_of(run, tmp_path) as database:
+        ((reason, count),) = said(database)[0].items()
+        assert count == 4
+        assert reason.startswith("bytes differ: ") and "rank 2 8388608" in reason and "rank 0 16777216" in reason
+        assert said(database)[1] == {"collective_disagrees": reason}
+
+
+def test_machines_of_one_name_with_clocks_of_their_own_are_told_apart(said: Any, tmp_path: Path) -> None:
+    run = simulate(Job(ranks=4, ranks_per_host=2, steps=4, offsets=(0, 50_000_000)))
+    paths = run.write(tmp_path / "traces")
+    for rank, path in enumerate(paths):
+        path.write_text(json.dumps(run.trace(rank, host_name="localhost")), "utf-8")
+    with analyze(paths, tmp_path / "x.duckdb") as database:
+        offsets = dict(database.rows("select rank, offset_ns from clock_offset"))
+        _, rules = said(database)
+    assert offsets[2] - offsets[0] == pytest.approx(50_000_000, abs=400_000)
+    assert rules == {"host_twice": "localhost: its 4 ranks have 4 clocks"}
+
+
+def test_exposed_communication_is_shared_by_the_groups_and_adds_up(tmp_path: Path) -> None:
+    run = simulate(Job(ranks=4, steps=2))
+    with database_of(run, tmp_path) as database:
+        shares = database.rows(
+            "select source_id, count(*), sum(exposed_communication_ns) from exposed_communication group by 1 order by 1"
+        )
+        whole = database.rows("select source_id, exposed_communication_ns from gpu_timeline_summary order by 1")
+    assert [(source, total) for source, _, total in shares] == [(s, pytest.approx(t, abs=1e-3)) for s, t in whole]
+    assert all(count == 2 for _, count, _ in shares)
+
+
+def test_one_rank_alone_says_that_the_others_are_not_here(tmp_path: Path) -> None:
+    run = simulate(Job(ranks=4, steps=2))
+    with database_of(run, tmp_path, [1]) as database:
+        assert database.rows("select distinct reason from collective_match") == [("no other rank is here",)]
+        assert database.rows("select * from collective_skew") == database.rows("select * from clock_offset") == []
+
+
+@pytest.mark.skipif(
+    "torch" not in sys.modules and not __import__("importlib.util").util.find_spec("torch"), reason="no torch"
+)
+def test_gloo_ranks_that_really_ran_name_the_one_that_slept(tmp_path: Path) -> None:
+    import capture_ranks
+
+    paths = capture_ranks.capture(tmp_path / "traces", ranks=3)
+    with analyze(paths, tmp_path / "x.duckdb") as database:
+        rows = database.rows(
+            "select step, cause, cause_ns, cause_place from straggler where is_straggler and rank = 2 and late_ns > 3e7"
+        )
+        matched = database.rows("select count(*), count(match_id), count(bytes) from collective_match")
+        finding = database.rows("select evidence from finding where rule = 'straggler_rank' and place = 'rank 2'")
+    assert [(step, cause, place) for step, cause, _, place in rows] == [
+        (s, "idle", "step/load batch") for s in (2, 4, 6)
+    ]
+    assert all(40_000_000 < excess < 120_000_000 for _, _, excess, _ in rows)
+    assert matched == [(8, 8, 8)]
+    assert "load batch" in finding[0][0]
+
+
+def test_the_recipe_packs(tmp_path: Path) -> None:
+    """A trace may be packed as torch does it."""
+    run = simulate(Job(ranks=2, steps=1))
+    for path in run.write(tmp_path / "traces"):
+        path.with_suffix(".json.gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+    with analyze([tmp_path / "traces"], tmp_path / "x.duckdb") as database:
+        assert database.rows("select count(*) from collective_match where match_id is not null") == [(2,)]
