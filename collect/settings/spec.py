@@ -15,15 +15,12 @@ from typing import Any
 from ...errors import UsageError
 from ...small_files import read_text
 from ...vocabulary import PASSES, RANGE_DEPTHS
+from . import checks
+from .checks import DEFAULT_TARGETS, dashed, targets
 from .presets import PRESETS
 
 METHODS = ("lora", "qlora", "full")
 PEFT_MODES = ("seq", "switch", "batch", "process")
-DEFAULT_TARGETS = "attention"
-_SEEDS = 2**32
-_DEVICES = 128
-_ADAPTERS = 4096
-_LARGEST = 2**31
 
 
 def _option(default: Any, help: str, choices: tuple[str, ...] = (), each: bool = False) -> Any:
@@ -111,10 +108,7 @@ class RunSpec:
     timeout_s: int = _option(3600, "Seconds after which a pass is stopped.")
 
     def __post_init__(self) -> None:
-        _check_each(self)
-        _check_values(self)
-        _check_contradictions(self)
-        _check_schedule(self)
+        checks.check(self)
 
     @property
     def quantisation(self) -> str:
@@ -138,7 +132,7 @@ class RunSpec:
         return [
             AdapterSpec(
                 f"adapter_{n}", value("rank", n), value("alpha", n), value("dropout", n),
-                _targets(value("target_modules", n)), value("learning_rate", n), value("batch_size", n),
+                targets(value("target_modules", n)), value("learning_rate", n), value("batch_size", n),
                 value("grad_accum", n),
             )
             for n in range(self.lora_cnt)
@@ -227,149 +221,13 @@ def _converted(name: str, value: Any, hint: Any) -> Any:
         parts = value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else [value]
         return tuple(_converted(name, part.strip() if isinstance(part, str) else part, kind) for part in parts)
     if isinstance(value, bool) is not (hint is bool) or isinstance(value, types.NoneType | dict | list):
-        raise UsageError(f"--{_dashed(name)} must be {_KIND_WORDS[hint]}, not {value!r}")
+        raise UsageError(f"--{dashed(name)} must be {_KIND_WORDS[hint]}, not {value!r}")
     if hint is int and isinstance(value, float) and not value.is_integer():
-        raise UsageError(f"--{_dashed(name)} must be a whole number, not {value}")
+        raise UsageError(f"--{dashed(name)} must be a whole number, not {value}")
     try:
         return hint(value)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"--{_dashed(name)} must be {_KIND_WORDS[hint]}, not {value!r}") from error
+        raise UsageError(f"--{dashed(name)} must be {_KIND_WORDS[hint]}, not {value!r}") from error
 
 
 _KIND_WORDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
-
-
-def _dashed(name: str) -> str:
-    return name.replace("_", "-")
-
-
-def _targets(text: str) -> tuple[str, ...]:
-    return () if text == DEFAULT_TARGETS else tuple(part.strip() for part in text.split(","))
-
-
-def _check_each(spec: RunSpec) -> None:
-    for f in dataclasses.fields(spec):
-        value = getattr(spec, f.name)
-        if f.metadata["each"] and len(value) not in (1, spec.lora_cnt):
-            raise UsageError(
-                f"--{_dashed(f.name)} has {len(value)} values for {spec.lora_cnt} adapters; give one, or one for each"
-            )
-        choices = f.metadata["choices"]
-        for item in value if isinstance(value, tuple) else (value,):
-            if choices and item not in choices and not (f.name == "quant" and item == ""):
-                raise UsageError(f"--{_dashed(f.name)} is {item!r}; it must be one of {', '.join(choices)}")
-
-
-def _check_values(spec: RunSpec) -> None:
-    at_least = {
-        "lora_cnt": 1, "rank": 1, "seq_len": 2, "batch_size": 1, "grad_accum": 1, "steps": 1, "warmup": 0,
-        "wait_steps": 0, "warmup_steps": 0, "active_steps": 0, "repeat": 0, "profiling_frequency": 0, "timeout_s": 1,
-    }  # fmt: skip
-    for name, least in at_least.items():
-        value = getattr(spec, name)
-        if min(value if isinstance(value, tuple) else (value,)) < least:
-            raise UsageError(f"--{_dashed(name)} must be at least {least}")
-        most = _ADAPTERS if name == "lora_cnt" else _LARGEST
-        if max(value if isinstance(value, tuple) else (value,)) > most:
-            raise UsageError(f"--{_dashed(name)} must be at most {most}")
-    if not all(0 <= rate < 1 for rate in spec.dropout):
-        raise UsageError("--dropout is a probability: at least 0 and below 1")
-    if not all(0 < rate < float("inf") for rate in (*spec.learning_rate, *spec.alpha)):
-        raise UsageError("--learning-rate and --alpha must be above 0, and finite")
-    if not 0 <= spec.seed < _SEEDS:
-        raise UsageError(f"--seed must be at least 0 and below {_SEEDS}")
-    if len(set(spec.profiler)) < len(spec.profiler):
-        raise UsageError(f"--profiler names a pass twice: {', '.join(spec.profiler)}")
-    for number, names in enumerate(spec.target_modules):
-        if not all(_targets(names)) and names != DEFAULT_TARGETS:
-            raise UsageError(f"--target-modules has an empty name for adapter_{number}: {names!r}")
-    if not spec.profiler:
-        raise UsageError(f"--profiler names no pass; choose from {', '.join(PASSES)}")
-    if spec.device not in ("auto", "cpu", "cuda") and not (
-        spec.device.startswith("cuda:") and spec.device[5:] in map(str, range(_DEVICES))
-    ):
-        raise UsageError(f"--device is {spec.device!r}; it must be auto, cpu, cuda or cuda:N")
-
-
-def _check_contradictions(spec: RunSpec) -> None:
-    if spec.method == "full" and spec.quantisation != "none":
-        raise UsageError(f"--method full trains the base, which --quant {spec.quant} freezes; use --method qlora")
-    if spec.method == "full" and spec.lora_cnt > 1:
-        raise UsageError(f"--method full has no adapters; leave --lora-cnt {spec.lora_cnt} out")
-    if spec.method == "full" and spec.peft_mode != "switch":
-        raise UsageError(f"--method full has no adapters for --peft-mode {spec.peft_mode} to share the base among")
-    if spec.method == "qlora" and spec.quantisation == "none":
-        raise UsageError("--method qlora means a quantised base, and --quant is none; use --method lora")
-    _check_unused(spec)
-    _check_float16(spec)
-    preset = PRESETS.get(spec.model)
-    if preset and preset.task == "classification":
-        if spec.peft_mode == "batch":
-            raise UsageError(
-                f"--peft-mode batch trains causal language models; {spec.model} is a classifier, use switch or process"
-            )
-        if spec.gradient_checkpointing == "attn-mlp":
-            raise UsageError(f"--gradient-checkpointing attn-mlp needs a decoder; use layer or none with {spec.model}")
-    if spec.is_compiled and spec.gradient_checkpointing == "attn-mlp":
-        raise UsageError(
-            "--gradient-checkpointing attn-mlp cannot be compiled: its recomputation keeps other tensors than the "
-            "compiled forward did; use layer or none with --compile inductor"
-        )
-    if spec.reentrant and spec.gradient_checkpointing != "layer":
-        raise UsageError("--reentrant is a kind of --gradient-checkpointing layer")
-    if not spec.graph_pruning and (spec.peft_mode, spec.batch_operator) != ("batch", "loop"):
-        raise UsageError("--no-graph-pruning applies to --peft-mode batch --batch-operator loop")
-
-
-_ONLY_ADAPTERS = ("rank", "alpha", "dropout", "target_modules", "adapter_dtype")
-_ONLY_TORCH = (
-    "wait_steps", "warmup_steps", "active_steps", "repeat", "profiling_frequency", "with_stack", "with_shapes",
-)  # fmt: skip
-
-
-def _check_unused(spec: RunSpec) -> None:
-    """A setting that says something and would change nothing is a mistake."""
-    given = {f.name for f in dataclasses.fields(spec) if getattr(spec, f.name) != f.default}
-
-    def refuse(names: tuple[str, ...], why: str) -> None:
-        for name in names:
-            if name in given:
-                raise UsageError(f"--{_dashed(name)} {why}")
-
-    if spec.method == "full":
-        refuse(_ONLY_ADAPTERS, "is a setting of adapters, and --method full has none; leave it out")
-    if spec.peft_mode != "batch":
-        refuse(("batch_operator",), f"applies to --peft-mode batch, not {spec.peft_mode}")
-    if spec.compile != "inductor":
-        refuse(("force_compile",), "applies to --compile inductor")
-    if spec.data != "synthetic":
-        refuse(("lengths",), "is for synthetic data; those of --data are as they are")
-    if not {"torch", "memory"} & set(spec.profiler):
-        refuse(_ONLY_TORCH, f"is a setting of torch.profiler; --profiler {','.join(spec.profiler)} does not run it")
-
-
-def _check_float16(spec: RunSpec) -> None:
-    """Weights in float16 that AdamW updates: its epsilon of 1e-8 is 0 there, and 0 / 0 is the second step's loss."""
-    if spec.dtype != "float16" or spec.optimizer != "adamw":
-        return
-    remedy = "use --dtype bfloat16, or --optimizer sgd"
-    if spec.method == "full":
-        raise UsageError(f"--method full with --dtype float16: AdamW's epsilon is 0 there, losses are NaN; {remedy}")
-    if spec.adapter_dtype == "base":
-        raise UsageError(
-            f"--adapter-dtype base with --dtype float16: AdamW's epsilon is 0 in float16, losses are NaN; {remedy}, or "
-            "--adapter-dtype float32"
-        )
-
-
-def _check_schedule(spec: RunSpec) -> None:
-    wait, warmup, active, _ = spec.schedule()
-    if spec.profiling_frequency and spec.wait_steps:
-        raise UsageError("--profiling-frequency sets the wait; leave --wait-steps out")
-    if wait < 0:
-        raise UsageError(
-            f"--profiling-frequency {spec.profiling_frequency} is shorter than its {warmup} warm-up and {active} "
-            "active steps"
-        )
-    if active < 1:
-        raise UsageError(f"--warmup-steps {warmup} leaves none of {spec.steps} steps active; raise --steps")
