@@ -176,6 +176,8 @@ def _describe_run(manifest: dict[str, Any], path: Path) -> None:
         if state["status"] != rundir.OK:
             console.tell(f"pass {name}: {state['status']}: {state['message']}")
     summary = rundir.read_summary(path)
+    for note in summary.get("notes", ()):
+        console.tell(note)
     if step := summary.get("step_wall_ns"):
         rate = summary["tokens_per_s"].get("computed")
         tokens = f", {rate:,.0f} tokens/s" if rate else ""

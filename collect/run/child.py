@@ -180,6 +180,7 @@ def _measure(request: Request) -> dict[str, Any]:
     with memory.phase("steps"):
         steps, counts = _steps(request, trainer, device)
     result: dict[str, Any] = {"steps": steps, "counts": counts, "ranges": spans.opened()}
+    result["notes"] = trainer.notes
     result["diverged"] = _diverged([_row(0, 0, done) for done in warmed] + steps)
     after = spec.warmup + spec.steps
     if request.pass_name == "timing":
@@ -290,7 +291,7 @@ def _arithmetic(trainer: Any, device: Any) -> dict[str, Any]:
     from . import measure
 
     model = getattr(trainer.model, "_orig_mod", trainer.model)
-    counted = measure.arithmetic(model, trainer.spec.gradient_checkpointing)
+    counted = measure.arithmetic(model, trainer.spec.gradient_checkpointing, trainer.adapter_flop())
     peak = measure.peak_flop_s(device, models.choose_dtype(trainer.spec, device))
     return {**dataclasses.asdict(counted), "peak_flop_s": peak}
 

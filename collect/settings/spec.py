@@ -15,6 +15,7 @@ from typing import Any
 from ...errors import UsageError
 from ...small_files import read_text
 from ...vocabulary import PASSES, RANGE_DEPTHS
+from . import kinds
 from .presets import PRESETS
 
 METHODS = ("lora", "qlora", "full")
@@ -55,8 +56,11 @@ class RunSpec:
         "adapter in turn; batch: all adapters in one pass (BatchLoRA); process: a process for each.",
         PEFT_MODES,
     )
-    lora_cnt: int = _option(1, "Number of LoRA adapters.")
-    rank: tuple[int, ...] = _option((16,), "Rank r; one value, or one per adapter (8,16).", each=True)
+    adapter_kind: str = _option("lora", "What an adapter is, each as PEFT trains it.", tuple(kinds.KINDS))
+    lora_cnt: int = _option(1, "Number of adapters.")
+    rank: tuple[int, ...] = _option(
+        (16,), "Rank r (oft: size of the blocks); one value, or one per adapter (8,16).", each=True
+    )
     alpha: tuple[float, ...] = _option((16.0,), "Alpha; the delta is scaled by alpha / rank.", each=True)
     dropout: tuple[float, ...] = _option((0.05,), "Dropout before lora_A.", each=True)
     target_modules: tuple[str, ...] = _option(
@@ -65,6 +69,7 @@ class RunSpec:
         each=True,
     )
     learning_rate: tuple[float, ...] = _option((2e-4,), "Learning rate.", each=True)
+    lora_plus_ratio: float = _option(16.0, "lora-plus: how many times faster B learns than A.")
     model: str = _option("tiny", f"Preset with random weights ({', '.join(PRESETS)}), local path or hub id.")
     quant: str = _option("", "Quantisation of the base [none; nf4 for qlora].", ("none", "int8", "nf4"))
     dtype: str = _option(
@@ -91,7 +96,13 @@ class RunSpec:
     graph_pruning: bool = _option(
         True, "batch mode, loop: one autograd node for all adapters of a layer, with one gradient buffer."
     )
-    data: str = _option("synthetic", "synthetic, a .jsonl (text, or input_ids with labels), or a saved HF dataset.")
+    data: str = _option(
+        "synthetic",
+        "synthetic, a .jsonl or a saved HF dataset. Records have messages, instruction and output, prompt and "
+        "completion, text, or input_ids with labels.",
+    )
+    train_on: str = _option("answer", "What of messages, instructions and prompts has labels.", ("answer", "all"))
+    packing: bool = _option(False, "Put several sequences into a row of seq-len tokens; none sees another.")
     lengths: str = _option("fixed", "Lengths of synthetic sequences up to seq-len.", ("fixed", "uniform", "lognormal"))
     steps: int = _option(5, "Measured steps: optimizer steps of each adapter.")
     warmup: int = _option(2, "Steps before them that are trained but not measured.")
@@ -114,6 +125,7 @@ class RunSpec:
         _check_each(self)
         _check_values(self)
         _check_contradictions(self)
+        kinds.check(self)
         _check_schedule(self)
 
     @property
@@ -160,7 +172,8 @@ class RunSpec:
     @property
     def title(self) -> str:
         """What runs, in a word that can name a folder."""
-        name = f"{Path(self.model).name}-{self.method}"
+        kind = f"-{self.adapter_kind}" if self.adapter_kind not in ("lora", self.method) else ""
+        name = f"{Path(self.model).name}-{self.method}{kind}"
         return name if self.method == "full" else f"{name}-{self.peft_mode}-{self.lora_cnt}"
 
     def notes(self) -> list[str]:
@@ -304,6 +317,8 @@ def _check_contradictions(spec: RunSpec) -> None:
     _check_float16(spec)
     preset = PRESETS.get(spec.model)
     if preset and preset.task == "classification":
+        if spec.packing:
+            raise UsageError(f"--packing is for language models; {spec.model} is a classifier")
         if spec.peft_mode == "batch":
             raise UsageError(
                 f"--peft-mode batch trains causal language models; {spec.model} is a classifier, use switch or process"
@@ -321,7 +336,9 @@ def _check_contradictions(spec: RunSpec) -> None:
         raise UsageError("--no-graph-pruning applies to --peft-mode batch --batch-operator loop")
 
 
-_ONLY_ADAPTERS = ("rank", "alpha", "dropout", "target_modules", "adapter_dtype")
+_ONLY_ADAPTERS = (
+    "rank", "alpha", "dropout", "target_modules", "adapter_dtype", "adapter_kind", "lora_plus_ratio"
+)  # fmt: skip
 _ONLY_TORCH = (
     "wait_steps", "warmup_steps", "active_steps", "repeat", "profiling_frequency", "with_stack", "with_shapes",
 )  # fmt: skip
@@ -344,6 +361,10 @@ def _check_unused(spec: RunSpec) -> None:
         refuse(("force_compile",), "applies to --compile inductor")
     if spec.data != "synthetic":
         refuse(("lengths",), "is for synthetic data; those of --data are as they are")
+    else:
+        refuse(("train_on",), "is for --data; synthetic sequences have no answers")
+        if spec.lengths == "fixed":
+            refuse(("packing",), "with sequences of fixed length: each fills a row; use --lengths or --data")
     if not {"torch", "memory"} & set(spec.profiler):
         refuse(_ONLY_TORCH, f"is a setting of torch.profiler; --profiler {','.join(spec.profiler)} does not run it")
 
