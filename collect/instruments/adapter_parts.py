@@ -56,7 +56,8 @@ class Visit:
         self._open, self._close = open, close
         self._now: Names = ()  # the part whose range is open
         self._set_aside: list[Names] = []
-        self._mode = _Watching(self, dict(_tensors(layer)))
+        mode: Any = _Watching(self, dict(_tensors(layer)))
+        self._mode = mode
         self._mode.__enter__()
 
     def leave(self) -> None:

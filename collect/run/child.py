@@ -198,6 +198,9 @@ def _steps(request: Request, trainer: Any, device: Any) -> tuple[list[dict[str, 
 
     spec = request.spec
     watcher = _watcher(request, trainer, device)
+    is_micro = spec.profiler_step == "micro"
+    if is_micro:
+        trainer.behind_micro_step = watcher.step
     rows = []
     with watcher.window():
         spans.pause(False)
@@ -209,10 +212,16 @@ def _steps(request: Request, trainer: Any, device: Any) -> tuple[list[dict[str, 
                     done = trainer.run(task)
                     measure.synchronize(device)
                     rows.append((start, time.perf_counter_ns() - start, done))
-                watcher.step()
+                if not is_micro:
+                    watcher.step()
                 print(f"lorabench: step {number + 1}", flush=True)
         spans.pause(True)
+    trainer.behind_micro_step = _nothing
     return [_row(start, wall, done) for start, wall, done in rows], watcher.counts_per_step()
+
+
+def _nothing() -> None:
+    """Behind micro batches that nobody counts."""
 
 
 def _watcher(request: Request, trainer: Any, device: Any) -> Any:

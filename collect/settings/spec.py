@@ -117,6 +117,10 @@ class RunSpec:
     profiling_frequency: int = _option(
         0, "torch.profiler: a cycle of so many steps; with --repeat 0 the wait is what warm-up and active leave of it."
     )
+    profiler_step: str = _option(
+        "optimizer", "torch.profiler: what counts as a step of its schedule: optimizer steps or micro batches.",
+        ("optimizer", "micro"),
+    )  # fmt: skip
     with_stack: bool = _option(False, "torch.profiler: record Python stacks.")
     with_shapes: bool = _option(False, "torch.profiler: record the shapes of operators' inputs.")
     timeout_s: int = _option(3600, "Seconds after which a pass is stopped.")
@@ -156,10 +160,17 @@ class RunSpec:
             for n in range(self.lora_cnt)
         ]  # fmt: skip
 
+    @property
+    def profiled_per_step(self) -> int:
+        """How many steps of torch.profiler are in one of the run: 1, or its micro batches."""
+        if self.profiler_step == "optimizer":
+            return 1
+        return self.grad_accum[0] * (self.lora_cnt if self.peft_mode == "switch" else 1)
+
     def schedule(self) -> tuple[int, int, int, int]:
-        """torch.profiler's wait, warmup, active and repeat, in measured steps."""
-        wait = self.wait_steps
-        active = self.active_steps or (1 if self.profiling_frequency else self.steps - self.warmup_steps)
+        """torch.profiler's wait, warmup, active and repeat, in measured steps or their micro batches."""
+        wait, every = self.wait_steps, self.steps * self.profiled_per_step
+        active = self.active_steps or (1 if self.profiling_frequency else every - self.warmup_steps)
         if self.profiling_frequency:
             wait = self.profiling_frequency - self.warmup_steps - active
         return wait, self.warmup_steps, active, self.repeat
@@ -167,7 +178,7 @@ class RunSpec:
     def with_whole_cycle(self) -> "RunSpec":
         """The same with enough steps for one cycle of the profiler."""
         cycle = sum(self.schedule()[:3])
-        return dataclasses.replace(self, steps=max(self.steps, cycle))
+        return dataclasses.replace(self, steps=max(self.steps, -(-cycle // self.profiled_per_step)))
 
     @property
     def title(self) -> str:
@@ -179,6 +190,13 @@ class RunSpec:
     def notes(self) -> list[str]:
         """What will be done differently from what was asked, and why."""
         found = []
+        if self.schedule() != (0, 0, self.steps * self.profiled_per_step, 1):
+            wait, warmup, active, repeat = self.schedule()
+            often = f"{repeat} times" if repeat else "until the run ends"
+            found.append(
+                f"torch.profiler counts {'micro batches' if self.profiler_step == 'micro' else 'optimizer steps'}: "
+                f"it skips {wait}, warms up in {warmup}, keeps {active}, {often}"
+            )
         if self.compile == "inductor" and not self.is_compiled:
             found.append("--compile inductor is left out for a quantised base; --force-compile keeps it")
         if self.compile == "inductor" and self.range_depth not in ("step", "phase"):
@@ -340,7 +358,8 @@ _ONLY_ADAPTERS = (
     "rank", "alpha", "dropout", "target_modules", "adapter_dtype", "adapter_kind", "lora_plus_ratio"
 )  # fmt: skip
 _ONLY_TORCH = (
-    "wait_steps", "warmup_steps", "active_steps", "repeat", "profiling_frequency", "with_stack", "with_shapes",
+    "wait_steps", "warmup_steps", "active_steps", "repeat", "profiling_frequency", "profiler_step", "with_stack",
+    "with_shapes",
 )  # fmt: skip
 
 
@@ -384,6 +403,11 @@ def _check_float16(spec: RunSpec) -> None:
 
 
 def _check_schedule(spec: RunSpec) -> None:
+    if spec.profiler_step == "micro":
+        if len(set(spec.grad_accum)) > 1:
+            raise UsageError("--profiler-step micro counts alike for all adapters; give one --grad-accum")
+        if spec.profiled_per_step == 1:
+            raise UsageError("--profiler-step micro: a step has one micro batch here; leave it out")
     wait, warmup, active, _ = spec.schedule()
     if spec.profiling_frequency and spec.wait_steps:
         raise UsageError("--profiling-frequency sets the wait; leave --wait-steps out")

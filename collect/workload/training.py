@@ -94,6 +94,7 @@ class Trainer:
         self.optimizers = {a.name: self._optimizer(a) for a in self.adapters}
         self._active: str | None = None
         self.phase: Phase = span
+        self.behind_micro_step: Callable[[], None] = lambda: None
 
     def _compile(self) -> None:
         self.is_compiled = self.spec.is_compiled
@@ -176,6 +177,7 @@ class Trainer:
                 longest = max(longest, union.looked_at())
                 found = self._micro_step(taking_part, union)
                 places = [task.adapters.index(a) for a in taking_part]
+                self.behind_micro_step()
                 total[places] += found.detach() / found.new_tensor([a.grad_accum for a in taking_part])
             with self.phase("optimizer"):
                 for a in task.adapters:

@@ -61,7 +61,7 @@ def test_there_are_thirteen_kinds() -> None:
     assert len(KINDS) == 13 and KINDS.keys() == PARTS.keys()
 
 
-@pytest.mark.parametrize(("kind", "quant"), BITS, ids=lambda v: str(v))
+@pytest.mark.parametrize(("kind", "quant"), BITS, ids=str)
 def test_a_kind_trains_and_ranges_change_no_bit(kind: str, quant: str) -> None:
     plain = Trainer(spec(kind, quant=quant, range_depth="step"), CPU)
     before = adapter_weights(plain)
