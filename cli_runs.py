@@ -17,6 +17,12 @@ _Config = Annotated[
     Path | None, typer.Option(metavar="FILE.toml", help="Settings from a file; command-line options take precedence.")
 ]
 
+_Profile = Annotated[
+    bool, typer.Option("--profile", help="torch.profiler in cycles of 10 steps: skips 7, warms up in 2, keeps 1.")
+]
+_Timeline = Annotated[
+    bool, typer.Option("--export-memory-timeline", help="With --profile: a page of memory for each cycle, too.")
+]
 
 _UNFIT_FRAC = 0.5  # of a step: a profiler that costs more leaves times of ranges that say little of the program
 _EXAMPLES = {
@@ -108,6 +114,11 @@ def collect(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and print the settings, run nothing.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the run directory if it exists.")] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Leave the page RUN/report.html out.")] = False,
+    profile: _Profile = False,
+    export_memory_timeline: _Timeline = False,
+    export_trace: Annotated[bool, typer.Option("--export-trace", hidden=True)] = False,
+    max_steps: Annotated[str | None, typer.Option("--max-steps", hidden=True)] = None,
+    profiling_outputs: Annotated[Path | None, typer.Option("--profiling-outputs", hidden=True)] = None,
     **settings: Any,
 ) -> None:
     """Run and profile a LoRA fine-tuning, or your own script.
@@ -121,11 +132,18 @@ def collect(
     --profiler, --range-depth, --timeout-s and the options of torch.profiler, in optimizer steps.
     """
     from .collect.run import preflight, session
+    from .collect.settings import profiling
     from .collect.settings.spec import from_dict, read_config
 
     if not command and sys.argv[-1] == "--":
         raise UsageError("collect --: the command is missing; write it behind: lorabench collect -- python train.py")
-    values = (read_config(config) if config else {}) | options.given(settings)
+    spelt = {
+        "profile": profile, "export_trace": export_trace, "export_memory_timeline": export_memory_timeline,
+        "max_steps": max_steps, "profiling_outputs": profiling_outputs,
+    }  # fmt: skip
+    given = {name: value for name, value in spelt.items() if value} | options.given(settings)
+    asked = profiling.of((read_config(config) if config else {}) | given)
+    values, output = asked.settings, output or asked.outputs
     if command:
         _collect_command(command, values, output, dry_run, force, no_report)
         return
@@ -144,6 +162,8 @@ def collect(
     _describe_run(manifest, path)
     if not no_report:
         _write_page(path)
+    if asked.has_memory_timeline:
+        _write_memory_timelines(path)
     console.put(f"wrote {path}")
 
 
@@ -176,6 +196,8 @@ def _describe_run(manifest: dict[str, Any], path: Path) -> None:
         if state["status"] != rundir.OK:
             console.tell(f"pass {name}: {state['status']}: {state['message']}")
     summary = rundir.read_summary(path)
+    for note in summary.get("notes", ()):
+        console.tell(note)
     if step := summary.get("step_wall_ns"):
         rate = summary["tokens_per_s"].get("computed")
         tokens = f", {rate:,.0f} tokens/s" if rate else ""
@@ -207,6 +229,18 @@ def _write_page(path: Path) -> None:
         console.tell(f"no page: {error}")
     else:
         console.tell(f"the page of this run: {path / rundir.PAGE}")
+
+
+def _write_memory_timelines(path: Path) -> None:
+    """Leave a page of each cycle of the memory pass beside its trace."""
+    from .analyze.pipeline import analyze
+    from .reports.page import page
+
+    for trace in sorted(path.glob(rundir.MEMORY_TRACES)):
+        written = path / rundir.MEMORY_TIMELINE.format(trace.name.removeprefix("memory").removesuffix(".json.gz"))
+        with bar.shown() as progress, analyze([trace], progress=progress) as database:
+            page.write(database, written, [trace])
+        console.tell(f"memory of this cycle: {written}")
 
 
 def _print_settings(settings: dict[str, Any]) -> None:

@@ -25,6 +25,8 @@ STEPS: Final = "steps.csv"
 RANGES: Final = "ranges.csv"
 LEDGER: Final = "ledger{}.csv"  # of the memory pass; in process mode one for each adapter
 LOGS: Final = "logs"
+MEMORY_TRACES: Final = "memory*.json.gz"  # of the memory pass, one for each cycle
+MEMORY_TIMELINE: Final = "memory_timeline{}.html"  # a page of each, where it is asked for; no file of the run either
 PAGE: Final = "report.html"  # written behind the run, so no file of it
 SWEEP: Final = "sweep.json"  # of a folder of runs: what was asked, and the runs
 # Of the same steps by different passes, the one that disturbs them least first.

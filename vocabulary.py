@@ -39,8 +39,18 @@ MEMORY_CATEGORIES: Final = (*MEMORY_OWNED, "temporary", "autograd_detail", "quan
 
 # What `collect` opens ranges around, from the coarsest to the finest; each depth includes those before it.
 RANGE_DEPTHS: Final = ("step", "phase", "layer", "module", "lora")
+# What PEFT calls the parts of its layers besides the base, as a regular expression; hada and lokr alone are the product
+# of their factors.
+ADAPTER_PARTS: Final = (
+    "lora_[ABE]|lora_embedding_[AB]|lora_magnitude_vector|vera_[AB]|vera_lambda_[bd]|ia3_l|oft_R|boft_[Rs]|"
+    "hada|hada_[wt][12](?:_[ab])?|lokr|lokr_[wt][12](?:_[ab])?|hra_u|c3a_kernel|fourierft_spectrum|"
+    "delora_[AB]|delora_lambda|hira_[AB]|road_alpha|road_theta|shira_weight|miss_block|"
+    "randlora_[AB]|randlora_lambda|randlora_gamma|vblora_logits_[AB]|vblora_vector_bank"
+)
 # Settings of a run that are about its adapters: a full fine-tuning has none.
-ADAPTER_SETTINGS: Final = ("lora_cnt", "peft_mode", "rank", "alpha", "dropout", "target_modules")
+ADAPTER_SETTINGS: Final = (
+    "lora_cnt", "peft_mode", "adapter_kind", "lora_plus_ratio", "rank", "alpha", "dropout", "target_modules"
+)  # fmt: skip
 # How a run is watched, each pass in a process of its own, in this order.
 PASSES: Final = ("timing", "torch", "nsys", "memory")
 PHASES: Final = ("data", "h2d", "forward", "backward", "optimizer")

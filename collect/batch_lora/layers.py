@@ -22,7 +22,9 @@ def layer_key(name: str) -> int:
 
 def replay_dropout(model: nn.Module, clock: Clock) -> None:
     """Put ReplayedDropout in the place of each adapter's nn.Dropout; layers are told apart by their names."""
-    for name, layer in lora_layers(model).items():
-        for adapter, dropout in layer.lora_dropout.items():
-            if isinstance(dropout, nn.Dropout) and dropout.p > 0:
-                layer.lora_dropout[adapter] = ReplayedDropout(dropout.p, adapter, layer_key(name), clock)
+    for name, layer in list(model.named_modules()):
+        for kind in ("lora_dropout", "vera_dropout"):
+            dropouts: Any = getattr(layer, kind, {})
+            for adapter, dropout in list(dropouts.items()):
+                if isinstance(dropout, nn.Dropout) and dropout.p > 0:
+                    dropouts[adapter] = ReplayedDropout(dropout.p, adapter, layer_key(name), clock)

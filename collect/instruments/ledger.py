@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from ...vocabulary import (
+    ADAPTER_PARTS,
     MEMORY_ACTIVATION,
     MEMORY_ADAPTER,
     MEMORY_GRADIENT,
@@ -26,7 +27,7 @@ from ...vocabulary import (
 )
 
 COLUMNS = ("time_ns", "device", "address", "bytes", "category", "name", "adapter", "is_before")
-_ADAPTER = re.compile(r"\.lora_\w+\.([^.]+)(?:\.|$)")
+_ADAPTER = re.compile(rf"\.(?:{ADAPTER_PARTS})\.([^.]+)(?:\.|$)")
 
 
 class Ledger:

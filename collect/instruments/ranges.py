@@ -18,11 +18,13 @@ from torch.utils.hooks import RemovableHandle
 
 from ...vocabulary import RANGE_DEPTHS
 from . import spans
+from .adapter_parts import Visit, has_inner_parts, is_adapted, is_part, parts_of
 
 _sequence_number: Any = torch.autograd._get_sequence_nr
 _LEAF_NUMBER = 2**63  # AccumulateGrad nodes carry the largest number: they belong to no module
 BACKWARD = "backward"
 RECOMPUTE = "recompute"
+_DROPOUTS = ("lora_dropout", "vera_dropout", "oft_dropout", "boft_dropout")
 
 Path = tuple[str, ...]
 
@@ -35,6 +37,7 @@ class _State(threading.local):
         self.numbers: list[int] = []  # autograd's number at each change of module, and the modules from there on
         self.paths: list[Path] = []
         self.pushed: list[int] = []  # ranges that each module being run has opened
+        self.visits: list[Visit | None] = []  # of the PEFT layers being run whose parts are no plain modules
         self.backward: Path = ()
         self.is_marked = False  # whether the backward has a range of that name around it that was opened here
         self.backward_depth = 0  # of the thread's ranges when the backward opened its last one
@@ -50,10 +53,21 @@ class Annotation:
 
     def __init__(self, model: nn.Module, depth: str, root: str):
         self._handles: list[RemovableHandle] = []
-        for module, (path, own) in named_ranges(model, depth, root).items():
-            self._handles.append(module.register_forward_pre_hook(_Enter(path, own)))
-            # always: a recomputation that has what it needs leaves the module by an exception
-            self._handles.append(module.register_forward_hook(_leave, always_call=True))
+        chosen = named_ranges(model, depth, root)
+        layers = {m for m in chosen if depth == "lora" and is_adapted(m) and has_inner_parts(m)}
+        parts = {part for layer in layers for part in parts_of(layer) if part in chosen}
+        for module, (path, own) in chosen.items():
+            if module in parts:
+                self._hook(module, _EnterPart(path[len(path) - own :]), _leave_part)
+                continue
+            self._hook(module, _Enter(path, own), _leave_layer if module in layers else _leave)
+            if module in layers:
+                self._handles.append(module.register_forward_pre_hook(_enter_layer))
+
+    def _hook(self, module: nn.Module, before: Any, behind: Any) -> None:
+        self._handles.append(module.register_forward_pre_hook(before))
+        # always: a recomputation that has what it needs leaves the module by an exception
+        self._handles.append(module.register_forward_hook(behind, always_call=True))
 
     def __enter__(self) -> "Annotation":
         return self
@@ -72,10 +86,10 @@ def annotate(model: nn.Module, depth: str = "lora", root: str | None = None) -> 
     """Show the modules of a model as ranges in nsys (NVTX) and torch.profiler (record_function), forward and backward.
 
     depth: "layer" for the layers of lists and what stands beside them, "module" for every module, "lora" for the
-    parts of LoRA layers, too (base, lora_A, lora_B, the adapter's name), "phase" for none. root: the name of the range
-    around the whole model; by default its class. Works with activation checkpointing of both kinds and with quantised
-    layers, changes no result, and costs about 3 µs for each call of a module when no profiler is attached. Inside
-    compiled graphs there are no ranges. Raises ValueError for an unknown depth.
+    parts of PEFT's layers, too (base, lora_A, lora_B, ia3_l, … and the adapter's name), "phase" for none. root: the
+    name of the range around the whole model; by default its class. Works with activation checkpointing of both kinds
+    and with quantised layers, changes no result, and costs about 3 µs for each call of a module when no profiler is
+    attached. Inside compiled graphs there are no ranges. Raises ValueError for an unknown depth.
     """
     if depth not in RANGE_DEPTHS:
         raise ValueError(f"depth is {depth!r}; it must be one of {', '.join(RANGE_DEPTHS)}")
@@ -105,11 +119,11 @@ def _has_range(name: str, module: nn.Module, depth: str) -> bool:
     parts = name.split(".")
     if type(module) in (nn.ModuleList, nn.ModuleDict, nn.Sequential, nn.ParameterDict, nn.Identity, nn.Dropout):
         return False
-    if "lora_dropout" in parts or hasattr(module, "peft_config"):  # PEFT's wrappers are no part of the model
+    if any(part in _DROPOUTS for part in parts) or hasattr(module, "peft_config"):  # PEFT's are no part of the model
         return False
     if depth == "lora":
         return True
-    inside_lora = {"base_layer", "lora_A", "lora_B"} & set(parts)
+    inside_lora = any(part == "base_layer" or is_part(part) for part in parts)
     if depth == "module":
         return not inside_lora
     numbered = [n for n, part in enumerate(parts) if part.isdigit()]
@@ -145,12 +159,8 @@ class _Enter:
         names = self.own if state.modules else self.path
         if not state.modules:
             _begin_forward(state)
-        for name in names:
-            spans.push(name)
         state.pushed.append(len(names))
-        state.modules.extend(names)
-        state.numbers.append(_sequence_number())
-        state.paths.append(tuple(state.modules))
+        _open(names)
 
 
 def _leave(module: nn.Module, args: Any, result: Any) -> None:
@@ -161,13 +171,60 @@ def _leave(module: nn.Module, args: Any, result: Any) -> None:
     count = state.pushed.pop()
     if not count:
         return
-    for _ in range(count):
-        spans.pop()
-    del state.modules[-count:]
-    state.numbers.append(_sequence_number())
-    state.paths.append(tuple(state.modules))
+    _close(count)
     if not state.modules:
         _end_forward(result, state)
+
+
+def _enter_layer(module: nn.Module, args: Any) -> None:
+    """The hook before the forward of a PEFT layer with inner parts, behind the one that opens its own range."""
+    if not torch.compiler.is_compiling():
+        _state.visits.append(Visit(module, _open, _close) if _state.pushed[-1] else None)
+
+
+def _leave_layer(module: nn.Module, args: Any, result: Any) -> None:
+    """The hook behind it."""
+    if torch.compiler.is_compiling() or not _state.visits:
+        return
+    if visit := _state.visits.pop():
+        visit.leave()
+    _leave(module, args, result)
+
+
+class _EnterPart:
+    """The hook before a part of such a layer that is a module."""
+
+    def __init__(self, names: Path):
+        self.names = names
+
+    def __call__(self, module: nn.Module, args: Any) -> None:
+        if not torch.compiler.is_compiling() and _state.visits and (visit := _state.visits[-1]):
+            visit.enter_module(self.names)
+
+
+def _leave_part(module: nn.Module, args: Any, result: Any) -> None:
+    """The hook behind it."""
+    if not torch.compiler.is_compiling() and _state.visits and (visit := _state.visits[-1]):
+        visit.leave_module()
+
+
+def _open(names: Path) -> None:
+    for name in names:
+        spans.push(name)
+    _state.modules.extend(names)
+    _note_change(_state)
+
+
+def _close(count: int) -> None:
+    for _ in range(count):
+        spans.pop()
+    del _state.modules[-count:]
+    _note_change(_state)
+
+
+def _note_change(state: _State) -> None:
+    state.numbers.append(_sequence_number())
+    state.paths.append(tuple(state.modules))
 
 
 def _begin_forward(state: _State) -> None:

@@ -35,7 +35,7 @@ class Nobody:
         return nullcontext()
 
     def step(self) -> None:
-        """Called behind each measured step."""
+        """Called behind each measured step, or behind each of its micro batches, as the settings say."""
 
     def counts_per_step(self) -> dict[str, float] | None:
         """Matrix products and kernel launches in a step; None for who does not count."""
@@ -68,7 +68,8 @@ class TorchProfiler(Nobody):
         self._folder, self._suffix, self._with_memory = folder, suffix, with_memory
         self._cuda = device.type == "cuda"
         # all measured steps in one trace need no schedule, and then torch opens no ProfilerStep ranges across ours
-        self._is_simple = spec.schedule() == (0, 0, spec.steps, 1)
+        self._per_step = spec.profiled_per_step
+        self._is_simple = spec.schedule() == (0, 0, spec.steps * self._per_step, 1)
         self.has_run_range = self._is_simple
         self._with_stack = spec.with_stack  # frames are ten times the other events: only for who asks
         wait, warmup, self._active, self._repeat = spec.schedule()
@@ -129,7 +130,7 @@ class TorchProfiler(Nobody):
 
     def counts_per_step(self) -> dict[str, float] | None:
         """Matrix products and kernel launches in a step, as the profiler saw them."""
-        kept = self._kept_cnt
+        kept = self._kept_cnt / self._per_step
         return {name: total / kept for name, total in self._totals.items()} if kept else None
 
 

@@ -180,6 +180,7 @@ def _measure(request: Request) -> dict[str, Any]:
     with memory.phase("steps"):
         steps, counts = _steps(request, trainer, device)
     result: dict[str, Any] = {"steps": steps, "counts": counts, "ranges": spans.opened()}
+    result["notes"] = trainer.notes
     result["diverged"] = _diverged([_row(0, 0, done) for done in warmed] + steps)
     after = spec.warmup + spec.steps
     if request.pass_name == "timing":
@@ -197,6 +198,9 @@ def _steps(request: Request, trainer: Any, device: Any) -> tuple[list[dict[str, 
 
     spec = request.spec
     watcher = _watcher(request, trainer, device)
+    is_micro = spec.profiler_step == "micro"
+    if is_micro:
+        trainer.behind_micro_step = watcher.step
     rows = []
     with watcher.window():
         spans.pause(False)
@@ -208,10 +212,16 @@ def _steps(request: Request, trainer: Any, device: Any) -> tuple[list[dict[str, 
                     done = trainer.run(task)
                     measure.synchronize(device)
                     rows.append((start, time.perf_counter_ns() - start, done))
-                watcher.step()
+                if not is_micro:
+                    watcher.step()
                 print(f"lorabench: step {number + 1}", flush=True)
         spans.pause(True)
+    trainer.behind_micro_step = _nothing
     return [_row(start, wall, done) for start, wall, done in rows], watcher.counts_per_step()
+
+
+def _nothing() -> None:
+    """Behind micro batches that nobody counts."""
 
 
 def _watcher(request: Request, trainer: Any, device: Any) -> Any:
@@ -290,7 +300,7 @@ def _arithmetic(trainer: Any, device: Any) -> dict[str, Any]:
     from . import measure
 
     model = getattr(trainer.model, "_orig_mod", trainer.model)
-    counted = measure.arithmetic(model, trainer.spec.gradient_checkpointing)
+    counted = measure.arithmetic(model, trainer.spec.gradient_checkpointing, trainer.adapter_flop())
     peak = measure.peak_flop_s(device, models.choose_dtype(trainer.spec, device))
     return {**dataclasses.asdict(counted), "peak_flop_s": peak}
 

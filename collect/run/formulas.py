@@ -30,6 +30,7 @@ class Arithmetic:
     frozen: int  # in products with weights that get no gradient
     trained: int  # in products with weights that do, other than adapters
     adapter: dict[str, int]  # the same, of each adapter
+    adapter_frozen: dict[str, int]  # in an adapter's products with weights that get no gradient
     attention: int  # of scores and weighted values, for each token that a token looks at
     recomputed: float  # share of the forward that checkpointing runs again
 
@@ -39,7 +40,8 @@ class Arithmetic:
         A frozen weight costs 2 forward and 2 for the gradient of its input: 4, not 6. What is recomputed adds its
         forward again.
         """
-        own = self.adapter.get(adapter, 0) if adapter else 0
-        forward = self.frozen + self.trained + own + self.attention * looked_at
-        backward = self.frozen + 2 * (self.trained + own) + 2 * self.attention * looked_at
+        frozen = self.frozen + self.adapter_frozen.get(adapter or "", 0)
+        trained = self.trained + self.adapter.get(adapter or "", 0)
+        forward = frozen + trained + self.attention * looked_at
+        backward = frozen + 2 * trained + 2 * self.attention * looked_at
         return tokens * (forward + backward + self.recomputed * forward)

@@ -10,26 +10,23 @@ import torch
 from torch import nn
 
 from ... import sql
+from ..instruments.adapter_parts import is_part
 from ..settings.presets import HEADS
 from .formulas import Arithmetic
 
 
-def arithmetic(model: nn.Module, checkpointing: str) -> Arithmetic:
+def arithmetic(model: nn.Module, checkpointing: str, adapters: dict[str, tuple[int, int]]) -> Arithmetic:
     """Count a model's products: 2 · in · out for every linear layer, and attention's from its configuration.
 
-    Embeddings are look-ups and cost nothing.
+    Embeddings are look-ups and cost nothing. adapters: the products of each, with frozen and with trained weights.
     """
     frozen = trained = 0
-    adapter: dict[str, int] = {}
     for name, module in model.named_modules():
         shape = (getattr(module, "in_features", None), getattr(module, "out_features", None))
-        if not isinstance(module, nn.Linear) or None in shape:
+        if not isinstance(module, nn.Linear) or None in shape or any(map(is_part, name.split("."))):
             continue
         flop = 2 * module.in_features * module.out_features
-        parts = name.split(".")
-        if {"lora_A", "lora_B"} & set(parts):
-            adapter[parts[-1]] = adapter.get(parts[-1], 0) + flop
-        elif module.weight.requires_grad:
+        if module.weight.requires_grad:
             trained += flop
         else:
             frozen += flop
@@ -41,7 +38,9 @@ def arithmetic(model: nn.Module, checkpointing: str) -> Arithmetic:
                if isinstance(m, nn.Linear) and n.rsplit(".", 1)[-1] in HEADS)  # fmt: skip
     body = frozen + trained - head
     share = 0.0 if checkpointing == "none" else body / max(frozen + trained, 1)
-    return Arithmetic(frozen, trained, adapter, 4 * width * layers, share)
+    own = {name: part for name, (_, part) in adapters.items()}
+    own_frozen = {name: part for name, (part, _) in adapters.items() if part}
+    return Arithmetic(frozen, trained, own, own_frozen, 4 * width * layers, share)
 
 
 def peak_flop_s(device: torch.device, dtype: torch.dtype) -> float | None:

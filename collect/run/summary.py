@@ -62,6 +62,7 @@ def summarise(spec: RunSpec, results: dict[str, Result], walls: dict[str, float]
     has_gpu = any_result["device"]["type"] == "cuda"
     summary["kernel_launches_per_step"] = counts.get("kernel_launch_cnt") if has_gpu else None
     summary["memory"] = any_result["memory"]
+    summary["notes"] = any_result.get("notes", [])
     summary["loss"] = _losses(any_result)
     summary["is_same_in_all_passes"] = _are_equal([r["steps"] for r in results.values()], has_gpu)
     summary["overhead_frac"] = overheads(results)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import UsageError
 from ...vocabulary import PASSES
+from . import kinds
 from .presets import PRESETS
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ def check(spec: "RunSpec") -> None:
     _check_each(spec)
     _check_values(spec)
     _check_contradictions(spec)
+    kinds.check(spec)
     _check_schedule(spec)
 
 
@@ -92,6 +94,8 @@ def _check_contradictions(spec: "RunSpec") -> None:
     _check_float16(spec)
     preset = PRESETS.get(spec.model)
     if preset and preset.task == "classification":
+        if spec.packing:
+            raise UsageError(f"--packing is for language models; {spec.model} is a classifier")
         if spec.peft_mode == "batch":
             raise UsageError(
                 f"--peft-mode batch trains causal language models; {spec.model} is a classifier, use switch or process"
@@ -109,9 +113,12 @@ def _check_contradictions(spec: "RunSpec") -> None:
         raise UsageError("--no-graph-pruning applies to --peft-mode batch --batch-operator loop")
 
 
-_ONLY_ADAPTERS = ("rank", "alpha", "dropout", "target_modules", "adapter_dtype")
+_ONLY_ADAPTERS = (
+    "rank", "alpha", "dropout", "target_modules", "adapter_dtype", "adapter_kind", "lora_plus_ratio"
+)  # fmt: skip
 _ONLY_TORCH = (
-    "wait_steps", "warmup_steps", "active_steps", "repeat", "profiling_frequency", "with_stack", "with_shapes",
+    "wait_steps", "warmup_steps", "active_steps", "repeat", "profiling_frequency", "profiler_step", "with_stack",
+    "with_shapes",
 )  # fmt: skip
 
 
@@ -132,6 +139,10 @@ def _check_unused(spec: "RunSpec") -> None:
         refuse(("force_compile",), "applies to --compile inductor")
     if spec.data != "synthetic":
         refuse(("lengths",), "is for synthetic data; those of --data are as they are")
+    else:
+        refuse(("train_on",), "is for --data; synthetic sequences have no answers")
+        if spec.lengths == "fixed":
+            refuse(("packing",), "with sequences of fixed length: each fills a row; use --lengths or --data")
     if not {"torch", "memory"} & set(spec.profiler):
         refuse(_ONLY_TORCH, f"is a setting of torch.profiler; --profiler {','.join(spec.profiler)} does not run it")
 
@@ -151,6 +162,11 @@ def _check_float16(spec: "RunSpec") -> None:
 
 
 def _check_schedule(spec: "RunSpec") -> None:
+    if spec.profiler_step == "micro":
+        if len(set(spec.grad_accum)) > 1:
+            raise UsageError("--profiler-step micro counts alike for all adapters; give one --grad-accum")
+        if spec.profiled_per_step == 1:
+            raise UsageError("--profiler-step micro: a step has one micro batch here; leave it out")
     wait, warmup, active, _ = spec.schedule()
     if spec.profiling_frequency and spec.wait_steps:
         raise UsageError("--profiling-frequency sets the wait; leave --wait-steps out")

@@ -15,7 +15,7 @@ from typing import Any
 from ...errors import UsageError
 from ...small_files import read_text
 from ...vocabulary import PASSES, RANGE_DEPTHS
-from . import checks
+from . import checks, kinds
 from .checks import DEFAULT_TARGETS, dashed, targets
 from .presets import PRESETS
 
@@ -52,8 +52,11 @@ class RunSpec:
         "adapter in turn; batch: all adapters in one pass (BatchLoRA); process: a process for each.",
         PEFT_MODES,
     )
-    lora_cnt: int = _option(1, "Number of LoRA adapters.")
-    rank: tuple[int, ...] = _option((16,), "Rank r; one value, or one per adapter (8,16).", each=True)
+    adapter_kind: str = _option("lora", "What an adapter is, each as PEFT trains it.", tuple(kinds.KINDS))
+    lora_cnt: int = _option(1, "Number of adapters.")
+    rank: tuple[int, ...] = _option(
+        (16,), "Rank r (oft: size of the blocks); one value, or one per adapter (8,16).", each=True
+    )
     alpha: tuple[float, ...] = _option((16.0,), "Alpha; the delta is scaled by alpha / rank.", each=True)
     dropout: tuple[float, ...] = _option((0.05,), "Dropout before lora_A.", each=True)
     target_modules: tuple[str, ...] = _option(
@@ -62,6 +65,7 @@ class RunSpec:
         each=True,
     )
     learning_rate: tuple[float, ...] = _option((2e-4,), "Learning rate.", each=True)
+    lora_plus_ratio: float = _option(16.0, "lora-plus: how many times faster B learns than A.")
     model: str = _option("tiny", f"Preset with random weights ({', '.join(PRESETS)}), local path or hub id.")
     quant: str = _option("", "Quantisation of the base [none; nf4 for qlora].", ("none", "int8", "nf4"))
     dtype: str = _option(
@@ -88,7 +92,13 @@ class RunSpec:
     graph_pruning: bool = _option(
         True, "batch mode, loop: one autograd node for all adapters of a layer, with one gradient buffer."
     )
-    data: str = _option("synthetic", "synthetic, a .jsonl (text, or input_ids with labels), or a saved HF dataset.")
+    data: str = _option(
+        "synthetic",
+        "synthetic, a .jsonl or a saved HF dataset. Records have messages, instruction and output, prompt and "
+        "completion, text, or input_ids with labels.",
+    )
+    train_on: str = _option("answer", "What of messages, instructions and prompts has labels.", ("answer", "all"))
+    packing: bool = _option(False, "Put several sequences into a row of seq-len tokens; none sees another.")
     lengths: str = _option("fixed", "Lengths of synthetic sequences up to seq-len.", ("fixed", "uniform", "lognormal"))
     steps: int = _option(5, "Measured steps: optimizer steps of each adapter.")
     warmup: int = _option(2, "Steps before them that are trained but not measured.")
@@ -103,6 +113,10 @@ class RunSpec:
     profiling_frequency: int = _option(
         0, "torch.profiler: a cycle of so many steps; with --repeat 0 the wait is what warm-up and active leave of it."
     )
+    profiler_step: str = _option(
+        "optimizer", "torch.profiler: what counts as a step of its schedule: optimizer steps or micro batches.",
+        ("optimizer", "micro"),
+    )  # fmt: skip
     with_stack: bool = _option(False, "torch.profiler: record Python stacks.")
     with_shapes: bool = _option(False, "torch.profiler: record the shapes of operators' inputs.")
     timeout_s: int = _option(3600, "Seconds after which a pass is stopped.")
@@ -138,10 +152,17 @@ class RunSpec:
             for n in range(self.lora_cnt)
         ]  # fmt: skip
 
+    @property
+    def profiled_per_step(self) -> int:
+        """How many steps of torch.profiler are in one of the run: 1, or its micro batches."""
+        if self.profiler_step == "optimizer":
+            return 1
+        return self.grad_accum[0] * (self.lora_cnt if self.peft_mode == "switch" else 1)
+
     def schedule(self) -> tuple[int, int, int, int]:
-        """torch.profiler's wait, warmup, active and repeat, in measured steps."""
-        wait = self.wait_steps
-        active = self.active_steps or (1 if self.profiling_frequency else self.steps - self.warmup_steps)
+        """torch.profiler's wait, warmup, active and repeat, in measured steps or their micro batches."""
+        wait, every = self.wait_steps, self.steps * self.profiled_per_step
+        active = self.active_steps or (1 if self.profiling_frequency else every - self.warmup_steps)
         if self.profiling_frequency:
             wait = self.profiling_frequency - self.warmup_steps - active
         return wait, self.warmup_steps, active, self.repeat
@@ -149,17 +170,25 @@ class RunSpec:
     def with_whole_cycle(self) -> "RunSpec":
         """The same with enough steps for one cycle of the profiler."""
         cycle = sum(self.schedule()[:3])
-        return dataclasses.replace(self, steps=max(self.steps, cycle))
+        return dataclasses.replace(self, steps=max(self.steps, -(-cycle // self.profiled_per_step)))
 
     @property
     def title(self) -> str:
         """What runs, in a word that can name a folder."""
-        name = f"{Path(self.model).name}-{self.method}"
+        kind = f"-{self.adapter_kind}" if self.adapter_kind not in ("lora", self.method) else ""
+        name = f"{Path(self.model).name}-{self.method}{kind}"
         return name if self.method == "full" else f"{name}-{self.peft_mode}-{self.lora_cnt}"
 
     def notes(self) -> list[str]:
         """What will be done differently from what was asked, and why."""
         found = []
+        if self.schedule() != (0, 0, self.steps * self.profiled_per_step, 1):
+            wait, warmup, active, repeat = self.schedule()
+            often = f"{repeat} times" if repeat else "until the run ends"
+            found.append(
+                f"torch.profiler counts {'micro batches' if self.profiler_step == 'micro' else 'optimizer steps'}: "
+                f"it skips {wait}, warms up in {warmup}, keeps {active}, {often}"
+            )
         if self.compile == "inductor" and not self.is_compiled:
             found.append("--compile inductor is left out for a quantised base; --force-compile keeps it")
         if self.compile == "inductor" and self.range_depth not in ("step", "phase"):

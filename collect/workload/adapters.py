@@ -1,28 +1,27 @@
 """Puts PEFT adapters on a base model, the same weights and masks for an adapter whoever else is there."""
 
 import difflib
-import zlib
 from typing import Any
 
-import torch
 from torch import nn
 
 from ...errors import UsageError
 from ..batch_lora.dropout import Clock
-from ..batch_lora.layers import lora_layers, replay_dropout
+from ..batch_lora.layers import replay_dropout
 from ..settings.presets import ATTENTION, HEADS
 from ..settings.spec import AdapterSpec, RunSpec
+from .kinds import kind_of
 from .models import is_classifier
 
 
 def attach(model: Any, spec: RunSpec, adapters: list[AdapterSpec], clock: Clock) -> Any:
     """A PeftModel over the base with all adapters, each initialised from the seed and its own name.
 
-    B is not left at zero but drawn small: a first step then has gradients everywhere and no shortcuts.
-    Raises UsageError when a target names no layer of the model.
+    Raises UsageError when a target names no layer of the model, or one that PEFT cannot adapt.
     """
-    from peft import LoraConfig, get_peft_model
+    from peft import get_peft_model
 
+    kind = kind_of(spec)
     task = "SEQ_CLS" if is_classifier(model) else "CAUSAL_LM"
     peft: Any = None
     targets = {}
@@ -30,23 +29,20 @@ def attach(model: Any, spec: RunSpec, adapters: list[AdapterSpec], clock: Clock)
         check_targets(model, adapter)
         targets[adapter.name] = _targets(model, adapter)
     for adapter in adapters:
-        config = LoraConfig(
-            r=adapter.rank,
-            lora_alpha=adapter.alpha,  # type: ignore[arg-type]  # PEFT says int and divides it
-            lora_dropout=adapter.dropout,
-            target_modules=targets[adapter.name],
-            task_type=task,
-        )
+        config = kind.config(adapter, targets[adapter.name], task, model)
         try:
-            if peft is None:
-                peft = get_peft_model(
-                    model, config, adapter_name=adapter.name, autocast_adapter_dtype=spec.adapter_dtype == "float32"
-                )
-            else:
-                peft.add_adapter(adapter.name, config)
-        except ValueError as error:
-            raise UsageError(f"--target-modules {','.join(adapter.target_modules)}: {error}") from error
-        initialise(peft, adapter.name, spec.seed)
+            with kind.seeded(adapter):
+                if peft is None:
+                    peft = get_peft_model(
+                        model, config, adapter_name=adapter.name, autocast_adapter_dtype=spec.adapter_dtype == "float32"
+                    )
+                else:
+                    peft.add_adapter(adapter.name, config)
+        except (ValueError, TypeError, NotImplementedError) as error:
+            names = ",".join(adapter.target_modules) or "attention"
+            kind_named = "" if spec.adapter_kind == "lora" else f"--adapter-kind {spec.adapter_kind}, "
+            raise UsageError(f"{kind_named}--target-modules {names}: {error}") from error
+        kind.initialise(peft, adapter)
     replay_dropout(peft, clock)
     return peft
 
@@ -91,18 +87,10 @@ def _linears_but_heads(model: nn.Module) -> list[str]:
     return [name for name in names if name.rsplit(".", 1)[-1] not in HEADS]
 
 
-def initialise(model: nn.Module, adapter: str, seed: int) -> None:
-    """Draw the adapter's weights from the seed and its name alone."""
-    random = torch.Generator().manual_seed(seed * 1_000_003 + zlib.crc32(adapter.encode()) + 1)
-    for layer in lora_layers(model).values():
-        if adapter not in layer.lora_A:
-            continue
-        for factor in (layer.lora_A[adapter].weight, layer.lora_B[adapter].weight):
-            drawn = torch.randn(factor.shape, generator=random) * 0.02
-            with torch.no_grad():
-                factor.copy_(drawn)
-
-
-def parameters_of(model: nn.Module, adapter: str) -> list[nn.Parameter]:
-    """The trainable parameters of one adapter, its own copy of a classifier head included."""
-    return [p for n, p in model.named_parameters() if f".{adapter}." in f"{n}." and not n.endswith("base_layer.weight")]
+def parameters_of(model: nn.Module, adapter: str) -> dict[str, nn.Parameter]:
+    """The trainable parameters of one adapter by name, its own copy of a classifier head included."""
+    return {
+        name: parameter
+        for name, parameter in model.named_parameters()
+        if f".{adapter}." in f"{name}." and not name.endswith(("base_layer.weight", f".ranknum.{adapter}"))
+    }

@@ -6,8 +6,8 @@ nothing. Batches are right-padded; labels are IGNORED where a token is padding.
 
 import json
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import torch
 
 from ...errors import InputError
 from ..settings.spec import RunSpec
+from . import conversations, packing
 
 IGNORED = -100  # the label that cross_entropy leaves out
 _LOGNORMAL = -0.7, 0.5  # of length / longest: a median of half the longest, as in instruction data
@@ -24,20 +25,38 @@ _LOGNORMAL = -0.7, 0.5  # of length / longest: a median of half the longest, as 
 class Batch:
     """Sequences of one or more adapters: input_ids, attention_mask and labels are [rows, length] int64 tensors.
 
-    For classifiers labels is [rows].
+    For classifiers labels is [rows]. position_ids is there for packed rows alone (packing.py).
     """
 
     input_ids: torch.Tensor
     attention_mask: torch.Tensor
     labels: torch.Tensor
+    position_ids: torch.Tensor | None = None
 
     def to(self, device: torch.device) -> "Batch":
         """The batch on a device; the copy may still be running when this returns."""
-        return Batch(*(t.to(device, non_blocking=True) for t in (self.input_ids, self.attention_mask, self.labels)))
+        return self._each(lambda tensor: tensor.to(device, non_blocking=True))
 
     def pinned(self) -> "Batch":
         """The batch in pinned memory, from which a copy to a GPU does not make the CPU wait."""
-        return Batch(*(t.pin_memory() for t in (self.input_ids, self.attention_mask, self.labels)))
+        return self._each(lambda tensor: tensor.pin_memory())
+
+    def _each(self, do: Callable[[torch.Tensor], torch.Tensor]) -> "Batch":
+        positions = None if self.position_ids is None else do(self.position_ids)
+        return Batch(do(self.input_ids), do(self.attention_mask), do(self.labels), positions)
+
+    def inputs(self) -> dict[str, torch.Tensor]:
+        """What a model takes: of packed rows the positions, which say what a token may see."""
+        if self.position_ids is not None:
+            return {"input_ids": self.input_ids, "position_ids": self.position_ids}
+        return {"input_ids": self.input_ids, "attention_mask": self.attention_mask}
+
+    def looked_at(self) -> int:
+        """How long the sequence is that a token is in, on average of tokens, padding included."""
+        if self.position_ids is None:
+            return self.input_ids.shape[1]
+        lengths = torch.cat([row.bincount() for row in packing.borders_of(self.position_ids)])
+        return round(float((lengths * lengths).sum() / lengths.sum()))
 
     @property
     def rows(self) -> int:
@@ -58,10 +77,16 @@ def joined(batches: Sequence[Batch]) -> Batch:
     def pad(tensor: torch.Tensor, value: int) -> torch.Tensor:
         return torch.nn.functional.pad(tensor, (0, longest - tensor.shape[1]), value=value)
 
+    def positions(batch: Batch) -> torch.Tensor:
+        assert batch.position_ids is not None
+        padding = torch.arange(longest - batch.position_ids.shape[1]).expand(batch.rows, -1)
+        return torch.cat([batch.position_ids, padding], 1)
+
     return Batch(
         torch.cat([pad(b.input_ids, 0) for b in batches]),
         torch.cat([pad(b.attention_mask, 0) for b in batches]),
         torch.cat([pad(b.labels, IGNORED) for b in batches]),
+        None if batches[0].position_ids is None else torch.cat([positions(b) for b in batches]),
     )
 
 
@@ -73,17 +98,30 @@ class Source:
     vocabulary: int
     classes: int | None = None
     tokenizer: Any = None
+    notes: list[str] = field(default_factory=list)  # what was left out of the data, to be told
+    _read: list[list[tuple[list[int], Any]]] = field(default_factory=list)
 
     def stream(self, adapter: str, rows: int) -> "Stream":
         """The batches of one adapter."""
-        examples = None if self.spec.data == "synthetic" else self._examples(Path(self.spec.data))
-        return Stream(self, adapter, rows, examples)
+        if self.spec.data != "synthetic" and not self._read:  # once for all adapters
+            self._read.append(self._examples(Path(self.spec.data)))
+        return Stream(self, adapter, rows, self._read[0] if self._read else None)
 
     def _examples(self, path: Path) -> list[tuple[list[int], Any]]:
         records = _read_jsonl(path) if path.is_file() else _read_dataset(path)
-        found = [e for number, r in enumerate(records) if (e := self._example(r, f"{path}, record {number + 1}"))]
-        if not found:
+        read = [self._example(r, f"{path}, record {number + 1}") for number, r in enumerate(records)]
+        found = [e for e in read if e and (self.classes is not None or any(label != IGNORED for label in e[1][1:]))]
+        if not found and not any(read):
             raise InputError(f"{path} holds no sequences of at least 2 tokens")
+        if not found:
+            raise InputError(
+                f"{path}: no answer begins within --seq-len {self.spec.seq_len}; raise it, or --train-on all"
+            )
+        if late := sum(map(bool, read)) - len(found):
+            self.notes.append(
+                f"{late} of {len(read)} records of {path} are left out: no answer begins within --seq-len "
+                f"{self.spec.seq_len}"
+            )
         return found
 
     def _example(self, record: Any, where: str) -> tuple[list[int], Any] | None:
@@ -91,13 +129,7 @@ class Source:
             raise InputError(f"{where} is not an object; write {{'text': …}} or {{'input_ids': […]}}")
         ids: Any = record.get("input_ids")
         if ids is None:
-            text = record.get("text", record.get("sentence"))
-            if not isinstance(text, str):
-                raise InputError(f"{where} has neither text nor input_ids")
-            if self.tokenizer is not None:
-                ids = self.tokenizer(text)["input_ids"]
-            else:  # presets have no tokenizer: bytes stand for words
-                ids = [b % self.vocabulary for b in text.encode()]
+            return self._from_text(record, where)
         if not _are_tokens(ids, self.vocabulary):
             raise InputError(
                 f"{where}: input_ids must be a list of whole numbers below the vocabulary of {self.vocabulary}"
@@ -106,6 +138,17 @@ class Source:
         if self.classes is not None:
             return (ids, self._class(record, where)) if ids else None
         return (ids, self._labels(record, ids, where)) if len(ids) > 1 else None
+
+    def _from_text(self, record: dict[str, Any], where: str) -> tuple[list[int], Any] | None:
+        text = conversations.text_of(record, self.tokenizer, where)
+        if text is None:
+            raise InputError(f"{where} is none of what can be trained: {conversations.FORMATS}")
+        words = conversations.tokenise(text, self.tokenizer, self.vocabulary, self.spec.seq_len)
+        if self.classes is not None:
+            return (words.ids, self._class(record, where)) if words.ids else None
+        is_all = self.spec.train_on == "all"
+        labels = [i if is_all or own else IGNORED for i, own in zip(words.ids, words.is_answer, strict=True)]
+        return (words.ids, labels) if len(words.ids) > 1 else None
 
     def _class(self, record: dict[str, Any], where: str) -> int:
         label = record.get("label")
@@ -145,9 +188,13 @@ class Stream:
         self._source, self._rows, self._examples = source, rows, examples
         self._random = torch.Generator().manual_seed(source.spec.seed * 1_000_003 + zlib.crc32(adapter.encode()))
         self._order: list[int] = []
+        self._held: list[packing.Sequence] = []  # what did not fit into the last row
 
     def next(self) -> Batch:
         """The next batch, on the CPU."""
+        if self._source.spec.packing:
+            rows = packing.fill(self._draw, self._rows, self._source.spec.seq_len, self._held)
+            return Batch(*packing.tensors(rows, IGNORED))
         drawn = [self._draw() for _ in range(self._rows)]
         longest = max(len(ids) for ids, _ in drawn)
         ids = torch.zeros(self._rows, longest, dtype=torch.int64)

@@ -12,14 +12,16 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from ...errors import UsageError
 from ..batch_lora.dropout import Clock
 from ..batch_lora.wrapping import BatchLora, losses
 from ..instruments.ledger import Ledger
 from ..instruments.ranges import annotate
 from ..instruments.spans import span
 from ..settings.spec import AdapterSpec, RunSpec
-from . import adapters, models
+from . import adapters, models, packing
 from .data import Batch, Source, joined
+from .kinds import kind_of
 
 _WHOLE = "model"  # stands for the adapter in full fine-tuning
 
@@ -47,7 +49,7 @@ class Done:
     losses: torch.Tensor
     tokens: dict[str, tuple[int, int, int]]
     computed_cnt: int  # with the padding of the union batch
-    longest: int  # length of its sequences, padding included
+    longest: int  # length of its sequences, padding included; of packed ones as a token meets them on average
 
 
 class _Loss(nn.Module):
@@ -69,10 +71,15 @@ class Trainer:
         """
         self.spec, self.device = spec, device
         self.clock = Clock(spec.seed)
+        self.kind = kind_of(spec)
         self.adapters = spec.adapters() or [_whole(spec)]
         if only is not None:
             self.adapters = [self.adapters[only]]
         self.base: Any = models.build(spec, device)
+        if spec.packing:
+            if models.is_classifier(self.base):
+                raise UsageError(f"--packing is for language models; {spec.model} is a classifier")
+            packing.check(self.base, device)
         self.model: Any = self.base
         if spec.method != "full":
             self.model = adapters.attach(self.base, spec, self.adapters, self.clock)
@@ -87,6 +94,7 @@ class Trainer:
         self.optimizers = {a.name: self._optimizer(a) for a in self.adapters}
         self._active: str | None = None
         self.phase: Phase = span
+        self.behind_micro_step: Callable[[], None] = lambda: None
 
     def _compile(self) -> None:
         self.is_compiled = self.spec.is_compiled
@@ -110,19 +118,33 @@ class Trainer:
     def _open_streams(self) -> dict[str, Any]:
         classes = self.base.config.num_labels if models.is_classifier(self.base) else None
         source = Source(self.spec, self.base.config.vocab_size, classes, models.load_tokenizer(self.spec))
+        self.notes = source.notes
         return {a.name: source.stream(a.name, a.batch_size) for a in self.adapters}
+
+    def named_parameters(self, adapter: AdapterSpec) -> dict[str, nn.Parameter]:
+        """What the adapter trains, by name."""
+        if self.spec.method == "full":
+            return dict(self.base.named_parameters())
+        return adapters.parameters_of(self.model, adapter.name)
+
+    def adapter_flop(self) -> dict[str, tuple[int, int]]:
+        """FLOP of a token's forward through each adapter: with weights that are frozen, and that are trained."""
+        if self.spec.method == "full":
+            return {}
+        return {a.name: self.kind.flop(self._peft(), a) for a in self.adapters}
 
     def parameters(self, adapter: AdapterSpec) -> list[nn.Parameter]:
         """What the adapter trains."""
-        if self.spec.method == "full":
-            return list(self.base.parameters())
-        return adapters.parameters_of(self.model, adapter.name)
+        return list(self.named_parameters(adapter).values())
 
     def _optimizer(self, adapter: AdapterSpec) -> torch.optim.Optimizer:
+        if own := self.kind.optimizer(self.model, adapter):
+            return own
         kinds: dict[str, Any] = {
             "adamw": torch.optim.AdamW, "adafactor": torch.optim.Adafactor, "sgd": torch.optim.SGD
         }  # fmt: skip
-        made: torch.optim.Optimizer = kinds[self.spec.optimizer](self.parameters(adapter), lr=adapter.learning_rate)
+        groups = self.kind.groups(self.named_parameters(adapter), adapter.learning_rate)
+        made: torch.optim.Optimizer = kinds[self.spec.optimizer](groups, lr=adapter.learning_rate)
         return made
 
     def iterations(self, first: int, count: int) -> Iterator[list[Task]]:
@@ -152,13 +174,15 @@ class Trainer:
                     x, y, z = b.tokens()
                     tokens[a.name] = before[0] + x, before[1] + y, before[2] + z
                 computed += union.input_ids.numel()
-                longest = max(longest, union.input_ids.shape[1])
+                longest = max(longest, union.looked_at())
                 found = self._micro_step(taking_part, union)
                 places = [task.adapters.index(a) for a in taking_part]
+                self.behind_micro_step()
                 total[places] += found.detach() / found.new_tensor([a.grad_accum for a in taking_part])
             with self.phase("optimizer"):
                 for a in task.adapters:
                     self.optimizers[a.name].step()
+                    self.kind.stepped(self._peft(), a, task.step)
                     self.optimizers[a.name].zero_grad(set_to_none=True)
         return Done(task, total, tokens, computed, longest)
 
@@ -169,11 +193,13 @@ class Trainer:
         rows = [a.batch_size for a in taking_part]
         with self._sharing(taking_part, rows):
             with self.phase("forward"):
-                logits = self.model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).logits
+                logits = self.model(**batch.inputs()).logits
                 found: torch.Tensor = self.loss(logits, batch.labels, rows)
                 del logits
                 share = found.new_tensor([1 / a.grad_accum for a in taking_part])
                 loss = (found * share).sum()
+                if (penalty := self.kind.penalty(self._peft(), taking_part[0])) is not None:
+                    loss = loss + penalty * share.mean()
             with self.phase("backward"):
                 loss.backward()
         return found
@@ -184,11 +210,15 @@ class Trainer:
             return self.batch_lora.union([a.name for a in taking_part], rows, self.device)
         (adapter,) = taking_part
         if self.spec.method != "full" and adapter.name != self._active:
-            peft = getattr(self.model, "_orig_mod", self.model)
-            peft.set_adapter(adapter.name)
+            self._peft().set_adapter(adapter.name)
+            self.kind.activated(self._peft(), adapter)
             self._active = adapter.name
         self.clock.advance(adapter.name)
         return nullcontext()
+
+    def _peft(self) -> Any:
+        """The model as PEFT knows it, compiled or not."""
+        return getattr(self.model, "_orig_mod", self.model)
 
 
 def _whole(spec: RunSpec) -> AdapterSpec:

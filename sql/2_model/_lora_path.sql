@@ -1,22 +1,33 @@
--- A row is a name path of a part of a LoRA layer: base, lora_A or lora_B, or an adapter's own share of the last two.
+-- A row is a name path of a part of a LoRA layer, or of one of another kind of adapter: base, lora_A, ia3_l …, or an
+-- adapter's own share of all but the first.
 --
 -- Names are those of lorabench.annotate() and PEFT: q_proj/lora_A/NAME; an adapter's range around the parts
 -- (q_proj/adapter NAME/lora_A) is understood, too. Only ranges that a person opened count. A backward path lies below a
 -- range named backward, or all its ranges lie within such ranges of another thread; a recomputed one below recompute.
 
 with
-found as (
+read as (
     select
         path_id,
         source_id,
         path,
         regexp_extract(
             path,
-            '^(?:.*?/)?([^/]+)/(?:(adapter[^/]*)/)?(base|base_layer|lora_A|lora_B)(?:/([^/]+))?$',
+            '^(?:.*?/)?([^/]+)/(?:(adapter[^/]*)/)?(base|base_layer|'
+            -- PEFT's names, vocabulary.ADAPTER_PARTS
+            || 'lora_[ABE]|lora_embedding_[AB]|lora_magnitude_vector|vera_[AB]|vera_lambda_[bd]|ia3_l|'
+            || 'oft_R|boft_[Rs]|hada|hada_[wt][12](?:_[ab])?|lokr|lokr_[wt][12](?:_[ab])?|hra_u|'
+            || 'c3a_kernel|fourierft_spectrum|delora_[AB]|delora_lambda|hira_[AB]|road_alpha|'
+            || 'road_theta|shira_weight|miss_block|randlora_[AB]|randlora_lambda|randlora_gamma|'
+            || 'vblora_logits_[AB]|vblora_vector_bank'
+            || ')(?:/([^/]+))?$',
             ['module', 'above', 'part', 'below']
         ) as name
     from range_path
-    where kind = 'annotation' and regexp_matches(path, '/(base|base_layer|lora_A|lora_B)(/[^/]+)?$')
+    where kind = 'annotation'
+),
+found as (
+    select * from read where name.part <> ''
 ),
 backward as (
     select range.source_id, range.start_ns, range.end_ns
@@ -44,4 +55,4 @@ select
     regexp_matches(path, '(^|/)backward/') or path_id in (from meanwhile) as is_below_backward,
     regexp_matches(path, '(^|/)recompute/') as is_recomputed
 from found
-where name.module <> '' and (name.part in ('lora_A', 'lora_B') or name.below = '')
+where name.module <> '' and (name.part not in ('base', 'base_layer') or name.below = '')

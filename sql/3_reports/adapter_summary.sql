@@ -1,7 +1,8 @@
 -- A row is one adapter and one direction: what its own work cost, over all layers.
 --
--- Its own work is what ran inside lora_A and lora_B ranges of its name. Operators that treat all adapters at once
--- (BatchLoRA fused) have none: their work is in lora_summary. Directions as there.
+-- Its own work is what ran inside the ranges of its name: lora_A and lora_B, or the parts of another kind of adapter.
+-- Operators that treat all adapters at once (BatchLoRA fused) have none: their work is in lora_summary. Directions as
+-- there.
 --
 -- columns:
 --   adapter         varchar   the adapter

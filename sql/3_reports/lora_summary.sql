@@ -1,12 +1,13 @@
 -- A row is one kind of module (q_proj, down_proj …), one part of its LoRA layers and one direction.
 --
--- part is 'base', 'lora_A' or 'lora_B', summed over all layers and adapters. direction is 'backward' for work below a
+-- part is 'base' or what PEFT calls an adapter's weights ('lora_A', 'lora_B', DoRA's 'lora_magnitude_vector', 'ia3_l',
+-- 'vera_lambda_b', 'oft_R', 'hada_w1' …), summed over all layers and adapters. direction is 'backward' for work below a
 -- range named backward and for work that the sequence rule found for a forward operator, 'recompute' below a range of
 -- that name, else 'forward'. gpu_op_frac is of all GPU work that lies in LoRA layers.
 --
 -- columns:
 --   module          varchar   the name of the layer in its block
---   part            varchar   'base', 'lora_A' or 'lora_B'
+--   part            varchar   'base', 'lora_A', 'lora_B' or a part of another kind of adapter
 --   direction       varchar   'forward', 'backward' or 'recompute'
 --   range_cnt       bigint    ranges
 --   wall_ns         bigint    their summed duration on the CPU; 0 where only the sequence rule found work

@@ -131,7 +131,7 @@ def test_data_comes_from_jsonl_and_from_saved_datasets(tmp_path: Path) -> None:
     [
         ("{", "line 1 is not JSON"),
         ("[1]", "record 1 is not an object"),
-        ('{"a": 1}', "neither text nor input_ids"),
+        ('{"a": 1}', "none of what can be trained: text, messages"),
         ('{"input_ids": [1, 999]}', "below the vocabulary of 256"),
         ('{"input_ids": [1, 2], "labels": [1]}', "differ in length"),
         ("", "no sequences"),
@@ -189,7 +189,7 @@ def test_arithmetic_is_what_torch_counts(method: str) -> None:
     from torch.utils.flop_counter import FlopCounterMode
 
     trainer = Trainer(spec(method=method, dropout=0, gradient_checkpointing="none", optimizer="sgd"), CPU)
-    counted = measure.arithmetic(trainer.model, "none")
+    counted = measure.arithmetic(trainer.model, "none", trainer.adapter_flop())
     (task,) = next(trainer.iterations(0, 1))
     with FlopCounterMode(display=False) as counter:
         done = trainer.run(task)

@@ -113,6 +113,31 @@ def test_adapters_are_found_on_either_side_of_the_part(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_parts_of_every_kind_of_adapter_are_found(tmp_path: Path) -> None:
+    paths = [
+        "step/forward/q_proj/lora_magnitude_vector/one", "step/forward/q_proj/vera_lambda_b", "f/o_proj/oft_R/one",
+        "f/up/hada_w1/one", "f/up/hada/one", "f/up/lora_forward", "f/up/hadamard/one", "f/up/my_ia3_l",
+    ]  # fmt: skip
+    model = {
+        "name": [{"name_id": 0, "text": "x"}],
+        "range_path": [
+            {"path_id": n, "source_id": 1, "depth": 1, "kind": "annotation", "name_id": 0, "path": p}
+            for n, p in enumerate(paths)
+        ],
+        "range": [
+            {"range_id": n, "source_id": 1, "kind": "annotation", "thread_id": 11, "name_id": 0, "text_id": 0,
+             "depth": 1, "start_ns": 0, "end_ns": 1 << n, "path_id": n, "is_unfinished": False}
+            for n in range(len(paths))
+        ],
+    }  # fmt: skip
+    with filled(tmp_path, model) as database:
+        found = database.rows("select module, part, adapter, is_part from _lora_path order by path_id")
+    assert found == [
+        ("q_proj", "lora_magnitude_vector", "one", False), ("q_proj", "vera_lambda_b", None, True),
+        ("o_proj", "oft_R", "one", False), ("up", "hada_w1", "one", False), ("up", "hada", "one", False),
+    ]  # fmt: skip
+
+
 def test_rules_of_the_user_come_first(tmp_path: Path, synthetic_trace: Any) -> None:
     rules = tmp_path / "rules.csv"
     rules.write_text("subject,pattern,class\nkernel,^ampere_sgemm_128,my base\npath,optimizer$,my optimizer\n", "utf-8")

@@ -1,0 +1,68 @@
+"""The kinds of adapters that a run can train, and which settings each goes with. Loads no PEFT.
+
+A kind's parameters and its training are in workload/kinds.py; here is what can be said before anything is loaded.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import UsageError
+
+_BITSANDBYTES = ("int8", "nf4")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind: what of a LoRA's settings it has not, and what it cannot be combined with, and why."""
+
+    unused: tuple[str, ...] = ()  # settings that would change nothing
+    batches: bool = False  # BatchLoRA trains it
+    shares_base: bool = True  # several of them can be on one base
+    why_alone: str = ""
+    quants: tuple[str, ...] = _BITSANDBYTES  # of the base that it can be put on
+    optimizers: tuple[str, ...] = ("adamw", "adafactor", "sgd")
+
+
+_TAKEN = "starts from a part that it takes out of the base's weights"
+_WEIGHT = ()  # kinds that compute with the base's weight matrix itself
+KINDS = {
+    "lora": Kind(batches=True),
+    "rslora": Kind(batches=True),
+    "lora-plus": Kind(batches=True),
+    "lora-fa": Kind(optimizers=("adamw",)),
+    "dora": Kind(quants=("nf4",)),  # PEFT 0.21 loses int8's scales on the way to DoRA's first norm
+    "pissa": Kind(batches=True, shares_base=False, why_alone=_TAKEN, quants=_WEIGHT),
+    "olora": Kind(batches=True, shares_base=False, why_alone=_TAKEN, quants=_WEIGHT),
+    "adalora": Kind(shares_base=False, why_alone="gives ranks to one adapter's layers at a time (PEFT trains one)"),
+    "vera": Kind(unused=("alpha",)),
+    "ia3": Kind(unused=("rank", "alpha", "dropout")),
+    "oft": Kind(unused=("alpha", "dropout")),
+    "loha": Kind(unused=("dropout",), quants=_WEIGHT),
+    "lokr": Kind(unused=("dropout",), quants=_WEIGHT),
+}
+
+
+def check(spec: Any) -> None:
+    """Raise UsageError for a kind beside settings that it has not, or that it cannot be combined with."""
+    kind, name = KINDS[spec.adapter_kind], f"--adapter-kind {spec.adapter_kind}"
+    defaults = {f: type(spec).__dataclass_fields__[f].default for f in ("rank", "alpha", "dropout", "lora_plus_ratio")}
+    for setting in kind.unused:
+        if getattr(spec, setting) != defaults[setting]:
+            raise UsageError(f"--{setting} would change nothing: {name} has none; leave it out")
+    if spec.adapter_kind != "lora-plus" and spec.lora_plus_ratio != defaults["lora_plus_ratio"]:
+        raise UsageError("--lora-plus-ratio is a setting of --adapter-kind lora-plus")
+    if spec.lora_plus_ratio < 1:
+        raise UsageError("--lora-plus-ratio is how many times faster B learns than A: at least 1")
+    if spec.peft_mode == "batch" and not kind.batches:
+        usable = ", ".join(other for other, k in KINDS.items() if k.batches)
+        raise UsageError(f"--peft-mode batch cannot train {name} in one pass; it can {usable}; use switch or process")
+    is_shared = spec.lora_cnt > 1 and spec.peft_mode != "process"
+    if is_shared and not kind.shares_base:
+        raise UsageError(f"{name} {kind.why_alone}: one adapter for each base; use --peft-mode process")
+    if is_shared and spec.adapter_kind == "vera" and len(set(spec.rank)) > 1:
+        raise UsageError(f"{name}: all adapters on a base share its random A and B, so --rank is one for all")
+    if spec.quantisation != "none" and spec.quantisation not in kind.quants:
+        usable = ", ".join(("none", *kind.quants))
+        raise UsageError(f"{name} cannot be put on a base of --quant {spec.quantisation}; it goes with {usable}")
+    if spec.optimizer not in kind.optimizers:
+        raise UsageError(f"{name} has an AdamW of its own, so --optimizer {spec.optimizer} does not apply")
