@@ -4,8 +4,8 @@ An own loop over the order of lorapp_order.py, with a send for each message and 
 Steps follow each other without a flush: a stage that is done with an adapter's step may begin the next one while others
 still compute this one, up to the last step that was announced by iterations().
 
-No dead lock without overlap, where each send is waited for: as many receives are asked for as micro-batches can be under
-way, so whatever a neighbour sends has been asked for.
+No dead lock without overlap, where each send is waited for: as many receives are asked for as micro-batches can be
+under way, so whatever a neighbour sends has been asked for.
 """
 
 from collections import deque

@@ -92,5 +92,5 @@ def _finish(stages: list[_Stage], number: int, kind: str, item: Item, micro_cnt:
 
 
 def sent(actions: list[Action], kind: str) -> list[Item]:
-    """What a stage with these actions sends to the next one (of forwards) or the one before (of backwards), in order."""
+    """What a stage sends, in order: of its forwards to the next one, of its backwards to the one before."""
     return [action.item for action in actions if action.kind == kind]

@@ -20,7 +20,7 @@ def merged(spec: RunSpec, results: list[Result]) -> Result:
         ranges.update(result["ranges"])
     found = {
         **first,
-        "steps": [_step(rows) for rows in zip(*(r["steps"] for r in results), strict=True)],
+        "steps": _steps([r["steps"] for r in results]),
         "diverged": next((r["diverged"] for r in results if r["diverged"]), None),
         "counts": first["counts"] and {k: sum(r["counts"][k] for r in results) for k in first["counts"]},
         "ranges": dict(ranges),
@@ -32,12 +32,20 @@ def merged(spec: RunSpec, results: list[Result]) -> Result:
     return found
 
 
-def _step(rows: tuple[Result, ...]) -> Result:
-    """A task of all ranks: every one drew the same batches, so tokens are the first's."""
-    start = min(row["start_ns"] for row in rows)
-    losses = {name: sum(row["losses"][name] for row in rows) for name in rows[0]["losses"]}
-    end = max(row["start_ns"] + row["wall_ns"] for row in rows)
-    return {**rows[0], "start_ns": start, "wall_ns": end - start, "losses": losses}
+def _steps(of_ranks: list[list[Result]]) -> list[Result]:
+    """The tasks of all ranks: every one drew the same batches, so tokens are the first's.
+
+    A task begins when the first rank does, but not before the slowest has ended the one before: so times add up, also
+    where a rank is steps ahead of another (lorapp).
+    """
+    found: list[Result] = []
+    before = 0
+    for rows in zip(*of_ranks, strict=True):
+        start = max(before, min(row["start_ns"] for row in rows))
+        before = max(row["start_ns"] + row["wall_ns"] for row in rows)
+        losses = {name: sum(row["losses"][name] for row in rows) for name in rows[0]["losses"]}
+        found.append({**rows[0], "start_ns": start, "wall_ns": before - start, "losses": losses})
+    return found
 
 
 def _largest(memories: list[dict[str, dict[str, int | None]]]) -> dict[str, dict[str, int | None]]:

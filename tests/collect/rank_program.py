@@ -40,7 +40,13 @@ def train(trainer: Any, steps: int = STEPS) -> dict[str, Any]:
         for task in tasks:
             done = trainer.run(task)
             losses |= {(task.step, a.name): v for a, v in zip(task.adapters, done.losses.tolist(), strict=True)}
-    return {"losses": losses, "weights": trained_weights(trainer)}
+    return {"losses": losses, "weights": trained_weights(trainer), "held": held(trainer)}
+
+
+def held(trainer: Any) -> int:
+    """How many numbers of the base's layers this process keeps between steps."""
+    own = [p for n, p in trainer.model.named_parameters() if "layers." in n and "lora_" not in n]
+    return sum(p.to_local().numel() if hasattr(p, "to_local") else p.numel() for p in own)
 
 
 def main() -> None:
