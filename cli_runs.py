@@ -76,6 +76,7 @@ _EXAMPLES = {
     "collect": (
         "lorabench collect --lora-cnt 4 --peft-mode batch -o batch",
         "lorabench collect --model llama-2-7b --method qlora --profiler timing,nsys",
+        "lorabench collect --parallel fsdp --devices 2 --lora-cnt 4",
         "lorabench collect -o mine -- python train.py --epochs 1",
     ),
     "sweep": (
@@ -202,6 +203,11 @@ def _describe_run(manifest: dict[str, Any], path: Path) -> None:
         rate = summary["tokens_per_s"].get("computed")
         tokens = f", {rate:,.0f} tokens/s" if rate else ""
         console.tell(f"step {step['p50'] / 1e6:,.1f} ms (p95 {step['p95'] / 1e6:,.1f}){tokens}")
+    if summary.get("ranks"):
+        from .reports import rank_text
+
+        for line in rank_text.lines(summary):
+            console.tell(line)
     costs = [f"{name} {cost:+.1%}" for name, cost in summary.get("overhead_frac", {}).items() if cost is not None]
     if costs:
         console.tell(f"cost on top of a step: {', '.join(costs)}")

@@ -7,6 +7,7 @@ Until then it is a hidden one beside it, and nothing that was there before is to
 import hashlib
 import json
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Callable
@@ -38,7 +39,13 @@ CANCELLED: Final = "cancelled"
 OOM: Final = "oom"
 SKIPPED: Final = "skipped"  # of a pass that cannot run here
 
+_WHOSE = re.compile(r"-(?:rank|adapter_|process)\d+(?=[.-])")  # of several processes that each left a file
 _SUFFIXES = (".sqlite", ".nsys-rep", ".qdstrm", ".json", ".json.gz", ".pickle")
+
+
+def recording(name: str) -> str:
+    """What recording of a run a file is: its name without that of the process that left it."""
+    return _WHOSE.sub("", name)
 
 
 def traces(directory: Path) -> list[Path]:

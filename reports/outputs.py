@@ -184,14 +184,16 @@ def _plain(frame: Any, keeps_nested: bool) -> Any:
 
 def print_answer(database: Any, inputs: Sequence[Path], *, to_stderr: bool = False, as_json: bool = False) -> None:
     """Print where the time goes and what to do first."""
-    from . import answer, answer_text
+    from . import answer, answer_text, rank_text
 
     found = answer.answer(database)
+    run = rank_text.of_inputs(inputs)
     if as_json:
-        put_lines(json.dumps(found, indent=2, default=str))
+        put_lines(json.dumps(found | ({"run": run} if run else {}), indent=2, default=str))
         return
     say = tell if to_stderr else put
-    for line in [*answer_text.lines(found), *answer_text.next_steps(found, " ".join(map(str, inputs)))]:
+    ranks = rank_text.lines(run) if run else ()
+    for line in [*answer_text.lines(found), *ranks, *answer_text.next_steps(found, " ".join(map(str, inputs)))]:
         say(line)
 
 

@@ -61,7 +61,7 @@ def _steps(database: Database, source_id: int, folder: Path) -> _Facts:
         return []
     tokens: dict[int, int] = {}
     try:
-        rows = list(csv.DictReader(read_text(path).splitlines()))
+        rows = [row for row in csv.DictReader(read_text(path).splitlines()) if not row.get("rank")]
         for row in rows:
             if row["pass"] == rows[0]["pass"]:
                 step = int(row["step"])

@@ -53,6 +53,7 @@ class Clock:
 
     seed: int = 0
     micro_steps: dict[str, int] = field(default_factory=dict)
+    first_rows: dict[str, int] = field(default_factory=dict)  # of the batch, where others have those before it
     _known: dict[Any, torch.Tensor] = field(default_factory=dict, repr=False)
 
     def advance(self, adapter: str) -> None:
@@ -67,11 +68,12 @@ class Clock:
     def row_keys(self, adapters: Sequence[str], rows: Sequence[int], device: torch.device) -> torch.Tensor:
         """One int32 for each row of a union batch; all layers of a micro step get the same tensor."""
         keys = [self.key(name) for name in adapters]
-        asked = (tuple(keys), tuple(rows), device)
+        first = [self.first_rows.get(name, 0) for name in adapters]
+        asked = (tuple(keys), tuple(rows), tuple(first), device)
         if asked not in self._known:
             if len(self._known) >= _KNOWN:
                 self._known.pop(next(iter(self._known)))
-            self._known[asked] = row_keys(keys, rows, device)
+            self._known[asked] = row_keys(keys, rows, device, first)
         return self._known[asked]
 
 
@@ -80,10 +82,16 @@ def on(device: torch.device, values: torch.Tensor) -> torch.Tensor:
     return values.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else values.to(device)
 
 
-def row_keys(keys: Sequence[int], rows: Sequence[int], device: torch.device) -> torch.Tensor:
-    """One int32 for each row of a union batch: adapters' keys, each repeated for its rows and told apart by row."""
+def row_keys(keys: Sequence[int], rows: Sequence[int], device: torch.device, first: Sequence[int] = ()) -> torch.Tensor:
+    """One int32 for each row of a union batch: adapters' keys, each repeated for its rows and told apart by row.
+
+    `first` is the number of each adapter's first row, 0 unless other devices have those before it.
+    """
+    begun = first or [0] * len(keys)
     values = [
-        signed(mixed(key ^ mixed(row + 1))) for key, count in zip(keys, rows, strict=True) for row in range(count)
+        signed(mixed(key ^ mixed(start + row + 1)))
+        for key, count, start in zip(keys, rows, begun, strict=True)
+        for row in range(count)
     ]
     return on(device, torch.tensor(values, dtype=torch.int32))
 
@@ -113,34 +121,42 @@ class Rates:
         return Rates(self.limit[start:stop], self.gain[start:stop]) if len(self.limit) > 1 else self
 
 
-def keep(row_key: torch.Tensor, layer: int, shape: torch.Size, rates: Rates) -> torch.Tensor:
+def _constants(layer: int, first_feature: int) -> tuple[int, int]:
+    """The layer's two numbers in the hash; features are counted from `first_feature` on."""
+    return signed(mixed(layer)), signed(mixed(layer + 1) + first_feature * ODD[0])
+
+
+def keep(row_key: torch.Tensor, layer: int, shape: torch.Size, rates: Rates, first_feature: int = 0) -> torch.Tensor:
     """The mask of a [rows, …, features] tensor: True where a value stays."""
+    first, second = _constants(layer, first_feature)
     positions = shape[1:-1].numel()
     device = row_key.device
     position = torch.arange(positions, dtype=torch.int32, device=device)
     feature = torch.arange(shape[-1], dtype=torch.int32, device=device)
-    where = _mix(row_key[:, None] ^ (position[None, :] * signed(ODD[1]) + signed(mixed(layer))))
-    value = where[:, :, None] ^ _mix(feature * signed(ODD[0]) + signed(mixed(layer + 1)))
+    where = _mix(row_key[:, None] ^ (position[None, :] * signed(ODD[1]) + first))
+    value = where[:, :, None] ^ _mix(feature * signed(ODD[0]) + second)
     value = _mix(value).view(shape)
     return value >= rates.limit.view(-1, *[1] * (len(shape) - 1))
 
 
-def drop(tensors: Sequence[torch.Tensor], row_key: torch.Tensor, layer: int, rates: Rates) -> list[torch.Tensor]:
+def drop(
+    tensors: Sequence[torch.Tensor], row_key: torch.Tensor, layer: int, rates: Rates, first_feature: int = 0
+) -> list[torch.Tensor]:
     """[rows, …, features] tensors of one shape after the same dropout; not to be differentiated."""
     if has_kernel(tensors[0]):
         from . import drop_kernel
 
-        return [drop_kernel.drop(x, row_key, signed(mixed(layer)), signed(mixed(layer + 1)), rates) for x in tensors]
-    kept = keep(row_key, layer, tensors[0].shape, rates)
+        return [drop_kernel.drop(x, row_key, *_constants(layer, first_feature), rates) for x in tensors]
+    kept = keep(row_key, layer, tensors[0].shape, rates, first_feature)
     return [_multiplied(x, kept, rates) for x in tensors]
 
 
-def dropped(x: torch.Tensor, row_key: torch.Tensor, layer: int, rates: Rates) -> torch.Tensor:
+def dropped(x: torch.Tensor, row_key: torch.Tensor, layer: int, rates: Rates, first_feature: int = 0) -> torch.Tensor:
     """The same for one tensor, to be differentiated."""
     if has_kernel(x):
-        result: torch.Tensor = _Drop.apply(x, row_key, layer, rates)  # type: ignore[no-untyped-call]
+        result: torch.Tensor = _Drop.apply(x, row_key, layer, rates, first_feature)  # type: ignore[no-untyped-call]
         return result
-    return _multiplied(x, keep(row_key, layer, x.shape, rates), rates)
+    return _multiplied(x, keep(row_key, layer, x.shape, rates, first_feature), rates)
 
 
 def _multiplied(x: torch.Tensor, kept: torch.Tensor, rates: Rates) -> torch.Tensor:
@@ -152,13 +168,15 @@ class _Drop(torch.autograd.Function):
     """See dropped(): the mask is made again in the backward instead of being kept."""
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, row_key: torch.Tensor, layer: int, rates: Rates) -> torch.Tensor:
-        ctx.how = row_key, layer, rates
+    def forward(
+        ctx: Any, x: torch.Tensor, row_key: torch.Tensor, layer: int, rates: Rates, first_feature: int
+    ) -> torch.Tensor:
+        ctx.how = row_key, layer, rates, first_feature
         return drop((x,), *ctx.how)[0]
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        return drop(grads, *ctx.how)[0], None, None, None
+        return drop(grads, *ctx.how)[0], None, None, None, None
 
 
 def has_kernel(x: torch.Tensor) -> bool:
@@ -180,6 +198,7 @@ class ReplayedDropout(nn.Module):
     def __init__(self, rate: float, adapter: str, layer: int, clock: Clock):
         super().__init__()
         self.p, self.adapter, self.layer, self.clock = rate, adapter, layer, clock
+        self.first_feature = 0  # of its input, where other devices have those before it
         self._rates: dict[torch.device, Rates] = {}
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -188,7 +207,8 @@ class ReplayedDropout(nn.Module):
             return x
         if x.device not in self._rates:
             self._rates[x.device] = Rates.of([self.p], x.device)
-        return dropped(x, self.clock.row_keys([self.adapter], [len(x)], x.device), self.layer, self._rates[x.device])
+        keys = self.clock.row_keys([self.adapter], [len(x)], x.device)
+        return dropped(x, keys, self.layer, self._rates[x.device], self.first_feature)
 
     def extra_repr(self) -> str:
         """What print() shows."""

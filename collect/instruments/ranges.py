@@ -9,7 +9,7 @@ the backward. (register_full_backward_hook fails on models that take keywords or
 import threading
 from bisect import bisect_right
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -117,7 +117,9 @@ def named_ranges(model: nn.Module, depth: str, root: str) -> dict[nn.Module, tup
 
 def _has_range(name: str, module: nn.Module, depth: str) -> bool:
     parts = name.split(".")
-    if type(module) in (nn.ModuleList, nn.ModuleDict, nn.Sequential, nn.ParameterDict, nn.Identity, nn.Dropout):
+    if type(module) in (nn.ModuleList, nn.ModuleDict, nn.Sequential, nn.ParameterDict, nn.Dropout):
+        return False
+    if isinstance(module, nn.Identity):  # also what stands for a part that another device has
         return False
     if any(part in _DROPOUTS for part in parts) or hasattr(module, "peft_config"):  # PEFT's are no part of the model
         return False
@@ -282,7 +284,18 @@ def recomputing() -> Iterator[None]:
 
 def checkpoint_contexts() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
     """For context_fn of torch.utils.checkpoint: nothing around the forward, a range around its recomputation."""
-    return nullcontext(), recomputing()
+    return nullcontext(), _Recomputations()
+
+
+class _Recomputations(AbstractContextManager[None]):
+    """recomputing() as often as it is entered: a backward in two parts (zero bubble) recomputes twice."""
+
+    def __enter__(self) -> None:
+        self._open = ExitStack()
+        self._open.enter_context(recomputing())
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
 
 
 def _mark_backward(result: Any, state: _State) -> None:

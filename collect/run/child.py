@@ -3,8 +3,8 @@
     python -m lorabench.collect.run.child REQUEST.json
 
 The request holds the spec, the pass and where to leave things; the result is a JSON file beside it. Lines that begin
-with "lorabench: " on stdout tell the session how far it is. In process mode the pass starts a worker for each adapter
-and lets all begin their measured steps together.
+with "lorabench: " on stdout tell the session how far it is. In process mode the pass starts a worker for each adapter,
+with --parallel for each rank, and lets all begin their measured steps together.
 """
 
 import errno
@@ -14,18 +14,22 @@ import os
 import sys
 import time
 import traceback
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ... import modules, rundir
 from ...errors import LorabenchError
+from ..processes.rank_environment import environment
+from ..settings import parallelism
 from ..settings.spec import RunSpec, from_dict
-from . import workers
+from . import rank_results, workers
 from .formulas import statistics_of
 
 READY, GO = "lorabench: ready", "go"
+_PATIENCE_S = 5  # for ranks to write what they recorded when another has died
 _OVERHEAD_PAIRS = 5  # steps with and without ranges, in turn
 
 
@@ -36,12 +40,27 @@ class Request:
     spec: RunSpec
     pass_name: str
     folder: Path
-    worker: int | None  # in process mode the number of the adapter; None for the process that starts the workers
+    worker: int | None  # in process mode the adapter, with --parallel the rank; None for who starts these
 
     @property
     def suffix(self) -> str:
         """Between a file's name and its ending, so that workers do not write the same file."""
-        return "" if self.worker is None else f"-adapter_{self.worker}"
+        return "" if self.worker is None else f"-{self.who}"
+
+    @property
+    def is_rank(self) -> bool:
+        """Whether it is one of several processes that train together."""
+        return self.spec.parallel != parallelism.NONE
+
+    @property
+    def who(self) -> str:
+        """Which of several processes it is for."""
+        return f"{'rank' if self.is_rank else 'adapter_'}{self.worker}"
+
+    @property
+    def meeting(self) -> Path:
+        """The file by which ranks find each other."""
+        return self.folder / f".meeting-{self.pass_name}"
 
     @property
     def result_path(self) -> Path:
@@ -92,7 +111,7 @@ def main() -> None:
 
 
 def _is_parent(request: Request) -> bool:
-    return request.spec.peft_mode == "process" and request.worker is None
+    return request.worker is None and (request.is_rank or request.spec.peft_mode == "process")
 
 
 def _is_out_of_memory(error: Exception) -> bool:
@@ -122,12 +141,20 @@ def _message(error: Exception) -> str:
 
 
 def _launch_workers(request: Request) -> dict[str, Any]:
-    """Process mode: a worker for each adapter, all let go together. Raises LorabenchError when one fails."""
-    asked = [Request(request.spec, request.pass_name, request.folder, n) for n in range(request.spec.lora_cnt)]
+    """A worker for each adapter or rank, all let go together. Raises LorabenchError when one fails."""
+    spec = request.spec
+    cnt = spec.devices if request.is_rank else spec.lora_cnt
+    asked = [Request(spec, request.pass_name, request.folder, n) for n in range(cnt)]
+    crew = [
+        workers.Worker(w.who, command(w), w.result_path, environment(n, cnt) if request.is_rank else {})
+        for n, w in enumerate(asked)
+    ]
     try:
-        workers.run([workers.Worker(f"adapter_{w.worker}", command(w), w.result_path) for w in asked], READY, GO)
-        return _merged([json.loads(w.result_path.read_text("utf-8")) for w in asked])
+        workers.run(crew, READY, GO, _PATIENCE_S if request.is_rank else 0)
+        results = [json.loads(w.result_path.read_text("utf-8")) for w in asked]
+        return rank_results.merged(spec, results) if request.is_rank else _merged(results)
     finally:
+        request.meeting.unlink(missing_ok=True)
         for worker in asked:
             worker.path.unlink(missing_ok=True)
             worker.result_path.unlink(missing_ok=True)
@@ -160,35 +187,51 @@ def _measure(request: Request) -> dict[str, Any]:
 
     from ..instruments import spans
     from ..processes import provenance
-    from ..workload import models
-    from ..workload.training import Trainer
     from . import measure
 
     if not os.environ.get("OMP_NUM_THREADS"):
         torch.set_num_threads(max(1, (os.cpu_count() or 2) // 2))
     spec = request.spec
+    with _workplace(request) as (device, make_trainer):
+        memory = measure.Memory(device)
+        spans.pause(True)
+        with memory.phase("load"):
+            trainer = make_trainer()
+        warmed = [trainer.run(task) for tasks in trainer.iterations(0, spec.warmup) for task in tasks]
+        measure.synchronize(device)
+        if request.worker is not None:
+            print(READY, flush=True)
+            sys.stdin.readline()
+        with memory.phase("steps"):
+            steps, counts = _steps(request, trainer, device)
+        result: dict[str, Any] = {"steps": steps, "counts": counts, "ranges": spans.opened()}
+        result["notes"] = trainer.notes
+        result["diverged"] = _diverged([_row(0, 0, done) for done in warmed] + steps)
+        after = spec.warmup + spec.steps
+        if request.pass_name == "timing":
+            _measure_phases(trainer, memory, after)
+            result["ranges_frac"] = _range_overhead(trainer, device, after + 1)
+            result["arithmetic"] = _arithmetic(trainer, device)
+        about = provenance.of_device(device)
+        return {**result, "memory": memory.phases, "device": about, "compiled": trainer.is_compiled}
+
+
+@contextmanager
+def _workplace(request: Request) -> Iterator[tuple[Any, Callable[[], Any]]]:
+    """The device of this process and what makes its trainer, among the other ranks if it is one."""
+    spec, with_ranges = request.spec, request.pass_name != "timing"
+    if request.is_rank:
+        from ..parallel import kinds, ranks
+
+        assert request.worker is not None
+        with ranks.joined(spec, request.worker, request.meeting) as rank:
+            yield rank.device, lambda: kinds.trainer(spec, rank, with_ranges)
+        return
+    from ..workload import models
+    from ..workload.training import Trainer
+
     device = models.choose_device(spec)
-    memory = measure.Memory(device)
-    spans.pause(True)
-    with memory.phase("load"):
-        trainer = Trainer(spec, device, request.worker, with_ranges=request.pass_name != "timing")
-    warmed = [trainer.run(task) for tasks in trainer.iterations(0, spec.warmup) for task in tasks]
-    measure.synchronize(device)
-    if request.worker is not None:
-        print(READY, flush=True)
-        sys.stdin.readline()
-    with memory.phase("steps"):
-        steps, counts = _steps(request, trainer, device)
-    result: dict[str, Any] = {"steps": steps, "counts": counts, "ranges": spans.opened()}
-    result["notes"] = trainer.notes
-    result["diverged"] = _diverged([_row(0, 0, done) for done in warmed] + steps)
-    after = spec.warmup + spec.steps
-    if request.pass_name == "timing":
-        _measure_phases(trainer, memory, after)
-        result["ranges_frac"] = _range_overhead(trainer, device, after + 1)
-        result["arithmetic"] = _arithmetic(trainer, device)
-    provenance_ = provenance.of_device(device)
-    return {**result, "memory": memory.phases, "device": provenance_, "compiled": trainer.is_compiled}
+    yield device, lambda: Trainer(spec, device, request.worker, with_ranges)
 
 
 def _steps(request: Request, trainer: Any, device: Any) -> tuple[list[dict[str, Any]], dict[str, float] | None]:
@@ -214,7 +257,8 @@ def _steps(request: Request, trainer: Any, device: Any) -> tuple[list[dict[str, 
                     rows.append((start, time.perf_counter_ns() - start, done))
                 if not is_micro:
                     watcher.step()
-                print(f"lorabench: step {number + 1}", flush=True)
+                if not (request.is_rank and request.worker):
+                    print(f"lorabench: step {number + 1}", flush=True)
         spans.pause(True)
     trainer.behind_micro_step = _nothing
     return [_row(start, wall, done) for start, wall, done in rows], watcher.counts_per_step()
@@ -240,7 +284,7 @@ def _row(start: int, wall: int, done: Any) -> dict[str, Any]:
     return {
         "step": done.task.step, "adapters": names, "start_ns": start, "wall_ns": wall,
         "losses": dict(zip(names, done.losses.tolist(), strict=True)), "tokens": done.tokens,
-        "computed_cnt": done.computed_cnt, "longest": done.longest,
+        "computed_cnt": done.computed_cnt, "longest": done.longest, "own_cnt": done.own_cnt, "phase_ns": done.phase_ns,
     }  # fmt: skip
 
 

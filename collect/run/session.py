@@ -10,6 +10,7 @@ from ...errors import OutputError, ToolError
 from ...progress import Progress, Silent
 from ..processes import nsys_profile, provenance
 from ..processes.supervision import Ended, run
+from ..settings import parallelism
 from ..settings.spec import RunSpec
 from . import child, preflight, summary
 from .passes import NSYS_STEM, Passes, State, into_directory
@@ -72,7 +73,7 @@ def _under_nsys(
 ) -> tuple[Ended, str | None]:
     spec = request.spec
     # several processes would each begin and end the one capture
-    has_capture = _uses_gpu(spec) and spec.peft_mode != "process"
+    has_capture = _uses_gpu(spec) and spec.peft_mode != "process" and spec.parallel == parallelism.NONE
     done = nsys_profile.profile(
         command, environment, request.folder / NSYS_STEM, log, spec.timeout_s, heard, has_capture
     )

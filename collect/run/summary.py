@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..settings.spec import RunSpec
+from . import rank_results
 from .formulas import Arithmetic, statistics_of
 
 Result = dict[str, Any]
@@ -17,21 +18,23 @@ _GPU_TOLERANCE = 0.01
 
 
 def steps_csv(results: dict[str, Result]) -> str:
-    """A row for each task of each pass: times in nanoseconds, tokens, and the loss of each adapter that took part."""
+    """A row for each task of each pass: times in nanoseconds, tokens, and the loss of each adapter that took part.
+
+    With --parallel a row of all ranks together, and one for each rank: its own time, and its share of the loss.
+    """
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(
         ("pass", "step", "adapter", "start_ns", "wall_ns", "loss", "computed_token_cnt", "token_cnt",
-         "trained_token_cnt")
+         "trained_token_cnt", "rank")
     )  # fmt: skip
     for name, result in results.items():
-        for row in result["steps"]:
+        ranks = [("", result["steps"]), *((n, r["steps"]) for n, r in enumerate(result.get("ranks", ())))]
+        for rank, row in ((rank, row) for rank, rows in ranks for row in rows):
             for adapter in row["adapters"]:
-                computed, real, trained = row["tokens"][adapter]
-                writer.writerow(
-                    (name, row["step"], adapter, row["start_ns"], row["wall_ns"], repr(row["losses"][adapter]),
-                     computed, real, trained)
-                )  # fmt: skip
+                counts = row["tokens"][adapter] if rank == "" else ("", "", "")
+                loss = repr(row["losses"][adapter])
+                writer.writerow((name, row["step"], adapter, row["start_ns"], row["wall_ns"], loss, *counts, rank))
     return text.getvalue()
 
 
@@ -57,6 +60,8 @@ def summarise(spec: RunSpec, results: dict[str, Result], walls: dict[str, float]
     any_result = timing or next(iter(results.values()))
     summary |= {"device": any_result["device"], "is_compiled": any_result["compiled"]}
     summary |= _times(spec, timing) if timing else {}
+    if "ranks" in any_result:
+        summary |= rank_results.summary(spec, timing, any_result)
     counts: Result = next((r["counts"] for r in results.values() if r["counts"]), {})
     summary["matrix_products_per_step"] = counts.get("matrix_product_cnt")
     has_gpu = any_result["device"]["type"] == "cuda"

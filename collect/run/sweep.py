@@ -23,7 +23,7 @@ from ..settings.spec import RunSpec, from_dict
 from . import session
 
 # Settings that one run takes a list of, which therefore are no axis.
-_WHOLE = ("profiler", "target_modules")
+_WHOLE = ("profiler", "target_modules", "balance")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 _MOST_VALUES = 1000
 _LARGEST = 1 << 20  # where a search without an end gives up

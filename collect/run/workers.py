@@ -1,19 +1,23 @@
-"""Process mode: a process for each adapter, begun together; when one ends badly all end, and it is the one named."""
+"""Processes of one pass, begun together: one for each adapter or rank. When one ends badly all end, and it is named."""
 
 import json
+import os
 import queue
+import re
 import signal
 import subprocess
 import sys
 import threading
+import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ... import rundir
 from ...errors import LorabenchError
 
 OUT_OF_MEMORY = "out of memory ("
+_LOST_PEER = re.compile(r"[Cc]onnection (closed|reset)|[Bb]roken pipe|remote process exited|Socket closed")
 
 Line = tuple[int, str | None]  # of the worker of this number; None when it has closed its output
 
@@ -25,16 +29,21 @@ class Worker:
     name: str
     command: list[str]
     result_path: Path
+    environment: dict[str, str] = field(default_factory=dict)  # besides what this process has
 
 
-def run(workers: list[Worker], ready: str, go: str) -> None:
+def run(workers: list[Worker], ready: str, go: str, patience_s: float = 0) -> None:
     """Start all, let them go when each has said `ready`, and return when all have ended well.
 
-    Raises LorabenchError, or MemoryError, as soon as one has not; the others are stopped.
+    Raises LorabenchError, or MemoryError, as soon as one has not; the others are stopped. Those that train together
+    with it notice, and get `patience_s` to write what they recorded.
     """
     started = [
-        subprocess.Popen(w.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for w in workers
-    ]  # fmt: skip
+        subprocess.Popen(
+            w.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ | w.environment
+        )
+        for w in workers
+    ]
     lines: queue.Queue[Line] = queue.Queue()
     for number, process in enumerate(started):
         threading.Thread(target=_listen, args=(number, process, lines), daemon=True).start()
@@ -44,7 +53,10 @@ def run(workers: list[Worker], ready: str, go: str) -> None:
             number, line = lines.get()
             if line is None:
                 running.remove(number)
-                _require(workers[number], started[number].wait())
+                code = started[number].wait()
+                if failure := _failure(workers[number], code):
+                    _let_end(started, patience_s)
+                    raise _cause(failure, workers, started)
             elif line.strip() != ready:
                 sys.stdout.write(line)
                 sys.stdout.flush()
@@ -73,14 +85,35 @@ def _let_go(started: "list[subprocess.Popen[str]]", go: str) -> None:
             process.stdin.flush()
 
 
-def _require(worker: Worker, code: int) -> None:
-    """Raise what a worker died of."""
+def _let_end(started: "list[subprocess.Popen[str]]", patience_s: float) -> None:
+    """Wait for processes that may end by themselves; one that still waits to be let go has nothing to wait for."""
+    until = time.monotonic() + patience_s
+    if patience_s:
+        _let_go(started, "")
+    while time.monotonic() < until and any(process.poll() is None for process in started):
+        time.sleep(0.05)
+
+
+def _failure(worker: Worker, code: int) -> LorabenchError | MemoryError | None:
+    """What a worker died of; None for one that ended well, or has measured something."""
     try:
         result = json.loads(worker.result_path.read_text("utf-8"))
-    except (OSError, json.JSONDecodeError) as error:
+    except (OSError, json.JSONDecodeError):
         how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
-        raise LorabenchError(f"the process of {worker.name} died {how}") from error
+        return LorabenchError(f"the process of {worker.name} died {how}")
     if result["status"] == rundir.OOM:
-        raise MemoryError(f"{worker.name}: {result['message'].removeprefix(OUT_OF_MEMORY).split(');')[0]}")
+        return MemoryError(f"{worker.name}: {result['message'].removeprefix(OUT_OF_MEMORY).split(');')[0]}")
     if result["status"] != rundir.OK and "steps" not in result:
-        raise LorabenchError(f"{worker.name}: {result['message']}")
+        return LorabenchError(f"{worker.name}: {result['message']}")
+    return None
+
+
+def _cause(
+    first: LorabenchError | MemoryError, workers: list[Worker], started: "list[subprocess.Popen[str]]"
+) -> LorabenchError | MemoryError:
+    """What ended the run: not a worker that lost its peer, but that peer."""
+    if not _LOST_PEER.search(str(first)):
+        return first
+    ended = [(w, code) for w, p in zip(workers, started, strict=True) if (code := p.poll()) is not None]
+    failures = [failure for w, code in ended if (failure := _failure(w, code))]
+    return next((f for f in failures if not _LOST_PEER.search(str(f))), first)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import UsageError
 from ...vocabulary import PASSES
-from . import kinds
+from . import kinds, parallelism
 from .presets import PRESETS
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def check(spec: "RunSpec") -> None:
     _check_contradictions(spec)
     kinds.check(spec)
     _check_schedule(spec)
+    parallelism.check(spec, {f.name for f in dataclasses.fields(spec) if getattr(spec, f.name) != f.default})
 
 
 def dashed(name: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from ...errors import UsageError
 from ...small_files import read_text
 from ...vocabulary import PASSES, RANGE_DEPTHS
-from . import checks, kinds
+from . import checks, kinds, parallelism
 from .checks import DEFAULT_TARGETS, dashed, targets
 from .presets import PRESETS
 
@@ -104,6 +104,22 @@ class RunSpec:
     warmup: int = _option(2, "Steps before them that are trained but not measured.")
     seed: int = _option(0, "Seed of weights, data and dropout.")
     device: str = _option("auto", "auto, cpu, cuda or cuda:N.")
+    parallel: str = _option(
+        parallelism.NONE,
+        "Spread one model over several devices. ddp, fsdp: each has some sequences of a batch; tp: a slice of each "
+        "layer; pp: some layers; lorapp: some layers, adapters filling each other's pipeline bubbles.",
+        (parallelism.NONE, *parallelism.KINDS),
+    )
+    devices: int = _option(2, "parallel: number of GPUs, or of processes on the CPU.")
+    pp_schedule: str = _option("1f1b", "pp: the order of forwards and backwards.", parallelism.SCHEDULES)
+    micro_batches: int = _option(
+        0, "pp, lorapp: parts that a batch goes through the pipeline in [as many as stages; 1 with lorapp]."
+    )
+    balance: tuple[int, ...] = _option(
+        (), "pp, lorapp: parts of embedding + layers + norm + head by stage, as 7,6,6,6 [layers shared equally]."
+    )
+    overlap: bool = _option(True, "lorapp: send while computing on, instead of waiting for each message.")
+    cpu_offload: bool = _option(False, "fsdp: keep shards, gradients and optimizer state in the CPU's memory.")
     profiler: tuple[str, ...] = _option(("timing", "torch", "nsys"), "Passes, each in a process of its own.", PASSES)
     range_depth: str = _option("lora", "The finest ranges.", RANGE_DEPTHS)
     wait_steps: int = _option(0, "torch.profiler: steps skipped at the start of a cycle.")
@@ -177,6 +193,8 @@ class RunSpec:
         """What runs, in a word that can name a folder."""
         kind = f"-{self.adapter_kind}" if self.adapter_kind not in ("lora", self.method) else ""
         name = f"{Path(self.model).name}-{self.method}{kind}"
+        if self.parallel != parallelism.NONE:
+            name += f"-{self.parallel}-{self.devices}"
         return name if self.method == "full" else f"{name}-{self.peft_mode}-{self.lora_cnt}"
 
     def notes(self) -> list[str]:

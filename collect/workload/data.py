@@ -63,6 +63,14 @@ class Batch:
         """Number of sequences."""
         return len(self.input_ids)
 
+    def part(self, start: int, stop: int) -> "Batch":
+        """Some of its rows, padded as before."""
+        return self._each(lambda tensor: tensor[start:stop])
+
+    def loss_cnt(self) -> int:
+        """How many losses its mean is over: of tokens that have a label and one before them, or of rows."""
+        return len(self.labels) if self.labels.ndim == 1 else int((self.labels[:, 1:] != IGNORED).sum())
+
     def tokens(self) -> tuple[int, int, int]:
         """(computed, non-padding, trained) tokens of a batch on the CPU."""
         return self.input_ids.numel(), int(self.attention_mask.sum()), int((self.labels != IGNORED).sum())

@@ -43,7 +43,7 @@ def _walls(path: Path, side_by_side: bool) -> list[int]:
     tasks: dict[str, dict[tuple[str, str], int]] = defaultdict(dict)
     try:
         for row in csv.DictReader(io.StringIO(read_text(path / rundir.STEPS))):
-            if row.get("pass") == TIMING:  # a task of several adapters has a row for each
+            if row.get("pass") == TIMING and not row.get("rank"):  # a task of several adapters has a row for each
                 adapter = row["adapter"] if side_by_side else ""
                 tasks[row["step"]][row["start_ns"], adapter] = int(row["wall_ns"])
     except (OSError, ValueError, KeyError, TypeError, csv.Error):
