@@ -21,6 +21,12 @@ OP_KINDS: Final = (OP_KERNEL, OP_MEMCPY, OP_MEMSET, OP_GRAPH)
 # How GPU work found its range, first that applies.
 RULES: Final = ("direct", "sequence", "window")
 
+# How a collective was found, what it does, and how it was matched with those of other ranks.
+COLLECTIVES_FOUND_BY: Final = ("record_param_comms", "gloo", "range", "library", "kernel")
+COLLECTIVES: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather",
+                      "scatter", "barrier", "send", "recv", "other")  # fmt: skip
+MATCHED_BY: Final = ("comms_id", "seq", "place")
+
 SOURCE_NSYS: Final = "nsys"
 SOURCE_KINETO: Final = "kineto"
 SOURCE_SNAPSHOT: Final = "snapshot"  # of torch's caching allocator

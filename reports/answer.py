@@ -66,6 +66,32 @@ _MEMORY = """
     group by device
     order by device = 'cpu', device"""
 
+# The rank for which the others waited longest, and what it spent more on in most of its time.
+_SLOWEST = """
+    with compared as (
+        from straggler semi join (from source where kind = '{kind}') as mine using (source_id)
+    )
+    select
+        rank,
+        (select count(distinct rank) from compared) as rank_cnt,
+        (select count(distinct step) from compared) as step_cnt,
+        count(*) as straggler_cnt,
+        sum(kept_waiting_ns)::bigint as kept_waiting_ns,
+        arg_max(cause, cause_ns) as cause,
+        sum(cause_ns)::bigint as cause_ns,
+        mode(cause_place) as cause_place
+    from compared
+    where is_straggler
+    group by rank
+    order by kept_waiting_ns desc, rank
+    limit 1"""
+_UNFIT = """
+    select rule, count(*) as input_cnt, any_value(example order by source_id) as example
+    from validation
+    where rule in ('other_job', 'rank_missing', 'rank_twice', 'steps_differ', 'collective_disagrees')
+    group by rule
+    order by rule"""
+
 _ASKED = (
     "gpu_timeline_summary", "idle_summary", "step_statistics", "kernel_class", "_predicted_finding", "memory_peak",
     "range_summary", "kernel_summary", "step_summary",
@@ -79,11 +105,12 @@ def answer(database: Database) -> Row:
     Raises InputError for a database without inputs that could be read.
     """
     source_id = sources.shown(database)
-    with database.computing_once(_ASKED):
-        return _answer(database, source_id)
+    ((rank_cnt,),) = database.rows("select count(distinct rank) from source where kind is not null")
+    with database.computing_once((*_ASKED, "straggler") if rank_cnt > 1 else _ASKED):
+        return _answer(database, source_id, rank_cnt)
 
 
-def _answer(database: Database, source_id: int) -> Row:
+def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
     def rows(statement: str) -> list[Row]:
         return database.dicts(statement.replace("{id}", str(source_id)))
 
@@ -123,6 +150,8 @@ def _answer(database: Database, source_id: int) -> Row:
         "warm": next(iter(rows(_WARM)), None),
         "phases": _phases(rows(_PHASES)),
         "findings": rows(FINDINGS),
+        "slowest": next(iter(rows(_SLOWEST.replace("{kind}", str(kind)))), None) if rank_cnt > 1 else None,
+        "unfit": rows(_UNFIT) if rank_cnt > 1 else [],
         "memory": rows(_MEMORY),
         "ranges": rows(
             "select path, wall_ns, self_wall_ns from range_summary where source_id = {id} and kind = 'annotation' "

@@ -53,8 +53,25 @@ def lines(found: Row) -> Iterator[str]:
             f"{row['largest']} ({row['largest_bytes'] / 2**20:,.0f} MiB)"
         )
     yield from _first(found["findings"], found["window_ns"])
+    yield from _ranks(found)
     if found["input_cnt"] > 1:
         yield _cut(f"{found['input_cnt']} inputs; this is one of them: --report rank_summary sets ranks side by side")
+
+
+def _ranks(found: Row) -> Iterator[str]:
+    """Of several ranks the slowest and why, and what does not fit together."""
+    if slowest := found["slowest"]:
+        steps = f" of {slowest['step_cnt']}" if slowest["step_cnt"] else ""
+        yield _cut(
+            f"of {slowest['rank_cnt']} ranks {slowest['rank']} is the slowest: "
+            f"last in {slowest['straggler_cnt']}{steps} steps, others waited {said_ns(slowest['kept_waiting_ns'])}"
+        )
+        if slowest["cause"]:
+            cause, more = slowest["cause"].replace("_", " "), said_ns(slowest["cause_ns"])
+            where = f", in {keep_end(slowest['cause_place'], 30)}" if slowest["cause_place"] else ""
+            yield _cut(f"  cause: {cause}, {more} more than the others{where}")
+    for row in found["unfit"]:
+        yield _cut(f"  {row['rule'].replace('_', ' ')}: {row['example']}")
 
 
 def verdict(found: Row) -> str:

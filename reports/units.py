@@ -13,6 +13,7 @@ from ..console import visible
 _UNITS = {
     "ns": ((1e11, 1e9, "s"), (1e6, 1e6, "ms"), (1.0, 1e3, "us"), (0.0, 1e6, "ms")),
     "bytes": ((2.0**40, 2.0**30, "GiB"), (2.0**20, 2.0**20, "MiB"), (2.0**10, 2.0**10, "KiB"), (0.0, 1.0, "B")),
+    "bytes_s": ((0.0, 1e9, "GB/s"),),
     "frac": ((0.0, 0.01, "%"),),
 }
 _PATHS = ("path", "place", "inputs", "database", "file")  # of these the end tells more than the begin
@@ -33,6 +34,8 @@ def of_values(name: str, values: Sequence[Any]) -> Column:
     if not all(value is None or is_number(value) for value in values):
         return Column(name, [text(value) for value in values], False, is_path(name))
     what, _, ending = name.rpartition("_")
+    if name.endswith("_bytes_s"):
+        what, ending = name.removesuffix("_bytes_s"), "bytes_s"
     if ending not in _UNITS:
         return Column(name, [text(value) for value in values], True)
     unit, cells = scaled(ending, values)

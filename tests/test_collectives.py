@@ -1,4 +1,4 @@
-"""Collectives of several ranks: what belongs together, clocks, who is late and why; against jobs whose truth is known."""
+"""Collectives of several ranks: what belongs together, clocks, who is late and why; jobs whose truth is known."""
 
 import gzip
 import itertools
@@ -28,7 +28,8 @@ def filled(run: Run, database: Database) -> None:
     """The rows that reading the traces of a run would give, without its kernels and steps."""
     for rank in range(run.job.ranks):
         database.connection.execute(
-            "insert into source (source_id, kind, name, rank, world_size, host, origin_ns) values (?, ?, ?, ?, ?, ?, ?)",
+            "insert into source (source_id, kind, name, rank, world_size, host, origin_ns) "
+            "values (?, ?, ?, ?, ?, ?, ?)",
             [rank + 1, "kineto", f"rank{rank}.json", rank, run.job.ranks,
              f"node{run.host_of(rank)}" if run.job.hosts_named else None, simulated_ranks.ORIGIN_NS],
         )  # fmt: skip
@@ -68,8 +69,8 @@ JOBS = st.builds(
 
 def limits(run: Run) -> dict[tuple[int, int], int]:
     """How far the clock of each rank can be ahead of each other's, over all ways: by loops over everything."""
-    ranks = range(run.job.ranks)
-    same = {(a, b) for a in ranks for b in ranks if a == b or run.job.hosts_named and run.host_of(a) == run.host_of(b)}
+    ranks, named = range(run.job.ranks), run.job.hosts_named
+    same = {(a, b) for a in ranks for b in ranks if a == b or (named and run.host_of(a) == run.host_of(b))}
     most = {(a, b): 0 if (a, b) in same else 10**30 for a in ranks for b in ranks}
     for members in by_collective(run).values():
         for a, b in itertools.permutations(members, 2):
@@ -88,7 +89,9 @@ def test_clocks_are_what_loops_over_all_pairs_say(job: Job, tmp_path: Path) -> N
     most = limits(run)
     with building(tmp_path / "x.duckdb") as database:
         filled(run, database)
-        rows = database.rows("select rank, offset_ns, error_ns, reference_rank, piece from clock_offset order by rank")
+        rows = database.rows(
+            "select rank, offset_ns, error_ns, reference_rank, piece_id from clock_offset order by rank"
+        )
         skews = database.rows(
             "select match_id, rank, arrival_ns, late_ns, wait_ns, is_last, skew_ns from collective_skew"
         )
@@ -152,7 +155,7 @@ def test_a_job_is_matched_by_what_its_traces_say(torch: str, tmp_path: Path) -> 
 
 
 def test_bandwidth_is_that_of_nccl_tests(tmp_path: Path) -> None:
-    """Links carry 50 GB/s: algbw; busbw is 2(n-1)/n of that for an all-reduce, (n-1)/n for an all-gather of its output."""
+    """Links carry 50 GB/s: algbw; busbw is 2(n-1)/n of it for an all-reduce, (n-1)/n for an all-gather of its output."""
     run = simulate(Job(ranks=4, ranks_per_host=4, steps=8))
     with database_of(run, tmp_path) as database:
         rows = database.rows("select operation, least_bytes, algbw_bytes_s, busbw_bytes_s from collective_summary")
@@ -169,7 +172,8 @@ def test_a_slow_machine_is_named(ranks: int, tmp_path: Path) -> None:
     run = simulate(Job(ranks=ranks, ranks_per_host=4, steps=4, slow_host=1, offsets=(0, 70_000_000, -5_000_000)))
     with database_of(run, tmp_path) as database:
         rows = database.rows(
-            "select rank, cause, cause_ns, host_lag_ns, found_by from straggler where is_straggler and step > 0 order by step"
+            "select rank, cause, cause_ns, host_lag_ns, found_by from straggler "
+            "where is_straggler and step > 0 order by step"
         )
         hosts = database.rows(
             "select distinct rank // 4, host_lag_ns > 3000000 from straggler where step = 2 order by 1"
@@ -187,7 +191,8 @@ def test_a_rank_that_sleeps_is_named_with_what_its_cpu_was_in(tmp_path: Path) ->
     )
     with database_of(run, tmp_path) as database:
         rows = database.rows(
-            "select step, rank, found_by, cause, cause_ns, cause_place, kept_waiting_ns from straggler where is_straggler"
+            "select step, rank, found_by, cause, cause_ns, cause_place, kept_waiting_ns from straggler "
+            "where is_straggler"
         )
         finding = database.rows("select place, evidence from finding where rule = 'straggler_rank'")
     assert [row[:4] + row[5:6] for row in rows] == [
@@ -203,7 +208,7 @@ def test_clocks_that_run_apart_are_aligned_in_pieces(tmp_path: Path) -> None:
     drift = 2e-3
     run = simulate(Job(ranks=2, ranks_per_host=1, steps=60, compute=1_000_000, drifts=(0.0, drift)))
     with database_of(run, tmp_path) as database:
-        rows = database.rows("select rank, piece, from_ns, offset_ns, error_ns, drift_frac from clock_offset")
+        rows = database.rows("select rank, piece_id, from_ns, offset_ns, error_ns, drift_frac from clock_offset")
         known = database.rows("select count(*), count(arrival_ns) from collective_skew")
         problems = database.rows("select rule, problem_cnt from validation where rule = 'clock_drift'")
     assert known[0][0] == known[0][1] == 2 * 2 * 60

@@ -119,4 +119,5 @@ def islands(found: list[Piece]) -> Ints:
     for over in range(len(met)):
         met |= met[:, over, None] & met[over]
     np.fill_diagonal(met, True)
-    return np.argmax(met, axis=1)
+    number: Ints = np.argmax(met, axis=1)
+    return number

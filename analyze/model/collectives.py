@@ -9,7 +9,11 @@ _IS_THERE = """
         from name
         where regexp_matches(text, '^(gloo:|nccl:|NCCL:nccl)') or regexp_matches(
             text,
-            (select string_agg(pattern, '|') from kernel_class_rule where subject = 'kernel' and class = 'communication'),
+            (
+                select string_agg(pattern, '|')
+                from kernel_class_rule
+                where subject = 'kernel' and class = 'communication'
+            ),
             'i'
         )
     )"""

@@ -24,6 +24,8 @@ _MEETING = """
         and operation in ('all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'barrier')
     order by match_id, source_id, work_start_ns"""
 
+_CLOCK_COLUMNS = ("source_id", "clock_id", "piece_id", "from_ns", "offset_ns", "error_ns", "collective_cnt",
+                  "reference_source_id")  # fmt: skip
 _ROUNDED_NS = 1000  # traces in whole microseconds
 
 _Columns = dict[str, npt.NDArray[Any]]
@@ -59,16 +61,7 @@ def _clocks(rows: _Columns) -> pa.Table:
             mine = source == place
             first_of = _first_times(match[mine], rows["work_start_ns"][mine], found)
             known += _of_source(int(sources[place]), int(clock_of[place]), reference, int(name), found, first_of)
-    names = (
-        "source_id",
-        "clock_id",
-        "piece",
-        "from_ns",
-        "offset_ns",
-        "error_ns",
-        "collective_cnt",
-        "reference_source_id",
-    )
+    names = _CLOCK_COLUMNS
     columns = list(zip(*known, strict=True)) or [()] * len(names)
     return pa.table({name: pa.array(column, pa.int64()) for name, column in zip(names, columns, strict=True)})
 
@@ -118,7 +111,7 @@ def _of_source(
     source: int, clock: int, reference: int, name: int, found: list[Piece], first_of: list[int | None]
 ) -> list[tuple[int, ...]]:
     """Rows of one input: of each piece that it takes part in and in which its clock is known."""
-    rows = []
+    rows: list[tuple[int, ...]] = []
     for number, (piece, first) in enumerate(zip(found, first_of, strict=True)):
         offset: Floats
         offset, error = piece.offset(reference)

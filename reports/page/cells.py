@@ -9,6 +9,7 @@ _UNITS = (
     ("_frac", "%", 100),
     ("flop_s", "TFLOP/s", 1e-12),
     ("_per_s", "1/s", 1.0),
+    ("_bytes_s", "GB/s", 1e-9),
 )
 _LONGEST, _WHOLE = 110, 1000  # characters of a text in a table, and of what is shown where the pointer is
 

@@ -86,6 +86,37 @@ def side_by_side(rows: Sequence[Row], label: str, columns: Sequence[str], unit: 
     return _bars(rows, label, traces, unit, 130 + (14 * len(columns) + 12) * max(len(rows), 1), "group")
 
 
+def heat_map(rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[int | None]], title: str) -> Figure:
+    """Cells coloured by times in ns around 0, red above and blue below; values[column][row], None is no cell.
+
+    Cells are bars of length 1: the smallest bundle of the script has no heat maps of its own.
+    """
+    most = max((abs(value) for column in values for value in column if value is not None), default=0) or 1
+    traces = [
+        {
+            "type": "bar", "orientation": "h", "name": shown(f"{title} {name}"), "y": [shown(row) for row in rows],
+            "x": [1] * len(rows), "customdata": ["" if v is None else f"{v * MS:+,.3f} ms" for v in column],
+            "marker": {"color": ["rgba(0,0,0,0)" if v is None else _between(v / most) for v in column]},
+            "hovertemplate": f"%{{y}}, {shown(title)} {shown(name)}: %{{customdata}}<extra></extra>",
+        }
+        for name, column in zip(columns, values, strict=True)
+    ]  # fmt: skip
+    each = -(-len(columns) // 20)
+    places = [place for place in range(len(columns)) if place % each == 0]
+    across = {"title": {"text": f"{title} (the deepest colour is {most * MS:,.3f} ms)"}, "showgrid": False,
+              "tickvals": [place + 0.5 for place in places], "ticktext": [shown(columns[place]) for place in places],
+              "range": [0, len(columns)]}  # fmt: skip
+    down = {"type": "category", "autorange": "reversed"}
+    return _figure(traces, 110 + 22 * len(rows), across, down, barmode="stack", bargap=0.06, showlegend=False)
+
+
+def _between(share: float) -> str:
+    """A colour from blue (-1) over grey (0) to red (1)."""
+    middle, end = (221, 221, 221), (213, 94, 0) if share > 0 else (0, 114, 178)
+    parts = (round(m + (e - m) * min(abs(share), 1)) for m, e in zip(middle, end, strict=True))
+    return f"#{''.join(f'{part:02x}' for part in parts)}"
+
+
 def lines(
     rows: Sequence[Row], x: str, series: Sequence[tuple[str, str]], y_title: str, percent: bool = False
 ) -> Figure:

@@ -6,6 +6,7 @@ from typing import Any
 
 from . import figures
 from .memory_sections import memory_sections
+from .rank_sections import rank_sections
 from .section import Section, Source, section
 from .work_sections import flame_section, timeline_section
 
@@ -191,6 +192,7 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
         _rank_bars,
         where="(select count(*) from source) > 1",
     ),
+    rank_sections,
     _Asked(
         "file", "The file", "What it holds, what is missing and what was lost.", "trace_info",
         "section, item, value, note",

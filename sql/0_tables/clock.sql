@@ -3,7 +3,7 @@
 -- columns:
 --   source_id             integer   the input
 --   clock_id              bigint    the clock, the same for inputs that share one
---   piece                 bigint    number of the stretch, from 0
+--   piece_id              bigint    number of the stretch, from 0
 --   from_ns               bigint    its begin on the input's own clock; the first also holds before it, each up to the next
 --   offset_ns             bigint    what its clock is ahead of the reference's, both counted from the origin of the file
 --   error_ns              bigint    the offset is right within so much, 0 for a clock shared with the reference

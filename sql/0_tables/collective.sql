@@ -10,7 +10,7 @@
 --   thread_id           bigint    the calling thread, NULL for work whose call is not in the file
 --   start_ns            bigint    begin of the call, NULL likewise
 --   end_ns              bigint    end of the call, NULL likewise
---   found_by            enum      'record_param_comms', 'gloo', 'range' (of torch's NCCL backend), 'library' (of NCCL itself)
+--   found_by            enum      'record_param_comms', 'gloo', 'range' (of NCCL in torch), 'library' (of NCCL itself)
 --         or 'kernel'
 --   name                varchar   'allreduce', 'all_gather_into_tensor_coalesced' …, NULL if not recorded
 --   operation           enum      what it does: 'all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'broadcast',

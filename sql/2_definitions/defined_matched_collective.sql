@@ -6,6 +6,13 @@
 -- recorded it is taken to be the whole job. They count as matched only if all agree on operation and type, and on bytes
 -- (an all-to-all, a gather, a scatter and those of names in v may be uneven), and if each rank of the group is there
 -- once. Only inputs of one kind are compared, and where there is one rank alone there is no row.
+--
+-- columns:
+--   collective_id   bigint    the row of collective
+--   match_id        bigint    the same for all rows of one collective, NULL where it is unmatched
+--   matched_by      varchar   'comms_id', 'seq' or 'place' (the same place in the same step)
+--   step            bigint    number of the step that it was called in, NULL outside of steps
+--   reason          varchar   why it is unmatched, NULL where it is matched
 
 with
 member as materialized (

@@ -5,7 +5,7 @@
 
 with
 since as (
-    select *, if(piece = min(piece) over (partition by source_id), -9223372036854775807, from_ns) as since_ns
+    select *, if(piece_id = min(piece_id) over (partition by source_id), -9223372036854775807, from_ns) as since_ns
     from clock
 )
 select

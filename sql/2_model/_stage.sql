@@ -9,7 +9,7 @@
 
 select
     source_id,
-    min(list_position(ranks, rank) - 1) as stage,
+    min(list_position(ranks, rank) - 1)::bigint as stage,
     min(len(ranks)) as stage_cnt
 from (
     select distinct collective.source_id, source.rank, try_cast(collective.group_ranks as bigint[]) as ranks

@@ -9,7 +9,7 @@
 -- columns:
 --   rank              integer   rank of the input
 --   host              varchar   its machine, NULL if not recorded
---   piece             bigint    number of the stretch, from 0
+--   piece_id          bigint    number of the stretch, from 0
 --   from_ns           bigint    begin of the stretch on the input's own clock; the first holds before it, too
 --   offset_ns         bigint    what its clock is ahead of the reference's, the origins of both files included
 --   error_ns          bigint    the offset is right within so much
@@ -22,7 +22,7 @@
 select
     source.rank,
     source.host,
-    clock.piece,
+    clock.piece_id,
     clock.from_ns,
     clock.offset_ns,
     clock.error_ns,
@@ -35,5 +35,5 @@ select
 from clock
 join source using (source_id)
 join source as reference on reference.source_id = clock.reference_source_id
-window pieces as (partition by clock.source_id order by clock.piece)
-order by source.rank, clock.source_id, clock.piece
+window pieces as (partition by clock.source_id order by clock.piece_id)
+order by source.rank, clock.source_id, clock.piece_id

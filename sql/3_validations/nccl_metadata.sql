@@ -8,5 +8,6 @@ select
     count(*) as problem_cnt,
     format('{} at {} ns', coalesce(any_value(name), 'a collective without a name'), min(start_ns)) as example
 from collective
-where name is null or dtype is null or in_element_cnt is null or out_element_cnt is null or group_size is null
+where found_by = 'record_param_comms'
+    and (name is null or dtype is null or in_element_cnt is null or out_element_cnt is null or group_size is null)
 group by source_id

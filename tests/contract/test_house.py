@@ -93,13 +93,14 @@ def test_units_are_in_the_names() -> None:
         "flop_s",
         "bytes_s",
         "step",
+        "stage",
         "event_number",
     }
     for view in VIEWS:
         for column in view.columns:
             if column.type in ("bigint", "double"):
                 assert column.name in plain or re.search(
-                    r"(_ns|_bytes|_cnt|_frac|_id|pid|tid|sequence_number)$", column.name
+                    r"(_ns|_bytes|_bytes_s|_cnt|_frac|_id|pid|tid|sequence_number)$", column.name
                 ), f"{view.name}.{column.name} has no unit"
 
 
@@ -140,6 +141,9 @@ def test_enums_have_the_words_of_the_vocabulary() -> None:
         ("range", "style"): ("PushPop", "StartEnd", "Complete"),
         ("reach", "rule"): vocabulary.RULES,
         ("critical_segment", "kind"): critical_path.KINDS,
+        ("collective", "found_by"): vocabulary.COLLECTIVES_FOUND_BY,
+        ("collective", "operation"): vocabulary.COLLECTIVES,
+        ("matched_collective", "matched_by"): vocabulary.MATCHED_BY,
     }
     assert {place: literal.removeprefix("enum") for place, literal in enums.items()} == {
         place: f"({', '.join(map(sql.literal, values))})" for place, values in words.items()

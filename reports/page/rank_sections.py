@@ -1,0 +1,107 @@
+"""What a page shows of several ranks: who is late in which step and why, and how fast collectives are."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..units import said_ns
+from . import figures
+from .section import Section, Source, section
+
+_RANK_CNT, _STEP_CNT, _BAR_CNT = 64, 60, 20
+_GB_S = 1e-9
+
+Rows = list[dict[str, Any]]
+
+
+def rank_sections(source: Source) -> Iterable[Section | None]:
+    """Ranks x steps, and collectives by bus bandwidth; nothing for a single rank."""
+    rows = source.rows(
+        "select straggler.* from straggler join source using (source_id) "
+        "where source.kind = (select kind from source where source_id = {id}) order by step, rank, source_id"
+    )
+    if rows:
+        late = [_told(row) for row in rows if row["is_straggler"]]
+        columns = ("step", "rank", "lag_ns", "kept_waiting_ns") if not late else ()
+        shown = late or [{name: row[name] for name in columns} for row in rows]
+        yield section(
+            "late", "Ranks and steps", f"{_verdict(late)} {_READING}", "straggler", shown, _heat_map(rows), is_open=True
+        )
+    yield _collectives(source)
+
+
+_READING = (
+    "Each cell is a step of a rank: how much more (red) or less (blue) time it took for itself than the median of the "
+    "ranks, waiting for communication left out."
+)
+
+
+def _told(row: dict[str, Any]) -> dict[str, Any]:
+    names = ("step", "rank", "kept_waiting_ns", "late_ns", "lag_ns", "cause", "cause_ns", "cause_place", "found_by")
+    return {name: row[name] for name in names}
+
+
+def _verdict(late: Rows) -> str:
+    """Who kept the others waiting longest, and what it spent more on."""
+    if not late:
+        return "No rank keeps the others waiting."
+    waited: dict[int, int] = {}
+    for row in late:
+        waited[row["rank"]] = waited.get(row["rank"], 0) + row["kept_waiting_ns"]
+    slowest = max(waited, key=lambda rank: waited[rank])
+    mine = [row for row in late if row["rank"] == slowest]
+    causes: dict[str, int] = {}
+    for row in mine:
+        if row["cause"]:
+            causes[row["cause"]] = causes.get(row["cause"], 0) + row["cause_ns"]
+    text = f"Rank {slowest} is the slowest: last in {len(mine)} steps, others waited {said_ns(waited[slowest])} for it"
+    if not causes:
+        return f"{text}."
+    cause = max(causes, key=lambda name: causes[name])
+    places = [row["cause_place"] for row in mine if row["cause"] == cause and row["cause_place"]]
+    where = f", in {max(set(places), key=places.count)}" if places else ""
+    return f"{text}. Cause: {cause.replace('_', ' ')}, {said_ns(causes[cause])} more than the others{where}."
+
+
+def _heat_map(rows: Rows) -> Any:
+    """The ranks with the largest deviations by the first steps; None for a single cell."""
+    most: dict[int, int] = {}
+    for row in rows:
+        most[row["rank"]] = max(most.get(row["rank"], 0), abs(row["lag_ns"]))
+    ranks = sorted(sorted(most, key=lambda rank: -most[rank])[:_RANK_CNT])
+    steps = sorted({row["step"] for row in rows if row["step"] is not None})[:_STEP_CNT] or [None]
+    found = {(row["rank"], row["step"]): row["lag_ns"] for row in rows}
+    return figures.heat_map(
+        [f"rank {rank}" for rank in ranks],
+        ["all" if step is None else f"{step}" for step in steps],
+        [[found.get((rank, step)) for rank in ranks] for step in steps],
+        "step",
+    )
+
+
+def _collectives(source: Source) -> Section | None:
+    rows = source.rows(
+        "select operation, group_description, member_cnt, dtype, least_bytes, collective_cnt, unmatched_cnt, reason, "
+        "work_ns, wait_ns, median_transfer_ns, algbw_bytes_s, busbw_bytes_s, group_name from collective_summary "
+        "where (select count(distinct rank) from source) > 1 order by busbw_bytes_s desc nulls last, work_ns desc"
+    )
+    if not rows:
+        return None
+    known = [row for row in rows if row["busbw_bytes_s"]]
+    named = [{**row, "label": _label(row)} for row in known[:_BAR_CNT]]
+    bars = figures.side_by_side(
+        [{**row, "bus bandwidth": row["busbw_bytes_s"]} for row in named], "label", ["bus bandwidth"], "GB/s", _GB_S
+    )
+    text = (
+        "By bus bandwidth, as nccl-tests define it: what the links carry, from the last arrival to the first end. "
+        "Rows of ranks that belong to no collective of all of their group say why."
+    )
+    return section("collectives", "Collectives", text, "collective_summary", rows, bars if named else None)
+
+
+def _label(row: dict[str, Any]) -> str:
+    size = row["least_bytes"]
+    unit, scale = next(
+        (u, s) for u, s in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("B", 1)) if (size or 0) >= s or s == 1
+    )
+    parts = (row["operation"], row["group_description"] or row["group_name"], f"from {(size or 0) // scale} {unit}")
+    return " ".join(str(part) for part in parts if part) + f", {row['member_cnt']} ranks"
