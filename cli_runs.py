@@ -120,7 +120,7 @@ def collect(
     With -- COMMAND that runs once for each pass, unedited, its processes profiled whatever starts them. There apply
     --profiler, --range-depth, --timeout-s and the options of torch.profiler, in optimizer steps.
     """
-    from .collect.run import preflight, session
+    from .collect.run import epoch_report, preflight, session
     from .collect.settings.spec import from_dict, read_config
 
     if not command and sys.argv[-1] == "--":
@@ -144,6 +144,8 @@ def collect(
     _describe_run(manifest, path)
     if not no_report:
         _write_page(path)
+    if spec.epochs:
+        console.tell(f"reports of this run: {epoch_report.folder_of(spec, path)}")
     console.put(f"wrote {path}")
 
 
@@ -180,6 +182,13 @@ def _describe_run(manifest: dict[str, Any], path: Path) -> None:
         rate = summary["tokens_per_s"].get("computed")
         tokens = f", {rate:,.0f} tokens/s" if rate else ""
         console.tell(f"step {step['p50'] / 1e6:,.1f} ms (p95 {step['p95'] / 1e6:,.1f}){tokens}")
+    for epoch in summary.get("epochs", []):
+        console.tell(
+            f"epoch {epoch['epoch']}: {epoch['epoch_time_s']:,.1f} s, train loss {epoch['train_loss']:.4f} accuracy "
+            f"{epoch['train_acc']:.1%}, validation loss {epoch['val_loss']:.4f} accuracy {epoch['val_acc']:.1%}"
+        )
+    for name, value in rundir.read_stats(path).items():
+        console.tell(f"{name} {'not measured' if value is None else format(value, ',.6g')}")
     costs = [f"{name} {cost:+.1%}" for name, cost in summary.get("overhead_frac", {}).items() if cost is not None]
     if costs:
         console.tell(f"cost on top of a step: {', '.join(costs)}")

@@ -3,23 +3,29 @@
 It knows no profiler: phases are named by a function that is given to it, by default span().
 """
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+from ...errors import UsageError
 from ..batch_lora.dropout import Clock
 from ..batch_lora.wrapping import BatchLora, losses
 from ..instruments.ledger import Ledger
 from ..instruments.ranges import annotate
 from ..instruments.spans import span
 from ..settings.spec import AdapterSpec, RunSpec
-from . import adapters, models
+from ..settings.tasks import SST2
+from . import adapters, models, optimizers, saved_batch, sst2
 from .data import Batch, Source, joined
+from .evaluation import Evaluation, evaluate
+from .head_loss import HeadLoss
 
 _WHOLE = "model"  # stands for the adapter in full fine-tuning
 
@@ -48,6 +54,8 @@ class Done:
     tokens: dict[str, tuple[int, int, int]]
     computed_cnt: int  # with the padding of the union batch
     longest: int  # length of its sequences, padding included
+    rows: int  # sequences
+    correct: torch.Tensor | None = None  # rows whose class was found, still on the device; None where nobody asks
 
 
 class _Loss(nn.Module):
@@ -74,19 +82,42 @@ class Trainer:
             self.adapters = [self.adapters[only]]
         self.base: Any = models.build(spec, device)
         self.model: Any = self.base
+        batch = self._saved_batch()
         if spec.method != "full":
             self.model = adapters.attach(self.base, spec, self.adapters, self.clock)
         self.batch_lora: BatchLora | None = None
         if spec.peft_mode == "batch":
             self.batch_lora = BatchLora(self.model, spec.batch_operator, spec.graph_pruning, self.clock)
-        self.loss = _Loss()
+        self.loss: nn.Module = _Loss() if spec.loss == "full" else self._head_loss()
         self._compile()
         if with_ranges:
             self.annotate()
-        self._streams = self._open_streams()
+        self.total_steps = spec.warmup + spec.steps  # that the learning rate's schedule spans
+        self.splits: sst2.Splits | None = None
+        self._streams = self._open_streams(batch)
         self.optimizers = {a.name: self._optimizer(a) for a in self.adapters}
         self._active: str | None = None
         self.phase: Phase = span
+
+    def _saved_batch(self) -> Batch | None:
+        """The batch of --batch, which also says how many rows an adapter has; None where data are drawn."""
+        if not self.spec.batch:
+            return None
+        config = self.base.config
+        longest = getattr(config, "max_position_embeddings", None)
+        batch = saved_batch.load(Path(self.spec.batch), config.vocab_size, self._class_cnt(), longest)
+        self.adapters = [dataclasses.replace(a, batch_size=batch.rows) for a in self.adapters]
+        return batch
+
+    def _class_cnt(self) -> int | None:
+        return self.base.config.num_labels if models.is_classifier(self.base) else None
+
+    def _head_loss(self) -> nn.Module:
+        if models.is_classifier(self.base):
+            raise UsageError(f"--loss {self.spec.loss} is for next tokens; {self.spec.model} is a classifier: use full")
+        if self.spec.loss == "cut" and self.device.type != "cuda":
+            raise UsageError("--loss cut needs a GPU: its kernels are Triton's; --loss chunked runs anywhere")
+        return HeadLoss(self.base, self.spec.loss)
 
     def _compile(self) -> None:
         self.is_compiled = self.spec.is_compiled
@@ -107,10 +138,31 @@ class Trainer:
         model = getattr(self.model, "_orig_mod", self.model)
         return Ledger([model, self.loss], list(self.optimizers.values()), with_saved=not self.is_compiled)
 
-    def _open_streams(self) -> dict[str, Any]:
-        classes = self.base.config.num_labels if models.is_classifier(self.base) else None
-        source = Source(self.spec, self.base.config.vocab_size, classes, models.load_tokenizer(self.spec))
+    def _open_streams(self, batch: Batch | None) -> dict[str, Any]:
+        if batch is not None:
+            return {a.name: saved_batch.SavedBatch(batch) for a in self.adapters}
+        classes, tokenizer = self._class_cnt(), models.load_tokenizer(self.spec)
+        if self.spec.task == SST2:
+            return self._open_epochs(tokenizer, classes or 0)
+        source = Source(self.spec, self.base.config.vocab_size, classes, tokenizer)
         return {a.name: source.stream(a.name, a.batch_size) for a in self.adapters}
+
+    def _open_epochs(self, tokenizer: Any, classes: int) -> dict[str, Any]:
+        (adapter,) = self.adapters
+        splits = sst2.load(self.spec, tokenizer, self.base.config.vocab_size, classes)
+        epochs = sst2.Epochs(
+            splits, self.spec, adapter.name, adapter.batch_size, adapter.grad_accum, self.base.config.pad_token_id
+        )
+        self.splits, self.steps_per_epoch = splits, epochs.steps_per_epoch
+        self.total_steps = self.spec.epochs * epochs.steps_per_epoch
+        return {adapter.name: epochs}
+
+    def evaluate(self) -> Evaluation:
+        """Loss and accuracy on the validation sentences of a task in epochs."""
+        assert self.splits is not None
+        (adapter,) = self.adapters
+        padding = self.base.config.pad_token_id
+        return evaluate(self.model, self.splits.validation, adapter.batch_size, padding, self.device)
 
     def parameters(self, adapter: AdapterSpec) -> list[nn.Parameter]:
         """What the adapter trains."""
@@ -119,11 +171,16 @@ class Trainer:
         return adapters.parameters_of(self.model, adapter.name)
 
     def _optimizer(self, adapter: AdapterSpec) -> torch.optim.Optimizer:
-        kinds: dict[str, Any] = {
-            "adamw": torch.optim.AdamW, "adafactor": torch.optim.Adafactor, "sgd": torch.optim.SGD
-        }  # fmt: skip
-        made: torch.optim.Optimizer = kinds[self.spec.optimizer](self.parameters(adapter), lr=adapter.learning_rate)
-        return made
+        return optimizers.make(self.spec, self.parameters(adapter), adapter.learning_rate)
+
+    def _set_learning_rates(self, task: Task) -> None:
+        spec = self.spec
+        if spec.lr_schedule == "constant" and not spec.lr_warmup_steps:
+            return
+        factor = optimizers.rate_factor(spec.lr_schedule, spec.lr_warmup_steps, self.total_steps, task.step)
+        for a in task.adapters:
+            for group in self.optimizers[a.name].param_groups:
+                group["lr"] = a.learning_rate * factor
 
     def iterations(self, first: int, count: int) -> Iterator[list[Task]]:
         """The tasks of steps first … first + count - 1, grouped as a profiler counts steps."""
@@ -140,7 +197,8 @@ class Trainer:
         with span("step", task.step):
             total = torch.zeros(len(task.adapters), device=self.device)
             tokens = {a.name: (0, 0, 0) for a in task.adapters}
-            computed = longest = 0
+            computed = longest = rows = 0
+            self._correct = torch.zeros((), dtype=torch.int64, device=self.device) if self.splits else None
             for micro in range(max(a.grad_accum for a in task.adapters)):
                 taking_part = [a for a in task.adapters if micro < a.grad_accum]
                 with self.phase("data"):
@@ -152,15 +210,17 @@ class Trainer:
                     x, y, z = b.tokens()
                     tokens[a.name] = before[0] + x, before[1] + y, before[2] + z
                 computed += union.input_ids.numel()
+                rows += union.rows
                 longest = max(longest, union.input_ids.shape[1])
                 found = self._micro_step(taking_part, union)
                 places = [task.adapters.index(a) for a in taking_part]
                 total[places] += found.detach() / found.new_tensor([a.grad_accum for a in taking_part])
             with self.phase("optimizer"):
+                self._set_learning_rates(task)
                 for a in task.adapters:
                     self.optimizers[a.name].step()
                     self.optimizers[a.name].zero_grad(set_to_none=True)
-        return Done(task, total, tokens, computed, longest)
+        return Done(task, total, tokens, computed, longest, rows, self._correct)
 
     def _micro_step(self, taking_part: list[AdapterSpec], union: Batch) -> torch.Tensor:
         """Forward and backward of one batch; the loss of each adapter that takes part."""
@@ -171,6 +231,8 @@ class Trainer:
             with self.phase("forward"):
                 logits = self.model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).logits
                 found: torch.Tensor = self.loss(logits, batch.labels, rows)
+                if self._correct is not None:
+                    self._correct += (logits.detach().argmax(-1) == batch.labels).sum()
                 del logits
                 share = found.new_tensor([1 / a.grad_accum for a in taking_part])
                 loss = (found * share).sum()
