@@ -188,7 +188,8 @@ def _describe_run(manifest: dict[str, Any], path: Path) -> None:
             f"{epoch['train_acc']:.1%}, validation loss {epoch['val_loss']:.4f} accuracy {epoch['val_acc']:.1%}"
         )
     for name, value in rundir.read_stats(path).items():
-        console.tell(f"{name} {'not measured' if value is None else format(value, ',.6g')}")
+        if value is not None:
+            console.tell(f"{name} {value:,.6g}")
     costs = [f"{name} {cost:+.1%}" for name, cost in summary.get("overhead_frac", {}).items() if cost is not None]
     if costs:
         console.tell(f"cost on top of a step: {', '.join(costs)}")

@@ -53,18 +53,6 @@ class RunSpec:
         "adapter in turn; batch: all adapters in one pass (BatchLoRA); process: a process for each.",
         PEFT_MODES,
     )
-    task: str = _option(
-        "auto",
-        "What is learned. auto: what the model was made for, next tokens or classes; sst2: the sentiment of sentences, "
-        "in epochs with a validation split and accuracy.",
-        ("auto", "sst2"),
-    )
-    trainer: str = _option(
-        "plain",
-        "sft: the usual values of fine-tuning scripts for what is not given (20 steps, batch 2 x 4, adamw-8bit, linear "
-        "schedule with warm-up, weight decay), and their metrics in stats.json.",
-        ("plain", "sft"),
-    )
     lora_cnt: int = _option(1, "Number of LoRA adapters.")
     rank: tuple[int, ...] = _option((16,), "Rank r; one value, or one per adapter (8,16).", each=True)
     alpha: tuple[float, ...] = _option((16.0,), "Alpha; the delta is scaled by alpha / rank.", each=True)
@@ -75,6 +63,12 @@ class RunSpec:
         each=True,
     )
     learning_rate: tuple[float, ...] = _option((2e-4,), "Learning rate.", each=True)
+    task: str = _option(
+        "auto",
+        "What is learned. auto: what the model was made for, next tokens or classes; sst2: the sentiment of sentences, "
+        "in epochs with a validation split and accuracy.",
+        ("auto", "sst2"),
+    )
     model: str = _option("tiny", f"Preset with random weights ({', '.join(PRESETS)}), local path or hub id.")
     quant: str = _option("", "Quantisation of the base [none; nf4 for qlora].", ("none", "int8", "nf4"))
     dtype: str = _option(
@@ -87,6 +81,12 @@ class RunSpec:
     seq_len: int = _option(128, "Longest sequence, in tokens.")
     batch_size: tuple[int, ...] = _option((8,), "Sequences of an adapter in a micro step.", each=True)
     grad_accum: tuple[int, ...] = _option((1,), "Micro steps for each optimizer step.", each=True)
+    trainer: str = _option(
+        "plain",
+        "sft: the usual values of fine-tuning scripts for what is not given (20 steps, batch 2 x 4, adamw-8bit, linear "
+        "schedule with warm-up, weight decay), and their metrics in stats.json.",
+        ("plain", "sft"),
+    )
     optimizer: str = _option("adamw", "Optimizer; every adapter has its own.", OPTIMIZERS)
     weight_decay: float = _option(0.01, "Weight decay of adamw and adamw-8bit.")
     lr_schedule: str = _option(
