@@ -132,7 +132,7 @@ def collect(
     With -- COMMAND that runs once for each pass, unedited, its processes profiled whatever starts them. There apply
     --profiler, --range-depth, --timeout-s and the options of torch.profiler, in optimizer steps.
     """
-    from .collect.run import preflight, session
+    from .collect.run import epoch_report, preflight, session
     from .collect.settings import profiling
     from .collect.settings.spec import from_dict, read_config
 
@@ -165,6 +165,8 @@ def collect(
         _write_page(path)
     if asked.has_memory_timeline:
         _write_memory_timelines(path)
+    if spec.epochs:
+        console.tell(f"reports of this run: {epoch_report.folder_of(spec, path)}")
     console.put(f"wrote {path}")
 
 
@@ -208,6 +210,14 @@ def _describe_run(manifest: dict[str, Any], path: Path) -> None:
 
         for line in rank_text.lines(summary):
             console.tell(line)
+    for epoch in summary.get("epochs", []):
+        console.tell(
+            f"epoch {epoch['epoch']}: {epoch['epoch_time_s']:,.1f} s, train loss {epoch['train_loss']:.4f} accuracy "
+            f"{epoch['train_acc']:.1%}, validation loss {epoch['val_loss']:.4f} accuracy {epoch['val_acc']:.1%}"
+        )
+    for name, value in rundir.read_stats(path).items():
+        if value is not None:
+            console.tell(f"{name} {value:,.6g}")
     costs = [f"{name} {cost:+.1%}" for name, cost in summary.get("overhead_frac", {}).items() if cost is not None]
     if costs:
         console.tell(f"cost on top of a step: {', '.join(costs)}")

@@ -24,6 +24,8 @@ MANIFEST: Final = "manifest.json"
 SUMMARY: Final = "summary.json"
 STEPS: Final = "steps.csv"
 RANGES: Final = "ranges.csv"
+EPOCHS: Final = "epoch_results.csv"  # of a task in epochs
+STATS: Final = "stats.json"  # of --trainer sft: what trainers print at their end
 LEDGER: Final = "ledger{}.csv"  # of the memory pass; in process mode one for each adapter
 LOGS: Final = "logs"
 MEMORY_TRACES: Final = "memory*.json.gz"  # of the memory pass, one for each cycle
@@ -55,7 +57,7 @@ def traces(directory: Path) -> list[Path]:
         for path in directory.iterdir()
         if path.is_file()
         and path.name.endswith(_SUFFIXES)
-        and path.name not in (MANIFEST, SUMMARY, SWEEP)
+        and path.name not in (MANIFEST, SUMMARY, SWEEP, STATS)
         and not path.name.endswith(".raw.json.gz")  # torch's memory timeline: read beside its trace
         and not path.name.startswith(".")
     )
@@ -130,6 +132,11 @@ def read_summary(directory: Path) -> dict[str, Any]:
     """What the run measured. Raises InputError when there is none."""
     read_manifest(directory)
     return _read(directory, SUMMARY)
+
+
+def read_stats(directory: Path) -> dict[str, Any]:
+    """What stats.json says; nothing where there is none."""
+    return _read(directory, STATS) if (directory / STATS).is_file() else {}
 
 
 def read_sweep(folder: Path) -> dict[str, Any]:

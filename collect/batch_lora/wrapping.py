@@ -207,8 +207,13 @@ def losses(logits: torch.Tensor, labels: torch.Tensor, rows: Sequence[int], igno
     each = F.cross_entropy(
         logits[:, :-1].reshape(-1, width).float(), labels[:, 1:].reshape(-1), ignore_index=ignored, reduction="none"
     ).view(len(labels), -1)
-    owner = torch.repeat_interleave(torch.arange(len(rows)), torch.tensor(rows)).to(logits.device)
+    return mean_by_adapter(each, labels, rows, ignored)
+
+
+def mean_by_adapter(each: torch.Tensor, labels: torch.Tensor, rows: Sequence[int], ignored: int = -100) -> torch.Tensor:
+    """The mean of each adapter's losses: `each` is [rows, length - 1], 0 where the next label is ignored."""
+    owner = torch.repeat_interleave(torch.arange(len(rows)), torch.tensor(rows)).to(each.device)
     count = (labels[:, 1:] != ignored).sum(1)
-    zero = torch.zeros(len(rows), device=logits.device)
+    zero = torch.zeros(len(rows), device=each.device)
     total = zero.index_add(0, owner, each.sum(1))
     return total / zero.index_add(0, owner, count.float()).clamp(min=1)

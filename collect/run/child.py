@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import modules, rundir
-from ...errors import LorabenchError
+from ...errors import LorabenchError, UsageError
 from ..processes.rank_environment import environment
 from ..settings import parallelism
 from ..settings.spec import RunSpec, from_dict
@@ -197,17 +197,21 @@ def _measure(request: Request) -> dict[str, Any]:
         spans.pause(True)
         with memory.phase("load"):
             trainer = make_trainer()
-        warmed = [trainer.run(task) for tasks in trainer.iterations(0, spec.warmup) for task in tasks]
-        measure.synchronize(device)
-        if request.worker is not None:
-            print(READY, flush=True)
-            sys.stdin.readline()
-        with memory.phase("steps"):
-            steps, counts = _steps(request, trainer, device)
-        result: dict[str, Any] = {"steps": steps, "counts": counts, "ranges": spans.opened()}
-        result["notes"] = trainer.notes
-        result["diverged"] = _diverged([_row(0, 0, done) for done in warmed] + steps)
-        after = spec.warmup + spec.steps
+        result: dict[str, Any]
+        if spec.epochs and request.pass_name == "timing":
+            result = _train_epochs(trainer, memory, device)
+        else:
+            warmed = [trainer.run(task) for tasks in trainer.iterations(0, spec.warmup) for task in tasks]
+            measure.synchronize(device)
+            if request.worker is not None:
+                print(READY, flush=True)
+                sys.stdin.readline()
+            with memory.phase("steps"):
+                steps, counts = _steps(request, trainer, device)
+            result = {"warmed": [_row(0, 0, done) for done in warmed], "steps": steps, "counts": counts}
+        result |= {"ranges": spans.opened(), "notes": trainer.notes}
+        result["diverged"] = _diverged(result.pop("warmed") + result["steps"])
+        after = trainer.total_steps
         if request.pass_name == "timing":
             _measure_phases(trainer, memory, after)
             result["ranges_frac"] = _range_overhead(trainer, device, after + 1)
@@ -234,10 +238,46 @@ def _workplace(request: Request) -> Iterator[tuple[Any, Callable[[], Any]]]:
     yield device, lambda: Trainer(spec, device, request.worker, with_ranges)
 
 
+def _train_epochs(trainer: Any, memory: Any, device: Any) -> dict[str, Any]:
+    """All steps of all epochs, of which the first are warm-up, and what each epoch came to."""
+    from . import epochs
+
+    warmup = trainer.spec.warmup
+    if trainer.total_steps <= warmup:
+        raise UsageError(f"--warmup {warmup} leaves none of the {trainer.total_steps} steps of all epochs; lower it")
+
+    def run(task: Any) -> tuple[int, int, Any]:
+        done = _timed(trainer, task, device)
+        _tell_step(task.step + 1)
+        return done
+
+    every, entries = epochs.train(trainer, memory, run)
+    rows = [_row(*step) for step in every]
+    about = {
+        "train_cnt": len(trainer.splits.train), "validation_cnt": len(trainer.splits.validation),
+        "validation": trainer.splits.held_out, "steps_per_epoch": trainer.steps_per_epoch,
+    }  # fmt: skip
+    return {"warmed": rows[:warmup], "steps": rows[warmup:], "counts": None, "epochs": entries, "sentences": about}
+
+
+def _timed(trainer: Any, task: Any, device: Any) -> tuple[int, int, Any]:
+    """Do a task between two synchronisations: when it began, how long it took, what it computed."""
+    from . import measure
+
+    measure.synchronize(device)
+    start = time.perf_counter_ns()
+    done = trainer.run(task)
+    measure.synchronize(device)
+    return start, time.perf_counter_ns() - start, done
+
+
+def _tell_step(number: int) -> None:
+    print(f"lorabench: step {number}", flush=True)
+
+
 def _steps(request: Request, trainer: Any, device: Any) -> tuple[list[dict[str, Any]], dict[str, float] | None]:
     """The measured steps, one row for each task, and what the watcher counted."""
     from ..instruments import spans
-    from . import measure
 
     spec = request.spec
     watcher = _watcher(request, trainer, device)
@@ -249,16 +289,11 @@ def _steps(request: Request, trainer: Any, device: Any) -> tuple[list[dict[str, 
         spans.pause(False)
         with spans.span("run") if watcher.has_run_range else nullcontext():
             for number, tasks in enumerate(trainer.iterations(spec.warmup, spec.steps)):
-                for task in tasks:
-                    measure.synchronize(device)
-                    start = time.perf_counter_ns()
-                    done = trainer.run(task)
-                    measure.synchronize(device)
-                    rows.append((start, time.perf_counter_ns() - start, done))
+                rows += [_timed(trainer, task, device) for task in tasks]
                 if not is_micro:
                     watcher.step()
                 if not (request.is_rank and request.worker):
-                    print(f"lorabench: step {number + 1}", flush=True)
+                    _tell_step(number + 1)
         spans.pause(True)
     trainer.behind_micro_step = _nothing
     return [_row(start, wall, done) for start, wall, done in rows], watcher.counts_per_step()
@@ -284,7 +319,8 @@ def _row(start: int, wall: int, done: Any) -> dict[str, Any]:
     return {
         "step": done.task.step, "adapters": names, "start_ns": start, "wall_ns": wall,
         "losses": dict(zip(names, done.losses.tolist(), strict=True)), "tokens": done.tokens,
-        "computed_cnt": done.computed_cnt, "longest": done.longest, "own_cnt": done.own_cnt, "phase_ns": done.phase_ns,
+        "computed_cnt": done.computed_cnt, "longest": done.longest, "own_cnt": done.own_cnt, "rows": done.rows,
+        "phase_ns": done.phase_ns,
     }  # fmt: skip
 
 
@@ -344,7 +380,7 @@ def _arithmetic(trainer: Any, device: Any) -> dict[str, Any]:
     from . import measure
 
     model = getattr(trainer.model, "_orig_mod", trainer.model)
-    counted = measure.arithmetic(model, trainer.spec.gradient_checkpointing, trainer.adapter_flop())
+    counted = measure.arithmetic(model, trainer.spec.gradient_checkpointing, trainer.adapter_flop(), trainer.spec.loss)
     peak = measure.peak_flop_s(device, models.choose_dtype(trainer.spec, device))
     return {**dataclasses.asdict(counted), "peak_flop_s": peak}
 

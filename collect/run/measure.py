@@ -12,13 +12,17 @@ from torch import nn
 from ... import sql
 from ..instruments.adapter_parts import is_part
 from ..settings.presets import HEADS
+from . import nvml
 from .formulas import Arithmetic
 
 
-def arithmetic(model: nn.Module, checkpointing: str, adapters: dict[str, tuple[int, int]]) -> Arithmetic:
+def arithmetic(
+    model: nn.Module, checkpointing: str, adapters: dict[str, tuple[int, int]], loss: str = "full"
+) -> Arithmetic:
     """Count a model's products: 2 · in · out for every linear layer, and attention's from its configuration.
 
     Embeddings are look-ups and cost nothing. adapters: the products of each, with frozen and with trained weights.
+    Losses that keep no logits compute the head again in the backward.
     """
     frozen = trained = 0
     for name, module in model.named_modules():
@@ -37,7 +41,8 @@ def arithmetic(model: nn.Module, checkpointing: str, adapters: dict[str, tuple[i
     head = sum(2 * m.in_features * m.out_features for n, m in model.named_modules()
                if isinstance(m, nn.Linear) and n.rsplit(".", 1)[-1] in HEADS)  # fmt: skip
     body = frozen + trained - head
-    share = 0.0 if checkpointing == "none" else body / max(frozen + trained, 1)
+    again = (0 if checkpointing == "none" else body) + (0 if loss == "full" else head)
+    share = again / max(frozen + trained, 1)
     own = {name: part for name, (_, part) in adapters.items()}
     own_frozen = {name: part for name, (part, _) in adapters.items() if part}
     return Arithmetic(frozen, trained, own, own_frozen, 4 * width * layers, share)
@@ -91,10 +96,11 @@ class Memory:
             return  # a kernel that does not allow it: the peak is that of the process so far
 
     def _now(self) -> dict[str, int | None]:
-        """allocated, reserved and their peaks by torch, and resident memory of the process, in bytes."""
+        """allocated, reserved and their peaks by torch, what CUDA and NVML count as used, resident memory: bytes."""
         found: dict[str, int | None] = dict.fromkeys(
-            ("allocated_bytes", "peak_allocated_bytes", "reserved_bytes", "peak_reserved_bytes", "device_used_bytes")
-        )
+            ("allocated_bytes", "peak_allocated_bytes", "reserved_bytes", "peak_reserved_bytes", "device_used_bytes",
+             "nvml_used_bytes")
+        )  # fmt: skip
         if self.device.type == "cuda":
             found["allocated_bytes"] = torch.cuda.memory_allocated(self.device)
             found["peak_allocated_bytes"] = torch.cuda.max_memory_allocated(self.device)
@@ -102,6 +108,7 @@ class Memory:
             found["peak_reserved_bytes"] = torch.cuda.max_memory_reserved(self.device)
             free, total = torch.cuda.mem_get_info(self.device)  # of all processes, the CUDA context included
             found["device_used_bytes"] = total - free
+            found["nvml_used_bytes"] = nvml.used_bytes(str(torch.cuda.get_device_properties(self.device).uuid))
         resident, peak = resident_bytes()
         return {**found, "resident_bytes": resident, "peak_resident_bytes": peak}
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError, ToolError
+from ..settings import tasks
 from ..settings.presets import PRESETS
 from ..settings.spec import RunSpec
 
@@ -30,13 +31,44 @@ def check(specs: Iterable[RunSpec]) -> None:
         require_packages()
     for model in dict.fromkeys(spec.model for spec in listed):
         _check_model(model)
-    for data in dict.fromkeys(spec.data for spec in listed):
-        if data != "synthetic" and not Path(data).exists():
-            raise InputError(f"--data {data}: no such file; give synthetic, a .jsonl or a saved dataset")
+    for spec in {(spec.task, spec.data): spec for spec in listed}.values():
+        _check_data(spec)
+    for batch in dict.fromkeys(spec.batch for spec in listed if spec.batch):
+        if not Path(batch).is_file():
+            raise InputError(f"--batch {batch}: no such file; give a .pt or .safetensors")
+    for spec in listed:
+        _check_wanted_packages(spec)
     for spec in {spec.device: spec for spec in listed if spec.device.startswith("cuda")}.values():
         from ..workload.models import choose_device
 
         choose_device(spec)
+
+
+def _check_data(spec: RunSpec) -> None:
+    if spec.task == tasks.SST2:
+        if spec.data == tasks.GLUE and find_spec("datasets") is None:
+            raise ToolError(
+                "--data glue is loaded by the package datasets; pip install datasets, or give a folder with GLUE's "
+                "train.tsv and dev.tsv, or --data words"
+            )
+        if spec.data not in (tasks.GLUE, tasks.WORDS) and not Path(spec.data).exists():
+            raise InputError(f"--data {spec.data}: no such file; give words, glue, a saved dataset, a .tsv or .jsonl")
+    elif spec.data != "synthetic" and not Path(spec.data).exists():
+        raise InputError(f"--data {spec.data}: no such file; give synthetic, a .jsonl or a saved dataset")
+
+
+def _check_wanted_packages(spec: RunSpec) -> None:
+    """Raise ToolError when a setting needs a package that is not installed."""
+    wanted = {
+        "wandb": (spec.wandb, "--wandb"), "tensorboard": (spec.tensorboard, "--tensorboard"),
+        "cut_cross_entropy": (spec.loss == "cut", "--loss cut"),
+        "bitsandbytes": (spec.optimizer == "adamw-8bit", "--optimizer adamw-8bit"),
+    }  # fmt: skip
+    others = {"cut_cross_entropy": "; --loss chunked needs none", "bitsandbytes": "; or --optimizer adamw"}
+    for package, (is_wanted, option) in wanted.items():
+        if is_wanted and find_spec(package) is None:
+            name = package.replace("_", "-")
+            raise ToolError(f"{option} needs the package {name}; pip install {name}{others.get(package, '')}")
 
 
 def _check_model(model: str) -> None:

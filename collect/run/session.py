@@ -12,7 +12,8 @@ from ..processes import nsys_profile, provenance
 from ..processes.supervision import Ended, run
 from ..settings import parallelism
 from ..settings.spec import RunSpec
-from . import child, preflight, summary
+from ..settings.tasks import SFT, SST2
+from . import child, epoch_report, preflight, stats, summary, trackers
 from .passes import NSYS_STEM, Passes, State, into_directory
 
 
@@ -24,6 +25,7 @@ def collect(spec: RunSpec, path: Path, force: bool = False, listener: Progress |
     preflight.require_packages()
     spec = spec.with_whole_cycle()
     listener = listener or Silent()
+    reports = epoch_report.place(spec, path, force) if spec.task == SST2 else None
 
     def run_pass(name: str, folder: Path) -> tuple[State, dict[str, Any] | None]:
         return _run_pass(child.Request(spec, name, folder, None), listener)
@@ -32,14 +34,21 @@ def collect(spec: RunSpec, path: Path, force: bool = False, listener: Progress |
         return _describe(spec, directory, passes)
 
     try:
-        return into_directory(path, force, spec.profiler, listener, _iteration_cnt(spec), run_pass, describe)
+        manifest = into_directory(path, force, spec.profiler, listener, _iteration_cnt(spec), run_pass, describe)
+        if reports is not None:
+            epoch_report.write(path, reports)
+            trackers.tell(path, reports, spec)
     except OSError as error:  # a full disk, most of all
         raise OutputError(
             f"cannot write the run {path}: {error.strerror or error}; make room, or another -o"
         ) from error
+    return manifest
 
 
-def _iteration_cnt(spec: RunSpec) -> int:
+def _iteration_cnt(spec: RunSpec) -> int | None:
+    """Steps of a pass; None where only the data say how many there are."""
+    if spec.epochs:
+        return None
     return spec.steps * (spec.lora_cnt if spec.peft_mode in ("seq", "process") else 1)
 
 
@@ -113,6 +122,11 @@ def _describe(spec: RunSpec, directory: rundir.RunDirectory, passes: Passes) -> 
         (directory.partial / rundir.STEPS).write_text(summary.steps_csv(passes.results), encoding="utf-8")
         ranges = {n: r for n, r in passes.results.items() if n in ("torch", "nsys")}
         (directory.partial / rundir.RANGES).write_text(summary.ranges_csv(ranges), encoding="utf-8")
+    timing = passes.results.get("timing", {})
+    if timing.get("epochs"):
+        (directory.partial / rundir.EPOCHS).write_text(summary.epochs_csv(timing["epochs"]), encoding="utf-8")
+    if timing and spec.trainer == SFT:
+        directory.write_json(rundir.STATS, stats.of(spec, timing))
     directory.write_json(rundir.SUMMARY, summary.summarise(spec, passes.results, passes.walls))
     return {
         "spec": spec.as_dict(),

@@ -15,6 +15,9 @@ from .formulas import Arithmetic, statistics_of
 
 Result = dict[str, Any]
 _GPU_TOLERANCE = 0.01
+EPOCH_COLUMNS = (
+    "epoch", "epoch_time_s", "throughput_tok_s", "peak_vram_gb", "train_loss", "train_acc", "val_loss", "val_acc"
+)  # fmt: skip
 
 
 def steps_csv(results: dict[str, Result]) -> str:
@@ -35,6 +38,15 @@ def steps_csv(results: dict[str, Result]) -> str:
                 counts = row["tokens"][adapter] if rank == "" else ("", "", "")
                 loss = repr(row["losses"][adapter])
                 writer.writerow((name, row["step"], adapter, row["start_ns"], row["wall_ns"], loss, *counts, rank))
+    return text.getvalue()
+
+
+def epochs_csv(entries: list[dict[str, Any]]) -> str:
+    """A row for each epoch; empty is not measured."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, EPOCH_COLUMNS)
+    writer.writeheader()
+    writer.writerows(entries)
     return text.getvalue()
 
 
@@ -69,7 +81,12 @@ def summarise(spec: RunSpec, results: dict[str, Result], walls: dict[str, float]
     summary["memory"] = any_result["memory"]
     summary["notes"] = any_result.get("notes", [])
     summary["loss"] = _losses(any_result)
-    summary["is_same_in_all_passes"] = _are_equal([r["steps"] for r in results.values()], has_gpu)
+    if timing and timing.get("epochs"):
+        last = timing["epochs"][-1]
+        summary |= {"sentences": timing["sentences"], "epochs": timing["epochs"]}
+        summary["validation"] = {"loss": last["val_loss"], "accuracy_frac": last["val_acc"]}
+    passes = [_shared(r["steps"], results) if spec.epochs else r["steps"] for r in results.values()]
+    summary["is_same_in_all_passes"] = _are_equal(passes, has_gpu)
     summary["overhead_frac"] = overheads(results)
     summary["pass_wall_s"] = walls
     return summary
@@ -141,6 +158,12 @@ def _losses(result: Result) -> dict[str, dict[str, float | None]]:
         first, last = (value if math.isfinite(value) else None for value in (values[0], values[-1]))
         found[adapter] = {"first": first, "last": last}
     return found
+
+
+def _shared(steps: list[Result], results: dict[str, Result]) -> list[Result]:
+    """The steps that all passes took: one in epochs goes on where those with a profiler end."""
+    last = min(max((row["step"] for row in result["steps"]), default=0) for result in results.values())
+    return [row for row in steps if row["step"] <= last]
 
 
 def _are_equal(passes: Iterable[list[Result]], has_gpu: bool) -> bool:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import UsageError
 from ...vocabulary import PASSES
-from . import kinds, parallelism
+from . import kinds, parallelism, tasks
 from .presets import PRESETS
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def _check_values(spec: "RunSpec") -> None:
     at_least = {
         "lora_cnt": 1, "rank": 1, "seq_len": 2, "batch_size": 1, "grad_accum": 1, "steps": 1, "warmup": 0,
         "wait_steps": 0, "warmup_steps": 0, "active_steps": 0, "repeat": 0, "profiling_frequency": 0, "timeout_s": 1,
+        "epochs": 0, "lr_warmup_steps": 0,
     }  # fmt: skip
     for name, least in at_least.items():
         value = getattr(spec, name)
@@ -138,7 +139,7 @@ def _check_unused(spec: "RunSpec") -> None:
         refuse(("batch_operator",), f"applies to --peft-mode batch, not {spec.peft_mode}")
     if spec.compile != "inductor":
         refuse(("force_compile",), "applies to --compile inductor")
-    if spec.data != "synthetic":
+    if spec.data != "synthetic" and not spec.batch:
         refuse(("lengths",), "is for synthetic data; those of --data are as they are")
     else:
         refuse(("train_on",), "is for --data; synthetic sequences have no answers")
@@ -146,6 +147,7 @@ def _check_unused(spec: "RunSpec") -> None:
             refuse(("packing",), "with sequences of fixed length: each fills a row; use --lengths or --data")
     if not {"torch", "memory"} & set(spec.profiler):
         refuse(_ONLY_TORCH, f"is a setting of torch.profiler; --profiler {','.join(spec.profiler)} does not run it")
+    tasks.check(spec, given)
 
 
 def _check_float16(spec: "RunSpec") -> None:

@@ -47,6 +47,7 @@ _WHY_NO_QUANT = {
     ("tp", "int8"): "a slice of a quantised weight is not the quantised slice",
     ("tp", "nf4"): "a slice of a quantised weight is not the quantised slice: its blocks are others",
 }
+_UNTRIED = ("task", "adapter_kind", "packing", "batch", "loss", "lr_schedule", "lr_warmup_steps", "profiler_step")
 _WHOLE_MODELS = ("ddp", "fsdp")  # that train a base, too
 
 
@@ -86,6 +87,11 @@ def check(spec: Any, given: set[str]) -> None:
         return
     if not 2 <= spec.devices <= _MOST_DEVICES:
         raise UsageError(f"--devices is {spec.devices}; --parallel needs 2 to {_MOST_DEVICES}")
+    for name in _UNTRIED:
+        if name in given:
+            raise UsageError(f"--{name.replace('_', '-')} was not tried with --parallel; leave one of them out")
+    if spec.optimizer == "adamw-8bit":
+        raise UsageError("--optimizer adamw-8bit was not tried with --parallel; use adamw")
     _check_mode(spec)
     _check_base(spec)
     _check_rows(spec)
@@ -115,12 +121,6 @@ def _check_base(spec: Any) -> None:
         raise UsageError(f"--parallel {kind} does not go with --quant {spec.quantisation}: {why}")
     if spec.method == "full" and kind not in _WHOLE_MODELS:
         raise UsageError(f"--parallel {kind} trains adapters; --method full goes with ddp and fsdp")
-    if spec.adapter_kind != "lora":
-        raise UsageError(f"--adapter-kind {spec.adapter_kind} was not tried with --parallel; leave one of them out")
-    if spec.packing:
-        raise UsageError("--packing was not tried with --parallel; leave one of them out")
-    if spec.profiler_step != "optimizer":
-        raise UsageError("--profiler-step micro does not go with --parallel: its schedule counts optimizer steps")
     if spec.compile == "inductor":
         raise UsageError("--compile inductor was not tried with --parallel; leave one of them out")
     if spec.reentrant and kind != "ddp":

@@ -15,11 +15,12 @@ from typing import Any
 from ...errors import UsageError
 from ...small_files import read_text
 from ...vocabulary import PASSES, RANGE_DEPTHS
-from . import checks, kinds, parallelism
+from . import checks, kinds, parallelism, tasks
 from .checks import DEFAULT_TARGETS, dashed, targets
 from .presets import PRESETS
 
 METHODS = ("lora", "qlora", "full")
+OPTIMIZERS = ("adamw", "adamw-8bit", "adafactor", "sgd")
 PEFT_MODES = ("seq", "switch", "batch", "process")
 
 
@@ -66,6 +67,12 @@ class RunSpec:
     )
     learning_rate: tuple[float, ...] = _option((2e-4,), "Learning rate.", each=True)
     lora_plus_ratio: float = _option(16.0, "lora-plus: how many times faster B learns than A.")
+    task: str = _option(
+        "auto",
+        "What is learned. auto: what the model was made for, next tokens or classes; sst2: the sentiment of sentences, "
+        "in epochs with a validation split and accuracy.",
+        ("auto", "sst2"),
+    )
     model: str = _option("tiny", f"Preset with random weights ({', '.join(PRESETS)}), local path or hub id.")
     quant: str = _option("", "Quantisation of the base [none; nf4 for qlora].", ("none", "int8", "nf4"))
     dtype: str = _option(
@@ -78,7 +85,25 @@ class RunSpec:
     seq_len: int = _option(128, "Longest sequence, in tokens.")
     batch_size: tuple[int, ...] = _option((8,), "Sequences of an adapter in a micro step.", each=True)
     grad_accum: tuple[int, ...] = _option((1,), "Micro steps for each optimizer step.", each=True)
-    optimizer: str = _option("adamw", "Optimizer; every adapter has its own.", ("adamw", "adafactor", "sgd"))
+    trainer: str = _option(
+        "plain",
+        "sft: the usual values of fine-tuning scripts for what is not given (20 steps, batch 2 x 4, adamw-8bit, linear "
+        "schedule with warm-up, weight decay), and their metrics in stats.json.",
+        ("plain", "sft"),
+    )
+    optimizer: str = _option("adamw", "Optimizer; every adapter has its own.", OPTIMIZERS)
+    weight_decay: float = _option(0.01, "Weight decay of adamw and adamw-8bit.")
+    lr_schedule: str = _option(
+        "constant", "Learning rate over the steps, warm-up steps included: constant, or falling to 0.",
+        ("constant", "linear", "cosine"),
+    )  # fmt: skip
+    lr_warmup_steps: int = _option(0, "Steps in which the learning rate rises from 0 at the start.")
+    loss: str = _option(
+        "full",
+        "Loss of next tokens. full: from all logits at once; chunked: exact, from a few tokens' logits at a time, "
+        "computed again in the backward; cut: by the package cut-cross-entropy, on a GPU.",
+        ("full", "chunked", "cut"),
+    )
     gradient_checkpointing: str = _option(
         "layer", "What is recomputed in the backward: whole layers, attention and MLP apart, or nothing.",
         ("none", "layer", "attn-mlp"),
@@ -95,12 +120,18 @@ class RunSpec:
     data: str = _option(
         "synthetic",
         "synthetic, a .jsonl or a saved HF dataset. Records have messages, instruction and output, prompt and "
-        "completion, text, or input_ids with labels.",
+        "completion, text, or input_ids with labels. With --task sst2: words (made of words that ship with lorabench), "
+        "glue (by the package datasets), a saved dataset, a folder with train.tsv and dev.tsv, or a .tsv or .jsonl of "
+        "sentence and label.",
     )
     train_on: str = _option("answer", "What of messages, instructions and prompts has labels.", ("answer", "all"))
     packing: bool = _option(False, "Put several sequences into a row of seq-len tokens; none sees another.")
+    batch: str = _option(
+        "", "A saved batch (.pt, .safetensors) of input_ids, attention_mask and labels for every step."
+    )
     lengths: str = _option("fixed", "Lengths of synthetic sequences up to seq-len.", ("fixed", "uniform", "lognormal"))
-    steps: int = _option(5, "Measured steps: optimizer steps of each adapter.")
+    epochs: int = _option(0, "--task sst2: passes of the timing pass over the training data [3].")
+    steps: int = _option(5, "Measured steps: optimizer steps of each adapter; with epochs those of the other passes.")
     warmup: int = _option(2, "Steps before them that are trained but not measured.")
     seed: int = _option(0, "Seed of weights, data and dropout.")
     device: str = _option("auto", "auto, cpu, cuda or cuda:N.")
@@ -136,6 +167,11 @@ class RunSpec:
     with_stack: bool = _option(False, "torch.profiler: record Python stacks.")
     with_shapes: bool = _option(False, "torch.profiler: record the shapes of operators' inputs.")
     timeout_s: int = _option(3600, "Seconds after which a pass is stopped.")
+    run_id: str = _option("", "--task sst2: name of the folder in reports/ [that of the run directory].")
+    tensorboard: bool = _option(False, "--task sst2: write losses and accuracy as TensorBoard scalars, too.")
+    wandb: bool = _option(False, "--task sst2: log losses and accuracy to Weights & Biases, once the run is measured.")
+    wandb_project: str = _option("lorabench", "Project of --wandb.")
+    wandb_mode: str = _option("online", "offline keeps what --wandb logs on this machine.", ("online", "offline"))
 
     def __post_init__(self) -> None:
         checks.check(self)
@@ -193,6 +229,8 @@ class RunSpec:
         """What runs, in a word that can name a folder."""
         kind = f"-{self.adapter_kind}" if self.adapter_kind not in ("lora", self.method) else ""
         name = f"{Path(self.model).name}-{self.method}{kind}"
+        if self.task != "auto":
+            return f"{self.task}-{name}"
         if self.parallel != parallelism.NONE:
             name += f"-{self.parallel}-{self.devices}"
         return name if self.method == "full" else f"{name}-{self.peft_mode}-{self.lora_cnt}"
@@ -211,7 +249,7 @@ class RunSpec:
             found.append("--compile inductor is left out for a quantised base; --force-compile keeps it")
         if self.compile == "inductor" and self.range_depth not in ("step", "phase"):
             found.append("compiled graphs have no ranges of modules, only of phases")
-        return found
+        return found + tasks.notes(self)
 
     def as_dict(self) -> dict[str, Any]:
         """The fields as JSON values; from_dict() makes the same spec of them."""
@@ -229,10 +267,10 @@ def from_dict(values: dict[str, Any]) -> RunSpec:
     known = {f.name: f for f in dataclasses.fields(RunSpec)}
     hints = typing.get_type_hints(RunSpec)
     arguments = {}
-    for key, value in values.items():
-        name = key.replace("-", "_")
-        if name not in known:
-            raise UsageError(f"there is no setting {key!r}; `lorabench collect --help` lists them")
+    given = {key.replace("-", "_"): value for key, value in values.items()}
+    if unknown := next((key for key in values if key.replace("-", "_") not in known), None):
+        raise UsageError(f"there is no setting {unknown!r}; `lorabench collect --help` lists them")
+    for name, value in (tasks.usual_values(given) | given).items():
         arguments[name] = _converted(name, _each_target(value) if name == "target_modules" else value, hints[name])
     return RunSpec(**arguments)
 

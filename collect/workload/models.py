@@ -11,6 +11,7 @@ from ...errors import InputError, UsageError
 from ..instruments.ranges import checkpoint_contexts
 from ..settings.presets import HEADS, PRESETS
 from ..settings.spec import RunSpec
+from ..settings.tasks import SST2
 
 
 def choose_device(spec: RunSpec) -> torch.device:
@@ -46,6 +47,8 @@ def build(spec: RunSpec, device: torch.device) -> nn.Module:
     )
     config: Any = model.config
     config.use_cache = False
+    if spec.task == SST2 and getattr(config, "pad_token_id", None) is None:
+        config.pad_token_id = 0  # decoders read the class off the last token that is no padding
     if spec.method != "full":
         model.requires_grad_(False)
     if spec.quantisation != "none" and not _is_quantised(model):
@@ -67,7 +70,8 @@ def _from_preset(spec: RunSpec, device: torch.device, dtype: torch.dtype) -> Any
     config = AutoConfig.for_model(preset.model_type, **preset.settings)
     if spec.seq_len > config.max_position_embeddings:
         raise UsageError(f"--seq-len {spec.seq_len} is above the {config.max_position_embeddings} of {spec.model}")
-    kind: Any = AutoModelForCausalLM if preset.task == "causal" else AutoModelForSequenceClassification
+    is_causal = preset.task == "causal" and spec.task != SST2
+    kind: Any = AutoModelForCausalLM if is_causal else AutoModelForSequenceClassification
     with device:
         return kind.from_config(config, dtype=dtype)
 
@@ -79,7 +83,7 @@ def _from_checkpoint(spec: RunSpec, device: torch.device, dtype: torch.dtype) ->
     try:
         config = AutoConfig.from_pretrained(spec.model)
         made_for = " ".join(config.architectures or ())  # a masked language model is trained as a classifier here
-        has_classes = "SequenceClassification" in made_for or "MaskedLM" in made_for
+        has_classes = spec.task == SST2 or "SequenceClassification" in made_for or "MaskedLM" in made_for
         kind = AutoModelForSequenceClassification if has_classes else AutoModelForCausalLM
         if spec.quantisation != "none":
             options["quantization_config"] = _quantisation(spec, dtype, has_classes)
@@ -116,12 +120,17 @@ def _check_positions(model: nn.Module, spec: RunSpec) -> None:
 
 
 def load_tokenizer(spec: RunSpec) -> Any:
-    """The tokenizer of a checkpoint; None for presets, which have no words."""
-    if spec.model in PRESETS or spec.data == "synthetic":
+    """The tokenizer of a checkpoint; None for presets, which have no words, and for sentences without a tokenizer."""
+    if spec.model in PRESETS or spec.data == "synthetic" or spec.batch:
         return None
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(spec.model)
+    try:
+        return AutoTokenizer.from_pretrained(spec.model)
+    except (OSError, ValueError):
+        if spec.task == SST2:  # words that ship with lorabench have numbers of their own
+            return None
+        raise
 
 
 def _is_quantised(model: nn.Module) -> bool:

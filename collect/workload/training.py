@@ -3,9 +3,11 @@
 It knows no profiler: phases are named by a function that is given to it, by default span().
 """
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,8 +21,11 @@ from ..instruments.ledger import Ledger
 from ..instruments.ranges import annotate
 from ..instruments.spans import span
 from ..settings.spec import AdapterSpec, RunSpec
-from . import adapters, models, packing
+from ..settings.tasks import SST2
+from . import adapters, models, optimizers, packing, saved_batch, sst2
 from .data import Batch, Source, joined
+from .evaluation import Evaluation, evaluate
+from .head_loss import HeadLoss
 from .kinds import kind_of
 
 _WHOLE = "model"  # stands for the adapter in full fine-tuning
@@ -50,8 +55,10 @@ class Done:
     tokens: dict[str, tuple[int, int, int]]
     computed_cnt: int  # with the padding of the union batch
     longest: int  # length of its sequences, padding included; of packed ones as a token meets them on average
-    own_cnt: int  # of the computed ones those that this process computed
+    rows: int  # sequences
+    own_cnt: int  # of the computed tokens those that this process computed
     phase_ns: dict[str, int] = field(default_factory=dict)  # of a rank: how long each phase took
+    correct: torch.Tensor | None = None  # rows whose class was found, still on the device; None where nobody asks
 
 
 @dataclass(frozen=True)
@@ -102,17 +109,21 @@ class Trainer:
                 raise UsageError(f"--packing is for language models; {spec.model} is a classifier")
             packing.check(self.base, device)
         self.model: Any = self.base
+        batch = self._saved_batch()
         if spec.method != "full":
             self.model = adapters.attach(self.base, spec, self.adapters, self.clock)
         self.batch_lora: BatchLora | None = None
         if spec.peft_mode == "batch":
             self.batch_lora = BatchLora(self.model, spec.batch_operator, spec.graph_pruning, self.clock)
-        self.loss = _Loss()
+        self.loss: nn.Module = _Loss() if spec.loss == "full" else self._head_loss()
         self._spread()
         self._compile()
         if with_ranges:
             self.annotate()
-        self._streams = self._open_streams()
+        self.total_steps = spec.warmup + spec.steps  # that the learning rate's schedule spans
+        self.splits: sst2.Splits | None = None
+        self.notes: list[str] = []
+        self._streams = self._open_streams(batch)
         self.optimizers = self._optimizers()
         self._active: str | None = None
         self.phase: Phase = span
@@ -120,6 +131,26 @@ class Trainer:
 
     def _spread(self) -> None:
         """Put the model on several devices; here it stays on its own. To be overridden."""
+
+    def _saved_batch(self) -> Batch | None:
+        """The batch of --batch, which also says how many rows an adapter has; None where data are drawn."""
+        if not self.spec.batch:
+            return None
+        config = self.base.config
+        longest = getattr(config, "max_position_embeddings", None)
+        batch = saved_batch.load(Path(self.spec.batch), config.vocab_size, self._class_cnt(), longest)
+        self.adapters = [dataclasses.replace(a, batch_size=batch.rows) for a in self.adapters]
+        return batch
+
+    def _class_cnt(self) -> int | None:
+        return self.base.config.num_labels if models.is_classifier(self.base) else None
+
+    def _head_loss(self) -> nn.Module:
+        if models.is_classifier(self.base):
+            raise UsageError(f"--loss {self.spec.loss} is for next tokens; {self.spec.model} is a classifier: use full")
+        if self.spec.loss == "cut" and self.device.type != "cuda":
+            raise UsageError("--loss cut needs a GPU: its kernels are Triton's; --loss chunked runs anywhere")
+        return HeadLoss(self.base, self.spec.loss)
 
     def _compile(self) -> None:
         self.is_compiled = self.spec.is_compiled
@@ -140,11 +171,32 @@ class Trainer:
         model = getattr(self.model, "_orig_mod", self.model)
         return Ledger([model, self.loss], list(self.optimizers.values()), with_saved=not self.is_compiled)
 
-    def _open_streams(self) -> dict[str, Any]:
-        classes = self.base.config.num_labels if models.is_classifier(self.base) else None
-        source = Source(self.spec, self.base.config.vocab_size, classes, models.load_tokenizer(self.spec))
+    def _open_streams(self, batch: Batch | None) -> dict[str, Any]:
+        if batch is not None:
+            return {a.name: saved_batch.SavedBatch(batch) for a in self.adapters}
+        classes, tokenizer = self._class_cnt(), models.load_tokenizer(self.spec)
+        if self.spec.task == SST2:
+            return self._open_epochs(tokenizer, classes or 0)
+        source = Source(self.spec, self.base.config.vocab_size, classes, tokenizer)
         self.notes = source.notes
         return {a.name: source.stream(a.name, a.batch_size) for a in self.adapters}
+
+    def _open_epochs(self, tokenizer: Any, classes: int) -> dict[str, Any]:
+        (adapter,) = self.adapters
+        splits = sst2.load(self.spec, tokenizer, self.base.config.vocab_size, classes)
+        epochs = sst2.Epochs(
+            splits, self.spec, adapter.name, adapter.batch_size, adapter.grad_accum, self.base.config.pad_token_id
+        )
+        self.splits, self.steps_per_epoch = splits, epochs.steps_per_epoch
+        self.total_steps = self.spec.epochs * epochs.steps_per_epoch
+        return {adapter.name: epochs}
+
+    def evaluate(self) -> Evaluation:
+        """Loss and accuracy on the validation sentences of a task in epochs."""
+        assert self.splits is not None
+        (adapter,) = self.adapters
+        padding = self.base.config.pad_token_id
+        return evaluate(self.model, self.splits.validation, adapter.batch_size, padding, self.device)
 
     def named_parameters(self, adapter: AdapterSpec) -> dict[str, nn.Parameter]:
         """What the adapter trains, by name."""
@@ -169,11 +221,16 @@ class Trainer:
     def _optimizer(self, adapter: AdapterSpec) -> torch.optim.Optimizer:
         if own := self.kind.optimizer(self.model, adapter):
             return own
-        kinds: dict[str, Any] = {
-            "adamw": torch.optim.AdamW, "adafactor": torch.optim.Adafactor, "sgd": torch.optim.SGD
-        }  # fmt: skip
-        made: torch.optim.Optimizer = kinds[self.spec.optimizer](self._groups(adapter), lr=adapter.learning_rate)
-        return made
+        return optimizers.make(self.spec, self._groups(adapter), adapter.learning_rate)
+
+    def _set_learning_rates(self, task: Task) -> None:
+        spec = self.spec
+        if spec.lr_schedule == "constant" and not spec.lr_warmup_steps:
+            return
+        factor = optimizers.rate_factor(spec.lr_schedule, spec.lr_warmup_steps, self.total_steps, task.step)
+        for a in task.adapters:
+            for group in self.optimizers[a.name].param_groups:
+                group["lr"] = group.setdefault("full_lr", group["lr"]) * factor
 
     def _groups(self, adapter: AdapterSpec) -> list[Any]:
         """What its optimizer gets. To be overridden."""
@@ -194,7 +251,8 @@ class Trainer:
         with span("step", task.step):
             total = torch.zeros(len(task.adapters), device=self.device)
             tokens = {a.name: (0, 0, 0) for a in task.adapters}
-            computed = longest = 0
+            computed = longest = rows = 0
+            self._correct = torch.zeros((), dtype=torch.int64, device=self.device) if self.splits else None
             micro_cnt = max(a.grad_accum for a in task.adapters)
             for micro in range(micro_cnt):
                 taking_part = [a for a in task.adapters if micro < a.grad_accum]
@@ -208,6 +266,7 @@ class Trainer:
                     x, y, z = b.tokens()
                     tokens[a.name] = before[0] + x, before[1] + y, before[2] + z
                 computed += union.input_ids.numel() * self.replica_cnt
+                rows += sum(b.rows for b in batches)
                 longest = max(longest, union.looked_at())
                 shares = [_share(o, b) for o, b in zip(own, batches, strict=True)]
                 is_last = micro == micro_cnt - 1
@@ -216,13 +275,15 @@ class Trainer:
                 self.behind_micro_step()
                 total[places] += found.detach() / found.new_tensor([a.grad_accum for a in taking_part])
             with self.phase("optimizer"):
+                self._set_learning_rates(task)
                 for a in task.adapters:
                     if (optimizer := self.optimizers.get(a.name)) is None:
                         continue
                     optimizer.step()
                     self.kind.stepped(self._peft(), a, task.step)
                     optimizer.zero_grad(set_to_none=True)
-        return Done(task, total, tokens, computed, longest, computed // self.replica_cnt)
+        own_cnt = computed // self.replica_cnt
+        return Done(task, total, tokens, computed, longest, rows, own_cnt, correct=self._correct)
 
     def _own(self, batch: Batch) -> Batch:
         """What this process computes of an adapter's batch: all of it. To be overridden."""
@@ -239,6 +300,8 @@ class Trainer:
             with self.phase("forward"):
                 logits = self._call(batch).logits
                 found: torch.Tensor = self.loss(logits, batch.labels, micro.rows)
+                if self._correct is not None:
+                    self._correct += (logits.detach().argmax(-1) == batch.labels).sum()
                 del logits
                 if micro.shares != [1.0] * len(micro.shares):
                     found = found * found.new_tensor(micro.shares)

@@ -17,10 +17,11 @@ _MEASURED = (
     ("task_step_ns", ("task_step_wall_ns", "p50")),
     ("token_per_s", ("tokens_per_s", "computed")),
     ("mfu_frac", ("mfu_frac",)),
+    ("validation_accuracy_frac", ("validation", "accuracy_frac")),
     ("matrix_product_cnt", ("matrix_products_per_step",)),
     ("kernel_launch_cnt", ("kernel_launches_per_step",)),
 )
-_PEAKS = ("peak_allocated_bytes", "peak_reserved_bytes", "device_used_bytes", "peak_resident_bytes")
+_PEAKS = ("peak_allocated_bytes", "peak_reserved_bytes", "device_used_bytes", "nvml_used_bytes", "peak_resident_bytes")
 COLUMNS = (
     "status", *(name for name, _ in _MEASURED), "execution_ns", "launch_ns", *_PEAKS, "message",
 )  # fmt: skip

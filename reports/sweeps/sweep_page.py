@@ -1,13 +1,12 @@
 """The page of a sweep: every measure against the axis with the most values, and published numbers beside ours."""
 
-import csv
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from ... import rundir
 from ..page import figures, html
 from ..page.section import Section, section
+from . import published
 from . import results as sweeps
 
 Row = dict[str, Any]
@@ -18,8 +17,17 @@ _FIGURES = (
     ("execution_ns", "Of it the GPU's work", "ms", 1e-6),
     ("token_per_s", "Tokens", "1/s", 1.0),
     ("peak_allocated_bytes", "Peak memory allocated", "GiB", 2**-30),
+    ("peak_reserved_bytes", "Peak memory reserved", "GiB", 2**-30),
+    ("nvml_used_bytes", "Memory of the device in use, as nvidia-smi shows it", "GiB", 2**-30),
     ("peak_resident_bytes", "Peak memory of the process", "GiB", 2**-30),
 )
+_PUBLISHED_AS = {"peak_allocated_bytes": published.PEAK}
+_BESIDE = {
+    "peaks": "Full fine-tuning and LoRA by rank and checkpointing; oom is out of memory. Which peak the published one "
+    "is was not said: ours are torch's allocated and reserved memory and the device's as nvidia-smi shows it. On a CPU "
+    "none of them is measured.",
+    "times": "A step of one adapter, in the parts that the paper has.",
+}
 
 
 def write(folder: Path, rows: list[Row], path: Path) -> None:
@@ -27,7 +35,7 @@ def write(folder: Path, rows: list[Row], path: Path) -> None:
     sweep = rundir.read_sweep(folder)
     axes = [str(axis) for axis in sweep["axes"]]
     settings = {str(name): str(value) for name, value in sweep["settings"].items()}
-    published = _published(settings, axes)
+    known = published.of(settings, rows, axes)
     shown = [name for name in rows[0] if any(row[name] is not None for row in rows)]
     table = [{name: row[name] for name in shown} for row in rows]
     made = [
@@ -36,10 +44,15 @@ def write(folder: Path, rows: list[Row], path: Path) -> None:
             sweeps.RESULTS, table, is_open=True,
         )
     ]  # fmt: skip
-    made += [s for s in (_figure(rows, published, axes, *figure) for figure in _FIGURES) if s is not None]
-    if published:
+    made += [s for s in (_figure(rows, known, axes, *figure) for figure in _FIGURES) if s is not None]
+    for name, table in published.beside(known, rows, axes).items():
+        if table:
+            made.append(
+                section(f"published-{name}", f"Published {name} and ours", _BESIDE[name], sweeps.RESULTS, table)
+            )
+    if known:
         text = "What others measured, on other machines: compare the shape, not the height."
-        made.append(section("published", "Published", text, "published.csv", published))
+        made.append(section("published", "Published", text, "published.csv", known))
     told = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in settings.items())
     html.write(path, f"Sweep over {', '.join(axes).replace('_', '-') or 'one run'}", told, made, _cards(rows))
 
@@ -62,7 +75,7 @@ def _words(row: Row) -> str:
 
 
 def _figure(
-    rows: list[Row], published: list[Row], axes: list[str], measure: str, title: str, unit: str, scale: float
+    rows: list[Row], known: list[Row], axes: list[str], measure: str, title: str, unit: str, scale: float
 ) -> Section | None:
     measured = [row for row in rows if row[measure] is not None]
     if not measured or not axes:
@@ -76,8 +89,8 @@ def _figure(
         points = [row | {"line": _line(row, axes, x)} for row in measured if row[x] is not None]
         points += [
             {x: row[x], measure: row["value"], "line": f"published, {_line(row, axes, x)}"}
-            for row in published
-            if row["measure"] == measure and row[x] is not None
+            for row in known
+            if row["measure"] in (measure, _PUBLISHED_AS.get(measure)) and row[x] is not None
         ]
         drawn = figures.curves(points, x, measure, "line", (x.replace("_", "-"), unit), scale)
     table = [{axis: row[axis] for axis in axes} | {measure: row[measure]} for row in measured]
@@ -94,15 +107,3 @@ def _figure(
 def _line(row: Row, axes: list[str], x: str) -> str:
     """The values of the other axes."""
     return ", ".join(f"{row[axis]}" for axis in axes if axis != x and row.get(axis) is not None) or "all"
-
-
-def _published(settings: dict[str, str], axes: list[str]) -> list[Row]:
-    """Published numbers of this model that vary along axes of the sweep alone."""
-    text = files(__package__).joinpath("published.csv").read_text("utf-8")
-    found = []
-    for row in csv.DictReader(text.splitlines()):
-        varies = [name for name in ("peft_mode", "lora_cnt", "method", "rank", "gradient_checkpointing") if row[name]]
-        if row["model"] == settings.get("model") and varies and set(varies) <= set(axes):
-            numbers = {name: int(row[name]) if row[name] else None for name in ("lora_cnt", "rank", "value")}
-            found.append({**row, **numbers})
-    return found

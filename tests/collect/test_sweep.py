@@ -12,6 +12,7 @@ from lorabench import rundir
 from lorabench.collect.run import sweep
 from lorabench.collect.settings.spec import RunSpec
 from lorabench.errors import InputError, RunError, UsageError
+from lorabench.reports.sweeps import published
 from lorabench.reports.sweeps import results as sweeps
 
 CAPTURE = Path(__file__).parent.parent.parent / "fixtures" / "h200-batch" / "trace.json.gz"
@@ -171,6 +172,39 @@ def test_execution_is_the_gpus_part_of_a_step_and_launching_the_rest(
     for row in sweeps.rows(tmp_path / "s"):
         assert row["execution_ns"] == sum(steps) / len(steps) / row["lora_cnt"] > 0
         assert row["launch_ns"] == 40e6 - row["execution_ns"]
+
+
+def test_published_numbers_stand_beside_ours() -> None:
+    axes = ["method", "rank", "gradient_checkpointing"]
+    none: dict[str, Any] = dict.fromkeys(sweeps.COLUMNS)
+    ours = {"status": "ok", "peak_allocated_bytes": 1, "peak_reserved_bytes": 2, "nvml_used_bytes": 3}
+    rows = [
+        {"method": "full", "rank": None, "gradient_checkpointing": "none", **none, "status": "oom"},
+        {"method": "lora", "rank": 4, "gradient_checkpointing": "none", **none, **ours},
+        {"method": "lora", "rank": 8, "gradient_checkpointing": "layer", **none, **ours},
+        {"method": "lora", "rank": 4, "gradient_checkpointing": "attn-mlp", **none, **ours},
+    ]
+    known = published.of({"model": "qwen2.5-7b"}, rows, axes)
+    tables = published.beside(known, rows, axes)
+    found = {(r["method"], r["rank"], r["gradient_checkpointing"]): r for r in tables["peaks"]}
+    assert list(found) == [("full", None, "none"), ("lora", 4, "none"), ("lora", 8, "layer")]
+    full, lora, layer = found.values()
+    assert (full["published"], full["published_bytes"], full["ours"]) == ("oom", None, "oom")
+    assert (lora["published_bytes"], lora["our_peak_allocated_bytes"]) == (24_770_000_000, 1)
+    assert (lora["our_peak_reserved_bytes"], lora["our_nvml_used_bytes"]) == (2, 3)
+    assert layer["published_bytes"] == 19_900_000_000  # published for no rank in particular
+    assert not tables["times"] and not published.of({"model": "tiny"}, rows, axes)
+
+
+def test_published_numbers_are_those_of_the_model_of_a_row() -> None:
+    axes = ["model", "lora_cnt", "peft_mode"]
+    none: dict[str, Any] = dict.fromkeys(sweeps.COLUMNS)
+    rows = [{"model": m, "lora_cnt": 2, "peft_mode": "batch", **none, "task_step_ns": 7}
+            for m in ("llama-2-7b", "llama-2-13b")]  # fmt: skip
+    tables = published.beside(published.of({}, rows, axes), rows, axes)
+    assert [(r["model"], r["measure"], r["published_ns"], r["our_ns"]) for r in tables["times"]] == [
+        ("llama-2-7b", "task_step", 5_715_000_000, 7), ("llama-2-13b", "task_step", 10_149_000_000, 7)
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"format": 1, "cells": 3}', '{"format": 2, "cells": [], "axes": {}}'])
