@@ -17,6 +17,7 @@ from ...small_files import read_text
 from ...vocabulary import PASSES, RANGE_DEPTHS
 from . import kinds
 from .presets import PRESETS
+from .quants import GPTQ, QUANTS
 
 METHODS = ("lora", "qlora", "full")
 PEFT_MODES = ("seq", "switch", "batch", "process")
@@ -71,7 +72,12 @@ class RunSpec:
     learning_rate: tuple[float, ...] = _option((2e-4,), "Learning rate.", each=True)
     lora_plus_ratio: float = _option(16.0, "lora-plus: how many times faster B learns than A.")
     model: str = _option("tiny", f"Preset with random weights ({', '.join(PRESETS)}), local path or hub id.")
-    quant: str = _option("", "Quantisation of the base [none; nf4 for qlora].", ("none", "int8", "nf4"))
+    quant: str = _option(
+        "",
+        "Quantisation of the base: int8, nf4 by bitsandbytes, int8wo, float8wo by torchao, qint8 by quanto, gptq of a "
+        "checkpoint that is [none; nf4 for qlora].",
+        ("none", *QUANTS),
+    )  # fmt: skip
     dtype: str = _option(
         "auto", "Type of the base and its activations [auto: bfloat16 on a GPU, else float32].",
         ("auto", "float32", "bfloat16", "float16"),
@@ -134,7 +140,7 @@ class RunSpec:
 
     @property
     def quantisation(self) -> str:
-        """none, int8 or nf4, with the default of the method."""
+        """How the base is quantised, with the default of the method."""
         return self.quant or ("nf4" if self.method == "qlora" else "none")
 
     @property
@@ -331,6 +337,10 @@ def _check_contradictions(spec: RunSpec) -> None:
         raise UsageError(f"--method full has no adapters for --peft-mode {spec.peft_mode} to share the base among")
     if spec.method == "qlora" and spec.quantisation == "none":
         raise UsageError("--method qlora means a quantised base, and --quant is none; use --method lora")
+    if spec.quantisation in GPTQ and spec.model in PRESETS:
+        raise UsageError(
+            f"--quant {spec.quantisation} is of a checkpoint that GPTQ has quantised; {spec.model} has none"
+        )
     _check_unused(spec)
     _check_float16(spec)
     preset = PRESETS.get(spec.model)
