@@ -214,14 +214,21 @@ def query(
 
 
 @app.command(epilog=cli_runs.examples("doctor"))
-def doctor(as_csv: cli_tables.AsCsv = False, as_json: cli_tables.AsJson = False) -> None:
-    """Check what this machine supports and how to fix what is missing."""
+def doctor(
+    kind: cli_runs.ModelKind = None, as_csv: cli_tables.AsCsv = False, as_json: cli_tables.AsJson = False
+) -> None:
+    """Check what this machine supports and how to fix what is missing.
+
+    With --kind: what such a base model needs, and the commands that make an environment for it.
+    """
     import dataclasses
 
-    from .collect.run.doctor import examine
+    from .collect.run import doctor as machine
+    from .collect.run import environments
 
     form = outputs.chosen_format(as_csv, as_json)
-    rows = [dataclasses.asdict(finding) for finding in examine()]
+    found = machine.examine() if kind is None else environments.examine(cli_runs.known_kind(kind))
+    rows = [dataclasses.asdict(finding) for finding in found]
     outputs.print_dicts(rows, ("what", "state", "found", "advice"), form)
 
 

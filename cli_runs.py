@@ -23,6 +23,11 @@ _Profile = Annotated[
 _Timeline = Annotated[
     bool, typer.Option("--export-memory-timeline", help="With --profile: a page of memory for each cycle, too.")
 ]
+_KINDS = "torchao|quanto|gptq|gptq-triton|unsloth-bnb|unsloth-gptq-triton"
+ModelKind = Annotated[
+    str | None,
+    typer.Option("--kind", metavar=_KINDS, help="A base model that needs packages of its own; see doctor --kind."),
+]
 
 _UNFIT_FRAC = 0.5  # of a step: a profiler that costs more leaves times of ranges that say little of the program
 _EXAMPLES = {
@@ -51,7 +56,10 @@ _EXAMPLES = {
         'lorabench query run.sqlite "from kernel_summary" --columns kernel_name,mean --sort mean --limit 5',
         'lorabench query run.sqlite "from step_summary" --csv',
     ),
-    "doctor": ("lorabench doctor",),
+    "doctor": (
+        "lorabench doctor",
+        "lorabench doctor --kind unsloth-bnb",
+    ),
     "report": (
         "lorabench report run.sqlite -o page.html --open",
         "lorabench report switch batch -o compare.html",
@@ -117,6 +125,7 @@ def collect(
     no_report: Annotated[bool, typer.Option("--no-report", help="Leave the page RUN/report.html out.")] = False,
     profile: _Profile = False,
     export_memory_timeline: _Timeline = False,
+    kind: ModelKind = None,
     export_trace: Annotated[bool, typer.Option("--export-trace", hidden=True)] = False,
     max_steps: Annotated[str | None, typer.Option("--max-steps", hidden=True)] = None,
     profiling_outputs: Annotated[Path | None, typer.Option("--profiling-outputs", hidden=True)] = None,
@@ -142,7 +151,7 @@ def collect(
         "profile": profile, "export_trace": export_trace, "export_memory_timeline": export_memory_timeline,
         "max_steps": max_steps, "profiling_outputs": profiling_outputs,
     }  # fmt: skip
-    given = {name: value for name, value in spelt.items() if value} | options.given(settings)
+    given = _settings_of(kind) | {name: value for name, value in spelt.items() if value} | options.given(settings)
     asked = profiling.of((read_config(config) if config else {}) | given)
     values, output = asked.settings, output or asked.outputs
     if command:
@@ -245,6 +254,19 @@ def _write_page(path: Path) -> None:
         console.tell(f"no page: {error}")
     else:
         console.tell(f"the page of this run: {path / rundir.PAGE}")
+
+
+def known_kind(kind: str) -> str:
+    """A kind of base model. Raises UsageError for one that nobody knows."""
+    if kind not in _KINDS.split("|"):
+        raise UsageError(f"--kind is {kind!r}; it must be one of {', '.join(_KINDS.split('|'))}")
+    return kind
+
+
+def _settings_of(kind: str | None) -> dict[str, Any]:
+    from .collect.run import environments
+
+    return {} if kind is None else environments.settings_of(known_kind(kind))
 
 
 def _write_memory_timelines(path: Path) -> None:

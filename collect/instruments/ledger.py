@@ -72,9 +72,9 @@ class Ledger:
 
     def _add(self, category: str, tensor: torch.Tensor, name: str = "", is_before: bool = False) -> int:
         """Write a tensor's storage down; its address, 0 for one without memory."""
-        storage = tensor.untyped_storage()
-        address = storage.data_ptr()
+        address = _address(tensor)
         if address:
+            storage = tensor.untyped_storage()
             found = _ADAPTER.search(name)
             adapter = found[1] if found else ""
             self._rows.append(
@@ -88,7 +88,7 @@ class Ledger:
         for name, tensor in (*model.named_parameters(), *model.named_buffers()):
             self._names[id(tensor)] = name
             kind = MEMORY_ADAPTER if _ADAPTER.search(name) else MEMORY_PARAMETER
-            for part in (tensor, *_constants(tensor)):
+            for part in (*_plain(tensor), *_constants(tensor)):
                 self._own(kind, part, name)
             if tensor.grad is not None:
                 self._add(MEMORY_GRADIENT, tensor.grad, name, is_before=True)
@@ -100,7 +100,7 @@ class Ledger:
                 self._own(MEMORY_OPTIMIZER, tensor, name)
 
     def _own(self, category: str, tensor: torch.Tensor, name: str) -> None:
-        if tensor.untyped_storage().data_ptr() not in self._owned:
+        if _address(tensor) not in self._owned:
             self._owned.add(self._add(category, tensor, name, is_before=True))
 
     def _states(self, optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, torch.Tensor]]:
@@ -125,9 +125,23 @@ class Ledger:
 
     def _saw_saved(self, tensor: torch.Tensor) -> torch.Tensor:
         """Returns an alias, because the tensor itself would keep its own node alive."""
-        if tensor.untyped_storage().data_ptr() not in self._owned:
-            self._add(MEMORY_ACTIVATION, tensor)
+        for part in _plain(tensor):
+            if _address(part) not in self._owned:
+                self._add(MEMORY_ACTIVATION, part)
         return tensor.detach()
+
+
+def _plain(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The tensors with memory in one: those of torchao and quanto are made of others."""
+    if not hasattr(tensor, "__tensor_flatten__"):
+        yield tensor
+        return
+    for name in tensor.__tensor_flatten__()[0]:
+        yield from _plain(getattr(tensor, name))
+
+
+def _address(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
 
 
 def _device(tensor: torch.Tensor) -> str:

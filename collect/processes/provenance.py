@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 PACKAGES = ("lorabench", "torch", "transformers", "peft", "bitsandbytes", "accelerate", "nvtx")
+OPTIONAL = ("torchao", "optimum-quanto", "gptqmodel")  # named where they are installed
 # What a child may see. Everything else stays out of the reports of nsys, which keep the whole environment.
 _KEPT = (
     "PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "LANG", "LC_ALL", "TMPDIR", "TZ", "VIRTUAL_ENV",
@@ -43,11 +44,12 @@ def environment_of_command(is_recorded: bool) -> dict[str, str]:
 def versions() -> dict[str, str | None]:
     """Versions of Python and of the packages that matter; None for what is not installed."""
     found: dict[str, str | None] = {"python": platform.python_version()}
-    for name in PACKAGES:
+    for name in (*PACKAGES, *OPTIONAL):
         try:
             found[name] = version(name)
         except PackageNotFoundError:
-            found[name] = None
+            if name in PACKAGES:
+                found[name] = None
     return found
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from ...errors import InputError, ToolError
 from ..settings import tasks
 from ..settings.presets import PRESETS
+from ..settings.quants import GPTQ, QUANTS, missing
 from ..settings.spec import RunSpec
 
 _PATIENCE_S = 10
@@ -29,6 +30,10 @@ def check(specs: Iterable[RunSpec]) -> None:
     listed = list(specs)
     if any(spec.model not in PRESETS or spec.device.startswith("cuda") for spec in listed):
         require_packages()
+    for quant in dict.fromkeys(spec.quantisation for spec in listed):
+        if needed := missing(quant):
+            own = f"`lorabench doctor --kind {quant}` prints how" if quant in GPTQ else f"pip install '{needed}'"
+            raise ToolError(f"--quant {quant} is {QUANTS[quant].title}, which is not installed; {own}")
     for model in dict.fromkeys(spec.model for spec in listed):
         _check_model(model)
     for spec in {(spec.task, spec.data): spec for spec in listed}.values():

@@ -7,6 +7,7 @@ from ...errors import UsageError
 from ...vocabulary import PASSES
 from . import kinds, parallelism, tasks
 from .presets import PRESETS
+from .quants import GPTQ
 
 if TYPE_CHECKING:
     from .spec import RunSpec
@@ -92,6 +93,10 @@ def _check_contradictions(spec: "RunSpec") -> None:
         raise UsageError(f"--method full has no adapters for --peft-mode {spec.peft_mode} to share the base among")
     if spec.method == "qlora" and spec.quantisation == "none":
         raise UsageError("--method qlora means a quantised base, and --quant is none; use --method lora")
+    if spec.quantisation in GPTQ and spec.model in PRESETS:
+        raise UsageError(
+            f"--quant {spec.quantisation} is of a checkpoint that GPTQ has quantised; {spec.model} has none"
+        )
     _check_unused(spec)
     _check_float16(spec)
     preset = PRESETS.get(spec.model)

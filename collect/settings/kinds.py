@@ -9,6 +9,9 @@ from typing import Any
 from ...errors import UsageError
 
 _BITSANDBYTES = ("int8", "nf4")
+_TORCHAO = ("int8wo", "float8wo")
+_QUANTO = ("qint8",)
+_GPTQ = ("gptq", "gptq-triton")  # not tried: LoRA alone
 
 
 @dataclass(frozen=True)
@@ -19,24 +22,29 @@ class Kind:
     batches: bool = False  # BatchLoRA trains it
     shares_base: bool = True  # several of them can be on one base
     why_alone: str = ""
-    quants: tuple[str, ...] = _BITSANDBYTES  # of the base that it can be put on
+    quants: tuple[str, ...] = (*_BITSANDBYTES, *_TORCHAO, *_QUANTO)  # of the base that it can be put on
     optimizers: tuple[str, ...] = ("adamw", "adafactor", "sgd")
 
 
 _TAKEN = "starts from a part that it takes out of the base's weights"
 _WEIGHT = ()  # kinds that compute with the base's weight matrix itself
 KINDS = {
-    "lora": Kind(batches=True),
+    "lora": Kind(batches=True, quants=(*_BITSANDBYTES, *_TORCHAO, *_QUANTO, *_GPTQ)),
     "rslora": Kind(batches=True),
     "lora-plus": Kind(batches=True),
     "lora-fa": Kind(optimizers=("adamw",)),
-    "dora": Kind(quants=("nf4",)),  # PEFT 0.21 loses int8's scales on the way to DoRA's first norm
+    "dora": Kind(quants=("nf4", *_TORCHAO, *_QUANTO)),  # PEFT 0.21 loses int8's scales before DoRA's first norm
     "pissa": Kind(batches=True, shares_base=False, why_alone=_TAKEN, quants=_WEIGHT),
     "olora": Kind(batches=True, shares_base=False, why_alone=_TAKEN, quants=_WEIGHT),
-    "adalora": Kind(shares_base=False, why_alone="gives ranks to one adapter's layers at a time (PEFT trains one)"),
-    "vera": Kind(unused=("alpha",)),
+    "adalora": Kind(
+        shares_base=False,
+        why_alone="gives ranks to one adapter's layers at a time (PEFT trains one)",
+        quants=(*_BITSANDBYTES, *_TORCHAO),  # it adds to quanto's output in place, which autograd refuses
+    ),
+    # torchao's weights lack what PEFT wants for merging these
+    "vera": Kind(unused=("alpha",), quants=(*_BITSANDBYTES, *_QUANTO)),
     "ia3": Kind(unused=("rank", "alpha", "dropout")),
-    "oft": Kind(unused=("alpha", "dropout")),
+    "oft": Kind(unused=("alpha", "dropout"), quants=(*_BITSANDBYTES, *_QUANTO)),
     "loha": Kind(unused=("dropout",), quants=_WEIGHT),
     "lokr": Kind(unused=("dropout",), quants=_WEIGHT),
 }

@@ -18,6 +18,7 @@ from ...vocabulary import PASSES, RANGE_DEPTHS
 from . import checks, kinds, parallelism, tasks
 from .checks import DEFAULT_TARGETS, dashed, targets
 from .presets import PRESETS
+from .quants import QUANTS
 
 METHODS = ("lora", "qlora", "full")
 OPTIMIZERS = ("adamw", "adamw-8bit", "adafactor", "sgd")
@@ -74,7 +75,12 @@ class RunSpec:
         ("auto", "sst2"),
     )
     model: str = _option("tiny", f"Preset with random weights ({', '.join(PRESETS)}), local path or hub id.")
-    quant: str = _option("", "Quantisation of the base [none; nf4 for qlora].", ("none", "int8", "nf4"))
+    quant: str = _option(
+        "",
+        "Quantisation of the base: int8, nf4 by bitsandbytes, int8wo, float8wo by torchao, qint8 by quanto, gptq of a "
+        "checkpoint that is [none; nf4 for qlora].",
+        ("none", *QUANTS),
+    )  # fmt: skip
     dtype: str = _option(
         "auto", "Type of the base and its activations [auto: bfloat16 on a GPU, else float32].",
         ("auto", "float32", "bfloat16", "float16"),
@@ -178,7 +184,7 @@ class RunSpec:
 
     @property
     def quantisation(self) -> str:
-        """none, int8 or nf4, with the default of the method."""
+        """How the base is quantised, with the default of the method."""
         return self.quant or ("nf4" if self.method == "qlora" else "none")
 
     @property

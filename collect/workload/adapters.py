@@ -61,7 +61,7 @@ def check_targets(model: nn.Module, adapter: AdapterSpec) -> None:
         if not found:
             close = difflib.get_close_matches(target, linear, 3) or list(linear)
             raise UsageError(f"--target-modules: no layer is named {target}; closest are {', '.join(close)}")
-        if not list(found[0].parameters(recurse=False)):
+        if not [*found[0].parameters(recurse=False), *found[0].buffers(recurse=False)]:  # GPTQ's are buffers
             kind, inside = type(found[0]).__name__, ", ".join(name for name, _ in found[0].named_children())
             raise UsageError(f"--target-modules: {target} is a {kind}, not a layer with weights; it holds {inside}")
 

@@ -1,7 +1,6 @@
 """Builds the base model of a run: preset or checkpoint, type, quantisation, activation checkpointing."""
 
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -10,8 +9,10 @@ from torch import nn
 from ...errors import InputError, UsageError
 from ..instruments.ranges import checkpoint_contexts
 from ..settings.presets import HEADS, PRESETS
+from ..settings.quants import GPTQ
 from ..settings.spec import RunSpec
 from ..settings.tasks import SST2
+from .quantised import BITSANDBYTES, quantise
 
 
 def choose_device(spec: RunSpec) -> torch.device:
@@ -51,7 +52,7 @@ def build(spec: RunSpec, device: torch.device) -> nn.Module:
         config.pad_token_id = 0  # decoders read the class off the last token that is no padding
     if spec.method != "full":
         model.requires_grad_(False)
-    if spec.quantisation != "none" and not _is_quantised(model):
+    if spec.quantisation not in ("none", *GPTQ) and not _is_quantised(model):
         quantise(model, spec.quantisation, dtype, device)
     checkpoint(model, spec)
     model.train()
@@ -85,10 +86,12 @@ def _from_checkpoint(spec: RunSpec, device: torch.device, dtype: torch.dtype) ->
         made_for = " ".join(config.architectures or ())  # a masked language model is trained as a classifier here
         has_classes = spec.task == SST2 or "SequenceClassification" in made_for or "MaskedLM" in made_for
         kind = AutoModelForSequenceClassification if has_classes else AutoModelForCausalLM
-        if spec.quantisation != "none":
+        if spec.quantisation in (*BITSANDBYTES, *GPTQ):
             options["quantization_config"] = _quantisation(spec, dtype, has_classes)
         model = kind.from_pretrained(spec.model, **options)
-    except (OSError, ValueError) as error:
+        if spec.quantisation in GPTQ and not hasattr(model, "quantization_method"):
+            raise ValueError("it is not quantised by GPTQ")
+    except (OSError, ValueError, ImportError, RuntimeError) as error:
         hint = " (HF_HUB_OFFLINE is set)" if os.environ.get("HF_HUB_OFFLINE") else ""
         raise InputError(
             f"cannot load --model {spec.model}{hint}: {str(error).splitlines()[0]}; "
@@ -100,8 +103,11 @@ def _from_checkpoint(spec: RunSpec, device: torch.device, dtype: torch.dtype) ->
 
 def _quantisation(spec: RunSpec, dtype: torch.dtype, has_classes: bool) -> Any:
     """What transformers quantises by; the head of a classifier is trained, so it stays as it is."""
-    from transformers import BitsAndBytesConfig
+    from transformers import BitsAndBytesConfig, GPTQConfig
 
+    if spec.quantisation in GPTQ:
+        os.environ.setdefault("GPTQMODEL_CPU_WORKERS", "2")  # 7.7.0 takes fewer on small machines, and then refuses
+        return GPTQConfig(bits=4, backend=GPTQ[spec.quantisation])
     kept = list(HEADS) if has_classes else None
     if spec.quantisation == "nf4":
         return BitsAndBytesConfig(
@@ -135,45 +141,6 @@ def load_tokenizer(spec: RunSpec) -> Any:
 
 def _is_quantised(model: nn.Module) -> bool:
     return bool(getattr(model, "is_loaded_in_4bit", False) or getattr(model, "is_loaded_in_8bit", False))
-
-
-def quantise(model: nn.Module, to: str, dtype: torch.dtype, device: torch.device) -> None:
-    """Replace every linear layer but the heads by bitsandbytes' nf4 (with double quantisation) or int8 one, in place.
-
-    int8 has no outlier columns (threshold 0): which columns are outliers depends on every row of a batch, and an
-    adapter's results must not depend on the others'.
-    """
-    import bitsandbytes
-
-    bnb: Any = bitsandbytes
-    for parent, name, linear in list(_linears(model)):
-        shape: dict[str, Any] = {"bias": linear.bias is not None, "device": "meta"}
-        new: Any
-        if to == "nf4":
-            new = bnb.nn.Linear4bit(
-                linear.in_features, linear.out_features, compute_dtype=dtype, compress_statistics=True,
-                quant_type="nf4", **shape,
-            )  # fmt: skip
-            new.weight = bnb.nn.Params4bit(
-                linear.weight.data, requires_grad=False, quant_type="nf4", compress_statistics=True, module=new
-            )
-        else:
-            new = bnb.nn.Linear8bitLt(
-                linear.in_features, linear.out_features, has_fp16_weights=False, threshold=0.0, **shape
-            )
-            new.weight = bnb.nn.Int8Params(linear.weight.data, requires_grad=False, has_fp16_weights=False)
-        if linear.bias is not None:
-            new.bias = nn.Parameter(linear.bias.data, requires_grad=False)
-        setattr(parent, name, new.to(device))
-    flags: Any = model
-    flags.is_loaded_in_4bit, flags.is_loaded_in_8bit = to == "nf4", to == "int8"  # what PEFT asks
-
-
-def _linears(model: nn.Module) -> Iterator[tuple[nn.Module, str, nn.Linear]]:
-    for parent in model.modules():
-        for name, child in parent.named_children():
-            if type(child) is nn.Linear and name not in HEADS:
-                yield parent, name, child
 
 
 def checkpoint(model: Any, spec: RunSpec) -> None:
