@@ -71,7 +71,7 @@ class Ledger:
 
     def _add(self, category: str, tensor: torch.Tensor, name: str = "", is_before: bool = False) -> int:
         """Write a tensor's storage down; its address, 0 for one without memory."""
-        storage = tensor.untyped_storage()
+        storage = _storage(tensor)
         address = storage.data_ptr()
         if address:
             found = _ADAPTER.search(name)
@@ -99,7 +99,7 @@ class Ledger:
                 self._own(MEMORY_OPTIMIZER, tensor, name)
 
     def _own(self, category: str, tensor: torch.Tensor, name: str) -> None:
-        if tensor.untyped_storage().data_ptr() not in self._owned:
+        if _storage(tensor).data_ptr() not in self._owned:
             self._owned.add(self._add(category, tensor, name, is_before=True))
 
     def _states(self, optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, torch.Tensor]]:
@@ -114,7 +114,7 @@ class Ledger:
 
     def _saw_step(self, optimizer: torch.optim.Optimizer, *_: object) -> None:
         for name, tensor in self._states(optimizer):
-            if tensor.untyped_storage().data_ptr() not in self._owned:
+            if _storage(tensor).data_ptr() not in self._owned:
                 self._owned.add(self._add(MEMORY_OPTIMIZER, tensor, name))
 
     def _saw_inputs(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -124,9 +124,15 @@ class Ledger:
 
     def _saw_saved(self, tensor: torch.Tensor) -> torch.Tensor:
         """Returns an alias, because the tensor itself would keep its own node alive."""
-        if tensor.untyped_storage().data_ptr() not in self._owned:
+        if _storage(tensor).data_ptr() not in self._owned:
             self._add(MEMORY_ACTIVATION, tensor)
         return tensor.detach()
+
+
+def _storage(tensor: torch.Tensor) -> torch.UntypedStorage:
+    """What the tensor has in memory here: of one that is cut over ranks its part."""
+    part: torch.Tensor = getattr(tensor, "_local_tensor", tensor)
+    return part.untyped_storage()
 
 
 def _device(tensor: torch.Tensor) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError, ToolError
+from ..settings import parallelism
 from ..settings.presets import PRESETS
 from ..settings.spec import RunSpec
 
@@ -33,7 +34,13 @@ def check(specs: Iterable[RunSpec]) -> None:
     for data in dict.fromkeys(spec.data for spec in listed):
         if data != "synthetic" and not Path(data).exists():
             raise InputError(f"--data {data}: no such file; give synthetic, a .jsonl or a saved dataset")
-    for spec in {spec.device: spec for spec in listed if spec.device.startswith("cuda")}.values():
+    devices = {(s.device, s.parallel != parallelism.NONE, s.devices): s for s in listed if s.device.startswith("cuda")}
+    for spec in devices.values():
+        if spec.parallel != parallelism.NONE:
+            from ..parallel.ranks import choose_device as choose_first
+
+            choose_first(spec, 0)
+            continue
         from ..workload.models import choose_device
 
         choose_device(spec)
