@@ -40,8 +40,9 @@ def _rank(rank: dict[str, Any]) -> str:
         known.append(f"waits {rank['waiting_frac']:.0%}")
     known += [f"{name} {ns / 1e6:,.1f}" for name, ns in rank.get("phase_ns", {}).items() if ns >= 5e4]
     peak = max((peak for memory in rank["memory"].values() if (peak := _peak(memory))), default=None)
-    memory = f", {peak / _MIB:,.0f} MiB" if peak else ""
-    return f"  rank {rank['rank']}: {', '.join(known)}{' ms' if known else ''}{memory}"[:80]
+    parts = [f"{', '.join(known)} ms"] if known else []
+    parts += [f"{peak / _MIB:,.0f} MiB"] if peak else []
+    return f"  rank {rank['rank']}: {', '.join(parts)}"[:80]
 
 
 def _peak(memory: dict[str, int | None]) -> int | None:

@@ -23,7 +23,7 @@ _EXISTED, _CREATED = 1, 2  # actions
 _TIMELINE_CATEGORIES = ("parameter", "optimizer_state", "input", "temporary", "activation", "gradient",
                         "autograd_detail")  # fmt: skip
 # What the memory pass leaves: of one process, traces of one cycle of the profiler.
-_MEMORY_TRACE = re.compile(r"(memory|snapshot)(?P<worker>-adapter_\d+)?(-\d+)?\.(json|json\.gz|pickle)")
+_MEMORY_TRACE = re.compile(r"(memory|snapshot)(?P<worker>-adapter_\d+|-rank\d+)?(-\d+)?\.(json|json\.gz|pickle)")
 _LEDGER_TYPES = {"time_ns": "bigint", "device": "varchar", "address": "bigint", "bytes": "bigint",
                  "category": "varchar", "name": "varchar", "adapter": "varchar", "is_before": "boolean"}  # fmt: skip
 

@@ -74,7 +74,7 @@ class Ledger:
         """Write a tensor's storage down; its address, 0 for one without memory."""
         address = _address(tensor)
         if address:
-            storage = tensor.untyped_storage()
+            storage = _here(tensor).untyped_storage()
             found = _ADAPTER.search(name)
             adapter = found[1] if found else ""
             self._rows.append(
@@ -115,7 +115,7 @@ class Ledger:
 
     def _saw_step(self, optimizer: torch.optim.Optimizer, *_: object) -> None:
         for name, tensor in self._states(optimizer):
-            if tensor.untyped_storage().data_ptr() not in self._owned:
+            if _address(tensor) not in self._owned:
                 self._owned.add(self._add(MEMORY_OPTIMIZER, tensor, name))
 
     def _saw_inputs(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -133,15 +133,22 @@ class Ledger:
 
 def _plain(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     """The tensors with memory in one: those of torchao and quanto are made of others."""
-    if not hasattr(tensor, "__tensor_flatten__"):
-        yield tensor
+    own = _here(tensor)
+    if not hasattr(own, "__tensor_flatten__"):
+        yield own
         return
-    for name in tensor.__tensor_flatten__()[0]:
-        yield from _plain(getattr(tensor, name))
+    for name in own.__tensor_flatten__()[0]:
+        yield from _plain(getattr(own, name))
+
+
+def _here(tensor: torch.Tensor) -> torch.Tensor:
+    """Of a tensor that is cut over ranks the part that this one has."""
+    part: torch.Tensor = getattr(tensor, "_local_tensor", tensor)
+    return part
 
 
 def _address(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
+    return _here(tensor).untyped_storage().data_ptr()
 
 
 def _device(tensor: torch.Tensor) -> str:

@@ -10,6 +10,7 @@ under way, so whatever a neighbour sends has been asked for.
 
 from collections import deque
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -185,7 +186,8 @@ class LoraPipeline(StagedTrainer):
             item = inbox.waiting.popleft()
             shape = (*self._step(item).parts[item.micro].input_ids.shape, self._stage.config.hidden_size)
             buffer = torch.empty(shape, dtype=self.dtype, device=self.device)
-            inbox.asked[item] = buffer, dist.irecv(buffer, inbox.peer, group=inbox.group)
+            with self._unseen():
+                inbox.asked[item] = buffer, dist.irecv(buffer, inbox.peer, group=inbox.group)
 
     def _receive(self, kind: str, item: Item) -> torch.Tensor:
         inbox = self._inboxes[kind]
@@ -198,8 +200,24 @@ class LoraPipeline(StagedTrainer):
     def _send(self, tensor: torch.Tensor, peer: int, group: Any) -> None:
         tensor = tensor.contiguous()
         with self.phase("send"):
-            self._sending.append((dist.isend(tensor, peer, group=group), tensor))
+            with self._unseen():
+                self._sending.append((dist.isend(tensor, peer, group=group), tensor))
             self._finish_sending(self._depth if self.spec.overlap else 0)
+
+    @contextmanager
+    def _unseen(self) -> Iterator[None]:
+        """Inside, torch records nothing of gloo: its ranges last until a message is there, across all that is between.
+
+        NCCL's are on the GPU's streams, and stay.
+        """
+        is_gloo = self.device.type == "cpu"
+        if is_gloo:
+            torch._C._autograd._enable_record_function(False)
+        try:
+            yield
+        finally:
+            if is_gloo:
+                torch._C._autograd._enable_record_function(True)
 
     def _finish_sending(self, left: int) -> None:
         """Wait until no more than `left` messages are being sent; a tensor lives as long as its message."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError, ToolError
-from ..settings import tasks
+from ..settings import parallelism, tasks
 from ..settings.presets import PRESETS
 from ..settings.quants import GPTQ, QUANTS, missing
 from ..settings.spec import RunSpec
@@ -43,7 +43,13 @@ def check(specs: Iterable[RunSpec]) -> None:
             raise InputError(f"--batch {batch}: no such file; give a .pt or .safetensors")
     for spec in listed:
         _check_wanted_packages(spec)
-    for spec in {spec.device: spec for spec in listed if spec.device.startswith("cuda")}.values():
+    devices = {(s.device, s.parallel != parallelism.NONE, s.devices): s for s in listed if s.device.startswith("cuda")}
+    for spec in devices.values():
+        if spec.parallel != parallelism.NONE:
+            from ..parallel.ranks import choose_device as choose_first
+
+            choose_first(spec, 0)
+            continue
         from ..workload.models import choose_device
 
         choose_device(spec)

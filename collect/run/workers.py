@@ -68,12 +68,16 @@ def run(workers: list[Worker], ready: str, go: str, patience_s: float = 0) -> No
         for process in started:
             process.kill()
             process.wait()
+            assert process.stdin is not None
+            with suppress(BrokenPipeError):
+                process.stdin.close()
 
 
 def _listen(number: int, process: "subprocess.Popen[str]", lines: "queue.Queue[Line]") -> None:
     assert process.stdout is not None
-    for line in process.stdout:
-        lines.put((number, line))
+    with process.stdout:
+        for line in process.stdout:
+            lines.put((number, line))
     lines.put((number, None))
 
 

@@ -47,7 +47,15 @@ _WHY_NO_QUANT = {
     ("tp", "int8"): "a slice of a quantised weight is not the quantised slice",
     ("tp", "nf4"): "a slice of a quantised weight is not the quantised slice: its blocks are others",
 }
-_UNTRIED = ("task", "adapter_kind", "packing", "batch", "loss", "lr_schedule", "lr_warmup_steps", "profiler_step")
+# Settings that were held against one process; what is not among them is refused, whoever adds it.
+_TRIED = frozenset({
+    "method", "peft_mode", "lora_cnt", "rank", "alpha", "dropout", "target_modules", "learning_rate", "model", "quant",
+    "dtype", "adapter_dtype", "seq_len", "batch_size", "grad_accum", "optimizer", "gradient_checkpointing", "reentrant",
+    "compile", "force_compile", "batch_operator", "graph_pruning", "data", "lengths", "steps", "warmup", "seed", "device",
+    "parallel", "devices", *_OWN, "profiler", "range_depth", "wait_steps", "warmup_steps", "active_steps", "repeat",
+    "profiling_frequency", "with_stack", "with_shapes", "timeout_s",
+})  # fmt: skip
+_TRIED_VALUES = {"method": ("lora", "qlora", "full"), "optimizer": ("adamw", "sgd", "adafactor")}
 _WHOLE_MODELS = ("ddp", "fsdp")  # that train a base, too
 
 
@@ -85,13 +93,9 @@ def check(spec: Any, given: set[str]) -> None:
             raise UsageError(f"--{name.replace('_', '-')} applies to --parallel {'|'.join(kinds)}")
     if spec.parallel == NONE:
         return
+    _check_tried(spec, given)
     if not 2 <= spec.devices <= _MOST_DEVICES:
         raise UsageError(f"--devices is {spec.devices}; --parallel needs 2 to {_MOST_DEVICES}")
-    for name in _UNTRIED:
-        if name in given:
-            raise UsageError(f"--{name.replace('_', '-')} was not tried with --parallel; leave one of them out")
-    if spec.optimizer == "adamw-8bit":
-        raise UsageError("--optimizer adamw-8bit was not tried with --parallel; use adamw")
     _check_mode(spec)
     _check_base(spec)
     _check_rows(spec)
@@ -100,6 +104,16 @@ def check(spec: Any, given: set[str]) -> None:
         check_shape(spec, preset.task == "classification", preset.settings)
     if spec.parallel in PIPELINES:
         _check_pipeline(spec)
+
+
+def _check_tried(spec: Any, given: set[str]) -> None:
+    untried = [name for name in sorted(given) if name not in _TRIED]
+    untried += [name for name, values in _TRIED_VALUES.items() if getattr(spec, name) not in values]
+    if untried:
+        raise UsageError(
+            f"--{untried[0].replace('_', '-')} {getattr(spec, untried[0])} was not tried with --parallel; leave one of "
+            "them out"
+        )
 
 
 def _check_mode(spec: Any) -> None:

@@ -44,8 +44,8 @@ def train(trainer: Any, steps: int = STEPS) -> dict[str, Any]:
 
 
 def held(trainer: Any) -> int:
-    """How many numbers of the base's layers this process keeps between steps."""
-    own = [p for n, p in trainer.model.named_parameters() if "layers." in n and "lora_" not in n]
+    """How many numbers of the base's linear layers this process keeps between steps."""
+    own = [p for n, p in trainer.model.named_parameters() if "_proj." in n and "lora_" not in n]
     return sum(p.to_local().numel() if hasattr(p, "to_local") else p.numel() for p in own)
 
 

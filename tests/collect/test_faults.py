@@ -183,6 +183,13 @@ def test_when_a_worker_dies_all_end_and_it_is_named(bad: str, kind: type, says: 
     assert time.monotonic() - start < 20  # the others would take a minute
 
 
+def test_of_ranks_the_one_is_named_that_the_others_lost(tmp_path: Path) -> None:
+    lost = SAYS.replace("STATUS", "failed").replace("no luck", "RuntimeError: Connection closed by peer [127.0.0.1]:1")
+    dies = READY + "import os, time; time.sleep(2); os.kill(os.getpid(), 9)"
+    with pytest.raises(LorabenchError, match="the process of adapter_1 died by signal SIGKILL"):
+        workers.run(crew(tmp_path, lost, dies, WAITS), "ready", "go", patience_s=8)
+
+
 def test_workers_that_end_well_are_waited_for(tmp_path: Path) -> None:
     workers.run(crew(tmp_path, GOOD, GOOD), "ready", "go")
     assert len(list(tmp_path.iterdir())) == 2

@@ -1,6 +1,7 @@
 """One model on several devices trains what one process trains: real processes, float32, five steps."""
 
 import csv
+import dataclasses
 import json
 import os
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -323,6 +325,16 @@ def test_what_does_not_go_together_is_refused_with_the_reason(settings: dict[str
         from_dict(settings)
 
 
+def test_a_setting_that_nobody_tried_is_refused() -> None:
+    spec = from_dict({"parallel": "ddp"})
+    with pytest.raises(UsageError, match="--seed 0 was not tried with --parallel"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(parallelism, "_TRIED", parallelism._TRIED - {"seed"})
+            parallelism.check(spec, {"parallel", "seed"})
+    every = {f.name for f in dataclasses.fields(spec)}
+    assert every >= parallelism._TRIED
+
+
 @pytest.mark.parametrize(
     ("settings", "layer_cnt", "expected"),
     [
@@ -408,15 +420,27 @@ def test_a_run_leaves_a_trace_for_each_rank_and_the_numbers_of_all(
     assert {(2, a): v["last"] for a, v in summary["loss"].items()} == pytest.approx(
         {key: v for key, v in expected.items() if key[0] == 2}, rel=5e-7
     )
-    with opened(folder) as database:
-        assert database.rows("select rank from source order by rank") == [(0,), (1,)]
-        counts = dict(
-            database.rows("select path, sum(range_cnt)::int from range_summary where kind = 'annotation' group by 1")
-        )
     made = {
         r["path"]: int(r["range_cnt"]) for r in csv.DictReader((folder / rundir.RANGES).read_text("utf-8").splitlines())
     }
-    assert {path: counts.get(path) for path in made} == made and set(paths) <= set(made)
+    with opened(folder) as database:
+        assert database.rows("select rank from source order by rank") == [(0,), (1,)]
+        rows = database.rows("select range_id, parent_id, kind, name from range_instance")
+    assert paths_of(rows, {part for path in made for part in path.split("/")}) == made and set(paths) <= set(made)
     shown = run_command("summary", folder).out
     assert f"{kind} on 2 devices: " in shown and "  rank 1: " in shown
     assert ("bubble" in shown) is (kind != "ddp") and ("bubble_frac" in summary) is (kind != "ddp")
+
+
+def paths_of(rows: list[Any], names: set[str]) -> dict[str, int]:
+    """How often there is a range at each path of our names: torch puts its operators and ranges of its own between."""
+    by_id = {number: (parent, kind == "annotation" and name in names and name) for number, parent, kind, name in rows}
+
+    def path(number: int | None) -> str:
+        found = []
+        while number is not None:
+            number, name = by_id[number]
+            found += [name] if name else []
+        return "/".join(reversed(found))
+
+    return Counter(path(number) for number, (_, name) in by_id.items() if name)
