@@ -43,7 +43,8 @@ def arithmetic(model: nn.Module, checkpointing: str, loss: str = "full") -> Arit
     body = frozen + trained - head
     again = (0 if checkpointing == "none" else body) + (0 if loss == "full" else head)
     share = again / max(frozen + trained, 1)
-    return Arithmetic(frozen, trained, adapter, 4 * width * layers, share)
+    sees_all = any(getattr(m, "is_causal", None) is False for m in model.modules())
+    return Arithmetic(frozen, trained, adapter, 4 * width * layers, share, 1.0 if sees_all else 0.5)
 
 
 def peak_flop_s(device: torch.device, dtype: torch.dtype) -> float | None:
