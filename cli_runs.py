@@ -85,6 +85,7 @@ _EXAMPLES = {
         "lorabench collect --lora-cnt 4 --peft-mode batch -o batch",
         "lorabench collect --model llama-2-7b --method qlora --profiler timing,nsys",
         "lorabench collect --parallel fsdp --devices 2 --lora-cnt 4",
+        "lorabench collect --task sst2 --method lora --epochs 3 --learning-rate 1e-3",
         "lorabench collect -o mine -- python train.py --epochs 1",
     ),
     "sweep": (

@@ -109,7 +109,9 @@ class LoraPipeline(StagedTrainer):
         computed = sum(s.computed_cnt for s in steps)
         tokens = {a.name: s.tokens for a, s in zip(self.adapters, steps, strict=True)}
         losses = torch.stack([s.loss for s in steps])
-        return Done(task, losses, tokens, computed, max(s.longest for s in steps), computed, self.watch.take())
+        rows = sum(a.batch_size * a.grad_accum for a in self.adapters)
+        longest = max(s.longest for s in steps)
+        return Done(task, losses, tokens, computed, longest, rows, computed, self.watch.take())
 
     def _act(self, action: Action) -> None:
         item = action.item

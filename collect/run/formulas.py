@@ -33,6 +33,7 @@ class Arithmetic:
     adapter_frozen: dict[str, int]  # in an adapter's products with weights that get no gradient
     attention: int  # of scores and weighted values, for each token that a token looks at
     recomputed: float  # share of the forward that checkpointing runs again
+    looked_at_frac: float = 0.5  # of a sequence that a token looks at on average: in a causal model half
 
     def of(self, tokens: int, looked_at: float, adapter: str | None) -> float:
         """FLOP of forward and backward of so many tokens, each of which looks at so many others.

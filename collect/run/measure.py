@@ -45,7 +45,8 @@ def arithmetic(
     share = again / max(frozen + trained, 1)
     own = {name: part for name, (_, part) in adapters.items()}
     own_frozen = {name: part for name, (part, _) in adapters.items() if part}
-    return Arithmetic(frozen, trained, own, own_frozen, 4 * width * layers, share)
+    sees_all = any(getattr(m, "is_causal", None) is False for m in model.modules())
+    return Arithmetic(frozen, trained, own, own_frozen, 4 * width * layers, share, 1.0 if sees_all else 0.5)
 
 
 def peak_flop_s(device: torch.device, dtype: torch.dtype) -> float | None:

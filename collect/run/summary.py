@@ -141,8 +141,7 @@ def _flop(timing: Result) -> float:
     total = 0.0
     for row in timing["steps"]:
         for adapter, (_, real, _trained) in row["tokens"].items():
-            looked_at = row["longest"] / 2  # causal: a token looks at half of the sequence on average
-            total += counted.of(real, looked_at, adapter)
+            total += counted.of(real, row["longest"] * counted.looked_at_frac, adapter)
     return total
 
 

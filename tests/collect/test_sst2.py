@@ -110,11 +110,54 @@ def test_a_quantised_classifier_keeps_its_head_and_trains_it() -> None:
     assert any("pre_classifier.modules_to_save.adapter_0.weight" in name for name in trained)
 
 
+def saved(folder: Path, with_tokenizer: bool) -> Path:
+    """A DistilBERT as the hub has it: made to fill in words, with a tokenizer or without."""
+    from transformers import AutoConfig, AutoModelForMaskedLM, DistilBertTokenizerFast
+
+    shape = {"dim": 64, "n_layers": 1, "n_heads": 4, "hidden_dim": 128, "vocab_size": 200}
+    AutoModelForMaskedLM.from_config(AutoConfig.for_model("distilbert", **shape)).save_pretrained(folder)
+    if with_tokenizer:
+        listed = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words._WORDS]
+        (folder / "vocab.txt").write_text("\n".join(listed) + "\n", "utf-8")
+        DistilBertTokenizerFast.from_pretrained(str(folder)).save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("method", ["full", "lora", "qlora"])
+@pytest.mark.parametrize("with_tokenizer", [True, False])
+def test_a_checkpoint_is_loaded_as_a_classifier_with_its_tokenizer(
+    method: str, with_tokenizer: bool, tmp_path: Path
+) -> None:
+    folder = saved(tmp_path, with_tokenizer)
+    trainer = Trainer(spec(method=method, model=str(folder), seq_len=6), CPU, with_ranges=False)
+    assert type(trainer.base).__name__ == "DistilBertForSequenceClassification"
+    assert type(dict(trainer.base.named_modules())["distilbert.transformer.layer.0.ffn.lin1"]).__name__ == (
+        "Linear4bit" if method == "qlora" else "Linear"
+    )
+    assert trainer.splits is not None
+    (text, _), (ids, _) = words.sentences(0)[0][0], trainer.splits.train[0]
+    if with_tokenizer:
+        known = [5 + words._WORDS.index(word) for word in words._PIECES.findall(text)]
+        assert ids == [2, *known[:4], 3]
+    else:
+        assert ids == [*words.encode(text, 200)[:5], 2]
+    (task,) = next(trainer.iterations(0, 1))
+    before = trainer.run(task).losses.item()
+    assert 0.5 < before < 1 and 0 <= trainer.evaluate().accuracy <= 1
+    assert trainer.run(task).losses.isfinite().all()
+
+
 def test_a_decoder_is_a_classifier_in_this_task() -> None:
     trainer = Trainer(spec(model="tiny", epochs=1, learning_rate=5e-3), CPU, with_ranges=False)
     assert type(trainer.base).__name__ == "LlamaForSequenceClassification"
     losses, _ = train(trainer)
     assert sum(losses[-8:]) < sum(losses[:8])
+
+
+def test_tokens_of_an_encoder_look_at_all_others() -> None:
+    encoder, decoder = (Trainer(spec(model=model), CPU).model for model in ("tiny-distilbert", "tiny"))
+    assert measure.arithmetic(encoder, "none").looked_at_frac == 1
+    assert measure.arithmetic(decoder, "none").looked_at_frac == 0.5
 
 
 def test_the_words_follow_from_the_seed_and_no_sentence_is_in_both_splits() -> None:
