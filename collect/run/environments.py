@@ -1,7 +1,8 @@
 """Kinds of base models that need more packages than the others, what of that is missing here, and how to get it.
 
 Pins are those of the packages' own metadata (gptqmodel 7.7.0, unsloth 2026.10.9, torchao 0.18.0, optimum-quanto 0.2.7).
-GPTQ and Unsloth have not been run by this project: where they do not work, the run's message says what they said.
+GPTQ was run on a CPU, its Triton layers and Unsloth, which need a GPU, were not: where they fail, the run's message is
+theirs.
 """
 
 from dataclasses import dataclass, field

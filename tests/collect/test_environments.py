@@ -54,10 +54,9 @@ def test_the_commands_install_everything_that_is_needed(kind: str, here: dict[st
 
 def test_a_wrong_version_is_missing(here: dict[str, str]) -> None:
     here |= {"gptqmodel": "7.7.0", "optimum": "2.3.0", "torch": "2.13.0+cpu", "transformers": "5.23.0"}
-    assert [(f.what, f.found) for f in environments.examine("gptq") if f.state == MISSING][0] == (
-        "torch>=2.14.1,<3", "2.13.0+cpu is here"
-    )  # fmt: skip
-    with pytest.raises(ToolError, match="lacks torch>=2.14.1,<3; `lorabench doctor --kind gptq` prints what to do"):
+    first = next(f for f in environments.examine("gptq") if f.state == MISSING)
+    assert (first.what, first.found) == ("torch>=2.14.1,<3", "2.13.0+cpu is here")
+    with pytest.raises(ToolError, match=r"lacks torch>=2\.14\.1,<3; `lorabench doctor --kind gptq` prints what to do"):
         environments.settings_of("gptq")
 
 
