@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import simulated_ranks
 import synthetic
 import typer.main
 import writers
@@ -139,6 +140,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "ranks").mkdir()
     for rank in range(4):  # the third has a layer more
         write(folder / "ranks" / f"rank{rank}.json", seed=rank, layers=3 if rank == 2 else 2, steps=3)
+    sleep = {(5, 2): 9_000_000, (5, 4): 9_000_000}  # rank 5 in steps 2 and 4, the second machine's clock is ahead
+    simulated_ranks.simulate(simulated_ranks.Job(idle=sleep, offsets=(0, 25_000_000))).write(folder / "job")
     for block in BLOCKS:
         if block.mark == "file":
             (folder / block.detail).write_text(block.text, "utf-8")
