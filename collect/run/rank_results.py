@@ -101,8 +101,9 @@ def _times(spec: RunSpec, number: int, timing: Result) -> Result:
     for row in own:
         phases.update(row["phase_ns"])
     tokens = sum(row["own_cnt"] for row in own)
+    step_cnt = len({row["step"] for row in own})  # of all adapters, as step_wall_ns
     found: Result = {
-        "phase_ns": {name: ns / len(own) for name, ns in phases.items()},
+        "phase_ns": {name: ns / step_cnt for name, ns in phases.items()},
         "computed_tokens_per_s": tokens / (walls / 1e9),
     }
     if spec.parallel in parallelism.PIPELINES:
