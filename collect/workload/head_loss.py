@@ -32,7 +32,7 @@ class HeadLoss(nn.Module):
         if type(head) is not nn.Linear or scaled:
             why = f"its logits are changed by {scaled[0]}" if scaled else f"its head is a {type(head).__name__}"
             raise UsageError(f"--loss {kind} is not possible with this model: {why}; use --loss full")
-        head.forward = _unchanged  # an attribute of this module alone
+        vars(head)["forward"] = _unchanged  # of this module alone
         self._head = [head]  # in a list: its weights are the model's, not the loss'
         self._each = _cut if kind == "cut" else _chunked
 

@@ -180,7 +180,7 @@ class Trainer:
         factor = optimizers.rate_factor(spec.lr_schedule, spec.lr_warmup_steps, self.total_steps, task.step)
         for a in task.adapters:
             for group in self.optimizers[a.name].param_groups:
-                group["lr"] = a.learning_rate * factor
+                group["lr"] = group.setdefault("initial_lr", group["lr"]) * factor
 
     def iterations(self, first: int, count: int) -> Iterator[list[Task]]:
         """The tasks of steps first … first + count - 1, grouped as a profiler counts steps."""
