@@ -230,7 +230,7 @@ class Trainer:
         factor = optimizers.rate_factor(spec.lr_schedule, spec.lr_warmup_steps, self.total_steps, task.step)
         for a in task.adapters:
             for group in self.optimizers[a.name].param_groups:
-                group["lr"] = group.setdefault("full_lr", group["lr"]) * factor
+                group["lr"] = group.setdefault("initial_lr", group["lr"]) * factor
 
     def _groups(self, adapter: AdapterSpec) -> list[Any]:
         """What its optimizer gets. To be overridden."""
