@@ -26,11 +26,12 @@ def arithmetic(
     """
     frozen = trained = 0
     for name, module in model.named_modules():
-        shape = (getattr(module, "in_features", None), getattr(module, "out_features", None))
-        if not isinstance(module, nn.Linear) or None in shape or any(map(is_part, name.split("."))):
+        shape: tuple[Any, Any] = (getattr(module, "in_features", None), getattr(module, "out_features", None))
+        is_linear = isinstance(module, nn.Linear) or hasattr(module, "qweight")  # GPTQ's
+        if not is_linear or None in shape or any(map(is_part, name.split("."))):
             continue
-        flop = 2 * module.in_features * module.out_features
-        if module.weight.requires_grad:
+        flop = 2 * shape[0] * shape[1]
+        if any(p.requires_grad for p in module.parameters(recurse=False)):
             trained += flop
         else:
             frozen += flop
