@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import simulated_ranks
 from conftest import CORPUS, absent
 from lorabench import rundir
 from lorabench.analyze.pipeline import analyze
@@ -611,6 +612,35 @@ def test_steps_and_ranks_are_drawn_as_long_as_they_took(
     ranks = page.evaluate(BARS, "ranks")
     assert ranks["bars"]["busy"]["rank 0"] == pytest.approx(3 * 0.45, abs=ranks["pixel"])
     assert ranks["bars"]["busy"]["rank 1"] == pytest.approx(3 * 0.675, abs=ranks["pixel"])
+
+
+CELLS = """() => [...document.querySelectorAll("[data-figure=figure-late] .barlayer .trace")].map(trace =>
+    [...trace.querySelectorAll(".point path")].map(path => getComputedStyle(path).fill))"""
+
+
+def test_cells_of_ranks_and_steps_have_the_colour_of_their_deviation(
+    browser: Browser, tmp_path: Path, run_command: Callable
+) -> None:
+    """The one rank that sleeps in one step is red there, all other cells are nearly grey; bars have their bandwidth."""
+    job = simulated_ranks.Job(ranks=4, ranks_per_host=4, steps=3, idle={(1, 2): 9_000_000})
+    inputs = simulated_ranks.simulate(job).write(tmp_path / "traces")
+    run_command("report", *inputs, "-o", tmp_path / "p.html")
+    page, complaints = browser.new_page(), []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.goto((tmp_path / "p.html").as_uri())
+    page.wait_for_selector("html[data-drawn=all]")
+    cells = page.evaluate(CELLS)
+    assert [len(step) for step in cells] == [4, 4, 4]
+    red = [(step, rank) for step, column in enumerate(cells) for rank, fill in enumerate(column)
+           if fill == "rgb(213, 94, 0)"]  # fmt: skip
+    grey = [fill for column in cells for fill in column if re.fullmatch(r"rgb\(2[12]\d, 2[12]\d, 2[12]\d\)", fill)]
+    assert red == [(2, 1)] and len(grey) == 11
+    said = page.locator("h2#late + p").inner_text()
+    assert "Rank 1 is the slowest" in said and "in step/load batch" in said
+    bars = page.evaluate(BARS, "collectives")["bars"]["bus bandwidth"]
+    reduced = [length for label, length in bars.items() if label.startswith("all_reduce")]
+    assert reduced == [pytest.approx(75, rel=0.06)]  # links of 50 GB/s, 2(n-1)/n
+    assert not complaints
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
