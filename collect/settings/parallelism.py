@@ -52,8 +52,8 @@ _TRIED = frozenset({
     "method", "peft_mode", "lora_cnt", "rank", "alpha", "dropout", "target_modules", "learning_rate", "model", "quant",
     "dtype", "adapter_dtype", "seq_len", "batch_size", "grad_accum", "optimizer", "gradient_checkpointing", "reentrant",
     "compile", "force_compile", "batch_operator", "graph_pruning", "data", "lengths", "steps", "warmup", "seed",
-    "device", "parallel", "devices", *_OWN, "profiler", "range_depth", "wait_steps", "warmup_steps", "active_steps", "repeat",
-    "profiling_frequency", "with_stack", "with_shapes", "timeout_s",
+    "device", "parallel", "devices", *_OWN, "profiler", "range_depth", "wait_steps", "warmup_steps", "active_steps",
+    "repeat", "profiling_frequency", "with_stack", "with_shapes", "timeout_s",
 })  # fmt: skip
 _TRIED_VALUES = {"method": ("lora", "qlora", "full"), "optimizer": ("adamw", "sgd", "adafactor")}
 _WHOLE_MODELS = ("ddp", "fsdp")  # that train a base, too
