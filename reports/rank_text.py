@@ -6,8 +6,11 @@ from typing import Any
 
 from .. import rundir
 from ..errors import InputError
+from ..vocabulary import PHASES
 
 _MIB = 2**20
+_PHASES = (*PHASES, "send", "recv")
+_SHOWN_NS = 5e4  # what takes less has no number
 
 
 def of_inputs(inputs: Sequence[Path]) -> dict[str, Any] | None:
@@ -38,7 +41,8 @@ def _rank(rank: dict[str, Any]) -> str:
     known = []
     if "waiting_frac" in rank:
         known.append(f"waits {rank['waiting_frac']:.0%}")
-    known += [f"{name} {ns / 1e6:,.1f}" for name, ns in rank.get("phase_ns", {}).items() if ns >= 5e4]
+    phases = rank.get("phase_ns", {})
+    known += [f"{name} {phases[name] / 1e6:,.1f}" for name in _PHASES if phases.get(name, 0) >= _SHOWN_NS]
     peak = max((peak for memory in rank["memory"].values() if (peak := _peak(memory))), default=None)
     parts = [f"{', '.join(known)} ms"] if known else []
     parts += [f"{peak / _MIB:,.0f} MiB"] if peak else []

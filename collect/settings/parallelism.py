@@ -51,9 +51,9 @@ _WHY_NO_QUANT = {
 _TRIED = frozenset({
     "method", "peft_mode", "lora_cnt", "rank", "alpha", "dropout", "target_modules", "learning_rate", "model", "quant",
     "dtype", "adapter_dtype", "seq_len", "batch_size", "grad_accum", "optimizer", "gradient_checkpointing", "reentrant",
-    "compile", "force_compile", "batch_operator", "graph_pruning", "data", "lengths", "steps", "warmup", "seed", "device",
-    "parallel", "devices", *_OWN, "profiler", "range_depth", "wait_steps", "warmup_steps", "active_steps", "repeat",
-    "profiling_frequency", "with_stack", "with_shapes", "timeout_s",
+    "compile", "force_compile", "batch_operator", "graph_pruning", "data", "lengths", "steps", "warmup", "seed",
+    "device", "parallel", "devices", *_OWN, "profiler", "range_depth", "wait_steps", "warmup_steps", "active_steps",
+    "repeat", "profiling_frequency", "with_stack", "with_shapes", "timeout_s",
 })  # fmt: skip
 _TRIED_VALUES = {"method": ("lora", "qlora", "full"), "optimizer": ("adamw", "sgd", "adafactor")}
 _WHOLE_MODELS = ("ddp", "fsdp")  # that train a base, too
@@ -75,9 +75,9 @@ def ideal_bubble(spec: Any) -> float | None:
     Of mLoRA's paper: (D - 1) / (N + D - 1) with N micro-batches on D devices; micro-batches of different adapters that
     follow each other without a flush leave (D - N) / D. Two stages on a device halve the fill (Narayanan et al. 2021).
     """
-    devices, count = spec.devices, micro_batch_cnt(spec)
+    devices, count = int(spec.devices), micro_batch_cnt(spec)
     if spec.parallel == "lorapp":
-        filling = sum(count * spec.grad_accum[n if len(spec.grad_accum) > 1 else 0] for n in range(spec.lora_cnt))
+        filling: int = sum(count * spec.grad_accum[n if len(spec.grad_accum) > 1 else 0] for n in range(spec.lora_cnt))
         return max(0.0, (devices - filling) / devices)
     if spec.pp_schedule == "zbv":
         return None

@@ -256,7 +256,7 @@ def test_adapters_fill_the_bubbles_of_each_other(adapters: int, bubble: float) -
 
 
 def replayed(ranks: list[list[Any]]) -> tuple[int, list[int]]:
-    """When all actions are done if each begins as soon as its rank and its message are there; busy time of each rank."""
+    """When all actions are done, each begun as soon as its rank and its message are there; busy time of each rank."""
     ended: dict[Any, int] = {}
     free, busy, at = [0] * len(ranks), [0] * len(ranks), [0] * len(ranks)
     while any(n < len(actions) for n, actions in zip(at, ranks, strict=True)):
@@ -325,12 +325,11 @@ def test_what_does_not_go_together_is_refused_with_the_reason(settings: dict[str
         from_dict(settings)
 
 
-def test_a_setting_that_nobody_tried_is_refused() -> None:
+def test_a_setting_that_nobody_tried_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = from_dict({"parallel": "ddp"})
+    monkeypatch.setattr(parallelism, "_TRIED", parallelism._TRIED - {"seed"})
     with pytest.raises(UsageError, match="--seed 0 was not tried with --parallel"):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(parallelism, "_TRIED", parallelism._TRIED - {"seed"})
-            parallelism.check(spec, {"parallel", "seed"})
+        parallelism.check(spec, {"parallel", "seed"})
     every = {f.name for f in dataclasses.fields(spec)}
     assert every >= parallelism._TRIED
 
