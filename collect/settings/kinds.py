@@ -23,7 +23,7 @@ class Kind:
     shares_base: bool = True  # several of them can be on one base
     why_alone: str = ""
     quants: tuple[str, ...] = (*_BITSANDBYTES, *_TORCHAO, *_QUANTO)  # of the base that it can be put on
-    optimizers: tuple[str, ...] = ("adamw", "adafactor", "sgd")
+    optimizers: tuple[str, ...] = ("adamw", "adamw-8bit", "adafactor", "sgd")
 
 
 _TAKEN = "starts from a part that it takes out of the base's weights"
@@ -74,3 +74,5 @@ def check(spec: Any) -> None:
         raise UsageError(f"{name} cannot be put on a base of --quant {spec.quantisation}; it goes with {usable}")
     if spec.optimizer not in kind.optimizers:
         raise UsageError(f"{name} has an AdamW of its own, so --optimizer {spec.optimizer} does not apply")
+    if spec.adapter_kind == "lora-fa" and spec.weight_decay:
+        raise UsageError(f"{name} has an AdamW of its own, which takes no --weight-decay; leave it out")

@@ -53,6 +53,9 @@ def check(spec: "RunSpec", given: set[str]) -> None:
     """
     _check_sst2(spec, given)
     _check_schedule(spec, given)
+    if spec.packing and (spec.batch or spec.task == SST2):
+        other = "--batch has its rows" if spec.batch else "--task sst2 gives a class to a row"
+        raise UsageError(f"--packing puts several sequences into a row, and {other}; leave one of them out")
     if spec.batch:
         _refuse(given, _OF_THE_BATCH, "is that of --batch, the same in every step; leave it out")
     if spec.loss != "full" and is_classifier(spec):
