@@ -8,7 +8,7 @@ from ..errors import UsageError
 from ..progress import Progress, Silent
 from . import ingest, parts
 from .predict.predictions import Predictions
-from .ranks import matching
+from .ranks import matching, stragglers
 from .read import inputs
 from .read.inputs import Kind
 from .shortcuts import views as shortcuts
@@ -40,6 +40,7 @@ def analyze(
     opened.filling(shortcuts.tables(opened) | Predictions(opened).tables())
     # what many read (rules the same views, reports the steps): planned in each statement it takes seconds in all
     opened.filling({view: partial(opened.rows_of, view) for view in ("_finding", "_step")})
+    opened.filling({"straggler": partial(stragglers.rows, opened)})
     return opened
 
 
