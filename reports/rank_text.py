@@ -38,14 +38,12 @@ def lines(summary: dict[str, Any]) -> Iterator[str]:
 
 
 def _rank(rank: dict[str, Any]) -> str:
-    known = []
-    if "waiting_frac" in rank:
-        known.append(f"waits {rank['waiting_frac']:.0%}")
-    phases = rank.get("phase_ns", {})
-    known += [f"{name} {phases[name] / 1e6:,.1f}" for name in _PHASES if phases.get(name, 0) >= _SHOWN_NS]
     peak = max((peak for memory in rank["memory"].values() if (peak := _peak(memory))), default=None)
-    parts = [f"{', '.join(known)} ms"] if known else []
-    parts += [f"{peak / _MIB:,.0f} MiB"] if peak else []
+    parts = [f"{peak / _MIB:,.0f} MiB"] if peak else []
+    parts += [f"waits {rank['waiting_frac']:.0%}"] if "waiting_frac" in rank else []
+    phases = rank.get("phase_ns", {})
+    times = [f"{name} {phases[name] / 1e6:,.1f}" for name in _PHASES if phases.get(name, 0) >= _SHOWN_NS]
+    parts += [f"ms: {', '.join(times)}"] if times else []
     return f"  rank {rank['rank']}: {', '.join(parts)}"[:80]
 
 
