@@ -94,6 +94,16 @@ CASES: dict[str, dict[str, Any]] = {
 
 ROUGH = 2e-2  # of bfloat16, which keeps three digits
 
+# What is always tried, in one launch of each kind; all else is slow.
+QUICK = frozenset({
+    "ddp-4-adapters", "ddp-batch", "fsdp-4-adapters", "fsdp-nf4", "tp-4-adapters", "1f1b-4-adapters", "zbv",
+    "lorapp-4-adapters", "lorapp-waits",
+})  # fmt: skip
+
+
+def cases(*names: str) -> list[Any]:
+    return [pytest.param(name, id=name, marks=() if name in QUICK else pytest.mark.slow) for name in names]
+
 
 @cache
 def model(name: str) -> str:
@@ -138,16 +148,19 @@ def launch(folder: Path, devices: int, cases: dict[str, dict[str, Any]]) -> None
 
 @pytest.fixture(scope="session")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], list[dict[str, Any]]]:
-    """What each rank of a case trained; all cases of a kind on so many devices are one launch."""
+    """What each rank of a case trained; the quick cases of a kind are one launch, and all others on so many devices."""
 
     @cache
-    def launched(kind: str, devices: int) -> Path:
+    def launched(kind: str, devices: int, is_quick: bool) -> Path:
         folder = tmp_path_factory.mktemp(f"{kind}{devices}")
-        launch(folder, devices, {name: case for name, case in CASES.items() if case["parallel"] == kind})
+        launch(
+            folder, devices,
+            {n: c for n, c in CASES.items() if c["parallel"] == kind and (n in QUICK and devices == 2) == is_quick},
+        )  # fmt: skip
         return folder
 
     def get(name: str, devices: int) -> list[dict[str, Any]]:
-        folder = launched(CASES[name]["parallel"], devices)
+        folder = launched(CASES[name]["parallel"], devices, name in QUICK and devices == 2)
         found = [folder / f"{name}-{n}.pt" for n in range(devices)]
         assert all(path.exists() for path in found), "a case before this one failed"
         results = [torch.load(path, weights_only=False) for path in found]
@@ -173,7 +186,7 @@ def distance(one: dict[str, Any], other: dict[str, Any]) -> float:
 
 
 @pytest.mark.parametrize("devices", [2, pytest.param(4, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", cases(*CASES))
 def test_several_devices_train_what_one_trains(name: str, devices: int, ranks: Any) -> None:
     own = {n: v for n, v in settings_of(CASES[name], devices).items() if n not in KEYS}
     expected = alone(json.dumps(own))
@@ -198,7 +211,7 @@ def gathered(results: list[dict[str, Any]]) -> dict[str, Any]:
     return weights
 
 
-@pytest.mark.parametrize("name", [n for n, case in CASES.items() if case["parallel"] == "lorapp"])
+@pytest.mark.parametrize("name", cases(*(n for n, case in CASES.items() if case["parallel"] == "lorapp")))
 def test_lorapp_is_its_micro_batches_one_after_another_bit_for_bit(name: str, ranks: Any) -> None:
     settings = settings_of(CASES[name], 2)
     expected = by_micro_batches(settings)
@@ -237,7 +250,15 @@ def by_micro_batches(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("name", "part"), [("ddp", 1), ("fsdp", 1 / 2), ("fsdp-nf4", 1 / 2), ("tp", 0.51), ("1f1b", 1 / 2), ("zbv", 1 / 2)]
+    ("name", "part"),
+    [
+        ("ddp-4-adapters", 1),
+        ("fsdp-4-adapters", 1 / 2),
+        ("fsdp-nf4", 1 / 2),
+        ("tp-4-adapters", 0.51),
+        ("1f1b-4-adapters", 1 / 2),
+        ("zbv", 1 / 2),
+    ],
 )
 def test_a_rank_keeps_its_part_of_the_layers(name: str, part: float, ranks: Any) -> None:
     own = {n: v for n, v in settings_of(CASES[name], 2).items() if n not in KEYS}
@@ -392,8 +413,13 @@ def processes(word: str) -> list[int]:
     ("kind", "more", "paths"),
     [
         ("ddp", ("--lora-cnt", 2), ("run/step/forward/model/layers.0/self_attn", "run/step/backward")),
-        ("lorapp", ("--lora-cnt", 2), ("run/step/forward/model/layers.1/mlp", "run/step/send", "run/step/recv")),
-        ("pp", (), ("run/step/forward/loss", "run/step/backward/recompute")),
+        pytest.param(
+            "lorapp",
+            ("--lora-cnt", 2),
+            ("run/step/forward/model/layers.1/mlp", "run/step/send", "run/step/recv"),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param("pp", (), ("run/step/forward/loss", "run/step/backward/recompute"), marks=pytest.mark.slow),
     ],
 )
 def test_a_run_leaves_a_trace_for_each_rank_and_the_numbers_of_all(
