@@ -12,7 +12,13 @@ from lorabench.analyze.store.database import Database
 # Kineto before nsys and after it: what one reader leaves behind must not reach the next.
 FILES = ["lora-run.json.gz", "lora-run.sqlite", "nvtx-ranges.sqlite", "torch-cpu.json.gz"]
 IDS = ("source_id", "path_id", "parent_path_id", "range_id", "parent_id", "gpu_op_id", "api_call_id")
-ACROSS = ("straggler", "rank_summary", "launch_cost")  # these set sources side by side
+ACROSS = (
+    "straggler",
+    "rank_summary",
+    "launch_cost",
+    "collective_match",
+    "collective_summary",
+)  # these set sources side by side
 VIEWS = [view for view in sql.load() if view.is_public and view.name not in ACROSS]
 
 

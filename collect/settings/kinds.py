@@ -50,10 +50,13 @@ KINDS = {
 }
 
 
+_DEFAULTS = ("rank", "alpha", "dropout", "lora_plus_ratio", "weight_decay")
+
+
 def check(spec: Any) -> None:
     """Raise UsageError for a kind beside settings that it has not, or that it cannot be combined with."""
     kind, name = KINDS[spec.adapter_kind], f"--adapter-kind {spec.adapter_kind}"
-    defaults = {f: type(spec).__dataclass_fields__[f].default for f in ("rank", "alpha", "dropout", "lora_plus_ratio")}
+    defaults = {f: type(spec).__dataclass_fields__[f].default for f in _DEFAULTS}
     for setting in kind.unused:
         if getattr(spec, setting) != defaults[setting]:
             raise UsageError(f"--{setting} would change nothing: {name} has none; leave it out")
@@ -74,5 +77,5 @@ def check(spec: Any) -> None:
         raise UsageError(f"{name} cannot be put on a base of --quant {spec.quantisation}; it goes with {usable}")
     if spec.optimizer not in kind.optimizers:
         raise UsageError(f"{name} has an AdamW of its own, so --optimizer {spec.optimizer} does not apply")
-    if spec.adapter_kind == "lora-fa" and spec.weight_decay:
+    if spec.adapter_kind == "lora-fa" and spec.weight_decay != defaults["weight_decay"]:
         raise UsageError(f"{name} has an AdamW of its own, which takes no --weight-decay; leave it out")

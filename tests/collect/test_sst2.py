@@ -156,8 +156,8 @@ def test_a_decoder_is_a_classifier_in_this_task() -> None:
 
 def test_tokens_of_an_encoder_look_at_all_others() -> None:
     encoder, decoder = (Trainer(spec(model=model), CPU).model for model in ("tiny-distilbert", "tiny"))
-    assert measure.arithmetic(encoder, "none").looked_at_frac == 1
-    assert measure.arithmetic(decoder, "none").looked_at_frac == 0.5
+    assert measure.arithmetic(encoder, "none", {}).looked_at_frac == 1
+    assert measure.arithmetic(decoder, "none", {}).looked_at_frac == 0.5
 
 
 def test_the_words_follow_from_the_seed_and_no_sentence_is_in_both_splits() -> None:

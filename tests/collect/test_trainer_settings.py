@@ -135,7 +135,7 @@ def test_the_head_that_is_computed_again_is_counted() -> None:
     counted = {}
     for loss in ("full", "chunked"):
         trainer = Trainer(from_dict({**SMALL, "loss": loss, "gradient_checkpointing": "none"}), CPU)
-        counted[loss] = measure.arithmetic(trainer.model, "none", loss)
+        counted[loss] = measure.arithmetic(trainer.model, "none", trainer.adapter_flop(), loss)
     head = 2 * 64 * 256
     whole = counted["full"].frozen + counted["full"].trained
     assert counted["full"].recomputed == 0 and counted["chunked"].recomputed == pytest.approx(head / whole)
