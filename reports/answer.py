@@ -77,8 +77,11 @@ _SLOWEST = """
             (select count(distinct rank) from compared) as rank_cnt,
             (select count(distinct step) from compared) as step_cnt,
             count(*) as straggler_cnt,
-            sum(kept_waiting_ns)::bigint as kept_waiting_ns
+            sum(kept_waiting_ns)::bigint as kept_waiting_ns,
+            if(any_value(is_shared) and median(host_lag_ns) > median(lag_ns) / 2, any_value(host), null) as late_host,
+            median(host_lag_ns)::bigint as host_lag_ns
         from compared
+        join (select source_id, host, count(*) over (partition by host) > 1 as is_shared from source) using (source_id)
         where is_straggler
         group by rank
         order by kept_waiting_ns desc, rank

@@ -70,6 +70,9 @@ def _ranks(found: Row) -> Iterator[str]:
             cause, more = slowest["cause"].replace("_", " "), said_ns(slowest["cause_ns"])
             where = f", in {keep_end(slowest['cause_place'], 30)}" if slowest["cause_place"] else ""
             yield _cut(f"  cause: {cause}, {more} more than the others{where}")
+        if slowest["late_host"]:
+            behind = said_ns(slowest["host_lag_ns"])
+            yield _cut(f"  all ranks of {slowest['late_host']} are late, by {behind} in a step (median)")
     for row in found["unfit"]:
         yield _cut(f"  {row['rule'].replace('_', ' ')}: {row['example']}")
 

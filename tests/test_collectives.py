@@ -6,6 +6,7 @@ import json
 import statistics
 import sys
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -395,3 +396,20 @@ def test_the_recipe_packs(tmp_path: Path) -> None:
         path.unlink()
     with analyze([tmp_path / "traces"], tmp_path / "x.duckdb") as database:
         assert database.rows("select count(*) from collective_match where match_id is not null") == [(2,)]
+
+
+@pytest.mark.parametrize(
+    ("job", "says"),
+    [
+        (Job(ranks=4, ranks_per_host=2, steps=4, slow_host=1), "  all ranks of node1 are late, by 2.0 ms in a step"),
+        (Job(ranks=4, ranks_per_host=2, steps=4, idle={(3, 2): 9_000_000}), "  cause: idle: late input, 9.0 ms more"),
+    ],
+    ids=["a slow machine", "a slow rank"],
+)
+def test_the_answer_says_whether_it_is_the_rank_or_its_machine(
+    job: Job, says: str, tmp_path: Path, run_command: Callable[..., Any]
+) -> None:
+    simulate(job).write(tmp_path / "job")
+    said = run_command("summary", tmp_path / "job").out
+    assert says in said
+    assert ("all ranks of" in said) == (job.slow_host is not None)

@@ -38,7 +38,7 @@ def readings(name: str) -> Counter[str]:
 def reading(table: str) -> frozenset[str]:
     """A table and the views that read it, directly or through others."""
     known, _ = needed()
-    direct = {name for name, view in known.items() if table in re.findall(r"\w+", view.statement)}
+    direct = {name for name, view in known.items() if table in _words_of(view.statement)}
     return frozenset({table, *(name for name in known if reached([name]) & direct)})
 
 
@@ -55,9 +55,10 @@ def needed() -> tuple[dict[str, sql.SqlFile], dict[str, set[str]]]:
     return known, needs
 
 
-def _words_of(statement: str) -> set[str]:
+@cache
+def _words_of(statement: str) -> frozenset[str]:
     """The words of a statement outside of texts and comments."""
-    return set(re.findall(r"\w+", re.sub(r"'(?:[^']|'')*'|--[^\n]*", "''", statement)))
+    return frozenset(re.findall(r"\w+", re.sub(r"'(?:[^']|'')*'|--[^\n]*", "''", statement)))
 
 
 def _all_rules(folder: str, view: str) -> sql.SqlFile:
