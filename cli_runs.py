@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from . import cli_help, console, rundir
 from . import cli_progress as bar
-from . import console, rundir
 from .collect.settings import options
 from .errors import Interrupted, LorabenchError, RunError, UsageError
 
@@ -108,7 +108,7 @@ def register(app: typer.Typer) -> None:
         command: Any = function
         command.__signature__ = inspect.Signature(every)
         command.__annotations__ = {p.name: p.annotation for p in every}
-        app.command(function.__name__, epilog=examples(function.__name__))(command)
+        app.command(function.__name__, cls=cli_help.Grouped, epilog=examples(function.__name__))(command)
 
 
 def collect(

@@ -12,15 +12,39 @@ from typing import Any
 from .spec import RunSpec
 
 _METAVARS = {int: "N", float: "X", str: "TEXT"}
+# The help has a section for each.
+GROUPS = {
+    "Adapters": (
+        "method", "lora_cnt", "peft_mode", "adapter_kind", "rank", "alpha", "dropout", "target_modules",
+        "adapter_dtype", "lora_plus_ratio", "batch_operator", "graph_pruning",
+    ),
+    "Model": (
+        "model", "quant", "dtype", "gradient_checkpointing", "reentrant", "compile", "force_compile", "loss", "device",
+    ),
+    "Data": ("seq_len", "batch_size", "data", "train_on", "packing", "lengths", "batch", "seed"),
+    "Training": (
+        "steps", "warmup", "grad_accum", "learning_rate", "optimizer", "weight_decay", "lr_schedule",
+        "lr_warmup_steps", "trainer",
+    ),
+    "Profiling": (
+        "profiler", "range_depth", "wait_steps", "warmup_steps", "active_steps", "repeat", "profiling_frequency",
+        "profiler_step", "with_stack", "with_shapes", "timeout_s",
+    ),
+    "Several devices": ("parallel", "devices", "pp_schedule", "micro_batches", "balance", "overlap", "cpu_offload"),
+    "A task in epochs": ("task", "epochs", "run_id", "tensorboard", "wandb", "wandb_project", "wandb_mode"),
+}  # fmt: skip
 
 
 def parameters(option: Callable[..., Any]) -> list[inspect.Parameter]:
     """One keyword parameter for each field, annotated as `option(*names, help=…)` wants; None means not given."""
     hints = typing.get_type_hints(RunSpec)
-    return [_parameter(f, hints[f.name], option) for f in dataclasses.fields(RunSpec)]
+    fields = {field.name: field for field in dataclasses.fields(RunSpec)}
+    return [
+        _parameter(fields[name], hints[name], option, group) for group, names in GROUPS.items() for name in names
+    ]  # fmt: skip
 
 
-def _parameter(field: "dataclasses.Field[Any]", hint: Any, option: Callable[..., Any]) -> inspect.Parameter:
+def _parameter(field: "dataclasses.Field[Any]", hint: Any, option: Callable[..., Any], group: str) -> inspect.Parameter:
     name = "--" + field.name.replace("_", "-")
     choices = field.metadata["choices"]
     if hint is bool:
@@ -34,7 +58,7 @@ def _parameter(field: "dataclasses.Field[Any]", hint: Any, option: Callable[...,
         item = typing.get_args(hint)[0] if many else hint
         metavar = "|".join(choices) if choices else _METAVARS[item]
         shape = {"metavar": f"{metavar},…" if many and not choices else metavar}
-    annotated = typing.Annotated[kind, option(*names, help=_help(field), **shape)]
+    annotated = typing.Annotated[kind, option(*names, help=_help(field), rich_help_panel=group, **shape)]
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotated)
 
 

@@ -110,6 +110,16 @@ def test_a_bad_config_file_is_named(tmp_path: Path, content: str, says: str) -> 
         read_config(config)
 
 
+def test_every_setting_is_in_one_group_of_the_help() -> None:
+    import dataclasses
+
+    from lorabench.collect.settings.options import GROUPS
+    from lorabench.collect.settings.spec import RunSpec
+
+    grouped = [name for names in GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted(field.name for field in dataclasses.fields(RunSpec))
+
+
 def test_every_setting_is_an_option() -> None:
     import dataclasses
 
