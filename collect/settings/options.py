@@ -74,6 +74,6 @@ def _help(field: "dataclasses.Field[Any]") -> str:
 
 
 def given(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The settings that were given on the command line."""
-    names = {f.name for f in dataclasses.fields(RunSpec)}
-    return {name: value for name, value in arguments.items() if name in names and value is not None}
+    """The settings that were given on the command line, in the order of RunSpec: a sweep's runs are named in it."""
+    names = [f.name for f in dataclasses.fields(RunSpec)]
+    return {name: arguments[name] for name in names if arguments.get(name) is not None}

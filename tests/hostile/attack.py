@@ -34,6 +34,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.append(str(ROOT / "fixtures"))
 
+import killed_runs  # noqa: E402
 import mutations  # noqa: E402
 import oracles  # noqa: E402
 import synthetic  # noqa: E402
@@ -292,7 +293,7 @@ def attack(name: str, seed: int, keep: Path | None = None) -> Outcome:
         folder.mkdir()
         path = make(draw, folder)
         before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-        limit_s = TIME_S if make is not whole else _SEVERAL_TIMES_S
+        limit_s = _SEVERAL_TIMES_S if make in (whole, killed_runs.script) else TIME_S
         verdict, peak_mb, took_s = _in_child(lambda: judge(draw, path, Path(place)), limit_s)
         after = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
         if before != after:
@@ -464,6 +465,7 @@ ATTACKS: dict[str, tuple[Attack, Judge]] = {
     "mixtures": (mixtures, analysed(keeps_the_whole)),
     "kills": (whole, killed),
     "full-disks": (whole, full_disk),
+    "killed-runs": (killed_runs.script, killed_runs.killed_run),
 }
 
 
