@@ -41,6 +41,7 @@ import synthetic  # noqa: E402
 import writers  # noqa: E402
 
 MEMORY_MB = 900
+_TRAINING_MB = 4000  # torch, and what a profiler of it keeps
 TIME_S = 60
 _SEVERAL_TIMES_S = 240  # where a run is begun four times
 _MOST_EVENTS = 1500  # of a real trace, so that an attack takes about a second
@@ -294,7 +295,8 @@ def attack(name: str, seed: int, keep: Path | None = None) -> Outcome:
         path = make(draw, folder)
         before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
         limit_s = _SEVERAL_TIMES_S if make in (whole, killed_runs.script) else TIME_S
-        verdict, peak_mb, took_s = _in_child(lambda: judge(draw, path, Path(place)), limit_s)
+        limit_mb = _TRAINING_MB if make is killed_runs.script else MEMORY_MB
+        verdict, peak_mb, took_s = _in_child(lambda: judge(draw, path, Path(place)), limit_s, limit_mb)
         after = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
         if before != after:
             verdict = "the input was changed"
@@ -304,7 +306,7 @@ def attack(name: str, seed: int, keep: Path | None = None) -> Outcome:
         return outcome
 
 
-def _in_child(work: Callable[[], str], limit_s: int) -> tuple[str, float, float]:
+def _in_child(work: Callable[[], str], limit_s: int, limit_mb: float) -> tuple[str, float, float]:
     """(what the work returns or how it failed, most memory in MB, seconds) of a forked process."""
     receiver, sender = os.pipe()
     begin = time.monotonic()
@@ -327,7 +329,7 @@ def _in_child(work: Callable[[], str], limit_s: int) -> tuple[str, float, float]
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         said = f"took over {limit_s} s" if number == signal.SIGALRM else f"killed by {signal.Signals(number).name}"
-    elif peak_mb > MEMORY_MB:
+    elif peak_mb > limit_mb:
         said = f"took {peak_mb:.0f} MB"
     return said, peak_mb, took_s
 
