@@ -188,7 +188,7 @@ def test_a_saved_batch_is_that_of_every_step(name: str, mode: str, tmp_path: Pat
 
 class Evil:
     def __reduce__(self) -> tuple[Any, ...]:
-        return os.system, ("touch /tmp/lorabench-was-here",)
+        return os.mkdir, ("was-here",)
 
 
 @pytest.mark.parametrize(
@@ -206,11 +206,14 @@ class Evil:
         ({"input_ids": Evil()}, "holds more than tensors"),
     ],
 )
-def test_a_file_that_is_no_batch_of_this_model_is_refused(tensors: Any, says: str, tmp_path: Path) -> None:
+def test_a_file_that_is_no_batch_of_this_model_is_refused(
+    tensors: Any, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     path = batch_file(tmp_path, **tensors)
     with pytest.raises(InputError, match=says):
         Trainer(from_dict({"model": "tiny", "device": "cpu", "batch": str(path)}), CPU)
-    assert not Path("/tmp/lorabench-was-here").exists()
+    assert not Path("was-here").exists()
 
 
 def test_a_batch_file_that_is_not_one_at_all(tmp_path: Path) -> None:

@@ -87,12 +87,9 @@ def test_of_steps_within_steps_the_outer_counts(tmp_path: Path) -> None:
         assert database.rows("select step, wall_ns from step_summary") == [(4, 10)]
 
 
-def test_adapters_are_found_on_either_side_of_the_part(tmp_path: Path) -> None:
-    paths = [
-        "step/forward/q_proj/lora_A/one", "step/backward/q_proj/lora_A/one", "step/forward/v_proj/adapter two/lora_B",
-        "step/forward/q_proj/lora_A", "step/backward/recompute/q_proj/base", "lora_A", "step/forward/q_proj/base/deep",
-    ]  # fmt: skip
-    model = {
+def ranges_at(paths: list[str]) -> dict[str, list[dict[str, Any]]]:
+    """A range at each path, each twice as long as the one before."""
+    return {
         "name": [{"name_id": 0, "text": "x"}],
         "range_path": [
             {"path_id": n, "source_id": 1, "depth": 1, "kind": "annotation", "name_id": 0, "path": p}
@@ -104,7 +101,14 @@ def test_adapters_are_found_on_either_side_of_the_part(tmp_path: Path) -> None:
             for n in range(len(paths))
         ],
     }  # fmt: skip
-    with filled(tmp_path, model) as database:
+
+
+def test_adapters_are_found_on_either_side_of_the_part(tmp_path: Path) -> None:
+    paths = [
+        "step/forward/q_proj/lora_A/one", "step/backward/q_proj/lora_A/one", "step/forward/v_proj/adapter two/lora_B",
+        "step/forward/q_proj/lora_A", "step/backward/recompute/q_proj/base", "lora_A", "step/forward/q_proj/base/deep",
+    ]  # fmt: skip
+    with filled(tmp_path, ranges_at(paths)) as database:
         adapters = database.rows("select adapter, direction, wall_ns from adapter_summary order by wall_ns")
         parts = database.rows("select module, part, direction, wall_ns from lora_summary order by wall_ns")
     assert adapters == [("one", "forward", 1), ("one", "backward", 2), ("adapter two", "forward", 4)]
@@ -118,19 +122,7 @@ def test_parts_of_every_kind_of_adapter_are_found(tmp_path: Path) -> None:
         "step/forward/q_proj/lora_magnitude_vector/one", "step/forward/q_proj/vera_lambda_b", "f/o_proj/oft_R/one",
         "f/up/hada_w1/one", "f/up/hada/one", "f/up/lora_forward", "f/up/hadamard/one", "f/up/my_ia3_l",
     ]  # fmt: skip
-    model = {
-        "name": [{"name_id": 0, "text": "x"}],
-        "range_path": [
-            {"path_id": n, "source_id": 1, "depth": 1, "kind": "annotation", "name_id": 0, "path": p}
-            for n, p in enumerate(paths)
-        ],
-        "range": [
-            {"range_id": n, "source_id": 1, "kind": "annotation", "thread_id": 11, "name_id": 0, "text_id": 0,
-             "depth": 1, "start_ns": 0, "end_ns": 1 << n, "path_id": n, "is_unfinished": False}
-            for n in range(len(paths))
-        ],
-    }  # fmt: skip
-    with filled(tmp_path, model) as database:
+    with filled(tmp_path, ranges_at(paths)) as database:
         found = database.rows("select module, part, adapter, is_part from _lora_path order by path_id")
     assert found == [
         ("q_proj", "lora_magnitude_vector", "one", False), ("q_proj", "vera_lambda_b", None, True),
