@@ -9,6 +9,7 @@ from ..errors import InputError
 from ..vocabulary import PHASES
 
 _MIB = 2**20
+_WIDTH = 80
 _PHASES = (*PHASES, "send", "recv")
 _SHOWN_NS = 5e4  # what takes less has no number
 
@@ -43,8 +44,14 @@ def _rank(rank: dict[str, Any]) -> str:
     parts += [f"waits {rank['waiting_frac']:.0%}"] if "waiting_frac" in rank else []
     phases = rank.get("phase_ns", {})
     times = [f"{name} {phases[name] / 1e6:,.1f}" for name in _PHASES if phases.get(name, 0) >= _SHOWN_NS]
-    parts += [f"ms: {', '.join(times)}"] if times else []
-    return f"  rank {rank['rank']}: {', '.join(parts)}"[:80]
+    line = f"  rank {rank['rank']}: {', '.join(parts)}"
+    before = ", ms: " if parts else "ms: "
+    for number, time in enumerate(times):  # what does not fit is in summary.json
+        longer = f"{line}{before if number == 0 else ', '}{time}"
+        if len(longer) + (3 if number < len(times) - 1 else 0) > _WIDTH:
+            return f"{line}, …"
+        line = longer
+    return line
 
 
 def _peak(memory: dict[str, int | None]) -> int | None:
