@@ -66,36 +66,7 @@ _MEMORY = """
     group by device
     order by device = 'cpu', device"""
 
-# The rank for which the others waited longest, and what made it late for most of the time.
-_SLOWEST = """
-    with compared as (
-        from straggler semi join (from source where kind = '{kind}') as mine using (source_id)
-    ),
-    slowest as (
-        select
-            rank,
-            (select count(distinct rank) from compared) as rank_cnt,
-            (select count(distinct step) from compared) as step_cnt,
-            count(*) as straggler_cnt,
-            sum(kept_waiting_ns)::bigint as kept_waiting_ns,
-            if(any_value(is_shared) and median(host_lag_ns) > median(lag_ns) / 2, any_value(host), null) as late_host,
-            median(host_lag_ns)::bigint as host_lag_ns
-        from compared
-        join (select source_id, host, count(*) over (partition by host) > 1 as is_shared from source) using (source_id)
-        where is_straggler
-        group by rank
-        order by kept_waiting_ns desc, rank
-        limit 1
-    ),
-    main_cause as (
-        select cause, sum(cause_ns)::bigint as cause_ns, mode(cause_place) as cause_place
-        from compared semi join slowest using (rank)
-        where is_straggler and cause is not null
-        group by cause
-        order by cause_ns desc, cause
-        limit 1
-    )
-    from slowest left join main_cause on true"""
+_SLOWEST = "from _slowest_rank where kind = '{kind}'"
 _UNFIT = """
     select rule, count(*) as input_cnt, any_value(example order by source_id) as example
     from validation

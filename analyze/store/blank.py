@@ -110,10 +110,10 @@ def _statements() -> Iterator[str]:
         yield f"insert into {quoted(name)} values {', '.join(f'({row})' for row in values)}"
     for number, category in enumerate(MEMORY_CATEGORIES):
         yield f"insert into memory_category values ({number}, {literal(category)})"
-    yield from views_and_functions()
+    yield from _views_and_functions()
 
 
-def views_and_functions() -> Iterator[str]:
+def _views_and_functions() -> Iterator[str]:
     """Statements that create all views and the functions that they share, each after those that it needs.
 
     A view is bound with all that it reads, and that with all that it reads: five times as much work as to bind each

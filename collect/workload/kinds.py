@@ -15,6 +15,7 @@ from ...errors import UsageError
 from ..batch_lora.layers import lora_layers
 from ..instruments.adapter_parts import is_adapted, is_part
 from ..instruments.spans import span
+from ..settings.presets import HEADS
 from ..settings.spec import AdapterSpec, RunSpec
 
 _SMALL = 0.02  # standard deviation of what would start at zero
@@ -312,8 +313,6 @@ def _draw(parameter: torch.Tensor, random: torch.Generator) -> None:
 
 def _linears(model: nn.Module) -> list[str]:
     """Layers by their last name, heads left out, as PEFT's all-linear."""
-    from ..settings.presets import HEADS
-
     names = (n.rsplit(".", 1)[-1] for n, m in model.named_modules() if hasattr(m, "in_features"))
     return list(dict.fromkeys(name for name in names if name not in HEADS))
 

@@ -23,8 +23,15 @@ def rank_sections(source: Source) -> Iterable[Section | None]:
         late = [_told(row) for row in rows if row["is_straggler"]]
         columns = ("step", "rank", "lag_ns", "kept_waiting_ns") if not late else ()
         shown = late or [{name: row[name] for name in columns} for row in rows]
+        slowest = source.rows("from _slowest_rank where kind = (select kind from source where source_id = {id})")
         yield section(
-            "late", "Ranks and steps", f"{_verdict(late)} {_READING}", "straggler", shown, _heat_map(rows), is_open=True
+            "late",
+            "Ranks and steps",
+            f"{_verdict(slowest)} {_READING}",
+            "straggler",
+            shown,
+            _heat_map(rows),
+            is_open=True,
         )
     yield _collectives(source)
 
@@ -40,26 +47,19 @@ def _told(row: dict[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in names}
 
 
-def _verdict(late: Rows) -> str:
+def _verdict(slowest: Rows) -> str:
     """Who kept the others waiting longest, and what it spent more on."""
-    if not late:
+    if not slowest:
         return "No rank keeps the others waiting."
-    waited: dict[int, int] = {}
-    for row in late:
-        waited[row["rank"]] = waited.get(row["rank"], 0) + row["kept_waiting_ns"]
-    slowest = max(waited, key=lambda rank: waited[rank])
-    mine = [row for row in late if row["rank"] == slowest]
-    causes: dict[str, int] = {}
-    for row in mine:
-        if row["cause"]:
-            causes[row["cause"]] = causes.get(row["cause"], 0) + row["cause_ns"]
-    text = f"Rank {slowest} is the slowest: last in {len(mine)} steps, others waited {said_ns(waited[slowest])} for it"
-    if not causes:
-        return f"{text}."
-    cause = max(causes, key=lambda name: causes[name])
-    places = [row["cause_place"] for row in mine if row["cause"] == cause and row["cause_place"]]
-    where = f", in {max(set(places), key=places.count)}" if places else ""
-    return f"{text}. Cause: {cause.replace('_', ' ')}, {said_ns(causes[cause])} more than the others{where}."
+    (row,) = slowest
+    waited = said_ns(row["kept_waiting_ns"])
+    text = f"Rank {row['rank']} is the slowest: last in {row['straggler_cnt']} steps, others waited {waited} for it."
+    if row["cause"]:
+        where = f", in {row['cause_place']}" if row["cause_place"] else ""
+        text += f" Cause: {row['cause'].replace('_', ' ')}, {said_ns(row['cause_ns'])} more than the others{where}."
+    if row["late_host"]:
+        text += f" All ranks of {row['late_host']} are late, by {said_ns(row['host_lag_ns'])} in a step (median)."
+    return text
 
 
 def _heat_map(rows: Rows) -> Any:

@@ -171,7 +171,7 @@ cause as (
 ),
 judged as materialized (
     select
-            placed.step,
+        placed.step,
         placed.rank,
         placed.wall_ns::bigint as wall_ns,
         placed.compute_ns::bigint as compute_ns,

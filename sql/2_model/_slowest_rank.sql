@@ -1,0 +1,69 @@
+-- A row is a kind of inputs of several ranks: the rank for which the others waited longest, and why.
+--
+-- The cause is what made it late for most of the time. late_host is its machine where all ranks of that are late: by more
+-- than half of what the rank is.
+--
+-- columns:
+--   kind              varchar   kind of the inputs
+--   rank              integer   the rank
+--   rank_cnt          bigint    ranks that are compared
+--   step_cnt          bigint    steps that are compared, 0 for inputs without steps
+--   straggler_cnt     bigint    steps in which it is the straggler
+--   kept_waiting_ns   bigint    summed time that others waited for it
+--   cause             varchar   what it spent more on than the others, NULL if not known
+--   cause_ns          bigint    how much more
+--   cause_place       varchar   where its CPU was, most often
+--   late_host         varchar   its machine if all of that is late, NULL if not
+--   host_lag_ns       bigint    median lag of the ranks of its machine
+
+with
+placed as (
+    select source_id, kind, host, count(*) over (partition by kind, host) > 1 as is_shared
+    from source
+),
+compared as materialized (
+    select straggler.*, placed.kind, placed.host, placed.is_shared
+    from straggler
+    join placed using (source_id)
+),
+slowest as (
+    select
+        kind,
+        rank,
+        count(*) as straggler_cnt,
+        sum(kept_waiting_ns)::bigint as kept_waiting_ns,
+        if(any_value(is_shared) and median(host_lag_ns) > median(lag_ns) / 2, any_value(host), null) as late_host,
+        median(host_lag_ns)::bigint as host_lag_ns
+    from compared
+    where is_straggler
+    group by kind, rank
+    qualify row_number() over (partition by kind order by sum(kept_waiting_ns) desc, rank) = 1
+),
+cause as (
+    select kind, cause, sum(cause_ns)::bigint as cause_ns, mode(cause_place) as cause_place
+    from compared
+    semi join slowest using (kind, rank)
+    where is_straggler and cause is not null
+    group by kind, cause
+    qualify row_number() over (partition by kind order by sum(cause_ns) desc, cause) = 1
+),
+counted as (
+    select kind, count(distinct rank) as rank_cnt, count(distinct step) as step_cnt
+    from compared
+    group by kind
+)
+select
+    slowest.kind,
+    slowest.rank,
+    counted.rank_cnt,
+    counted.step_cnt,
+    slowest.straggler_cnt,
+    slowest.kept_waiting_ns,
+    cause.cause,
+    cause.cause_ns,
+    cause.cause_place,
+    slowest.late_host,
+    slowest.host_lag_ns
+from slowest
+join counted using (kind)
+left join cause using (kind)
