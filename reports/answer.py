@@ -16,12 +16,20 @@ FINDINGS = """
         rule,
         sum(saving_ns)::bigint as saving_ns,
         count(*) as place_cnt,
-        nullif(arg_max(coalesce(place, ''), (coalesce(saving_ns, 0), occurrence_cnt)), '') as place,
-        arg_max(evidence, (coalesce(saving_ns, 0), occurrence_cnt)) as evidence,
+        nullif(arg_max(coalesce(place, ''), weight), '') as place,
+        arg_max(evidence, weight) as evidence,
         any_value(advice) as advice,
         bool_and(is_predicted) as is_predicted
-    from _predicted_finding
-    where source_id = {id} and (saving_ns > 0 or rule = 'dominant_kernel')
+    from (
+        select
+            *,
+            -- the place that saves most; of kernels whose saving is not known the one that the verdict names
+            (coalesce(saving_ns, 0), place is not distinct from (
+                select short_name from _steady_kernel where source_id = {id}
+            ), occurrence_cnt, place) as weight
+        from _predicted_finding
+        where source_id = {id} and (saving_ns > 0 or rule = 'dominant_kernel')
+    )
     group by rule
     order by 2 desc nulls last, rule"""
 _PHASES = """
@@ -33,23 +41,12 @@ _PHASES = """
         sum(backward_ns)::bigint as backward,
         sum(optimizer_ns)::bigint as optimizer
     from step_summary
+    join _steady_time as steady using (source_id)
+    where source_id = {id} and step_summary.start_ns >= coalesce(steady.first_step_ns, step_summary.start_ns)"""
+_STEADY = """
+    select is_steady, step_cnt, cold_step_cnt, cold_ns, recorded_ns, end_ns - start_ns as window_ns
+    from _steady_time
     where source_id = {id}"""
-# Steps that are no outliers, where the first one is: what it takes says nothing of the others.
-_WARM = """
-    select first.step as first_step, first.wall_ns as first_ns, count(*) as step_cnt,
-        median(other.wall_ns) as wall_ns,
-        sum(other.gpu_busy_ns) / sum(other.wall_ns) / nullif(any_value(device.cnt), 0) as busy_frac
-    from (
-        select *, median(wall_ns) over () as median_ns, row_number() over (order by start_ns) as place,
-            count(*) over () as cnt
-        from step_summary
-        where source_id = {id}
-    ) as other
-    join (from step_summary where source_id = {id} order by start_ns limit 1) as first on true
-    join (select count(*) as cnt from gpu_timeline_summary where source_id = {id}) as device on true
-    where other.place > 1 and other.place < other.cnt and other.wall_ns <= 2 * other.median_ns
-        and first.wall_ns > 2 * other.median_ns
-    group by first.step, first.wall_ns"""
 _MEMORY = """
     select
         device,
@@ -75,9 +72,14 @@ _UNFIT = """
     order by rule"""
 
 _ASKED = (
-    "gpu_timeline_summary", "idle_summary", "step_statistics", "kernel_class", "_predicted_finding", "memory_peak",
-    "range_summary", "kernel_summary", "step_summary",
+    "_steady_time", "steady_state", "step_statistics", "_steady_class", "_steady_kernel", "_predicted_finding",
+    "memory_peak", "range_summary", "step_summary",
 )  # fmt: skip
+# Of the parts of the first line the columns of steady_state.
+_PARTS = {
+    "compute": "compute_ns", "communication": "exposed_communication_ns", "copies": "exposed_memory_ns",
+    "host": "host_idle_ns", "dependency": "dependency_idle_ns", "kernel_wait": "kernel_wait_ns",
+}  # fmt: skip
 Row = dict[str, Any]
 
 
@@ -98,7 +100,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
 
     ((name, kind, rank),) = database.rows(f"select name, kind, rank from source where source_id = {source_id}")
     ((input_cnt,),) = database.rows("select count(*) from source where kind is not null")
-    devices = rows("from gpu_timeline_summary where source_id = {id} order by device_id")
+    devices = rows("from steady_state where source_id = {id} order by device_id")
     return {
         "input": name,
         "recorder": RECORDERS.get(kind, kind),
@@ -115,21 +117,12 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         ),
         "steps": next(iter(rows("select step_cnt, p50_ns, p95_ns from step_statistics where source_id = {id}")), None),
         "window_ns": devices[0]["window_ns"] if devices else None,
-        "parts": _parts(devices, rows("from idle_summary where source_id = {id}")),
+        "parts": _parts(devices),
+        "steady": next(iter(rows(_STEADY)), None),
         "classes": rows(
-            "select class, sum(gpu_op_frac) as gpu_op_frac from kernel_class where source_id = {id} "
-            "group by class order by gpu_op_frac desc"
+            "select class, gpu_op_frac from _steady_class where source_id = {id} order by gpu_op_frac desc"
         ),
-        "kernel": next(
-            iter(
-                rows(
-                    "select short_name, kernel_ns / sum(kernel_ns) over () as kernel_frac from kernel_summary "
-                    "where source_id = {id} order by kernel_ns desc limit 1"
-                )
-            ),
-            None,
-        ),
-        "warm": next(iter(rows(_WARM)), None),
+        "kernel": next(iter(rows("select short_name, kernel_frac from _steady_kernel where source_id = {id}")), None),
         "phases": _phases(rows(_PHASES)),
         "findings": rows(FINDINGS),
         "slowest": next(iter(rows(_SLOWEST.replace("{kind}", str(kind)))), None) if rank_cnt > 1 else None,
@@ -142,19 +135,13 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
     }
 
 
-def _parts(devices: list[Row], idle: list[Row]) -> dict[str, float]:
-    """Shares of the window, the mean of the devices': what they do, exposed, and why they are idle."""
+def _parts(devices: list[Row]) -> dict[str, float]:
+    """Shares of the steady state, the mean of the devices': what they do, exposed, and why they are idle."""
     windows = sum(row["window_ns"] for row in devices)
     if not windows:
         return {}
-    found = {
-        "compute": sum(row["compute_ns"] for row in devices),
-        "communication": sum(row["exposed_communication_ns"] for row in devices),
-        "copies": sum(row["exposed_memory_ns"] for row in devices),
-    }
-    for row in idle:
-        found[row["cause"]] = found.get(row["cause"], 0) + row["idle_ns"]
-    return {name: value / windows for name, value in found.items()}
+    found = {name: sum(row[column] for row in devices) / windows for name, column in _PARTS.items()}
+    return {name: share for name, share in found.items() if share or name in ("compute", "communication", "copies")}
 
 
 def _phases(rows: list[Row]) -> dict[str, float]:

@@ -16,7 +16,7 @@ _CLEAR_FRAC = 0.6  # of the window: what takes so much is the limit, whatever co
 _MUCH_FRAC = 0.15  # of the kernels' time: what a kernel takes at least to be named
 _LEAST_FRAC = 0.01  # of the window: what saves less is not worth a line
 _NOTHING = "nothing is timed in this file: no ranges, CUDA calls or GPU work; record it anew"
-# Of gpu_timeline_summary and idle_summary: what is the largest part of the window, and what that means.
+# Of steady_state: what is the largest part of the window, and what that means.
 _MEANINGS = {
     "compute": "GPU-bound: it computes {:.0%} of the time",
     "communication": "communication-bound: {:.0%} of the time it does nothing else",
@@ -38,13 +38,14 @@ def lines(found: Row) -> Iterator[str]:
             yield _columns(f"  {keep_end(row['path'], 56)}", f"{said_ns(row['self_wall_ns'])} of its own")
     else:
         yield _cut(verdict(found))
+        if (steps := counted(found)) is not None:
+            yield _cut(f"  {steps}")
         idle = {name: parts[name] for name in ("host", "dependency", "kernel_wait") if parts.get(name)}
         busy = {name: parts[name] for name in ("compute", "communication", "copies") if parts[name]}
         yield _cut(f"  busy {sum(busy.values()):6.1%} = {_sum(busy)}")
         yield _cut(f"  idle {sum(idle.values()):6.1%} = {_sum(idle)}" if idle else "  idle   0.0%")
         classes = [f"{row['class']} {row['gpu_op_frac']:.0%}" for row in found["classes"][:_CLASS_CNT]]
         yield _cut(f"  the GPU's work: {', '.join(classes)}")
-        yield from _warm(found["warm"])
     if found["phases"]:
         yield _cut(f"  a step on the CPU: {', '.join(f'{name} {part:.0%}' for name, part in found['phases'].items())}")
     for row in found["memory"][:2]:
@@ -96,13 +97,19 @@ def _meaning(parts: dict[str, float]) -> str:
     return _MEANINGS[first].format(parts[first])
 
 
-def _warm(warm: Row | None) -> Iterator[str]:
-    """What holds of the steps behind a first one that was much slower."""
-    if warm is not None and warm["busy_frac"] is not None:
-        yield _cut(
-            f"  once warm: {warm['step_cnt']} steps of {said_ns(warm['wall_ns'])}, GPU busy {warm['busy_frac']:.1%}; "
-            f"step {warm['first_step']} took {said_ns(warm['first_ns'])}"
-        )
+def counted(found: Row) -> str | None:
+    """What the answer is about where that is not all that was recorded, else None."""
+    steady = found["steady"]
+    if steady is None or not steady["is_steady"]:
+        return None
+    cold, outside = steady["cold_step_cnt"], steady["recorded_ns"] - steady["window_ns"] - steady["cold_ns"]
+    left = []
+    if cold:
+        left.append(f"the first{'' if cold == 1 else f' {cold}'} ({said_ns(steady['cold_ns'])})")
+    if outside > _LEAST_FRAC * steady["recorded_ns"]:
+        left.append(f"{said_ns(outside)} around")
+    steps = f"{steady['step_cnt']}{' warm' if cold else ''} step{'s' if steady['step_cnt'] > 1 else ''}"
+    return f"{steps}, {said_ns(steady['window_ns'])}; left out: {', '.join(left)}"
 
 
 def _dominant(largest: str, kernel: Row | None) -> str:
@@ -116,8 +123,8 @@ def _headline(found: Row) -> Iterator[str]:
     if steps := found["steps"]:
         spread = f" (p95 {said_ns(steps['p95_ns'])})" if steps["step_cnt"] > 1 else ""
         yield f"{steps['step_cnt']} step{'s' if spread else ''} of {said_ns(steps['p50_ns'])}{spread}"
-    if found["window_ns"]:
-        yield f"{said_ns(found['window_ns'])} recorded"
+    if found["steady"] and found["device"]:
+        yield f"{said_ns(found['steady']['recorded_ns'])} recorded"
     if found["device"]:
         yield f"{found['device_cnt']} x {found['device']}" if found["device_cnt"] > 1 else str(found["device"])
     yield str(found["recorder"])
@@ -139,7 +146,8 @@ def _first(findings: list[Row], window_ns: int | None) -> Iterator[str]:
             saving = f"at most {saving}"
         place = keep_end(row["place"] or "(outside all ranges)", WIDTH - len(title) - len(others) - len(saving) - 2)
         yield _columns(f"{title}{place}{others}", saving)
-        yield _cut(f"  {row['evidence']}")
+        yield from textwrap.wrap(row["evidence"], WIDTH, initial_indent="  ", subsequent_indent="  ", max_lines=2,
+                                 placeholder=" …")  # fmt: skip
         yield from textwrap.wrap(row["advice"], WIDTH, initial_indent="  -> ", subsequent_indent="     ", max_lines=2,
                                  placeholder=" …")  # fmt: skip
     if len(worth) > _FINDING_CNT:

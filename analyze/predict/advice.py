@@ -20,11 +20,11 @@ from ..attribute.replay import Weights
 from .changes import Change, apply
 from .scene import Scene
 
-READ = ("_blamed_gap", "_blamed_kernel")  # the views that say what rules blame
+READ = ("_judged_gap", "_blamed_kernel")  # the views that say what rules blame
 _GAPS = """
     select list_position({rules}, gap.rule::varchar) - 1 as rule, gap.gpu_op_id - first.gpu_op_id as place, gap.idle_ns,
         gap.cause = 'host' as is_late
-    from _blamed_gap as gap
+    from _judged_gap as gap
     join (select source_id, min(gpu_op_id) as gpu_op_id from gpu_op group by source_id) as first using (source_id)
     where gap.source_id = {id} and gap.rule in {rules}"""
 _KERNELS = """

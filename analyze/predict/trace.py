@@ -30,8 +30,10 @@ _EVENTS = """
 _WAITS = "select api_call_id as call, start_ns as begin, kind, is_pageable from _waiting_call where source_id = {id}"
 _THREADS = "select thread_id as thread, process from _work_process where source_id = {id}"
 _STEPS = """
-    select thread_id as thread, step, start_ns as begin, end_ns as "end"
+    select thread_id as thread, step, _step.start_ns as begin, _step.end_ns as "end",
+        _step.start_ns >= coalesce(steady.first_step_ns, _step.start_ns) as is_judged
     from _step
+    join _steady_time as steady using (source_id)
     where source_id = {id} and thread_id is not null"""
 _LAST = """
     select thread_id as thread, max(end_ns) as "end"
@@ -52,6 +54,7 @@ class Steps:
     first: Ints
     last: Ints
     process: Ints  # of each step
+    is_judged: Bools  # of each step: predictions are about it; cold ones are not (_steady_time)
 
     def __len__(self) -> int:
         return len(self.number)
@@ -59,7 +62,7 @@ class Steps:
     @property
     def count(self) -> int:
         """How many come one after another: those of processes run side by side. 1 for a trace without."""
-        return int(max(np.unique(self.process, return_counts=True)[1], default=1))
+        return int(max(np.unique(self.process[self.is_judged], return_counts=True)[1], default=1))
 
 
 @dataclass(frozen=True)
@@ -87,13 +90,14 @@ class Trace:
         return int(max(self.points.end.max(), self.work.end.max(initial=self.points.end.max())))
 
     def window_ns(self, replayed: Replayed) -> int:
-        """From the begin of the first step to the end of the last and of what was launched by then; else the whole."""
-        if not len(self.steps):
+        """From the first judged step's begin to the last one's end and that of what was launched by then; else the whole."""
+        if not self.steps.is_judged.any():
             return replayed.length_ns
-        until = int(self.steps.last.max())
+        first, last = self.steps.first[self.steps.is_judged], self.steps.last[self.steps.is_judged]
+        until = int(last.max())
         launched = take(self.work.point, self.graph.by_stream[self.graph.groups.first]) <= until
         ended = int(replayed.group_end[launched].max(initial=0))
-        return max(int(replayed.begin[self.steps.last].max()), ended) - int(replayed.begin[self.steps.first].min())
+        return max(int(replayed.begin[last].max()), ended) - int(replayed.begin[first].min())
 
 
 def fetch(database: Database, source_id: int) -> Trace | None:
@@ -132,7 +136,7 @@ def fetch(database: Database, source_id: int) -> Trace | None:
         source_id, points, operations, graph(points, operations),
         Steps(
             steps["step"], steps["end"] - steps["begin"], borders[:count], borders[count : 2 * count],
-            points.process[borders[:count]],
+            points.process[borders[:count]], steps["is_judged"].astype(bool),
         ),
         work["name_id"], work["is_kernel"].astype(bool), is_pageable,
         [kind[at] for at in np.flatnonzero(points.waits).tolist()],

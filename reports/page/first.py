@@ -32,7 +32,7 @@ def first(source: Source) -> First:
 
 def _changes(source: Source) -> list[dict[str, str]]:
     rows = source.rows(answer.FINDINGS)[:_FIRST_CNT]
-    windows = source.rows("select max(window_ns) as ns from gpu_timeline_summary where source_id = {id}")
+    windows = source.rows("select max(window_ns) as ns from steady_state where source_id = {id}")
     window_ns = windows[0]["ns"] if windows else None
     limits = {row["name"]: row["value"] for row in source.rows("from threshold")}
     memory = source.rows("from memory_finding")

@@ -20,7 +20,8 @@ _ASKED = (
     "lora_summary", "memory_by_category", "memory_finding", "memory_fragmentation", "memory_peak", "memory_phase",
     "memory_timeline", "operator_summary", "out_of_memory", "queue_length", "range_summary", "rank_summary",
     "step_statistics", "step_summary", "trace_info", "_page_flame", "_page_longest",
-    "_page_memory", "_page_name", "_page_op", "_page_queue", "_page_range", "_predicted_finding",
+    "_page_memory", "_page_name", "_page_op", "_page_queue", "_page_range", "_predicted_finding", "_steady_class",
+    "_steady_kernel", "_steady_time", "steady_state",
 )  # fmt: skip
 
 
@@ -36,6 +37,8 @@ def write(database: Database, path: Path, inputs: Sequence[Path] = ()) -> list[S
         made = sections(source)
         answered = answer.answer(database)
         said = [answer_text.verdict(answered)]
+        if (counted := answer_text.counted(answered)) is not None:
+            said.append(counted)
         about = [f"{source.subtitle()}."]
         ((input_cnt,),) = database.rows("select count(*) from source where kind is not null")
         if input_cnt > 1 and measured is None:

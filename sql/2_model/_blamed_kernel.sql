@@ -19,14 +19,20 @@
 --   rule          varchar   the rule, NULL for none
 
 with
+judged as (
+    select segment.*
+    from critical_segment as segment
+    join _steady_time as steady using (source_id)
+    where segment.start_ns >= steady.start_ns and segment.start_ns < steady.end_ns
+),
 process as (
     select source_id, count(distinct coalesce(process_id, -1)) as cnt
-    from critical_segment
+    from judged
     group by source_id
 ),
 critical as (
     select segment.source_id, segment.gpu_op_id, sum(segment.end_ns - segment.start_ns) / any_value(process.cnt) as critical_ns
-    from critical_segment as segment
+    from judged as segment
     join process using (source_id)
     where segment.kind = 'gpu'
     group by segment.source_id, segment.gpu_op_id

@@ -19,7 +19,7 @@ select
     avg(gap.idle_ns) as mean_ns,
     max(gap.idle_ns) as longest_ns,
     arg_max(gap.gpu_op_id, gap.idle_ns) as ended_by
-from _blamed_gap as gap
+from _judged_gap as gap
 left join range_path using (path_id)
 where gap.rule is not null
 group by gap.source_id, gap.rule, range_path.path

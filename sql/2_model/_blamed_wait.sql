@@ -8,16 +8,39 @@
 --   occurrence_cnt   bigint    gaps
 --   evidence         varchar   how often which calls, and how long the GPU is idle then
 
+with
+waited as (
+    select
+        gap.source_id,
+        gap.rule,
+        range_path.path as place,
+        sum(gap.saving_ns) as saving_ns,
+        count(*) as occurrence_cnt,
+        string_agg(distinct name.text, ', ' order by name.text) as calls,
+        avg(gap.idle_ns) as mean_ns
+    from _judged_gap as gap
+    left join name on name.name_id = gap.waited_name_id
+    left join range_path using (path_id)
+    where gap.rule in ('synchronisation', 'blocking_copy', 'pageable_async_copy')
+    group by gap.source_id, gap.rule, range_path.path
+)
 select
-    gap.source_id,
-    gap.rule,
-    range_path.path as place,
-    sum(gap.saving_ns) as saving_ns,
-    count(*) as occurrence_cnt,
-    format('{} times {}, then the GPU is idle for {} on average', count(*),
-        string_agg(distinct name.text, ', ' order by name.text), said_ns(avg(gap.idle_ns))) as evidence
-from _blamed_gap as gap
-left join name on name.name_id = gap.waited_name_id
-left join range_path using (path_id)
-where gap.rule in ('synchronisation', 'blocking_copy', 'pageable_async_copy')
-group by gap.source_id, gap.rule, range_path.path
+    waited.source_id,
+    waited.rule,
+    waited.place,
+    waited.saving_ns,
+    waited.occurrence_cnt,
+    format('{} of {}, then the GPU is idle for {}', if(waited.occurrence_cnt = 1, 'a call', waited.occurrence_cnt || ' calls'),
+        waited.calls, said_ns(waited.mean_ns))
+    || if(waited.occurrence_cnt = 1, '', ' on average')
+    || if(
+        cpu.rule is null,
+        '',
+        if(waited.occurrence_cnt = 1, '; the CPU is then in ', '; in the longest gap the CPU is in ')
+        || coalesce(cpu.cpu_in, 'no range or CUDA call')
+    ) as evidence
+from waited
+left join _place_cpu as cpu
+    on cpu.source_id = waited.source_id
+    and cpu.rule = waited.rule
+    and cpu.place is not distinct from waited.place

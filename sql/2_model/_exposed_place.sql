@@ -19,10 +19,11 @@ select
     arg_max(short.short_name, exposed.exposed_ns) as largest
 from _exposed as exposed
 join gpu_op as op using (gpu_op_id)
+join _steady_time as steady on steady.source_id = exposed.source_id
 join _short_name as short on short.source_id = op.source_id and short.name_id = op.name_id
 join (select source_id, count(distinct device_id) as cnt from gpu_op group by source_id) as devices
     on devices.source_id = exposed.source_id
 left join range using (range_id)
 left join range_path using (path_id)
-where exposed.exposed_ns > 0
+where exposed.exposed_ns > 0 and op.start_ns >= steady.start_ns and op.start_ns < steady.end_ns
 group by exposed.source_id, exposed.activity, range_path.path

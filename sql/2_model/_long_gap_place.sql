@@ -14,9 +14,14 @@ select
     long.place,
     long.saving_ns,
     long.occurrence_cnt,
-    format('{} gaps, the longest {}, ended by {}', long.occurrence_cnt, said_ns(long.longest_ns), short.short_name)
-        as evidence
+    if(long.occurrence_cnt = 1, 'a gap of ', format('{} gaps, the longest ', long.occurrence_cnt))
+    || format('{}, ended by {}', said_ns(long.longest_ns), short.short_name)
+    || if(cpu.rule is null, '', '; in it the CPU is in ' || coalesce(cpu.cpu_in, 'no range or CUDA call')) as evidence
 from _blamed_place as long
 join gpu_op as op on op.gpu_op_id = long.ended_by
 join _short_name as short on short.source_id = op.source_id and short.name_id = op.name_id
+left join _place_cpu as cpu
+    on cpu.source_id = long.source_id
+    and cpu.rule = long.rule
+    and cpu.place is not distinct from long.place
 where long.rule in ('long_idle_gap', 'long_dependency')

@@ -18,7 +18,7 @@ limited as (
 ),
 idle as (
     select source_id, sum(saving_ns) as idle_ns
-    from _blamed_gap
+    from _judged_gap
     where cause <> 'kernel_wait'
     group by source_id
 ),

@@ -4,7 +4,7 @@
 with
 busy as (
     select source_id, avg(window_ns) as window_ns
-    from gpu_timeline_summary
+    from steady_state
     group by source_id
     having sum(compute_ns) >= sum(window_ns) / 2
 ),

@@ -9,7 +9,7 @@ with late as (
         count(*) as occurrence_cnt,
         avg(gap.idle_ns) as gap_ns,
         avg(op.end_ns - op.start_ns) as op_ns
-    from _blamed_gap as gap
+    from _judged_gap as gap
     join gpu_op as op using (gpu_op_id)
     where gap.rule = 'launch_bound_range'
     group by gap.source_id, gap.path_id

@@ -6,11 +6,12 @@ in_step as (
     select compiling.*, step.step_id
     from _compiling as compiling
     asof join _step as step on step.source_id = compiling.source_id and compiling.start_ns >= step.start_ns
-    where compiling.start_ns < step.end_ns
+    join _steady_time as steady on steady.source_id = compiling.source_id
+    where compiling.start_ns < step.end_ns and compiling.start_ns >= steady.start_ns
 ),
 idle as (
     select source_id, compiled as place, sum(saving_ns) as saving_ns
-    from _blamed_gap
+    from _judged_gap
     where rule = 'recompilation'
     group by source_id, compiled
 )

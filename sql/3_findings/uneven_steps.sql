@@ -10,5 +10,6 @@ select
     format('{} steps, the slowest (step {}) {:.0f} % above the median, {:.3f} ms in all', count(*), arg_max(step, slower_frac),
         100 * max(slower_frac), sum(wall_ns - wall_ns / (1 + slower_frac)) / 1e6) as evidence
 from step_summary
-where is_uneven
+join _steady_time as steady using (source_id)
+where is_uneven and step_summary.start_ns >= coalesce(steady.first_step_ns, step_summary.start_ns)
 group by source_id

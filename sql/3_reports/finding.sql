@@ -5,16 +5,16 @@
 -- time that is blamed on the rule, the time in which copies or communication run with nothing beside them, or what
 -- faster kernels take off the critical path; the mean over the devices. Where the advice cannot be replayed it is the
 -- limit itself (is_predicted says which). Each idle nanosecond is blamed once (_blamed_gap), so idle time, exposed time
--- and what rules blame agree. NULL is a finding whose cost lies within those of others. Severity is by the share of the
--- input's GPU window (or, without GPU work, of its ranges): high from the threshold severe_frac, medium from
--- notable_frac. The rules are the files of sql/3_findings.
+-- and what rules blame agree. NULL is a finding whose cost lies within those of others. What is paid once, before steps
+-- are warm and outside of them, is no finding: see steady_state. Severity is by the share of that time: high from the
+-- threshold severe_frac, medium from notable_frac. The rules are the files of sql/3_findings.
 --
 -- columns:
 --   rule             varchar   name of the rule
 --   severity         varchar   'high', 'medium' or 'low'
 --   place            varchar   the range, kernel, device or cause that it is about, NULL outside all ranges
 --   saving_ns        bigint    what a change would save
---   saving_frac      double    saving_ns as a fraction of the window
+--   saving_frac      double    saving_ns as a fraction of the steady state
 --   is_predicted     boolean   true where saving_ns is by replay, false where it is a limit
 --   occurrence_cnt   bigint    how often
 --   evidence         varchar   what was seen
@@ -23,21 +23,10 @@
 --   rank             integer   rank of the input, NULL if not recorded
 
 with
-gpu_extent as (
-    select source_id, max(end_ns) - min(start_ns) as window_ns
-    from gpu_op
-    group by source_id
-),
-range_extent as (
-    select source_id, max(end_ns) - min(start_ns) as window_ns
-    from range
-    group by source_id
-),
 measured as (
-    select predicted.*, predicted.saving_ns / nullif(coalesce(gpu_extent.window_ns, range_extent.window_ns), 0) as saving_frac
+    select predicted.*, predicted.saving_ns / nullif(steady.end_ns - steady.start_ns, 0) as saving_frac
     from _predicted_finding as predicted
-    left join gpu_extent using (source_id)
-    left join range_extent using (source_id)
+    left join _steady_time as steady using (source_id)
 )
 select
     measured.rule,

@@ -1,0 +1,60 @@
+-- A row is what the CPU was in during the longest idle gap of a place: behind a wait, or before a late launch.
+--
+-- It is the shortest range, or else the call, that covers more than half of the gap on the thread which launched the work
+-- that ended it. Of an input only the places that cost most are looked at, and a range around the place itself says nothing.
+--
+-- columns:
+--   source_id   integer   the input
+--   rule        varchar   the rule that is blamed for the gap, see _blamed_place
+--   place       varchar   its place, NULL outside all ranges
+--   cpu_in      varchar   the range or call, NULL where it was in neither
+
+with
+gap as (
+    select
+        place.source_id,
+        place.rule,
+        place.place,
+        op.start_ns - place.longest_ns as start_ns,
+        op.start_ns as end_ns,
+        call.thread_id
+    from _blamed_place as place
+    join gpu_op as op on op.gpu_op_id = place.ended_by
+    join api_call as call using (api_call_id)
+    where place.rule in ('blocking_copy', 'pageable_async_copy', 'synchronisation', 'long_idle_gap')
+    qualify row_number() over (partition by place.source_id order by place.saving_ns desc, place.rule, place.place) <= 16
+),
+-- what is shorter than half of the shortest gap covers more than half of none
+least_length as (select min(end_ns - start_ns) / 2 as ns from gap),
+long as (
+    select source_id, thread_id, start_ns, end_ns, name_id, 0 as priority
+    from range
+    where end_ns - start_ns > (select ns from least_length)
+    union all
+    select source_id, thread_id, start_ns, end_ns, name_id, 1
+    from api_call
+    where end_ns - start_ns > (select ns from least_length)
+),
+covering as (
+    select
+        gap.source_id,
+        gap.rule,
+        gap.place,
+        arg_min(long.name_id, (long.priority, long.end_ns - long.start_ns)) as name_id
+    from gap
+    join long
+        on long.source_id = gap.source_id
+        and long.thread_id = gap.thread_id
+        and long.start_ns < gap.end_ns
+        and long.end_ns > gap.start_ns
+        and 2 * (least(long.end_ns, gap.end_ns) - greatest(long.start_ns, gap.start_ns)) > gap.end_ns - gap.start_ns
+    group by gap.source_id, gap.rule, gap.place
+)
+select gap.source_id, gap.rule, gap.place, name.text as cpu_in
+from gap
+left join covering
+    on covering.source_id = gap.source_id
+    and covering.rule = gap.rule
+    and covering.place is not distinct from gap.place
+left join name using (name_id)
+where name.text is null or not contains('/' || coalesce(gap.place, '') || '/', '/' || name.text || '/')

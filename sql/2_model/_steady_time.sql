@@ -1,0 +1,103 @@
+-- A row is an input and the time that its answer is about: its steps once they are warm, else all that was recorded.
+--
+-- Steps at the begin that take more than twice the median are cold: what is loaded, chosen and compiled there is paid
+-- once. Warm steps count where at least half of the kernels' time lies in them, and where there are cold ones or a
+-- twentieth of the recorded time lies outside: what is loaded before the first step and written behind the last says
+-- nothing of training. They end when what was launched in them has ended.
+--
+-- columns:
+--   source_id       integer   the input
+--   start_ns        bigint    begin
+--   end_ns          bigint    end
+--   recorded_ns     bigint    from the begin of the first GPU work, or range, to the end of the last
+--   is_steady       boolean   whether it is the warm steps
+--   first_step_ns   bigint    begin of the first step that counts, NULL without steps
+--   step_cnt        bigint    steps that count, of all processes; NULL without steps
+--   cold_step_cnt   bigint    cold steps before them, 0 where they count
+--   cold_ns         bigint    their length
+
+with
+work as (
+    select
+        source_id,
+        min(start_ns) as start_ns,
+        max(end_ns) as end_ns,
+        sum(end_ns - start_ns) filter (kind <> 'memcpy' and kind <> 'memset') as kernel_ns
+    from gpu_op
+    group by source_id
+),
+extent as (
+    select source_id, start_ns, end_ns, coalesce(kernel_ns, 0) as kernel_ns
+    from work
+    union all
+    select source_id, min(start_ns), max(end_ns), 0
+    from range
+    where source_id not in (select source_id from work)
+    group by source_id
+),
+step as (
+    select
+        source_id,
+        start_ns,
+        end_ns,
+        end_ns - start_ns as wall_ns,
+        end_ns - start_ns > 2 * median(end_ns - start_ns) over (partition by source_id) as is_slow
+    from _step
+),
+warm as (
+    select source_id, min(start_ns) filter (not is_slow) as start_ns, max(end_ns) as end_ns
+    from step
+    group by source_id
+),
+counted as (
+    select
+        step.source_id,
+        any_value(warm.start_ns) as start_ns,
+        any_value(warm.end_ns) as end_ns,
+        count(*) as step_cnt,
+        count(*) filter (step.start_ns < warm.start_ns) as cold_step_cnt,
+        coalesce(sum(step.wall_ns) filter (step.start_ns < warm.start_ns), 0) as cold_ns
+    from step
+    join warm using (source_id)
+    group by step.source_id
+),
+launched as (
+    select
+        gpu_op.source_id,
+        max(gpu_op.end_ns) as end_ns,
+        coalesce(sum(gpu_op.end_ns - gpu_op.start_ns) filter (kind <> 'memcpy' and kind <> 'memset'), 0) as kernel_ns
+    from gpu_op
+    join counted using (source_id)
+    where coalesce(gpu_op.launch_start_ns, gpu_op.start_ns) between counted.start_ns and counted.end_ns
+    group by gpu_op.source_id
+),
+steady as (
+    select
+        counted.*,
+        extent.end_ns - extent.start_ns as recorded_ns,
+        greatest(counted.start_ns, extent.start_ns) as since_ns,
+        -- the last step's work is on the device for some time yet
+        least(greatest(counted.end_ns, coalesce(launched.end_ns, counted.end_ns)), extent.end_ns) as until_ns,
+        2 * coalesce(launched.kernel_ns, 0) >= extent.kernel_ns as has_most
+    from counted
+    join extent using (source_id)
+    left join launched using (source_id)
+),
+judged as (
+    select
+        *,
+        has_most and until_ns > since_ns and (cold_step_cnt > 0 or until_ns - since_ns < 0.95 * recorded_ns) as is_steady
+    from steady
+)
+select
+    extent.source_id,
+    if(judged.is_steady, judged.since_ns, extent.start_ns) as start_ns,
+    if(judged.is_steady, judged.until_ns, extent.end_ns) as end_ns,
+    (extent.end_ns - extent.start_ns)::bigint as recorded_ns,
+    coalesce(judged.is_steady, false) as is_steady,
+    if(judged.is_steady, judged.start_ns, null) as first_step_ns,
+    (judged.step_cnt - if(judged.is_steady, judged.cold_step_cnt, 0))::bigint as step_cnt,
+    coalesce(if(judged.is_steady, judged.cold_step_cnt, 0), 0)::bigint as cold_step_cnt,
+    coalesce(if(judged.is_steady, judged.cold_ns, 0), 0)::bigint as cold_ns
+from extent
+left join judged using (source_id)

@@ -1,0 +1,121 @@
+"""The answer is about warm steps: what is paid once, before them or around them, changes none of its shares."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import writers
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from lorabench.analyze.pipeline import analyze
+from lorabench.analyze.store.database import Database
+from lorabench.reports.answer import answer
+from lorabench.reports.answer_text import lines
+from simulated_gpu import Gpu, Training
+
+MS = 1_000_000
+PARTS = (
+    "compute_ns", "exposed_communication_ns", "exposed_memory_ns", "host_idle_ns", "dependency_idle_ns",
+    "kernel_wait_ns",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Around:
+    """What a run does besides its warm steps, in nanoseconds."""
+
+    load: int = 0  # a model is copied to the device, before the first step
+    cold: tuple[int, ...] = ()  # more than a warm step takes: what the first steps compile
+    save: int = 0  # behind the last step
+
+    def run(self, training: Training, gpu: Gpu) -> Gpu:
+        """All of it."""
+        if self.load:
+            for _ in range(20):
+                gpu.work(self.load // 20)
+                gpu.copy(self.load // 20)
+        for more in self.cold:
+            with gpu.range("step 0"):
+                gpu.work(more)
+                gpu.launch("matmul_gemm_kernel", 40_000)
+        training.run(gpu)
+        if self.save:
+            gpu.work(self.save)
+            gpu.copy(50_000)
+        return gpu.finished()
+
+
+def analyzed(run: Gpu, folder: Path) -> Database:
+    trace = folder / "run.sqlite"
+    trace.unlink(missing_ok=True)
+    writers.write_nsys(trace, [run.timeline])
+    return analyze([trace], folder / "run.duckdb")
+
+
+def answered(run: Gpu, folder: Path) -> dict[str, Any]:
+    with analyzed(run, folder) as database:
+        for row in database.query("from steady_state").to_dicts():
+            assert sum(row[part] for part in PARTS) == row["window_ns"]
+        return answer(database)
+
+
+def shares(found: dict[str, Any]) -> Iterator[tuple[str, float]]:
+    yield from ((part, share) for part, share in found["parts"].items() if share > 0.01)
+    for row in found["findings"]:
+        if row["saving_ns"] and row["saving_ns"] > 0.02 * found["window_ns"]:
+            yield row["rule"], row["saving_ns"] / found["window_ns"]
+
+
+@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    training=st.sampled_from(
+        [Training(kernel=6_000), Training(kernel=400_000), Training(kernel=40_000, syncs=True, copy=2 * MS),
+         Training(kernel=400_000, load=60 * MS, reads="between")]
+    ),
+    load=st.sampled_from([0, 300 * MS]),
+    cold=st.lists(st.integers(300, 900).map(lambda ms: ms * MS), max_size=2).map(tuple),
+    save=st.sampled_from([0, 500 * MS]),
+)  # fmt: skip
+def test_what_is_paid_once_changes_no_share(
+    training: Training, load: int, cold: tuple[int, ...], save: int, tmp_path: Path
+) -> None:
+    """Loading, compiling and saving beside the same warm steps: the same parts, the same savings, in the same order."""
+    training = replace(training, steps=8)
+    alone = dict(shares(answered(training.run(Gpu()), tmp_path)))
+    found = answered(Around(load, cold, save).run(training, Gpu()), tmp_path)
+    assert dict(shares(found)) == pytest.approx(alone, abs=0.02)
+    if load or cold or save:
+        assert found["steady"]["is_steady"]
+        assert found["steady"]["cold_step_cnt"] == len(cold)
+
+
+def test_what_is_left_out_is_said(tmp_path: Path) -> None:
+    found = answered(Around(300 * MS, (447 * MS,), 500 * MS).run(Training(steps=8), Gpu()), tmp_path)
+    (said,) = [line for line in lines(found) if "left out" in line]
+    assert said.startswith("  8 warm steps, ")
+    assert "left out: the first (447." in said and said.endswith(" around")
+    assert not [line for line in lines(answered(Training(steps=8).run(Gpu()), tmp_path)) if "left out" in line]
+
+
+def test_steps_that_hold_little_of_the_work_are_not_the_answer(tmp_path: Path) -> None:
+    """Two numbered steps beside ten times their work outside of steps: the answer is about all of it."""
+    gpu = Gpu()
+    for _ in range(2_000):
+        gpu.launch("matmul_gemm_kernel", 400_000)
+    found = answered(Training(steps=2, kernel=6_000).run(gpu), tmp_path)
+    assert not found["steady"]["is_steady"]
+    assert found["window_ns"] == found["steady"]["recorded_ns"]
+
+
+def test_predictions_are_about_warm_steps(tmp_path: Path) -> None:
+    training = Training(steps=8, kernel=6_000)
+
+    def predicted(run: Gpu) -> dict[str, tuple[int, float]]:
+        with analyzed(run, tmp_path) as database:
+            return {row["change"]: (row["step_ns"], row["saving_frac"]) for row in database.view("what_if").to_dicts()}
+
+    alone, found = predicted(training.run(Gpu())), predicted(Around(cold=(700 * MS,)).run(training, Gpu()))
+    for change in ("graph=step/forward", "fuse=step/optimizer", "batch=4", "pin=*"):
+        assert found[change] == pytest.approx(alone[change], rel=0.01, abs=0.01)
