@@ -90,7 +90,7 @@ class Trace:
         return int(max(self.points.end.max(), self.work.end.max(initial=self.points.end.max())))
 
     def window_ns(self, replayed: Replayed) -> int:
-        """From the first judged step's begin to the last one's end and that of what was launched by then; else the whole."""
+        """From the begin of the first judged step to the end of the last and of what it launched; else the whole."""
         if not self.steps.is_judged.any():
             return replayed.length_ns
         first, last = self.steps.first[self.steps.is_judged], self.steps.last[self.steps.is_judged]
