@@ -97,6 +97,39 @@ def test_what_was_live_at_the_peak_is_found(seed: int, tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.parametrize("lost", [0, 4096])
+def test_threads_that_are_timed_in_another_order_than_counted_make_no_memory_negative(
+    lost: int, tmp_path: Path
+) -> None:
+    """Of two that allocate at once the total of the one counted first stands at the later time. What is lost stays so."""
+    events: list[Event] = []
+    total, expected = 0, []
+    for number in range(60):
+        for tid, size in ((1, 4096), (2, 512 + number)):
+            total += size + (lost if (number, tid) == (30, 1) else 0)
+            args = {
+                "Device Type": 0,
+                "Device Id": -1,
+                "Bytes": size,
+                "Addr": 4096 * (2 * number + tid),
+                "Total Allocated": total,
+            }
+            events.append({"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": tid,
+                           "ts": 10 * number + tid, "args": args})  # fmt: skip
+    for first, second in ((20, 21), (70, 71)):
+        events[first]["ts"], events[second]["ts"] = events[second]["ts"], events[first]["ts"]
+    events.sort(key=lambda event: event["ts"])
+    for place, event in enumerate(events):
+        expected.append(sum(e["args"]["Bytes"] for e in events[: place + 1]) + (lost if event["ts"] > 300 else 0))
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"traceEvents": events}), "utf-8")
+    with analyze([path], tmp_path / "x.duckdb") as database:
+        check_categories(database)
+        assert [
+            live for (live,) in database.rows("select live_bytes from memory_timeline order by time_ns")
+        ] == expected
+
+
 @pytest.mark.parametrize("path", corpus_params("kineto/qwen*.json.gz"))
 def test_the_peak_of_real_traces_is_that_of_the_events(path: Path, tmp_path: Path) -> None:
     events = json.loads(gzip.decompress(path.read_bytes()), parse_float=Decimal)["traceEvents"]

@@ -2,19 +2,38 @@
 --
 -- As the file says, in the same measure as the sizes of events (blocks, or what was asked for); else the sum of what was allocated and freed since it begins. A file that begins with
 -- less than the run's ledger knows to be there (torch counts from zero on a CPU) gets what it lacks.
+--
+-- Two threads that allocate at once may be timed in another order than they were counted in. Then the file's total and
+-- the sum of the events part for a few events; where they part for good, events were lost.
 
 with
-event as (
+summed as (
     select
         *,
-        coalesce(
-            allocated_bytes,
-            requested_bytes,
-            sum(bytes) over (
-                partition by source_id, process_id, device order by time_ns, bytes rows unbounded preceding
-            )
-        )::bigint as level_bytes
+        coalesce(allocated_bytes, requested_bytes) as counted_bytes,
+        sum(bytes) over (
+            partition by source_id, process_id, device order by time_ns, bytes rows unbounded preceding
+        ) as summed_bytes
     from memory_event
+),
+parting as (
+    select source_id, process_id, device
+    from summed
+    group by source_id, process_id, device
+    having min(counted_bytes - summed_bytes) <> max(counted_bytes - summed_bytes)
+),
+event as (
+    select *, coalesce(counted_bytes, summed_bytes)::bigint as level_bytes
+    from summed
+    where (source_id, coalesce(process_id, -1), device) not in (select source_id, coalesce(process_id, -1), device from parting)
+    union all by name
+    select
+        *,
+        (summed_bytes + quantile_disc(counted_bytes - summed_bytes, 0.5) over (
+            partition by source_id, process_id, device order by time_ns, bytes rows between 4 preceding and 4 following
+        ))::bigint as level_bytes
+    from summed
+    where (source_id, coalesce(process_id, -1), device) in (select source_id, coalesce(process_id, -1), device from parting)
 ),
 began as (
     select source_id, process_id, device, arg_min(level_bytes - bytes, (time_ns, bytes)) as bytes
