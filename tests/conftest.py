@@ -2,7 +2,7 @@ import hashlib
 import os
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +12,7 @@ import capture
 import pytest
 import synthetic
 import writers
+from _pytest.mark.structures import ParameterSet
 from caches import cache_in
 from hypothesis import settings
 from lorabench.__main__ import main
@@ -45,6 +46,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("slow") and not config.getoption("--slow"):
             item.add_marker(pytest.mark.skip(reason="slow: run with --slow"))
+
+
+def quick(count: int, cases: Iterable[Any]) -> list[Any]:
+    """Cases of a parametrised test: the first few always run, the others with --slow."""
+    params = [
+        case
+        if isinstance(case, ParameterSet)
+        else pytest.param(*case)
+        if isinstance(case, tuple)
+        else pytest.param(case)
+        for case in cases
+    ]
+    slow = [pytest.param(*case.values, id=case.id, marks=[*case.marks, pytest.mark.slow]) for case in params[count:]]
+    return params[:count] + slow
 
 
 def corpus_files(pattern: str) -> list[Path]:

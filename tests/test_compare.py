@@ -307,6 +307,7 @@ def test_one_input_is_not_enough(run: Callable[..., Any], two: list[Path]) -> No
     assert "two inputs or more" in run(two[0], code=2).err
 
 
+@pytest.mark.slow
 def test_every_comparison_finds_no_change_in_a_trace_beside_itself(
     run: Callable[..., Any], synthetic_trace: Callable[..., Path], tmp_path: Path
 ) -> None:

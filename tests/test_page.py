@@ -221,6 +221,7 @@ def test_a_sweep_is_a_page_with_published_numbers_behind(visit: Callable, tmp_pa
     assert legend == ["switch", "batch", "published, switch", "published, batch"]
 
 
+@pytest.mark.slow
 def test_figures_become_pictures(browser: Browser, tmp_path: Path, run_command: Callable) -> None:
     run_command("report", CAPTURE, "-o", tmp_path / "p.html", "--png", tmp_path / "png")
     pictures = {path.stem: path.read_bytes() for path in (tmp_path / "png").iterdir()}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import corpus_params
+from conftest import corpus_params, quick
 from lorabench import sql
 from lorabench.analyze import parts
 from lorabench.analyze.pipeline import analyze
@@ -115,7 +115,7 @@ def test_a_rank_has_the_rows_that_it_has_alone(
 
 
 @pytest.mark.parametrize("workers", [0, 2], ids=["in this process", "in workers"])
-@pytest.mark.parametrize("content", [b"", b"no trace at all", b"\x1f\x8b\x08cut", b"[{'ph'"], ids=repr)
+@pytest.mark.parametrize("content", quick(1, [b"[{'ph'", b"", b"no trace at all", b"\x1f\x8b\x08cut"]), ids=repr)
 def test_a_bad_file_is_named_and_stops_no_other(
     ranks: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: Callable[..., Any],
     workers: int, content: bytes,
@@ -240,6 +240,7 @@ def test_whether_a_file_is_worth_a_worker_goes_by_what_it_expands_to(tmp_path: P
     assert plain.content_bytes == plain.size_bytes == 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packed", corpus_params("kineto/eight-ranks*.tar.gz"))
 def test_eight_real_ranks_add_up_to_their_files(packed: Path, tmp_path: Path) -> None:
     import tarfile

@@ -12,7 +12,7 @@ from typing import Any
 import brute_force
 import duckdb
 import pytest
-from conftest import opened
+from conftest import opened, quick
 
 # What a process needs that reads nothing is about 150 MB.
 BUDGET_MB = 450
@@ -57,7 +57,10 @@ def test_a_string_full_of_what_looks_like_the_end_of_an_event(size: int, tmp_pat
 
 @pytest.mark.parametrize(
     "event",
-    ['{"ph":x}', '{"a":[{}', '{"ph":"X","name":"a "b" c","ts":1,"dur":2}', '{"a":"x', '"},{"', "[[[[[[[[", '{"a":1}}'],
+    quick(
+        2,
+        ['{"ph":x}', '{"a":[{}', '"},{"', '{"a":1}}', '{"ph":"X","name":"a "b" c","ts":1,"dur":2}', '{"a":"x', "[" * 8],
+    ),
 )
 def test_millions_of_invalid_events(event: str, tmp_path: Path, bounded: Bounded) -> None:
     path = tmp_path / "run.json"
@@ -67,7 +70,7 @@ def test_millions_of_invalid_events(event: str, tmp_path: Path, bounded: Bounded
     bounded(path, memory_mb=BUDGET_MB + 150, code=(0, 3), timeout_s=100)
 
 
-@pytest.mark.parametrize("text", ['"traceEvents":[', '{"traceEvents":[', "]", "}]", "} ]", '}],"a":'])
+@pytest.mark.parametrize("text", quick(2, ['"traceEvents":[', "}]", '{"traceEvents":[', "]", "} ]", '}],"a":']))
 def test_headers_and_ends_that_repeat(text: str, tmp_path: Path, bounded: Bounded) -> None:
     path = tmp_path / "run.json"
     inside = json.dumps(text * ((20 << 20) // len(text)))
@@ -107,7 +110,7 @@ BOMBS: dict[str, Callable[[], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("bomb", BOMBS)
+@pytest.mark.parametrize("bomb", quick(4, BOMBS))
 def test_pickles_that_ask_for_memory(bomb: str, tmp_path: Path, bounded: Bounded) -> None:
     path = tmp_path / "snapshot.pickle"
     path.write_bytes(BOMBS[bomb]())
@@ -131,7 +134,7 @@ def test_a_memory_timeline_of_millions_of_rows(
     bounded(path, memory_mb=BUDGET_MB + 450)
 
 
-@pytest.mark.parametrize("spaces", [" ", "\n", "\t"])
+@pytest.mark.parametrize("spaces", quick(1, ["\n", " ", "\t"]))
 def test_gzip_bombs_of_white_space(spaces: str, tmp_path: Path, bounded: Bounded) -> None:
     path = tmp_path / "run.json.gz"
     with gzip.open(path, "wt", compresslevel=1) as file:

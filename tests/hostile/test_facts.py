@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from caches import cache_in
+from conftest import quick
 from lorabench import sql
 from lorabench.analyze.store import checks, views
 
@@ -56,7 +57,7 @@ def test_a_pipe_as_input_does_not_hang(words: list[str], trace: Path, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    "name", ["manifest.json", "steps.csv", "ledger.csv", "x.raw.json.gz", "summary.json", "y.sqlite"]
+    "name", quick(2, ["manifest.json", "y.sqlite", "steps.csv", "ledger.csv", "x.raw.json.gz", "summary.json"])
 )
 def test_a_pipe_beside_a_trace_does_not_hang(name: str, trace: Path, tmp_path: Path, run_here: Run) -> None:
     os.mkfifo(trace.with_name(name))
@@ -79,8 +80,11 @@ BAD_JSON = {
 
 @pytest.mark.parametrize(
     ("name", "damage"),
-    [*(("summary.json", damage) for damage in BAD_JSON if damage != "huge format"),
-     *(("manifest.json", damage) for damage in ("deep", "list", "huge format")), ("sweep.json", "deep")],
+    quick(4, [
+        ("summary.json", "cut"), *(("manifest.json", damage) for damage in ("deep", "list", "huge format")),
+        *(("summary.json", damage) for damage in BAD_JSON if damage not in ("huge format", "cut")),
+        ("sweep.json", "deep"),
+    ]),
 )  # fmt: skip
 def test_a_damaged_file_of_a_run_ends_in_a_line(
     name: str, damage: str, trace: Path, tmp_path: Path, run_here: Run

@@ -19,12 +19,16 @@ from peers.nsys_reports import QUERIES, differences, of_lorabench, of_nsys
 TWICE = {"duplicate-api-rows": {"cudaapisum", "kernexecsum", "nvtxkernsum"}}
 
 
+_SLOW = {("fsdp-2gpu-emit_nvtx", "nvtxgpuproj")}  # nsys alone takes 20 s
 _PAIRS = [
-    pytest.param(*trace.values, report, id=f"{trace.id}-{report}", marks=trace.marks)
+    pytest.param(
+        *trace.values, report, id=f"{trace.id}-{report}",
+        marks=[*trace.marks, *([pytest.mark.slow] if (trace.id, report) in _SLOW else [])],
+    )
     for trace in corpus_params("nsys/*.sqlite")
     for report in QUERIES
     if report not in TWICE.get(str(trace.id), ())
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("trace", "report"), _PAIRS)
@@ -52,6 +56,7 @@ def _unexplained(
     return {key: found for key, found in different.items() if found}
 
 
+@pytest.mark.slow
 def test_levels_of_the_projection_are_right_where_nsys_has_others(
     nsys: str, database_of: Callable[[Path], Database]
 ) -> None:

@@ -39,7 +39,7 @@ def read(path: Path, folder: Path) -> list[tuple[Any, ...]]:
         )
 
 
-@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(events=EVENTS, size=st.integers(1, 600), indent=st.sampled_from([None, 1]), listed=st.booleans())
 def test_every_event_survives_every_cut(
     events: list[dict[str, Any]], size: int, indent: int | None, listed: bool,
