@@ -101,7 +101,7 @@ def test_what_was_live_at_the_peak_is_found(seed: int, tmp_path: Path) -> None:
 def test_threads_that_are_timed_in_another_order_than_counted_make_no_memory_negative(
     lost: int, tmp_path: Path
 ) -> None:
-    """Of two that allocate at once the total of the one counted first stands at the later time. What is lost stays so."""
+    """Of two that allocate at once the total of the one counted first stands at the later time. What is lost stays."""
     events: list[Event] = []
     total, expected = 0, []
     for number in range(60):
