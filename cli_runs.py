@@ -297,7 +297,8 @@ def sweep(
         typer.Option(
             metavar="NAME",
             help="Start from a sweep with a name; options win. paper: a task-step against the number of adapters, as "
-            "the BatchLoRA paper; memory: peaks of full fine-tuning and LoRA by rank and checkpointing.",
+            "the BatchLoRA paper; memory: peaks of full fine-tuning and LoRA by rank and checkpointing; paper-scale: "
+            "tokens on several devices by kind of parallelism, adapters, overlap, devices and rank, as mLoRA's paper.",
         ),
     ] = None,
     until_oom: Annotated[
@@ -324,11 +325,8 @@ def sweep(
     from .reports.sweeps import results as sweeps
     from .reports.sweeps import sweep_page
 
-    if preset is not None and preset not in sweeping.PRESETS:
-        raise UsageError(f"--preset {preset}: choose one of {', '.join(sweeping.PRESETS)}")
-    named = sweeping.PRESETS[preset] if preset else {}
-    given = named | (read_config(config) if config else {}) | options.given(settings)
-    what = sweeping.plan(given, until_oom and until_oom.replace("-", "_"))
+    given = (read_config(config) if config else {}) | options.given(settings)
+    what = sweeping.plan(given, until_oom and until_oom.replace("-", "_"), preset)
     for reason in what.impossible:
         console.tell(f"left out: {reason}")
     preflight.check(cell.spec for cell in what.cells)

@@ -57,6 +57,14 @@ ADAPTER_PARTS: Final = (
 ADAPTER_SETTINGS: Final = (
     "lora_cnt", "peft_mode", "adapter_kind", "lora_plus_ratio", "rank", "alpha", "dropout", "target_modules"
 )  # fmt: skip
+# Settings that some kinds of --parallel have: with others they say nothing.
+PARALLEL_SETTINGS: Final = {
+    "pp_schedule": ("pp",),
+    "micro_batches": ("pp", "lorapp"),
+    "balance": ("pp", "lorapp"),
+    "overlap": ("lorapp",),
+    "cpu_offload": ("fsdp",),
+}
 # How a run is watched, each pass in a process of its own, in this order.
 PASSES: Final = ("timing", "torch", "nsys", "memory")
 PHASES: Final = ("data", "h2d", "forward", "backward", "optimizer")

@@ -18,7 +18,7 @@ from typing import Any
 from ... import rundir
 from ...errors import InputError, RunError, UsageError
 from ...progress import Progress, Silent
-from ...vocabulary import ADAPTER_SETTINGS
+from ...vocabulary import ADAPTER_SETTINGS, PARALLEL_SETTINGS
 from ..settings.spec import RunSpec, from_dict
 from . import session
 
@@ -27,21 +27,35 @@ _WHOLE = ("profiler", "target_modules", "balance")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 _MOST_VALUES = 1000
 _LARGEST = 1 << 20  # where a search without an end gives up
+_TRUTH = {"true": True, "false": False}
 _UNSAFE = re.compile(r"[^A-Za-z0-9.=+-]+")
 
-# Sweeps by name: what to set unless the command line says otherwise.
-PRESETS: dict[str, dict[str, str]] = {
+Grid = dict[str, str]
+_SCALE = {
+    "model": "tinyllama-1.1b", "dtype": "float32", "rank": "16", "batch_size": "8", "seq_len": "512", "steps": "10",
+    "gradient_checkpointing": "layer", "devices": "4",
+}  # fmt: skip
+# Sweeps by name, the cells of one grid or of several: what to set unless the command line says otherwise.
+PRESETS: dict[str, tuple[Grid, ...]] = {
     # the three figures of the BatchLoRA paper: a task-step against the number of adapters
-    "paper": {
+    "paper": ({
         "model": "tinyllama-1.1b", "method": "qlora", "quant": "int8", "rank": "16", "batch_size": "8",
         "seq_len": "512", "gradient_checkpointing": "layer", "lora_cnt": "1,2,4,8,12", "peft_mode": "switch,batch",
         "profiler": "timing,torch",
-    },
+    },),
     # peak memory of full fine-tuning and of LoRA by rank, with and without recomputation
-    "memory": {
+    "memory": ({
         "model": "qwen2.5-1.5b", "batch_size": "1", "seq_len": "1024", "method": "full,lora", "rank": "4,8,16,32",
         "gradient_checkpointing": "none,attn-mlp,layer", "profiler": "timing", "steps": "3",
-    },
+    },),
+    # mLoRA's paper: tokens by kind of parallelism and number of adapters (figures 7, 11, 12), sending while computing
+    # on or not (10), devices and ranks (13)
+    "paper-scale": (
+        _SCALE | {"parallel": "pp,tp,fsdp,lorapp", "lora_cnt": "1..4"},
+        _SCALE | {"parallel": "lorapp", "lora_cnt": "4", "overlap": "true,false"},
+        _SCALE | {"parallel": "lorapp", "lora_cnt": "4", "devices": "2,4,8"},
+        _SCALE | {"parallel": "lorapp", "lora_cnt": "4", "rank": "4,16,64,128"},
+    ),
 }  # fmt: skip
 
 Runner = Callable[[RunSpec, Path, bool, Progress], Any]
@@ -72,15 +86,21 @@ class Plan:
     searched: str | None = None  # the axis whose largest value that fits is looked for; the cells are its first ones
 
 
-def plan(given: dict[str, Any], until_oom: str | None = None) -> Plan:
+def plan(given: dict[str, Any], until_oom: str | None = None, preset: str | None = None) -> Plan:
     """All combinations of the values that were given; with `until_oom` a search along that setting for each.
 
-    given: settings as for a run; a text with commas or 1..12 is an axis, 8+16 is one value for each adapter. Raises
-    UsageError for an unknown setting, or when no combination is possible.
+    given: settings as for a run, which win over those of a preset; a text with commas or 1..12 is an axis, 8+16 is one
+    value for each adapter. Raises UsageError for an unknown setting or preset, or when no combination is possible.
     """
-    what = _grid(given)
+    if preset is not None and preset not in PRESETS:
+        raise UsageError(f"--preset {preset}: choose one of {', '.join(PRESETS)}")
+    grids = [grid | given for grid in PRESETS[preset]] if preset else [given]
     if until_oom is None:
-        return what
+        return _together([_grid(grid) for grid in grids])
+    if len(grids) > 1:
+        raise UsageError(f"--until-oom searches one grid, and --preset {preset} has {len(grids)}")
+    given = grids[0]
+    what = _grid(given)
     what = _with_axis(what, until_oom)
     least = min(what.axes[until_oom], key=int)
     begun = _grid(given | {until_oom: least})
@@ -105,6 +125,37 @@ def _grid(given: dict[str, Any]) -> Plan:
     return Plan(settings, axes, list(cells.values()), impossible)
 
 
+def _together(plans: list[Plan]) -> Plan:
+    """The cells of several grids, each once; axes are what differs among them."""
+    if len(plans) == 1:
+        return plans[0]
+    specs = [cell.spec.as_dict() for plan in plans for cell in plan.cells]
+    names = list(dict.fromkeys(name for plan in plans for name in plan.axes))
+    axes = {name: list(dict.fromkeys(_said(spec[name]) for spec in specs)) for name in names}
+    settings = {
+        name: value for name, value in plans[0].settings.items()
+        if all(plan.settings.get(name) == value for plan in plans) and name not in axes
+    }  # fmt: skip
+    cells: dict[str, Cell] = {}
+    for plan in plans:
+        for cell in plan.cells:
+            known = cell.spec.as_dict()
+            applied = [
+                name for name in axes if cell.spec.parallel in PARALLEL_SETTINGS.get(name, (cell.spec.parallel,))
+            ]
+            told = {name: _said(known[name]) for name in applied}
+            named = Cell(told, cell.spec)
+            cells.setdefault(named.name, named)
+    return Plan(settings, axes, list(cells.values()), [why for plan in plans for why in plan.impossible])
+
+
+def _said(value: Any) -> str:
+    """A value as the command line has it."""
+    if isinstance(value, list | tuple):
+        return "+".join(map(_said, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _values(name: str, value: Any) -> list[str]:
     if name in _WHOLE or not isinstance(value, str):
         return [value]
@@ -124,9 +175,15 @@ def _values(name: str, value: Any) -> list[str]:
 
 def _one(name: str, value: Any) -> Any:
     """A value as RunSpec takes it: + separates those of adapters."""
-    if not isinstance(value, str) or name in _WHOLE or not _is_each(name):
+    if not isinstance(value, str) or name in _WHOLE:
         return value
-    return value.replace("+", ",")
+    if _TRUTH.get(value) is not None and _has_default(name, bool):
+        return _TRUTH[value]
+    return value.replace("+", ",") if _is_each(name) else value
+
+
+def _has_default(name: str, kind: type) -> bool:
+    return any(f.name == name and isinstance(f.default, kind) for f in dataclasses.fields(RunSpec))
 
 
 def _is_each(name: str) -> bool:

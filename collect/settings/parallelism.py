@@ -8,6 +8,7 @@ from math import gcd
 from typing import Any
 
 from ...errors import UsageError
+from ...vocabulary import PARALLEL_SETTINGS
 from .presets import PRESETS
 
 NONE = "none"
@@ -19,14 +20,6 @@ BUSY = ("data", "h2d", "forward", "backward", "optimizer")  # phases in which a 
 _CHUNKS = {"interleaved": 2, "zbv": 2}  # stages on each device
 _MOST_DEVICES = 128
 
-# The settings of each kind, besides --devices.
-_OWN = {
-    "pp_schedule": ("pp",),
-    "micro_batches": PIPELINES,
-    "balance": PIPELINES,
-    "overlap": ("lorapp",),
-    "cpu_offload": ("fsdp",),
-}
 _MODES = {
     "ddp": ("seq", "switch", "batch"), "fsdp": ("seq", "switch"), "tp": ("seq", "switch"), "pp": ("seq", "switch"),
     "lorapp": ("switch",),
@@ -52,8 +45,8 @@ _TRIED = frozenset({
     "method", "peft_mode", "lora_cnt", "rank", "alpha", "dropout", "target_modules", "learning_rate", "model", "quant",
     "dtype", "adapter_dtype", "seq_len", "batch_size", "grad_accum", "optimizer", "gradient_checkpointing", "reentrant",
     "compile", "force_compile", "batch_operator", "graph_pruning", "data", "lengths", "steps", "warmup", "seed",
-    "device", "parallel", "devices", *_OWN, "profiler", "range_depth", "wait_steps", "warmup_steps", "active_steps",
-    "repeat", "profiling_frequency", "with_stack", "with_shapes", "timeout_s",
+    "device", "parallel", "devices", *PARALLEL_SETTINGS, "profiler", "range_depth", "wait_steps", "warmup_steps",
+    "active_steps", "repeat", "profiling_frequency", "with_stack", "with_shapes", "timeout_s",
 })  # fmt: skip
 _TRIED_VALUES = {"method": ("lora", "qlora", "full"), "optimizer": ("adamw", "sgd", "adafactor")}
 _WHOLE_MODELS = ("ddp", "fsdp")  # that train a base, too
@@ -88,7 +81,7 @@ def ideal_bubble(spec: Any) -> float | None:
 
 def check(spec: Any, given: set[str]) -> None:
     """Raise UsageError for settings that the kind of parallelism cannot do, or that would change nothing."""
-    for name, kinds in ({"devices": KINDS} | _OWN).items():
+    for name, kinds in ({"devices": KINDS} | PARALLEL_SETTINGS).items():
         if name in given and spec.parallel not in kinds:
             raise UsageError(f"--{name.replace('_', '-')} applies to --parallel {'|'.join(kinds)}")
     if spec.parallel == NONE:

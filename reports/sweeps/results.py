@@ -5,7 +5,7 @@ from typing import Any
 
 from ... import rundir
 from ...analyze.pipeline import analyze
-from ...vocabulary import ADAPTER_SETTINGS
+from ...vocabulary import ADAPTER_SETTINGS, PARALLEL_SETTINGS
 from ..comparison import runs
 from ..sources import counting
 
@@ -57,9 +57,11 @@ def _row(run: Path, axes: list[str]) -> dict[str, Any]:
 
 
 def _shown(spec: dict[str, Any], name: str) -> Any:
-    """A setting as a number or a word; + joins those of adapters, and a full fine-tuning has none of theirs."""
+    """A setting as a number or a word; + joins those of adapters. What says nothing about the run is None."""
     value = spec.get(name)
     if spec.get("method") == "full" and name in ADAPTER_SETTINGS:
+        return None
+    if name in PARALLEL_SETTINGS and spec.get("parallel") not in PARALLEL_SETTINGS[name]:
         return None
     if not isinstance(value, list):
         return value

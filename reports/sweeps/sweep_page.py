@@ -27,6 +27,7 @@ _BESIDE = {
     "is was not said: ours are torch's allocated and reserved memory and the device's as nvidia-smi shows it. On a CPU "
     "none of them is measured.",
     "times": "A step of one adapter, in the parts that the paper has.",
+    "rates": "Tokens of all devices in a second. What was published of no rank in particular is beside ours of each.",
 }
 
 
@@ -45,6 +46,7 @@ def write(folder: Path, rows: list[Row], path: Path) -> None:
         )
     ]  # fmt: skip
     made += [s for s in (_figure(rows, known, axes, *figure) for figure in _FIGURES) if s is not None]
+    made += _along_others(rows, axes)
     for name, table in published.beside(known, rows, axes).items():
         if table:
             made.append(
@@ -80,17 +82,20 @@ def _figure(
     measured = [row for row in rows if row[measure] is not None]
     if not measured or not axes:
         return None
-    numeric = [axis for axis in axes if all(isinstance(row[axis], int | float | None) for row in rows)]
-    x = max(numeric, key=lambda axis: len({row[axis] for row in rows}), default=None)
+    x = next(iter(_numeric(rows, axes)), None)
     if x is None or len({row[x] for row in measured if row[x] is not None}) < 2:
         bars = [{"run": _words(row), measure: row[measure]} for row in measured]
         drawn = figures.side_by_side(bars, "run", [measure], unit, scale)
     else:
         points = [row | {"line": _line(row, axes, x)} for row in measured if row[x] is not None]
+        ends = {min(row[x] for row in points), max(row[x] for row in points)}
         points += [
-            {x: row[x], measure: row["value"], "line": f"published, {_line(row, axes, x)}"}
+            {x: place, measure: row["value"], "line": f"published, {_line(row, axes, x)}"}
             for row in known
-            if row["measure"] in (measure, _PUBLISHED_AS.get(measure)) and row[x] is not None
+            if row["measure"] in (measure, _PUBLISHED_AS.get(measure)) and row["value"] is not None
+            # published once for all: a level
+            for place in (sorted(ends) if row[x] is None and row["parallel"] else [row[x]])
+            if place is not None
         ]
         drawn = figures.curves(points, x, measure, "line", (x.replace("_", "-"), unit), scale)
     table = [{axis: row[axis] for axis in axes} | {measure: row[measure]} for row in measured]
@@ -104,6 +109,42 @@ def _figure(
     )
 
 
+def _numeric(rows: list[Row], axes: list[str]) -> list[str]:
+    """The axes of numbers, that with the most values first."""
+    found = [
+        axis for axis in axes
+        if all(isinstance(row[axis], int | float | None) and not isinstance(row[axis], bool) for row in rows)
+    ]  # fmt: skip
+    return sorted(found, key=lambda axis: -len({row[axis] for row in rows}))
+
+
+def _along_others(rows: list[Row], axes: list[str]) -> list[Section]:
+    """Tokens along the other axes of numbers, where several runs differ in that one alone."""
+    made = []
+    for x in _numeric(rows, axes)[1:]:
+        lines: dict[str, list[Row]] = {}
+        for row in rows:
+            if row[published.RATE] is not None and row[x] is not None:
+                lines.setdefault(_line(row, axes, x), []).append(row)
+        points = [row | {"line": line} for line, mine in lines.items() if len(mine) > 1 for row in mine]
+        if points:
+            name = x.replace("_", "-")
+            drawn = figures.curves(points, x, published.RATE, "line", (name, "1/s"))
+            table = [{axis: row[axis] for axis in axes} | {published.RATE: row[published.RATE]} for row in points]
+            made.append(
+                section(f"tokens-{name}", f"Tokens by {name}", "All else is the same.", sweeps.RESULTS, table, drawn)
+            )
+    return made
+
+
 def _line(row: Row, axes: list[str], x: str) -> str:
-    """The values of the other axes."""
-    return ", ".join(f"{row[axis]}" for axis in axes if axis != x and row.get(axis) is not None) or "all"
+    """The values of the other axes, those that are no words named."""
+    told = [(axis, row.get(axis)) for axis in axes if axis != x]
+    return (
+        ", ".join(
+            f"{value}" if isinstance(value, str) and axis != "overlap" else f"{axis.replace('_', '-')} {value}".lower()
+            for axis, value in told
+            if value not in (None, "")
+        )
+        or "all"
+    )

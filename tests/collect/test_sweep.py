@@ -12,7 +12,7 @@ from lorabench import rundir
 from lorabench.collect.run import sweep
 from lorabench.collect.settings.spec import RunSpec
 from lorabench.errors import InputError, RunError, UsageError
-from lorabench.reports.sweeps import published
+from lorabench.reports.sweeps import published, sweep_page
 from lorabench.reports.sweeps import results as sweeps
 
 CAPTURE = Path(__file__).parent.parent.parent / "fixtures" / "h200-batch" / "trace.json.gz"
@@ -99,7 +99,7 @@ def test_a_range_that_is_none_is_refused(values: str) -> None:
 
 @pytest.mark.parametrize("preset", sweep.PRESETS)
 def test_every_preset_is_possible_as_a_whole(preset: str) -> None:
-    found = sweep.plan(dict(sweep.PRESETS[preset]))
+    found = sweep.plan({}, preset=preset)
     assert len(found.cells) >= 10 and not found.impossible
 
 
@@ -194,6 +194,36 @@ def test_published_numbers_stand_beside_ours() -> None:
     assert (lora["our_peak_reserved_bytes"], lora["our_nvml_used_bytes"]) == (2, 3)
     assert layer["published_bytes"] == 19_900_000_000  # published for no rank in particular
     assert not tables["times"] and not published.of({"model": "tiny"}, rows, axes)
+
+
+def test_a_sweep_of_several_grids_has_each_run_once_and_draws_every_axis(tmp_path: Path) -> None:
+    what = sweep.plan({}, preset="paper-scale")
+    assert list(what.axes) == ["parallel", "lora_cnt", "overlap", "devices", "rank"]
+    assert what.settings["model"] == "tinyllama-1.1b" and "devices" not in what.settings
+    assert len({cell.name for cell in what.cells}) == len(what.cells) == 22
+    assert {cell.spec.overlap for cell in what.cells if cell.spec.parallel == "lorapp"} == {True, False}
+    assert not any("overlap" in cell.name for cell in what.cells if cell.spec.parallel == "tp")
+    sweep.run(what, tmp_path / "s", runner=Runner())
+    rows = sweeps.rows(tmp_path / "s")
+    assert {row["overlap"] for row in rows if row["parallel"] == "tp"} == {None}
+    sweep_page.write(tmp_path / "s", rows, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert "Tokens by devices" in page and "Tokens by rank" in page
+    axes = list(what.axes)
+    known = published.of({name: str(value) for name, value in what.settings.items()}, rows, axes)
+    rates = published.beside(known, rows, axes)["rates"]
+    pairs = {(row["parallel"], row["lora_cnt"], row["overlap"], row["published_per_s"]) for row in rates}
+    assert {("tp", 1, None, 5754), ("lorapp", 3, True, 10118), ("lorapp", 4, False, 7063)} <= pairs
+
+
+def test_settings_that_are_on_or_off_can_be_swept() -> None:
+    cells = sweep.plan({"parallel": "lorapp", "lora_cnt": "2", "overlap": "true,false"}).cells
+    assert [(cell.name, cell.spec.overlap) for cell in cells] == [("overlap=true", True), ("overlap=false", False)]
+
+
+def test_a_search_takes_one_grid() -> None:
+    with pytest.raises(UsageError, match="searches one grid"):
+        sweep.plan({}, "lora_cnt", "paper-scale")
 
 
 def test_published_numbers_are_those_of_the_model_of_a_row() -> None:
