@@ -19,7 +19,7 @@ FILES = [
 IDLE = ("late_input", "recompilation", "blocking_copy", "pageable_async_copy", "synchronisation", "launch_bound_range",
         "unified_memory", "long_idle_gap", "long_dependency")  # fmt: skip
 
-KERNELS = ("math_attention", "float32_matmul", "layout_conversion", "unfused_elementwise", "dominant_kernel")
+KERNELS = ("padding", "math_attention", "float32_matmul", "layout_conversion", "unfused_elementwise", "dominant_kernel")
 
 
 @pytest.fixture(scope="module", params=FILES, ids=lambda path: path.name)

@@ -59,29 +59,33 @@ def _steps(database: Database, source_id: int, folder: Path) -> _Facts:
     path = folder / rundir.STEPS
     if not path.is_file():
         return []
-    tokens: dict[int, int] = {}
+    tokens: dict[int, tuple[int, int | None]] = {}
     try:
         rows = [row for row in csv.DictReader(read_text(path).splitlines()) if not row.get("rank")]
         for row in rows:
             if row["pass"] == rows[0]["pass"]:
                 step = int(row["step"])
                 if count := row["computed_token_cnt"]:
-                    tokens[step] = tokens.get(step, 0) + int(count)
+                    before, real_before = tokens.get(step, (0, 0))
+                    real = row.get("token_cnt")
+                    is_known = real and real_before is not None
+                    tokens[step] = before + int(count), real_before + int(real) if is_known else None
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
         return [("lost", rundir.STEPS, f"it is not a list of steps ({type(error).__name__}: {error})")]
     if not all(row.get("adapter") for row in rows):
         tokens = _of_any_step(tokens)
-    for step, count in tokens.items():
-        database.connection.execute("insert into run_step values (?, ?, ?)", [source_id, step, count])
+    for step, counts in tokens.items():
+        database.connection.execute("insert into run_step values (?, ?, ?, ?)", [source_id, step, *counts])
     return []
 
 
-def _of_any_step(tokens: dict[int, int]) -> dict[int, int]:
+def _of_any_step(tokens: dict[int, tuple[int, int | None]]) -> dict[int, tuple[int, int | None]]:
     """Tokens of somebody else's steps, whose numbers here and in a trace may differ: known where all took as many."""
-    if len(set(tokens.values())) != 1:
+    if len({count for count, _ in tokens.values()}) != 1:
         return {}
-    (count,) = set(tokens.values())
-    return dict.fromkeys(range(max(tokens) + 2), count)
+    every = set(tokens.values())
+    count = next(iter(every))[0]
+    return dict.fromkeys(range(max(tokens) + 2), every.pop() if len(every) == 1 else (count, None))
 
 
 def _ledger(database: Database, source_id: int, trace: Path) -> _Facts:

@@ -10,7 +10,7 @@ from ...errors import InputError
 from ...sql import TABLES, in_folder, literal, quoted
 from ...vocabulary import MEMORY_CATEGORIES, SOURCE_SNAPSHOT
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 
 _CATEGORIES = ", ".join(f"({number}, {literal(name)})" for number, name in enumerate(MEMORY_CATEGORIES))
 _IS_SNAPSHOT = f"source_id in (select source_id from {{theirs}}.source where kind = {literal(SOURCE_SNAPSHOT)})"
@@ -48,6 +48,7 @@ _STEPS: dict[int, dict[str, str]] = {
         "collective": _with_nulls("collective", _KEPT_OF_COLLECTIVES),
         **_empty("matched_collective", "clock"),
     },
+    10: {"run_step": "select *, null::bigint as real_token_cnt from {before}"},
 }
 
 

@@ -1,6 +1,7 @@
 -- A row is what lorabench collect wrote down of one step beside the trace: its tokens.
 --
 -- columns:
---   source_id   integer   the input
---   step        bigint    number of the step
---   token_cnt   bigint    tokens computed in it, padding included, of all adapters
+--   source_id        integer   the input
+--   step             bigint    number of the step
+--   token_cnt        bigint    tokens computed in it, padding included, of all adapters
+--   real_token_cnt   bigint    of these no padding, NULL if not recorded

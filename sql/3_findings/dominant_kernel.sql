@@ -29,7 +29,10 @@ select
     short.short_name as place,
     if(
         bool_and(near.roofline_frac is not null),
-        sum(kernel.critical_ns * greatest(0, 1 - near.roofline_frac)),
+        -- what is padding is the rule padding's
+        sum(kernel.critical_ns * greatest(0, 1 - near.roofline_frac))
+        * (1 - if(any_value(padding.padding_frac) >= (select value from threshold where name = 'padding_frac'),
+            any_value(padding.padding_frac), 0)),
         null
     ) as saving_ns,
     count(*) as occurrence_cnt,
@@ -40,6 +43,7 @@ join busy using (source_id)
 join gpu_op as op using (gpu_op_id)
 join _short_name as short on short.source_id = kernel.source_id and short.name_id = kernel.name_id
 left join near on near.range_id = op.operator_id
+left join _padding as padding on padding.source_id = kernel.source_id
 where kernel.rule is null
 group by kernel.source_id, short.short_name
 having sum(kernel.critical_ns) >= (select value from threshold where name = 'severe_frac') * any_value(busy.window_ns)

@@ -17,6 +17,7 @@
 --   uneven_cnt      bigint    steps slower than the median by more than uneven_step_frac
 --   token_cnt       bigint    tokens of all steps; NULL without steps.csv of lorabench collect beside the trace
 --   token_per_s     double    tokens / time of the steps, the profiler's cost included
+--   padding_frac    double    share of the tokens that is padding, NULL like token_cnt
 --   source_id       integer   the input, see trace_info
 --   rank            integer   rank of the input, NULL if not recorded
 
@@ -54,11 +55,13 @@ select
     count(*) filter (
         wall_ns > median_ns * (1 + (select value from threshold where name = 'uneven_step_frac'))
     ) as uneven_cnt,
-    sum(token_cnt)::bigint as token_cnt,
-    sum(token_cnt) / nullif(sum(wall_ns) filter (token_cnt is not null), 0) * 1e9 as token_per_s,
+    sum(compared.token_cnt)::bigint as token_cnt,
+    sum(compared.token_cnt) / nullif(sum(wall_ns) filter (compared.token_cnt is not null), 0) * 1e9 as token_per_s,
+    any_value(padding.padding_frac) as padding_frac,
     compared.source_id,
     source.rank
 from compared
 join source on source.source_id = compared.source_id
+left join _padding as padding on padding.source_id = compared.source_id
 group by compared.source_id, source.rank
 order by compared.source_id

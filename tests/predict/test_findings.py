@@ -121,3 +121,21 @@ def test_no_fault_and_a_fault_that_costs_nothing_are_not_listed(fault: Fault, tm
 
 def test_the_stream_of_the_work_is_the_one_that_matters() -> None:
     assert {op.stream for op in COMPUTES.run(pinned()).timeline.ops} == {COMPUTE}
+
+
+@pytest.mark.parametrize("padding", [0.0, 0.05, 0.4])
+def test_padding_costs_its_share_of_what_the_gpu_computes(padding: float, tmp_path: Path) -> None:
+    rows = [f"timing,{step},a,1000,{round(1000 * (1 - padding))}" for step in range(6)]
+    head = "pass,step,adapter,computed_token_cnt,token_cnt"
+    (tmp_path / "steps.csv").write_text("\n".join([head, *rows]), "utf-8")
+    run = COMPUTES.run(pinned())
+    writers.write_nsys(tmp_path / "run.sqlite", [run.timeline])
+    with analyze([tmp_path / "run.sqlite"], tmp_path / "run.duckdb") as database:
+        assert database.rows("select padding_frac from step_statistics") == [(pytest.approx(padding),)]
+        found = database.rows("select saving_ns, evidence from finding where rule = 'padding'")
+        ((nobodys,),) = database.rows("select sum(critical_ns) from _blamed_kernel where rule is null")
+    if padding < 0.1:
+        assert found == []
+    else:
+        assert found == [(pytest.approx(padding * nobodys), "40 % of 1000 tokens a step are padding")]
+        assert nobodys <= sum(op.end - op.start for op in run.timeline.ops if op.kind == "kernel")
