@@ -16,6 +16,11 @@ from typing import Any, Callable, Dict, List
 
 _LAUNCHING_MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands", "deepspeed.launcher")
 _LAUNCHERS = ("torchrun", "accelerate", "accelerate-launch", "deepspeed")
+# Modules of which one says what a training loop was written with.
+_FRAMEWORKS = (
+    "trl.trainer.sft_trainer", "trl.trainer.dpo_trainer", "trl.trainer.grpo_trainer", "transformers.trainer",
+    "lightning.pytorch.trainer.trainer", "pytorch_lightning.trainer.trainer", "accelerate.accelerator",
+)  # fmt: skip
 _WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 _RANKS = (("RANK", "WORLD_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"),
           ("SLURM_PROCID", "SLURM_NTASKS"))  # fmt: skip
@@ -90,6 +95,7 @@ class Process:
                 function()
             except BaseException:
                 self.failed("at the end")
+        self.record["frameworks"] = [name for name in _FRAMEWORKS if name in sys.modules]
         self.record["ended"] = how
         try:
             self.write()
