@@ -1,8 +1,8 @@
 """What the operators of a CPU cost: their work, and what calling them takes however little they compute.
 
 Where no GPU works for it, a CPU's time is  calls x (what a call takes) + work,  and only the first does not grow with
-the rows of a batch. What an operator takes above the fastest call of its name is work; all else in a step is of calling:
-Python between operators, dispatch, views and the like, which compute nothing, autograd's bookkeeping.
+the rows of a batch. What an operator takes above the fastest call of its name is work; all else in a step is of
+calling: Python between operators, dispatch, views and the like, which compute nothing, autograd's bookkeeping.
 
     step     |--Python--[linear [addmm=====] ]--Python--[mul==]--|
     work                         -====                    -=          own time less that of a call ('-')
@@ -33,6 +33,11 @@ _OPERATORS = """
     from range
     where source_id = {id} and kind = 'operator'
     order by start_ns"""
+_RECORDED = """
+    select start_ns
+    from range
+    where source_id = {id} and kind in ('operator', 'annotation')
+    order by start_ns"""
 _NAMES = """
     select name_id, text
     from name
@@ -41,10 +46,11 @@ _NAMES = """
 
 @dataclass(frozen=True)
 class Operators:
-    """Operators in order of their begin, and the work of all before each."""
+    """Operators in order of their begin, the work of all before each, and begins of all that a profiler recorded."""
 
     start: Ints
     worked: Ints
+    recorded: Ints
 
     @classmethod
     def of(cls, database: Database, source_id: int) -> "Operators":
@@ -53,7 +59,8 @@ class Operators:
         name = columns["name_id"].astype(np.int64)
         idle = [number for number, text in database.rows(_NAMES.format(id=source_id)) if _NO_WORK.match(text)]
         work = work_ns(name, columns["own_ns"].astype(np.int64), np.isin(name, idle))
-        return cls(columns["start_ns"], np.append(0, np.cumsum(work)))
+        recorded = database.columns(_RECORDED.format(id=source_id))["start_ns"]
+        return cls(columns["start_ns"], np.append(0, np.cumsum(work)), recorded)
 
     def work_in(self, begin: Ints, end: Ints) -> Ints:
         """The work of operators that begin in each interval."""
@@ -61,20 +68,34 @@ class Operators:
         found: Ints = self.worked[np.maximum(last, first)] - self.worked[first]
         return found
 
+    def recorded_in(self, begin: Ints, end: Ints) -> Ints:
+        """How many ranges begin in each interval."""
+        first, last = np.searchsorted(self.recorded, begin), np.searchsorted(self.recorded, end)
+        return np.maximum(last - first, 0)
+
     def work_within(self, cover: Cover, begin: Ints, end: Ints) -> Ints:
         """The work of operators that begin in each interval and in a cover."""
-        if not len(cover.start):
-            return np.zeros(len(begin), dtype=np.int64)
-        before = np.append(0, np.cumsum(self.work_in(cover.start, cover.end)))
+        return _within(self.work_in, cover, begin, end)
 
-        def until(time: Ints) -> Ints:
-            at = np.searchsorted(cover.start, time, side="right") - 1
-            place = np.maximum(at, 0)
-            part = self.work_in(cover.start[place], np.minimum(time, cover.end[place]))
-            return np.where(at >= 0, before[place] + part, 0)
+    def recorded_within(self, cover: Cover, begin: Ints, end: Ints) -> Ints:
+        """How many ranges begin in each interval and in a cover."""
+        return _within(self.recorded_in, cover, begin, end)
 
-        found: Ints = np.maximum(until(end) - until(begin), 0)
-        return found
+
+def _within(inside: Callable[[Ints, Ints], Ints], cover: Cover, begin: Ints, end: Ints) -> Ints:
+    """What is inside of intervals, counted for the parts of each that lie in a cover."""
+    if not len(cover.start):
+        return np.zeros(len(begin), dtype=np.int64)
+    before = np.append(0, np.cumsum(inside(cover.start, cover.end)))
+
+    def until(time: Ints) -> Ints:
+        at = np.searchsorted(cover.start, time, side="right") - 1
+        place = np.maximum(at, 0)
+        part = inside(cover.start[place], np.minimum(time, cover.end[place]))
+        return np.where(at >= 0, before[place] + part, 0)
+
+    found: Ints = np.maximum(until(end) - until(begin), 0)
+    return found
 
 
 def work_ns(name: Ints, own: Ints, computes_nothing: Bools) -> Ints:
@@ -89,18 +110,25 @@ def work_ns(name: Ints, own: Ints, computes_nothing: Bools) -> Ints:
 
 @dataclass(frozen=True)
 class Parts:
-    """What a stretch of a step takes: calling, and work."""
+    """What a stretch of a step takes: calling, and work; and how many ranges a profiler recorded in it."""
 
     called: float
     worked: float
+    recorded: float
 
     def less(self, other: "Parts") -> "Parts":
         """Without a part of it."""
-        return Parts(max(0.0, self.called - other.called), max(0.0, self.worked - other.worked))
+        return Parts(
+            max(0.0, self.called - other.called), max(0.0, self.worked - other.worked), self.recorded - other.recorded
+        )
+
+    def without_profiler(self, each_ns: float) -> "Parts":
+        """Without what recording took, so much for each range."""
+        return Parts(max(0.0, self.called - each_ns * self.recorded), self.worked, 0)
 
     def times(self, called: float, worked: float) -> "Parts":
         """So much of each."""
-        return Parts(self.called * called, self.worked * worked)
+        return Parts(self.called * called, self.worked * worked, self.recorded)
 
 
 Measure = Callable[[Cover], Parts]
@@ -113,7 +141,7 @@ def of_interval(operators: Operators, begin: int, end: int) -> Measure:
     def parts(cover: Cover) -> Parts:
         wall = int(cover.within(first, last)[0])
         work = min(wall, int(operators.work_within(cover, first, last)[0]))
-        return Parts(wall - work, work)
+        return Parts(wall - work, work, int(operators.recorded_within(cover, first, last)[0]))
 
     return parts
 

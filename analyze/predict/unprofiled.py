@@ -1,8 +1,8 @@
 """What becomes of a step without a profiler when something changes: from a trace and the timing pass of the same work.
 
 With a GPU a replay says which part of a profiled step a change saves, and of the step without a profiler it saves the
-same part. Without one a profiler costs as much as what it records, and all of that is in the calls: what is in a
-profiled step beyond the operators' work is scaled to what the timing pass leaves for it.
+same part. Without one a profiler may cost as much as what it records. All of that is in the calls, in equal parts for
+all ranges that it recorded: what the profiled step takes beyond the unprofiled one is taken off them.
 
     profiled      | calls, recorded ============= | work ======= |
     unprofiled    | calls ======= | work ======= |                   a change saves so much of the calls, so much work
@@ -12,8 +12,6 @@ The fastest step of either counts: the others had to share the machine.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from ...errors import UsageError
 from ..attribute.cover import Cover
@@ -91,17 +89,19 @@ class _Without:
         first, last = begin[steps.first], begin[steps.last]
         chosen = fastest(last - first)
         self._everything = Cover.of(first[chosen : chosen + 1], last[chosen : chosen + 1])
-        self._parts = of_interval(scene.operators, int(first[chosen]), int(last[chosen]))
-        whole = self._parts(self._everything)
+        self._profiled = of_interval(scene.operators, int(first[chosen]), int(last[chosen]))
+        whole = self._profiled(self._everything)
         self._step_ns = step_ns
-        # of what a profiled call takes so much is left without the profiler
-        self._unprofiled = max(0.0, min(1.0, (step_ns - whole.worked) / max(whole.called, 1.0)))
+        self._each_ns = max(0.0, (whole.called + whole.worked - step_ns) / max(whole.recorded, 1))
 
     def left(self, scene: Scene, changes: list[Change]) -> Prediction:
         """What changes leave; of what they have in common each saves its own."""
         saved = [self._saved(scene, change) for change in changes]
-        ns = sum(part.called * self._unprofiled + part.worked for part in saved)
+        ns = sum(part.called + part.worked for part in saved)
         return Prediction(max(0.0, 1 - ns / self._step_ns))
+
+    def _parts(self, cover: Cover) -> Parts:
+        return self._profiled(cover).without_profiler(self._each_ns)
 
     def _saved(self, scene: Scene, change: Change) -> Parts:
         kind, parts = change.kind, self._parts

@@ -1,7 +1,7 @@
 """Measures by runs of `collect`, each in a folder of its own, and predicts from the recordings of what was kept last.
 
-A measurement that is there already, of exactly these settings, is not made again: so an improvement that was interrupted
-goes on where it was, and arrives where it would have.
+A measurement that is there already, of exactly these settings, is not made again: so an improvement that was
+interrupted goes on where it was, and arrives where it would have.
 """
 
 import contextlib

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 import statistics
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -92,7 +93,8 @@ def furthest(before: Measured, after: Measured) -> tuple[str, int, float]:
     for adapter, losses in before.losses.items():
         for step, (one, other) in enumerate(zip(losses, after.losses.get(adapter, ()), strict=False)):
             apart = abs(one - other) / max(abs(one), abs(other), 1e-12)
-            if not apart <= worst[2]:  # a loss that is no number is furthest
+            apart = math.inf if math.isnan(apart) else apart
+            if apart > worst[2]:
                 worst = (adapter, step, apart)
     return worst
 

@@ -1,7 +1,7 @@
 """What becomes of the peak of memory when settings change: arithmetic on what it is made of.
 
-A rule takes the categories of the peak (`memory_peak`) and says how many bytes more there will be. It knows what lies at
-the peak now; where another moment becomes the highest, the true peak is above what it says.
+A rule takes the categories of the peak (`memory_peak`) and says how many bytes more there will be. It knows what lies
+at the peak now; where another moment becomes the highest, the true peak is above what it says.
 """
 
 from collections.abc import Callable

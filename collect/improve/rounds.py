@@ -1,8 +1,8 @@
-"""Round by round the change that promises most is measured, and kept where it gained more than steps differ by anyway.
+"""Round by round the change that promises most is measured, and kept where it gained more than steps differ by.
 
-    start ─► predict all ─► measure the best ─► better than both measurements of what it replaces? ─► kept, from there on
-                  ▲                                          │ no                                        │
-                  └──────────────────────────────────────────┴───────────────────────────────────────────┘
+    start ─► predict all ─► measure the best ─► better than what it replaces, before and after? ─► kept, from there on
+                 ▲                                         │ no                                        │
+                 └─────────────────────────────────────────┴───────────────────────────────────────────┘
 
 Nothing here runs or reads anything: a laboratory is given that measures and predicts. What fails is a row.
 """

@@ -1,4 +1,4 @@
-"""What a lower peak is good for, shown by a run: more adapters in the memory of the start, or sequences twice as long."""
+"""What a lower peak is good for, shown by a run: more adapters in the same memory, or sequences twice as long."""
 
 import dataclasses
 from dataclasses import dataclass
