@@ -79,7 +79,7 @@ def improve(
     with bar.shown() as progress:
         course, shown = improving.improve(plan, progress)
     found = rows.of_course(course)
-    _put(found, rows.COLUMNS, form, [*text.table(found), *text.ending(course, shown, price_per_hour)])
+    _put(found, rows.COLUMNS, form, [*text.table(found), *text.wrapped(text.ending(course, shown, price_per_hour))])
     _write(plan.folder, f"{run.name} improved", course, shown, found, price_per_hour)
     (console.put if form is None else console.tell)(f"wrote {plan.folder}")
 
@@ -118,5 +118,5 @@ def _edits(run: Path, after: Path | None, form: Any) -> None:
 
     with bar.shown():
         found, steps = improving.edited(run, after)
-    lines = [*text.edits(found), *([text.held(found, *steps)] if after is not None else [])]
+    lines = [*text.edits(found), *(text.wrapped([text.held(found, *steps)]) if after is not None else [])]
     _put(found, list(found[0]), form, lines)

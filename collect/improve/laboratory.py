@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import rundir
-from ...errors import InputError, LorabenchError, RunError
+from ...errors import InputError, Interrupted, LorabenchError, RunError
 from ...progress import Progress, Silent
 from ..run import preflight, session
 from ..settings.spec import RunSpec
@@ -49,7 +49,7 @@ class Runs:
     peak_of: Callable[[Path], float | None]
     budget_s: float | None = None
     listener: Progress = field(default_factory=Silent)
-    runner: Runner = session.collect
+    runner: Runner | None = None  # session.collect, unless somebody else runs
     may_run: bool = True  # else only what is there is read
     _recorded: dict[RunSpec, str] = field(default_factory=dict)  # names of what was measured
 
@@ -122,9 +122,11 @@ class Runs:
         if not _is_finished(path, spec):
             try:
                 preflight.check([spec])
-                self.runner(spec, path, path.exists(), Prefixed(self.listener, path.name))
+                (self.runner or session.collect)(spec, path, path.exists(), Prefixed(self.listener, path.name))
             except RunError:
                 pass  # the manifest says how it ended
+            except Interrupted:
+                raise
             except LorabenchError as error:
                 if not (path / rundir.MANIFEST).is_file():
                     return Failure(rundir.FAILED, str(error))

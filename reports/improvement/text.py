@@ -1,7 +1,7 @@
 """An improvement for a person: a line for each change in 80 columns, then what came of it."""
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ...collect.improve.measured import furthest
@@ -45,6 +45,12 @@ def _scaled(ending: str, rows: Sequence[dict[str, Any]], *columns: str) -> Any:
     return unit, lambda value: units.format_number(value, factor, largest)
 
 
+def wrapped(lines: Iterable[str]) -> Iterator[str]:
+    """Sentences in lines that fit."""
+    for line in lines:
+        yield from textwrap.wrap(line, _WIDE, subsequent_indent="    ", break_on_hyphens=False)
+
+
 def ending(course: Course, shown: Shown | None, price_per_hour: float | None) -> Iterator[str]:
     """What came of it: time, memory, tokens, cost, losses, and the command line."""
     start, end = course.start, course.end
@@ -63,7 +69,7 @@ def ending(course: Course, shown: Shown | None, price_per_hour: float | None) ->
             yield "losses: the same in every step"
     if shown is not None:
         yield from _shown(shown)
-    yield from textwrap.wrap(written.command(course.spec), _WIDE - 2, subsequent_indent="    ", break_on_hyphens=False)
+    yield written.command(course.spec)
 
 
 def _pairs(course: Course, price_per_hour: float | None) -> Iterator[str]:

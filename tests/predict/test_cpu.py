@@ -1,11 +1,6 @@
-"""What is predicted of a run without a GPU against the run with the change made: a CPU whose rules are written down.
+"""What is predicted of a run without a GPU against the run with the change made: a CPU whose rules are written down."""
 
-An operator takes CALL of itself and what it works, Python takes PYTHON between two, and a profiler PROFILER for each.
-"""
-
-import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,77 +11,7 @@ from lorabench.analyze.attribute.cover import Cover
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.predict import operators, unprofiled
 from lorabench.analyze.predict.predictions import what_if
-
-CALL, PYTHON, PROFILER, GAP = 700, 2_000, 1_500, 10_000
-
-
-@dataclass(frozen=True)
-class Program:
-    """Steps of micro batches: of each operator the work for a row, times the rows."""
-
-    forward: tuple[int, ...] = (400, 0, 90, 1500, 30, 700)
-    backward: tuple[int, ...] = (900, 0, 200, 2500, 0)
-    optimizer: tuple[int, ...] = (50,) * 20
-    data_ns: int = 30_000  # for the rows of a micro batch, in one operator-less stretch
-    recomputed: tuple[int, ...] = ()
-    rows: int = 10
-    micro: int = 1
-    steps: int = 8
-    optimizers: int = 1
-
-    def phases(self) -> Iterator[tuple[str, Sequence[int], int]]:
-        for _ in range(self.micro):
-            yield "data", (), self.data_ns * self.rows // 10
-            yield "forward", self.forward, 0
-            yield "backward", self.backward, 0
-        for _ in range(self.optimizers):
-            yield "optimizer", [work / self.rows for work in self.optimizer], 0  # as long for any rows
-
-    def events(self, profiler: int) -> tuple[list[dict[str, object]], list[int]]:
-        """Events in nanoseconds, and how long each step takes."""
-        found: list[dict[str, object]] = []
-        time, lengths = 1_000_000, []
-        for step in range(self.steps):
-            begin = time
-            for phase, works, alone in self.phases():
-                start = time
-                time += alone
-                for number, work in enumerate(works):
-                    time = self._operator(found, time, number, work, profiler)
-                    if phase == "backward" and number == 0 and self.recomputed:
-                        again = time
-                        for other, more in enumerate(self.recomputed):
-                            time = self._operator(found, time, other, more, profiler)
-                        found.append(_event("user_annotation", "recompute", again, time))
-                found.append(_event("user_annotation", phase, start, time))
-            found.append(_event("user_annotation", f"step {step}", begin, time))
-            lengths.append(time - begin)
-            time += GAP
-        return found, lengths
-
-    def _operator(self, found: list[dict[str, object]], time: int, number: int, work: float, profiler: int) -> int:
-        start = time + PYTHON
-        end = start + CALL + round(work * self.rows)
-        found.append(_event("cpu_op", f"aten::op{number}", start, end))
-        return end + profiler
-
-    def step_ns(self) -> int:
-        return min(self.events(0)[1])
-
-    def write(self, path: Path, profiler: int = PROFILER) -> Path:
-        events = self.events(profiler)[0]
-        path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}), "utf-8")
-        return path
-
-
-def _event(kind: str, name: str, begin: int, end: int) -> dict[str, object]:
-    return {"ph": "X", "cat": kind, "name": name, "pid": 1, "tid": 1, "ts": begin / 1000, "dur": (end - begin) / 1000}
-
-
-def with_zero_calls(program: Program) -> Program:
-    """Each name has a call that works nothing, from which is seen what a call takes."""
-    return replace(program, optimizer=(*program.optimizer, *([0] * 6)))
-
+from simulated_cpu import CALL, GAP, PYTHON, Program, with_zero_calls
 
 BEFORE = with_zero_calls(Program())
 PAIRS = [
