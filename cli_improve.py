@@ -54,7 +54,7 @@ def improve(
     edits to make by hand; --after a second run of it says which were made and what they gained.
     """
     from . import improving
-    from .collect.improve.candidates import GOALS
+    from .collect.improve.candidates import GOALS, TIME
     from .collect.improve.rounds import Asked
     from .errors import UsageError
     from .reports import outputs
@@ -74,12 +74,17 @@ def improve(
         with bar.shown() as progress:
             now, left = improving.compared(run, after) if after is not None else improving.outlook(plan, progress)
         found = [rows.of_start(now), *(rows.of_row(row, now) for row in left)]
-        _put(found, rows.COLUMNS, form, text.table(found))
+        _put(found, rows.COLUMNS, form, text.table(found, goal != TIME))
         return
     with bar.shown() as progress:
         course, shown = improving.improve(plan, progress)
     found = rows.of_course(course)
-    _put(found, rows.COLUMNS, form, [*text.table(found), *text.wrapped(text.ending(course, shown, price_per_hour))])
+    _put(
+        found,
+        rows.COLUMNS,
+        form,
+        [*text.table(found, goal != TIME), *text.wrapped(text.ending(course, shown, price_per_hour))],
+    )
     _write(plan.folder, f"{run.name} improved", course, shown, found, price_per_hour)
     (console.put if form is None else console.tell)(f"wrote {plan.folder}")
 

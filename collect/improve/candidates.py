@@ -173,7 +173,7 @@ _KINDS = (
         "chunked loss", _SPACE, lambda run: _when(run.spec.loss == "full" and _is_causal(run.spec), loss="chunked"),
         memory="chunked_loss",
     ),
-    _Kind("half the rows, twice as often", _SPACE, _halved, alters=_regrouped, memory="fewer_rows"),
+    _Kind("half rows, twice as often", _SPACE, _halved, alters=_regrouped, memory="fewer_rows"),
     _Kind(
         "8-bit AdamW", _SPACE, lambda run: _when(run.spec.optimizer == "adamw", optimizer="adamw-8bit"),
         alters=lambda run: "the optimizer's state, kept in 8 bits", memory="quarter_state",

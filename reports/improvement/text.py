@@ -15,18 +15,25 @@ _CHANGE = 27
 _WHY = "      "
 
 
-def table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """A line for each change: predicted and measured step, error, peak, verdict; below it why."""
+def table(rows: Sequence[dict[str, Any]], of_memory: bool = False) -> Iterator[str]:
+    """A line for each change: predicted and measured step, error, peak, verdict; below it why.
+
+    of_memory: the peak is what was predicted.
+    """
     unit, step = _scaled("ns", rows, "predicted_step_ns", "least_step_ns", "step_ns")
     memory, peak = _scaled("bytes", rows, "predicted_peak_bytes", "peak_bytes")
-    yield _line("", "change", f"predicted {unit}", f"step {unit}", "error", f"peak {memory}", "")
+    heads = [f"step {unit}", f"peak {memory}"]
+    first, second = reversed(heads) if of_memory else heads
+    yield _line("", "change", f"predicted {first.split()[1]}", first, "error", second, "")
     for row in rows:
         number = "" if row["round"] in (None, 0) else str(row["round"])
-        predicted = step(row["predicted_step_ns"])
-        if not predicted and row["least_step_ns"] is not None:
+        predicted = peak(row["predicted_peak_bytes"]) if of_memory else step(row["predicted_step_ns"])
+        if not predicted and not of_memory and row["least_step_ns"] is not None:
             predicted = f">= {step(row['least_step_ns'])}"
-        error = "" if row["error_frac"] is None else f"{row['error_frac']:+.1%}"
-        yield _line(number, row["change"], predicted, step(row["step_ns"]), error, peak(row["peak_bytes"]),
+        off = row["peak_error_frac" if of_memory else "error_frac"]
+        both = [step(row["step_ns"]), peak(row["peak_bytes"])]
+        measured, other = reversed(both) if of_memory else both
+        yield _line(number, row["change"], predicted, measured, "" if off is None else f"{off:+.1%}", other,
                     row["verdict"] or "")  # fmt: skip
         yield from textwrap.wrap(
             row["why"] or "", _WIDE, initial_indent=_WHY, subsequent_indent=_WHY, break_on_hyphens=False
