@@ -132,17 +132,27 @@ def _prefetch(scene: Scene, weights: Weights, change: Change) -> Weights:
 def _skip(scene: Scene, weights: Weights, change: Change) -> Weights:
     """What is done in these ranges is not done: neither the CPU's work nor what it launches there."""
     weights = _cpu(scene, weights, replace(change, factor=0.0))
-    return _scaled(weights, scene.launched_in(scene.ranges(change.where)), 0.0)
+    gone = scene.launched_in(scene.ranges(change.where))
+    return replace(_scaled(weights, gone, 0.0), distance=np.where(gone, 0, weights.distance))
+
+
+def micro_batches(scene: Scene, change: Change) -> Cover:
+    """Where micro batches are trained. Raises UsageError where no range says so, and for a trace of a GPU.
+
+    There which launches of which micro batch would be one is not known.
+    """
+    if len(scene.work):
+        raise UsageError(f"{change}: is known of traces without GPU work alone; of whole steps batch=K says it")
+    if not len(scene.phases("forward", "backward").start):
+        raise UsageError(f"{change}: the trace has no range that means forward or backward")
+    return scene.phases("h2d", "forward", "backward")
 
 
 def _merge(scene: Scene, weights: Weights, change: Change) -> Weights:
     """K micro batches of a step in one: forward and backward are called once in each step, their work stays."""
-    size, cover = int(change.where), scene.phases("h2d", "forward", "backward")
-    if not len(scene.work):
-        return replace(weights, host=weights.host - scene.called_within(weights, cover) * (size - 1) // size)
-    inside = cover.holds(scene.points.begin)
-    host = weights.host - scene.launching_within(weights, cover) * (size - 1) // size
-    return replace(weights, host=host, own=np.where(inside, weights.own // size, weights.own))
+    size = int(change.where)
+    called = scene.called_within(weights, micro_batches(scene, change))
+    return replace(weights, host=weights.host - called * (size - 1) // size)
 
 
 def _drop_sync(scene: Scene, weights: Weights, change: Change) -> Weights:
@@ -289,7 +299,9 @@ _KINDS = {
     "hide-copies": _Kind("PATH", _hide, "nothing waits for copies and memsets"),
     "hide-communication": _Kind("PATH", None, "communication ends when all ranks have come: one rank cannot know"),
     "batch": _Kind("K", _batch, "K steps in one pass: k(alpha + beta) becomes alpha + k beta"),
-    "merge": _Kind("K", _merge, "K micro batches of a step in one: forward and backward are launched once"),
+    "merge": _Kind(
+        "K", _merge, "K micro batches of a step in one, without a GPU: forward and backward are called once"
+    ),
     "device": _Kind("NAME", _device, "kernels on another GPU, by its peaks; the CPU stays"),
 }
 # What can be asked of a trace without GPU work; batch, merge and fuse by what its operators cost (operators.py).

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from ...errors import UsageError
 from ..attribute.cover import Cover
 from ..store.database import Database
-from .changes import Change, apply, parse
+from .changes import Change, apply, micro_batches, parse
 from .operators import Parts, fastest, of_interval
 from .scene import Scene
 from .trace import fetch
@@ -26,8 +26,7 @@ _TIMED = """
     from source
     where kind in ('nsys', 'kineto')
     order by exists (select 1 from gpu_op where gpu_op.source_id = source.source_id) desc, source_id"""
-_PASS = ("h2d", "forward", "backward")
-_PHASES = ("data", *_PASS, "optimizer")
+_PHASES = ("data", "h2d", "forward", "backward", "optimizer")
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,9 @@ def fractions(database: Database, step_ns: float, asked: Sequence[Sequence[str]]
 def _scene(database: Database) -> Scene | None:
     rows = database.rows(_TIMED)
     trace = fetch(database, rows[0][0]) if rows else None
-    return None if trace is None or not len(trace.steps) else Scene(database, trace)
+    if trace is None or not (len(trace.steps) or len(trace.work.start)):
+        return None
+    return Scene(database, trace)
 
 
 def _written(scene: Scene, text: str) -> list[Change]:
@@ -111,7 +112,7 @@ class _Without:
             return called.times((size - 1) / size, 0)
         if kind == "merge":
             size = int(change.where)
-            return parts(scene.phases(*_PASS)).times((size - 1) / size, 0)
+            return parts(micro_batches(scene, change)).times((size - 1) / size, 0)
         if kind == "fuse":
             return parts(scene.ranges(change.where)).times(1, 0)
         if kind in ("skip", "prefetch", "cpu"):

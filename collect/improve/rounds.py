@@ -101,6 +101,7 @@ class Course:
     start: Measured
     spec: RunSpec
     end: Measured
+    goal: str = TIME
     rows: list[Row] = field(default_factory=list)
     stopped: str = ""  # why no further round was made
 
@@ -127,7 +128,7 @@ def improve(start: RunSpec, asked: Asked, lab: Laboratory) -> Course:
     measured = lab.measure(start, "00-start")
     if isinstance(measured, Failure):
         raise RunError(f"the run to improve does not end well: {measured.message}")
-    course = Course(start, measured, start, measured)
+    course = Course(start, measured, start, measured, asked.goal)
     while True:
         rows = outlook(course.spec, course.end, asked, lab, {row.change for row in course.rows})
         course.rows += [row for row in rows if row.verdict == REFUSED]

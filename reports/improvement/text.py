@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from ...collect.improve.candidates import TIME
 from ...collect.improve.measured import furthest
 from ...collect.improve.rounds import KEPT, Course
 from ...collect.improve.shown import Shown
@@ -65,9 +66,8 @@ def ending(course: Course, shown: Shown | None, price_per_hour: float | None) ->
     yield f"{len(kept)} of {course.measured_cnt} changes kept{': ' if kept else ''}{', '.join(kept)}; {course.stopped}"
     if kept:
         unit, cells = units.scaled("ns", [start.median_ns, end.median_ns])
-        yield (
-            f"step {cells[0]} -> {cells[1]} {unit}; {course.step_frac - 1:+.1%} by what was measured side by side"
-        )  # fmt: skip
+        beside = f"; {course.step_frac - 1:+.1%} by what was measured side by side" if course.goal == TIME else ""
+        yield f"step {cells[0]} -> {cells[1]} {unit}{beside}"
         yield from _pairs(course, price_per_hour)
         adapter, step, apart = furthest(start, end)
         if apart:
