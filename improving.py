@@ -106,7 +106,7 @@ def _begin(folder: Path, about: dict[str, Any]) -> None:
         except (OSError, ValueError) as error:
             raise InputError(f"{path} is damaged: {str(error)[:200]}") from error
         if {key: known.get(key) for key in about} != about:
-            raise UsageError(f"{folder} holds another improvement; choose another -o, or replace it with --force")
+            raise UsageError(f"{folder} holds another improvement; choose another -o, or remove it")
         return
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} exists and is not an improvement; choose another -o")

@@ -71,7 +71,8 @@ class Operators:
     def recorded_in(self, begin: Ints, end: Ints) -> Ints:
         """How many ranges begin in each interval."""
         first, last = np.searchsorted(self.recorded, begin), np.searchsorted(self.recorded, end)
-        return np.maximum(last - first, 0)
+        found: Ints = np.maximum(last - first, 0)
+        return found
 
     def work_within(self, cover: Cover, begin: Ints, end: Ints) -> Ints:
         """The work of operators that begin in each interval and in a cover."""

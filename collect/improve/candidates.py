@@ -64,6 +64,7 @@ def possible(run: Setting, goal: str) -> list[Candidate]:
     for kind in _KINDS:
         settings = kind.settings(run) if goal in kind.goals else None
         if settings is not None:
+            settings = {name: value for name, value in settings.items() if getattr(run.spec, name) != value}
             found.append(
                 Candidate(
                     kind.name, settings, kind.predicted_by(run), kind.bounded_by(run), kind.alters(run), kind.memory

@@ -77,7 +77,7 @@ class Runs:
         """What each would make of a run with these settings, by its recordings; they are made where there are none."""
         try:
             return self.predict_from(self.recorded(spec), wanted)
-        except RunError as error:
+        except (InputError, RunError) as error:  # a trace that is damaged, a run that fails
             return [Prediction(note=str(error))] * len(wanted)
 
     def recorded(self, spec: RunSpec) -> Recorded:

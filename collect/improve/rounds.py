@@ -43,22 +43,29 @@ class Row:
     predicted_step_ns: float | None
     predicted_peak_bytes: float | None
     measured: Measured | None = None
-    base_ns: float | None = None  # the step that it replaces, when it was measured
+    base: Measured | None = None  # what it replaces, measured when it was
     verdict: str = UNTRIED
     why: str = ""
     folder: str = ""
 
-    def set_base(self, step_ns: float) -> None:
-        """Predict from this step: that of what is replaced, the least disturbed of its measurements."""
-        self.base_ns, frac = step_ns, self.prediction.step_frac
-        self.predicted_step_ns = None if frac is None else frac * step_ns
+    def set_base(self, base: Measured) -> None:
+        """Predict from this: what is replaced, the least disturbed of its measurements."""
+        self.base, frac = base, self.prediction.step_frac
+        self.predicted_step_ns = None if frac is None else frac * base.median_ns
+
+    @property
+    def bound_step_ns(self) -> float | None:
+        """What the step cannot be shorter than."""
+        frac = self.prediction.bound_frac
+        return None if frac is None or self.base is None else frac * self.base.median_ns
 
     @property
     def error_frac(self) -> float | None:
-        """By how much the measured step is longer than the predicted one, as a part of the measured."""
-        if self.measured is None or self.predicted_step_ns is None:
+        """How much more or less of the step was predicted to be left than is, by the fastest steps of both."""
+        frac = self.prediction.step_frac
+        if self.measured is None or self.base is None or frac is None:
             return None
-        return self.predicted_step_ns / self.measured.median_ns - 1
+        return frac * self.base.least_ns / self.measured.least_ns - 1
 
     @property
     def peak_error_frac(self) -> float | None:
@@ -110,8 +117,8 @@ class Course:
         """What is left of the step: the product of what was kept, each beside what it replaced."""
         found = 1.0
         for row in self.rows:
-            if row.verdict == KEPT and row.measured and row.base_ns:
-                found *= row.measured.median_ns / row.base_ns
+            if row.verdict == KEPT and row.measured and row.base:
+                found *= row.measured.median_ns / row.base.median_ns
         return found
 
     @property
@@ -148,7 +155,7 @@ def outlook(spec: RunSpec, now: Measured, asked: Asked, lab: Laboratory, done: s
         more = prediction.more_bytes
         peak = None if more is None or now.peak_bytes is None else now.peak_bytes + more
         row = Row(None, candidate.name, candidate.settings, candidate.alters, prediction, None, peak)
-        row.set_base(now.median_ns)
+        row.set_base(now)
         try:
             changed(spec, row)
         except UsageError as error:
@@ -215,7 +222,7 @@ def _round(course: Course, row: Row, asked: Asked, lab: Laboratory) -> None:
         before, found = _again(course, row, spec, found, lab)
         row.verdict, row.why = judged(before, found, asked, row.alters)
     row.measured = found
-    row.set_base(before.median_ns)
+    row.set_base(before)
     if row.verdict == KEPT:
         course.spec, course.end = spec, found
 
@@ -236,7 +243,8 @@ def _again(course: Course, row: Row, spec: RunSpec, found: Measured, lab: Labora
 
 
 def _faster(*measured: Measured) -> Measured:
-    return min(measured, key=lambda m: m.median_ns)
+    fastest = min(m.least_ns for m in measured)
+    return dataclasses.replace(min(measured, key=lambda m: m.median_ns), fastest_ns=fastest)
 
 
 def judged(before: Measured, after: Measured, asked: Asked, alters: str) -> tuple[str, str]:

@@ -26,11 +26,10 @@ def of_start(start: Measured) -> dict[str, Any]:
 
 def of_row(row: Row, start: Measured) -> dict[str, Any]:
     """One change."""
-    bound = row.prediction.bound_frac
     made = dict.fromkeys(COLUMNS) | {
         "round": row.round, "change": row.change, "options": written.options(row.settings), "alters": row.alters,
         "predicted_step_ns": row.predicted_step_ns,
-        "least_step_ns": None if bound is None else bound * start.median_ns,
+        "least_step_ns": row.bound_step_ns,
         "error_frac": row.error_frac,
         "predicted_peak_bytes": row.predicted_peak_bytes, "peak_error_frac": row.peak_error_frac,
         "verdict": row.verdict, "why": row.why, "folder": row.folder,

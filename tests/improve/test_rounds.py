@@ -241,7 +241,7 @@ def test_no_change_is_kept_within_the_spread_and_the_end_is_the_product_of_what_
     kept = [row for row in course.rows if row.verdict == KEPT]
     product = 1.0
     for row in kept:
-        assert row.base_ns is not None and row.base_ns - row.measured.median_ns > WIDTH  # type: ignore[union-attr]
+        assert row.base and row.measured and row.base.median_ns - row.measured.median_ns > WIDTH
         product *= factors[row.change]
     assert course.end.median_ns == pytest.approx(STEP * product) and course.step_frac == pytest.approx(product)
     assert {name: getattr(course.spec, name) for row in kept for name in row.settings} == {
