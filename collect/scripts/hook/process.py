@@ -156,9 +156,9 @@ def words() -> List[str]:
 def frameworks() -> List[str]:
     """The modules that say what this process trained with."""
     loaded = [name for name in _TRAINERS if name in sys.modules]
-    own = list(vars(sys.modules.get("__main__", sys)).values())
-    homes = {getattr(value, "__module__", None) for value in own} | {type(value).__module__ for value in own}
-    return loaded + ([_ACCELERATE] if _ACCELERATE in homes else [])
+    names = list(vars(sys.modules.get("__main__", sys)).values())
+    kinds = [value if isinstance(value, type) else type(value) for value in names]  # nothing that a value may compute
+    return loaded + ([_ACCELERATE] if any(kind.__module__ == _ACCELERATE for kind in kinds) else [])
 
 
 def is_launcher() -> bool:
