@@ -5,7 +5,18 @@ from typing import Annotated, Any
 
 import typer
 
-from . import cli_baselines, cli_compare, cli_predictions, cli_runs, cli_tables, console, rundir, sql, tuning
+from . import (
+    cli_baselines,
+    cli_compare,
+    cli_improve,
+    cli_predictions,
+    cli_runs,
+    cli_tables,
+    console,
+    rundir,
+    sql,
+    tuning,
+)
 from . import cli_progress as bar
 from .errors import UsageError, ValidationError
 from .reports import outputs
@@ -140,6 +151,7 @@ def summary(
 
 
 cli_predictions.register(app)
+cli_improve.register(app)
 
 
 def _analyzed(

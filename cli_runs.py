@@ -88,6 +88,10 @@ _EXAMPLES = {
         "lorabench collect --task sst2 --method lora --epochs 3 --learning-rate 1e-3",
         "lorabench collect -o mine -- python train.py --epochs 1",
     ),
+    "improve": (
+        "lorabench improve run --dry-run",
+        "lorabench improve run -o better --rounds 4 --price-per-hour 2.5",
+    ),
     "sweep": (
         "lorabench sweep --lora-cnt 1..12 --peft-mode switch,batch",
         "lorabench sweep --until-oom lora_cnt --peft-mode batch",

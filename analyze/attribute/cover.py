@@ -31,6 +31,18 @@ class Cover:
         start, end = start[first], latest[np.append(first, len(latest))[1:] - 1]
         return cls(start, end, np.cumsum(end - start) - (end - start), order[first])
 
+    def common(self, other: "Cover") -> "Cover":
+        """What lies in both.
+
+        this   [    ]   [     ]
+        other    [   ] [   ]
+        common   [  ]   [  ]
+        """
+        borders = np.unique(np.concatenate([self.start, self.end, other.start, other.end]))
+        begin, end = borders[:-1], borders[1:]
+        inside = self.holds(begin) & other.holds(begin)
+        return Cover.of(begin[inside], end[inside])
+
     def within(self, start: Ints, end: Ints) -> Ints:
         """How much of each interval lies in this; of one that ends before it begins nothing."""
         if not len(self.start):

@@ -57,8 +57,8 @@ def _checked(kind: str, where: str, text: str) -> str:
             re.compile(where)
         except re.error as error:
             raise UsageError(f"--change {text}: {where!r} is no regular expression: {error}") from error
-    if kind == "batch" and not (where.isdecimal() and 2 <= int(where) <= 1024):
-        raise UsageError(f"--change {text}: write batch=K, K steps in one, from 2 to 1024")
+    if kind in _COUNTS and not (where.isdecimal() and 2 <= int(where) <= 1024):
+        raise UsageError(f"--change {text}: write {kind}=K, K {_COUNTS[kind]} in one, from 2 to 1024")
     return where
 
 
@@ -129,6 +129,32 @@ def _prefetch(scene: Scene, weights: Weights, change: Change) -> Weights:
     return _cpu(scene, weights, replace(change, factor=0.0))
 
 
+def _skip(scene: Scene, weights: Weights, change: Change) -> Weights:
+    """What is done in these ranges is not done: neither the CPU's work nor what it launches there."""
+    weights = _cpu(scene, weights, replace(change, factor=0.0))
+    gone = scene.launched_in(scene.ranges(change.where))
+    return replace(_scaled(weights, gone, 0.0), distance=np.where(gone, 0, weights.distance))
+
+
+def micro_batches(scene: Scene, change: Change) -> Cover:
+    """Where micro batches are trained. Raises UsageError where no range says so, and for a trace of a GPU.
+
+    There which launches of which micro batch would be one is not known.
+    """
+    if len(scene.work):
+        raise UsageError(f"{change}: is known of traces without GPU work alone; of whole steps batch=K says it")
+    if not len(scene.phases("forward", "backward").start):
+        raise UsageError(f"{change}: the trace has no range that means forward or backward")
+    return scene.phases("h2d", "forward", "backward")
+
+
+def _merge(scene: Scene, weights: Weights, change: Change) -> Weights:
+    """K micro batches of a step in one: forward and backward are called once in each step, their work stays."""
+    size = int(change.where)
+    called = scene.called_within(weights, micro_batches(scene, change))
+    return replace(weights, host=weights.host - called * (size - 1) // size)
+
+
 def _drop_sync(scene: Scene, weights: Weights, change: Change) -> Weights:
     """The CPU goes on where it waited for the GPU, but for a queue that is full."""
     return replace(weights, waits=weights.waits & ~(scene.waits_in(change.where) & ~scene.is_queue))
@@ -140,8 +166,13 @@ def _pin(scene: Scene, weights: Weights, change: Change) -> Weights:
 
 
 def _fuse(scene: Scene, weights: Weights, change: Change) -> Weights:
-    """One launch and one kernel in each range, as long as its kernels together; element-wise ones pass once over it."""
+    """One launch and one kernel in each range, as long as its kernels together; element-wise ones pass once over it.
+
+    Without a GPU one operator, which works as long as those in the range together.
+    """
     cover = scene.ranges(change.where)
+    if not len(scene.work):
+        return replace(weights, host=weights.host - scene.called_within(weights, cover))
     points = scene.points
     first = np.zeros(len(points), dtype=bool)
     first[_first_launches(scene, cover)] = True
@@ -175,6 +206,8 @@ def _batch(scene: Scene, weights: Weights, change: Change) -> Weights:
         raise UsageError(f"{change}: the trace has fewer than two steps")
     spared = np.flatnonzero(np.arange(len(steps)) % size)
     cover = Cover.of(points.begin[steps.first[spared]], points.begin[steps.last[spared]])
+    if not len(scene.work):
+        return _batch_on_cpu(scene, weights, cover)
     stays = scene.phase("optimizer").holds(points.begin)
     inside = cover.holds(points.begin) & ~stays
     host = weights.host - np.where(stays, 0, scene.launching_within(weights, cover))
@@ -185,6 +218,13 @@ def _batch(scene: Scene, weights: Weights, change: Change) -> Weights:
         weights, host=host, own=np.where(inside, 0, weights.own), waits=weights.waits & ~inside,
         length=length, distance=np.where(of, 0, weights.distance),
     )  # fmt: skip
+
+
+def _batch_on_cpu(scene: Scene, weights: Weights, spared: Cover) -> Weights:
+    """The operators of one step are called, and work for all; the optimizer and the input stay."""
+    stays = scene.phases("data", "optimizer")
+    saved = scene.called_within(weights, spared) - scene.called_within(weights, stays.common(spared))
+    return replace(weights, host=weights.host - np.maximum(saved, 0))
 
 
 def _merged(scene: Scene, length: Ints, size: int, chosen: Bools) -> Ints:
@@ -248,6 +288,7 @@ class _Kind:
 _KINDS = {
     "prefetch": _Kind("PATH", _prefetch, "input is there when it is asked for"),
     "pin": _Kind("PATH", _pin, "copies from and to pageable memory no longer block the CPU (pinned, non_blocking)"),
+    "skip": _Kind("PATH", _skip, "what is done here is not done: neither the CPU's work nor what it launches"),
     "drop-sync": _Kind("PATH", _drop_sync, "the CPU no longer waits for the GPU here"),
     "graph": _Kind("PATH", _graph, "a CUDA graph: one launch instead of all in the range; waits inside stay"),
     "fuse": _Kind("PATH", _fuse, "one kernel in each range, element-wise work in one pass over memory"),
@@ -258,7 +299,12 @@ _KINDS = {
     "hide-copies": _Kind("PATH", _hide, "nothing waits for copies and memsets"),
     "hide-communication": _Kind("PATH", None, "communication ends when all ranks have come: one rank cannot know"),
     "batch": _Kind("K", _batch, "K steps in one pass: k(alpha + beta) becomes alpha + k beta"),
+    "merge": _Kind(
+        "K", _merge, "K micro batches of a step in one, without a GPU: forward and backward are called once"
+    ),
     "device": _Kind("NAME", _device, "kernels on another GPU, by its peaks; the CPU stays"),
 }
-_OF_CPU = {"prefetch", "cpu"}  # what can be asked of a trace without GPU work
+# What can be asked of a trace without GPU work; batch, merge and fuse by what its operators cost (operators.py).
+_OF_CPU = {"prefetch", "cpu", "skip", "batch", "merge", "fuse"}
+_COUNTS = {"batch": "steps", "merge": "micro batches of a step"}
 FORMS = {name: (kind.form, kind.note) for name, kind in _KINDS.items()}

@@ -13,6 +13,7 @@ from ..attribute.intervals import Bools, Ints
 from ..attribute.replay import Weights
 from ..attribute.replay_graph import Operations, Points
 from ..store.database import Database
+from .operators import Operators
 from .trace import Trace
 
 _CLASSES = """
@@ -73,6 +74,11 @@ class Scene:
         paths = self.phase_paths(name)
         return self._intervals(" or ".join(f"range_path.path = {literal(path)}" for path in paths) or "false")
 
+    def phases(self, *names: str) -> Cover:
+        """Where any of some phases is open."""
+        found = [self.phase(name) for name in names]
+        return Cover.of(np.concatenate([c.start for c in found]), np.concatenate([c.end for c in found]))
+
     def phase_paths(self, name: str) -> list[str]:
         """The paths of annotations that mean a phase (phase_of), of those in one another the outermost."""
         found = [path for (path,) in self.database.rows(
@@ -117,6 +123,18 @@ class Scene:
         found = cover.within(begin - measured, begin)
         if weights.host is not measured:  # changed before: the rest of it, in proportion
             return np.minimum(found, np.maximum(weights.host, 0))
+        return found
+
+    @cached_property
+    def operators(self) -> Operators:
+        """What the CPU's operators cost."""
+        return Operators.of(self.database, self.trace.source_id)
+
+    def called_within(self, weights: Weights, cover: Cover) -> Ints:
+        """The same without what operators work: what calling them takes, and what is between them."""
+        begin = self.points.begin
+        work = self.operators.work_within(cover, begin - self.trace.graph.measured.host, begin)
+        found: Ints = np.maximum(self.host_within(weights, cover) - work, 0)
         return found
 
     def launching_within(self, weights: Weights, cover: Cover) -> Ints:

@@ -29,6 +29,7 @@ def of_pass(gathered: Gathered) -> Result | None:
         "steps": steps,
         "device": record.get("device"),
         "memory": own,
+        "frameworks": record.get("frameworks", []),
         "processes": [
             {"rank": record["rank"], "step_cnt": len(steps), "step_wall_ns": statistics_of(_walls(steps))["p50"]}
             for record, steps in trained
@@ -69,6 +70,7 @@ def summarise(command: list[str], results: dict[str, Result], walls: dict[str, f
             "step_wall_ns": statistics_of(_walls(timing["steps"])),
             "tokens_per_s": {"computed": tokens / total_s} if tokens and total_s else {},
             "device": timing["device"], "memory": {"steps": timing["memory"]}, "processes": timing["processes"],
+            "frameworks": timing.get("frameworks", []),
         }  # fmt: skip
         summary["overhead_frac"] = _overheads(timing, results)
     return summary | {"pass_wall_s": walls}

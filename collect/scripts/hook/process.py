@@ -16,6 +16,12 @@ from typing import Any, Callable, Dict, List
 
 _LAUNCHING_MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands", "deepspeed.launcher")
 _LAUNCHERS = ("torchrun", "accelerate", "accelerate-launch", "deepspeed")
+# Modules of which one says what a training loop was written with, where it is loaded.
+_TRAINERS = (
+    "trl.trainer.sft_trainer", "trl.trainer.dpo_trainer", "trl.trainer.grpo_trainer", "transformers.trainer",
+    "lightning.pytorch.trainer.trainer", "pytorch_lightning.trainer.trainer",
+)  # fmt: skip
+_ACCELERATE = "accelerate.accelerator"  # which peft loads, too: it counts where the script has a name of it
 _WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 _RANKS = (("RANK", "WORLD_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"),
           ("SLURM_PROCID", "SLURM_NTASKS"))  # fmt: skip
@@ -90,6 +96,7 @@ class Process:
                 function()
             except BaseException:
                 self.failed("at the end")
+        self.record["frameworks"] = frameworks()
         self.record["ended"] = how
         try:
             self.write()
@@ -144,6 +151,14 @@ def words() -> List[str]:
     while rest and rest[0].startswith("-") and not rest[0].startswith(("-m", "-c")) and rest[0] != "-":
         del rest[: 2 if rest[0] in _WITH_VALUE else 1]
     return rest
+
+
+def frameworks() -> List[str]:
+    """The modules that say what this process trained with."""
+    loaded = [name for name in _TRAINERS if name in sys.modules]
+    names = list(vars(sys.modules.get("__main__", sys)).values())
+    kinds = [value if isinstance(value, type) else type(value) for value in names]  # nothing that a value may compute
+    return loaded + ([_ACCELERATE] if any(kind.__module__ == _ACCELERATE for kind in kinds) else [])
 
 
 def is_launcher() -> bool:

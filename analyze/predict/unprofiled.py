@@ -1,0 +1,121 @@
+"""What becomes of a step without a profiler when something changes: from a trace and the timing pass of the same work.
+
+With a GPU a replay says which part of a profiled step a change saves, and of the step without a profiler it saves the
+same part. Without one a profiler may cost as much as what it records. All of that is in the calls, in equal parts for
+all ranges that it recorded: what the profiled step takes beyond the unprofiled one is taken off them.
+
+    profiled      | calls, recorded ============= | work ======= |
+    unprofiled    | calls ======= | work ======= |                   a change saves so much of the calls, so much work
+
+The fastest step of either counts: the others had to share the machine.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...errors import UsageError
+from ..attribute.cover import Cover
+from ..store.database import Database
+from .changes import Change, apply, micro_batches, parse
+from .operators import Parts, fastest, of_interval
+from .scene import Scene
+from .trace import fetch
+
+_TIMED = """
+    select source.source_id
+    from source
+    where kind in ('nsys', 'kineto')
+    order by exists (select 1 from gpu_op where gpu_op.source_id = source.source_id) desc, source_id"""
+_PHASES = ("data", "h2d", "forward", "backward", "optimizer")
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What is left of a step, as a part of it, or why nobody knows."""
+
+    frac: float | None
+    why: str = ""
+
+
+def fractions(database: Database, step_ns: float, asked: Sequence[Sequence[str]]) -> list[Prediction]:
+    """What each combination of changes leaves of a step.
+
+    `step_ns` is the fastest without a profiler, of what the trace calls a step. The first input counts that has GPU
+    work, else the first.
+    """
+    scene = _scene(database)
+    if scene is None:
+        return [Prediction(None, "the trace has no steps that can be replayed")] * len(asked)
+    find = _replayed if len(scene.work) else _Without(scene, step_ns).left
+    found = []
+    for changes in asked:
+        try:
+            found.append(find(scene, [change for text in changes for change in _written(scene, text)]))
+        except UsageError as error:
+            found.append(Prediction(None, str(error)))
+    return found
+
+
+def _scene(database: Database) -> Scene | None:
+    rows = database.rows(_TIMED)
+    trace = fetch(database, rows[0][0]) if rows else None
+    if trace is None or not (len(trace.steps) or len(trace.work.start)):
+        return None
+    return Scene(database, trace)
+
+
+def _written(scene: Scene, text: str) -> list[Change]:
+    """The change that a text asks for; {optimizer} in it stands for each range that means this phase."""
+    phase = next((name for name in _PHASES if f"{{{name}}}" in text), None)
+    if phase is None:
+        return [parse(text)]
+    paths = scene.phase_paths(phase)
+    if not paths:
+        raise UsageError(f"the trace has no range that means {phase}")
+    return [parse(text.replace(f"{{{phase}}}", path)) for path in paths]
+
+
+def _replayed(scene: Scene, changes: list[Change]) -> Prediction:
+    weights = apply(scene, scene.trace.graph.measured, changes)
+    if weights is None or not scene.window_ns:
+        return Prediction(None, "one rank cannot know")
+    return Prediction(scene.trace.window_ns(scene.trace.graph.replay(weights)) / scene.window_ns)
+
+
+class _Without:
+    """The fastest step of a trace without GPU work, in calls and work."""
+
+    def __init__(self, scene: Scene, step_ns: float):
+        steps, begin = scene.trace.steps, scene.points.begin
+        first, last = begin[steps.first], begin[steps.last]
+        chosen = fastest(last - first)
+        self._everything = Cover.of(first[chosen : chosen + 1], last[chosen : chosen + 1])
+        self._profiled = of_interval(scene.operators, int(first[chosen]), int(last[chosen]))
+        whole = self._profiled(self._everything)
+        self._step_ns = step_ns
+        self._each_ns = max(0.0, (whole.called + whole.worked - step_ns) / max(whole.recorded, 1))
+
+    def left(self, scene: Scene, changes: list[Change]) -> Prediction:
+        """What changes leave; of what they have in common each saves its own."""
+        saved = [self._saved(scene, change) for change in changes]
+        ns = sum(part.called + part.worked for part in saved)
+        return Prediction(max(0.0, 1 - ns / self._step_ns))
+
+    def _parts(self, cover: Cover) -> Parts:
+        return self._profiled(cover).without_profiler(self._each_ns)
+
+    def _saved(self, scene: Scene, change: Change) -> Parts:
+        kind, parts = change.kind, self._parts
+        if kind == "batch":
+            size = int(change.where)
+            called = parts(self._everything).less(parts(scene.phases("data", "optimizer")))
+            return called.times((size - 1) / size, 0)
+        if kind == "merge":
+            size = int(change.where)
+            return parts(micro_batches(scene, change)).times((size - 1) / size, 0)
+        if kind == "fuse":
+            return parts(scene.ranges(change.where)).times(1, 0)
+        if kind in ("skip", "prefetch", "cpu"):
+            rest = change.factor if kind == "cpu" else 0.0
+            return parts(scene.ranges(change.where)).times(1 - rest, 1 - rest)
+        raise UsageError(f"{change}: the trace has no GPU work")

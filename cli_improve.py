@@ -1,0 +1,127 @@
+"""The command that tries advice: improve."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from . import cli_progress as bar
+from . import console
+from .cli_runs import examples
+from .cli_tables import AsCsv, AsJson
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command(epilog=examples("improve"), no_args_is_help=True)(improve)
+
+
+def improve(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory of `lorabench collect`.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="The folder of what is measured [RUN-improved]."),
+    ] = None,
+    rounds_: Annotated[int, typer.Option("--rounds", metavar="N", min=1, help="Changes to measure at most.")] = 6,
+    goal: Annotated[
+        str, typer.Option(metavar="time|memory|adapters", help="What there is to be less of, or more.")
+    ] = "time",
+    budget: Annotated[
+        float | None, typer.Option(metavar="MINUTES", min=0, help="Minutes of measuring at most.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the changes with predictions, run nothing.")] = False,
+    allow_numerics: Annotated[
+        bool, typer.Option("--allow-numerics", help="Try changes, too, that alter what is trained.")
+    ] = False,
+    price_per_hour: Annotated[
+        float | None, typer.Option(metavar="X", min=0, help="What the machine costs: say the cost of a million tokens.")
+    ] = None,
+    memory: Annotated[
+        float | None,
+        typer.Option(metavar="GIB", min=0, help="--goal adapters: memory to fill [what the run's start takes]."),
+    ] = None,
+    after: Annotated[
+        Path | None, typer.Option(metavar="RUN2", help="A later run: say which prediction held. Runs nothing.")
+    ] = None,
+    as_csv: AsCsv = False,
+    as_json: AsJson = False,
+) -> None:
+    """Try changes of a run's settings: predict each, measure the best, keep what gains.
+
+    Every run does the same seeded work; a gain within the spread of the steps is dropped. What was measured lies in
+    DIR, and the same command resumes an interrupted improvement. Of a run of your own script (`collect -- …`) it lists
+    edits to make by hand; --after a second run of it says which were made and what they gained.
+    """
+    from . import improving
+    from .collect.improve.candidates import GOALS, TIME
+    from .collect.improve.rounds import Asked
+    from .errors import UsageError
+    from .reports import outputs
+    from .reports.improvement import rows, text
+
+    form = outputs.chosen_format(as_csv, as_json)
+    if goal not in GOALS:
+        raise UsageError(f"--goal is {goal!r}; it must be one of {', '.join(GOALS)}")
+    if improving.is_command(run):
+        _edits(run, after, form)
+        return
+    plan = improving.Plan(
+        run, output or run.with_name(f"{run.name}-improved"), Asked(goal, rounds_, allow_numerics),
+        None if budget is None else budget * 60, None if memory is None else memory * 2**30,
+    )  # fmt: skip
+    if after is not None or dry_run:
+        with bar.shown() as progress:
+            now, left = improving.compared(run, after) if after is not None else improving.outlook(plan, progress)
+        found = [rows.of_start(now), *(rows.of_row(row, now) for row in left)]
+        _put(found, rows.COLUMNS, form, text.table(found, goal != TIME))
+        return
+    with bar.shown() as progress:
+        course, shown = improving.improve(plan, progress)
+    found = rows.of_course(course)
+    _put(
+        found,
+        rows.COLUMNS,
+        form,
+        [*text.table(found, goal != TIME), *text.wrapped(text.ending(course, shown, price_per_hour))],
+    )
+    _write(plan.folder, f"{run.name} improved", course, shown, found, price_per_hour)
+    (console.put if form is None else console.tell)(f"wrote {plan.folder}")
+
+
+def _put(found: list[dict[str, Any]], columns: Sequence[str], form: Any, lines: Iterable[str]) -> None:
+    """Rows for a program, lines for a person."""
+    import polars
+
+    from .reports import outputs
+
+    if form is not None:
+        outputs.print_rows(polars.DataFrame(found, schema=list(columns), infer_schema_length=None), form)
+        return
+    for line in lines:
+        console.put(line)
+
+
+def _write(
+    folder: Path, title: str, course: Any, shown: Any, found: list[dict[str, Any]], price_per_hour: float | None
+) -> None:
+    """Leave the table, the page and the winning settings in the folder."""
+    from .collect.settings import written
+    from .reports import tables
+    from .reports.improvement import improvement_page
+
+    tables.write_rows(found, folder / improvement_page.RESULTS)
+    improvement_page.write(folder / "improve.html", title, course, found, shown, price_per_hour)
+    with tables.replacing(folder / "run.toml") as partial:
+        partial.write_text(written.toml(course.spec), "utf-8")
+
+
+def _edits(run: Path, after: Path | None, form: Any) -> None:
+    """What to change by hand in a script, and what came of it."""
+    from . import improving
+    from .reports.improvement import text
+
+    with bar.shown():
+        found, steps = improving.edited(run, after)
+    lines = [*text.edits(found), *(text.wrapped([text.held(found, *steps)]) if after is not None else [])]
+    _put(found, list(found[0]), form, lines)

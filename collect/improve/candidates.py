@@ -1,0 +1,187 @@
+"""What can be changed of a run: each a change of its settings, with what it is predicted by and what it alters.
+
+A change is predicted by replaying the run's trace with `predicted_by` (as `lorabench what-if --change` takes it), or is
+bounded by `bounded_by`, which saves at least as much; where there is neither nobody knows before it was measured.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..settings import kinds
+from ..settings.presets import PRESETS
+from ..settings.spec import RunSpec
+
+TIME, MEMORY, ADAPTERS = "time", "memory", "adapters"
+GOALS = (TIME, MEMORY, ADAPTERS)
+_SPACE = (MEMORY, ADAPTERS)
+
+Settings = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a run is, as far as changes ask: its settings, the type of its weights, whether it has a GPU."""
+
+    spec: RunSpec
+    dtype: str
+    has_gpu: bool
+
+    @property
+    def are_alike(self) -> bool:
+        """Whether all sequences have the same length, so that any grouping of them has the same mean loss."""
+        return self.spec.data == "synthetic" and self.spec.lengths == "fixed" and not self.spec.batch
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A change that is possible in a run."""
+
+    name: str
+    settings: Settings  # what differs
+    predicted_by: str = ""
+    bounded_by: str = ""
+    alters: str = ""  # what of the training it alters; empty for what computes the same
+    memory: str = ""  # the rule of memory_model.py that says what becomes of the peak
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A kind of change: its goals, and the settings that it changes in a run, None where it does not apply."""
+
+    name: str
+    goals: tuple[str, ...]
+    settings: Callable[[Setting], Settings | None]
+    predicted_by: Callable[[Setting], str] = lambda run: ""
+    bounded_by: Callable[[Setting], str] = lambda run: ""
+    alters: Callable[[Setting], str] = lambda run: ""
+    memory: str = ""
+
+
+def possible(run: Setting, goal: str) -> list[Candidate]:
+    """The changes that apply to a run, in the order of the table."""
+    found = []
+    for kind in _KINDS:
+        settings = kind.settings(run) if goal in kind.goals else None
+        if settings is not None:
+            settings = {name: value for name, value in settings.items() if getattr(run.spec, name) != value}
+            found.append(
+                Candidate(
+                    kind.name, settings, kind.predicted_by(run), kind.bounded_by(run), kind.alters(run), kind.memory
+                )
+            )
+    return found
+
+
+def _when(condition: bool, **settings: Any) -> Settings | None:
+    return settings if condition else None
+
+
+def _batch(run: Setting) -> Settings | None:
+    spec = run.spec
+    return _when(spec.lora_cnt > 1 and spec.peft_mode != "batch" and kinds.KINDS[spec.adapter_kind].batches,
+                 peft_mode="batch")  # fmt: skip
+
+
+def _together(run: Setting) -> str:
+    return f"batch={run.spec.lora_cnt}" if run.spec.peft_mode in ("switch", "seq") else ""
+
+
+def _one_micro_step(run: Setting) -> Settings | None:
+    spec = run.spec
+    if min(spec.grad_accum) == 1 or len(set(spec.grad_accum)) > 1 or spec.batch:
+        return None
+    return {"batch_size": tuple(rows * spec.grad_accum[0] for rows in spec.batch_size), "grad_accum": (1,)}
+
+
+def _halved(run: Setting) -> Settings | None:
+    spec = run.spec
+    if any(rows % 2 for rows in spec.batch_size) or spec.batch:
+        return None
+    return {
+        "batch_size": tuple(rows // 2 for rows in spec.batch_size),
+        "grad_accum": tuple(2 * count for count in spec.grad_accum),
+    }
+
+
+def _regrouped(run: Setting) -> str:
+    """What other micro batches alter."""
+    masks = ["dropout's masks"] if any(run.spec.dropout) and run.spec.method != "full" else []
+    return " and ".join([*masks, *([] if run.are_alike else ["the weights of sequences"])])
+
+
+def _launches(run: Setting) -> str:
+    """What bounds all that makes launching cheaper: the CPU's time, without a GPU what is not operators' work."""
+    return "cpu=*:0" if run.has_gpu else "merge=1024"
+
+
+def _is_causal(spec: RunSpec) -> bool:
+    preset = PRESETS.get(spec.model)
+    return spec.task == "auto" and (preset is None or preset.task == "causal")
+
+
+_KINDS = (
+    _Kind("batch", (TIME,), _batch, _together),
+    _Kind(
+        "checkpointing none", (TIME,),
+        lambda run: _when(run.spec.gradient_checkpointing != "none", gradient_checkpointing="none", reentrant=False),
+        lambda run: "" if run.spec.is_compiled or run.spec.reentrant else "skip=recompute", memory="keep_all",
+    ),
+    _Kind(
+        "one micro step", (TIME,), _one_micro_step, lambda run: f"merge={run.spec.grad_accum[0]}", alters=_regrouped,
+        memory="more_rows",
+    ),
+    _Kind(
+        "compile", (TIME,),
+        lambda run: _when(run.spec.compile == "eager" and run.spec.quantisation == "none", compile="inductor"),
+        bounded_by=_launches,
+    ),
+    _Kind(
+        "loop over adapters", (TIME,),
+        lambda run: _when(run.spec.peft_mode == "batch" and run.spec.batch_operator == "fused", batch_operator="loop"),
+    ),
+    _Kind(
+        "fused adapters", (TIME,),
+        lambda run: _when(run.spec.batch_operator == "loop", batch_operator="fused", graph_pruning=True),
+    ),
+    _Kind(
+        "packing", (TIME,),
+        lambda run: _when(not run.spec.packing and not run.are_alike and _is_causal(run.spec) and not run.spec.batch,
+                          packing=True),
+        alters=lambda run: "which sequences are in a step",
+    ),
+    _Kind(
+        "bfloat16", GOALS, lambda run: _when(run.dtype == "float32", dtype="bfloat16"),
+        alters=lambda run: "the type of weights and activations", memory="half_base",
+    ),
+    _Kind(
+        "adapters in the base's type", GOALS,
+        lambda run: _when(run.dtype == "bfloat16" and run.spec.adapter_dtype == "float32" and run.spec.method != "full",
+                          adapter_dtype="base"),
+        alters=lambda run: "the type of the adapters, which then have no float32 masters", memory="half_adapters",
+    ),
+    _Kind(
+        "checkpointing layer", _SPACE,
+        lambda run: _when(run.spec.gradient_checkpointing != "layer", gradient_checkpointing="layer"),
+        memory="keep_inputs",
+    ),
+    _Kind(
+        "checkpointing attn-mlp", _SPACE,
+        lambda run: _when(run.spec.gradient_checkpointing == "none" and _is_causal(run.spec),
+                          gradient_checkpointing="attn-mlp"),
+    ),
+    _Kind(
+        "chunked loss", _SPACE, lambda run: _when(run.spec.loss == "full" and _is_causal(run.spec), loss="chunked"),
+        memory="chunked_loss",
+    ),
+    _Kind("half rows, twice as often", _SPACE, _halved, alters=_regrouped, memory="fewer_rows"),
+    _Kind(
+        "8-bit AdamW", _SPACE, lambda run: _when(run.spec.optimizer == "adamw", optimizer="adamw-8bit"),
+        alters=lambda run: "the optimizer's state, kept in 8 bits", memory="quarter_state",
+    ),
+    _Kind(
+        "nf4 base", _SPACE,
+        lambda run: _when(run.spec.method == "lora" and run.spec.quantisation == "none", method="qlora"),
+        alters=lambda run: "the base, kept in 4 bits", memory="nf4_base",
+    ),
+)  # fmt: skip

@@ -1,0 +1,97 @@
+"""What can be changed by hand in a script of others: the words for it in each framework, and what predicts it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+TRL, HF, LIGHTNING, ACCELERATE, TORCH = "TRL", "HF Trainer", "Lightning", "Accelerate", "PyTorch"
+# A framework is there when this module of it was loaded; the first that was.
+MODULES = (
+    ("trl.trainer.sft_trainer", TRL), ("trl.trainer.dpo_trainer", TRL), ("trl.trainer.grpo_trainer", TRL),
+    ("lightning.pytorch.trainer.trainer", LIGHTNING), ("pytorch_lightning.trainer.trainer", LIGHTNING),
+    ("transformers.trainer", HF), ("accelerate.accelerator", ACCELERATE),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Edit:
+    """An edit: what it does, what its saving is predicted or bounded by, and how it is written."""
+
+    name: str
+    words: dict[str, str]  # by framework; others are written as in PyTorch
+    predicted_by: str = ""
+    bounded_by: str = ""
+    alters: str = ""
+
+    def written(self, framework: str) -> str:
+        """The edit in the words of a framework."""
+        family = HF if framework == TRL else framework
+        return self.words.get(framework) or self.words.get(family) or self.words[TORCH]
+
+
+def bound_of(edit: Edit, has_gpu: bool) -> str:
+    """What bounds the saving of an edit; that of making calls cheaper is known otherwise without a GPU."""
+    return "merge=1024" if edit.bounded_by == _CALLS and not has_gpu else edit.bounded_by
+
+
+def framework_of(loaded: Sequence[str]) -> str:
+    """The framework that a script was written with, by the modules that it had loaded."""
+    return next((name for module, name in MODULES if module in loaded), TORCH)
+
+
+_CALLS = "cpu=*:0"
+EDITS = (
+    Edit(
+        "load the input ahead",
+        {
+            TORCH: "DataLoader(…, num_workers=4, persistent_workers=True)",
+            HF: "dataloader_num_workers=4, dataloader_persistent_workers=True",
+        },
+        "prefetch={data}",
+    ),
+    Edit(
+        "copy from pinned memory",
+        {
+            TORCH: "DataLoader(…, pin_memory=True) and batch.to(device, non_blocking=True)",
+            HF: "dataloader_pin_memory=True",
+            ACCELERATE: "DataLoader(…, pin_memory=True), DataLoaderConfiguration(non_blocking=True)",
+            LIGHTNING: "DataLoader(…, pin_memory=True)",
+        },
+        "pin=*",
+    ),
+    Edit(
+        "fuse the optimizer",
+        {TORCH: "AdamW(…, fused=True)", HF: 'optim="adamw_torch_fused"'},
+        "fuse={optimizer}",
+    ),
+    Edit(
+        "do not wait in each step",
+        {
+            TORCH: "loss.item() and prints in every 50th step alone",
+            HF: "logging_steps=50, logging_nan_inf_filter=False",
+            LIGHTNING: "Trainer(log_every_n_steps=50), self.log(…, prog_bar=False)",
+        },
+        "drop-sync=*",
+    ),
+    Edit(
+        "compile the model",
+        {TORCH: "model = torch.compile(model)", HF: "torch_compile=True"},
+        bounded_by=_CALLS,
+    ),
+    Edit("keep activations", {TORCH: "no gradient checkpointing", HF: "gradient_checkpointing=False"}),
+    Edit(
+        "sequences of one length together",
+        {
+            TORCH: "a batch sampler that sorts by length", TRL: "packing=True",
+            HF: 'train_sampling_strategy="group_by_length" (before 5.0: group_by_length=True)',
+        },
+        alters="which sequences are in a step",
+    ),
+    Edit(
+        "16-bit activations",
+        {
+            TORCH: "torch.autocast(device, torch.bfloat16)", HF: "bf16=True",
+            ACCELERATE: 'Accelerator(mixed_precision="bf16")', LIGHTNING: 'Trainer(precision="bf16-mixed")',
+        },
+        alters="the type of activations",
+    ),
+)  # fmt: skip

@@ -1,0 +1,280 @@
+"""Round by round the change that promises most is measured, and kept where it gained more than steps differ by.
+
+    start ─► predict all ─► measure the best ─► better than what it replaces, before and after? ─► kept, from there on
+                 ▲                                         │ no                                        │
+                 └─────────────────────────────────────────┴───────────────────────────────────────────┘
+
+Nothing here runs or reads anything: a laboratory is given that measures and predicts. What fails is a row.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ...errors import RunError, UsageError
+from ..settings.spec import RunSpec
+from .candidates import TIME, Candidate
+from .measured import Failure, Measured, difference
+
+KEPT, DROPPED, FAILED, REFUSED, UNTRIED = "kept", "dropped", "failed", "refused", "not tried"
+_LEAST_FRAC = 0.01  # what is predicted to gain less is not worth a round; memory hardly varies
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a change is predicted to make of a run; None where nobody knows."""
+
+    step_frac: float | None = None  # of the step before
+    bound_frac: float | None = None  # the step cannot be shorter than this part of the step before
+    more_bytes: float | None = None  # the peak grows by so much
+    note: str = ""  # why there is none
+
+
+@dataclass
+class Row:
+    """A change in one round: predicted, measured, kept or not."""
+
+    round: int | None  # None for one that was not measured
+    change: str
+    settings: dict[str, Any]
+    alters: str
+    prediction: Prediction
+    predicted_step_ns: float | None
+    predicted_peak_bytes: float | None
+    measured: Measured | None = None
+    base: Measured | None = None  # what it replaces, measured when it was
+    verdict: str = UNTRIED
+    why: str = ""
+    folder: str = ""
+
+    def set_base(self, base: Measured) -> None:
+        """Predict from this: what is replaced, the least disturbed of its measurements."""
+        self.base, frac = base, self.prediction.step_frac
+        self.predicted_step_ns = None if frac is None else frac * base.median_ns
+
+    @property
+    def bound_step_ns(self) -> float | None:
+        """What the step cannot be shorter than."""
+        frac = self.prediction.bound_frac
+        return None if frac is None or self.base is None else frac * self.base.median_ns
+
+    @property
+    def error_frac(self) -> float | None:
+        """How much more or less of the step was predicted to be left than is, by the fastest steps of both."""
+        frac = self.prediction.step_frac
+        if self.measured is None or self.base is None or frac is None:
+            return None
+        return frac * self.base.least_ns / self.measured.least_ns - 1
+
+    @property
+    def peak_error_frac(self) -> float | None:
+        """The same of the peak of memory."""
+        if self.measured is None or self.predicted_peak_bytes is None or not self.measured.peak_bytes:
+            return None
+        return self.predicted_peak_bytes / self.measured.peak_bytes - 1
+
+
+class Laboratory(Protocol):
+    """What measures and predicts."""
+
+    def measure(self, spec: RunSpec, name: str) -> Measured | Failure:
+        """Run the work with these settings."""
+
+    def possible(self, spec: RunSpec) -> list[Candidate]:
+        """The changes that apply to these settings."""
+
+    def predict(self, spec: RunSpec, candidates: Sequence[Candidate]) -> list[Prediction]:
+        """What each would make of a run with these settings."""
+
+    def is_spent(self) -> bool:
+        """Whether another measurement would go beyond the budget."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is looked for, and how far."""
+
+    goal: str
+    rounds: int
+    allow_numerics: bool = False
+
+
+@dataclass
+class Course:
+    """How it went: the start, a row for each change, where it ended."""
+
+    start_spec: RunSpec
+    start: Measured
+    spec: RunSpec
+    end: Measured
+    goal: str = TIME
+    rows: list[Row] = field(default_factory=list)
+    stopped: str = ""  # why no further round was made
+
+    @property
+    def step_frac(self) -> float:
+        """What is left of the step: the product of what was kept, each beside what it replaced."""
+        found = 1.0
+        for row in self.rows:
+            if row.verdict == KEPT and row.measured and row.base:
+                found *= row.measured.median_ns / row.base.median_ns
+        return found
+
+    @property
+    def measured_cnt(self) -> int:
+        """Rounds that were made."""
+        return sum(row.round is not None for row in self.rows)
+
+
+def improve(start: RunSpec, asked: Asked, lab: Laboratory) -> Course:
+    """Make rounds until none is left that promises anything, or until rounds or budget are spent.
+
+    Raises RunError when the start itself cannot be measured.
+    """
+    measured = lab.measure(start, "00-start")
+    if isinstance(measured, Failure):
+        raise RunError(f"the run to improve does not end well: {measured.message}")
+    course = Course(start, measured, start, measured, asked.goal)
+    while True:
+        rows = outlook(course.spec, course.end, asked, lab, {row.change for row in course.rows})
+        course.rows += [row for row in rows if row.verdict == REFUSED]
+        best = next((row for row in rows if row.verdict == UNTRIED and not row.why), None)
+        course.stopped = _stopped(course, asked, lab, best)
+        if best is None or course.stopped:
+            course.rows += [_left(row, course.stopped) for row in rows if row.verdict == UNTRIED]
+            return course
+        _round(course, best, asked, lab)
+
+
+def outlook(spec: RunSpec, now: Measured, asked: Asked, lab: Laboratory, done: set[str]) -> list[Row]:
+    """The changes that are left, the most promising first; `why` says of a row why it is not worth a round."""
+    candidates = [c for c in lab.possible(spec) if c.name not in done]
+    rows = []
+    for candidate, prediction in zip(candidates, lab.predict(spec, candidates), strict=True):
+        more = prediction.more_bytes
+        peak = None if more is None or now.peak_bytes is None else now.peak_bytes + more
+        row = Row(None, candidate.name, candidate.settings, candidate.alters, prediction, None, peak)
+        row.set_base(now)
+        try:
+            changed(spec, row)
+        except UsageError as error:
+            row.verdict, row.why = REFUSED, str(error)
+        else:
+            row.why = _why_not(row, now, asked)
+        rows.append(row)
+    rows.sort(key=lambda row: _promise(row, asked.goal))
+    return rows
+
+
+def changed(spec: RunSpec, row: Row) -> RunSpec:
+    """The settings with a change. Raises UsageError where they contradict each other."""
+    return dataclasses.replace(spec, **row.settings)
+
+
+def _promise(row: Row, goal: str) -> tuple[int, float]:
+    """Predicted gains before bounds of gains before what nobody knows; each the largest first."""
+    if goal != TIME:
+        more = row.prediction.more_bytes
+        return (2, 0.0) if more is None else (0, more)
+    if row.prediction.step_frac is not None:
+        return 0, row.prediction.step_frac
+    return (2, 0.0) if row.prediction.bound_frac is None else (1, row.prediction.bound_frac)
+
+
+def _why_not(row: Row, now: Measured, asked: Asked) -> str:
+    """Why a change is not worth a round; empty if it is."""
+    if row.alters and not asked.allow_numerics:
+        return f"alters {row.alters}: needs --allow-numerics"
+    if asked.goal != TIME:
+        more = row.prediction.more_bytes
+        return "no gain is predicted" if more is not None and -more <= _noise(now, now, asked) else ""
+    best = row.prediction.step_frac if row.prediction.step_frac is not None else row.prediction.bound_frac
+    return "no gain is predicted" if best is not None and 1 - best <= _LEAST_FRAC else ""
+
+
+def _stopped(course: Course, asked: Asked, lab: Laboratory, best: Row | None) -> str:
+    if best is None:
+        return "nothing is left that promises a gain"
+    if course.measured_cnt >= asked.rounds:
+        return f"--rounds {asked.rounds} are over"
+    return "--budget is spent" if lab.is_spent() else ""
+
+
+def _left(row: Row, stopped: str) -> Row:
+    row.why = row.why or stopped
+    return row
+
+
+def _round(course: Course, row: Row, asked: Asked, lab: Laboratory) -> None:
+    """Measure a change, and keep it if it is better."""
+    spec = changed(course.spec, row)
+    row.round = course.measured_cnt + 1
+    row.folder = f"{row.round:02d}-{row.change.replace(' ', '-').replace(',', '')}"
+    course.rows.append(row)
+    found = lab.measure(spec, row.folder)
+    if isinstance(found, Failure):
+        row.verdict, row.why = FAILED, found.message
+        return
+    before = course.end
+    row.verdict, row.why = judged(before, found, asked, row.alters)
+    if asked.goal == TIME and not (difference(before, found) and not row.alters):
+        before, found = _again(course, row, spec, found, lab)
+        row.verdict, row.why = judged(before, found, asked, row.alters)
+    row.measured = found
+    row.set_base(before)
+    if row.verdict == KEPT:
+        course.spec, course.end = spec, found
+
+
+def _again(course: Course, row: Row, spec: RunSpec, found: Measured, lab: Laboratory) -> tuple[Measured, Measured]:
+    """What is replaced and what replaces it, measured once more where that may say something else; the faster of each.
+
+    A busy machine slows one run and not the next. So what seems to gain has to beat a second measurement of what it
+    replaces, and what gained nothing although that was predicted gets a second chance.
+    """
+    before, is_promising = course.end, (row.prediction.step_frac or 1) < 1 - _LEAST_FRAC
+    if row.verdict != KEPT and not is_promising:
+        return before, found
+    names = [(course.spec, f"{row.folder}-against")] + ([] if row.verdict == KEPT else [(spec, f"{row.folder}-again")])
+    more = [lab.measure(own, name) for own, name in names]
+    old, *new = [m for m in more if isinstance(m, Measured)] if isinstance(more[0], Measured) else [before]
+    return _faster(before, old), _faster(found, *new)
+
+
+def _faster(*measured: Measured) -> Measured:
+    fastest = min(m.least_ns for m in measured)
+    return dataclasses.replace(min(measured, key=lambda m: m.median_ns), fastest_ns=fastest)
+
+
+def judged(before: Measured, after: Measured, asked: Asked, alters: str) -> tuple[str, str]:
+    """Whether a change is kept, and why."""
+    if (other := difference(before, after)) and not alters:
+        return DROPPED, other
+    old, new = _value(before, asked.goal), _value(after, asked.goal)
+    if old is None or new is None:
+        return DROPPED, "its memory was not measured"
+    if asked.goal == TIME:
+        new *= _tokens(before) / _tokens(after)  # a step of other data is timed for as many tokens
+    gain, noise = old - new, _noise(before, after, asked)
+    what, less, more = ("step", "shorter", "longer") if asked.goal == TIME else ("peak", "lower", "higher")
+    said = f"the {what} is {abs(gain) / old:.1%} {less if gain > 0 else more}"
+    if gain > noise:
+        return KEPT, said
+    return DROPPED, f"{said}: within the spread" if abs(gain) <= noise else said
+
+
+def _value(measured: Measured, goal: str) -> float | None:
+    """What a goal wants less of."""
+    return measured.median_ns if goal == TIME else measured.peak_bytes
+
+
+def _tokens(measured: Measured) -> int:
+    return sum(measured.tokens.values()) or 1
+
+
+def _noise(before: Measured, after: Measured, asked: Asked) -> float:
+    """What a difference has to exceed: half of both quartile distances, as in compare; of memory a hundredth."""
+    if asked.goal == TIME:
+        return (before.width_ns + after.width_ns) / 2
+    return _LEAST_FRAC * (before.peak_bytes or 0)

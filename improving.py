@@ -1,0 +1,259 @@
+"""Improves a run: collect measures, analyze predicts, and this brings them together."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import rundir
+from .analyze.pipeline import analyze
+from .analyze.predict import peaks, unprofiled
+from .collect.improve import edits, measured, memory_model, rounds, shown
+from .collect.improve.candidates import TIME, Candidate
+from .collect.improve.laboratory import OF_TORCH, Recorded, Runs, without_profiler
+from .collect.improve.measured import Failure, Measured
+from .collect.improve.memory_model import Peak
+from .collect.improve.rounds import Asked, Course, Prediction, Row
+from .collect.improve.shown import Shown
+from .collect.settings import parallelism
+from .collect.settings.spec import RunSpec, from_dict
+from .errors import InputError, OutputError, RunError, UsageError
+from .progress import Progress, Silent
+
+STATE = "improve.json"
+_LEAST_STEPS = 3
+_UNKNOWN = unprofiled.Prediction(None)
+
+
+def spec_of(run: Path) -> RunSpec:
+    """The settings of a run that collect trained. Raises InputError, UsageError for one that cannot be improved."""
+    manifest = rundir.read_manifest(run)
+    if "spec" not in manifest:
+        raise InputError(f"{run} is a run of a command, whose settings lorabench cannot change")
+    spec = from_dict(manifest["spec"])
+    if spec.epochs:
+        raise UsageError("improve counts steps; runs in epochs (--task sst2) were not tried with it")
+    if spec.parallel != parallelism.NONE:
+        raise UsageError("improve was not tried with runs on several devices (--parallel)")
+    if spec.steps < _LEAST_STEPS:
+        raise UsageError(
+            f"{run} measured {spec.steps} steps, of which no spread is known; collect it with --steps 5 or more"
+        )
+    return spec
+
+
+def is_command(run: Path) -> bool:
+    """Whether a run is of somebody's own command."""
+    return "command" in rundir.read_manifest(run) and "spec" not in rundir.read_manifest(run)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What `lorabench improve` was asked for."""
+
+    run: Path
+    folder: Path
+    asked: Asked
+    budget_s: float | None = None
+    memory_bytes: float | None = None  # what adapters have to fit into
+
+
+def laboratory(plan: Plan, listener: Progress) -> Runs:
+    """What measures and predicts."""
+    goal = plan.asked.goal
+    return Runs(plan.run, spec_of(plan.run), plan.folder, goal, predictor(goal), peak_bytes, plan.budget_s, listener)
+
+
+def improve(plan: Plan, listener: Progress) -> tuple[Course, Shown | None]:
+    """Make rounds; the folder holds what was measured and asked. Raises UsageError where it holds something else."""
+    lab = laboratory(plan, listener)
+    about = {"goal": plan.asked.goal, "allow_numerics": plan.asked.allow_numerics, "spec": lab.spec.as_dict()}
+    _begin(plan.folder, about)
+    course = rounds.improve(lab.spec, plan.asked, lab)
+    winner = _winner(lab, course)
+    peak = None if winner is None or plan.asked.goal == TIME else peak_of(winner)
+    return course, shown.show(course, plan.asked.goal, peak, lab, plan.memory_bytes)
+
+
+def _winner(lab: Runs, course: Course) -> Path | None:
+    """The run with all passes of the settings that won; None where it fails."""
+    try:
+        return lab.recorded(course.spec).path
+    except RunError:
+        return None
+
+
+def outlook(plan: Plan, listener: Progress) -> tuple[Measured, list[Row]]:
+    """What the run measured and what each change is predicted to make of it; nothing is run."""
+    lab = laboratory(plan, listener)
+    lab.may_run = False
+    now = measured.of_run(plan.run)
+    if isinstance(now, Failure):
+        raise InputError(f"{plan.run} did not end well: {now.message}")
+    if plan.asked.goal != TIME:
+        now = dataclasses.replace(now, peak_bytes=peak_bytes(plan.run))
+    return now, rounds.outlook(lab.spec, now, plan.asked, lab, set())
+
+
+def _begin(folder: Path, about: dict[str, Any]) -> None:
+    """Note what the folder is for, or find that it is for this."""
+    path = folder / STATE
+    if path.is_file():
+        try:
+            known = json.loads(path.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path} is damaged: {str(error)[:200]}") from error
+        if {key: known.get(key) for key in about} != about:
+            raise UsageError(f"{folder} holds another improvement; choose another -o, or remove it")
+        return
+    if folder.exists() and any(folder.iterdir()):
+        raise UsageError(f"{folder} exists and is not an improvement; choose another -o")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"format": rundir.FORMAT} | about, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}") from error
+
+
+def predictor(goal: str) -> Callable[[Recorded, Sequence[Candidate]], list[Prediction]]:
+    """What predicts from a run's recordings: steps by replay, memory by what its peak is made of."""
+
+    def predict(recorded: Recorded, candidates: Sequence[Candidate]) -> list[Prediction]:
+        steps = _steps(recorded, candidates)
+        has_memory = any(recorded.path.glob(rundir.MEMORY_TRACES))
+        peak = peak_of(recorded.path) if has_memory else None
+        found = []
+        for candidate in candidates:
+            by_replay = steps.get(candidate.predicted_by, _UNKNOWN)
+            bound = steps.get(candidate.bounded_by, _UNKNOWN)
+            more = None if peak is None else memory_model.more_bytes(candidate.memory, peak, recorded.spec)
+            found.append(Prediction(by_replay.frac, bound.frac, more, by_replay.why))
+        return found
+
+    return predict
+
+
+def _steps(recorded: Recorded, candidates: Sequence[Candidate]) -> dict[str, unprofiled.Prediction]:
+    """What each change that a trace can be asked for makes of the step."""
+    asked = sorted({text for c in candidates for text in (c.predicted_by, c.bounded_by) if text})
+    has_gpu = (rundir.read_summary(recorded.path).get("device") or {}).get("type") == "cuda"
+    names = _TRACES if has_gpu else _TRACES[1:]  # nsys sees no operators, of which a CPU's time is
+    trace = next((recorded.path / name for name in names if (recorded.path / name).is_file()), None)
+    if trace is None or not asked:
+        return {}
+    with analyze([trace]) as database:
+        found = unprofiled.fractions(database, recorded.task_ns, [text.split() for text in asked])
+    return dict(zip(asked, found, strict=True))
+
+
+_TRACES = ("run.sqlite", "trace.json.gz")
+
+
+def peak_bytes(run: Path) -> float | None:
+    """The peak of memory in a run's memory pass."""
+    found = peak_of(run)
+    return None if found is None else found.total
+
+
+def peak_of(run: Path) -> Peak | None:
+    """What is live at the peak of a run's memory pass; None without one."""
+    traces = sorted(run.glob(rundir.MEMORY_TRACES))
+    if not traces:
+        return None
+    with analyze([traces[0]]) as database:
+        found = peaks.peak(database)
+    return None if found is None else Peak(**found)
+
+
+def compared(run: Path, after: Path) -> tuple[Measured, list[Row]]:
+    """What was predicted from a run of the settings that another one has, beside what that measured.
+
+    Raises UsageError where their settings differ by no change that is known, or where the work differs.
+    """
+    first, other = spec_of(run), spec_of(after)
+    plain = [dataclasses.replace(without_profiler(spec), timeout_s=1) for spec in (first, other)]
+    differing = {f.name for f in dataclasses.fields(RunSpec) if getattr(plain[0], f.name) != getattr(plain[1], f.name)}
+    plan = Plan(run, run, Asked(TIME, 1, True))
+    now, rows = outlook(plan, Silent())
+    row = next((row for row in rows if set(row.settings) >= differing and _makes(first, row, other)), None)
+    if row is None:
+        named = ", ".join(sorted(differing)).replace("_", "-") or "nothing"
+        raise UsageError(f"{after} differs from {run} by {named}: no change that is predicted")
+    found = measured.of_run(after)
+    if isinstance(found, Failure):
+        row.verdict, row.why = rounds.FAILED, found.message
+    else:
+        row.measured, row.round = found, 1
+        row.verdict, row.why = rounds.judged(now, found, plan.asked, row.alters)
+    return now, [row]
+
+
+def _makes(first: RunSpec, row: Row, other: RunSpec) -> bool:
+    changed = rounds.changed(first, row)
+    return all(
+        getattr(changed, f.name) == getattr(other, f.name) for f in dataclasses.fields(RunSpec)
+        if f.name not in ("profiler", "timeout_s", *OF_TORCH)
+    )  # fmt: skip
+
+
+def edited(run: Path, after: Path | None = None) -> tuple[list[dict[str, Any]], tuple[float, float]]:
+    """The edits of a command's script with what each would save of a step; with `after` what is left of it there.
+
+    And the steps of both.
+
+    Raises InputError without a timing pass or a trace.
+    """
+    summary = rundir.read_summary(run)
+    framework = edits.framework_of(summary.get("frameworks") or ())
+    has_gpu = (summary.get("device") or {}).get("type") == "cuda"
+    before = _of_script(run, summary, has_gpu)
+    now = None if after is None else _of_script(after, rundir.read_summary(after), has_gpu)
+    rows: list[dict[str, Any]] = []
+    for edit in edits.EDITS:
+        bound = edits.bound_of(edit, has_gpu)
+        row: dict[str, Any] = {
+            "edit": edit.name, "write": edit.written(framework), "framework": framework, "alters": edit.alters,
+            "saving_frac": before.saving(edit.predicted_by), "at_most_frac": before.saving(bound),
+            "step_ns": before.step_ns, "left_frac": None, "is_made": None,
+        }  # fmt: skip
+        if now is not None and row["saving_frac"] is not None and row["saving_frac"] >= _WORTH_FRAC:
+            # a place that is gone saves nothing more
+            row["left_frac"] = now.saving(edit.predicted_by) or 0.0
+            row["is_made"] = row["left_frac"] * now.step_ns <= _MADE_FRAC * row["saving_frac"] * before.step_ns
+        rows.append(row)
+    rows.sort(key=lambda row: -(row["saving_frac"] or row["at_most_frac"] or 0))
+    return rows, (before.step_ns, (now or before).step_ns)
+
+
+_WORTH_FRAC = 0.01
+_MADE_FRAC = 0.25  # of what an edit would have saved so much may be left of one that was made
+
+
+@dataclass(frozen=True)
+class _Script:
+    """A command's run: its step, and what each change would leave of it."""
+
+    step_ns: float
+    left: dict[str, unprofiled.Prediction]
+
+    def saving(self, text: str) -> float | None:
+        """What a change would save, as a part of the step."""
+        frac = self.left.get(text, _UNKNOWN).frac
+        return None if frac is None else 1 - frac
+
+
+def _of_script(run: Path, summary: dict[str, Any], has_gpu: bool) -> _Script:
+    step = summary.get("step_wall_ns") or {}
+    if not step.get("p50"):
+        raise InputError(f"{run} has no steps of a timing pass; collect it with --profiler timing,torch")
+    traces = sorted(run.glob("trace*.json.gz"))
+    if (run / "run.sqlite").is_file() and has_gpu:
+        traces = [run / "run.sqlite"]
+    if not traces:
+        raise InputError(f"{run} has no recording to predict from; collect it with --profiler timing,torch")
+    asked = sorted({text for e in edits.EDITS for text in (e.predicted_by, edits.bound_of(e, has_gpu)) if text})
+    with analyze(traces[:1]) as database:
+        found = unprofiled.fractions(database, step["min"], [[text] for text in asked])
+    return _Script(step["p50"], dict(zip(asked, found, strict=True)))

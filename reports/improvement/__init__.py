@@ -1,0 +1,1 @@
+"""An improvement as tables, text and a page."""

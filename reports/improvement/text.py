@@ -1,0 +1,135 @@
+"""An improvement for a person: a line for each change in 80 columns, then what came of it."""
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from ...collect.improve.candidates import TIME
+from ...collect.improve.measured import furthest
+from ...collect.improve.rounds import KEPT, Course
+from ...collect.improve.shown import Shown
+from ...collect.settings import written
+from .. import units
+
+_WIDE = 80
+_CHANGE = 27
+_WHY = "      "
+
+
+def table(rows: Sequence[dict[str, Any]], of_memory: bool = False) -> Iterator[str]:
+    """A line for each change: predicted and measured step, error, peak, verdict; below it why.
+
+    of_memory: the peak is what was predicted.
+    """
+    unit, step = _scaled("ns", rows, "predicted_step_ns", "least_step_ns", "step_ns")
+    memory, peak = _scaled("bytes", rows, "predicted_peak_bytes", "peak_bytes")
+    heads = [f"step {unit}", f"peak {memory}"]
+    first, second = reversed(heads) if of_memory else heads
+    yield _line("", "change", f"predicted {first.split()[1]}", first, "error", second, "")
+    for row in rows:
+        number = "" if row["round"] in (None, 0) else str(row["round"])
+        predicted = peak(row["predicted_peak_bytes"]) if of_memory else step(row["predicted_step_ns"])
+        if not predicted and not of_memory and row["least_step_ns"] is not None:
+            predicted = f">= {step(row['least_step_ns'])}"
+        off = row["peak_error_frac" if of_memory else "error_frac"]
+        both = [step(row["step_ns"]), peak(row["peak_bytes"])]
+        measured, other = reversed(both) if of_memory else both
+        yield _line(number, row["change"], predicted, measured, "" if off is None else f"{off:+.1%}", other,
+                    row["verdict"] or "")  # fmt: skip
+        yield from textwrap.wrap(
+            row["why"] or "", _WIDE, initial_indent=_WHY, subsequent_indent=_WHY, break_on_hyphens=False
+        )
+
+
+def _line(number: str, change: str, predicted: str, step: str, error: str, peak: str, verdict: str) -> str:
+    what = units.keep_begin(change, _CHANGE)
+    return f"{number:>2}  {what:<{_CHANGE}}{predicted:>12}{step:>9}{error:>8}{peak:>9}  {verdict}".rstrip()
+
+
+def _scaled(ending: str, rows: Sequence[dict[str, Any]], *columns: str) -> Any:
+    values = [row[name] for row in rows for name in columns if row[name] is not None]
+    largest = max(map(abs, values), default=0.0)
+    factor, unit = units.unit_of(ending, largest)
+    return unit, lambda value: units.format_number(value, factor, largest)
+
+
+def wrapped(lines: Iterable[str]) -> Iterator[str]:
+    """Sentences in lines that fit."""
+    for line in lines:
+        yield from textwrap.wrap(line, _WIDE, subsequent_indent="    ", break_on_hyphens=False)
+
+
+def ending(course: Course, shown: Shown | None, price_per_hour: float | None) -> Iterator[str]:
+    """What came of it: time, memory, tokens, cost, losses, and the command line."""
+    start, end = course.start, course.end
+    kept = [row.change for row in course.rows if row.verdict == KEPT]
+    yield f"{len(kept)} of {course.measured_cnt} changes kept{': ' if kept else ''}{', '.join(kept)}; {course.stopped}"
+    if kept:
+        unit, cells = units.scaled("ns", [start.median_ns, end.median_ns])
+        beside = f"; {course.step_frac - 1:+.1%} by what was measured side by side" if course.goal == TIME else ""
+        yield f"step {cells[0]} -> {cells[1]} {unit}{beside}"
+        yield from _pairs(course, price_per_hour)
+        adapter, step, apart = furthest(start, end)
+        if apart:
+            yield f"losses: {adapter} differs most, by {apart:.0e} of its loss in step {step}"
+        else:
+            yield "losses: the same in every step"
+    if shown is not None:
+        yield from _shown(shown)
+    yield written.command(course.spec)
+
+
+def _pairs(course: Course, price_per_hour: float | None) -> Iterator[str]:
+    start, end = course.start, course.end
+    if start.peak_bytes and end.peak_bytes:
+        unit, cells = units.scaled("bytes", [start.peak_bytes, end.peak_bytes])
+        yield f"peak memory {cells[0]} -> {cells[1]} {unit}"
+    if start.token_per_s and end.token_per_s:
+        yield f"tokens {start.token_per_s:,.0f} -> {end.token_per_s:,.0f} a second"
+        if price_per_hour is not None:
+            before, after = (cost(price_per_hour, rate) for rate in (start.token_per_s, end.token_per_s))
+            yield f"cost of a million tokens {before:,.4g} -> {after:,.4g}"
+
+
+def cost(price_per_hour: float, token_per_s: float) -> float:
+    """What a million tokens cost."""
+    return price_per_hour / 3600 / token_per_s * 1e6
+
+
+def _shown(shown: Shown) -> Iterator[str]:
+    if shown.fit_cnt is not None:
+        yield f"{shown.fit_cnt:,} adapters fit, by prediction"
+    if shown.measured is None or shown.measured.peak_bytes is None:
+        yield f"{shown.what}: {shown.why}"
+        return
+    unit, cells = units.scaled("bytes", [shown.predicted_bytes, shown.measured.peak_bytes])
+    yield f"{shown.what}: peak predicted {cells[0]}, measured {cells[1]} {unit} ({shown.error_frac:+.1%})"
+
+
+def edits(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Edits by hand, the largest saving first, and below each how it is written."""
+    has_after = any(row["is_made"] is not None for row in rows)
+    yield f"edits to make by hand ({rows[0]['framework']}), and what each would save of a step"
+    for row in rows:
+        saving = "not known"
+        if row["saving_frac"] is not None:
+            saving = f"{row['saving_frac']:.1%}"
+        elif row["at_most_frac"] is not None:
+            saving = f"at most {row['at_most_frac']:.1%}"
+        made = ""
+        if has_after and row["is_made"] is not None:
+            made = f"{'made' if row['is_made'] else 'not made'}: {row['left_frac']:.1%} left"
+        yield f"  {row['edit']:<36}{saving:>15}  {made}".rstrip()
+        note = f"{row['write']}" + (f" (alters {row['alters']})" if row["alters"] else "")
+        yield from textwrap.wrap(note, _WIDE, initial_indent=_WHY, subsequent_indent=_WHY, break_on_hyphens=False)
+
+
+def held(rows: Sequence[dict[str, Any]], before_ns: float, after_ns: float) -> str:
+    """Whether the predictions of the edits that were made came true."""
+    made = [row for row in rows if row["is_made"]]
+    unit, cells = units.scaled("ns", [before_ns, after_ns])
+    if not made:
+        return f"none of the edits was made; step {cells[0]} -> {cells[1]} {unit}"
+    predicted = before_ns * max(0.0, 1 - sum(row["saving_frac"] for row in made))
+    _, (shown, _) = units.scaled("ns", [predicted, after_ns])
+    return f"predicted {shown} {unit} with what was made, measured {cells[1]} {unit} ({predicted / after_ns - 1:+.1%})"

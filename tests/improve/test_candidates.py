@@ -1,0 +1,133 @@
+"""Which changes apply to a run, what they are predicted by, and that each is one that RunSpec takes."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lorabench.analyze.predict import changes
+from lorabench.collect.improve import candidates, edits
+from lorabench.collect.improve.candidates import GOALS, Setting, possible
+from lorabench.collect.settings import written
+from lorabench.collect.settings.spec import RunSpec, from_dict
+from lorabench.errors import UsageError
+
+
+def names(goal: str = "time", dtype: str = "float32", has_gpu: bool = False, **settings: object) -> list[str]:
+    return [c.name for c in possible(Setting(from_dict(settings), dtype, has_gpu), goal)]
+
+
+def test_the_default_run_of_several_adapters_has_these() -> None:
+    assert names(lora_cnt=4) == ["batch", "checkpointing none", "compile", "bfloat16"]
+
+
+def test_what_is_there_already_or_cannot_be_is_no_change() -> None:
+    assert "batch" not in names(lora_cnt=1) and "batch" not in names(lora_cnt=4, peft_mode="batch")
+    assert "batch" not in names(lora_cnt=4, adapter_kind="ia3")
+    assert "checkpointing none" not in names(gradient_checkpointing="none")
+    assert "compile" not in names(compile="inductor") and "compile" not in names(method="qlora")
+    assert "bfloat16" not in names(dtype="bfloat16")
+
+
+def test_other_micro_batches_alter_masks_and_the_weight_of_sequences() -> None:
+    def alters(**settings: object) -> str:
+        run = Setting(from_dict({"grad_accum": 4} | settings), "float32", False)
+        return next(c.alters for c in possible(run, "time") if c.name == "one micro step")
+
+    assert alters() == "dropout's masks"
+    assert alters(dropout=0) == ""
+    assert alters(dropout=0, lengths="uniform") == "the weights of sequences"
+
+
+def test_one_micro_step_has_the_rows_of_all() -> None:
+    run = Setting(from_dict({"grad_accum": 4, "batch_size": "2,8", "lora_cnt": 2}), "float32", False)
+    (found,) = [c for c in possible(run, "time") if c.name == "one micro step"]
+    assert found.settings == {"batch_size": (8, 32), "grad_accum": (1,)} and found.predicted_by == "merge=4"
+
+
+RUNS = st.builds(
+    dict,
+    lora_cnt=st.integers(1, 3), peft_mode=st.sampled_from(["seq", "switch", "batch", "process"]),
+    gradient_checkpointing=st.sampled_from(["none", "layer", "attn-mlp"]), grad_accum=st.integers(1, 4),
+    batch_size=st.integers(1, 8), lengths=st.sampled_from(["fixed", "uniform"]), reentrant=st.booleans(),
+    method=st.sampled_from(["lora", "qlora", "full"]), compile=st.sampled_from(["eager", "inductor"]),
+    dtype=st.sampled_from(["auto", "bfloat16"]), optimizer=st.sampled_from(["adamw", "sgd"]),
+    model=st.sampled_from(["tiny", "tiny-distilbert"]),
+)  # fmt: skip
+
+
+@given(RUNS, st.sampled_from(GOALS), st.booleans())
+def test_every_change_changes_something_and_is_asked_for_in_words_that_what_if_knows(
+    settings: dict[str, object], goal: str, has_gpu: bool
+) -> None:
+    try:
+        spec = from_dict(settings)
+    except UsageError:
+        return
+    for candidate in possible(Setting(spec, "float32" if spec.dtype == "auto" else spec.dtype, has_gpu), goal):
+        assert any(getattr(spec, name) != value for name, value in candidate.settings.items()), candidate
+        for text in filter(None, (candidate.predicted_by, candidate.bounded_by)):
+            assert str(changes.parse(text)) == text
+        try:
+            changed = dataclasses.replace(spec, **candidate.settings)
+        except UsageError as error:  # a row with this reason
+            assert str(error).startswith("--")
+        else:
+            assert from_dict(changed.as_dict()) == changed
+
+
+@given(RUNS)
+def test_a_run_as_it_is_written_reads_back_as_the_same(settings: dict[str, object]) -> None:
+    import shlex
+    import tomllib
+
+    try:
+        spec = from_dict(settings)
+    except UsageError:
+        return
+    assert from_dict(tomllib.loads(written.toml(spec))) == spec
+    words = shlex.split(written.command(spec))[2:]
+    assert all(word.startswith("--") for word in words if word.lower() == word and "-" in word[:2])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"trainer": "sft", "steps": 5},
+        {"trainer": "sft"},
+        {"task": "sst2", "model": "tiny"},
+        {"task": "sst2"},
+        {"target_modules": "q_proj,v_proj;all-linear", "lora_cnt": 2},
+        {"learning_rate": 1e-5, "alpha": "8,16.5", "lora_cnt": 2},
+        {"data": 'a "b" \\c.jsonl', "train_on": "all", "packing": True},
+        {"profiler": "timing,memory", "graph_pruning": True},
+    ],
+)
+def test_settings_with_texts_lists_and_usual_values_read_back_from_toml(settings: dict[str, object]) -> None:
+    import tomllib
+
+    spec = from_dict(settings)
+    assert from_dict(tomllib.loads(written.toml(spec))) == spec
+
+
+def test_a_command_line_says_what_differs_from_the_defaults() -> None:
+    spec = from_dict({"lora_cnt": 4, "rank": "8,16,8,16", "packing": True, "lengths": "uniform", "learning_rate": 3e-5})
+    assert written.command(spec) == (
+        "lorabench collect --lora-cnt 4 --rank 8,16,8,16 --learning-rate 3e-05 --packing --lengths uniform"
+    )
+    assert written.command(RunSpec()) == "lorabench collect"
+
+
+def test_edits_are_written_in_the_words_of_the_framework_that_was_loaded() -> None:
+    hf = edits.framework_of(["transformers.trainer", "accelerate.accelerator"])
+    (fused,) = [edit for edit in edits.EDITS if edit.name == "fuse the optimizer"]
+    assert hf == "HF Trainer" and fused.written(hf) == 'optim="adamw_torch_fused"'
+    assert fused.written(edits.framework_of(["trl.trainer.sft_trainer", "transformers.trainer"])) == fused.written(hf)
+    assert fused.written(edits.framework_of([])) == "AdamW(…, fused=True)"
+    assert {edits.framework_of([name]) for name, _ in edits.MODULES} | {"PyTorch"} >= {
+        framework for edit in edits.EDITS for framework in edit.words
+    }
+
+
+def test_all_goals_have_changes() -> None:
+    assert all(names(goal, lora_cnt=2, gradient_checkpointing="none") for goal in candidates.GOALS)

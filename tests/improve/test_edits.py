@@ -1,0 +1,98 @@
+"""Scripts of others: edits by hand with what each would save, and what came of those that were made."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import Ended
+from lorabench import rundir
+from simulated_cpu import Program, with_zero_calls
+
+SLOW = with_zero_calls(Program(data_ns=150_000))
+Run = Callable[..., Ended]
+
+
+def script(path: Path, program: Program, frameworks: tuple[str, ...] = ("transformers.trainer",)) -> Path:
+    """What `collect -- python train.py` leaves of a program."""
+    directory = rundir.RunDirectory(path, False)
+    step = program.step_ns()
+    directory.write_json(
+        rundir.SUMMARY,
+        {"step_wall_ns": {"p50": step, "min": step}, "device": {"type": "cpu"}, "frameworks": list(frameworks)},
+    )
+    program.write(directory.partial / "trace.json.gz")
+    directory.finish({"status": rundir.OK, "message": None, "command": ["python", "train.py"]})
+    return path
+
+
+def test_a_slow_loader_is_the_first_edit_in_the_words_of_the_framework(tmp_path: Path, run_command: Run) -> None:
+    run = script(tmp_path / "slow", SLOW)
+    lines = run_command("improve", run).out.splitlines()
+    assert lines[0] == "edits to make by hand (HF Trainer), and what each would save of a step"
+    # 150 of 314 us, less what recording the range itself took
+    assert lines[1].split("  ")[1] == "load the input ahead" and lines[1].endswith(" 46.9%")
+    assert lines[2].strip() == "dataloader_num_workers=4, dataloader_persistent_workers=True"
+    assert max(map(len, lines)) <= 80
+    plain = script(tmp_path / "plain", SLOW, ())
+    assert "DataLoader(…, num_workers=4, persistent_workers=True)" in run_command("improve", plain).out
+
+
+def test_after_an_edit_it_is_said_which_was_made_and_whether_the_prediction_held(
+    tmp_path: Path, run_command: Run
+) -> None:
+    run, after = script(tmp_path / "slow", SLOW), script(tmp_path / "ahead", replace(SLOW, data_ns=2_000))
+    rows = {r["edit"]: r for r in json.loads(run_command("improve", run, "--after", after, "--json").out)}
+    assert rows["load the input ahead"]["is_made"] is True
+    assert rows["fuse the optimizer"]["is_made"] is False
+    assert rows["compile the model"]["is_made"] is None  # bounded, not predicted
+    said = run_command("improve", run, "--after", after).out
+    assert "with what was made, measured 166.1 us (+0.4%)" in " ".join(said.split())
+    assert "none of the edits was made" in run_command("improve", run, "--after", run).out
+
+
+def test_a_run_without_a_recording_or_a_timing_pass_is_refused(tmp_path: Path, run_command: Run) -> None:
+    run = script(tmp_path / "run", SLOW)
+    (run / "trace.json.gz").unlink()
+    assert "collect it with --profiler timing,torch" in run_command("improve", run, code=3).err
+
+
+TRAIN = """
+import sys, time, torch
+from torch.utils.data import DataLoader, Dataset
+
+class Slow(Dataset):
+    def __len__(self):
+        return 200
+    def __getitem__(self, number):
+        time.sleep(0.01)
+        return torch.randn(64)
+
+torch.manual_seed(0)
+model = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(8)))
+optimizer = torch.optim.AdamW(model.parameters())
+loader = DataLoader(Slow(), batch_size=4, num_workers=int(sys.argv[1]))
+for number, batch in enumerate(loader):
+    if number == 20:
+        break
+    model(batch).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.slow
+def test_a_loader_that_is_slow_on_purpose_is_found_and_gone_after_the_edit(tmp_path: Path, run_command: Run) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "train.py").write_text(TRAIN)
+    for name, workers in (("slow", "0"), ("ahead", "4")):
+        words = ("--profiler", "timing,torch", "--no-report", "-o", tmp_path / name)
+        run_command("collect", *words, "--", "python", tmp_path / "train.py", workers)
+    rows = {
+        r["edit"]: r
+        for r in json.loads(run_command("improve", tmp_path / "slow", "--after", tmp_path / "ahead", "--json").out)
+    }
+    loader = rows["load the input ahead"]
+    assert loader["write"].startswith("DataLoader(") and loader["saving_frac"] > 0.7
+    assert loader["is_made"] is True

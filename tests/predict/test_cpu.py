@@ -1,0 +1,93 @@
+"""What is predicted of a run without a GPU against the run with the change made: a CPU whose rules are written down."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lorabench.analyze.attribute.cover import Cover
+from lorabench.analyze.pipeline import analyze
+from lorabench.analyze.predict import operators, unprofiled
+from lorabench.analyze.predict.predictions import what_if
+from simulated_cpu import CALL, GAP, PYTHON, Program, with_zero_calls
+
+BEFORE = with_zero_calls(Program())
+PAIRS = [
+    ("batch=4", BEFORE, replace(BEFORE, rows=40, steps=2, optimizers=4), 4),
+    ("batch=2", BEFORE, replace(BEFORE, rows=20, steps=4, optimizers=2), 2),
+    ("merge=5", replace(BEFORE, micro=5), replace(BEFORE, rows=50), 1),
+    ("skip=recompute", replace(BEFORE, recomputed=(400, 90, 700)), BEFORE, 1),
+    ("prefetch={data}", BEFORE, replace(BEFORE, data_ns=0), 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "before", "after", "tasks"), PAIRS, ids=[pair[0] for pair in PAIRS])
+def test_a_step_without_a_profiler_is_predicted_from_a_profiled_one(
+    change: str, before: Program, after: Program, tasks: int, tmp_path: Path
+) -> None:
+    with analyze([before.write(tmp_path / "before.json")], tmp_path / "before.duckdb") as database:
+        (found,) = unprofiled.fractions(database, before.step_ns(), [[change]])
+    assert found.frac is not None
+    assert found.frac * before.step_ns() * tasks == pytest.approx(after.step_ns(), rel=0.03)
+
+
+def test_what_if_predicts_steps_batched_of_a_trace_without_a_gpu(tmp_path: Path) -> None:
+    before, after = BEFORE.write(tmp_path / "before.json", 0), replace(BEFORE, rows=40, steps=2, optimizers=4)
+    with analyze([before], tmp_path / "before.duckdb") as database:
+        (row,) = what_if(database, ["batch=4"]).to_dicts()
+        (fused,) = what_if(database, ["fuse=step/optimizer"]).to_dicts()
+    between = GAP * (BEFORE.steps - 1) / BEFORE.steps * 4
+    assert row["step_ns"] * 4 == pytest.approx(after.step_ns() + between, rel=0.01)
+    calls = len(BEFORE.optimizer) * (CALL + PYTHON)
+    assert fused["saving_ns"] == pytest.approx(calls, rel=0.03)
+
+
+def test_what_a_trace_does_not_have_is_said(tmp_path: Path) -> None:
+    asked = [["skip=recompute"], ["scale=gemm:0.5"], ["pin=*"], ["prefetch={h2d}"]]
+    with analyze([BEFORE.write(tmp_path / "before.json")], tmp_path / "before.duckdb") as database:
+        found = unprofiled.fractions(database, BEFORE.step_ns(), asked)
+    assert [p.frac for p in found] == [None] * 4
+    assert [p.why.split(";")[0] for p in found] == [
+        "there is no range 'recompute'",
+        "scale=gemm:0.5: the trace has no GPU work",
+        "pin=*: the trace has no GPU work",
+        "the trace has no range that means h2d",
+    ]  # fmt: skip
+
+
+def test_changes_together_save_as_much_as_each_and_never_more_than_the_step(tmp_path: Path) -> None:
+    program = replace(BEFORE, recomputed=(400, 90, 700))
+    both = ["skip=recompute", "prefetch={data}"]
+    with analyze([program.write(tmp_path / "before.json")], tmp_path / "before.duckdb") as database:
+        one, two, together, twice = unprofiled.fractions(
+            database, program.step_ns(), [[both[0]], [both[1]], both, ["cpu=step:0", "cpu=step:0"]]
+        )
+    assert 1 - together.frac == pytest.approx(2 - one.frac - two.frac)  # type: ignore[operator]
+    assert twice.frac == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 5_000)), max_size=30), st.sets(st.integers(0, 4)))
+def test_work_is_within_own_time_and_nothing_of_what_computes_nothing(
+    calls: list[tuple[int, int]], idle: set[int]
+) -> None:
+    name, own = (np.array([call[place] for call in calls], dtype=np.int64) for place in (0, 1))
+    work = operators.work_ns(name, own, np.isin(name, list(idle)))
+    is_idle = np.isin(name, list(idle))
+    assert ((work >= 0) & (work <= own)).all() and not work[is_idle].any()
+    assert (own - work)[~is_idle].max(initial=0) <= operators.CALL_NS
+
+
+INTERVALS = st.lists(st.tuples(st.integers(0, 50), st.integers(1, 10)), max_size=8)
+
+
+def cover_of(intervals: list[tuple[int, int]]) -> Cover:
+    begin = np.array([a for a, _ in intervals], dtype=np.int64)
+    return Cover.of(begin, begin + np.array([b for _, b in intervals], dtype=np.int64))
+
+
+@given(INTERVALS, INTERVALS)
+def test_what_two_covers_have_in_common_is_in_both(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> None:
+    a, b, moments = cover_of(one), cover_of(other), np.arange(70)
+    assert (a.common(b).holds(moments) == (a.holds(moments) & b.holds(moments))).all()
