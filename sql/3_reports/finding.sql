@@ -23,21 +23,10 @@
 --   rank             integer   rank of the input, NULL if not recorded
 
 with
-gpu_extent as (
-    select source_id, max(end_ns) - min(start_ns) as window_ns
-    from gpu_op
-    group by source_id
-),
-range_extent as (
-    select source_id, max(end_ns) - min(start_ns) as window_ns
-    from range
-    group by source_id
-),
 measured as (
-    select predicted.*, predicted.saving_ns / nullif(coalesce(gpu_extent.window_ns, range_extent.window_ns), 0) as saving_frac
+    select predicted.*, predicted.saving_ns / nullif(extent.window_ns, 0) as saving_frac
     from _predicted_finding as predicted
-    left join gpu_extent using (source_id)
-    left join range_extent using (source_id)
+    left join _input_window as extent using (source_id)
 )
 select
     measured.rule,
