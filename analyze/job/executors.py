@@ -155,7 +155,7 @@ def _on_dask(tasks: Sequence[Task], address: str, progress: Progress, force: boo
         waiting = {client.submit(on_worker, asdict(task), force, pure=False): task for task in tasks}
         return {
             waiting[future]: _counted(_seen(waiting[future], future), progress)
-            for future in distributed.as_completed(list(waiting))
+            for future in distributed.as_completed(list(waiting), loop=client.loop)
         }
 
 

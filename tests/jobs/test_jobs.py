@@ -1,6 +1,5 @@
 """Jobs in a folder: an input is read once, whoever reads it, and ranks are compared as in one database of all."""
 
-import gzip
 import json
 import os
 import shutil
@@ -413,12 +412,10 @@ def test_a_folder_that_cannot_be_written_is_one_line(ranks: Path, tmp_path: Path
         jobs.read([str(ranks)], tmp_path / "file" / "job", Executor())
 
 
-def test_packed_traces_and_snapshots_are_read_too(tmp_path: Path) -> None:
-    with gzip.open(ROOT / "fixtures" / "h200-batch" / "snapshot.pickle.gz") as packed:
-        (tmp_path / "snapshot.pickle").write_bytes(packed.read())
+def test_inputs_of_two_profilers_stand_beside_each_other(tmp_path: Path) -> None:
     names = ("lora-run.json.gz", "lora-run.sqlite")
-    inputs = [Path(shutil.copy(ROOT / "fixtures" / name, tmp_path)) for name in names] + [tmp_path / "snapshot.pickle"]
-    assert jobs.read([str(path) for path in inputs], tmp_path / "job", Executor()).count("read") == 3
+    inputs = [Path(shutil.copy(ROOT / "fixtures" / name, tmp_path)) for name in names]
+    assert jobs.read([str(path) for path in inputs], tmp_path / "job", Executor()).count("read") == 2
     jobs.merge(tmp_path / "job")
     with analyze([tmp_path / "job"]) as merged, analyze(inputs, tmp_path / "all.duckdb") as direct:
         for view in COMPARED:
