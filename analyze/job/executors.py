@@ -6,6 +6,7 @@ All call unit.complete() for each input, so any of them may be killed and anothe
 import os
 import re
 import threading
+import uuid
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass
@@ -147,16 +148,19 @@ def _on_dask(tasks: Sequence[Task], address: str, progress: Progress, force: boo
         client = distributed.Client(address, timeout=_ANSWERS_S, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ToolError(f"no Dask scheduler answers at {address}: {str(error).splitlines()[0]}") from error
+    job = uuid.uuid4().hex
     with client:
         try:
             client.wait_for_workers(1, timeout=_ANSWERS_S)
         except TimeoutError as error:
             raise ToolError(f"the Dask scheduler at {address} has no workers") from error
-        waiting = {client.submit(on_worker, asdict(task), force, pure=False): task for task in tasks}
-        return {
+        waiting = {client.submit(on_worker, job, asdict(task), force, pure=False): task for task in tasks}
+        found = {
             waiting[future]: _counted(_seen(waiting[future], future), progress)
             for future in distributed.as_completed(list(waiting), loop=client.loop)
         }
+        client.run(end_beside, job, on_error="ignore")
+        return found
 
 
 def _seen(task: Task, future: Any) -> Outcome:
@@ -173,11 +177,16 @@ def _seen(task: Task, future: Any) -> Outcome:
     return outcome
 
 
-_own = threading.local()
+_beside: dict[tuple[str, int], Worker] = {}
 
 
-def on_worker(task: dict[str, Any], force: bool) -> dict[str, Any]:
+def on_worker(job: str, task: dict[str, Any], force: bool) -> dict[str, Any]:
     """Complete a task in a process beside this worker of Dask, which so outlives whatever it reads."""
-    if not hasattr(_own, "worker"):
-        _own.worker = Worker()
-    return asdict(complete(Task(**task), _own.worker, force=force))
+    worker = _beside.setdefault((job, threading.get_ident()), Worker())
+    return asdict(complete(Task(**task), worker, force=force))
+
+
+def end_beside(job: str) -> None:
+    """End the processes beside this worker of Dask that were started for a job."""
+    for key in [key for key in _beside if key[0] == job]:
+        _beside.pop(key).stop()

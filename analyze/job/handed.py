@@ -18,26 +18,31 @@ if TYPE_CHECKING:
 
 VERSION = 1  # of what is handed on, beside the statements of the views
 
+# Of rows about one input alone those of which a rank has many: they stay in its result, and are read for who asks.
+LARGE = (
+    "range_summary", "operator_summary", "kernel_summary", "kernel_class", "_kernel_histogram", "critical_path",
+)  # fmt: skip
 TABLES = ("source", "source_fact", "device", "collective")
-# Their rows are about one input alone, so those of all inputs stand one after another.
+# Of the others those of all inputs stand one after another in the database of the job.
 VIEWS = (
-    "adapter_summary", "api_summary", "critical_path", "exposed_communication", "gpu_timeline_summary", "idle_summary",
-    "kernel_class", "kernel_summary", "launch_cost", "launch_summary", "lora_summary", "memory_copy_summary",
-    "memory_finding", "memory_fragmentation", "memory_operation_summary", "memory_peak", "memory_phase",
-    "operator_summary", "out_of_memory", "pipeline_bubble", "range_kernel_summary", "range_summary", "replay",
-    "step_statistics", "step_summary", "sync_summary", "trace_info", "unattributed", "what_if",
-    # what views that compare ranks read, and the counts that medians over ranks are made of
+    "adapter_summary", "api_summary", "exposed_communication", "gpu_timeline_summary", "idle_summary", "launch_cost",
+    "lora_summary", "memory_copy_summary", "memory_finding", "memory_fragmentation", "memory_operation_summary",
+    "memory_peak", "memory_phase", "out_of_memory", "pipeline_bubble", "replay", "step_statistics", "step_summary",
+    "sync_summary", "trace_info", "unattributed", "what_if",
+    # what views that compare ranks read
     "_step", "_rank_part", "_rank_stretch", "_rank_device", "_extent", "_source_with_gpu", "_input_window",
-    "_kernel_total", "_kernel_histogram", "_predicted_finding", "_validation",
+    "_kernel_total", "_predicted_finding", "_validation",
 )  # fmt: skip
 # Computed of those when ranks are put together.
 MERGED = ("_straggler", "_straggler_place", "straggler")
 MATCHED = ("matched_collective", "clock")
 CONSTANT = ("threshold", "kernel_class_rule", "device_peak", "memory_category")  # the same in every database
-# Have a row for each operation, allocation or bin of time: they stay with the rank.
+# Have a row for each operation, allocation or bin of time, or for each kernel of each path or thread: they stay with
+# the rank.
 ROW_LEVEL = (
-    "idle_gap", "launch_outlier", "launch_trace", "memory_bandwidth", "memory_by_category", "memory_copy",
-    "memory_timeline", "nvtx_projection", "queue_length", "range_instance", "utilisation_over_time",
+    "idle_gap", "launch_outlier", "launch_summary", "launch_trace", "memory_bandwidth", "memory_by_category",
+    "memory_copy", "memory_timeline", "nvtx_projection", "queue_length", "range_instance", "range_kernel_summary",
+    "utilisation_over_time",
 )  # fmt: skip
 
 # What a single rank has no rows of, so that what is compared later is there: itself, and each collective as if matched.
@@ -68,17 +73,13 @@ def rows(database: Database) -> "Iterator[tuple[str, pa.Table]]":
     """What the database of one rank hands on, by name; of a view that cannot be computed a line of source_fact."""
     failed = []
     database.filling({name: partial(database.table, statement) for name, statement in _ALONE.items()})
-    with database.computing_once(VIEWS):
-        for name in VIEWS:
+    with database.computing_once((*LARGE, *VIEWS)):
+        for name in (*LARGE, *VIEWS):
             try:
                 yield name, database.table(f"from {quoted(name)}")
             except CorruptInputError as error:
                 failed.append((f"the view {name}", str(error)))
+    values = ", ".join(f"(1, 'lost', {sql.literal(item)}, {sql.literal(text)}, null)" for item, text in failed)
     for name in TABLES:
-        yield name, database.table(f"from {quoted(name)}")
-    if failed:
-        values = ", ".join(f"(1, 'lost', {sql.literal(item)}, {sql.literal(text)}, null)" for item, text in failed)
-        yield (
-            "source_fact",
-            database.table(f"select * from (values {values}) as facts(source_id, section, item, value, note)"),
-        )
+        more = f" union all values {values}" if name == "source_fact" and failed else ""
+        yield name, database.table(f"from {quoted(name)}{more}")

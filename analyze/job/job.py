@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from glob import glob
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from ... import sql
 from ...errors import InputError, UsageError
 from ...progress import Progress, Silent
+from ...sql import quoted
 from .. import fillers
 from ..read import inputs
 from ..store.database import Database
@@ -18,6 +21,9 @@ from ..store.settings import Settings
 from . import folder, handed, merging, remote
 from .executors import Executor, Outcomes
 from .folder import Task
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _PATTERN = set("*?[")
 _TABLES = (*handed.TABLES, *handed.MATCHED, *handed.CONSTANT)  # of its database
@@ -124,11 +130,22 @@ def opened(job: Path, wanted: Wanted, writes_into: Path | None = None) -> Databa
         part = next((_part(job, one) for one in first if _part(job, one)[0].is_file()), None)
     given = (*handed.VIEWS, *handed.MERGED)
     database = open_job(path, _TABLES, given, part, _elsewhere(job), writes_into)
+    results = [
+        (one.source_id, job / folder.INPUTS / one.folder / folder.LARGE) for one in known if one.result_ns is not None
+    ]
+    database.give(handed.LARGE)
+    database.filling({view: partial(_large, database, results, view) for view in handed.LARGE})
     if part is not None:
-        fillers.fill(database, without={*given, "followed_rule", "replayed_step", "predicted_change", "_finding"})
+        fillers.fill(
+            database, without={*given, *handed.LARGE, "followed_rule", "replayed_step", "predicted_change", "_finding"}
+        )
     if not merging.is_current(job, known):
         database.notes.append(f"{job} holds newer results than it was merged of: lorabench merge {job}")
     return database
+
+
+def _large(database: Database, results: Sequence[tuple[int, Path]], view: str) -> "pa.Table":
+    return merging.large(results, view, database.connection.sql(f"from main.{quoted(view)} limit 0").to_arrow_table())
 
 
 def _part_of(job: Path, known: Sequence[JobInput], rank: int) -> tuple[Path, int]:

@@ -27,7 +27,7 @@ from ..store.jobs import JobInput, overlaid
 from . import folder, handed, result
 
 _AT_ONCE = 64  # results in memory
-_MEMORY = "640MB"
+_MEMORY = "384MB"
 _MOST_PLACES = 16  # parts that are opened for where a straggler's CPU was
 _WITH_COLLECTIVES = ("collective", "_rank_part", "_rank_stretch")
 # Rules that compare ranks: the others' rows are handed on.
@@ -89,6 +89,7 @@ def _fill(job: Path, whole: Path, entries: Sequence[Entry], progress: Progress) 
     with building(whole, folder.settings_of(job)) as new:
         new.connection.execute(f"set memory_limit = {literal(_MEMORY)}")
         lost = [(number, entry) for number, entry in enumerate(entries, 1) if entry.problem is not None]
+        new.connection.execute("begin")  # a commit for each batch would take a third of the time
         about_lost = _add_lost(new, lost)
         _tables_for_views(new, handed.VIEWS)
         progress.step("putting results together", len(entries) - len(lost))
@@ -96,6 +97,7 @@ def _fill(job: Path, whole: Path, entries: Sequence[Entry], progress: Progress) 
             _append(new, number, entries_at_once)
             progress.advance(len(entries_at_once))
         _insert(new, "trace_info", about_lost)
+        new.connection.execute("commit")
         progress.step("comparing ranks")
         _compare(new, job, entries)
         _note_made_of(new, entries)
@@ -148,7 +150,7 @@ def _add_lost(new: Database, lost: Sequence[tuple[int, Entry]]) -> pa.Table:
     for number, entry in lost:
         new.connection.execute(
             "insert into source (source_id, name, size_bytes, is_timed) values (?, ?, ?, true)",
-            [number, entry.name, entry.size_bytes],
+            [number, _text(entry.name), entry.size_bytes],
         )
         new.connection.execute(
             "insert into source_fact (source_id, section, item, value) values (?, 'lost', ?, ?)",
@@ -171,22 +173,30 @@ def _tables_for_views(new: Database, names: Sequence[str]) -> None:
     new.give(names)
 
 
+def large(paths: Sequence[tuple[int, Path]], view: str, empty: pa.Table) -> pa.Table:
+    """The rows of a view that stay in the results, of these inputs; rows like those of a table without any."""
+    found = [empty]
+    for source_id, path in paths:
+        table = result.read_one(path, view)
+        if table is not None:
+            found.append(_renumbered(table, source_id, 0))
+    return pa.concat_tables(found, promote_options="permissive").combine_chunks()
+
+
 def _append(new: Database, number: int, entries: Sequence[tuple[int, Entry]]) -> None:
     """Put the rows of some results into the tables."""
     ((shift,),) = new.rows("select coalesce(max(collective_id) + 1, 0) from collective")
     gathered: dict[str, list[pa.Table]] = {}
     for source_id, entry in entries:
-        tables: dict[str, list[pa.Table]] = {}
-        for name, table in result.read(entry.folder / folder.RESULT):
-            tables.setdefault(name, []).append(table)
-        found = tables.get("collective", [])
+        tables = dict(result.read(entry.folder / folder.RESULT))
         for name in (*handed.TABLES, *handed.VIEWS):
-            for table in tables.get(name, []):
-                moved = _renumbered(table, source_id, shift if name in _WITH_COLLECTIVES else 0)
+            if name in tables:
+                moved = _renumbered(tables[name], source_id, shift if name in _WITH_COLLECTIVES else 0)
                 gathered.setdefault(name, []).append(moved)
-        shift += max((pa.compute.max(table["collective_id"]).as_py() + 1 for table in found), default=0)
+        if "collective" in tables:
+            shift += pa.compute.max(tables["collective"]["collective_id"]).as_py() + 1
     for name, tables_of_name in gathered.items():
-        _insert(new, name, pa.concat_tables(tables_of_name, promote_options="permissive"))
+        _insert(new, name, pa.concat_tables(tables_of_name, promote_options="permissive").combine_chunks())
 
 
 def _renumbered(table: pa.Table, source_id: int, shift: int) -> pa.Table:
@@ -268,11 +278,20 @@ def _places(new: Database, entries: Sequence[Entry]) -> pa.Table:
 
 def _note_made_of(new: Database, entries: Sequence[Entry]) -> None:
     """The inputs by number, and of which results the database is."""
-    rows = []
-    for number, entry in enumerate(entries, 1):
-        status = (entry.folder / folder.RESULT).stat() if entry.problem is None else None
-        rows.append((number, entry.location, entry.folder.name, status.st_mtime_ns if status else None))
-    new.connection.execute(
-        "create table job_input (source_id integer, location varchar, folder varchar, result_ns bigint)"
+    stamps = [(entry.folder / folder.RESULT).stat().st_mtime_ns if entry.problem is None else None for entry in entries]
+    rows = pa.table(
+        {
+            "source_id": pa.array(range(1, len(entries) + 1), pa.int32()),
+            "location": pa.array([_text(entry.location) for entry in entries], pa.string()),
+            "folder": pa.array([entry.folder.name for entry in entries], pa.string()),
+            "result_ns": pa.array(stamps, pa.int64()),
+        }
     )
-    new.connection.executemany("insert into job_input values (?, ?, ?, ?)", rows)
+    new.connection.register("handed", rows)
+    new.connection.execute("create table job_input as from handed")
+    new.connection.unregister("handed")
+
+
+def _text(name: str) -> str:
+    """A name as text; bytes that are no text are written out."""
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")

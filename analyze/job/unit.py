@@ -56,7 +56,9 @@ def make(task: Task, path: Path) -> str | None:
         with fillers.fill(open_database(whole, is_own=True)) as database:
             if is_large:
                 whole.replace(task.path(folder.PART))
-            result.write(task.path(folder.RESULT), task.identity, handed.rows(database))
+            rows = dict(handed.rows(database))
+            result.write(task.path(folder.LARGE), task.identity, rows, handed.LARGE)
+            result.write(task.path(folder.RESULT), task.identity, rows, (*handed.TABLES, *handed.VIEWS))
     except (InputError, ToolError, CheckError) as error:
         return str(error).replace(str(path), task.location)
     finally:

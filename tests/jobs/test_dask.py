@@ -1,4 +1,4 @@
-"""A job on a Dask cluster of two workers on this machine: one is killed, an input is poisonous, a second run finds all."""
+"""A job on a Dask cluster of two workers: one is killed, an input is poisonous, a second run finds all."""
 
 import os
 import re

@@ -55,7 +55,7 @@ def rows(database: Any, view: sql.SqlFile) -> list[str]:
 def test_every_view_is_handed_on_compared_or_stays_with_its_rank() -> None:
     live = {"clock_offset", "collective_match", "collective_skew", "collective_summary", "finding", "kernel_over_ranks",
             "rank_summary", "validation"}  # fmt: skip
-    public = {name for name in (*handed.VIEWS, *handed.MERGED) if not name.startswith("_")}
+    public = {name for name in (*handed.LARGE, *handed.VIEWS, *handed.MERGED) if not name.startswith("_")}
     assert {view.name for view in sql.public()} == live | public | set(handed.ROW_LEVEL)
     assert not live & public and not public & set(handed.ROW_LEVEL)
 
@@ -130,7 +130,7 @@ def test_commands_read_a_job_as_they_read_a_trace(
 def test_every_view_of_a_job_is_written(job: Path, tmp_path: Path, run_command: Callable[..., Any]) -> None:
     said = run_command("analyze", job, "-o", tmp_path / "views").err
     assert {path.stem for path in (tmp_path / "views").iterdir()} == {view.name for view in COMPARED}
-    assert "11 views have a row for each event" in said
+    assert "13 views have a row for each event" in said
 
 
 def test_medians_over_ranks_are_right_within_one_percent(ranks: Path, job: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Inputs that lie elsewhere: a real S3 server on the loopback (moto), which is cut off, and fsspec's own file systems."""
+"""Inputs that lie elsewhere: a real S3 server on the loopback (moto), which is cut off, and fsspec's own."""
 
 import os
 import shutil
