@@ -9,6 +9,7 @@ from . import (
     cli_baselines,
     cli_compare,
     cli_improve,
+    cli_jobs,
     cli_predictions,
     cli_runs,
     cli_tables,
@@ -58,12 +59,12 @@ cli_baselines.register(app)
 
 @app.command(epilog=cli_runs.examples("analyze"), no_args_is_help=True)
 def analyze(
-    inputs: Annotated[
-        list[Path],
+    named: Annotated[
+        list[str],
         typer.Argument(
             metavar="INPUT...",
             help="nsys .sqlite or .nsys-rep, torch.profiler .json or .json.gz, a run directory, "
-            "or a .duckdb made earlier.",
+            "a .duckdb or job folder made earlier, or URLs of traces, with wildcards.",
         ),
     ],
     output: Annotated[
@@ -71,7 +72,7 @@ def analyze(
         typer.Option(
             "--output", "-o", metavar="OUT",
             help="report.csv, .parquet or .json for one report; DIR/ for every view; report.html for the page; "
-            ".duckdb for the database. "
+            ".duckdb for the database; JOB/ with --workers, --shard or --dask. "
             "Without it and without --report or --format the answer alone is printed.",
         ),
     ] = None,
@@ -109,6 +110,9 @@ def analyze(
     escape_formulas: Annotated[
         bool, typer.Option("--escape-formulas", help="Put ' before text a spreadsheet would evaluate as a formula.")
     ] = False,
+    workers: cli_jobs.Workers = None,
+    shard: cli_jobs.Shard = None,
+    dask: cli_jobs.Dask = None,
 ) -> None:  # fmt: skip
     """Read traces, say where the time goes, and write reports.
 
@@ -120,19 +124,27 @@ def analyze(
 
     format = cli_tables.one_format(format, as_csv, as_json)
     narrowing = Narrowing(columns, sort, limit, step, rank, device, range_)
+    chosen = settings.parse(threshold or [], kernel_classes)
+    is_plain = format is not None or report is not None or db is not None or bool(narrowing) or escape_formulas
+    executor = cli_jobs.executor_of(named, output, workers, shard, dask, is_plain)
+    if executor is not None and output is not None:
+        cli_jobs.read(named, output, executor, force, chosen, quiet)
+        return
+    inputs = [Path(name) for name in named]
     is_answer = output is None and report is None and format is None and not narrowing
     report = report or "range_summary"
     sql.public_view(report)
     spare(inputs, *([output] if output else []))
     target = outputs.Target.of(output, format)
     target.check(report, narrowing)
-    chosen = settings.parse(threshold or [], kernel_classes)
     spare(inputs, *target.files())
-    with _analyzed(inputs, target.database(db), force, chosen, target.folder, quiet) as database:
+    wanted = _wanted(report, rank, target)
+    with _analyzed(inputs, target.database(db), force, chosen, target.folder, quiet, wanted) as database:
         outputs.tell_losses(database)
         if not quiet and (is_answer or output is not None):
             outputs.print_answer(database, inputs, to_stderr=not is_answer)
         if not is_answer:
+            outputs.tell_left_out(database, target)
             target.write(database, report, escape_formulas, narrowing, inputs)
             outputs.tell_pages(inputs)
         outputs.require_all(database)
@@ -150,6 +162,7 @@ def summary(
         outputs.require_all(database)
 
 
+cli_jobs.register(app)
 cli_predictions.register(app)
 cli_improve.register(app)
 
@@ -161,12 +174,23 @@ def _analyzed(
     settings: Any = None,
     writes_into: Path | None = None,
     quiet: bool = False,
+    wanted: Any = None,
 ) -> Any:
     """The inputs' database, made with a progress bar."""
     from .analyze.pipeline import analyze as run
 
     with bar.shown(quiet) as progress:
-        return run(inputs, place, force=force, progress=progress, settings=settings, writes_into=writes_into)
+        return run(
+            inputs, place, force=force, progress=progress, settings=settings, writes_into=writes_into, wanted=wanted
+        )
+
+
+def _wanted(report: str, rank: int | None, target: outputs.Target) -> Any:
+    """The part that a report needs of a job: that of a rank, or for the page of the one to look at first."""
+    from .analyze.job.handed import ROW_LEVEL
+    from .analyze.job.job import Wanted
+
+    return Wanted(rank if report in ROW_LEVEL else None, is_first=target.format is outputs.Format.html)
 
 
 @app.command(epilog=cli_runs.examples("views"))
@@ -217,11 +241,15 @@ def query(
     limit: cli_tables.Limit = None,
     as_csv: cli_tables.AsCsv = False,
     as_json: cli_tables.AsJson = False,
+    rank: Annotated[
+        int | None, typer.Option(metavar="N", help="Of a job folder: with the rows for each event of this rank.")
+    ] = None,
 ) -> None:
     """Run SQL on a database. It is read-only; queries cannot access other files."""
+    from .analyze.job.job import Wanted
 
     form = outputs.chosen_format(as_csv, as_json)
-    with _analyzed([db]) as database:
+    with _analyzed([db], wanted=Wanted(rank)) as database:
         outputs.print_query(database, statement, form, Narrowing(columns, sort, limit))
 
 
@@ -274,7 +302,9 @@ def report(
         if open_it:
             typer.launch(str(output.absolute()))
         return
-    with _analyzed(inputs, force=force) as database:
+    from .analyze.job.job import Wanted
+
+    with _analyzed(inputs, force=force, wanted=Wanted(is_first=True)) as database:
         outputs.tell_losses(database)
         page.write(database, output, inputs)
         console.put(f"wrote {output}")

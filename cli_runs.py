@@ -35,7 +35,12 @@ _EXAMPLES = {
         "lorabench analyze run.sqlite -o report.csv",
         "lorabench analyze trace.json.gz -o all/",
         "lorabench analyze rank*.json.gz --report rank_summary",
+        "lorabench analyze 's3://bucket/job/rank*.json.gz' -o job/ --workers 4",
         "lorabench analyze run.sqlite --report range_summary --range forward --sort wall --limit 10",
+    ),
+    "merge": (
+        "lorabench merge job/",
+        'lorabench merge job/ && lorabench query job/ "from straggler where is_straggler"',
     ),
     "summary": (
         "lorabench summary run.sqlite",

@@ -158,13 +158,17 @@ def _work(item: Input, part: Path, running: set[subprocess.Popen[str]]) -> Probl
     if worker.returncode == OutputError.exit_code:
         raise OutputError(complained.strip())
     if worker.returncode < 0:
-        name = signal.Signals(-worker.returncode).name
-        return Problem(f"what read it was stopped by {name}, as when memory runs out; try it alone", is_final=False)
+        return Problem(stopped_by(-worker.returncode), is_final=False)
     if worker.returncode:
         last = (complained.strip().splitlines() or ["it said nothing"])[-1]
         return Problem(f"reading it ended with exit code {worker.returncode}: {last}")
     message: str | None = json.loads(said)
     return None if message is None else Problem(message)
+
+
+def stopped_by(number: int) -> str:
+    """What is said of an input on which the process that read it was killed."""
+    return f"what read it was stopped by {signal.Signals(number).name}, as when memory runs out; try it alone"
 
 
 def is_current(part: Path, item: Input) -> bool:

@@ -1,17 +1,16 @@
 """Inputs in, a finished database out; an unchanged input is not read twice."""
 
 import shutil
-from functools import partial
 from pathlib import Path
 
 from ..errors import UsageError
 from ..progress import Progress, Silent
-from . import ingest, parts
-from .predict.predictions import Predictions
-from .ranks import matching, stragglers
+from . import fillers, ingest, parts
+from .job import folder
+from .job import job as jobs
+from .ranks import matching
 from .read import inputs
 from .read.inputs import Kind
-from .shortcuts import views as shortcuts
 from .store import cache, checks
 from .store.building import building
 from .store.database import Database
@@ -27,21 +26,24 @@ def analyze(
     progress: Progress | None = None,
     settings: Settings | None = None,
     writes_into: Path | None = None,
+    wanted: jobs.Wanted | None = None,
 ) -> Database:
     """Read the inputs into a database at the given path, or open it when it already holds them unchanged.
 
     Without a path it is kept in the user's cache folder. A single .duckdb input is opened as it is. Of several inputs
     those that can be read make the database, and the others are facts of it (section 'lost', item 'the whole file').
-    Reports can be copied into the folder `writes_into`.
+    Reports can be copied into the folder `writes_into`. A single job folder is opened, with the part that is `wanted`.
     Raises InputError when none can be read, OutputError when the database cannot be written, CheckError when an
     identity does not hold.
     """
-    opened = _opened(paths, database, force, progress or Silent(), settings, writes_into)
-    opened.filling(shortcuts.tables(opened) | Predictions(opened).tables())
-    # what many read (rules the same views, reports the steps): planned in each statement it takes seconds in all
-    opened.filling({view: partial(opened.rows_of, view) for view in ("_finding", "_step")})
-    opened.filling({"straggler": partial(stragglers.rows, opened)})
-    return opened
+    if len(paths) == 1 and folder.is_job(paths[0]):
+        if database is not None or force or settings not in (None, Settings()):
+            raise UsageError(
+                f"{paths[0]} is a job folder, which keeps what it was made with; leave out --db, --force, --threshold "
+                "and --kernel-classes"
+            )
+        return jobs.opened(paths[0], wanted or jobs.Wanted(), writes_into)
+    return fillers.fill(_opened(paths, database, force, progress or Silent(), settings, writes_into))
 
 
 def _opened(

@@ -108,11 +108,13 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         "input_cnt": input_cnt,
         "device_cnt": len(devices),
         "device": next((row["device_name"] for row in devices if row["device_name"]), None),
-        "has_times": bool(
+        "has_times": bool(devices)
+        or bool(
             rows(
                 "select 1 from range where source_id = {id} union all "
                 "select 1 from api_call where source_id = {id} union all "
-                "select 1 from gpu_op where source_id = {id} limit 1"
+                "select 1 from gpu_op where source_id = {id} union all "
+                "select 1 from _steady_time where source_id = {id} limit 1"
             )
         ),
         "steps": next(iter(rows("select step_cnt, p50_ns, p95_ns from step_statistics where source_id = {id}")), None),

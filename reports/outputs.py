@@ -214,6 +214,8 @@ def tell_pages(inputs: Sequence[Path]) -> None:
 
 def tell_losses(database: Any) -> None:
     """Say on stderr what was lost while reading, and what the inputs lack: what is true of many in one line."""
+    for note in database.notes:
+        tell(note)
     facts = database.rows(
         """select list(source.name order by source_id) as names, section, item, value, coalesce(note, '')
         from source_fact join source using (source_id)
@@ -230,6 +232,13 @@ def tell_losses(database: Any) -> None:
         tell(f"{_some(names)}: {section}: {', '.join(items)}: {value}" + (f" ({'; '.join(notes)})" if notes else ""))
     if len(lines) > _MOST_LINES:
         tell(f"and {len(lines) - _MOST_LINES} lines more; all: --report trace_info")
+
+
+def tell_left_out(database: Any, target: Target) -> None:
+    """Say on stderr how many views a folder will not have, because their rows stay with the ranks of a job."""
+    left_out = [view.name for view in sql.public() if not database.has(view.name)]
+    if target.is_folder and left_out:
+        tell(f"{len(left_out)} views have a row for each event and stay with their ranks: --report VIEW --rank N")
 
 
 def _some(names: Sequence[str]) -> str:

@@ -19,7 +19,11 @@ def shown(database: Database) -> int:
     """The input to show: of those that count the first with GPU work."""
     rows = database.rows(
         f"""select source_id from source where {counting(database)}
-        order by source_id not in (select source_id from gpu_op), source_id limit 1"""
+        order by
+            source_id not in (select source_id from gpu_op),
+            source_id not in (select source_id from _source_with_gpu),
+            source_id
+        limit 1"""
     )
     if not rows:
         raise InputError("none of the inputs could be read, so there is nothing to show")

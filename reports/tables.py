@@ -66,7 +66,7 @@ def write_all(database: Database, folder: Path, format: str, escape_formulas: bo
         raise OutputError(f"cannot make the folder {folder}: {error.strerror}") from error
     written: list[Path] = []
     failed: dict[str, str] = {}
-    views = [view.name for view in sql.public()]
+    views = [view.name for view in sql.public() if database.has(view.name)]
     with database.computing_once(views):
         for view in views:
             path = folder / f"{view}.{format}"

@@ -18,6 +18,7 @@ ACROSS = (
     "launch_cost",
     "collective_match",
     "collective_summary",
+    "kernel_over_ranks",
 )  # these set sources side by side
 VIEWS = [view for view in sql.load() if view.is_public and view.name not in ACROSS]
 

@@ -39,7 +39,7 @@ class Piece:
         """How far each clock is ahead of a reference, and how wrong that can be; NaN where it is unknown."""
         with np.errstate(invalid="ignore"):
             middle = (self.ahead[reference] - self.ahead[:, reference]) / 2
-        return middle, self.width[reference] / 2
+        return middle, (self.ahead[reference] + self.ahead[:, reference]) / 2
 
 
 @dataclass(frozen=True)
@@ -80,14 +80,14 @@ def pieces(meetings: Meetings) -> Iterator[Piece]:
         nothing = np.full((meetings.start.shape[1],) * 2, _UNKNOWN)
         limits, end = _extended(meetings, nothing, first, count)
         end = max(end, first + 1)  # members whose own times contradict each other
-        yield Piece(first, end, closed(limits))
+        yield Piece(first, end, limits)
         first = end
 
 
 def _extended(meetings: Meetings, limits: Floats, begin: int, end: int) -> tuple[Floats, int]:
-    """Limits with those of as many more collectives as go together with them, and the first that does not."""
-    more = np.minimum(limits, meetings.limits(begin, end))
-    if not (np.diagonal(closed(more)) < 0).any():
+    """Closed limits with those of as many more collectives as go together with them, and the first that does not."""
+    more = closed(np.minimum(limits, meetings.limits(begin, end)))
+    if not (np.diagonal(more) < 0).any():
         return more, end
     if end - begin == 1:
         return limits, begin
@@ -98,9 +98,10 @@ def _extended(meetings: Meetings, limits: Floats, begin: int, end: int) -> tuple
 
 def closed(limits: Floats) -> Floats:
     """The limits over all ways between the clocks; negative on the diagonal where they contradict each other."""
-    found = limits.copy()
+    found, over_it = limits.copy(), np.empty_like(limits)
     for over in range(len(found)):
-        found = np.minimum(found, found[:, over, None] + found[over])
+        np.add(found[:, over, None], found[over], out=over_it)
+        np.minimum(found, over_it, out=found)
     return found
 
 

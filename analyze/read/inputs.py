@@ -61,7 +61,7 @@ def find(paths: list[Path]) -> list[Input]:
     Raises InputError for what cannot be read, UnknownFormatError for what is no trace. Of several inputs one that
     exists and cannot be read is listed as unreadable, so that it stops no other.
     """
-    groups = [_behind(path) if len(paths) == 1 else _behind_or_listed(path) for path in paths]
+    groups = [_behind(path) if len(paths) == 1 else listed(path) for path in paths]
     found = [item for group in groups for item in group]
     broken = [item for item in found if item.kind is Kind.UNREADABLE]
     if len(broken) == len(found):
@@ -98,7 +98,8 @@ def _behind(path: Path) -> list[Input]:
     return _in_directory(path) if _is_folder(path) else [recognise(path)]
 
 
-def _behind_or_listed(path: Path) -> list[Input]:
+def listed(path: Path) -> list[Input]:
+    """The inputs behind a path; one that exists and cannot be read is listed as unreadable."""
     try:
         return _behind(path)
     except InputError as error:

@@ -4,7 +4,7 @@ import re
 import shutil
 import weakref
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -29,16 +29,27 @@ class Database:
     """An open lorabench database. Use as a context manager, or call close()."""
 
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection, path: Path, scratch: Path | None = None, *, can_grow: bool = False
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        path: Path,
+        scratch: Path | None = None,
+        *,
+        can_grow: bool = False,
+        given: Collection[str] = (),
+        elsewhere: Mapping[str, str] | None = None,
     ):
         """`scratch` is a folder that does not exist, the only place where DuckDB may make files.
 
-        With `can_grow` a statement that runs out of DuckDB's memory is tried again with more.
+        With `can_grow` a statement that runs out of DuckDB's memory is tried again with more. Views that are `given`
+        are there as rows; of tables and views whose rows are `elsewhere` it says where.
         """
         self.connection = connection
         self.path = path
         self._scratch = scratch
         self._can_grow = can_grow
+        self._given = frozenset(given)
+        self._elsewhere = dict(elsewhere or {})
+        self.notes: list[str] = []  # what a person should know of it
         self._fillers: dict[str, Callable[[], pa.Table]] = {}
         self._filled: set[str] = set()
         self._kept: set[str] = set()  # views that are temporary tables while something is computed
@@ -49,6 +60,14 @@ class Database:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def give(self, views: Collection[str]) -> None:
+        """Take the rows of these views as they are: tables stand in their place."""
+        self._given |= frozenset(views)
+
+    def writes_to(self, scratch: Path) -> None:
+        """Let copy() make files, through a folder that does not exist."""
+        self._scratch = scratch
 
     def close(self) -> None:
         """Release the file."""
@@ -81,6 +100,22 @@ class Database:
             self.connection.execute(f"create or replace temp table {quoted(table)} as from filling")
             self.connection.unregister("filling")
 
+    def table(self, statement: str) -> "pa.Table":
+        """The rows of a query of lorabench's own as an Arrow table."""
+        self._filled_for(statement)
+        with self._explained("what is asked for"):
+            return self._roomy(lambda: self.connection.sql(statement).to_arrow_table())
+
+    def has(self, view: str) -> bool:
+        """Whether the rows of a view are here."""
+        return view not in self._elsewhere
+
+    def _require_here(self, statement: str) -> None:
+        """Raise UsageError, saying where they are, for a statement that reads rows that are elsewhere."""
+        for name in re.findall(r"\b(?:from|join|describe|summarize)\s+\"?(\w+)", statement, re.IGNORECASE):
+            if name in self._elsewhere:
+                raise UsageError(self._elsewhere[name])
+
     def view(self, name: str) -> "polars.DataFrame":
         """All rows of a public view as a polars DataFrame.
 
@@ -95,6 +130,7 @@ class Database:
         """
         from polars.exceptions import PolarsError
 
+        self._require_here(statement)
         self._filled_for(statement)
         try:
             _require_one_select(self.connection, statement)
@@ -186,15 +222,15 @@ class Database:
     @contextmanager
     def computing_once(self, asked: Collection[str]) -> Iterator[None]:
         """While open, what the views asked for read more than once is a temporary table in the place of the view."""
-        reached = views.reached(asked)
-        read = sum((views.readings(reader) for reader in reached), Counter(asked))
+        reached = views.reached(asked, self._given)
+        read = sum((views.readings(reader) for reader in reached - self._given), Counter(asked))
         kept = [
             file.name
             for file in views.in_order()
             if file.name in reached
             and read[file.name] > 1
             and file.folder != sql.MACROS
-            and file.name not in self._filled | self._fillers.keys() | self._kept
+            and file.name not in self._filled | self._fillers.keys() | self._kept | self._given
         ]
         try:
             for name in kept:
@@ -216,6 +252,7 @@ class Database:
         """
         if self._scratch is None:
             raise ValueError("the database was not opened to write files")
+        self._require_here(statement)
         self._filled_for(statement)
         made = self._scratch.absolute() / "rows"  # the name of `path` may be one that DuckDB cannot spell
         command = f"copy ({statement}) to {literal(str(made))} ({options})"

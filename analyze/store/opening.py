@@ -32,7 +32,7 @@ def open_database(path: Path, writes_into: Path | None = None, *, is_own: bool =
         raise CorruptInputError(f"cannot open {path} as a DuckDB database: {first_line(error)}") from error
     scratch = None
     if writes_into is not None:
-        scratch = _scratch_beside(writes_into)
+        scratch = scratch_beside(writes_into)
         connection.execute("set allowed_directories = ?", [[f"{scratch.absolute()}{os.sep}"]])
     connection.execute("set enable_external_access = false")
     database = Database(connection, path, scratch, can_grow=is_own and not QUERY_MEMORY_ASKED)
@@ -64,7 +64,7 @@ def _connect_afresh(path: Path) -> duckdb.DuckDBPyConnection:
         link.unlink(missing_ok=True)
 
 
-def _scratch_beside(folder: Path) -> Path:
+def scratch_beside(folder: Path) -> Path:
     """Where DuckDB makes a file that will be moved into a folder: in it, so that the move is one step."""
     try:
         str(folder.absolute()).encode("utf-8")

@@ -17,12 +17,13 @@ def in_order() -> list[sql.SqlFile]:
     return [known[name] for name in TopologicalSorter(graph).static_order()]
 
 
-def reached(asked: Collection[str]) -> set[str]:
-    """The views asked for and all that they need."""
+def reached(asked: Collection[str], given: Collection[str] = ()) -> set[str]:
+    """The views asked for and all that they need; what is `given`, as rows, needs nothing."""
     _, needs = needed()
     found, left = set(asked), list(asked)
     while left:
-        new = needs[left.pop()] - found
+        name = left.pop()
+        new = needs[name] - found if name not in given else set()
         found |= new
         left += new
     return found

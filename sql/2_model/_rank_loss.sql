@@ -5,11 +5,6 @@
 -- excess_ns is part_ns minus the median of the ranks of the same stage.
 
 with
-device as (
-    select source_id, count(distinct coalesce(device_id, -1)) as device_cnt
-    from _rank_activity
-    group by source_id
-),
 part as materialized (
     select part.*, matched.match_id
     from _rank_part as part
@@ -36,7 +31,7 @@ loss as (
     union all
     select source_id, match_id, step, 'idle', device_cnt * (end_ns - start_ns) - busy_ns - blamed_ns
     from whole
-    join device using (source_id)
+    join _rank_device using (source_id)
     union all
     select source_id, match_id, step, part, part_ns from part where part like 'idle%'
 ),

@@ -10,15 +10,6 @@ ranked as (
     from source
     where rank is not null and kind is not null and (select count(distinct rank) from source) > 1
 ),
-extent as (
-    select source_id, min(start_ns) as start_ns, max(end_ns) as end_ns, count(*) as event_cnt
-    from (
-        select source_id, start_ns, end_ns from range semi join ranked using (source_id)
-        union all
-        select source_id, start_ns, end_ns from gpu_op semi join ranked using (source_id)
-    )
-    group by source_id
-),
 placed as (
     select
         ranked.*,
@@ -28,7 +19,7 @@ placed as (
         mode(world_size) over (partition by kind) as usual_size,
         count(*) over (partition by kind) as input_cnt
     from ranked
-    join extent using (source_id)
+    join _extent as extent using (source_id)
 ),
 same_rank as (
     select

@@ -36,12 +36,6 @@ timeline as (
     from gpu_timeline_summary
     group by source_id
 ),
-kernel as (
-    select source_id, count(*) as kernel_cnt, sum(end_ns - start_ns) as kernel_ns
-    from gpu_op
-    where kind = 'kernel'
-    group by source_id
-),
 late as (
     select source_id, count(*) as straggler_cnt, sum(kept_waiting_ns) as kept_waiting_ns
     from straggler
@@ -70,7 +64,7 @@ select
 from source
 left join step on step.source_id = source.source_id
 left join timeline on timeline.source_id = source.source_id
-left join kernel on kernel.source_id = source.source_id
+left join _kernel_total as kernel on kernel.source_id = source.source_id
 left join late on late.source_id = source.source_id
 where source.kind is not null
 order by source.rank, source.source_id

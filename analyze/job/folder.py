@@ -1,0 +1,161 @@
+"""The folder of a job: what lies where, and what is known of an input before it is read.
+
+    job/
+      job.json                             says that it is one, and what was asked
+      inputs/rank17.json.gz-3f9a2c1b/      one input: its name, and where it lies
+        result.arrows.zst                  what it hands on; there when the input is finished
+        large.arrows.zst                   views of which a rank has many rows, for who asks for them
+        part.duckdb                        all of it, for views with a row for each operation
+        problem.json                       instead of a result: why there is none
+      job.duckdb                           all results together, made by `lorabench merge`
+
+Invariant: every file is complete or absent, so processes that do the same at once cost time and nothing else. A folder
+has the name of its input and not of its rank: which rank it is is known when it has been read, and two may be the same.
+"""
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ... import sql, unfinished
+from ...errors import InputError, OutputError
+from ...small_files import parse_json, read_text
+from ..store.settings import Settings
+from ..store.upgrades import SCHEMA_VERSION
+from . import handed
+
+MARK, DATABASE = "job.json", "job.duckdb"
+RESULT, LARGE, PART, PROBLEM = "result.arrows.zst", "large.arrows.zst", "part.duckdb", "problem.json"
+INPUTS = "inputs"
+FORMAT = 1
+_NAME = re.compile(r"[^\w.+=-]+")
+_MOST_CHARACTERS = 80
+
+
+@dataclass(frozen=True)
+class Task:
+    """One input to read: what tells whether it has changed, and the folder of what it leaves."""
+
+    location: str  # an absolute path, or a URL
+    size_bytes: int
+    stamp: str  # changes with the content: time of modification, entity tag
+    folder: str
+    settings: str = ""  # as JSON
+    problem: str = ""  # why it cannot be read at all
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return self.location.rsplit("/", 1)[-1]
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it must be copied here before it is read."""
+        return "://" in self.location
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a result must have been made of to count as this input's."""
+        return {
+            "location": self.location,
+            "size_bytes": self.size_bytes,
+            "stamp": self.stamp,
+            "settings": self.settings,
+            "versions": versions(),
+        }
+
+    def path(self, name: str) -> Path:
+        """A file of its folder."""
+        return Path(self.folder) / name
+
+
+def versions() -> str:
+    """Changes with everything that results are made by."""
+    return f"{SCHEMA_VERSION}/{sql.fingerprint()}/{handed.VERSION}"
+
+
+def folder_of(job: Path, location: str) -> str:
+    """The folder of an input's results."""
+    name = _NAME.sub("_", location.rsplit("/", 1)[-1])[:_MOST_CHARACTERS]
+    return str(
+        job.absolute() / INPUTS / f"{name}-{hashlib.sha256(location.encode('utf-8', 'replace')).hexdigest()[:8]}"
+    )
+
+
+def is_job(path: Path) -> bool:
+    """Whether a path is the folder of a job."""
+    return (path / MARK).is_file()
+
+
+def make(job: Path, settings: str) -> None:
+    """Make the folder, or go on in it. Raises OutputError when it cannot be written or was made with other settings."""
+    try:
+        if job.exists() and not is_job(job) and any(job.iterdir()):
+            raise OutputError(f"{job} is not empty and not a job folder; choose another place for -o")
+        (job / INPUTS).mkdir(parents=True, exist_ok=True)
+        if not is_job(job):
+            _write(job / MARK, {"lorabench_job": FORMAT, "settings": settings})
+    except OSError as error:
+        raise OutputError(f"cannot write the job folder {job}: {error.strerror}") from error
+    if _settings(job) != settings:
+        raise OutputError(f"{job} was begun with other thresholds or kernel classes; choose another place for -o")
+
+
+def settings_of(job: Path) -> Settings:
+    """The thresholds and rules that a job was begun with."""
+    return settings_from(_settings(job))
+
+
+def settings_text(settings: Settings) -> str:
+    """Settings as a task carries them."""
+    return "" if settings == Settings() else json.dumps([settings.thresholds, settings.rules])
+
+
+def settings_from(text: str) -> Settings:
+    """The settings that a task carries."""
+    if not text:
+        return Settings()
+    thresholds, rules = json.loads(text)
+    return Settings(tuple((str(n), float(v)) for n, v in thresholds), tuple((s, p, c) for s, p, c in rules))
+
+
+def _settings(job: Path) -> str:
+    try:
+        found = parse_json(read_text(job / MARK))
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {job / MARK}: {error}") from error
+    if not isinstance(found, dict) or found.get("lorabench_job") != FORMAT:
+        raise InputError(f"{job / MARK} was made by another version of lorabench; analyze into a new folder")
+    return str(found.get("settings", ""))
+
+
+def known_problem(task: Task) -> dict[str, Any] | None:
+    """Why an earlier attempt at this very input failed."""
+    try:
+        found = parse_json(read_text(task.path(PROBLEM)))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(found, dict) or found.get("identity") != task.identity:
+        return None
+    return found
+
+
+def note_problem(task: Task, text: str, *, is_final: bool, attempt_cnt: int = 0) -> None:
+    """Write down why an input has no result."""
+    found = {"text": text, "is_final": is_final, "attempt_cnt": attempt_cnt, "identity": task.identity}
+    _write(task.path(PROBLEM), found)
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    partial = unfinished.beside(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(json.dumps(content), "utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}") from error
+    finally:
+        partial.unlink(missing_ok=True)

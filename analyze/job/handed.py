@@ -1,0 +1,85 @@
+"""What a rank hands on to its job: all that does not grow with the trace, and what is compared across ranks.
+
+the part of one rank ──► tables and views by name ──► result ──► the job's database, where views that compare ranks
+                                                                 read them
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ... import sql
+from ...errors import CorruptInputError
+from ...sql import quoted
+from ..store.database import Database
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+VERSION = 1  # of what is handed on, beside the statements of the views
+
+# Of rows about one input alone those of which a rank has many: they stay in its result, and are read for who asks.
+LARGE = (
+    "range_summary", "operator_summary", "kernel_summary", "kernel_class", "_kernel_histogram", "critical_path",
+)  # fmt: skip
+TABLES = ("source", "source_fact", "device", "collective")
+# Of the others those of all inputs stand one after another in the database of the job.
+VIEWS = (
+    "adapter_summary", "api_summary", "exposed_communication", "gpu_timeline_summary", "idle_summary", "launch_cost",
+    "lora_summary", "memory_copy_summary", "memory_finding", "memory_fragmentation", "memory_operation_summary",
+    "memory_peak", "memory_phase", "out_of_memory", "pipeline_bubble", "replay", "steady_state", "step_statistics", "step_summary",
+    "sync_summary", "trace_info", "unattributed", "what_if",
+    # what views that compare ranks read
+    "_step", "_rank_part", "_rank_stretch", "_rank_device", "_extent", "_source_with_gpu", "_steady_time",
+    "_steady_class", "_steady_kernel", "_kernel_total", "_predicted_finding", "_validation",
+)  # fmt: skip
+# Computed of those when ranks are put together.
+MERGED = ("_straggler", "_straggler_place", "straggler")
+MATCHED = ("matched_collective", "clock")
+CONSTANT = ("threshold", "kernel_class_rule", "device_peak", "memory_category")  # the same in every database
+# Have a row for each operation, allocation or bin of time, or for each kernel of each path or thread: they stay with
+# the rank.
+ROW_LEVEL = (
+    "idle_gap", "launch_outlier", "launch_summary", "launch_trace", "memory_bandwidth", "memory_by_category",
+    "memory_copy", "memory_timeline", "nvtx_projection", "queue_length", "range_instance", "range_kernel_summary",
+    "utilisation_over_time",
+)  # fmt: skip
+
+# What a single rank has no rows of, so that what is compared later is there: itself, and each collective as if matched.
+_ALONE = {
+    "_several_ranks": "select source_id, rank, kind, host from source where kind is not null",
+    "matched_collective": """
+        select
+            found.collective_id,
+            found.collective_id as match_id,
+            null::varchar as matched_by,
+            step.step,
+            null::varchar as reason
+        from (
+            select collective_id, source_id, coalesce(start_ns, work_start_ns) as time_ns
+            from collective
+            where operation is not null
+        ) as found
+        asof left join (
+            select source_id, start_ns, any_value(step order by step) as step
+            from _step
+            group by source_id, start_ns
+        ) as step
+            on step.source_id = found.source_id and step.start_ns <= found.time_ns""",
+}
+
+
+def rows(database: Database) -> "Iterator[tuple[str, pa.Table]]":
+    """What the database of one rank hands on, by name; of a view that cannot be computed a line of source_fact."""
+    failed = []
+    database.filling({name: partial(database.table, statement) for name, statement in _ALONE.items()})
+    with database.computing_once((*LARGE, *VIEWS)):
+        for name in (*LARGE, *VIEWS):
+            try:
+                yield name, database.table(f"from {quoted(name)}")
+            except CorruptInputError as error:
+                failed.append((f"the view {name}", str(error)))
+    values = ", ".join(f"(1, 'lost', {sql.literal(item)}, {sql.literal(text)}, null)" for item, text in failed)
+    for name in TABLES:
+        more = f" union all values {values}" if name == "source_fact" and failed else ""
+        yield name, database.table(f"from {quoted(name)}{more}")

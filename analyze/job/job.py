@@ -1,0 +1,173 @@
+"""What is done with a job: read its inputs, put them together, open it."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from glob import glob
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from ... import sql
+from ...errors import InputError, UsageError
+from ...progress import Progress, Silent
+from ...sql import quoted
+from .. import fillers
+from ..read import inputs
+from ..store.database import Database
+from ..store.jobs import JobInput, job_inputs, open_job
+from ..store.settings import Settings
+from . import folder, handed, merging, remote
+from .executors import Executor, Outcomes
+from .folder import Task
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_PATTERN = set("*?[")
+_TABLES = (*handed.TABLES, *handed.MATCHED, *handed.CONSTANT)  # of its database
+
+
+@dataclass(frozen=True)
+class Done:
+    """What became of the inputs that were to be read here, of so many in all."""
+
+    outcomes: Outcomes
+    input_cnt: int
+
+    def count(self, what: str) -> int:
+        """How many inputs were 'read', 'found' or 'lost'."""
+        return sum(outcome.what == what for outcome in self.outcomes.values())
+
+    @property
+    def lost(self) -> list[tuple[Task, str]]:
+        """The inputs without a result, and why."""
+        return [(task, outcome.text) for task, outcome in self.outcomes.items() if outcome.what == "lost"]
+
+
+def read(
+    named: Sequence[str],
+    job: Path,
+    executor: Executor,
+    *,
+    force: bool = False,
+    progress: Progress | None = None,
+    settings: Settings | None = None,
+) -> Done:
+    """Let an executor read the inputs of a job that are not finished yet.
+
+    Raises InputError for an input that is not there, OutputError for a folder that cannot be written.
+    """
+    text = folder.settings_text(settings or Settings())
+    found = tasks(named, job, text)
+    folder.make(job, text)
+    return Done(executor.run(executor.share(found), progress or Silent(), force=force), len(found))
+
+
+def tasks(named: Sequence[str], job: Path, settings: str) -> list[Task]:
+    """The inputs that words of a command line name, each once, in the same order wherever it is given.
+
+    Raises InputError when a word names nothing.
+    """
+    found: dict[str, Task] = {}
+    for word in named:
+        for location, size, stamp, problem in _behind(word):
+            place = folder.folder_of(job, location)
+            found[location] = Task(location, size, stamp, place, settings, problem)
+    return [found[location] for location in sorted(found)]
+
+
+def _behind(word: str) -> list[tuple[str, int, str, str]]:
+    """(location, bytes, stamp, problem) of the files behind one word."""
+    if remote.is_url(word) and not word.startswith("file://"):
+        return [(*file, "") for file in remote.find(word)]
+    path = unquote(urlsplit(word).path) if remote.is_url(word) else word
+    names = [path]
+    if set(path) & _PATTERN and not Path(path).exists():
+        names = sorted(glob(path, recursive=True))  # noqa: PTH207 (of a pattern that may be absolute)
+        if not names:
+            raise InputError(f"no file matches {word}")
+    return [
+        (str(item.path.parent.resolve() / item.path.name), item.size_bytes, str(item.mtime_ns), item.problem)
+        for name in names
+        for item in inputs.listed(Path(name))
+    ]
+
+
+def merge(job: Path, progress: Progress | None = None, *, force: bool = False) -> merging.Merged:
+    """Put together what is there, unless that has been done. Raises InputError for what is no job or holds nothing."""
+    if not folder.is_job(job):
+        raise InputError(f"{job} is not a job folder; `lorabench analyze INPUT... -o JOB/ --workers N` makes one")
+    if not force:
+        with suppress(InputError):
+            known = job_inputs(job / folder.DATABASE)
+            if merging.is_current(job, known):
+                lost = tuple(known_input.location for known_input in known if known_input.result_ns is None)
+                return merging.Merged(len(known) - len(lost), len(lost))
+    return merging.merge(job, progress or Silent())
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Whose rows views with a row for each operation have: those of a rank, or of the one to look at first."""
+
+    rank: int | None = None
+    is_first: bool = False  # the one that others waited for longest, of those whose parts are there
+
+
+def opened(job: Path, wanted: Wanted, writes_into: Path | None = None) -> Database:
+    """Open a job that is merged. Raises InputError for one that is not, and for a part that is not there."""
+    path = job / folder.DATABASE
+    if not path.is_file():
+        raise InputError(f"{job} is not merged yet: lorabench merge {job}")
+    known = job_inputs(path)
+    part = None
+    if wanted.rank is not None:
+        part = _part_of(job, known, wanted.rank)
+    elif wanted.is_first:
+        first = sorted(known, key=lambda one: (-one.kept_waiting_ns, one.source_id))
+        part = next((_part(job, one) for one in first if _part(job, one)[0].is_file()), None)
+    given = (*handed.VIEWS, *handed.MERGED)
+    database = open_job(path, _TABLES, given, part, _elsewhere(job), writes_into)
+    results = [
+        (one.source_id, job / folder.INPUTS / one.folder / folder.LARGE) for one in known if one.result_ns is not None
+    ]
+    database.give(handed.LARGE)
+    database.filling({view: partial(_large, database, results, view) for view in handed.LARGE})
+    if part is not None:
+        fillers.fill(
+            database, without={*given, *handed.LARGE, "followed_rule", "replayed_step", "predicted_change", "_finding"}
+        )
+    if not merging.is_current(job, known):
+        database.notes.append(f"{job} holds newer results than it was merged of: lorabench merge {job}")
+    return database
+
+
+def _large(database: Database, results: Sequence[tuple[int, Path]], view: str) -> "pa.Table":
+    return merging.large(results, view, database.connection.sql(f"from main.{quoted(view)} limit 0").to_arrow_table())
+
+
+def _part_of(job: Path, known: Sequence[JobInput], rank: int) -> tuple[Path, int]:
+    """The part of a rank. Raises UsageError for a rank that is not there, InputError for a part that is not there."""
+    of_rank = [one for one in known if one.rank == rank and one.result_ns is not None]
+    if not of_rank:
+        ranks = sorted({one.rank for one in known if one.rank is not None})
+        raise UsageError(f"{job} has no rank {rank}; it has {f'{ranks[0]} to {ranks[-1]}' if ranks else 'none'}")
+    path, source_id = _part(job, of_rank[0])
+    if not path.is_file():
+        raise InputError(f"{path} is not there any more; read {of_rank[0].location} itself")
+    return path, source_id
+
+
+def _part(job: Path, one: JobInput) -> tuple[Path, int]:
+    return job / folder.INPUTS / one.folder / folder.PART, one.source_id
+
+
+def _elsewhere(job: Path) -> dict[str, str]:
+    """What is said of tables and views that have a row for each event: they are in the parts."""
+    tables = {file.name for file in sql.in_folder(sql.TABLES)} - {*_TABLES}
+    return {
+        name: f"{name} has a row for each event, which stays with its rank: add --rank N"
+        for name in (*handed.ROW_LEVEL, *tables)
+    }

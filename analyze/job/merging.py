@@ -1,0 +1,297 @@
+"""The results of all inputs into one database, in which ranks are compared.
+
+Rows about one input stand one after another, as they were handed on; collectives are matched, clocks aligned and
+stragglers found among all, by the same views as where all inputs are read into one database.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from ... import sql, unfinished
+from ...errors import CorruptInputError, InputError
+from ...progress import Progress
+from ...small_files import parse_json, read_text
+from ...sql import literal, quoted
+from ..parts import WHOLE_FILE
+from ..ranks import matching
+from ..store import compact
+from ..store.building import building
+from ..store.database import Database
+from ..store.jobs import JobInput, overlaid
+from . import folder, handed, result
+
+_AT_ONCE = 64  # results in memory
+_MEMORY = "384MB"
+_MOST_PLACES = 16  # parts that are opened for where a straggler's CPU was
+_WITH_COLLECTIVES = ("collective", "_rank_part", "_rank_stretch")
+# Rules that compare ranks: the others' rows are handed on.
+_RULES = (
+    "clock_drift",
+    "collective_disagrees",
+    "host_twice",
+    "other_job",
+    "rank_missing",
+    "rank_twice",
+    "steps_differ",
+)
+_FINDING = "straggler_rank"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One input of a job: its result, or why there is none."""
+
+    location: str
+    size_bytes: int
+    folder: Path
+    problem: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return self.location.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True)
+class Merged:
+    """How many inputs were put together, and those that could not be."""
+
+    read_cnt: int
+    lost_cnt: int
+
+
+def merge(job: Path, progress: Progress) -> Merged:
+    """Make the database of a job of the results that are there.
+
+    Raises InputError when there are none, OutputError when it cannot be written.
+    """
+    entries = sorted(_entries(job), key=_by_number)
+    found = [entry for entry in entries if entry.problem is None]
+    if not found:
+        first = f"; the first: {entries[0].problem}" if entries else ""
+        raise InputError(f"no input of {job} has been read{first}")
+    whole = unfinished.beside(job / folder.DATABASE, "open")
+    try:
+        _fill(job, whole, entries, progress)
+    finally:
+        whole.unlink(missing_ok=True)
+    return Merged(len(found), len(entries) - len(found))
+
+
+def _fill(job: Path, whole: Path, entries: Sequence[Entry], progress: Progress) -> None:
+    """Make the database, in one that has all views."""
+    with building(whole, folder.settings_of(job)) as new:
+        new.connection.execute(f"set memory_limit = {literal(_MEMORY)}")
+        lost = [(number, entry) for number, entry in enumerate(entries, 1) if entry.problem is not None]
+        new.connection.execute("begin")  # a commit for each batch would take a third of the time
+        about_lost = _add_lost(new, lost)
+        _tables_for_views(new, handed.VIEWS)
+        progress.step("putting results together", len(entries) - len(lost))
+        for number, entries_at_once in _batches(entries):
+            _append(new, number, entries_at_once)
+            progress.advance(len(entries_at_once))
+        _insert(new, "trace_info", about_lost)
+        new.connection.execute("commit")
+        progress.step("comparing ranks")
+        _compare(new, job, entries)
+        _note_made_of(new, entries)
+        names = (*handed.TABLES, *handed.MATCHED, *handed.CONSTANT, *handed.VIEWS, *handed.MERGED, "job_input")
+        compact.write(new, job / folder.DATABASE, names)
+
+
+def is_current(job: Path, known: Sequence[JobInput]) -> bool:
+    """Whether the database of a job holds the results and problems that are there now."""
+    found: dict[str, int | None] = {}
+    for path in (job / folder.INPUTS).iterdir():
+        with suppress(OSError):
+            found[path.name] = (path / folder.RESULT).stat().st_mtime_ns
+        if path.name not in found and (path / folder.PROBLEM).is_file():
+            found[path.name] = None
+    return found == {one.folder: one.result_ns for one in known}
+
+
+def _entries(job: Path) -> Iterator[Entry]:
+    settings = folder.settings_text(folder.settings_of(job))
+    for path in sorted((job / folder.INPUTS).iterdir()):
+        header = result.header(path / folder.RESULT)
+        if header is not None:
+            problem = None
+            if header.get("versions") != folder.versions() or header.get("settings") != settings:
+                problem = "it was read by another version of lorabench; analyze it again"
+            yield Entry(str(header["location"]), int(header["size_bytes"]), path, problem)
+            continue
+        try:
+            noted = parse_json(read_text(path / folder.PROBLEM))
+            identity = noted["identity"]
+            yield Entry(str(identity["location"]), int(identity["size_bytes"]), path, str(noted["text"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # somebody is reading it for the first time
+
+
+def _by_number(entry: Entry) -> list[Any]:
+    """Names in the order that people expect: rank 2 before rank 10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", entry.location)]
+
+
+def _batches(entries: Sequence[Entry]) -> Iterator[tuple[int, list[tuple[int, Entry]]]]:
+    numbered = [(number, entry) for number, entry in enumerate(entries, 1) if entry.problem is None]
+    for at in range(0, len(numbered), _AT_ONCE):
+        yield at, numbered[at : at + _AT_ONCE]
+
+
+def _add_lost(new: Database, lost: Sequence[tuple[int, Entry]]) -> pa.Table:
+    """Rows of inputs that could not be read; what trace_info has of them."""
+    for number, entry in lost:
+        new.connection.execute(
+            "insert into source (source_id, name, size_bytes, is_timed) values (?, ?, ?, true)",
+            [number, _text(entry.name), entry.size_bytes],
+        )
+        new.connection.execute(
+            "insert into source_fact (source_id, section, item, value) values (?, 'lost', ?, ?)",
+            [number, WHOLE_FILE, entry.problem],
+        )
+    return new.table("from trace_info")
+
+
+def _tables_for_views(new: Database, names: Sequence[str]) -> None:
+    """Empty tables in the place of views, with their columns."""
+    types: dict[str, list[str]] = {}
+    for view, column, kind in new.connection.execute(
+        "select table_name, column_name, data_type from duckdb_columns() where schema_name = 'main' "
+        "and database_name = current_database() order by column_index"
+    ).fetchall():
+        types.setdefault(view, []).append(f"{quoted(column)} {kind}")
+    for name in names:
+        new.connection.execute(f"drop view {quoted(name)}")
+        new.connection.execute(f"create table {quoted(name)} ({', '.join(types[name])})")
+    new.give(names)
+
+
+def large(paths: Sequence[tuple[int, Path]], view: str, empty: pa.Table) -> pa.Table:
+    """The rows of a view that stay in the results, of these inputs; rows like those of a table without any."""
+    found = [empty]
+    for source_id, path in paths:
+        table = result.read_one(path, view)
+        if table is not None:
+            found.append(_renumbered(table, source_id, 0))
+    return pa.concat_tables(found, promote_options="permissive").combine_chunks()
+
+
+def _append(new: Database, number: int, entries: Sequence[tuple[int, Entry]]) -> None:
+    """Put the rows of some results into the tables."""
+    ((shift,),) = new.rows("select coalesce(max(collective_id) + 1, 0) from collective")
+    gathered: dict[str, list[pa.Table]] = {}
+    for source_id, entry in entries:
+        tables = dict(result.read(entry.folder / folder.RESULT))
+        for name in (*handed.TABLES, *handed.VIEWS):
+            if name in tables:
+                moved = _renumbered(tables[name], source_id, shift if name in _WITH_COLLECTIVES else 0)
+                gathered.setdefault(name, []).append(moved)
+        if "collective" in tables:
+            shift += pa.compute.max(tables["collective"]["collective_id"]).as_py() + 1
+    for name, tables_of_name in gathered.items():
+        _insert(new, name, pa.concat_tables(tables_of_name, promote_options="permissive").combine_chunks())
+
+
+def _renumbered(table: pa.Table, source_id: int, shift: int) -> pa.Table:
+    """The rows as those of this source, their collectives with the keys that they have here."""
+    place = table.column_names.index("source_id")
+    table = table.set_column(place, "source_id", pa.repeat(pa.scalar(source_id, pa.int32()), table.num_rows))
+    if shift:
+        place = table.column_names.index("collective_id")
+        moved = pa.compute.add(table["collective_id"], pa.scalar(shift, pa.int64()))
+        table = table.set_column(place, "collective_id", moved)
+    return table
+
+
+def _insert(new: Database, name: str, rows: pa.Table) -> None:
+    if rows.num_rows:
+        new.connection.register("handed", rows)
+        new.connection.execute(f"insert into {quoted(name)} by name select * from handed")
+        new.connection.unregister("handed")
+
+
+def _compare(new: Database, job: Path, entries: Sequence[Entry]) -> None:
+    """What needs all ranks: matches, clocks, stragglers, and rules about them."""
+    matching.complete(new)
+    for name in ("_rank_part", "_rank_stretch"):
+        new.connection.execute(
+            f"""create or replace table {quoted(name)} as
+            select rows.* replace (if(rows.collective_id is null, rows.step, matched.step) as step)
+            from {quoted(name)} as rows
+            left join matched_collective as matched using (collective_id)
+            where rows.collective_id is null or matched.match_id is not null"""
+        )
+    _replace(new, "_straggler", new.rows_of("_straggler"))
+    _replace(new, "_straggler_place", _places(new, entries))
+    _replace(new, "straggler", new.rows_of("straggler"))
+    new.connection.execute("delete from _validation where rule in (select unnest(?))", [_RULES])  # of ranks alone
+    for rule in sql.in_folder(sql.VALIDATIONS):
+        if rule.name in _RULES:
+            _add_rule(new, "_validation", rule, "")
+        elif rule.name == "lost":
+            where = f" where source_id in (select source_id from source_fact where item = {literal(WHOLE_FILE)})"
+            _add_rule(new, "_validation", rule, where)
+    for rule in sql.in_folder(sql.FINDINGS):
+        if rule.name == _FINDING:
+            _add_rule(new, "_predicted_finding", rule, "", ", saving_ns as limit_ns, false as is_predicted")
+
+
+def _add_rule(new: Database, table: str, rule: sql.SqlFile, where: str, more: str = "") -> None:
+    new.connection.execute(
+        f"insert into {quoted(table)} by name select {literal(rule.name)} as rule, {literal(rule.method)} as advice, "
+        f"*{more} from ({rule.statement}){where}"
+    )
+
+
+def _replace(new: Database, view: str, rows: pa.Table) -> None:
+    """A table of these rows in the place of a view."""
+    new.connection.register("handed", rows)
+    new.connection.execute(f"drop view {quoted(view)}")
+    new.connection.execute(f"create table {quoted(view)} as from handed")
+    new.connection.unregister("handed")
+    new.give([view])
+
+
+def _places(new: Database, entries: Sequence[Entry]) -> pa.Table:
+    """Where the CPUs of stragglers were that came late because they were idle, from their parts if these are there."""
+    found = [new.table("from _straggler_place where false")]
+    late = new.rows(
+        f"""select source_id from _straggler where is_straggler and cause like 'idle%'
+        group by source_id order by sum(kept_waiting_ns) desc, source_id limit {_MOST_PLACES}"""
+    )
+    for (source_id,) in late:
+        part = entries[source_id - 1].folder / folder.PART
+        try:
+            with overlaid(new, part, source_id, handed.TABLES + handed.MATCHED):
+                found.append(new.table(f"from _straggler_place where source_id = {source_id}"))
+        except (CorruptInputError, FileNotFoundError):
+            continue
+    return pa.concat_tables(found)
+
+
+def _note_made_of(new: Database, entries: Sequence[Entry]) -> None:
+    """The inputs by number, and of which results the database is."""
+    stamps = [(entry.folder / folder.RESULT).stat().st_mtime_ns if entry.problem is None else None for entry in entries]
+    rows = pa.table(
+        {
+            "source_id": pa.array(range(1, len(entries) + 1), pa.int32()),
+            "location": pa.array([_text(entry.location) for entry in entries], pa.string()),
+            "folder": pa.array([entry.folder.name for entry in entries], pa.string()),
+            "result_ns": pa.array(stamps, pa.int64()),
+        }
+    )
+    new.connection.register("handed", rows)
+    new.connection.execute("create table job_input as from handed")
+    new.connection.unregister("handed")
+
+
+def _text(name: str) -> str:
+    """A name as text; bytes that are no text are written out."""
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")

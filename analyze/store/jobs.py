@@ -1,0 +1,152 @@
+"""Opens the database of a job: rows that inputs handed on, under our views; and the part of one input beside them."""
+
+import tempfile
+import uuid
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from ... import sql
+from ...errors import CorruptInputError, InputError, UnknownFormatError
+from ...sql import literal, quoted
+from . import blank, cache
+from .database import Database
+from .limits import QUERY_MEMORY, SETTINGS, first_line
+from .opening import scratch_beside
+from .upgrades import SCHEMA_VERSION
+
+_JOB, _PART = "job", "part"
+_SETTINGS = ("threshold", "kernel_class_rule", "device_peak", "memory_category")  # tables that a part does not change
+
+
+@dataclass(frozen=True)
+class JobInput:
+    """An input of a job, by the number that it has in its database."""
+
+    source_id: int
+    location: str
+    folder: str
+    result_ns: int | None  # when its result was written; None without one
+    rank: int | None
+    kept_waiting_ns: int  # by it, where it was the straggler
+
+
+def job_inputs(path: Path) -> list[JobInput]:
+    """The inputs that the database of a job was made of. Raises InputError for a file that is none of this version."""
+    try:
+        with duckdb.connect(str(path.absolute()), read_only=True, config=SETTINGS) as connection:
+            _require_this_version(connection, path, "main")
+            rows = connection.execute(
+                """select source_id, location, folder, result_ns, source.rank, coalesce(late.kept_waiting_ns, 0)::bigint
+                from job_input
+                join source using (source_id)
+                left join (
+                    select source_id, sum(kept_waiting_ns) as kept_waiting_ns
+                    from straggler
+                    where is_straggler
+                    group by source_id
+                ) as late using (source_id)
+                order by source_id"""
+            ).fetchall()
+    except duckdb.Error as error:
+        raise CorruptInputError(f"cannot open {path} as the database of a job: {first_line(error)}") from error
+    return [JobInput(*row) for row in rows]
+
+
+def open_job(
+    path: Path,
+    tables: Collection[str],
+    given: Collection[str],
+    part: tuple[Path, int] | None = None,
+    elsewhere: Mapping[str, str] | None = None,
+    writes_into: Path | None = None,
+) -> Database:
+    """Open a job's database, read-only: these tables and the rows of these views are its own, views are ours.
+
+    With a part, tables with a row for each event are those of that input. Raises InputError for a database of another
+    version, CorruptInputError for a file that is none.
+    """
+    spill = Path(tempfile.gettempdir()) / f"lorabench-spill-{uuid.uuid4().hex[:8]}"
+    config = SETTINGS | {"memory_limit": QUERY_MEMORY, "temp_directory": str(spill)}
+    connection = duckdb.connect(":memory:", config=config)
+    scratch = None
+    try:
+        connection.execute(f"attach {literal(str(path.absolute()))} as {_JOB} (read_only)")
+        _require_this_version(connection, path, f"{_JOB}.main")
+        blank.fill(connection, cache.folder_or_none())
+        _put_over(connection, tables, given)
+        database = Database(connection, path, given=given, elsewhere=None if part else elsewhere)
+        if part is not None:
+            _attach(database, *part, tables)
+        if writes_into is not None:
+            scratch = scratch_beside(writes_into)
+            connection.execute("set allowed_directories = ?", [[f"{scratch.absolute()}/"]])
+            database.writes_to(scratch)
+        connection.execute("set enable_external_access = false")
+    except duckdb.Error as error:
+        connection.close()
+        raise CorruptInputError(f"cannot open {path} as the database of a job: {first_line(error)}") from error
+    except BaseException:
+        connection.close()
+        raise
+    return database
+
+
+def _require_this_version(connection: duckdb.DuckDBPyConnection, path: Path, schema: str) -> None:
+    try:
+        rows = connection.execute(f"select schema_version, sql from {schema}.lorabench").fetchall()
+    except duckdb.Error as error:
+        raise UnknownFormatError(f"{path} is a DuckDB database, but not one that lorabench made") from error
+    if rows != [(SCHEMA_VERSION, sql.fingerprint())]:
+        raise InputError(f"{path} was made by another version of lorabench; run `lorabench merge {path.parent}`")
+
+
+def _put_over(connection: duckdb.DuckDBPyConnection, tables: Collection[str], given: Collection[str]) -> None:
+    """Views of the job's rows in the place of our empty tables and of views that are given."""
+    connection.execute("begin")
+    for name in tables:
+        connection.execute(f"drop table {quoted(name)}")
+    for name in given:
+        connection.execute(f"drop view {quoted(name)}")
+    for name in (*tables, *given, "job_input"):
+        connection.execute(f"create view {quoted(name)} as from {_JOB}.main.{quoted(name)}")
+    connection.execute(f"create view lorabench as from {_JOB}.main.lorabench")
+    connection.execute("commit")
+
+
+@contextmanager
+def overlaid(database: Database, part: Path, source_id: int, tables: Collection[str]) -> Iterator[None]:
+    """While open, tables that are not among these have the rows of one input's part.
+
+    Raises FileNotFoundError for a part that is not there, CorruptInputError for one that cannot be read.
+    """
+    names = _attach(database, part, source_id, tables)
+    try:
+        yield
+    finally:
+        for name in names:
+            database.connection.execute(f"drop view temp.{quoted(name)}")
+        database.connection.execute(f"detach {_PART}")
+
+
+def _attach(database: Database, part: Path, source_id: int, tables: Collection[str]) -> list[str]:
+    if not part.exists():
+        raise FileNotFoundError(part)
+    run = database.connection.execute
+    made = []
+    try:
+        run(f"attach {literal(str(part.absolute()))} as {_PART} (read_only)")
+        for file in sql.in_folder(sql.TABLES):
+            if file.name in tables or file.name in _SETTINGS:
+                continue
+            columns = [column.name for column in file.columns]
+            chosen = (f"{source_id} as source_id" if name == "source_id" else quoted(name) for name in columns)
+            select = f"select {', '.join(chosen)} from {_PART}.main.{quoted(file.name)}"
+            run(f"create temp view {quoted(file.name)} as {select}")
+            made.append(file.name)
+    except duckdb.Error as error:
+        raise CorruptInputError(f"cannot read the part {part}: {first_line(error)}") from error
+    return made

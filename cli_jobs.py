@@ -1,0 +1,110 @@
+"""The commands about jobs: reading their inputs by many processes or machines, and putting the results together."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from . import cli_progress as bar
+from . import cli_runs, console
+from .errors import InputError, UsageError
+
+_MOST_LINES = 20
+
+Workers = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="Make OUT/ a job folder: a result for each input, by N processes."),
+]
+Shard = Annotated[
+    str | None, typer.Option(metavar="I/N", help="The same for each N-th input from the I-th: one of N machines.")
+]
+Dask = Annotated[str | None, typer.Option(metavar="ADDRESS", help="The same by the workers of a Dask cluster.")]
+
+
+def executor_of(
+    inputs: Sequence[str], output: Path | None, workers: int | None, shard: str | None, dask: str | None, is_plain: bool
+) -> Any:
+    """Who reads the inputs of a job; None when the output is not one.
+
+    It is one where an executor is named, where an input is a URL, and where the folder is one already. An output that
+    `is_plain` has a format of its own: then LORABENCH_EXECUTOR does not count. Raises UsageError for what does not go
+    together.
+    """
+    from .analyze.job import executors, folder, remote
+
+    is_folder = output is not None and (output.is_dir() or not output.suffix)
+    named = executors.chosen(workers, shard, dask, environ=is_folder and not is_plain)
+    urls = [name for name in inputs if remote.is_url(name)]
+    is_job = output is not None and folder.is_job(output)
+    if named is None and not urls and not is_job:
+        return None
+    why = f"{urls[0]} is a URL" if urls else "--workers, --shard and --dask"
+    if output is not None and remote.is_url(str(output).replace(":/", "://", 1)):
+        raise UsageError(f"-o {output}: a job folder is a local or shared one; copy it when it is finished")
+    if not is_folder:
+        raise UsageError(f"{why}: the output is a job folder then; name one, as -o job/")
+    if is_plain:
+        raise UsageError(
+            f"-o {output} is a job folder ({why if named or urls else 'it is one already'}); read it first, "
+            f"then `lorabench analyze {output} --report VIEW`, `-o DIR/` and so on"
+        )
+    return named or executors.Executor()
+
+
+def read(inputs: Sequence[str], job: Path, executor: Any, force: bool, settings: Any, quiet: bool) -> None:
+    """Read the inputs of a job, put them together where all have been read, and say what became of them.
+
+    Raises InputError when some could not be read: the job holds the rest.
+    """
+    from .analyze.job import job as jobs
+
+    with bar.shown(quiet) as progress:
+        done = jobs.read(inputs, job, executor, force=force, progress=progress, settings=settings)
+        is_share = executor.kind == "shard"
+        if not is_share and len(done.lost) < done.input_cnt:
+            jobs.merge(job, progress)
+    _tell_lost([(task.name, text) for task, text in done.lost])
+    told = f"{len(done.outcomes)} of {done.input_cnt} inputs" if is_share else f"{done.input_cnt} inputs"
+    if not quiet:
+        console.tell(f"{told}: {done.count('read')} read, {done.count('found')} found finished, {len(done.lost)} lost")
+        last = f"when all shards are done: lorabench merge {job}" if is_share else f"next: lorabench summary {job}"
+        console.tell(last)
+    console.put(f"wrote {job}")
+    if done.lost:
+        names = ", ".join(task.name for task, _ in done.lost[:3]) + (", …" if len(done.lost) > 3 else "")
+        raise InputError(
+            f"{len(done.lost)} of {len(done.outcomes)} inputs cannot be read ({names}); {job} holds the rest"
+        )
+
+
+def _tell_lost(lost: Sequence[tuple[str, str]]) -> None:
+    for name, text in lost[:_MOST_LINES]:
+        console.tell(f"{name}: {text}")
+    if len(lost) > _MOST_LINES:
+        console.tell(f"and {len(lost) - _MOST_LINES} more")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command merge."""
+
+    @app.command(epilog=cli_runs.examples("merge"), no_args_is_help=True)
+    def merge(
+        job: Annotated[Path, typer.Argument(metavar="JOB", help="A folder that `lorabench analyze -o JOB/` made.")],
+        force: Annotated[bool, typer.Option("--force", help="Merge even if nothing changed.")] = False,
+        quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Leave out the progress.")] = False,
+    ) -> None:
+        """Put the results of a job's inputs together, so that ranks can be compared.
+
+        After `lorabench analyze --shard`; other executors do it themselves. Can be repeated at any time.
+        """
+        from .analyze.job import job as jobs
+
+        with bar.shown(quiet) as progress:
+            merged = jobs.merge(job, progress, force=force)
+        console.put(f"wrote {job}")
+        if merged.lost_cnt:
+            raise InputError(
+                f"{merged.lost_cnt} of {merged.read_cnt + merged.lost_cnt} inputs could not be read (see `lorabench "
+                f"summary {job}`); {job} holds the rest"
+            )

@@ -1,0 +1,9 @@
+-- A row is an input of one of several ranks: when its first event began and its last one ended, and how many there are.
+
+select source_id, min(start_ns) as start_ns, max(end_ns) as end_ns, count(*) as event_cnt
+from (
+    select source_id, start_ns, end_ns from range semi join _several_ranks using (source_id)
+    union all
+    select source_id, start_ns, end_ns from gpu_op semi join _several_ranks using (source_id)
+)
+group by source_id

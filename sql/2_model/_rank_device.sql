@@ -1,0 +1,5 @@
+-- A row is an input of one of several ranks: how many devices worked for it.
+
+select source_id, count(distinct coalesce(device_id, -1)) as device_cnt
+from _rank_activity
+group by source_id

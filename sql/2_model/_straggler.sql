@@ -1,0 +1,181 @@
+-- A row is one step of one rank beside the others, as straggler has it, without the place that its CPU was in.
+--
+-- is_by_arrival says how the straggler of the step was found; collective_ids are those to which the rank came last, in the
+-- group that waited longest for it, NULL where there are none.
+
+with
+part as materialized (
+    from _rank_part where collective_id is null
+),
+own as (
+    select
+        source_id,
+        ranked.rank,
+        ranked.kind,
+        ranked.host,
+        part.step,
+        sum(part.end_ns - part.start_ns) filter (part.part = 'busy') as wall_ns,
+        coalesce(sum(part_ns) filter (part.part = 'compute'), 0) as compute_ns,
+        coalesce(sum(part_ns) filter (part.part = 'compute or communication'), 0) - compute_ns as exposed_communication_ns
+    from part
+    join _several_ranks as ranked using (source_id)
+    group by all
+),
+met as materialized (
+    select
+        skew.source_id,
+        skew.step,
+        skew.match_id,
+        skew.collective_id,
+        coalesce(skew.group_name, '') as "group",
+        collective.work_start_ns,
+        stretch.start_ns as way_start_ns,
+        skew.late_ns,
+        skew.wait_ns,
+        skew.skew_ns,
+        coalesce(skew.error_ns, 9223372036854775807) as error_ns
+    from collective_skew as skew
+    join collective using (collective_id)
+    join _rank_stretch as stretch using (collective_id)
+    where skew.operation not in ('send', 'recv')
+),
+-- what a rank waited for others of another group on its way is not its own
+waited as (
+    select met.collective_id, sum(other.wait_ns) as waited_ns
+    from met
+    join met as other
+        on other.source_id = met.source_id
+        and other.step is not distinct from met.step
+        and other."group" <> met."group"
+        and other.work_start_ns >= met.way_start_ns
+        and other.work_start_ns < met.work_start_ns
+    group by met.collective_id
+),
+own_late as (
+    select
+        met.*,
+        late_ns - coalesce(waited_ns, 0) + median(coalesce(waited_ns, 0)) over (partition by match_id) as own_late_ns,
+        sum(wait_ns) over (partition by match_id) as all_waited_ns
+    from met
+    left join waited using (collective_id)
+    where skew_ns is not null
+),
+blamed as materialized (
+    select *
+    from own_late
+    qualify row_number() over (partition by match_id order by own_late_ns desc nulls last, source_id) = 1 and own_late_ns > 0
+),
+-- what is not known is no more than what is
+certain as (
+    select source.kind, met.step
+    from met
+    join source using (source_id)
+    group by source.kind, met.step
+    having max(met.late_ns) >= coalesce(max(met.error_ns) filter (met.skew_ns is null), 0)
+),
+by_group as (
+    select
+        source_id,
+        step,
+        "group",
+        sum(late_ns) as late_ns,
+        sum(all_waited_ns) as kept_waiting_ns,
+        list(collective_id order by collective_id) as collective_ids
+    from blamed
+    group by source_id, step, "group"
+),
+-- who is late for one group is late for the next one, too: that in which others waited longest counts
+arrived as (
+    select
+        source_id,
+        step,
+        arg_max("group", kept_waiting_ns) as "group",
+        arg_max(late_ns, kept_waiting_ns) as late_ns,
+        sum(kept_waiting_ns) as kept_waiting_ns,
+        arg_max(collective_ids, kept_waiting_ns) as collective_ids
+    from by_group
+    group by source_id, step
+),
+compared as (
+    select
+        own.*,
+        wall_ns - exposed_communication_ns as own_ns,
+        arrived.late_ns,
+        arrived.kept_waiting_ns as arrived_waiting_ns,
+        arrived.collective_ids,
+        certain.kind is not null as is_by_arrival,
+        count(*) over same_step as rank_cnt,
+        median(wall_ns - exposed_communication_ns) over same_step as median_ns,
+        max(wall_ns - exposed_communication_ns) over same_step as slowest_ns,
+        sum(wall_ns - exposed_communication_ns) over same_step as sum_ns
+    from own
+    left join arrived on arrived.source_id = own.source_id and arrived.step is not distinct from own.step
+    left join certain on certain.kind = own.kind and certain.step is not distinct from own.step
+    window same_step as (partition by own.kind, own.step)
+),
+placed as (
+    select
+        *,
+        own_ns - median_ns as lag_ns,
+        row_number() over (
+            partition by kind, step
+            order by if(is_by_arrival, coalesce(arrived_waiting_ns, 0), own_ns) desc, rank, source_id
+        ) as place
+    from compared
+),
+-- on the way to the collectives to which it came last, or in the whole step
+excess as (
+    select loss.source_id, loss.step, true as is_by_arrival, loss.part, sum(loss.excess_ns) as excess_ns
+    from _rank_loss as loss
+    join blamed on blamed.match_id = loss.match_id and blamed.source_id = loss.source_id
+    join arrived
+        on arrived.source_id = blamed.source_id
+        and arrived.step is not distinct from blamed.step
+        and arrived."group" = blamed."group"
+    group by loss.source_id, loss.step, loss.part
+    union all
+    select source_id, step, false, part, sum(excess_ns)
+    from _rank_loss
+    where match_id is null
+    group by source_id, step, part
+),
+cause as (
+    select source_id, step, is_by_arrival, arg_max(part, excess_ns) as part, max(excess_ns) as excess_ns
+    from excess
+    where excess_ns > 0
+    group by source_id, step, is_by_arrival
+)
+select
+    placed.step,
+    placed.rank,
+    placed.wall_ns::bigint as wall_ns,
+    placed.compute_ns::bigint as compute_ns,
+    placed.exposed_communication_ns::bigint as exposed_communication_ns,
+    placed.own_ns::bigint as own_ns,
+    placed.lag_ns::bigint as lag_ns,
+    placed.late_ns::bigint as late_ns,
+    case
+        when placed.place > 1 then 0
+        when placed.is_by_arrival then coalesce(placed.arrived_waiting_ns, 0)
+        else placed.slowest_ns * placed.rank_cnt - placed.sum_ns
+    end::bigint as kept_waiting_ns,
+    placed.place = 1
+    and coalesce(if(placed.is_by_arrival, placed.late_ns, placed.lag_ns), 0)
+    > placed.wall_ns * (select value from threshold where name = 'straggler_frac') as is_straggler,
+    placed.is_by_arrival,
+    placed.collective_ids,
+    if(placed.place = 1, cause.part, null) as cause,
+    if(placed.place = 1, cause.excess_ns, null)::bigint as cause_ns,
+    if(placed.host is null, null, median(placed.lag_ns) over (partition by placed.kind, placed.step, placed.host))::bigint
+        as host_lag_ns,
+    if(stage.stage is null, null, median(placed.lag_ns) over (partition by placed.kind, placed.step, stage.stage))::bigint
+        as stage_lag_ns,
+    placed.rank_cnt,
+    placed.source_id
+from placed
+left join cause
+    on cause.source_id = placed.source_id
+    and cause.step is not distinct from placed.step
+    and cause.is_by_arrival = placed.is_by_arrival
+left join _stage as stage on stage.source_id = placed.source_id
+where placed.rank_cnt > 1
