@@ -27,7 +27,8 @@ TABLES = ("source", "source_fact", "device", "collective")
 VIEWS = (
     "adapter_summary", "api_summary", "exposed_communication", "gpu_timeline_summary", "idle_summary", "launch_cost",
     "lora_summary", "memory_copy_summary", "memory_finding", "memory_fragmentation", "memory_operation_summary",
-    "memory_peak", "memory_phase", "out_of_memory", "pipeline_bubble", "replay", "steady_state", "step_statistics", "step_summary",
+    "memory_peak", "memory_phase", "out_of_memory", "pipeline_bubble", "replay", "steady_state", "step_statistics",
+    "step_summary",
     "sync_summary", "trace_info", "unattributed", "what_if",
     # what views that compare ranks read
     "_step", "_rank_part", "_rank_stretch", "_rank_device", "_extent", "_source_with_gpu", "_steady_time",
