@@ -52,7 +52,7 @@ def _start(folder: str, torch: Any, imports: AfterImport) -> None:
 
 
 def _tell_what_is_cut(process: Process, step_cnt: int) -> None:
-    if process.ending == "os._exit" and step_cnt:
+    if process.ending == "os._exit" and step_cnt and _FORKED not in process.record["notes"]:
         process.note(_CUT)
 
 
