@@ -24,6 +24,7 @@ from .operators import Plan, Slice, fused, looped, pruned
 
 OPERATORS = ("fused", "loop")
 _KNOWN_MASKS = 256
+_QUANTISED = ("Linear4bit", "Linear8bitLt", "GPTQLoraLinear")  # PEFT's classes, which no other one is a base of
 
 
 @dataclass
@@ -186,11 +187,12 @@ def _refuse_variants(name: str, layer: Any) -> None:
     """Anything that is more than B·A·x on a linear layer would be trained wrongly without a word."""
     from peft.tuners.lora import Linear
 
-    is_linear = isinstance(layer, Linear) or type(layer).__name__ in ("Linear4bit", "Linear8bitLt")
+    is_linear = isinstance(layer, Linear) or type(layer).__name__ in _QUANTISED
     if not is_linear:
         raise UsageError(f"BatchLoRA trains LoRA on linear layers; {name} is a {type(layer).__name__}")
     if getattr(layer, "lora_variant", None):
-        raise UsageError(f"BatchLoRA trains plain LoRA; {name} has {', '.join(map(str, layer.lora_variant.values()))}")
+        kinds = sorted({type(variant).__name__ for variant in layer.lora_variant.values()})
+        raise UsageError(f"BatchLoRA trains plain LoRA; {name} has {', '.join(kinds)}")
     if any(getattr(layer, "lora_bias", {}).values()):
         raise UsageError(f"BatchLoRA trains LoRA without a bias; {name} has lora_bias")
     if layer.merged:

@@ -75,6 +75,7 @@ class TorchProfiler(Nobody):
         wait, warmup, self._active, self._repeat = spec.schedule()
         self._idle, self._length = wait + warmup, wait + warmup + self._active
         self._cycle = self._step_cnt = self._kept_cnt = 0
+        self._kept_at: int | None = None  # the number of steps when a cycle was kept last
         self._totals = {"matrix_product_cnt": 0, "kernel_launch_cnt": 0}
         activities = [torch.profiler.ProfilerActivity.CPU]
         if self._cuda:
@@ -103,8 +104,9 @@ class TorchProfiler(Nobody):
 
     def _keep(self, profiler: Any) -> None:
         names = Counter(event.name() for event in profiler.profiler.kineto_results.events())
-        if all(name.startswith("ProfilerStep#") for name in names):
-            return  # torch begins another cycle behind the last step
+        if self._step_cnt == self._kept_at and not any("::" in name for name in names):
+            return  # torch begins another cycle behind the last step: no operators, at most frames of Python
+        self._kept_at = self._step_cnt
         self._cycle += 1
         self._kept_cnt += max(0, self._step_cnt % self._length - self._idle) or self._active
         for name, count in names.items():

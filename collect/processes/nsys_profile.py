@@ -13,6 +13,7 @@ from ...errors import ToolError
 from .supervision import Ended, kill_mentioning, run
 
 OLDEST = (2020, 3)
+_RANGES = (59, 60, 70, 71)  # nsys' numbers of push/pop and start/end ranges
 _ATTEMPTS = 3
 # What nsys says when it lost its own agent, which happens on busy machines.
 _LOST_AGENT = ("End of file", "Local Endpoint is not available", "ProcessWaiter")
@@ -98,8 +99,10 @@ def has_events(exported: Path) -> bool:
     """Whether an export holds ranges or CUDA activity: nsys writes no table without rows."""
     with closing(sqlite3.connect(exported)) as file:
         names = [str(name) for (name,) in file.execute("select name from sqlite_master where type = 'table'")]
-        wanted = [name for name in names if name == "NVTX_EVENTS" or name.startswith("CUPTI_ACTIVITY_KIND_")]
-        return any(file.execute(f'select 1 from "{name}" limit 1').fetchone() for name in wanted)
+        wanted = [f'"{name}"' for name in names if name.startswith("CUPTI_ACTIVITY_KIND_")]
+        if "NVTX_EVENTS" in names:  # which also has a row for each library that was ready to open some
+            wanted.append(f"NVTX_EVENTS where eventType in {_RANGES}")
+        return any(file.execute(f"select 1 from {rows} limit 1").fetchone() for rows in wanted)
 
 
 def make_private(path: Path) -> None:

@@ -25,7 +25,7 @@ from ...errors import LorabenchError, UsageError
 from ..processes.rank_environment import environment
 from ..settings import parallelism
 from ..settings.spec import RunSpec, from_dict
-from . import rank_results, workers
+from . import packages, rank_results, workers
 from .formulas import statistics_of
 
 READY, GO = "lorabench: ready", "go"
@@ -106,7 +106,7 @@ def main() -> None:
     try:
         request.result_path.write_text(json.dumps(result), encoding="utf-8")
     except OSError as error:
-        sys.exit(f"lorabench: {_message(error)}")
+        sys.exit(_message(error))  # without "lorabench: ", which only says how far it is
     sys.exit(0 if result["status"] == rundir.OK else 1)
 
 
@@ -183,6 +183,7 @@ def _sum(values: list[int | None]) -> int | None:
 
 def _measure(request: Request) -> dict[str, Any]:
     """Train the warm-up and the measured steps under the pass's watcher."""
+    packages.load(request.spec)
     import torch
 
     from ..instruments import spans

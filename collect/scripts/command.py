@@ -135,7 +135,6 @@ def _environment(name: str, hook: Path) -> dict[str, str]:
     found = provenance.environment_of_command(name == "nsys")
     path = str(Path(start.__file__).resolve().parent / "path")
     found["PYTHONPATH"] = os.pathsep.join(filter(None, [path, os.environ.get("PYTHONPATH")]))
-    found.setdefault("PYTHONUNBUFFERED", "1")  # what it prints is seen as it comes
     return found | {"LORABENCH_HOOK": str(hook)}
 
 

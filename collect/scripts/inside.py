@@ -5,6 +5,7 @@ attached there, so that the run directory has both, and what the profiler costs.
 """
 
 import atexit
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -58,15 +59,18 @@ class Profiling:
         )  # fmt: skip
         self._profiler.__enter__()
         self._is_open = True
-        atexit.register(self.close)
+        atexit.register(self._close_at_exit)
         self._began_ns = time.perf_counter_ns()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        said = f"{type(error).__name__}: {error}".splitlines()[0] if error is not None else None
-        self.close(said)
+        self.close(_words(error))
+
+    def _close_at_exit(self) -> None:
+        """When the process ends while this is open, as in a callback whose training failed."""
+        self.close(_words(getattr(sys, "last_value", None)))  # the exception that nobody caught
 
     def step(self) -> None:
         """Call at the end of each training step: it counts, and the schedule goes on."""
@@ -100,7 +104,7 @@ class Profiling:
         if not self._is_open:
             return
         self._is_open = False
-        atexit.unregister(self.close)
+        atexit.unregister(self._close_at_exit)
         try:
             self._profiler.__exit__(None, None, None)
         finally:
@@ -143,6 +147,10 @@ class Profiling:
                 "provenance": provenance.of_run(self._started),
             }
         )  # fmt: skip
+
+
+def _words(error: BaseException | None) -> str | None:
+    return f"{type(error).__name__}: {error}".splitlines()[0] if error is not None else None
 
 
 def _rank() -> tuple[int, int]:

@@ -106,6 +106,7 @@ class Source:
     vocabulary: int
     classes: int | None = None
     tokenizer: Any = None
+    why_no_tokenizer: str = ""  # of a checkpoint that should have one; without a reason bytes stand for words
     notes: list[str] = field(default_factory=list)  # what was left out of the data, to be told
     _read: list[list[tuple[list[int], Any]]] = field(default_factory=list)
 
@@ -151,6 +152,11 @@ class Source:
         text = conversations.text_of(record, self.tokenizer, where)
         if text is None:
             raise InputError(f"{where} is none of what can be trained: {conversations.FORMATS}")
+        if self.why_no_tokenizer:
+            raise InputError(
+                f"{where} is text, and --model {self.spec.model} cannot read it: {self.why_no_tokenizer}; save the "
+                "tokenizer into its folder (tokenizer.save_pretrained), or give records with input_ids"
+            )
         words = conversations.tokenise(text, self.tokenizer, self.vocabulary, self.spec.seq_len)
         if self.classes is not None:
             return (words.ids, self._class(record, where)) if words.ids else None

@@ -1,6 +1,7 @@
 """Builds the base model of a run: preset or checkpoint, type, quantisation, activation checkpointing."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,6 +14,9 @@ from ..settings.quants import GPTQ
 from ..settings.spec import RunSpec
 from ..settings.tasks import SST2
 from .quantised import BITSANDBYTES, quantise
+
+_OF_TOKENIZERS = ("tokenizer*", "vocab*", "merges.txt", "*.model", "*.tiktoken")
+_NO_TOKENIZER = "it has no tokenizer"
 
 
 def choose_device(spec: RunSpec) -> torch.device:
@@ -125,20 +129,24 @@ def _check_positions(model: nn.Module, spec: RunSpec) -> None:
             raise UsageError(f"--seq-len {spec.seq_len} is above the {module.num_embeddings} positions of {spec.model}")
 
 
-def load_tokenizer(spec: RunSpec) -> Any:
-    """The tokenizer of a checkpoint; None for presets, which have no words, and for sentences without a tokenizer."""
+def load_tokenizer(spec: RunSpec) -> tuple[Any, str]:
+    """The tokenizer of a checkpoint, or None and why it has none; presets, which have no words, need no reason."""
     if spec.model in PRESETS or spec.data == "synthetic" or spec.batch:
-        return None
+        return None, ""
+    folder = Path(spec.model)
+    if folder.is_dir() and not any(path for pattern in _OF_TOKENIZERS for path in folder.glob(pattern)):
+        return None, _NO_TOKENIZER
     from transformers import AutoTokenizer
 
-    if spec.task != SST2:
-        return AutoTokenizer.from_pretrained(spec.model)
     try:
         found = AutoTokenizer.from_pretrained(spec.model)
-    except (OSError, ValueError):
-        return None
+    except (OSError, ValueError, ImportError) as error:
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        return None, f"its tokenizer cannot be loaded ({said})"
     # of a folder without a vocabulary transformers makes a tokenizer to which every word is unknown
-    return found if len(found) > len(found.all_special_tokens) else None
+    if len(found) <= len(found.all_special_tokens):
+        return None, _NO_TOKENIZER
+    return found, ""
 
 
 def _is_quantised(model: nn.Module) -> bool:

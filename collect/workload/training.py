@@ -174,10 +174,12 @@ class Trainer:
     def _open_streams(self, batch: Batch | None) -> dict[str, Any]:
         if batch is not None:
             return {a.name: saved_batch.SavedBatch(batch) for a in self.adapters}
-        classes, tokenizer = self._class_cnt(), models.load_tokenizer(self.spec)
+        classes, (tokenizer, why_none) = self._class_cnt(), models.load_tokenizer(self.spec)
         if self.spec.task == SST2:
+            if why_none:
+                self.notes.append(f"--model {self.spec.model}: {why_none}, so words are numbered by lorabench")
             return self._open_epochs(tokenizer, classes or 0)
-        source = Source(self.spec, self.base.config.vocab_size, classes, tokenizer)
+        source = Source(self.spec, self.base.config.vocab_size, classes, tokenizer, why_none)
         self.notes = source.notes
         return {a.name: source.stream(a.name, a.batch_size) for a in self.adapters}
 

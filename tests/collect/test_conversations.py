@@ -306,6 +306,15 @@ def test_a_model_that_cannot_keep_packed_sequences_apart_is_refused() -> None:
         packing.check(base, CPU)
 
 
+def test_texts_for_a_checkpoint_without_a_tokenizer_are_refused_and_token_ids_are_trained(tmp_path: Path) -> None:
+    models.build(spec(), CPU).save_pretrained(tmp_path / "model")
+    settings = {"model": str(tmp_path / "model"), "data": write(tmp_path / "texts.jsonl", {"text": "to be"})}
+    with pytest.raises(InputError, match=r"record 1 is text, .*: it has no tokenizer; save the tokenizer into its"):
+        Trainer(spec(**settings), CPU)
+    trainer = Trainer(spec(**settings | {"data": write(tmp_path / "ids.jsonl", {"input_ids": [1, 2, 3]})}), CPU)
+    assert trainer._streams["adapter_0"].next().input_ids.tolist() == [[1, 2, 3]] * 2
+
+
 @pytest.mark.parametrize(
     ("settings", "says"),
     [

@@ -1,5 +1,6 @@
 """What went wrong on people's machines: each ends in one line that says what and where, in seconds."""
 
+import errno
 import json
 import os
 import resource
@@ -15,7 +16,8 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("peft")
 
 from lorabench import rundir  # noqa: E402
-from lorabench.collect.run import workers  # noqa: E402
+from lorabench.collect.processes.supervision import last_words  # noqa: E402
+from lorabench.collect.run import child, workers  # noqa: E402
 from lorabench.collect.settings.spec import from_dict  # noqa: E402
 from lorabench.collect.workload.data import Source  # noqa: E402
 from lorabench.collect.workload.training import Trainer  # noqa: E402
@@ -151,6 +153,20 @@ def test_a_full_disk_is_said_in_one_line(tmp_path: Path) -> None:
     assert done.returncode in (5, 7) and "cannot write" in done.stderr and "make room" in done.stderr
     assert "Traceback" not in done.stderr
     assert "Traceback" not in (tmp_path / "run" / "logs" / "torch.log").read_text("utf-8")
+
+
+def test_a_disk_that_has_no_room_for_the_result_is_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def measure(request: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    request = child.Request(from_dict(SMALL), "timing", tmp_path, None)
+    request.result_path.mkdir()  # cannot be written either
+    monkeypatch.setattr(child, "_measure", measure)
+    monkeypatch.setattr("sys.argv", ["child", str(request.save())])
+    with pytest.raises(SystemExit) as ended:
+        child.main()
+    said = str(ended.value)
+    assert "Is a directory" in said and last_words(["lorabench: step 1", said]) == said
 
 
 READY = "print('ready', flush=True); input(); "

@@ -94,7 +94,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 ROUGH = 2e-2  # of bfloat16, which keeps three digits
 
-# What is always tried, in one launch of each kind; all else is slow.
+# What is always tried, in one launch; all else is slow.
 QUICK = frozenset({
     "ddp-4-adapters", "ddp-batch", "fsdp-4-adapters", "fsdp-nf4", "tp-4-adapters", "1f1b-4-adapters", "zbv",
     "lorapp-4-adapters", "lorapp-waits",
@@ -148,19 +148,20 @@ def launch(folder: Path, devices: int, cases: dict[str, dict[str, Any]]) -> None
 
 @pytest.fixture(scope="session")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], list[dict[str, Any]]]:
-    """What each rank of a case trained; the quick cases of a kind are one launch, and all others on so many devices."""
+    """What each rank of a case trained. The quick cases are one launch, all others on so many devices one of a kind."""
 
     @cache
-    def launched(kind: str, devices: int, is_quick: bool) -> Path:
+    def launched(kind: str, devices: int) -> Path:
+        def belongs(name: str) -> bool:
+            is_quick = name in QUICK and devices == 2
+            return kind == ("quick" if is_quick else CASES[name]["parallel"])
+
         folder = tmp_path_factory.mktemp(f"{kind}{devices}")
-        launch(
-            folder, devices,
-            {n: c for n, c in CASES.items() if c["parallel"] == kind and (n in QUICK and devices == 2) == is_quick},
-        )  # fmt: skip
+        launch(folder, devices, {name: case for name, case in CASES.items() if belongs(name)})
         return folder
 
     def get(name: str, devices: int) -> list[dict[str, Any]]:
-        folder = launched(CASES[name]["parallel"], devices, name in QUICK and devices == 2)
+        folder = launched("quick" if name in QUICK and devices == 2 else CASES[name]["parallel"], devices)
         found = [folder / f"{name}-{n}.pt" for n in range(devices)]
         assert all(path.exists() for path in found), "a case before this one failed"
         results = [torch.load(path, weights_only=False) for path in found]

@@ -16,101 +16,11 @@ from conftest import absent, opened
 from lorabench import nsys as tools
 from lorabench import rundir
 from lorabench.collect.scripts import command
+from training_scripts import DISTRIBUTED, ENDS, INSIDE, LIGHTNING, OWN_PROFILER, PLAIN, SFT, TRAINER
 
 pytest.importorskip("torch")
 
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-
-PLAIN = """
-import sys, torch
-from torch import nn
-torch.manual_seed(0)
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(2))
-        self.head = nn.Linear(8, 1)
-    def forward(self, input_ids):
-        x = nn.functional.one_hot(input_ids, 8).float()
-        for layer in self.layers:
-            x = layer(x).relu()
-        return self.head(x)
-set = torch.utils.data.TensorDataset(torch.randint(0, 8, (64, 3)))
-data = torch.utils.data.DataLoader(set, batch_size=4)
-model = Net()
-optimizer = torch.optim.AdamW(model.parameters())
-for n, (x,) in zip(range(int(sys.argv[1])), data):
-    loss = model(x).square().mean()
-    loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-    print(n, repr(loss.item()))
-"""
-
-OWN_PROFILER = """
-import sys, torch
-from torch import nn
-model = nn.Linear(8, 8)
-optimizer = torch.optim.SGD(model.parameters(), 0.1)
-def step():
-    model(torch.ones(2, 8)).square().mean().backward()
-    optimizer.step()
-    optimizer.zero_grad()
-step()
-if sys.argv[1] == "torch.profiler":
-    schedule = torch.profiler.schedule(wait=1, warmup=1, active=2, repeat=1)
-    with torch.profiler.profile(schedule=schedule, on_trace_ready=lambda p: p.export_chrome_trace(sys.argv[2])) as p:
-        for n in range(6):
-            step()
-            p.step()
-else:
-    with torch.autograd.profiler.profile() as p:
-        for n in range(6):
-            step()
-    assert p.key_averages()
-step()
-step()
-"""
-
-DISTRIBUTED = """
-import os, sys, torch
-import torch.distributed as dist
-from torch import nn
-def main(rank, world, folder):
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=world)
-    model = nn.parallel.DistributedDataParallel(nn.Linear(8, 8))
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    for n in range(3):
-        model(torch.ones(2, 8)).square().mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    dist.destroy_process_group()
-if __name__ == "__main__":
-    how, folder = sys.argv[1:]
-    if how == "torchrun":
-        main(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), folder)
-    else:
-        torch.multiprocessing.start_processes(main, (2, folder), 2, start_method=how)
-"""
-
-ENDS = """
-import os, signal, sys, time, warnings, torch
-from torch import nn
-model = nn.Linear(8, 8)
-optimizer = torch.optim.SGD(model.parameters(), 0.1)
-for n in range(3):
-    model(torch.ones(2, 8)).square().mean().backward()
-    optimizer.step()
-how = sys.argv[1]
-print("the last words", file=sys.stderr)
-warnings.warn("noise")
-if how == "raise":
-    raise ValueError("the reason")
-if how == "_exit":
-    os._exit(4)
-os.kill(os.getpid(), getattr(signal, how))
-time.sleep(60)
-"""
 
 
 def collect(
@@ -210,7 +120,10 @@ def test_runs_without_a_timing_pass_are_compared_by_their_traces(
     assert "forward/Net" in run_command("compare", tmp_path / "a", tmp_path / "b").out
 
 
-@pytest.mark.parametrize("kind", ["torch.profiler", "autograd.profiler"])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("kind", ["torch.profiler", pytest.param("autograd.profiler", marks=SLOW)])
 def test_a_script_with_its_own_profiler_keeps_it(kind: str, script: Callable[[str], Path], tmp_path: Path) -> None:
     theirs = tmp_path / "theirs.json"
     done = collect(tmp_path / "run", "--profiler", "torch", "--", sys.executable, script(OWN_PROFILER), kind, theirs)
@@ -225,10 +138,8 @@ def test_a_script_with_its_own_profiler_keeps_it(kind: str, script: Callable[[st
     assert steps == ([2, 2, 4] if kind == "torch.profiler" else [1, 6, 2])
 
 
-SLOW = pytest.mark.slow
-
-
-@pytest.mark.parametrize("how", ["torchrun", pytest.param("spawn", marks=SLOW), "fork"])
+# torchrun has a row of test_matrix.py
+@pytest.mark.parametrize("how", [pytest.param("torchrun", marks=SLOW), pytest.param("spawn", marks=SLOW), "fork"])
 def test_each_process_that_trains_has_a_trace_with_its_rank(
     how: str, script: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -241,7 +152,7 @@ def test_each_process_that_trains_has_a_trace_with_its_rank(
         assert sorted(database.rows("select rank, count(*) from step_summary group by 1")) == [(0, 2), (1, 2)]
 
 
-@pytest.mark.parametrize("how", ["options", "console script", pytest.param("shell", marks=SLOW)])
+@pytest.mark.parametrize("how", ["options", *(pytest.param(how, marks=SLOW) for how in ("console script", "shell"))])
 def test_every_python_process_is_profiled_however_it_is_started(
     how: str, script: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -300,8 +211,8 @@ def test_a_pass_without_work_is_not_ok_and_says_why(words: list[str], says: str,
     ("how", "says", "has_trace"),
     [
         ("raise", "exit code 1: ValueError: the reason", True),
-        ("_exit", "exit code 4: the last words", True),
-        ("SIGTERM", "died of signal 15: the last words", True),
+        pytest.param("_exit", "exit code 4: the last words", True, marks=SLOW),
+        pytest.param("SIGTERM", "died of signal 15: the last words", True, marks=SLOW),
         ("SIGSEGV", "died of signal 11: the last words", False),
     ],
 )
@@ -354,6 +265,34 @@ def test_lines_of_the_profiler_itself_are_not_shown_and_all_others_are_at_once(w
     quiet(False, b"")
     assert b"".join(shown) == b"loss 1\n 10%\r 20%\rU\nUS"
     assert width > 1 or shown[0] == b"l"
+
+
+def test_lines_are_seen_as_they_come_and_are_whole(tmp_path: Path) -> None:
+    """Also where two processes write at once, and the hook is all that says that this is no file."""
+    text = (
+        "import os, sys, time; [(print('one', 'line', sys.argv[1]), time.sleep(0.01)) for _ in range(60)]; print('end')"
+    )
+    program = tmp_path / "talk.py"
+    program.write_text(text + "; time.sleep(30)", "utf-8")
+    words = [
+        sys.executable,
+        "-m",
+        "lorabench",
+        "collect",
+        "-o",
+        tmp_path / "run",
+        "--profiler",
+        "timing",
+        "--no-report",
+    ]
+    both = f"{sys.executable} {program} a & {sys.executable} {program} b"
+    usual = {name: value for name, value in ENVIRONMENT.items() if name != "PYTHONUNBUFFERED"}
+    process = subprocess.Popen([*map(str, words), "--", "sh", "-c", both], env=usual, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    seen = [process.stdout.readline().strip() for _ in range(122)]
+    process.terminate()
+    process.communicate(timeout=60)
+    assert sorted(seen) == ["end"] * 2 + ["one line a"] * 60 + ["one line b"] * 60
 
 
 def test_a_background_process_ends_with_its_command(tmp_path: Path) -> None:
@@ -433,44 +372,6 @@ def test_nothing_is_left_alive(pass_name: str, how: str, tmp_path: Path) -> None
         assert rundir.read_manifest(tmp_path / "run")["status"] == ("failed" if "guard" in how else "cancelled")
 
 
-TRAINER = """
-import torch
-from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
-from peft import LoraConfig, get_peft_model
-torch.manual_seed(0)
-model = LlamaForCausalLM(LlamaConfig(vocab_size=64, hidden_size=16, intermediate_size=32, num_hidden_layers=1,
-    num_attention_heads=2, num_key_value_heads=2, use_cache=False))
-model = get_peft_model(model, LoraConfig(r=2, target_modules=["q_proj"]))
-data = [{"input_ids": torch.randint(0, 64, (8,)), "labels": torch.randint(0, 64, (8,))} for _ in range(16)]
-arguments = TrainingArguments("out", max_steps=3, per_device_train_batch_size=2, gradient_accumulation_steps=2,
-    report_to=[], logging_steps=1, save_strategy="no", use_cpu=True, disable_tqdm=True)
-trainer = Trainer(model, arguments, train_dataset=data)
-trainer.train()
-print("loss", [repr(entry["loss"]) for entry in trainer.state.log_history if "loss" in entry])
-"""
-
-SFT = """
-import torch
-from datasets import Dataset
-from peft import LoraConfig
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-from trl import SFTConfig, SFTTrainer
-torch.manual_seed(0)
-model = LlamaForCausalLM(LlamaConfig(vocab_size=64, hidden_size=16, intermediate_size=32, num_hidden_layers=1,
-    num_attention_heads=2, num_key_value_heads=2, use_cache=False))
-words = Tokenizer(models.WordLevel({"<unk>": 0, "<eos>": 1, "<pad>": 2, "a": 3, "b": 4}, unk_token="<unk>"))
-words.pre_tokenizer = pre_tokenizers.Whitespace()
-tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="<unk>", eos_token="<eos>", pad_token="<pad>")
-arguments = SFTConfig("out", max_steps=3, per_device_train_batch_size=2, gradient_accumulation_steps=2, report_to=[],
-    logging_steps=1, save_strategy="no", use_cpu=True, disable_tqdm=True, bf16=False, max_length=16)
-trainer = SFTTrainer(model, args=arguments, train_dataset=Dataset.from_dict({"text": ["a b a b b b"] * 16}),
-    processing_class=tokenizer, peft_config=LoraConfig(r=2, target_modules=["q_proj"]))
-trainer.train()
-print("loss", [repr(entry["loss"]) for entry in trainer.state.log_history if "loss" in entry])
-"""
-
-
 @pytest.mark.parametrize(("package", "text"), [("transformers", TRAINER), ("trl", SFT)])
 def test_a_trainer_shows_its_phases_and_lora_parts_without_an_edit(
     package: str, text: str, script: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -491,27 +392,6 @@ def test_a_trainer_shows_its_phases_and_lora_parts_without_an_edit(
     with opened(tmp_path / "run" / "trace.json.gz", db=tmp_path / "y.duckdb") as database:
         rows = database.rows("select data_ns > 0, forward_ns > 0, backward_ns > 0, optimizer_ns > 0 from step_summary")
     assert rows == [(True, True, True, True)] * 2
-
-
-LIGHTNING = """
-import torch, lightning
-from torch import nn
-torch.manual_seed(0)
-class Model(lightning.LightningModule):
-    def __init__(self):
-        super().__init__()
-        self.net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))
-    def training_step(self, batch, n):
-        loss = self.net(batch[0]).square().mean()
-        print("loss", n, repr(loss.item()))
-        return loss
-    def configure_optimizers(self):
-        return torch.optim.AdamW(self.parameters())
-set = torch.utils.data.TensorDataset(torch.randn(16, 8))
-trainer = lightning.Trainer(max_steps=4, accelerator="cpu", logger=False, enable_checkpointing=False,
-    enable_progress_bar=False, enable_model_summary=False)
-trainer.fit(Model(), torch.utils.data.DataLoader(set, batch_size=4))
-"""
 
 
 def test_lightning_shows_its_phases_without_an_edit(script: Callable[[str], Path], tmp_path: Path) -> None:
@@ -538,31 +418,6 @@ def test_loaders_that_fork_are_no_processes_of_their_own(script: Callable[[str],
     path = script(PLAIN.replace("batch_size=4", "batch_size=4, num_workers=2"))
     collect(tmp_path / "run", "--profiler", "torch", "--", sys.executable, path, 3)
     assert traces(tmp_path / "run") == {"trace.json.gz"}
-
-
-INSIDE = """
-import sys, torch, lorabench
-from torch import nn
-torch.manual_seed(0)
-model = nn.Sequential(nn.Linear(8, 8), nn.ReLU())
-optimizer = torch.optim.SGD(model.parameters(), 0.1)
-def train(step):
-    for n in range(6):
-        loss = model(torch.ones(2, 8)).square().mean()
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        print("loss", repr(loss.item()))
-        step()
-if sys.argv[1] == "alone":
-    train(lambda: None)
-else:
-    schedule = dict(wait=1, warmup=1, active=1, repeat=2) if sys.argv[1] == "schedule" else None
-    with lorabench.profile(sys.argv[2], schedule=schedule, model=model) as run:
-        train(run.step)
-        if sys.argv[1] == "error":
-            raise ValueError("the reason")
-"""
 
 
 def test_a_part_of_a_script_is_recorded_by_a_context_manager(script: Callable[[str], Path], tmp_path: Path) -> None:
@@ -616,3 +471,17 @@ def test_callbacks_leave_a_run_directory_and_the_losses_as_they_are(
     with opened(tmp_path / "run", db=tmp_path / "x.duckdb") as database:
         rows = database.rows("select found_by, forward_ns > 0, backward_ns > 0, optimizer_ns > 0 from step_summary")
     assert rows == [("annotation", True, True, True)] * (4 if package == "lightning" else 3)
+
+
+def test_a_training_that_fails_under_a_callback_leaves_a_run_that_says_so(
+    script: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("transformers")
+    monkeypatch.chdir(tmp_path)
+    text = TRAINER.replace("trainer = ", "for item in data:\n    item['input_ids'][0] = 999\ntrainer = ").replace(
+        "train_dataset=", "callbacks=[lorabench.integrations.TrainerCallback('run')], train_dataset="
+    )
+    words = [sys.executable, script("import lorabench.integrations\n" + text)]
+    assert subprocess.run(words, env=ENVIRONMENT, capture_output=True, check=False).returncode == 1
+    manifest = rundir.read_manifest(tmp_path / "run")
+    assert manifest["status"] == "failed" and manifest["message"].startswith("IndexError: ")

@@ -11,12 +11,13 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import absent, opened
+from conftest import Ended, absent, opened
 from lorabench import nsys as tools
 from lorabench import rundir
 from lorabench.collect.run import session
@@ -120,14 +121,11 @@ def test_the_manifest_describes_every_file(run: Path) -> None:
         assert described == {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
-def test_a_run_has_its_page_unless_it_is_left_out(run: Path, tmp_path: Path) -> None:
+def test_a_run_has_its_page(run: Path, tmp_path: Path, run_command: Callable[..., Ended]) -> None:
     text = (run / rundir.PAGE).read_text("utf-8")
     step = rundir.read_summary(run)["step_wall_ns"]["p50"]
     assert f"<b>{step / 1e6:,.2f} ms</b>" in text and "no profiler attached" in text
-    said = collect(tmp_path / "bare", "--steps", 1, "--warmup", 0, "--profiler", "torch")
-    assert not (tmp_path / "bare" / rundir.PAGE).exists() and "page" not in said.stderr
-    words = command("analyze", run, "-o", tmp_path / "report.csv", "--quiet")
-    told = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    told = run_command("analyze", run, "-o", tmp_path / "report.csv", "--quiet")
     assert f"the page of this run: {run / rundir.PAGE}" in told.stderr
 
 
@@ -187,10 +185,8 @@ def test_the_environment_is_not_in_what_can_be_shared(run: Path) -> None:
     assert all(name.startswith(("py", "[NSys")) for name in names), names
 
 
-def test_analyze_reads_the_run(run: Path, tmp_path: Path) -> None:
-    done = subprocess.run(
-        command("analyze", run, "-o", tmp_path / "report.csv"), capture_output=True, text=True, check=True
-    )
+def test_analyze_reads_the_run(run: Path, tmp_path: Path, run_command: Callable[..., Ended]) -> None:
+    done = run_command("analyze", run, "-o", tmp_path / "report.csv")
     assert done.stdout == f"wrote {tmp_path / 'report.csv'}\n"
     rows = _rows(tmp_path / "report.csv")
     assert any(r["path"] == "run/step/forward/model/layers.0/self_attn/q_proj/lora_B/adapter_0" for r in rows)
@@ -213,24 +209,21 @@ def test_each_process_trains_its_adapter(tmp_path: Path) -> None:
     collect(folder, *SMALL, "--lora-cnt", 2, "--peft-mode", "process", "--profiler", "torch")
     rows = _rows(folder / rundir.STEPS)
     assert Counter(r["adapter"] for r in rows) == {"adapter_0": 3, "adapter_1": 3}
+    assert not (folder / rundir.PAGE).exists()  # --no-report
     assert {p.name for p in folder.glob("*.json.gz")} == {"trace-adapter_0.json.gz", "trace-adapter_1.json.gz"}
 
 
-def test_the_schedule_keeps_a_trace_for_each_cycle(tmp_path: Path) -> None:
-    folder = tmp_path / "cycles"
-    done = collect(
-        folder, *SMALL, "--profiler", "torch", "--profiling-frequency", 4, "--warmup-steps", 1, "--repeat", 0,
-        "--with-stack",
-    )  # fmt: skip
-    assert "--steps raised from 3 to 4" in done.stderr
-    names = {p.name for p in folder.iterdir()}
-    assert {"trace-1.json.gz", "key_averages-1.csv", "stacks-1.txt"} <= names
-    assert (folder / "stacks-1.txt").stat().st_size
+def test_steps_are_raised_to_a_whole_cycle_which_is_said(tmp_path: Path, run_command: Callable[..., Ended]) -> None:
+    schedule = ("--profiler", "torch", "--profiling-frequency", 4, "--warmup-steps", 1, "--repeat", 0)
+    done = run_command("collect", "-o", tmp_path, *SMALL, *schedule, code=2)  # the folder is there: nothing is run
+    assert "--steps raised from 3 to 4" in done.err
 
 
-def test_each_cycle_has_averages_of_its_own(tmp_path: Path) -> None:
+def test_each_cycle_has_a_trace_averages_and_stacks_of_its_own(tmp_path: Path) -> None:
     folder = tmp_path / "cycles"
-    collect(folder, *SMALL, "--profiler", "torch", "--steps", 4, "--active-steps", 2, "--repeat", 0)
+    schedule = ("--steps", 4, "--active-steps", 2, "--repeat", 0, "--with-stack")
+    collect(folder, *SMALL, "--profiler", "torch", *schedule)
+    assert all((folder / f"stacks-{number}.txt").stat().st_size for number in (1, 2))
     first, second = (
         {r["name"]: r["count"] for r in _rows(folder / f"key_averages-{n}.csv")} for n in (1, 2)
     )  # fmt: skip
@@ -256,7 +249,7 @@ def test_the_memory_pass_of_the_default_run_keeps_to_its_budget(tmp_path: Path) 
     assert rundir.read_summary(tmp_path / "run")["matrix_products_per_step"] > 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_an_interrupted_run_says_so_and_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
     passes = "timing,nsys" if tools.find() else "timing"
     folder = tmp_path / "run"
@@ -329,24 +322,28 @@ def test_when_memory_runs_out_the_memory_pass_still_says_where_it_went(
 )
 @pytest.mark.parametrize("more", [[], ["--dry-run"]], ids=["run", "dry"])
 def test_what_is_not_there_is_said_before_a_run_begins(
-    tmp_path: Path, words: list[str], code: int, says: str, more: list[str]
-) -> None:
-    words = [word.format(folder=tmp_path) for word in words]
-    done = collect(tmp_path / "run", *SMALL, *words, *more, code=code)
-    assert says in done.stderr and not list(tmp_path.iterdir()) and not done.stdout
+    tmp_path: Path, words: list[str], code: int, says: str, more: list[str], run_command: Callable[..., Ended],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    (tmp_path / "empty").mkdir()
+    words = [word.format(folder=tmp_path / "empty") for word in words]
+    done = run_command("collect", "-o", tmp_path / "empty" / "run", *SMALL, *words, *more, code=code)
+    assert says in done.stderr and not list((tmp_path / "empty").iterdir()) and not done.stdout
 
 
-def test_a_pass_that_cannot_begin_is_explained(tmp_path: Path) -> None:
-    done = collect(tmp_path / "run", *SMALL, "--target-modules", "nosuch", "--profiler", "timing", code=7)
+def test_a_pass_that_cannot_begin_is_explained(tmp_path: Path, run_command: Callable[..., Ended]) -> None:
+    asked = ("--target-modules", "nosuch", "--profiler", "timing")
+    done = run_command("collect", "-o", tmp_path / "run", *SMALL, *asked, code=7)
     assert "no layer is named nosuch" in done.stderr and "the run is kept in" in done.stderr
 
 
-def test_without_nsys_the_run_is_complete_and_says_so(tmp_path: Path) -> None:
-    done = subprocess.run(
-        command("collect", "-o", tmp_path / "run", *SMALL, "--profiler", "nsys"),
-        env=ENVIRONMENT | {"LORABENCH_NSYS": ""}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0 and "pass nsys: skipped: nsys is not installed" in done.stderr
+def test_without_nsys_the_run_is_complete_and_says_so(
+    tmp_path: Path, run_command: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LORABENCH_NSYS", "")
+    done = run_command("collect", "-o", tmp_path / "run", *SMALL, "--profiler", "nsys")
+    assert "pass nsys: skipped: nsys is not installed" in done.stderr
     assert rundir.read_manifest(tmp_path / "run")["status"] == "ok"
 
 
@@ -363,8 +360,7 @@ for step in range(int(sys.argv[1])):
 
 def test_any_python_command_is_profiled(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT, "utf-8")
-    passes = "timing,torch,nsys,memory"
-    collect(tmp_path / "run", "--profiler", passes, "--", sys.executable, tmp_path / "train.py", 4)
+    collect(tmp_path / "run", "--profiler", "torch,nsys,memory", "--", sys.executable, tmp_path / "train.py", 4)
     manifest = rundir.read_manifest(tmp_path / "run")
     assert manifest["command"][-1] == "4"
     sources = {"trace.json.gz", "memory.json.gz"} | ({"run.sqlite"} if tools.find() else set())
@@ -392,26 +388,24 @@ def test_a_command_that_fails_is_kept_with_its_output(tmp_path: Path, words: lis
     assert rundir.read_manifest(tmp_path / "run")["status"] == "failed"
 
 
-def test_runs_stand_side_by_side(run: Path, tmp_path: Path) -> None:
-    done = subprocess.run(command("compare", run, run, "--json"), capture_output=True, text=True, check=True)
+def test_runs_stand_side_by_side(run: Path, tmp_path: Path, run_command: Callable[..., Ended]) -> None:
+    done = run_command("compare", run, run, "--json")
     rows = {r["measure"]: r for r in json.loads(done.stdout)}
     assert rows["matrix products a step"][f"{run} (2) Δ"] == 0
     for bad, says in ((tmp_path / "empty", "a folder without traces"), (tmp_path / "nowhere", "no such file")):
         (tmp_path / "empty").mkdir(exist_ok=True)
-        failed = subprocess.run(command("compare", run, bad), capture_output=True, text=True, check=False)
-        assert failed.returncode == 3 and says in failed.stderr
+        assert says in run_command("compare", run, bad, code=3).err
 
 
-def test_several_runs_are_one_page(run: Path, tmp_path: Path) -> None:
+def test_several_runs_are_one_page(run: Path, tmp_path: Path, run_command: Callable[..., Ended]) -> None:
     shutil.copytree(run, tmp_path / "other")
-    words = command("report", run, tmp_path / "other", "-o", tmp_path / "p.html")
-    subprocess.run(words, env=ENVIRONMENT | {"XDG_CACHE_HOME": str(tmp_path)}, check=True, capture_output=True)
+    run_command("report", run, tmp_path / "other", "-o", tmp_path / "p.html")
     text = (tmp_path / "p.html").read_text("utf-8")
     assert "What the runs measured" in text and f"other against {run.name}" in text
 
 
-def test_the_doctor_says_which_passes_will_run() -> None:
-    done = subprocess.run(command("doctor", "--json"), capture_output=True, text=True, check=True)
+def test_the_doctor_says_which_passes_will_run(run_command: Callable[..., Ended]) -> None:
+    done = run_command("doctor", "--json")
     found: dict[str, Any] = {r["what"]: r for r in json.loads(done.stdout)}
     assert found["torch"]["state"] == "ok"
     assert found["pass timing"]["state"] == "ok"

@@ -135,6 +135,7 @@ def test_a_checkpoint_is_loaded_as_a_classifier_with_its_tokenizer(
         "Linear4bit" if method == "qlora" else "Linear"
     )
     assert trainer.splits is not None
+    assert bool(trainer.notes) != with_tokenizer
     (text, _), (ids, _) = words.sentences(0)[0][0], trainer.splits.train[0]
     if with_tokenizer:
         known = [5 + words._WORDS.index(word) for word in words._PIECES.findall(text)]

@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil
 
 _PASSES = ("timing", "torch", "nsys", "memory", "timing,torch", "timing,torch,nsys,memory")
-_SMALL = ("--seq-len", "16", "--batch-size", "2", "--steps", "40", "--warmup", "1", "--device", "cpu")
-_PATIENCE_S = 60
+_SMALL = ("--seq-len", "16", "--batch-size", "2", "--steps", "15", "--warmup", "1", "--device", "cpu")
+_PATIENCE_S = 150  # what was killed may have been nothing that the run needed, and then it goes on to its end
 _SCRIPT = """
 import subprocess, sys, torch
 other = subprocess.Popen([sys.executable, __file__, "alone"]) if len(sys.argv) == 1 and WITH_OTHER else None

@@ -36,6 +36,7 @@ class Process:
         self._after_fork: List[Callable[[], None]] = []
         self.record: Dict[str, Any] = {}
         self.pid = 0
+        self.ending = ""  # how, as soon as that is known
         self._is_ending = False
 
     def begin(self) -> None:
@@ -90,7 +91,7 @@ class Process:
         """Do what is to be done at the end, once."""
         if self._is_ending or not self.is_own:
             return
-        self._is_ending = True
+        self._is_ending, self.ending = True, how
         for function in self._at_end:
             try:
                 function()

@@ -1,5 +1,6 @@
 """Starts what the pass wants in this process, when torch has been imported."""
 
+import contextlib
 import json
 import os
 import sys
@@ -10,6 +11,11 @@ from .process import Process, is_launcher
 
 SETTINGS = "settings.json"
 PYTHONS = "pythons"  # a line for each Python process, also without torch
+_FORKED = (
+    "nsys does not follow processes that are forked without a program of their own, as this one that trains: start it "
+    "by spawn or torchrun, or leave nsys out of --profiler"
+)
+_CUT = "a process that trains ended by os._exit: nsys loses what it has not written by then, so its ranges end early"
 _OWN_SPANS = "lorabench.collect.instruments.spans"
 
 
@@ -17,8 +23,15 @@ def begin(folder: str) -> None:
     """Wait for torch. `folder` is where settings are and records go."""
     with open(os.path.join(folder, PYTHONS), "ab", buffering=0) as file:
         file.write(b"%d\n" % os.getpid())
+    _print_by_lines()
     imports = AfterImport()
     imports.call("torch", lambda torch: _start(folder, torch, imports))
+
+
+def _print_by_lines() -> None:
+    """What is printed is seen as it comes, as at a terminal; lines of several ranks stay whole."""
+    with contextlib.suppress(AttributeError, ValueError):  # none, somebody's own, or closed
+        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
 
 
 def _start(folder: str, torch: Any, imports: AfterImport) -> None:
@@ -38,10 +51,18 @@ def _start(folder: str, torch: Any, imports: AfterImport) -> None:
         sys.stderr.write(f"lorabench: this process is not profiled ({type(error).__name__}: {error})\n")
 
 
+def _tell_what_is_cut(process: Process, step_cnt: int) -> None:
+    if process.ending == "os._exit" and step_cnt and _FORKED not in process.record["notes"]:
+        process.note(_CUT)
+
+
 def _observe(process: Process, settings: Any, imports: AfterImport) -> None:
     from . import phases, recorder, steps
 
     clock = steps.Steps(process)
+    if settings["pass"] == "nsys":
+        clock.on_fork.append(lambda: process.note(_FORKED))
+        process.at_end(lambda: _tell_what_is_cut(process, clock.count))
     if settings["pass"] in ("torch", "memory"):
         recorder.Recorder(process, clock, settings).begin()
     else:

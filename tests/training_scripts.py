@@ -1,0 +1,209 @@
+"""Training scripts as people have them, as texts for files. Each prints its losses; none but INSIDE knows lorabench."""
+
+PLAIN = """
+import sys, torch
+from torch import nn
+torch.manual_seed(0)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(2))
+        self.head = nn.Linear(8, 1)
+    def forward(self, input_ids):
+        x = nn.functional.one_hot(input_ids, 8).float()
+        for layer in self.layers:
+            x = layer(x).relu()
+        return self.head(x)
+set = torch.utils.data.TensorDataset(torch.randint(0, 8, (64, 3)))
+data = torch.utils.data.DataLoader(set, batch_size=4)
+model = Net()
+optimizer = torch.optim.AdamW(model.parameters())
+for n, (x,) in zip(range(int(sys.argv[1])), data):
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    print("loss", n, repr(loss.item()))
+"""
+
+OWN_PROFILER = """
+import sys, torch
+from torch import nn
+torch.manual_seed(0)
+model = nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+def step():
+    loss = model(torch.ones(2, 8)).square().mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    print("loss", repr(loss.item()))
+step()
+if sys.argv[1] == "torch.profiler":
+    schedule = torch.profiler.schedule(wait=1, warmup=1, active=2, repeat=1)
+    with torch.profiler.profile(schedule=schedule, on_trace_ready=lambda p: p.export_chrome_trace(sys.argv[2])) as p:
+        for n in range(6):
+            step()
+            p.step()
+else:
+    with torch.autograd.profiler.profile() as p:
+        for n in range(6):
+            step()
+    assert p.key_averages()
+step()
+step()
+"""
+
+DISTRIBUTED = """
+import os, sys, torch
+import torch.distributed as dist
+from torch import nn
+def main(rank, world, folder):
+    meeting = "env://" if how == "torchrun" else f"file://{folder}/meeting-{os.getppid()}"
+    dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=world)
+    torch.manual_seed(0)
+    model = nn.parallel.DistributedDataParallel(nn.Linear(8, 8))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for n in range(3):
+        loss = model(torch.full((2, 8), rank + 1.0)).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        sys.stdout.write(f"loss of rank {rank} {loss.item()!r}\\n")  # whole, though torchrun starts Python with -u
+    dist.destroy_process_group()
+how, folder = sys.argv[1:]
+if __name__ == "__main__":
+    if how == "torchrun":
+        main(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), folder)
+    else:
+        torch.multiprocessing.start_processes(main, (2, folder), 2, start_method=how)
+"""
+
+ENDS = """
+import os, signal, sys, time, warnings, torch
+from torch import nn
+torch.manual_seed(0)
+model = nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for n in range(3):
+    loss = model(torch.ones(2, 8)).square().mean()
+    loss.backward()
+    optimizer.step()
+    print("loss", repr(loss.item()), flush=True)
+how = sys.argv[1]
+print("the last words", file=sys.stderr)
+warnings.warn("noise")
+if how == "raise":
+    raise ValueError("the reason")
+if how == "_exit":
+    os._exit(4)
+os.kill(os.getpid(), getattr(signal, how))
+time.sleep(60)
+"""
+
+TRAINER = """
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
+from peft import LoraConfig, get_peft_model
+torch.manual_seed(0)
+model = LlamaForCausalLM(LlamaConfig(vocab_size=64, hidden_size=16, intermediate_size=32, num_hidden_layers=1,
+    num_attention_heads=2, num_key_value_heads=2, use_cache=False))
+model = get_peft_model(model, LoraConfig(r=2, target_modules=["q_proj"]))
+data = [{"input_ids": torch.randint(0, 64, (8,)), "labels": torch.randint(0, 64, (8,))} for _ in range(16)]
+arguments = TrainingArguments("out", max_steps=3, per_device_train_batch_size=2, gradient_accumulation_steps=2,
+    report_to=[], logging_steps=1, save_strategy="no", use_cpu=True, disable_tqdm=True)
+trainer = Trainer(model, arguments, train_dataset=data)
+trainer.train()
+print("loss", [repr(entry["loss"]) for entry in trainer.state.log_history if "loss" in entry])
+"""
+
+SFT = """
+import torch
+from datasets import Dataset
+from peft import LoraConfig
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from trl import SFTConfig, SFTTrainer
+torch.manual_seed(0)
+model = LlamaForCausalLM(LlamaConfig(vocab_size=64, hidden_size=16, intermediate_size=32, num_hidden_layers=1,
+    num_attention_heads=2, num_key_value_heads=2, use_cache=False))
+words = Tokenizer(models.WordLevel({"<unk>": 0, "<eos>": 1, "<pad>": 2, "a": 3, "b": 4}, unk_token="<unk>"))
+words.pre_tokenizer = pre_tokenizers.Whitespace()
+tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="<unk>", eos_token="<eos>", pad_token="<pad>")
+arguments = SFTConfig("out", max_steps=3, per_device_train_batch_size=2, gradient_accumulation_steps=2, report_to=[],
+    logging_steps=1, save_strategy="no", use_cpu=True, disable_tqdm=True, bf16=False, max_length=16)
+trainer = SFTTrainer(model, args=arguments, train_dataset=Dataset.from_dict({"text": ["a b a b b b"] * 16}),
+    processing_class=tokenizer, peft_config=LoraConfig(r=2, target_modules=["q_proj"]))
+trainer.train()
+print("loss", [repr(entry["loss"]) for entry in trainer.state.log_history if "loss" in entry])
+"""
+
+LIGHTNING = """
+import torch, lightning
+from torch import nn
+torch.manual_seed(0)
+class Model(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))
+    def training_step(self, batch, n):
+        loss = self.net(batch[0]).square().mean()
+        print("loss", n, repr(loss.item()))
+        return loss
+    def configure_optimizers(self):
+        return torch.optim.AdamW(self.parameters())
+set = torch.utils.data.TensorDataset(torch.randn(16, 8))
+trainer = lightning.Trainer(max_steps=4, accelerator="cpu", logger=False, enable_checkpointing=False,
+    enable_progress_bar=False, enable_model_summary=False)
+trainer.fit(Model(), torch.utils.data.DataLoader(set, batch_size=4))
+"""
+
+INSIDE = """
+import sys, torch, lorabench
+from torch import nn
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(8, 8), nn.ReLU())
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+def train(step):
+    for n in range(6):
+        loss = model(torch.ones(2, 8)).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        print("loss", repr(loss.item()))
+        step()
+if sys.argv[1] == "alone":
+    train(lambda: None)
+else:
+    schedule = dict(wait=1, warmup=1, active=1, repeat=2) if sys.argv[1] == "schedule" else None
+    with lorabench.profile(sys.argv[2], schedule=schedule, model=model) as run:
+        train(run.step)
+        if sys.argv[1] == "error":
+            raise ValueError("the reason")
+"""
+
+CHILDREN = """
+import subprocess, sys
+started = [subprocess.Popen([sys.executable, sys.argv[1], "4"]) for _ in range(2)]
+sys.exit(max(child.wait() for child in started))
+"""
+
+BACKGROUND = 'import subprocess\nsubprocess.Popen(["setsid", "sleep", "301"])\n' + PLAIN
+
+ACCELERATE = """
+import sys, torch
+from accelerate import Accelerator
+from torch import nn
+accelerator = Accelerator(cpu=True)
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))
+optimizer = torch.optim.AdamW(model.parameters())
+data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(32, 8)), batch_size=4)
+model, optimizer, data = accelerator.prepare(model, optimizer, data)
+for x, in data:
+    loss = model(x).square().mean()
+    accelerator.backward(loss)
+    optimizer.step()
+    optimizer.zero_grad()
+    sys.stdout.write(f"loss of rank {accelerator.process_index} {loss.item()!r}\\n")
+"""
