@@ -9,6 +9,7 @@ import pyarrow as pa
 from ...sql import TABLES, in_folder
 from ..attribute.replay import Weights
 from ..store.database import Database
+from ..store.jobs import require_no_job
 from . import advice, suggestions
 from .changes import Change, apply, describe, parse
 from .scene import Scene
@@ -25,6 +26,7 @@ def what_if(database: Database, changes: Sequence[str] = ()) -> "polars.DataFram
     """The view what_if: of the standard changes, or of these made together. Raises UsageError for what cannot be."""
     if not changes:
         return database.view("what_if")
+    require_no_job(database, "what-if --change")
     predictions = Predictions(database)
     database.filling(predictions.asked(changes))
     try:

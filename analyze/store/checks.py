@@ -4,6 +4,7 @@ from ... import sql
 from ...errors import CheckError
 from ...sql import quoted
 from .database import Database
+from .jobs import require_no_job
 
 _DEFINED = "defined_"
 
@@ -24,8 +25,9 @@ def run(database: Database) -> None:
 def definitions(database: Database) -> dict[str, int]:
     """Of each table that a view defines how many rows are in one of the two alone: 0 where all is right.
 
-    Takes seconds for each million of GPU operations, because definitions go pair by pair.
+    Takes seconds for each million of GPU operations, because definitions go pair by pair. Raises UsageError for a job.
     """
+    require_no_job(database, "validate --definitions")
     found = {}
     for view in sql.in_folder(sql.DEFINITIONS):
         if not view.name.startswith(_DEFINED):

@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 
 from ... import sql
-from ...errors import CorruptInputError, InputError, UnknownFormatError
+from ...errors import CorruptInputError, InputError, UnknownFormatError, UsageError
 from ...sql import literal, quoted
 from . import blank, cache
 from .database import Database
@@ -32,6 +32,14 @@ class JobInput:
     result_ns: int | None  # when its result was written; None without one
     rank: int | None
     kept_waiting_ns: int  # by it, where it was the straggler
+
+
+def require_no_job(database: Database, what: str) -> None:
+    """Raise UsageError for the database of a job: what reads every event of a rank is asked of its part."""
+    if database.rows(f"select 1 from duckdb_databases() where database_name = {literal(_JOB)}"):
+        raise UsageError(
+            f"{what} reads every event of a rank: give the part.duckdb of one, below inputs/ in the job folder"
+        )
 
 
 def job_inputs(path: Path) -> list[JobInput]:

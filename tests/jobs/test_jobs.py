@@ -127,6 +127,16 @@ def test_commands_read_a_job_as_they_read_a_trace(
         assert "step/load batch" in (tmp_path / "page.html").read_text("utf-8")
 
 
+@pytest.mark.parametrize("words", [("what-if", "JOB", "--change", "batch=4"), ("validate", "JOB", "--definitions")])
+def test_what_needs_every_event_names_the_part(
+    words: tuple[str, ...], job: Path, run_command: Callable[..., Any]
+) -> None:
+    said = run_command(*(str(job) if word == "JOB" else word for word in words), code=2)
+    assert "part.duckdb" in said.err and said.err.count("\n") == 1
+    part = next((job / "inputs").glob("*/part.duckdb"))
+    run_command(*(str(part) if word == "JOB" else word for word in words if word not in ("--change", "batch=4")))
+
+
 def test_every_view_of_a_job_is_written(job: Path, tmp_path: Path, run_command: Callable[..., Any]) -> None:
     said = run_command("analyze", job, "-o", tmp_path / "views").err
     assert {path.stem for path in (tmp_path / "views").iterdir()} == {view.name for view in COMPARED}
