@@ -47,9 +47,9 @@ def improve(
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
-    """Try changes of a run's settings: predict each, measure the best, keep what gains.
+    """Try changes of a run's settings, keep what gains.
 
-    Every run does the same seeded work; a gain within the spread of the steps is dropped. What was measured lies in
+    Each is predicted, the best is measured. Every run does the same seeded work; a gain within the spread of the steps is dropped. What was measured lies in
     DIR, and the same command resumes an interrupted improvement. Of a run of your own script (`collect -- …`) it lists
     edits to make by hand; --after a second run of it says which were made and what they gained.
     """

@@ -94,9 +94,10 @@ def register(app: typer.Typer) -> None:
         force: Annotated[bool, typer.Option("--force", help="Merge even if nothing changed.")] = False,
         quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Leave out the progress.")] = False,
     ) -> None:
-        """Put the results of a job's inputs together, so that ranks can be compared.
+        """Put the results of a job's inputs together.
 
-        After `lorabench analyze --shard`; other executors do it themselves. Can be repeated at any time.
+        So ranks can be compared. After `lorabench analyze --shard`; other executors do it themselves. Can be repeated at
+        any time.
         """
         from .analyze.job import job as jobs
 

@@ -28,9 +28,9 @@ def what_if(
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
-    """Predict what changes would save, by replaying the trace with them; the largest saving first.
+    """Predict what changes would save, by replaying the trace.
 
-    Without --change the standard changes: input in time, copies pinned, waits dropped, CUDA graphs, an optimizer in one
+    The largest saving first. Without --change the standard changes: input in time, copies pinned, waits dropped, CUDA graphs, an optimizer in one
     kernel, faster kernels, steps batched. A path is one of `--report range_summary`, or its end; * is everything.
     """
     import polars
