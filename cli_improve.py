@@ -49,9 +49,10 @@ def improve(
 ) -> None:
     """Try changes of a run's settings, keep what gains.
 
-    Each is predicted, the best is measured. Every run does the same seeded work; a gain within the spread of the steps is dropped. What was measured lies in
-    DIR, and the same command resumes an interrupted improvement. Of a run of your own script (`collect -- …`) it lists
-    edits to make by hand; --after a second run of it says which were made and what they gained.
+    Each is predicted, the best is measured. Every run does the same seeded work; a gain within the spread of the steps
+    is dropped. What was measured lies in DIR, and the same command resumes an interrupted improvement. Of a run of your
+    own script (`collect -- …`) it lists edits to make by hand; --after a second run of it says which were made and what
+    they gained.
     """
     from . import improving
     from .collect.improve.candidates import GOALS, TIME

@@ -96,8 +96,8 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Put the results of a job's inputs together.
 
-        So ranks can be compared. After `lorabench analyze --shard`; other executors do it themselves. Can be repeated at
-        any time.
+        So ranks can be compared. After `lorabench analyze --shard`; other executors do it themselves. Can be repeated
+        at any time.
         """
         from .analyze.job import job as jobs
 
