@@ -87,7 +87,10 @@ def folder_of(job: Path, location: str) -> str:
 
 def is_job(path: Path) -> bool:
     """Whether a path is the folder of a job."""
-    return (path / MARK).is_file()
+    try:
+        return (path / MARK).is_file()
+    except OSError:  # nobody may look there: whoever reads it says so
+        return False
 
 
 def make(job: Path, settings: str) -> None:

@@ -104,7 +104,7 @@ def flame_section(source: Source) -> Iterable[Section | None]:
         "select path_id, parent_path_id, kind, name.text as name from range_path join name using (name_id) "
         "where source_id = {id}"
     )}  # fmt: skip
-    if not paths:  # of a job whose parts are gone
+    if ranges and not paths:  # of a job whose parts are gone
         return
     text = (
         "Who owns the GPU's time: every operation once, in the innermost range that launched it, kernels at the ends. "
