@@ -117,7 +117,10 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
                 "select 1 from _steady_time where source_id = {id} limit 1"
             )
         ),
-        "steps": next(iter(rows("select step_cnt, p50_ns, p95_ns from step_statistics where source_id = {id}")), None),
+        "steps": next(
+            iter(rows("select step_cnt, p50_ns, p95_ns, min_ns, max_ns from step_statistics where source_id = {id}")),
+            None,
+        ),
         "window_ns": devices[0]["window_ns"] if devices else None,
         "parts": _parts(devices),
         "steady": next(iter(rows(_STEADY)), None),

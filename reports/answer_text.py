@@ -122,6 +122,8 @@ def _dominant(largest: str, kernel: Row | None) -> str:
 def _headline(found: Row) -> Iterator[str]:
     if steps := found["steps"]:
         spread = f" (p95 {said_ns(steps['p95_ns'])})" if steps["step_cnt"] > 1 else ""
+        if 2 * steps["min_ns"] < steps["p50_ns"]:  # the median alone would say that all take as long
+            spread = f" ({said_ns(steps['min_ns'])} to {said_ns(steps['max_ns'])})"
         yield f"{steps['step_cnt']} step{'s' if spread else ''} of {said_ns(steps['p50_ns'])}{spread}"
     if found["steady"] and found["device"]:
         yield f"{said_ns(found['steady']['recorded_ns'])} recorded"
