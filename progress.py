@@ -3,6 +3,7 @@
 The CLI passes a listener that draws a bar on a terminal; everyone else gets silence.
 """
 
+from dataclasses import dataclass
 from typing import Protocol
 
 
@@ -24,3 +25,19 @@ class Silent:
 
     def advance(self, units: int) -> None:
         """Ignore."""
+
+
+@dataclass(frozen=True)
+class Prefixed:
+    """A listener that is told which of several runs a step belongs to."""
+
+    listener: Progress
+    prefix: str
+
+    def step(self, what: str, total: int | None = None) -> None:
+        """A step of this run begins."""
+        self.listener.step(f"{self.prefix}: {what}", total)
+
+    def advance(self, units: int) -> None:
+        """Units of it are done."""
+        self.listener.advance(units)

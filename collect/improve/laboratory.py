@@ -13,7 +13,7 @@ from typing import Any
 
 from ... import rundir
 from ...errors import InputError, Interrupted, LorabenchError, RunError
-from ...progress import Progress, Silent
+from ...progress import Prefixed, Progress, Silent
 from ..run import preflight, session
 from ..settings.spec import RunSpec
 from . import candidates, measured
@@ -135,22 +135,6 @@ class Runs:
         if manifest["status"] == rundir.OK:
             return None
         return Failure(manifest["status"], str(manifest["message"]))
-
-
-@dataclass(frozen=True)
-class Prefixed:
-    """A listener that is told which run a step belongs to."""
-
-    listener: Progress
-    prefix: str
-
-    def step(self, what: str, total: int | None = None) -> None:
-        """A pass begins."""
-        self.listener.step(f"{self.prefix}: {what}", total)
-
-    def advance(self, units: int) -> None:
-        """Steps of it are done."""
-        self.listener.advance(units)
 
 
 def _is_finished(path: Path, spec: RunSpec) -> bool:

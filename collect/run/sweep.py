@@ -17,7 +17,7 @@ from typing import Any
 
 from ... import rundir
 from ...errors import InputError, RunError, UsageError
-from ...progress import Progress, Silent
+from ...progress import Prefixed, Progress, Silent
 from ...vocabulary import ADAPTER_SETTINGS, PARALLEL_SETTINGS
 from ..settings.spec import RunSpec, from_dict
 from . import session
@@ -243,7 +243,7 @@ class _Sweep:
         status = _finished(path, cell.spec)
         if status is None:
             with contextlib.suppress(RunError):  # the manifest says how it ended
-                self.runner(cell.spec, path, path.exists(), _Prefixed(self.listener, f"{progress} {cell.name}"))
+                self.runner(cell.spec, path, path.exists(), Prefixed(self.listener, f"{progress} {cell.name}"))
             status = str(rundir.read_manifest(path)["status"])
         if status not in (rundir.OK, rundir.OOM):
             self.failed.append(f"{cell.name}: {rundir.read_manifest(path)['message']}")
@@ -252,20 +252,6 @@ class _Sweep:
     def _write(self) -> None:
         text = json.dumps({"format": rundir.FORMAT, **self.about, "cells": self.names}, indent=2)
         (self.folder / rundir.SWEEP).write_text(text + "\n", encoding="utf-8")
-
-
-@dataclass(frozen=True)
-class _Prefixed:
-    """A listener that is told which cell a step belongs to."""
-
-    listener: Progress
-    prefix: str
-
-    def step(self, what: str, total: int | None = None) -> None:
-        self.listener.step(f"{self.prefix}: {what}", total)
-
-    def advance(self, units: int) -> None:
-        self.listener.advance(units)
 
 
 def _finished(path: Path, spec: RunSpec) -> str | None:
