@@ -18,7 +18,7 @@ FINDINGS = """
         count(*) as place_cnt,
         nullif(arg_max(coalesce(place, ''), weight), '') as place,
         arg_max(evidence, weight) as evidence,
-        any_value(advice) as advice,
+        arg_max(advice, weight) as advice,
         bool_and(is_predicted) as is_predicted
     from (
         select
@@ -108,13 +108,10 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         "input_cnt": input_cnt,
         "device_cnt": len(devices),
         "device": next((row["device_name"] for row in devices if row["device_name"]), None),
-        "has_times": bool(devices)
-        or bool(
+        "has_times": bool(
             rows(
-                "select 1 from range where source_id = {id} union all "
-                "select 1 from api_call where source_id = {id} union all "
-                "select 1 from gpu_op where source_id = {id} union all "
-                "select 1 from _steady_time where source_id = {id} limit 1"
+                "select 1 from _steady_time where source_id = {id} union all "
+                "select 1 from api_call where source_id = {id} limit 1"
             )
         ),
         "steps": next(

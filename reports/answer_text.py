@@ -125,7 +125,7 @@ def _headline(found: Row) -> Iterator[str]:
         if 2 * steps["min_ns"] < steps["p50_ns"]:  # the median alone would say that all take as long
             spread = f" ({said_ns(steps['min_ns'])} to {said_ns(steps['max_ns'])})"
         yield f"{steps['step_cnt']} step{'s' if spread else ''} of {said_ns(steps['p50_ns'])}{spread}"
-    if found["steady"] and found["device"]:
+    if found["window_ns"]:
         yield f"{said_ns(found['steady']['recorded_ns'])} recorded"
     if found["device"]:
         yield f"{found['device_cnt']} x {found['device']}" if found["device_cnt"] > 1 else str(found["device"])

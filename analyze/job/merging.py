@@ -93,8 +93,8 @@ def _fill(job: Path, whole: Path, entries: Sequence[Entry], progress: Progress) 
         about_lost = _add_lost(new, lost)
         _tables_for_views(new, handed.VIEWS)
         progress.step("putting results together", len(entries) - len(lost))
-        for number, entries_at_once in _batches(entries):
-            _append(new, number, entries_at_once)
+        for entries_at_once in _batches(entries):
+            _append(new, entries_at_once)
             progress.advance(len(entries_at_once))
         _insert(new, "trace_info", about_lost)
         new.connection.execute("commit")
@@ -139,10 +139,10 @@ def _by_number(entry: Entry) -> list[Any]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", entry.location)]
 
 
-def _batches(entries: Sequence[Entry]) -> Iterator[tuple[int, list[tuple[int, Entry]]]]:
+def _batches(entries: Sequence[Entry]) -> Iterator[list[tuple[int, Entry]]]:
     numbered = [(number, entry) for number, entry in enumerate(entries, 1) if entry.problem is None]
     for at in range(0, len(numbered), _AT_ONCE):
-        yield at, numbered[at : at + _AT_ONCE]
+        yield numbered[at : at + _AT_ONCE]
 
 
 def _add_lost(new: Database, lost: Sequence[tuple[int, Entry]]) -> pa.Table:
@@ -183,7 +183,7 @@ def large(paths: Sequence[tuple[int, Path]], view: str, empty: pa.Table) -> pa.T
     return pa.concat_tables(found, promote_options="permissive").combine_chunks()
 
 
-def _append(new: Database, number: int, entries: Sequence[tuple[int, Entry]]) -> None:
+def _append(new: Database, entries: Sequence[tuple[int, Entry]]) -> None:
     """Put the rows of some results into the tables."""
     ((shift,),) = new.rows("select coalesce(max(collective_id) + 1, 0) from collective")
     gathered: dict[str, list[pa.Table]] = {}

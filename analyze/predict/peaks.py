@@ -6,12 +6,14 @@ from ..store.database import Database
 
 _LAYER = "(^|/)(layers|h|layer)\\.[0-9]+(/|$)"
 _GROWS = "category in ('activation', 'temporary', 'autograd_detail')"
-_PEAK = f"""
+# Of the first input the device that counts: a GPU, if there is one.
+_LIVE = """
     with live as (
         from memory_peak
         where source_id = (select min(source_id) from memory_peak)
         qualify device = first(device) over (order by device = 'cpu', peak_bytes desc)
-    )
+    )"""
+_PEAK = f"""{_LIVE}
     select
         max(peak_bytes)::double as total,
         sum(live_bytes) filter ({_GROWS} and regexp_matches(path, '{_LAYER}'))::double as layers,
@@ -21,10 +23,9 @@ _PEAK = f"""
         sum(live_bytes) filter ({_GROWS} and regexp_matches(path, '(^|/)(loss|lm_head)(/|$)'))::double as loss,
         max(largest_bytes) filter (category = 'optimizer_state')::double as largest_state
     from live"""
-_CATEGORIES = """
+_CATEGORIES = f"""{_LIVE}
     select category, sum(live_bytes)::double as live_bytes
-    from memory_peak
-    where source_id = (select min(source_id) from memory_peak)
+    from live
     group by category"""
 
 

@@ -68,10 +68,8 @@ def _steps(database: Database, source_id: int, folder: Path) -> _Facts:
                 if count := row["computed_token_cnt"]:
                     before, real_before = tokens.get(step, (0, 0))
                     real = row.get("token_cnt")
-                    if real and real_before is not None:
-                        tokens[step] = before + int(count), real_before + int(real)
-                    else:
-                        tokens[step] = before + int(count), None
+                    real_so_far = real_before + int(real) if real and real_before is not None else None
+                    tokens[step] = before + int(count), real_so_far
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
         return [("lost", rundir.STEPS, f"it is not a list of steps ({type(error).__name__}: {error})")]
     if not all(row.get("adapter") for row in rows):

@@ -9,6 +9,8 @@ from graphlib import TopologicalSorter
 from ... import sql
 from ...sql import literal
 
+_OWN_ADVICE = " as advice"
+
 
 def in_order() -> list[sql.SqlFile]:
     """All views and the functions that they share, each after those that it needs; always in the same order."""
@@ -63,9 +65,10 @@ def _words_of(statement: str) -> frozenset[str]:
 
 
 def _all_rules(folder: str, view: str) -> sql.SqlFile:
-    """A view of the rows of all rules of a folder, each with its rule's name and advice."""
+    """A view of the rows of all rules of a folder, each with its rule's name and advice, unless it gives its own."""
     rules = [
-        f"select {literal(rule.name)} as rule, {literal(rule.method)} as advice, * from ({rule.statement})"
+        f"select {literal(rule.name)} as rule, "
+        f"{'' if _OWN_ADVICE in rule.statement else f'{literal(rule.method)} as advice, '}* from ({rule.statement})"
         for rule in sql.in_folder(folder)
     ]
     return sql.SqlFile(sql.MODEL, view, "A row is what one rule found.", "", (), " union all by name ".join(rules))

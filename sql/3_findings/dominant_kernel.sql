@@ -1,6 +1,6 @@
 -- A row is a kernel that takes a tenth of the time or more of an input in which the GPU is busy most of the time.
 --
--- Products of matrices: 16 or 8 bits, sizes that are multiples of 64, fewer and larger ones (several adapters in one pass). Attention: a fused kernel, is_causal instead of a mask, no padding. Norms and elementwise kernels: torch.compile fuses them. The limit is what the device's data sheet allows; NULL where the trace has no shapes to say.
+-- What makes it cheaper depends on what it is: fewer bits, a fused implementation, fewer and larger calls. The limit is what the device's data sheet allows; NULL where the trace has no shapes to say.
 with
 busy as (
     select source_id, avg(window_ns) as window_ns
@@ -36,8 +36,20 @@ select
         null
     ) as saving_ns,
     count(*) as occurrence_cnt,
-    format('{}: {:.0f} % of the time is on the critical path in it, {} on average', any_value(kernel.class),
-        100 * sum(kernel.critical_ns) / any_value(busy.window_ns), said_ns(avg(kernel.critical_ns))) as evidence
+    format('{}: {:.0f} % of the time is on the critical path in it, {}', any_value(kernel.class),
+        100 * sum(kernel.critical_ns) / any_value(busy.window_ns), said_ns(avg(kernel.critical_ns)))
+    || if(count(*) = 1, '', ' on average') as evidence,
+    case any_value(kernel.class)
+        when 'matmul' then
+            'Compute in 16 or 8 bits, with sizes that are multiples of 64, in fewer and larger products (several '
+            || 'adapters in one pass); leave padding out.'
+        when 'lora' then 'Train several adapters in one pass, in 16 bits, with ranks that are multiples of 16.'
+        when 'attention' then
+            'Take a fused kernel (FlashAttention, scaled_dot_product_attention), is_causal in place of a mask, and '
+            || 'leave padding out.'
+        when 'dequantise' then 'Keep the base in 16 bits where memory allows, or take a kernel that multiplies 4-bit weights.'
+        else 'Let torch.compile, or a fused implementation, make one kernel of it and its neighbours; move fewer bytes.'
+    end as advice
 from _blamed_kernel as kernel
 join busy using (source_id)
 join gpu_op as op using (gpu_op_id)

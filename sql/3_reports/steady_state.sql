@@ -39,39 +39,36 @@ device_time as (
     having greatest(min(op.start_ns), any_value(steady.start_ns)) < least(max(op.end_ns), any_value(steady.end_ns))
         or not any_value(steady.is_steady)
 ),
-activity as (
+-- what lies in it of each stretch: of those without work the cause is the activity
+clipped as (
     select
         own.source_id,
         own.device_id,
-        sum(least(done.end_ns, own.end_ns) - greatest(done.start_ns, own.start_ns)) filter (activity = 'busy') as busy_ns,
-        sum(least(done.end_ns, own.end_ns) - greatest(done.start_ns, own.start_ns)) filter (activity = 'compute')
-            as compute_ns,
-        sum(least(done.end_ns, own.end_ns) - greatest(done.start_ns, own.start_ns))
-            filter (activity = 'compute or communication') as active_ns
+        done.activity,
+        least(done.end_ns, own.end_ns) - greatest(done.start_ns, own.start_ns) as ns
     from device_time as own
-    join _device_activity as done
+    left join (
+        select source_id, device_id, activity, start_ns, end_ns from _device_activity
+        union all
+        select source_id, device_id, cause, start_ns, end_ns from _blamed_gap
+    ) as done
         on done.source_id = own.source_id
         and done.device_id is not distinct from own.device_id
         and done.start_ns < own.end_ns
         and done.end_ns > own.start_ns
-    group by own.source_id, own.device_id
 ),
-idle as (
+spent as (
     select
-        own.source_id,
-        own.device_id,
-        sum(least(gap.end_ns, own.end_ns) - greatest(gap.start_ns, own.start_ns)) filter (cause = 'host') as host_ns,
-        sum(least(gap.end_ns, own.end_ns) - greatest(gap.start_ns, own.start_ns)) filter (cause = 'dependency')
-            as dependency_ns,
-        sum(least(gap.end_ns, own.end_ns) - greatest(gap.start_ns, own.start_ns)) filter (cause = 'kernel_wait')
-            as kernel_wait_ns
-    from device_time as own
-    join _blamed_gap as gap
-        on gap.source_id = own.source_id
-        and gap.device_id is not distinct from own.device_id
-        and gap.start_ns < own.end_ns
-        and gap.end_ns > own.start_ns
-    group by own.source_id, own.device_id
+        source_id,
+        device_id,
+        coalesce(sum(ns) filter (activity = 'busy'), 0)::bigint as busy_ns,
+        coalesce(sum(ns) filter (activity = 'compute'), 0)::bigint as compute_ns,
+        coalesce(sum(ns) filter (activity = 'compute or communication'), 0)::bigint as active_ns,
+        coalesce(sum(ns) filter (activity = 'host'), 0)::bigint as host_ns,
+        coalesce(sum(ns) filter (activity = 'dependency'), 0)::bigint as dependency_ns,
+        coalesce(sum(ns) filter (activity = 'kernel_wait'), 0)::bigint as kernel_wait_ns
+    from clipped
+    group by source_id, device_id
 )
 select
     own.device_id,
@@ -82,12 +79,12 @@ select
     steady.step_cnt,
     steady.cold_step_cnt,
     steady.cold_ns,
-    coalesce(activity.compute_ns, 0)::bigint as compute_ns,
-    (coalesce(activity.active_ns, 0) - coalesce(activity.compute_ns, 0))::bigint as exposed_communication_ns,
-    (coalesce(activity.busy_ns, 0) - coalesce(activity.active_ns, 0))::bigint as exposed_memory_ns,
-    coalesce(idle.host_ns, 0)::bigint as host_idle_ns,
-    coalesce(idle.dependency_ns, 0)::bigint as dependency_idle_ns,
-    coalesce(idle.kernel_wait_ns, 0)::bigint as kernel_wait_ns,
+    spent.compute_ns,
+    spent.active_ns - spent.compute_ns as exposed_communication_ns,
+    spent.busy_ns - spent.active_ns as exposed_memory_ns,
+    spent.host_ns as host_idle_ns,
+    spent.dependency_ns as dependency_idle_ns,
+    spent.kernel_wait_ns,
     own.start_ns,
     own.end_ns,
     own.source_id,
@@ -95,7 +92,6 @@ select
 from device_time as own
 join _steady_time as steady using (source_id)
 join source using (source_id)
-left join activity on activity.source_id = own.source_id and activity.device_id is not distinct from own.device_id
-left join idle on idle.source_id = own.source_id and idle.device_id is not distinct from own.device_id
+join spent on spent.source_id = own.source_id and spent.device_id is not distinct from own.device_id
 left join device on device.source_id = own.source_id and device.device_id = own.device_id
 order by own.source_id, own.device_id

@@ -275,7 +275,7 @@ _LARGE = ("llama-2-7b", "llama-2-13b", "qwen2.5-7b", "mistral-7b")
 @pytest.mark.parametrize("name", params(OWN))
 def test_each_training_is_measured_by_all_passes(name: str, run_command: Callable[..., Any], tmp_path: Path) -> None:
     if any(model in name for model in _LARGE):
-        pytest.skip("needs more memory than most machines have")
+        pytest.skip("7 and 13 billion parameters of a CPU: more memory than most machines have")
     run, words = tmp_path / "run", shlex.split(OWN[name])
     if "--profile" in words:
         passes, steps = ("torch", "memory"), 10
