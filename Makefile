@@ -1,5 +1,6 @@
 # make demo    environment, install, two small runs of four adapters, compared; without a GPU a capture of one, too
-# make test    environment, install with the wheel's content, all tests
+# make test    environment, install with the wheel's content, the tests that take minutes: what CI runs
+# make test-all   those marked slow, too: more cases of the same and long runs, for hours
 # make attack  hostile inputs, kills and full disks for an hour (MINUTES=60), with a count at the end
 PYTHON ?= python3
 VENV ?= .venv
@@ -7,7 +8,7 @@ BIN = $(VENV)/bin
 
 MINUTES ?= 60
 
-.PHONY: demo test attack lint bench golden schema clean
+.PHONY: demo test test-all attack lint bench golden schema clean
 
 $(VENV)/core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -43,6 +44,9 @@ demo: $(VENV)/core
 
 test: installed lint
 	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadfile
+
+test-all: installed lint
+	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadfile --slow
 
 lint: installed
 	$(BIN)/ruff check .

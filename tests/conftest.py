@@ -2,6 +2,7 @@ import hashlib
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -23,8 +24,9 @@ from lorabench.analyze.store.database import Database
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # how long an example takes says how busy the machine is
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+settings.register_profile("quick", deadline=None, max_examples=30)
+settings.register_profile("slow", deadline=None)
+settings.load_profile("slow" if "--slow" in sys.argv else "quick")
 
 ROOT = Path(__file__).resolve().parent.parent
 CORPUS = ROOT.parent / "shared" / "corpus"

@@ -27,8 +27,12 @@ def database(request: pytest.FixtureRequest, database_of: Callable[[Path], Datab
     return database_of(request.param)
 
 
-def test_the_parts_of_the_window_add_up_and_no_finding_saves_more_than_its_part(database: Database) -> None:
-    found = answer.answer(database)
+@pytest.fixture(scope="module")
+def found(database: Database) -> dict[str, Any]:
+    return answer.answer(database)
+
+
+def test_the_parts_of_the_window_add_up_and_no_finding_saves_more_than_its_part(found: dict[str, Any]) -> None:
     parts = found["parts"]
     if not parts:
         return
@@ -42,14 +46,13 @@ def test_the_parts_of_the_window_add_up_and_no_finding_saves_more_than_its_part(
     assert saved.get("exposed_communication", 0) <= parts["communication"] + tolerance
 
 
-def test_the_answer_fits_a_screen(database: Database) -> None:
-    lines = list(answer_text.lines(answer.answer(database)))
+def test_the_answer_fits_a_screen(found: dict[str, Any]) -> None:
+    lines = list(answer_text.lines(found))
     assert max(map(len, lines)) <= answer_text.WIDTH
     assert 2 <= len(lines) <= 24
 
 
-def test_the_first_sentence_is_about_the_largest_part(database: Database) -> None:
-    found = answer.answer(database)
+def test_the_first_sentence_is_about_the_largest_part(database: Database, found: dict[str, Any]) -> None:
     second = list(answer_text.lines(found))[1]
     if not found["parts"]:
         if found["recorder"] == "allocator snapshot":
@@ -71,16 +74,17 @@ def test_the_first_sentence_is_about_the_largest_part(database: Database) -> Non
 READ = ROOT / "tests" / "golden" / "answers.txt"
 
 
-def said(path: Path, database: Database) -> list[str]:
-    lines = list(answer_text.lines(answer.answer(database)))
+def said(path: Path, found: dict[str, Any]) -> list[str]:
+    lines = list(answer_text.lines(found))
     first = [" ".join(line.split()) for line in lines if line.startswith("1 ")]
     return [path.name, f"  {lines[1]}", *(f"  {line}" for line in first)]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_what_is_said_first_is_what_a_person_has_read(path: Path, database_of: Callable[[Path], Database]) -> None:
-    known = READ.read_text("utf-8")
-    assert "\n".join(said(path, database_of(path))) in known
+def test_what_is_said_first_is_what_a_person_has_read(
+    found: dict[str, Any], database: Database, request: pytest.FixtureRequest
+) -> None:
+    path = request.node.callspec.params["database"]
+    assert "\n".join(said(path, found)) in READ.read_text("utf-8")
 
 
 def test_the_command_line_prints_it(run_command: Callable[..., Any], tmp_path: Path) -> None:
@@ -95,11 +99,11 @@ def test_the_command_line_prints_it(run_command: Callable[..., Any], tmp_path: P
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        found = []
+        texts = []
         for number, chosen in enumerate(p.values[0] if hasattr(p, "values") else p for p in FILES):
             with analyze([Path(chosen)], Path(folder) / f"{number}.duckdb") as opened:
-                found += said(Path(chosen), opened)
-        READ.write_text("\n".join([*found, ""]), "utf-8")
+                texts += said(Path(chosen), answer.answer(opened))
+        READ.write_text("\n".join([*texts, ""]), "utf-8")
 
 
 def test_a_file_in_which_nothing_is_timed_says_so(run_command: Callable[..., Any]) -> None:

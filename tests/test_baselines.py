@@ -19,6 +19,7 @@ def kept(tmp_path: Path) -> set[str]:
     return {path.name for path in (tmp_path / "data" / "lorabench" / "baselines").iterdir()}
 
 
+@pytest.mark.slow
 def test_a_trace_can_be_compared_after_it_is_gone(run: Callable[..., Any], tmp_path: Path) -> None:
     before, after = trace(tmp_path / "before.json", 3, gemm=100), trace(tmp_path / "after.json", 3, gemm=150)
     assert run("baseline", "save", "main", before).out == "saved @main\n"

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import simulated_ranks
+from conftest import quick
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lorabench.analyze.pipeline import analyze
@@ -288,7 +289,7 @@ def test_two_traces_that_both_say_they_are_one_rank_are_not_chosen_between(said:
         assert database.rows("select distinct group_name from collective_match where match_id is not null") == [("1",)]
 
 
-@pytest.mark.parametrize("what", ["another size", "another day"])
+@pytest.mark.parametrize("what", quick(1, ["another size", "another day"]))
 def test_a_trace_of_another_job_is_left_out(what: str, said: Any, tmp_path: Path) -> None:
     run = simulate(Job(ranks=4, steps=2))
     paths = run.write(tmp_path / "traces", [0, 1, 2])
@@ -311,7 +312,7 @@ def test_a_trace_of_another_job_is_left_out(what: str, said: Any, tmp_path: Path
         ) == [(2,)]
 
 
-@pytest.mark.parametrize("torch", ["2.13", "2.4"])
+@pytest.mark.parametrize("torch", quick(1, ["2.13", "2.4"]))
 def test_ranks_with_other_numbers_of_steps_are_compared_in_those_that_they_share(
     torch: str, said: Any, tmp_path: Path
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import quick
 from lorabench import rundir
 from lorabench.errors import UsageError
 from lorabench.reports.comparison import changes
@@ -92,14 +93,17 @@ def test_three_inputs_are_each_held_against_the_first(run: Callable[..., Any], t
 
 @pytest.mark.parametrize(
     ("words", "code"),
-    [
-        (["--by", "kernel", "--fail-above", "50%"], 0),
-        (["--by", "kernel", "--fail-above", "0.4"], 8),
-        (["--by", "kernel", "--only", "copy", "--fail-above", "0%"], 0),
-        (["--by", "kernel", "--only", "^gemm$", "--fail-above", "49%"], 8),
-        (["--by", "kernel", "--only", "new", "--fail-above", "1000%"], 8),
-        (["--by", "step", "--fail-above", "1%"], 0),
-    ],
+    quick(
+        3,
+        [
+            (["--by", "kernel", "--fail-above", "50%"], 0),
+            (["--by", "kernel", "--fail-above", "0.4"], 8),
+            (["--by", "kernel", "--only", "copy", "--fail-above", "0%"], 0),
+            (["--by", "kernel", "--only", "^gemm$", "--fail-above", "49%"], 8),
+            (["--by", "kernel", "--only", "new", "--fail-above", "1000%"], 8),
+            (["--by", "step", "--fail-above", "1%"], 0),
+        ],
+    ),
 )
 def test_the_gate_looks_at_the_first_row(run: Callable[..., Any], two: list[Path], words: list[str], code: int) -> None:
     said = run(*two, *words, code=code)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import quick
 from lorabench.analyze.pipeline import analyze
 from lorabench.errors import InputError
 from lorabench.reports.page import page as pages
@@ -151,8 +152,9 @@ def drawn(page: Page) -> int:
     return page.locator("[data-figure][data-drawn=yes]").count()
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("width", "scheme"), quick(2, [(1280, "light"), (390, "dark"), (1280, "dark"), (390, "light")])
+)
 def test_a_browser_draws_every_figure_within_its_width(tab: Callable, width: int, scheme: str, tmp_path: Path) -> None:
     page = tab(CAPTURE, width, scheme)
     assert drawn(page) >= 9

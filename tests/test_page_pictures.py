@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import simulated_ranks
-from conftest import CORPUS, absent
+from conftest import CORPUS, absent, quick
 from lorabench import rundir
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.database import Database
@@ -109,7 +109,7 @@ TRACES = [
 ]
 
 
-@pytest.mark.parametrize("trace", TRACES)
+@pytest.mark.parametrize("trace", quick(2, TRACES))
 def test_the_flame_graph_draws_all_gpu_work_once(opened: Callable[..., Opened], trace: Path) -> None:
     page, database = opened(trace)
     found = slices(page)
@@ -331,7 +331,7 @@ MEMORY = [
 ]
 
 
-@pytest.mark.parametrize("trace", MEMORY)
+@pytest.mark.parametrize("trace", quick(1, MEMORY))
 def test_memory_has_the_least_and_the_most_of_every_pixel(opened: Callable[..., Opened], trace: Path) -> None:
     page, database = opened(trace)
     drawn = page.evaluate(OUTLINE)
@@ -488,7 +488,7 @@ def test_hatches_are_seen_by_light_and_in_the_dark(
     assert all(line["ground"] not in (paper, "none") for line in lines)
 
 
-@pytest.mark.parametrize("width", [390, 1280, 2560])
+@pytest.mark.parametrize("width", quick(2, [390, 1280, 2560]))
 def test_no_picture_is_wider_than_its_page(opened: Callable[..., Opened], width: int) -> None:
     page, _ = opened(CAPTURE, width)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -507,7 +507,7 @@ def test_no_picture_is_wider_than_its_page(opened: Callable[..., Opened], width:
 # The receipt, and the address
 
 
-@pytest.mark.parametrize("trace", TRACES[:4])
+@pytest.mark.parametrize("trace", quick(2, TRACES[:4]))
 def test_the_receipt_is_the_window_of_the_gpu(opened: Callable[..., Opened], trace: Path) -> None:
     page, database = opened(trace)
     drawn = page.evaluate(

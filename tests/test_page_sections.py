@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import corpus_params
+from conftest import corpus_params, quick
 from lorabench.reports.page import figures, timeline
 from lorabench.reports.page import page as pages
 from lorabench.reports.page.packing import packed, varints
@@ -64,7 +64,7 @@ class Texts(HTMLParser):
             self.found[tag][-1] += data
 
 
-@pytest.mark.parametrize("trace", TRACES)
+@pytest.mark.parametrize("trace", quick(8, TRACES))
 def test_no_section_and_no_column_is_empty(page: Callable, trace: Path) -> None:
     sections, _ = page(trace)
     for section in sections:

@@ -209,7 +209,7 @@ def test_a_worker_that_is_killed_is_tried_again(
     assert not (tmp_path / "x.duckdb.parts").exists()
 
 
-@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("force", quick(1, [False, True]))
 def test_what_a_killed_worker_lost_is_read_by_the_next_analysis(
     ranks: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, force: bool
 ) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import duckdb
 import pytest
 import writers
-from conftest import ROOT, corpus_params, opened
+from conftest import ROOT, corpus_params, opened, quick
 from lorabench.analyze.shortcuts import views as shortcuts
 from lorabench.analyze.store.database import Database
 from simulated_gpu import Gpu, Training
@@ -31,7 +31,7 @@ def check(database: Database) -> None:
         assert taken == rows(database, f"main.{name}")
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", quick(10, FILES), ids=lambda path: path.name)
 def test_a_shortcut_gives_the_rows_of_the_statement(path: Path, database_of: Callable[[Path], Database]) -> None:
     database = database_of(path)
     database.filling(shortcuts.tables(database))

@@ -15,7 +15,7 @@ from typing import Any
 
 import polars
 import pytest
-from conftest import corpus_params
+from conftest import corpus_params, quick
 from lorabench.errors import UsageError
 from lorabench.reports import answering, terminal, units
 from lorabench.reports.narrowing import Narrowing
@@ -89,7 +89,7 @@ def test_wide_characters_and_markup_keep_their_places(
     assert terminal.cell_len(first) == terminal.cell_len(second) == 30 and first.startswith("[b]核心")
 
 
-@pytest.mark.parametrize("width", [60, 80, 132])
+@pytest.mark.parametrize("width", quick(1, [80, 60, 132]))
 @pytest.mark.parametrize("view", ["range_summary", "finding", "launch_trace", "trace_info", "kernel_summary"])
 def test_no_line_is_longer_than_the_terminal(trace: Path, view: str, width: int) -> None:
     lines = on_terminal(width, "analyze", trace, "--report", view)
@@ -101,7 +101,7 @@ def test_a_report_shows_the_columns_that_answer(trace: Path) -> None:
     assert header.split()[:2] == ["path", "range_cnt"] and "wall us" in header and "kernel us" in header
 
 
-@pytest.mark.parametrize("path", corpus_params("nsys/*.sqlite")[:5])
+@pytest.mark.parametrize("path", quick(2, corpus_params("nsys/*.sqlite")[:5]))
 def test_real_profiles_fit_a_terminal(path: Path, run_command: Callable[..., Any]) -> None:
     for words in (("validate", path), ("query", path, "from range_summary"), ("query", path, "from finding")):
         assert max(map(terminal.cell_len, run_command(*words).out.splitlines()), default=0) <= 120

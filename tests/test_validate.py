@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import corpus_params
+from conftest import corpus_params, quick
 from lorabench import sql
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.building import building
@@ -103,7 +103,9 @@ def test_each_rule_of_torch_finds_its_fault_and_nothing_else(rule: str, tmp_path
 
 @pytest.mark.parametrize(
     "path",
-    [*corpus_params("kineto/*.json*"), FIXTURES / "h200-batch" / "trace.json.gz", FIXTURES / "torch-cpu.json.gz"],
+    quick(
+        5, [*corpus_params("kineto/*.json*"), FIXTURES / "h200-batch" / "trace.json.gz", FIXTURES / "torch-cpu.json.gz"]
+    ),
     ids=lambda p: p.name if isinstance(p, Path) else p,
 )
 def test_real_traces_break_the_rules_that_torch_says(path: Path, tmp_path: Path) -> None:

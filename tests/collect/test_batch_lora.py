@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import quick
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
@@ -363,7 +364,7 @@ def test_disabled_adapters_are_not_trained_in_silence() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
-@pytest.mark.parametrize(("operator", "batch_size"), [("fused", [1, 2]), ("loop", [2, 2])])
+@pytest.mark.parametrize(("operator", "batch_size"), quick(1, [("fused", [1, 2]), ("loop", [2, 2])]))
 def test_a_compiled_batch_has_the_same_losses(
     operator: str, batch_size: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,6 @@
 """Every way in which people start a training, and every kind of training of lorabench's own, under all passes.
 
-One or two rows run always, all others with --slow: some 20 seconds each.
+With --slow only: some 20 seconds a row. test_scripts.py and test_session.py try a few of them always.
 """
 
 import csv
@@ -42,6 +42,7 @@ from training_scripts import (
 
 pytest.importorskip("torch")
 pytest.importorskip("peft")
+pytestmark = pytest.mark.slow
 
 PHASES = ("forward", "backward", "optimizer")
 RECORDINGS = {"torch": "trace*.json.gz", "memory": "memory*.json.gz", "nsys": "run.sqlite"}
@@ -101,11 +102,6 @@ ROWS = {
         ENDS, "{python} {script} SIGSEGV", steps=2, code=7, passes=("timing",), is_cut=True, says="died of signal 11"
     ),
 }  # fmt: skip
-QUICK = ("torch.distributed.run", "--task sst2")
-
-
-def params(names: Any) -> list[Any]:
-    return [pytest.param(name, id=name, marks=() if name in QUICK else pytest.mark.slow) for name in names]
 
 
 @pytest.fixture
@@ -182,7 +178,7 @@ def losses_alone(words: list[str], folder: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("name", params(ROWS))
+@pytest.mark.parametrize("name", ROWS)
 def test_any_script_is_profiled_by_all_passes_as_it_is(
     name: str, words_of: Callable[[Row], list[str]], run_command: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -272,7 +268,7 @@ OWN = {
 _LARGE = ("llama-2-7b", "llama-2-13b", "qwen2.5-7b", "mistral-7b")
 
 
-@pytest.mark.parametrize("name", params(OWN))
+@pytest.mark.parametrize("name", OWN)
 def test_each_training_is_measured_by_all_passes(name: str, run_command: Callable[..., Any], tmp_path: Path) -> None:
     if any(model in name for model in _LARGE):
         pytest.skip("7 and 13 billion parameters of a CPU: more memory than most machines have")
@@ -307,7 +303,6 @@ def save_batch(path: Path) -> None:
     torch.save({"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": ids}, path)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "smaller", "cells"),
     [
@@ -329,7 +324,6 @@ def test_each_sweep_with_a_name_is_measured(
     assert (tmp_path / "sweep" / "sweep.html").stat().st_size > 10_000
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("how", ["whole", "schedule", "error"])
 def test_a_part_of_a_script_is_analysed_and_compared(how: str, run_command: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(INSIDE, "utf-8")

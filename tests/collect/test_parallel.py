@@ -96,8 +96,7 @@ ROUGH = 2e-2  # of bfloat16, which keeps three digits
 
 # What is always tried, in one launch; all else is slow.
 QUICK = frozenset({
-    "ddp-4-adapters", "ddp-batch", "fsdp-4-adapters", "fsdp-nf4", "tp-4-adapters", "1f1b-4-adapters", "zbv",
-    "lorapp-4-adapters", "lorapp-waits",
+    "ddp-batch", "fsdp-4-adapters", "tp-4-adapters", "1f1b-4-adapters", "lorapp-4-adapters",
 })  # fmt: skip
 
 
@@ -374,6 +373,7 @@ def collect(folder: Path, *words: object) -> "subprocess.Popen[str]":
     return subprocess.Popen([*map(str, command)], env=os.environ | {"OMP_NUM_THREADS": "1"}, stderr=-1, text=True)
 
 
+@pytest.mark.slow
 def test_a_rank_that_is_killed_ends_the_run_and_is_named(tmp_path: Path) -> None:
     small = ("--parallel", "ddp", "--seq-len", 8, "--batch-size", 2, "--steps", 100_000, "--warmup", 0)
     often = ("--profiler", "torch", "--profiling-frequency", 4, "--active-steps", 1, "--repeat", 0)

@@ -420,6 +420,7 @@ def test_loaders_that_fork_are_no_processes_of_their_own(script: Callable[[str],
     assert traces(tmp_path / "run") == {"trace.json.gz"}
 
 
+@pytest.mark.slow
 def test_a_part_of_a_script_is_recorded_by_a_context_manager(script: Callable[[str], Path], tmp_path: Path) -> None:
     def run(how: str) -> str:
         words = [sys.executable, script(INSIDE), how, tmp_path / how]
@@ -473,6 +474,7 @@ def test_callbacks_leave_a_run_directory_and_the_losses_as_they_are(
     assert rows == [("annotation", True, True, True)] * (4 if package == "lightning" else 3)
 
 
+@pytest.mark.slow
 def test_a_training_that_fails_under_a_callback_leaves_a_run_that_says_so(
     script: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -204,6 +204,7 @@ def test_an_existing_run_is_replaced_only_when_asked(run: Path, tmp_path: Path) 
     assert "is not a run directory" in done.stderr and (foreign / "thesis.txt").exists()
 
 
+@pytest.mark.slow
 def test_each_process_trains_its_adapter(tmp_path: Path) -> None:
     folder = tmp_path / "process"
     collect(folder, *SMALL, "--lora-cnt", 2, "--peft-mode", "process", "--profiler", "torch")
@@ -219,6 +220,7 @@ def test_steps_are_raised_to_a_whole_cycle_which_is_said(tmp_path: Path, run_com
     assert "--steps raised from 3 to 4" in done.err
 
 
+@pytest.mark.slow
 def test_each_cycle_has_a_trace_averages_and_stacks_of_its_own(tmp_path: Path) -> None:
     folder = tmp_path / "cycles"
     schedule = ("--steps", 4, "--active-steps", 2, "--repeat", 0, "--with-stack")
@@ -233,6 +235,7 @@ def test_each_cycle_has_a_trace_averages_and_stacks_of_its_own(tmp_path: Path) -
     assert rundir.read_summary(folder)["matrix_products_per_step"] == products / 2
 
 
+@pytest.mark.slow
 def test_the_memory_pass_of_the_default_run_keeps_to_its_budget(tmp_path: Path) -> None:
     words = command("collect", "-o", tmp_path / "run", "--no-report", "--lora-cnt", 4, "--profiler", "memory")
     # what begins as a copy of this process counts its memory as its own
@@ -270,6 +273,7 @@ def test_an_interrupted_run_says_so_and_leaves_no_process(tmp_path: Path, number
     assert remains(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_run_that_takes_too_long_is_stopped_with_its_agent(tmp_path: Path) -> None:
     needs_nsys()
     done = collect(
@@ -358,6 +362,7 @@ for step in range(int(sys.argv[1])):
 """
 
 
+@pytest.mark.slow
 def test_any_python_command_is_profiled(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT, "utf-8")
     collect(tmp_path / "run", "--profiler", "torch,nsys,memory", "--", sys.executable, tmp_path / "train.py", 4)

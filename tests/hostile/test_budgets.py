@@ -143,6 +143,7 @@ def test_gzip_bombs_of_white_space(spaces: str, tmp_path: Path, bounded: Bounded
     bounded(path, memory_mb=BUDGET_MB, code=3)
 
 
+@pytest.mark.slow
 def test_texts_of_a_foreign_database_are_no_reason_to_take_all_memory(
     synthetic_trace: Callable[..., Path], tmp_path: Path, bounded: Bounded
 ) -> None:

@@ -57,7 +57,7 @@ def test_a_pipe_as_input_does_not_hang(words: list[str], trace: Path, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    "name", quick(2, ["manifest.json", "y.sqlite", "steps.csv", "ledger.csv", "x.raw.json.gz", "summary.json"])
+    "name", quick(1, ["manifest.json", "y.sqlite", "steps.csv", "ledger.csv", "x.raw.json.gz", "summary.json"])
 )
 def test_a_pipe_beside_a_trace_does_not_hang(name: str, trace: Path, tmp_path: Path, run_here: Run) -> None:
     os.mkfifo(trace.with_name(name))
@@ -80,7 +80,7 @@ BAD_JSON = {
 
 @pytest.mark.parametrize(
     ("name", "damage"),
-    quick(4, [
+    quick(2, [
         ("summary.json", "cut"), *(("manifest.json", damage) for damage in ("deep", "list", "huge format")),
         *(("summary.json", damage) for damage in BAD_JSON if damage not in ("huge format", "cut")),
         ("sweep.json", "deep"),
@@ -106,7 +106,9 @@ def test_a_damaged_configuration_ends_in_a_line(content: bytes, tmp_path: Path, 
     one_line(run_here("collect", "--config", tmp_path / "run.toml", "--dry-run"), 2)
 
 
-@pytest.mark.parametrize("name", [b"caf\xe9.json", b"a\nb.json", b"a\x1b[31mb.json", b"--help.json", b"md:x.json"])
+@pytest.mark.parametrize(
+    "name", quick(2, [b"caf\xe9.json", b"a\x1b[31mb.json", b"a\nb.json", b"--help.json", b"md:x.json"])
+)
 def test_names_of_files_are_printed_as_they_are_and_obeyed_by_nobody(name: bytes, trace: Path, tmp_path: Path) -> None:
     odd = Path(os.fsdecode(os.fsencode(trace.parent) + b"/" + name))
     trace.rename(odd)

@@ -58,7 +58,7 @@ FULL_DISKS = [
 ]
 
 
-@pytest.mark.parametrize(("words", "limit"), quick(3, FULL_DISKS))
+@pytest.mark.parametrize(("words", "limit"), quick(2, FULL_DISKS))
 def test_a_full_disk_leaves_the_earlier_output_whole(
     limit: int, words: list[str], sqlite: Path, tmp_path: Path
 ) -> None:
@@ -83,7 +83,7 @@ INTERRUPTIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("number", "output", "times"), quick(2, INTERRUPTIONS))
+@pytest.mark.parametrize(("number", "output", "times"), quick(1, INTERRUPTIONS))
 def test_a_signal_at_any_moment_leaves_the_earlier_output_whole(
     number: signal.Signals, output: str, times: int, synthetic_trace: Make, sqlite: Path, tmp_path: Path
 ) -> None:

@@ -124,17 +124,20 @@ WHOLE = json.dumps({"traceEvents": [KERNEL]})
 
 @pytest.mark.parametrize(
     ("behind", "said"),
-    [
-        ('], "traceEvents": [{}, {}]}', "a second member traceEvents with 2 entries"),
-        (f"]}}{WHOLE}", f"{len(WHOLE) + 1:,} bytes that are not the end of one JSON document"),
-        (f"]}}\n{WHOLE}\n{WHOLE}", f"{2 * len(WHOLE) + 3:,} bytes that are not the end of one JSON document"),
-        ('], "a": {"b', "10 bytes that are not the end of one JSON document"),
-        ("]}", None),
-        ("]", None),
-        ("]}\n\n", None),
-        ("]}\0\0", None),
-        ('], "a": {"b": 1}}', None),
-    ],
+    quick(
+        4,
+        [
+            ('], "traceEvents": [{}, {}]}', "a second member traceEvents with 2 entries"),
+            (f"]}}{WHOLE}", f"{len(WHOLE) + 1:,} bytes that are not the end of one JSON document"),
+            (f"]}}\n{WHOLE}\n{WHOLE}", f"{2 * len(WHOLE) + 3:,} bytes that are not the end of one JSON document"),
+            ('], "a": {"b', "10 bytes that are not the end of one JSON document"),
+            ("]}", None),
+            ("]", None),
+            ("]}\n\n", None),
+            ("]}\0\0", None),
+            ('], "a": {"b": 1}}', None),
+        ],
+    ),
 )
 def test_what_stands_behind_the_events_is_read_or_reported(
     behind: str, said: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

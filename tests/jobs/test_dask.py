@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from conftest import absent
 from lorabench import modules
+from lorabench.analyze.job import executors
 from simulated_ranks import Job, simulate
 
 _CLUSTER = """
@@ -55,7 +56,7 @@ def test_a_worker_that_is_killed_and_a_poisonous_file_cost_nothing_else(
     cluster: tuple[str, list[int]], tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
     address, pids = cluster
-    simulate(Job(ranks=8)).write(tmp_path / "ranks")
+    simulate(Job(ranks=5, steps=2)).write(tmp_path / "ranks")
     (tmp_path / "ranks" / "rank3.json").write_bytes(b"no trace at all")
     place = tmp_path / "job"
     process = started("analyze", tmp_path / "ranks", "-o", place, "--dask", address, cache=tmp_path / "cache")
@@ -65,21 +66,22 @@ def test_a_worker_that_is_killed_and_a_poisonous_file_cost_nothing_else(
     out, err = process.communicate(timeout=100)
     assert process.returncode == 3, err
     # what the killed worker had begun is read again, or was finished by its process
-    assert re.search(r"8 inputs: (7 read, 0|6 read, 1) found finished, 1 lost", err) and f"wrote {place}" in out, err
+    assert re.search(r"5 inputs: (4 read, 0|3 read, 1) found finished, 1 lost", err) and f"wrote {place}" in out, err
     assert f"rank3.json: {tmp_path}/ranks/rank3.json is neither an nsys export" in err
     said = run_command("query", place, "select count(*) as cnt from rank_summary", "--csv").out
-    assert said.split() == ["cnt", "7"]
+    assert said.split() == ["cnt", "4"]
     done = started("analyze", tmp_path / "ranks", "-o", place, "--dask", address, cache=tmp_path / "cache")
     _, err = done.communicate(timeout=100)
-    assert done.returncode == 3 and "8 inputs: 0 read, 7 found finished, 1 lost" in err
+    assert done.returncode == 3 and "5 inputs: 0 read, 4 found finished, 1 lost" in err
 
 
-def test_a_scheduler_that_does_not_answer_is_one_line(tmp_path: Path) -> None:
+def test_a_scheduler_that_does_not_answer_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: Callable[..., Any]
+) -> None:
     if find_spec("distributed") is None:
         absent("dask", "Dask is not installed: pip install 'lorabench[dask]'")
     simulate(Job(ranks=2, steps=1)).write(tmp_path / "ranks")
+    monkeypatch.setattr(executors, "_ANSWERS_S", 1)
     words = ("analyze", tmp_path / "ranks", "-o", tmp_path / "job", "--dask", "tcp://127.0.0.1:9", "-q")
-    done = started(*words, cache=tmp_path)
-    _, err = done.communicate(timeout=100)
-    assert done.returncode == 4 and err.startswith("lorabench: no Dask scheduler answers at tcp://127.0.0.1:9")
-    assert err.count("\n") == 1
+    err = run_command(*words, code=4).err
+    assert err.startswith("lorabench: no Dask scheduler answers at tcp://127.0.0.1:9") and err.count("\n") == 1

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import corpus_files, corpus_params
+from conftest import corpus_files, corpus_params, quick
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.database import Database
 
 Event = dict[str, Any]
-TRACES = corpus_params("kineto/*.json.gz")
+TRACES = quick(4, corpus_params("kineto/*.json.gz"))
 
 
 def events_of(path: Path) -> list[Event]:

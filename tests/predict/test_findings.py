@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import writers
+from conftest import quick
 from lorabench.analyze.pipeline import analyze
 from simulated_gpu import COMPUTE, COPIES, Gpu, Training
 
@@ -111,7 +112,7 @@ def test_a_finding_saves_what_removing_its_fault_saves(fault: Fault, tmp_path: P
     assert 0.8 * (saved - first) <= found[fault.rule] <= 1.02 * saved or fault.rule == "launch_bound_range"
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.rule)
+@pytest.mark.parametrize("fault", quick(3, FAULTS), ids=lambda fault: fault.rule)
 def test_no_fault_and_a_fault_that_costs_nothing_are_not_listed(fault: Fault, tmp_path: Path) -> None:
     hidden = findings(fault.hidden(), tmp_path)
     assert hidden.get(fault.rule, 0) <= 0.002 * fault.hidden().timeline.end

@@ -68,7 +68,7 @@ def shares(found: dict[str, Any]) -> Iterator[tuple[str, float]]:
             yield row["rule"], row["saving_ns"] / found["window_ns"]
 
 
-@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     training=st.sampled_from(
         [Training(kernel=6_000), Training(kernel=400_000), Training(kernel=40_000, syncs=True, copy=2 * MS),

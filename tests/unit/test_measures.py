@@ -51,7 +51,7 @@ def expected(reach: Reach, launch: np.ndarray, work: Work, ranges: Ranges) -> di
     return answers
 
 
-@settings(max_examples=1000)
+@settings(max_examples=300)
 @given(RANGES, LAUNCHES, OPERATIONS)
 def test_ranges_add_up_to_their_pairs(rows: list[tuple], launches: list[tuple], operations: list[tuple]) -> None:
     ranges = as_ranges(rows)

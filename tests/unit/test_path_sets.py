@@ -62,7 +62,7 @@ def check(found: Attribution, launch_cnt: int) -> None:
     assert set(rows) == set(range(sets.cnt))
 
 
-@settings(max_examples=2000)
+@settings(max_examples=500)
 @given(st.lists(WALK, min_size=1, max_size=THREADS))
 def test_annotations_and_operators_in_each_other(walks: list[list[tuple[int, int]]]) -> None:
     rows, launches = nested(walks)
@@ -70,7 +70,7 @@ def test_annotations_and_operators_in_each_other(walks: list[list[tuple[int, int
         check(attributed(rows, launches), len(launches))
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(RANGES.filter(bool), LAUNCHES)
 def test_ranges_that_overlap_anyhow(rows: list[tuple], launches: list[tuple]) -> None:
     check(attributed(rows, launches), len(launches))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import corpus_params
+from conftest import corpus_params, quick
 from lorabench import sql
 from lorabench.analyze.store import checks
 from lorabench.analyze.store.database import Database
@@ -29,7 +29,7 @@ REAL = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=[*SYNTHETIC, *REAL])
+@pytest.fixture(scope="module", params=[*SYNTHETIC, *quick(5, REAL)])
 def database(request: pytest.FixtureRequest, database_of: Callable, synthetic_trace: Callable) -> Database:
     return _opened(request.param, database_of, synthetic_trace)
 
