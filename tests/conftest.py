@@ -172,15 +172,23 @@ class Ended:
         return self.stderr
 
 
+@pytest.fixture(scope="session")
+def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return cache_in(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture
 def run_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., Ended]:
     """Runs the command line in this process, which takes half of what a process of its own does.
 
-    An error that nobody expected fails the test; a command that hangs is ended after two minutes.
+    An error that nobody expected fails the test; a command that hangs is ended after two minutes. What a test has read
+    others find read, as a user does; those marked own_cache start with an empty cache.
     """
-    monkeypatch.setenv("XDG_CACHE_HOME", cache_in(tmp_path))
+    tmp_path = request.getfixturevalue("tmp_path")
+    own = request.node.get_closest_marker("own_cache") is not None
+    monkeypatch.setenv("XDG_CACHE_HOME", cache_in(tmp_path) if own else request.getfixturevalue("shared_cache"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setattr(
         "lorabench.cli_progress.PAUSE_S", float("inf")

@@ -88,6 +88,7 @@ def databases(tmp_path: Path) -> set[tuple[str, int]]:
     return {(p.name, p.stat().st_ino) for p in found if not p.name.startswith("blank-")}
 
 
+@pytest.mark.own_cache
 def test_an_unchanged_input_is_not_read_again(trace: Path, run: Callable, tmp_path: Path) -> None:
     run("analyze", trace, "-o", "r.csv")
     first = databases(tmp_path)
@@ -104,6 +105,7 @@ def test_an_unchanged_input_is_not_read_again(trace: Path, run: Callable, tmp_pa
     assert len(databases(tmp_path)) == 1 and databases(tmp_path) != second
 
 
+@pytest.mark.own_cache
 def test_the_cache_can_be_listed_cleared_and_has_a_limit(
     trace: Path, run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

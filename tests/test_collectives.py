@@ -137,7 +137,7 @@ def _check_skews(run: Run, clocks: list[Any], skews: list[Any]) -> None:
             assert late is None or abs(2 * (at - arrival[first] - late) - middle) <= 1  # half a ns is rounded
 
 
-@pytest.mark.parametrize("torch", ["2.13", "2.4", "names"])
+@pytest.mark.parametrize("torch", quick(1, ["2.13", "2.4", "names"]))
 def test_a_job_is_matched_by_what_its_traces_say(torch: str, tmp_path: Path) -> None:
     run = simulate(Job(ranks=4, ranks_per_host=2, steps=3, torch=torch))
     with database_of(run, tmp_path) as database:

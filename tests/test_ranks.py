@@ -103,7 +103,7 @@ def rows_of_views(paths: list[Path], place: Path, source: int) -> dict[str, list
     return found
 
 
-@pytest.mark.parametrize("workers", [0, 2], ids=["in this process", "in workers"])
+@pytest.mark.parametrize("workers", quick(1, [2, 0]))
 def test_a_rank_has_the_rows_that_it_has_alone(
     ranks: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
@@ -114,7 +114,7 @@ def test_a_rank_has_the_rows_that_it_has_alone(
     assert not (tmp_path / "together.duckdb.parts").exists()
 
 
-@pytest.mark.parametrize("workers", [0, 2], ids=["in this process", "in workers"])
+@pytest.mark.parametrize("workers", quick(1, [2, 0]))
 @pytest.mark.parametrize("content", quick(1, [b"[{'ph'", b"", b"no trace at all", b"\x1f\x8b\x08cut"]), ids=repr)
 def test_a_bad_file_is_named_and_stops_no_other(
     ranks: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: Callable[..., Any],
@@ -162,7 +162,7 @@ def test_what_an_interrupted_analysis_had_read_is_not_read_again(
     assert not (tmp_path / "x.duckdb.parts").exists()
 
 
-@pytest.mark.parametrize("workers", [0, 2], ids=["in this process", "in workers"])
+@pytest.mark.parametrize("workers", quick(1, [2, 0]))
 def test_a_disk_that_cannot_be_written_is_no_bad_file(
     ranks: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:

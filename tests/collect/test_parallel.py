@@ -252,12 +252,12 @@ def by_micro_batches(settings: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("name", "part"),
     [
-        ("ddp-4-adapters", 1),
+        ("ddp-batch", 1),
         ("fsdp-4-adapters", 1 / 2),
-        ("fsdp-nf4", 1 / 2),
+        pytest.param("fsdp-nf4", 1 / 2, marks=pytest.mark.slow),
         ("tp-4-adapters", 0.51),
         ("1f1b-4-adapters", 1 / 2),
-        ("zbv", 1 / 2),
+        pytest.param("zbv", 1 / 2, marks=pytest.mark.slow),
     ],
 )
 def test_a_rank_keeps_its_part_of_the_layers(name: str, part: float, ranks: Any) -> None:

@@ -169,6 +169,7 @@ def test_every_python_process_is_profiled_however_it_is_started(
     assert ranges(tmp_path / "run" / "trace.json.gz", tmp_path / "x.duckdb")["forward/Net/head"] == 3
 
 
+@pytest.mark.slow
 def test_an_environment_without_lorabench_and_with_a_sitecustomize_of_its_own(
     script: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -229,6 +230,7 @@ def test_what_was_recorded_is_kept_however_a_script_ends(
         assert ranges(tmp_path / "run" / "trace.json.gz", tmp_path / "x.duckdb")["optimizer"] == 3
 
 
+@pytest.mark.slow
 def test_the_schedule_counts_optimizer_steps(script: Callable[[str], Path], tmp_path: Path) -> None:
     options = ["--wait-steps", 1, "--warmup-steps", 1, "--active-steps", 1, "--repeat", 2, "--with-stack"]
     collect(tmp_path / "run", "--profiler", "torch", *options, "--", sys.executable, script(PLAIN), 8)
@@ -406,6 +408,7 @@ def test_lightning_shows_its_phases_without_an_edit(script: Callable[[str], Path
     assert rows == [(True, True, True)] * 3
 
 
+@pytest.mark.slow
 def test_a_model_that_a_script_saves_is_loaded_without_lorabench(script: Callable[[str], Path], tmp_path: Path) -> None:
     text = ENDS.split("how =", maxsplit=1)[0] + "torch.save(torch.nn.Sequential(model), sys.argv[1])\n"
     collect(tmp_path / "run", "--profiler", "torch", "--", sys.executable, script(text), tmp_path / "model.pt")
@@ -450,6 +453,7 @@ def test_ranks_that_record_a_part_of_themselves_share_a_run_directory(
     assert not list(tmp_path.glob(".run*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("package", "text"), [("transformers", TRAINER), ("trl", SFT), ("lightning", LIGHTNING)])
 def test_callbacks_leave_a_run_directory_and_the_losses_as_they_are(
     package: str, text: str, script: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -336,6 +336,7 @@ def test_what_is_not_there_is_said_before_a_run_begins(
     assert says in done.stderr and not list((tmp_path / "empty").iterdir()) and not done.stdout
 
 
+@pytest.mark.slow
 def test_a_pass_that_cannot_begin_is_explained(tmp_path: Path, run_command: Callable[..., Ended]) -> None:
     asked = ("--target-modules", "nosuch", "--profiler", "timing")
     done = run_command("collect", "-o", tmp_path / "run", *SMALL, *asked, code=7)

@@ -2,20 +2,27 @@
 
 import attack
 import pytest
+from conftest import quick
 
 SEEDS = 1
 ATTACKS = [
     name for name in attack.ATTACKS if name not in ("kills", "full-disks", "killed-runs")
 ]  # other tests have these
+QUICK = ["kineto-values", "sqlite-cells", "snapshot-values", "companions"]
 
 
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[attack.Outcome]:
+def outcomes(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> list[attack.Outcome]:
     """In another process: each attack is a fork, which takes no threads along, and here are some."""
-    return attack.campaign(ATTACKS, minutes=60, keep=tmp_path_factory.mktemp("broken"), stop=SEEDS)
+    return attack.campaign(
+        ATTACKS if pytestconfig.getoption("--slow") else QUICK,
+        minutes=60,
+        keep=tmp_path_factory.mktemp("broken"),
+        stop=SEEDS,
+    )
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", quick(len(QUICK), sorted(ATTACKS, key=lambda name: name not in QUICK)))
 def test_what_is_read_agrees_with_plain_python_or_one_line_refuses_it(
     name: str, outcomes: list[attack.Outcome]
 ) -> None:

@@ -175,6 +175,7 @@ def test_a_second_run_finds_all_parts(ranks: Path, job: Path, run_command: Calla
     assert {path: path.stat().st_mtime_ns for path in job.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.slow
 def test_an_input_that_changed_is_read_again(three: Path, tmp_path: Path, run_command: Callable[..., Any]) -> None:
     shutil.copytree(three, tmp_path / "ranks")
     run_command("analyze", tmp_path / "ranks" / "rank*.json", "-o", tmp_path / "job", "--workers", 2)
@@ -287,6 +288,7 @@ def test_two_shards_at_once_in_one_folder(three: Path, tmp_path: Path, run_comma
                 assert rows(merged, view) == rows(direct, view), view.name
 
 
+@pytest.mark.slow
 def test_the_same_command_twice_at_once_leaves_one_job(three: Path, tmp_path: Path) -> None:
     place = tmp_path / "job"
     some = sorted(three.iterdir())
@@ -334,6 +336,7 @@ def test_results_of_other_settings_are_not_mixed(three: Path, tmp_path: Path, ru
     assert said.split() == ["value", "1000.0"]
 
 
+@pytest.mark.slow
 def test_ranks_that_do_not_fit_are_reported(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     run = simulate(Job(ranks=4, steps=2))
     traces = run.write(tmp_path / "ranks", [0, 1, 2])
@@ -434,6 +437,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(ranks: Path, tmp_path: Path
         jobs.read([str(ranks)], tmp_path / "file" / "job", Executor())
 
 
+@pytest.mark.slow
 def test_inputs_of_two_profilers_stand_beside_each_other(tmp_path: Path) -> None:
     names = ("lora-run.json.gz", "lora-run.sqlite")
     inputs = [Path(shutil.copy(ROOT / "fixtures" / name, tmp_path)) for name in names]

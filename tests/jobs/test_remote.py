@@ -197,6 +197,7 @@ def test_a_package_that_is_missing_is_named(
     assert done.err.splitlines()[-1] == "lorabench: --dask needs Dask: pip install 'lorabench[dask]'"
 
 
+@pytest.mark.slow
 def test_other_file_systems_are_fsspec_s(ranks: Path, tmp_path: Path, run_command: Callable[..., Any]) -> None:
     fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed: pip install 'lorabench[cloud]'")
     memory = fsspec.filesystem("memory")

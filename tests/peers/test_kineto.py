@@ -141,6 +141,7 @@ def test_both_formats_of_one_run_give_the_same_numbers(
             assert left == right, view
 
 
+@pytest.mark.slow
 def test_eight_ranks_lie_side_by_side(tmp_path: Path) -> None:
     for archive in corpus_files("kineto/eight-ranks*.tar.gz"):
         with tarfile.open(archive) as tar:

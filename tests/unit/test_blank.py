@@ -51,6 +51,7 @@ def in_memory(cache: Path | None) -> list[tuple[str, str]]:
         ).fetchall()
 
 
+@pytest.mark.slow
 def test_a_database_in_memory_is_filled_whatever_the_cache_is_like(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     copied = in_memory(cache)
