@@ -40,6 +40,7 @@ class Target:
     path: Path | None
     format: Format
     is_folder: bool = False
+    is_as_suits: bool = False  # no format was named for a folder: large views are Parquet
     is_raw: bool = False  # CSV was asked for: on a terminal, too
 
     @classmethod
@@ -52,7 +53,7 @@ class Target:
         if path.is_dir() or not path.suffix:
             if format in (Format.mlora, Format.html):
                 raise UsageError(f"--format {format} writes one file; give -o a file name")
-            return cls(path, format or Format.csv, True)
+            return cls(path, format or Format.csv, True, is_as_suits=format is None)
         if format is not None and path.suffix == _DATABASE:
             raise UsageError(f"-o {path} is the database, which has no --format {format}")
         if format is None and path.suffix not in (_DATABASE, *_SUFFIXES):
@@ -79,7 +80,8 @@ class Target:
             return []
         if not self.is_folder:
             return [self.path]
-        return [self.path / f"{view.name}.{self.format}" for view in sql.public()]
+        forms = (Format.csv, Format.parquet) if self.is_as_suits else (self.format,)
+        return [self.path / f"{view.name}.{form}" for view in sql.public() for form in forms]
 
     @property
     def folder(self) -> Path | None:
@@ -107,7 +109,10 @@ class Target:
             self._print(frame, database, report, narrowing)
             return
         if self.is_folder:
-            tables.write_all(database, self.path, self.format, escape_formulas)
+            written = tables.write_all(database, self.path, None if self.is_as_suits else self.format, escape_formulas)
+            large = [path.stem for path in written if self.is_as_suits and path.suffix == ".parquet"]
+            if large:
+                tell(f"{', '.join(large)}: over {tables.MOST_CSV_ROWS:,} rows, so as Parquet; --format csv writes text")
         elif self.format is Format.html:
             from .page import page
 

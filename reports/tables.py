@@ -23,6 +23,12 @@ FORMATS = {
     "mlora": "format csv, header false",
 }
 _FORMULA = "^[=+\\-@\\t\\r]"
+# Views with about as many rows as a table; of more than so many rows CSV takes longer to write than all else together.
+_GROWS_WITH = {
+    "idle_gap": "gpu_op", "launch_trace": "gpu_op", "memory_copy": "memory_operation",
+    "memory_timeline": "memory_event", "nvtx_projection": "range", "range_instance": "range",
+}  # fmt: skip
+MOST_CSV_ROWS = 100_000
 
 
 def write(
@@ -58,8 +64,11 @@ def write_rows(rows: list[dict[str, Any]], path: Path) -> None:
         writer.writerows(rows)
 
 
-def write_all(database: Database, folder: Path, format: str, escape_formulas: bool = False) -> list[Path]:
-    """Write every public view to a file of its name in a folder; returns the paths."""
+def write_all(database: Database, folder: Path, format: str | None, escape_formulas: bool = False) -> list[Path]:
+    """Write every public view to a file of its name in a folder; returns the paths.
+
+    Without a format they are CSV, but for those with a row for each event of a large trace, which are Parquet.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -67,11 +76,13 @@ def write_all(database: Database, folder: Path, format: str, escape_formulas: bo
     written: list[Path] = []
     failed: dict[str, str] = {}
     views = [view.name for view in sql.public() if database.has(view.name)]
+    large = [] if format else [view for view in views if _is_large(database, view)]
     with database.computing_once(views):
         for view in views:
-            path = folder / f"{view}.{format}"
+            suffix = format or ("parquet" if view in large else "csv")
+            path = folder / f"{view}.{suffix}"
             try:
-                write(database, view, path, format, escape_formulas)
+                write(database, view, path, suffix, escape_formulas)
                 written.append(path)
             except InputError as error:  # of one view: the others are written all the same
                 failed[view] = str(error)
@@ -81,6 +92,11 @@ def write_all(database: Database, folder: Path, format: str, escape_formulas: bo
             f"{len(failed)} of {len(views)} views cannot be computed ({', '.join(failed)}); {first}: {said}"
         )
     return written
+
+
+def _is_large(database: Database, view: str) -> bool:
+    table = _GROWS_WITH.get(view)
+    return table is not None and database.rows(f"select count(*) > {MOST_CSV_ROWS} from {table}") == [(True,)]
 
 
 def _options(view: str, format: str) -> str:

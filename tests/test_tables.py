@@ -136,6 +136,20 @@ def test_files_have_all_columns_of_the_rows_that_are_wanted(
     assert frame["path"].to_list() == ["step/forward"] and len(frame.columns) > 30
 
 
+def test_in_a_folder_a_row_for_each_of_many_events_is_parquet(
+    run_command: Callable[..., Any], trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lorabench.reports.tables.MOST_CSV_ROWS", 20)
+    said = run_command("analyze", trace, "-o", tmp_path / "views", "--quiet").err
+    large = {path.stem for path in (tmp_path / "views").glob("*.parquet")}
+    assert {"launch_trace", "range_instance"} <= large and "range_summary" not in large
+    assert said == f"{', '.join(sorted(large))}: over 20 rows, so as Parquet; --format csv writes text\n"
+    run_command("analyze", trace, "-o", tmp_path / "text", "--format", "csv")
+    assert not [path for path in (tmp_path / "text").iterdir() if path.suffix != ".csv"]
+    rows = polars.read_csv(tmp_path / "text" / "launch_trace.csv")["kernel_start_time"].to_list()
+    assert polars.read_parquet(tmp_path / "views" / "launch_trace.parquet")["kernel_start_time"].to_list() == rows
+
+
 def test_filters_keep_rows_of_a_step_rank_and_device(run_command: Callable[..., Any], trace: Path) -> None:
     def steps(*words: str) -> set[str]:
         said = run_command("analyze", trace, "--report", "critical_path", *words, "--csv").out
