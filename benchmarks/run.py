@@ -3,11 +3,13 @@
 The inputs are two runs tiled: the one on an H200 that fixtures/h200-batch holds (two CUDA calls and a quarter of a
 range for each kernel, autograd on a thread of its own), and that of fixtures/synthetic.py (ranges of modules in forward
 and backward, three kernels for each operator: one call and half a range for each kernel, six deep). Each command is a
-cold process; the numbers are medians over the repetitions. Ratios travel between machines, seconds do not.
+cold process; the numbers are medians over the repetitions, of which each tries everything once. Ratios travel between
+machines, seconds do not: a bar is a share of what a peer, or lorabench's own reading, takes in the same run.
 
 The projection of nsys 2022 is quadratic in the ranges and is left out. `--nsys PATH` takes another nsys, which need not
 be installed: Debian 13 has 2023.4.4 (`dpkg-deb -x` of nsight-systems and nsight-systems-target; its reports want
 target-linux-x64/python/lib/*.py copied to host-linux-x64/python/lib, and a link to that folder beside the other).
+`--hta PYTHON` is an interpreter that has traceinsight, which wants Jupyter.
 """
 
 import argparse
@@ -20,13 +22,12 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-HTA = ROOT / "benchmarks" / "peer_hta.py"
 sys.path.insert(0, str(ROOT / "fixtures"))
 
 import synthetic  # noqa: E402
@@ -34,21 +35,56 @@ import tile_nsys  # noqa: E402
 import writers  # noqa: E402
 
 # The reports that lorabench's numbers are held against, by the names that they have since 2023 and had before.
-NSYS_REPORTS = {
+SUMMARIES = {
     "cuda_gpu_kern_sum": "gpukernsum", "cuda_api_sum": "cudaapisum", "cuda_kern_exec_sum": "kernexecsum",
     "nvtx_kern_sum": "nvtxkernsum", "cuda_gpu_mem_time_sum": "gpumemtimesum",
     "cuda_gpu_mem_size_sum": "gpumemsizesum", "nvtx_sum": "nvtxsum", "nvtx_gpu_proj_sum": None,
 }  # fmt: skip
+# Those with a row for each event.
+TRACES = {
+    "cuda_gpu_trace": "gputrace", "cuda_api_trace": "cudaapitrace", "nvtx_pushpop_trace": "nvtxpptrace",
+    "cuda_kern_exec_trace": "kernexectrace",
+}  # fmt: skip
 CAPTURE = ROOT / "fixtures" / "h200-batch" / "run.sqlite.gz"
+LORABENCH = [sys.executable, "-m", "lorabench"]
+# Every view whose size does not grow with the trace, as `-o DIR/` writes them.
+SUMMARY_VIEWS = """
+import sys
+from pathlib import Path
+from lorabench.analyze.job.handed import ROW_LEVEL
+from lorabench.analyze.pipeline import analyze
+from lorabench.reports import tables
+from lorabench import sql
+wanted = [view.name for view in sql.public() if view.name not in ROW_LEVEL]
+folder = Path(sys.argv[2])
+folder.mkdir(exist_ok=True)
+with analyze([Path(sys.argv[1])], force=True, writes_into=folder) as database, database.computing_once(wanted):
+    for view in wanted:
+        tables.write(database, view, folder / f"{view}.csv", "csv")
+"""
+JSON_LOAD = "import sys, orjson; orjson.loads(open(sys.argv[1], 'rb').read())"
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a process took."""
+    """What processes took."""
 
     cpu_s: float
     wall_s: float
     peak_mb: float
+
+
+@dataclass(frozen=True)
+class Work:
+    """Commands, one after another; what they are held against, and at most which share of it they may take."""
+
+    name: str
+    commands: Sequence[list[str]]
+    against: str = ""
+    cpu_bar: float | None = None
+    wall_bar: float | None = None
+    mb_bar: float | None = None
+    beyond: str = ""  # work that is in this one and does not count
 
 
 def measure(words: list[str]) -> Cost:
@@ -60,11 +96,6 @@ def measure(words: list[str]) -> Cost:
     if status:
         raise subprocess.CalledProcessError(os.waitstatus_to_exitcode(status), words)
     return Cost(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss / 1000)
-
-
-def median(costs: list[Cost]) -> Cost:
-    """The median of each number."""
-    return Cost(*(statistics.median(getattr(c, name) for c in costs) for name in ("cpu_s", "wall_s", "peak_mb")))
 
 
 def together(costs: list[Cost]) -> Cost:
@@ -98,97 +129,145 @@ def tile_capture(path: Path, kernels: int) -> Path:
     return path
 
 
-def lorabench(trace: Path, folder: Path, *options: str) -> list[str]:
-    """The whole command: read, check, write the report."""
-    words = [sys.executable, "-m", "lorabench", "analyze", str(trace), "-o", str(folder / "report.csv")]
-    return [*words, *(option for option in options if option)]
+def show(what: str, works: list[Work], repeat: int) -> None:
+    """Measure all, everything once in each repetition, and print a table."""
+    costs: dict[str, list[Cost]] = defaultdict(list)
+    for _ in range(repeat):
+        for work in works:
+            costs[work.name].append(together([measure(words) for words in work.commands]))
+    found = {
+        name: Cost(*(statistics.median(getattr(c, column) for c in taken) for column in ("cpu_s", "wall_s", "peak_mb")))
+        for name, taken in costs.items()
+    }
+    print(
+        f"\n{what}\n\n| work | CPU s | wall s | peak MB | of | CPU | wall | bars |\n|---|---|---|---|---|---|---|---|"
+    )
+    for work in works:
+        cost, peer = found[work.name], found.get(work.against)
+        cells = [f"{cost.cpu_s:.2f}", f"{cost.wall_s:.2f}", f"{cost.peak_mb:.0f}"]
+        if peer is None:
+            cells += ["", "", ""]
+            shares = (None, None)
+        else:
+            less = found.get(work.beyond, Cost(0, 0, 0))
+            shares = ((cost.cpu_s - less.cpu_s) / peer.cpu_s, (cost.wall_s - less.wall_s) / peer.wall_s)
+            cells += [work.against, *(_share(share) for share in shares)]
+        said = [
+            f"{name} {_share(bar)} {'met' if share <= bar else '**missed**'}"
+            for name, share, bar in (("CPU", shares[0], work.cpu_bar), ("wall", shares[1], work.wall_bar))
+            if bar is not None and share is not None
+        ]
+        if work.mb_bar is not None:
+            said.append(f"{work.mb_bar:.0f} MB {'met' if cost.peak_mb <= work.mb_bar else '**missed**'}")
+        print(f"| {' | '.join([work.name, *cells, ', '.join(said)])} |", flush=True)
 
 
-def row(what: str, cost: Cost, against: Cost | None = None) -> str:
-    """A line of the table; the ratio is of CPU time and of wall time."""
-    ratio = "" if against is None else f"{against.cpu_s / cost.cpu_s:.1f} / {against.wall_s / cost.wall_s:.1f}"
-    return f"| {what} | {cost.cpu_s:.2f} | {cost.wall_s:.2f} | {cost.peak_mb:.0f} | {ratio} |"
+def _share(value: float) -> str:
+    return f"1/{1 / value:.1f}" if 0 < value < 0.4 else f"{value:.2f}"
+
+
+def _of_nsys(trace: Path, folder: Path, nsys: str | None) -> list[Work]:
+    """What is measured on an nsys file."""
+    report = [*LORABENCH, "analyze", str(trace), "-o", str(folder / "report.csv"), "--force"]
+    every = [*LORABENCH, "analyze", str(trace), "-o", str(folder / "all"), "--force", "--quiet"]
+    works = [
+        Work("report.csv", [[*report, "--quiet"]], "summaries of nsys", 1 / 16, 1 / 24, 700),
+        Work("report.csv and the answer", [report], "summaries of nsys", 1 / 11, 1 / 16),
+        Work("the answer alone", [report], "report.csv", 0.4, beyond="report.csv"),
+        Work("every summary view", [_summary_views(trace, folder)], "summaries of nsys", 1 / 10),
+        Work("every view, large ones as Parquet", [every], "summaries of nsys", 1 / 5),
+        Work("every view, all as CSV", [[*every, "--format", "csv"]], "traces of nsys", 1 / 8),
+        Work("the page", [_page(trace, folder)], "report.csv", 0.5, beyond="report.csv"),
+        Work("unchanged input", [[*report[:-1], "--quiet"]], "report.csv"),
+    ]
+    if nsys is None:
+        print("nsys is not installed: no peer")
+        return works
+    stats = [nsys, "stats", "--force-export", "false", "--force-overwrite", "true", "--format", "csv"]
+    for name, reports in (("summaries of nsys", SUMMARIES), ("traces of nsys", TRACES)):
+        works.append(
+            Work(
+                name,
+                [
+                    [*stats, "--report", chosen, "--output", str(folder / "nsys"), str(trace)]
+                    for chosen in _known(nsys, reports)
+                ],
+            )
+        )
+    return works
+
+
+def _known(nsys: str, reports: dict[str, str | None]) -> list[str]:
+    """The names of reports in this nsys."""
+    said = subprocess.run([nsys, "--version"], capture_output=True, text=True, check=True).stdout
+    year = int(said.rsplit("version ", 1)[-1].split(".")[0])
+    return list(reports) if year > 2022 else [name for name in reports.values() if name]
+
+
+def _summary_views(trace: Path, folder: Path) -> list[str]:
+    return [sys.executable, "-c", SUMMARY_VIEWS, str(trace), str(folder / "summaries")]
+
+
+def _page(trace: Path, folder: Path) -> list[str]:
+    return [*LORABENCH, "report", str(trace), "-o", str(folder / "page.html"), "--force"]
 
 
 def main() -> None:
-    """Build the inputs, measure, print a Markdown table."""
+    """Build the inputs, measure, print Markdown tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kernels", type=int, default=1_000_000, help="kernels of the nsys file [1,000,000]")
+    parser.add_argument("--kernels", type=int, default=1_000_000, help="kernels of the nsys files [1,000,000]")
+    parser.add_argument("--large-kernels", type=int, help="kernels of a third nsys file, beside the second one [none]")
     parser.add_argument(
         "--kineto-kernels", type=int, default=660_000, help="kernels of the Kineto file [660,000: 1 GB]"
     )
     parser.add_argument(
         "--hta-kernels", type=int, default=220_000, help="kernels of the Kineto file beside HTA [220,000: 0.33 GB]"
     )
-    parser.add_argument("--kernels-per-operator", type=int, default=3, help="of the nsys file [3]")
     parser.add_argument("--repeat", type=int, default=3, help="repetitions [3]")
     parser.add_argument("--folder", type=Path, default=ROOT / ".bench", help="where the inputs are kept [.bench]")
     parser.add_argument("--nsys", default=shutil.which("nsys"), help="the nsys to compare with [the one on PATH]")
+    parser.add_argument("--hta", metavar="PYTHON", help="a Python that has traceinsight [none: no HTA]")
     a = parser.parse_args()
     a.folder.mkdir(exist_ok=True)
+    os.environ["XDG_CACHE_HOME"] = str(a.folder / "cache")
     print(
         f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {time.strftime('%Y-%m-%d')}"
     )
-    print("\n| work | CPU s | wall s | peak MB | peer : lorabench, CPU / wall |\n|---|---|---|---|---|")
 
-    _against_nsys("a run on an H200", tile_capture(a.folder / f"h200-{a.kernels}.sqlite", a.kernels), a)
-    name = f"nsys-{a.kernels}-{a.kernels_per_operator}.sqlite"
-    _against_nsys("synthetic", tile("nsys", a.folder / name, a.kernels, a.kernels_per_operator), a)
+    def size(trace: Path, kernels: int) -> str:
+        return f"{kernels:,} kernels, {trace.stat().st_size / 1e6:.0f} MB"
 
+    trace = tile_capture(a.folder / f"h200-{a.kernels}.sqlite", a.kernels)
+    show(f"**nsys, a run on an H200 tiled: {size(trace, a.kernels)}**", _of_nsys(trace, a.folder, a.nsys), a.repeat)
+    trace = tile("nsys", a.folder / f"nsys-{a.kernels}.sqlite", a.kernels, 3)
+    show(f"**nsys, synthetic: {size(trace, a.kernels)}**", _of_nsys(trace, a.folder, a.nsys), a.repeat)
+    if a.large_kernels:
+        large = tile("nsys", a.folder / f"nsys-{a.large_kernels}.sqlite", a.large_kernels, 3)
+        words = [*LORABENCH, "analyze", "-o", str(a.folder / "report.csv"), "--force", "--quiet"]
+        works = [
+            Work("report.csv of the file above", [[*words, str(trace)]]),
+            Work("report.csv", [[*words, str(large)]], "report.csv of the file above",
+                 1.1 * a.large_kernels / a.kernels, mb_bar=1800),
+            Work("every summary view", [_summary_views(large, a.folder)], mb_bar=2000),
+        ]  # fmt: skip
+        show(f"**nsys, synthetic: {size(large, a.large_kernels)}**", works, 1)
     trace = tile("kineto", a.folder / f"kineto-{a.kineto_kernels}.json", a.kineto_kernels, 1)
-    size = f"{a.kineto_kernels:,} kernels, {trace.stat().st_size / 1e9:.2f} GB"
-    ours = median([measure(lorabench(trace, a.folder, "--force")) for _ in range(a.repeat)])
-    print(row(f"lorabench analyze, Kineto ({size})", ours))
-    load = median([measure([sys.executable, "-c", _JSON_LOAD, str(trace)]) for _ in range(a.repeat)])
-    print(row("orjson.loads of the same file, nothing kept", load, None))
-
+    words = [*LORABENCH, "analyze", str(trace), "-o", str(a.folder / "report.csv"), "--force", "--quiet"]
+    works = [
+        Work("report.csv", [words], "orjson.loads, nothing kept", mb_bar=600),
+        Work("orjson.loads, nothing kept", [[sys.executable, "-c", JSON_LOAD, str(trace)]]),
+    ]
+    show(f"**Kineto: {size(trace, a.kineto_kernels)}**", works, a.repeat)
     trace = tile("kineto", a.folder / f"kineto-{a.hta_kernels}.json", a.hta_kernels, 1)
-    size = f"{a.hta_kernels:,} kernels, {trace.stat().st_size / 1e9:.2f} GB"
-    every = [sys.executable, "-m", "lorabench", "analyze", str(trace), "-o", str(a.folder / "all"), "--force"]
-    ours = median([measure(every) for _ in range(a.repeat)])
-    peer = None
-    if find_spec("hta"):
-        peer = median([measure([sys.executable, str(HTA), str(trace)]) for _ in range(a.repeat)])
-    print(row(f"lorabench analyze, every view written, Kineto ({size})", ours, peer))
-    print(row("HTA: load and nine analyses", peer) if peer else "| traceinsight is not installed: no peer | | | | |")
-
-
-_JSON_LOAD = "import sys, orjson; orjson.loads(open(sys.argv[1], 'rb').read())"
-
-
-def _against_nsys(what: str, trace: Path, a: argparse.Namespace) -> None:
-    """The rows of one nsys file."""
-    size = f"{what}: {a.kernels:,} kernels, {trace.stat().st_size / 1e6:.0f} MB"
-    ours = median([measure(lorabench(trace, a.folder, "--force")) for _ in range(a.repeat)])
-    again = median([measure(lorabench(trace, a.folder)) for _ in range(a.repeat)])
-    every = [sys.executable, "-m", "lorabench", "analyze", str(trace), "-o", str(a.folder / "all"), "--force"]
-    whole = median([measure(every) for _ in range(a.repeat)])
-    peer = _nsys(trace, a)
-    print(row(f"lorabench analyze, nsys ({size})", ours, peer))
-    print(row("the same, every view written", whole, peer))
-    print(row("the same, unchanged input", again, peer))
-    if peer:
-        print(row(f"nsys stats, {len(_reports(a.nsys))} reports", peer))
-
-
-def _reports(nsys: str) -> list[str]:
-    """The names of the reports in this nsys."""
-    said = subprocess.run([nsys, "--version"], capture_output=True, text=True, check=True).stdout
-    year = int(said.rsplit("version ", 1)[-1].split(".")[0])
-    return list(NSYS_REPORTS) if year > 2022 else [name for name in NSYS_REPORTS.values() if name]
-
-
-def _nsys(trace: Path, a: argparse.Namespace) -> Cost | None:
-    """The reports of nsys, one after another; None where nsys is not installed."""
-    if a.nsys is None:
-        print("| nsys is not installed: no peer | | | | |")
-        return None
-    words = [a.nsys, "stats", "--force-export", "false", "--force-overwrite", "true", "--format", "csv"]
-
-    def report(name: str) -> Cost:
-        return measure([*words, "--report", name, "--output", str(a.folder / "nsys"), str(trace)])
-
-    return together([median([report(name) for _ in range(a.repeat)]) for name in _reports(a.nsys)])
+    words = [*LORABENCH, "analyze", str(trace), "-o", str(a.folder / "report.csv"), "--force", "--quiet"]
+    works = [
+        Work("report.csv", [words], "HTA"),
+        Work("every summary view", [_summary_views(trace, a.folder)], "HTA", 1 / 7, 1 / 10),
+        Work("the page", [_page(trace, a.folder)], "report.csv", 0.5, beyond="report.csv"),
+    ]
+    if a.hta:
+        works.append(Work("HTA", [[a.hta, str(ROOT / "benchmarks" / "peer_hta.py"), str(trace)]]))
+    show(f"**Kineto: {size(trace, a.hta_kernels)}**", works, a.repeat)
 
 
 if __name__ == "__main__":

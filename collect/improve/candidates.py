@@ -8,13 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..settings import kinds
+from ..settings import kinds, parallelism
 from ..settings.presets import PRESETS
 from ..settings.spec import RunSpec
 
 TIME, MEMORY, ADAPTERS = "time", "memory", "adapters"
 GOALS = (TIME, MEMORY, ADAPTERS)
 _SPACE = (MEMORY, ADAPTERS)
+_ADAMW = ("adamw", "adamw-foreach")
 
 Settings = dict[str, Any]
 
@@ -110,6 +111,10 @@ def _regrouped(run: Setting) -> str:
     return " and ".join([*masks, *([] if run.are_alike else ["the weights of sequences"])])
 
 
+def _takes(spec: RunSpec, optimizer: str) -> bool:
+    return optimizer in kinds.KINDS[spec.adapter_kind].optimizers and spec.parallel == parallelism.NONE
+
+
 def _launches(run: Setting) -> str:
     """What bounds all that makes launching cheaper: the CPU's time, without a GPU what is not operators' work."""
     return "cpu=*:0" if run.has_gpu else "merge=1024"
@@ -135,6 +140,15 @@ _KINDS = (
         "compile", (TIME,),
         lambda run: _when(run.spec.compile == "eager" and run.spec.quantisation == "none", compile="inductor"),
         bounded_by=_launches,
+    ),
+    _Kind(
+        "fused optimizer", (TIME,),
+        lambda run: _when(run.spec.optimizer in _ADAMW and _takes(run.spec, "adamw-fused"), optimizer="adamw-fused"),
+        bounded_by=lambda run: "skip=optimizer",
+    ),
+    _Kind(
+        "sdpa attention", (TIME, *_SPACE),
+        lambda run: _when(run.spec.attention == "eager", attention="sdpa"),
     ),
     _Kind(
         "loop over adapters", (TIME,),
@@ -176,7 +190,8 @@ _KINDS = (
     ),
     _Kind("half rows, twice as often", _SPACE, _halved, alters=_regrouped, memory="fewer_rows"),
     _Kind(
-        "8-bit AdamW", _SPACE, lambda run: _when(run.spec.optimizer == "adamw", optimizer="adamw-8bit"),
+        "8-bit AdamW", _SPACE,
+        lambda run: _when(run.spec.optimizer in (*_ADAMW, "adamw-fused"), optimizer="adamw-8bit"),
         alters=lambda run: "the optimizer's state, kept in 8 bits", memory="quarter_state",
     ),
     _Kind(

@@ -74,8 +74,10 @@ def _check_wanted_packages(spec: RunSpec) -> None:
         "wandb": (spec.wandb, "--wandb"), "tensorboard": (spec.tensorboard, "--tensorboard"),
         "cut_cross_entropy": (spec.loss == "cut", "--loss cut"),
         "bitsandbytes": (spec.optimizer == "adamw-8bit", "--optimizer adamw-8bit"),
+        "flash_attn": (spec.attention == "flash", "--attention flash"),
     }  # fmt: skip
-    others = {"cut_cross_entropy": "; --loss chunked needs none", "bitsandbytes": "; or --optimizer adamw"}
+    others = {"cut_cross_entropy": "; --loss chunked needs none", "bitsandbytes": "; or --optimizer adamw",
+              "flash_attn": "; --attention sdpa has torch's own"}  # fmt: skip
     for package, (is_wanted, option) in wanted.items():
         if is_wanted and find_spec(package) is None:
             name = package.replace("_", "-")

@@ -157,7 +157,7 @@ def _check_unused(spec: "RunSpec") -> None:
 
 def _check_float16(spec: "RunSpec") -> None:
     """Weights in float16 that AdamW updates: its epsilon of 1e-8 is 0 there, and 0 / 0 is the second step's loss."""
-    if spec.dtype != "float16" or spec.optimizer != "adamw":
+    if spec.dtype != "float16" or spec.optimizer not in ("adamw", "adamw-fused", "adamw-foreach"):
         return
     remedy = "use --dtype bfloat16, or --optimizer sgd"
     if spec.method == "full":

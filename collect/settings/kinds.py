@@ -23,7 +23,7 @@ class Kind:
     shares_base: bool = True  # several of them can be on one base
     why_alone: str = ""
     quants: tuple[str, ...] = (*_BITSANDBYTES, *_TORCHAO, *_QUANTO)  # of the base that it can be put on
-    optimizers: tuple[str, ...] = ("adamw", "adamw-8bit", "adafactor", "sgd")
+    optimizers: tuple[str, ...] = ("adamw", "adamw-fused", "adamw-foreach", "adamw-8bit", "adafactor", "sgd")
 
 
 _TAKEN = "starts from a part that it takes out of the base's weights"

@@ -21,7 +21,7 @@ from .presets import PRESETS
 from .quants import QUANTS
 
 METHODS = ("lora", "qlora", "full")
-OPTIMIZERS = ("adamw", "adamw-8bit", "adafactor", "sgd")
+OPTIMIZERS = ("adamw", "adamw-fused", "adamw-foreach", "adamw-8bit", "adafactor", "sgd")
 PEFT_MODES = ("seq", "switch", "batch", "process")
 
 
@@ -97,8 +97,13 @@ class RunSpec:
         "schedule with warm-up, weight decay), and their metrics in stats.json.",
         ("plain", "sft"),
     )
-    optimizer: str = _option("adamw", "Optimizer; every adapter has its own.", OPTIMIZERS)
-    weight_decay: float = _option(0.01, "Weight decay of adamw and adamw-8bit.")
+    optimizer: str = _option(
+        "adamw",
+        "Optimizer; every adapter has its own. adamw is torch's choice for the device; fused updates all weights in "
+        "one kernel, foreach in one for each operation.",
+        OPTIMIZERS,
+    )
+    weight_decay: float = _option(0.01, "Weight decay of the kinds of adamw.")
     lr_schedule: str = _option(
         "constant", "Learning rate over the steps, warm-up steps included: constant, or falling to 0.",
         ("constant", "linear", "cosine"),
@@ -109,6 +114,12 @@ class RunSpec:
         "Loss of next tokens. full: from all logits at once; chunked: exact, from a few tokens' logits at a time, "
         "computed again in the backward; cut: by the package cut-cross-entropy, on a GPU.",
         ("full", "chunked", "cut"),
+    )
+    attention: str = _option(
+        "auto",
+        "Attention, as transformers' attn_implementation. auto: what it chooses, sdpa where the model has it; eager: "
+        "products and a softmax of their own; flash: the package flash-attn, on a GPU.",
+        ("auto", "eager", "sdpa", "flash"),
     )
     gradient_checkpointing: str = _option(
         "layer", "What is recomputed in the backward: whole layers, attention and MLP apart, or nothing.",

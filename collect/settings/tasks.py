@@ -100,4 +100,4 @@ def _check_schedule(spec: "RunSpec", given: set[str]) -> None:
     if spec.weight_decay < 0 or spec.weight_decay == float("inf") or spec.weight_decay != spec.weight_decay:
         raise UsageError("--weight-decay must be at least 0, and finite")
     if not spec.optimizer.startswith("adamw"):
-        _refuse(given, ("weight_decay",), f"applies to adamw and adamw-8bit, not to {spec.optimizer}")
+        _refuse(given, ("weight_decay",), f"applies to the kinds of adamw, not to {spec.optimizer}")

@@ -78,13 +78,19 @@ def _from_preset(spec: RunSpec, device: torch.device, dtype: torch.dtype) -> Any
     is_causal = preset.task == "causal" and spec.task != SST2
     kind: Any = AutoModelForCausalLM if is_causal else AutoModelForSequenceClassification
     with device:
-        return kind.from_config(config, dtype=dtype)
+        return kind.from_config(config, dtype=dtype, **_attention(spec))
+
+
+def _attention(spec: RunSpec) -> dict[str, str]:
+    """What transformers is told of the implementation of attention."""
+    names = {"auto": {}, "flash": {"attn_implementation": "flash_attention_2"}}
+    return names.get(spec.attention, {"attn_implementation": spec.attention})
 
 
 def _from_checkpoint(spec: RunSpec, device: torch.device, dtype: torch.dtype) -> Any:
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification
 
-    options: dict[str, Any] = {"dtype": dtype, "device_map": {"": device}}
+    options: dict[str, Any] = {"dtype": dtype, "device_map": {"": device}} | _attention(spec)
     try:
         config = AutoConfig.from_pretrained(spec.model)
         made_for = " ".join(config.architectures or ())  # a masked language model is trained as a classifier here

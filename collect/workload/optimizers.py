@@ -1,6 +1,7 @@
 """Optimizers by name, and the learning rate of a step."""
 
 import math
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,8 +12,12 @@ from ..settings.spec import RunSpec
 def make(spec: RunSpec, groups: list[Any], learning_rate: float) -> torch.optim.Optimizer:
     """The optimizer of one adapter."""
     kinds: dict[str, Any] = {
-        "adamw": torch.optim.AdamW, "adafactor": torch.optim.Adafactor, "sgd": torch.optim.SGD
-    }  # fmt: skip
+        "adamw": torch.optim.AdamW,
+        "adamw-fused": partial(torch.optim.AdamW, fused=True),
+        "adamw-foreach": partial(torch.optim.AdamW, foreach=True),
+        "adafactor": torch.optim.Adafactor,
+        "sgd": torch.optim.SGD,
+    }
     options = {"weight_decay": spec.weight_decay} if spec.optimizer.startswith("adamw") else {}
     if spec.optimizer == "adamw-8bit":
         import bitsandbytes

@@ -79,6 +79,26 @@ def test_8bit_adamw_trains_here_as_adamw_does() -> None:
     assert any(state["state1"].dtype == torch.uint8 for state in states)
 
 
+@pytest.mark.parametrize("optimizer", ["adamw-fused", "adamw-foreach"])
+def test_the_kinds_of_adamw_make_the_same_steps(optimizer: str) -> None:
+    settings: dict[str, Any] = {"learning_rate": 1e-2, "lora_cnt": 2, "dropout": 0}
+    assert train(5, **settings, optimizer=optimizer) == pytest.approx(train(5, **settings), rel=1e-5)
+    made = Trainer(from_dict({**SMALL, "optimizer": optimizer}), CPU).optimizers["adapter_0"]
+    assert made.defaults[optimizer.removeprefix("adamw-")] is True
+
+
+def test_attention_computes_the_same_however_it_is_implemented() -> None:
+    losses = {name: train(3, dropout=0, lengths="uniform", attention=name) for name in ("auto", "eager", "sdpa")}
+    assert losses["eager"] == pytest.approx(losses["sdpa"], rel=1e-5) and losses["auto"] == losses["sdpa"]
+    model = Trainer(from_dict({**SMALL, "attention": "eager"}), CPU).model
+    assert model.config._attn_implementation == "eager"
+
+
+def test_flash_attention_without_its_package_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ToolError, match="--attention flash needs the package flash-attn"):
+        preflight._check_wanted_packages(from_dict({"attention": "flash"}))
+
+
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("chunk", [1, 7, 1000])
 def test_the_chunked_loss_and_its_gradients_are_those_of_cross_entropy(chunk: int, bias: bool) -> None:
@@ -230,7 +250,7 @@ def test_a_batch_file_that_is_not_one_at_all(tmp_path: Path) -> None:
     [
         ({"batch": "x.pt", "seq_len": 7}, "--seq-len is that of --batch"),
         ({"batch": "x.pt", "batch_size": 7}, "--batch-size is that of --batch"),
-        ({"weight_decay": 0.1, "optimizer": "sgd"}, "applies to adamw and adamw-8bit, not to sgd"),
+        ({"weight_decay": 0.1, "optimizer": "sgd"}, "applies to the kinds of adamw, not to sgd"),
         ({"weight_decay": -1}, "--weight-decay must be at least 0"),
         ({"loss": "chunked", "model": "distilbert"}, "a classifier has few"),
         ({"lr_schedule": "step"}, "one of constant, linear, cosine"),

@@ -18,7 +18,7 @@ def names(goal: str = "time", dtype: str = "float32", has_gpu: bool = False, **s
 
 
 def test_the_default_run_of_several_adapters_has_these() -> None:
-    assert names(lora_cnt=4) == ["batch", "checkpointing none", "compile", "bfloat16"]
+    assert names(lora_cnt=4) == ["batch", "checkpointing none", "compile", "fused optimizer", "bfloat16"]
 
 
 def test_what_is_there_already_or_cannot_be_is_no_change() -> None:
@@ -27,6 +27,9 @@ def test_what_is_there_already_or_cannot_be_is_no_change() -> None:
     assert "checkpointing none" not in names(gradient_checkpointing="none")
     assert "compile" not in names(compile="inductor") and "compile" not in names(method="qlora")
     assert "bfloat16" not in names(dtype="bfloat16")
+    assert "fused optimizer" not in names(optimizer="adamw-fused") and "fused optimizer" not in names(optimizer="sgd")
+    assert "fused optimizer" not in names(adapter_kind="lora-fa")  # it has an AdamW of its own
+    assert "sdpa attention" not in names() and "sdpa attention" in names(attention="eager")
 
 
 def test_other_micro_batches_alter_masks_and_the_weight_of_sequences() -> None:

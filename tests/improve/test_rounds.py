@@ -159,7 +159,10 @@ def test_settings_that_contradict_each_other_are_a_row_and_cost_no_round() -> No
     settings = SETTINGS | {"sgd": {"optimizer": "sgd", "weight_decay": 0.5}}
     machine = Machine({"sgd": 0.5, "batch": 0.8}, settings=settings)
     course = improved(machine, most=1)
-    assert row_of(course, "sgd").verdict == REFUSED and "--weight-decay applies to adamw" in row_of(course, "sgd").why
+    assert (
+        row_of(course, "sgd").verdict == REFUSED
+        and "--weight-decay applies to the kinds of adamw" in row_of(course, "sgd").why
+    )
     assert verdicts(course)["batch"] == KEPT
 
 
