@@ -19,9 +19,13 @@ from hypothesis import settings
 from lorabench.__main__ import main
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.database import Database
+from lorabench.analyze.store.limits import SETTINGS
 
 # read when torch is imported: two threads on a busy machine with two cores are ten times slower than one
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# As many tests run at once as there are cores: what this process starts, and itself.
+os.environ.setdefault("LORABENCH_THREADS", "1")
+SETTINGS["threads"] = int(os.environ["LORABENCH_THREADS"])
 
 # how long an example takes says how busy the machine is
 settings.register_profile("quick", deadline=None, max_examples=30)

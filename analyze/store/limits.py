@@ -1,16 +1,30 @@
 """DuckDB's settings and memory for each part of the work, and what it raises when a disk is full."""
 
 import os
+import re
 
 import duckdb
+
+from ...errors import UsageError
+
+
+def _asked(variable: str, shape: str, example: str) -> str | None:
+    """What an environment variable asks for. Raises UsageError for what is of another shape."""
+    value = os.environ.get(variable)
+    if value and not re.fullmatch(shape, value, re.IGNORECASE):
+        raise UsageError(f"{variable}={value}: write {example}")
+    return value or None
+
+
+_SIZE = r"\d+(\.\d+)?\s*([kmgt]i?)?b"
 
 # DuckDB spills what does not fit. While a file is read, a piece of it must fit in full; while the model is completed
 # little is needed beside its arrays; to sort and take medians of the rows, more. Medians do not spill: a statement that
 # needs more still gets most of the machine's memory, unless somebody asked for a limit.
-_INGEST_MEMORY = os.environ.get("LORABENCH_INGEST_MEMORY")
+_INGEST_MEMORY = _asked("LORABENCH_INGEST_MEMORY", _SIZE, "a size, as 2GB")
 READ_MEMORY = _INGEST_MEMORY or "384MB"
 COMPLETE_MEMORY = _INGEST_MEMORY or "192MB"
-QUERY_MEMORY_ASKED = os.environ.get("LORABENCH_QUERY_MEMORY")
+QUERY_MEMORY_ASKED = _asked("LORABENCH_QUERY_MEMORY", _SIZE, "a size, as 4GB")
 QUERY_MEMORY = QUERY_MEMORY_ASKED or "1500MB"
 
 # Nothing is ever downloaded or loaded from outside the package.
@@ -20,6 +34,8 @@ SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     # duckdb 2.0.0 fails with it on unions of large views ("dict-surviving join: build pipeline is not single-source")
     "disabled_optimizers": "projection_pullup",
 }
+if _THREADS := _asked("LORABENCH_THREADS", r"[1-9]\d{0,3}", "how many, as 4"):
+    SETTINGS["threads"] = int(_THREADS)
 
 # What DuckDB raises on a full disk, depending on whether a row group, the log or the checkpoint was being written.
 CANNOT_WRITE = (duckdb.IOException, duckdb.FatalException, duckdb.TransactionException, OSError)

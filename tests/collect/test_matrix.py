@@ -308,12 +308,13 @@ def save_batch(path: Path) -> None:
     [
         ("paper", "--lora-cnt 1,2 --seq-len 16 --batch-size 2 --steps 1", 4),
         ("memory", "--rank 4,8 --seq-len 16 --steps 1", 9),
+        ("paper-scale", "--seq-len 16 --batch-size 2 --lora-cnt 2 --devices 2 --rank 4 --steps 1", 5),
     ],
 )
 def test_each_sweep_with_a_name_is_measured(
     name: str, smaller: str, cells: int, run_command: Callable[..., Any], tmp_path: Path
 ) -> None:
-    assert set(SWEEPS) == {"paper", "memory"}
+    assert set(SWEEPS) == {"paper", "memory", "paper-scale"}
     words = ["sweep", "--preset", name, *shlex.split(smaller), "--model", "tiny", "--warmup", "1", "--device", "cpu"]
     subprocess.run(
         [sys.executable, "-m", "lorabench", *words, "-o", "sweep"], cwd=tmp_path, env=environment(tmp_path), check=True

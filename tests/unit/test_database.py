@@ -1,9 +1,14 @@
 """How much memory a database takes from its machine."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from caches import cache_in
+from conftest import ROOT
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store import opening
 from lorabench.errors import OutputError, UsageError
@@ -32,3 +37,34 @@ def test_a_limit_that_somebody_asked_for_holds(
         with pytest.raises(OutputError, match="LORABENCH_QUERY_MEMORY"):
             database.copy(WANTS_MEMORY, tmp_path / "x.csv", "format csv")
     assert sorted(tmp_path.iterdir()) == [tmp_path / "x.duckdb"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "says"),
+    [
+        ("LORABENCH_QUERY_MEMORY", "much", "LORABENCH_QUERY_MEMORY=much: write a size, as 4GB"),
+        ("LORABENCH_INGEST_MEMORY", "5", "LORABENCH_INGEST_MEMORY=5: write a size, as 2GB"),
+        ("LORABENCH_THREADS", "0", "LORABENCH_THREADS=0: write how many, as 4"),
+        ("LORABENCH_THREADS", "2", None),
+    ],
+)
+def test_a_variable_that_cannot_be_is_one_line(variable: str, value: str, says: str | None, tmp_path: Path) -> None:
+    words = [
+        sys.executable,
+        "-m",
+        "lorabench",
+        "query",
+        str(ROOT / "fixtures" / "lora-run.json.gz"),
+        "select current_setting('threads') as n",
+    ]
+    done = subprocess.run(
+        words,
+        env=os.environ | {variable: value, "XDG_CACHE_HOME": cache_in(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if says is None:
+        assert done.stdout.split() == ["n", value]
+    else:
+        assert (done.returncode, done.stderr) == (2, f"lorabench: {says}\n")
