@@ -86,7 +86,7 @@ def improve(
         form,
         [*text.table(found, goal != TIME), *text.wrapped(text.ending(course, shown, price_per_hour))],
     )
-    _write(plan.folder, f"{run.name} improved", course, shown, found, price_per_hour)
+    _write(plan.folder, f"Improving {run.name}", course, shown, found, price_per_hour)
     (console.put if form is None else console.tell)(f"wrote {plan.folder}")
 
 

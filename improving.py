@@ -69,8 +69,7 @@ def laboratory(plan: Plan, listener: Progress) -> Runs:
 def improve(plan: Plan, listener: Progress) -> tuple[Course, Shown | None]:
     """Make rounds; the folder holds what was measured and asked. Raises UsageError where it holds something else."""
     lab = laboratory(plan, listener)
-    about = {"goal": plan.asked.goal, "allow_numerics": plan.asked.allow_numerics, "spec": lab.spec.as_dict()}
-    _begin(plan.folder, about)
+    _begin(plan.folder, {"goal": plan.asked.goal, "allow_numerics": plan.asked.allow_numerics}, lab.spec)
     course = rounds.improve(lab.spec, plan.asked, lab)
     winner = _winner(lab, course)
     peak = None if winner is None or plan.asked.goal == TIME else peak_of(winner)
@@ -97,7 +96,7 @@ def outlook(plan: Plan, listener: Progress) -> tuple[Measured, list[Row]]:
     return now, rounds.outlook(lab.spec, now, plan.asked, lab, set())
 
 
-def _begin(folder: Path, about: dict[str, Any]) -> None:
+def _begin(folder: Path, about: dict[str, Any], spec: RunSpec) -> None:
     """Note what the folder is for, or find that it is for this."""
     path = folder / STATE
     if path.is_file():
@@ -105,14 +104,16 @@ def _begin(folder: Path, about: dict[str, Any]) -> None:
             known = json.loads(path.read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise InputError(f"{path} is damaged: {str(error)[:200]}") from error
-        if {key: known.get(key) for key in about} != about:
+        if {key: known.get(key) for key in about} != about or not spec.is_written_as(known.get("spec")):
             raise UsageError(f"{folder} holds another improvement; choose another -o, or remove it")
         return
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} exists and is not an improvement; choose another -o")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"format": rundir.FORMAT} | about, indent=2) + "\n", encoding="utf-8")
+        path.write_text(
+            json.dumps({"format": rundir.FORMAT, **about, "spec": spec.as_dict()}, indent=2) + "\n", encoding="utf-8"
+        )
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror}") from error
 

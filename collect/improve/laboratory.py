@@ -144,7 +144,7 @@ def _is_finished(path: Path, spec: RunSpec) -> bool:
     except InputError:
         return False
     ends = (rundir.OK, rundir.OOM, rundir.FAILED)
-    return manifest.get("spec") == spec.with_whole_cycle().as_dict() and manifest.get("status") in ends
+    return spec.with_whole_cycle().is_written_as(manifest.get("spec")) and manifest.get("status") in ends
 
 
 def without_profiler(spec: RunSpec) -> RunSpec:

@@ -28,7 +28,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Measured:
-    """Quartiles of the steps without a profiler and the fastest, the peak of memory, tokens and losses."""
+    """Quartiles of the steps without a profiler, the peak of memory, tokens and losses."""
 
     low_ns: float
     median_ns: float
@@ -39,12 +39,6 @@ class Measured:
     dtype: str = "float32"
     tokens: dict[str, int] = field(default_factory=dict)  # of each adapter in all measured steps
     losses: dict[str, tuple[float, ...]] = field(default_factory=dict)  # of each adapter by step
-    fastest_ns: float | None = None  # the step that others on the machine disturbed least
-
-    @property
-    def least_ns(self) -> float:
-        """The fastest step, as far as it is known."""
-        return self.median_ns if self.fastest_ns is None else self.fastest_ns
 
     @property
     def width_ns(self) -> float:
@@ -66,7 +60,7 @@ def of_run(run: Path) -> Measured | Failure:
     return Measured(
         low, median, high, len(walls), next((memory[name] for name in _PEAKS if memory.get(name)), None),
         (summary.get("tokens_per_s") or {}).get("non_padding"), dtype_of(manifest["spec"], summary),
-        _sums(rows, "token_cnt"), _losses(rows), min(walls),
+        _sums(rows, "token_cnt"), _losses(rows),
     )  # fmt: skip
 
 

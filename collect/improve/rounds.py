@@ -61,11 +61,10 @@ class Row:
 
     @property
     def error_frac(self) -> float | None:
-        """How much more or less of the step was predicted to be left than is, by the fastest steps of both."""
-        frac = self.prediction.step_frac
-        if self.measured is None or self.base is None or frac is None:
+        """By how much the median step was predicted longer or shorter than it is."""
+        if self.measured is None or self.predicted_step_ns is None:
             return None
-        return frac * self.base.least_ns / self.measured.least_ns - 1
+        return self.predicted_step_ns / self.measured.median_ns - 1
 
     @property
     def peak_error_frac(self) -> float | None:
@@ -243,8 +242,7 @@ def _again(course: Course, row: Row, spec: RunSpec, found: Measured, lab: Labora
 
 
 def _faster(*measured: Measured) -> Measured:
-    fastest = min(m.least_ns for m in measured)
-    return dataclasses.replace(min(measured, key=lambda m: m.median_ns), fastest_ns=fastest)
+    return min(measured, key=lambda m: m.median_ns)
 
 
 def judged(before: Measured, after: Measured, asked: Asked, alters: str) -> tuple[str, str]:

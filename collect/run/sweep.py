@@ -262,7 +262,7 @@ def _finished(path: Path, spec: RunSpec) -> str | None:
         manifest = rundir.read_manifest(path)
     except InputError:
         return None
-    is_done = manifest.get("spec") == spec.as_dict() and manifest.get("status") in (rundir.OK, rundir.OOM)
+    is_done = spec.is_written_as(manifest.get("spec")) and manifest.get("status") in (rundir.OK, rundir.OOM)
     return str(manifest["status"]) if is_done else None
 
 

@@ -275,6 +275,10 @@ class RunSpec:
         }
         return values | {"target_modules": ";".join(self.target_modules)}
 
+    def is_written_as(self, written: Any) -> bool:
+        """Whether a run directory's settings are these; one made by an earlier version lacks what is newer."""
+        return isinstance(written, dict) and RunSpec().as_dict() | written == self.as_dict()
+
 
 def from_dict(values: dict[str, Any]) -> RunSpec:
     """A spec from values as TOML, JSON or the command line have them: lists may be texts like '8,16'.

@@ -24,11 +24,16 @@ def write(
 ) -> None:  # fmt: skip
     """Write the page. Raises OutputError when it cannot be written."""
     said = [f"{line[:1].upper()}{line[1:]}." for line in text.ending(course, shown, price_per_hour)]
+    facts = list(text.facts(course, price_per_hour)) if course.end is not course.start else []
+    cards = [
+        {"what": fact.what, "value": f"{fact.start} → {fact.end} {fact.unit}", "note": fact.note} for fact in facts
+    ]
+    verdict = [said[0], *said[1 + len(facts) : -1]]
     sections = [
         section(
-            "changes", "Changes", "The step without a profiler, predicted before it was measured. A gain within the "
-            "spread of the steps is dropped.", RESULTS, [{name: row[name] for name in _TABLE} for row in rows],
-            _steps(rows), is_open=True,
+            "changes", "Changes", "The median step without a profiler, predicted from that of what it replaces, which "
+            "is measured again beside it. A gain within the spread of the steps is dropped.", RESULTS,
+            [{name: row[name] for name in _TABLE} for row in rows], _steps(rows), is_open=True,
         ),
         *_losses(course),
         section(
@@ -36,7 +41,7 @@ def write(
             _settings(course),
         ),
     ]  # fmt: skip
-    html.write(path, title, "Each change was measured on the same seeded work.", sections, verdict=said[:-1])
+    html.write(path, title, "Each change was measured on the same seeded work.", sections, cards, verdict=verdict)
 
 
 def _steps(rows: Sequence[dict[str, Any]]) -> Any:

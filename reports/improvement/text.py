@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ...collect.improve.candidates import TIME
@@ -10,6 +11,18 @@ from ...collect.improve.rounds import KEPT, Course
 from ...collect.improve.shown import Shown
 from ...collect.settings import written
 from .. import units
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Something of the run at the start and at the end."""
+
+    what: str
+    start: str
+    end: str
+    unit: str = ""
+    note: str = ""
+
 
 _WIDE = 80
 _CHANGE = 27
@@ -65,10 +78,9 @@ def ending(course: Course, shown: Shown | None, price_per_hour: float | None) ->
     kept = [row.change for row in course.rows if row.verdict == KEPT]
     yield f"{len(kept)} of {course.measured_cnt} changes kept{': ' if kept else ''}{', '.join(kept)}; {course.stopped}"
     if kept:
-        unit, cells = units.scaled("ns", [start.median_ns, end.median_ns])
-        beside = f"; {course.step_frac - 1:+.1%} by what was measured side by side" if course.goal == TIME else ""
-        yield f"step {cells[0]} -> {cells[1]} {unit}{beside}"
-        yield from _pairs(course, price_per_hour)
+        for fact in facts(course, price_per_hour):
+            unit = f" {fact.unit}" if fact.unit else ""
+            yield f"{fact.what} {fact.start} -> {fact.end}{unit}" + (f"; {fact.note}" if fact.note else "")
         adapter, step, apart = furthest(start, end)
         if apart:
             yield f"losses: {adapter} differs most, by {apart:.0e} of its loss in step {step}"
@@ -79,16 +91,21 @@ def ending(course: Course, shown: Shown | None, price_per_hour: float | None) ->
     yield written.command(course.spec)
 
 
-def _pairs(course: Course, price_per_hour: float | None) -> Iterator[str]:
+def facts(course: Course, price_per_hour: float | None) -> Iterator[Fact]:
+    """Step, peak, tokens and cost of the start and of the end, which were not measured at the same time."""
     start, end = course.start, course.end
+    unit, cells = units.scaled("ns", [start.median_ns, end.median_ns])
+    left = course.step_frac
+    beside = f"measured side by side {abs(1 - left):.1%} {'shorter' if left < 1 else 'longer'}"
+    yield Fact("step", cells[0], cells[1], unit, beside if course.goal == TIME else "")
     if start.peak_bytes and end.peak_bytes:
         unit, cells = units.scaled("bytes", [start.peak_bytes, end.peak_bytes])
-        yield f"peak memory {cells[0]} -> {cells[1]} {unit}"
+        yield Fact("peak memory", cells[0], cells[1], unit)
     if start.token_per_s and end.token_per_s:
-        yield f"tokens {start.token_per_s:,.0f} -> {end.token_per_s:,.0f} a second"
+        yield Fact("tokens", f"{start.token_per_s:,.0f}", f"{end.token_per_s:,.0f}", "/s")
         if price_per_hour is not None:
             before, after = (cost(price_per_hour, rate) for rate in (start.token_per_s, end.token_per_s))
-            yield f"cost of a million tokens {before:,.4g} -> {after:,.4g}"
+            yield Fact("cost of a million tokens", f"{before:,.4g}", f"{after:,.4g}")
 
 
 def cost(price_per_hour: float, token_per_s: float) -> float:

@@ -150,3 +150,12 @@ def test_a_loss_that_is_no_number_does_not_spoil_the_summary() -> None:
     found = summary.summarise(spec, {"torch": result, "nsys": result}, {})
     assert found["loss"] == {"a": {"first": None, "last": None}} and found["is_same_in_all_passes"]
     json.dumps(found, allow_nan=False)
+
+
+def test_settings_written_before_one_was_added_are_the_same() -> None:
+    spec = from_dict({"lora_cnt": 4, "rank": "8,16,8,16"})
+    written = json.loads(json.dumps(spec.as_dict()))
+    assert spec.is_written_as(written)
+    del written["attention"]
+    assert spec.is_written_as(written) and not from_dict({"lora_cnt": 4, "attention": "eager"}).is_written_as(written)
+    assert not spec.is_written_as(written | {"lora_cnt": 3}) and not spec.is_written_as(None)
