@@ -275,9 +275,13 @@ def doctor(
 @app.command(epilog=cli_runs.examples("report"), no_args_is_help=True)
 def report(
     inputs: Annotated[list[Path], typer.Argument(metavar="INPUT...", help="What `lorabench analyze` reads.")],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.html", help="Where the page goes.")] = Path(
-        "report.html"
-    ),
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE.html", help="Where the page goes [report.html].")
+    ] = None,
+    perfetto: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.json.gz", help="Write what ui.perfetto.dev opens; without -o the page is left out."),
+    ] = None,
     png: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Write each figure as a PNG file, too (needs choreographer and a browser)."),
@@ -292,10 +296,16 @@ def report(
     Several run directories are set side by side, as `lorabench compare -o FILE.html` does.
     """
     from .analyze.read.inputs import spare
+    from .reports import perfetto as traces
     from .reports.page import page, pictures
 
+    wants_page = perfetto is None or output is not None or png is not None or open_it
+    output = output or Path("report.html")
     spare(inputs, output)
-    if len(inputs) > 1 and all((path / rundir.SUMMARY).is_file() for path in inputs):
+    if perfetto is not None:
+        traces.check(perfetto)
+        spare(inputs, perfetto)
+    elif len(inputs) > 1 and all((path / rundir.SUMMARY).is_file() for path in inputs):
         if png is not None:
             raise UsageError("--png draws the page of one input; give one run directory")
         cli_compare.write_page(inputs, output)
@@ -306,8 +316,12 @@ def report(
 
     with _analyzed(inputs, force=force, wanted=Wanted(is_first=True)) as database:
         outputs.tell_losses(database)
-        page.write(database, output, inputs)
-        console.put(f"wrote {output}")
+        if perfetto is not None:
+            traces.write(database, perfetto)
+            console.put(f"wrote {perfetto}; ui.perfetto.dev opens it")
+        if wants_page:
+            page.write(database, output, inputs)
+            console.put(f"wrote {output}")
         if png is not None:
             console.put(f"wrote {len(pictures.write(output, png))} pictures to {png}")
         if open_it:
