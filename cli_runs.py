@@ -68,6 +68,7 @@ _EXAMPLES = {
     "report": (
         "lorabench report run.sqlite -o page.html --open",
         "lorabench report switch batch -o compare.html",
+        "lorabench report run.sqlite --perfetto run.json.gz",
     ),
     "validate": (
         "lorabench validate trace.json.gz",

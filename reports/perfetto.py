@@ -154,7 +154,7 @@ class _Export:
         """Ranges and calls by thread; returns where each call is."""
         found = self._database.columns(_CPU.format(id=number))
         names = {
-            thread: (process, pid, name if name and str(tid) in name else f"thread {tid} {name or ''}".strip())
+            thread: (process, pid, _thread(tid, name))
             for thread, process, pid, tid, name in self._database.rows(
                 f"select thread_id, coalesce(process_id, 0), pid, tid, name from thread where source_id = {number}"
             )
@@ -271,6 +271,12 @@ def _runs(*keys: Column) -> Iterator[slice]:
 def _whose(source: dict[str, Any]) -> str:
     rank = source["name"] if source["rank"] is None else f"rank {source['rank']}"
     return f" of {rank}" + (f" on {source['host']}" if source["host"] else "")
+
+
+def _thread(tid: int | None, name: str | None) -> str:
+    if tid is None or (name and str(tid) in name):
+        return name or "thread"
+    return f"thread {tid}" + (f" {name}" if name else "")
 
 
 def _device(number: int) -> str:
