@@ -8,11 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import quick
 from lorabench import rundir
 from lorabench.errors import UsageError
-from lorabench.reports.comparison import changes
+from lorabench.reports.comparison import changes, spread
 
 
 def trace(path: Path, steps: int | list[int], **kernels: int) -> Path:
@@ -327,3 +328,28 @@ def test_every_comparison_finds_no_change_in_a_trace_beside_itself(
 def test_a_measure_that_is_no_number_is_refused() -> None:
     with pytest.raises(UsageError, match="choose one of"):
         changes.choose("range", "kind; drop table range")
+
+
+@pytest.mark.parametrize(
+    ("view", "measure", "events"),
+    [
+        ("idle_summary", "idle_ns", "select cause, start_ns, idle_ns from idle_gap"),
+        ("api_summary", "call_ns", "select text, start_ns, end_ns - start_ns from api_call join name using (name_id)"),
+    ],
+)
+def test_the_spread_of_a_row_is_that_of_what_each_step_has_of_it(
+    view: str, measure: str, events: str, synthetic_trace: Callable[..., Path], database_of: Callable[..., Any]
+) -> None:
+    database = database_of(synthetic_trace("nsys", steps=5))
+    steps = database.rows("select start_ns, end_ns from _step order by start_ns")
+    by_step: dict[str, list[int]] = {}
+    for name, at, amount in database.rows(events):
+        for number, (start, end) in enumerate(steps):
+            if start <= at <= end and not (number + 1 < len(steps) and at >= steps[number + 1][0]):
+                by_step.setdefault(name, [0] * len(steps))[number] += amount
+    found = spread.of_rows(database, view, measure, [(name,) for name in by_step])
+    assert len(by_step) > 1 and found.keys() >= {(name,) for name in by_step}
+    for name, amounts in by_step.items():
+        there = [amount for amount in amounts if amount]
+        low, middle, high = np.quantile(there, [0.25, 0.5, 0.75])
+        assert found[name,] == spread.Spread(low, middle, high, len(there)), name

@@ -83,6 +83,11 @@ _AMOUNTS = {
         "api_call", "api_call", "api_call.name_id", "api_call.start_ns",
         {"call_ns": "api_call.end_ns - api_call.start_ns", "call_cnt": "1"}, "not api_call.is_duplicate",
     ),
+    "idle_summary": _Amounts(
+        "_blamed_gap", "_blamed_gap", "_blamed_gap.cause", "_blamed_gap.start_ns",
+        {"idle_ns": "_blamed_gap.idle_ns", "gap_cnt": "1"},
+        named_by="select distinct cause as key, cause as name from _blamed_gap",
+    ),
 }  # fmt: skip
 
 
