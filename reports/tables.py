@@ -25,7 +25,7 @@ FORMATS = {
 _FORMULA = "^[=+\\-@\\t\\r]"
 # Views with about as many rows as a table; of more than so many rows CSV takes longer to write than all else together.
 _GROWS_WITH = {
-    "idle_gap": "gpu_op", "launch_trace": "gpu_op", "memory_copy": "memory_operation",
+    "idle_gap": "gpu_op", "launch_outlier": "gpu_op", "launch_trace": "gpu_op", "memory_copy": "memory_operation",
     "memory_timeline": "memory_event", "nvtx_projection": "range", "range_instance": "range",
 }  # fmt: skip
 MOST_CSV_ROWS = 100_000
