@@ -302,10 +302,13 @@ def report(
     wants_page = perfetto is None or output is not None or png is not None or open_it
     output = output or Path("report.html")
     spare(inputs, output)
+    are_runs = len(inputs) > 1 and all((path / rundir.SUMMARY).is_file() for path in inputs)
     if perfetto is not None:
         traces.check(perfetto)
         spare(inputs, perfetto)
-    elif len(inputs) > 1 and all((path / rundir.SUMMARY).is_file() for path in inputs):
+        if are_runs:
+            raise UsageError("--perfetto shows one recording: give one run directory, or traces of one job")
+    if are_runs:
         if png is not None:
             raise UsageError("--png draws the page of one input; give one run directory")
         cli_compare.write_page(inputs, output)

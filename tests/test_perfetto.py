@@ -133,3 +133,11 @@ def test_another_suffix_is_one_line(name: str, tmp_path: Path, run_command: Call
     said = run_command("report", FIXTURES / "lora-run.json.gz", "--perfetto", tmp_path / name, code=2).err
     assert said == f"lorabench: --perfetto {tmp_path / name}: write to a .json or .json.gz\n"
     assert not (tmp_path / name).exists()
+
+
+def test_two_runs_are_no_recording(tmp_path: Path, run_command: Callable[..., Any]) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "summary.json").write_text("{}")
+    said = run_command("report", tmp_path / "a", tmp_path / "b", "--perfetto", tmp_path / "x.json", code=2).err
+    assert said.startswith("lorabench: --perfetto shows one recording")

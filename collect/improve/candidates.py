@@ -15,7 +15,6 @@ from ..settings.spec import RunSpec
 TIME, MEMORY, ADAPTERS = "time", "memory", "adapters"
 GOALS = (TIME, MEMORY, ADAPTERS)
 _SPACE = (MEMORY, ADAPTERS)
-_ADAMW = ("adamw", "adamw-foreach")
 
 Settings = dict[str, Any]
 
@@ -111,8 +110,9 @@ def _regrouped(run: Setting) -> str:
     return " and ".join([*masks, *([] if run.are_alike else ["the weights of sequences"])])
 
 
-def _takes(spec: RunSpec, optimizer: str) -> bool:
-    return optimizer in kinds.KINDS[spec.adapter_kind].optimizers and spec.parallel == parallelism.NONE
+def _can_fuse(spec: RunSpec) -> bool:
+    takes = "adamw-fused" in kinds.KINDS[spec.adapter_kind].optimizers and spec.parallel == parallelism.NONE
+    return takes and spec.optimizer in kinds.ADAMW and spec.optimizer != "adamw-fused"
 
 
 def _launches(run: Setting) -> str:
@@ -143,7 +143,7 @@ _KINDS = (
     ),
     _Kind(
         "fused optimizer", (TIME,),
-        lambda run: _when(run.spec.optimizer in _ADAMW and _takes(run.spec, "adamw-fused"), optimizer="adamw-fused"),
+        lambda run: _when(_can_fuse(run.spec), optimizer="adamw-fused"),
         bounded_by=lambda run: "skip=optimizer",
     ),
     _Kind(
@@ -191,7 +191,7 @@ _KINDS = (
     _Kind("half rows, twice as often", _SPACE, _halved, alters=_regrouped, memory="fewer_rows"),
     _Kind(
         "8-bit AdamW", _SPACE,
-        lambda run: _when(run.spec.optimizer in (*_ADAMW, "adamw-fused"), optimizer="adamw-8bit"),
+        lambda run: _when(run.spec.optimizer in kinds.ADAMW, optimizer="adamw-8bit"),
         alters=lambda run: "the optimizer's state, kept in 8 bits", memory="quarter_state",
     ),
     _Kind(

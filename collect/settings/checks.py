@@ -99,6 +99,7 @@ def _check_contradictions(spec: "RunSpec") -> None:
         )
     _check_unused(spec)
     _check_float16(spec)
+    _check_flash(spec)
     preset = PRESETS.get(spec.model)
     if preset and preset.task == "classification":
         if spec.packing:
@@ -155,9 +156,18 @@ def _check_unused(spec: "RunSpec") -> None:
     tasks.check(spec, given)
 
 
+def _check_flash(spec: "RunSpec") -> None:
+    if spec.attention != "flash":
+        return
+    if spec.packing:
+        raise UsageError("--attention flash takes no mask, which keeps packed sequences apart; use sdpa with --packing")
+    if spec.dtype == "float32" or spec.device == "cpu":
+        raise UsageError("--attention flash computes in 16 bits on a GPU; use sdpa")
+
+
 def _check_float16(spec: "RunSpec") -> None:
     """Weights in float16 that AdamW updates: its epsilon of 1e-8 is 0 there, and 0 / 0 is the second step's loss."""
-    if spec.dtype != "float16" or spec.optimizer not in ("adamw", "adamw-fused", "adamw-foreach"):
+    if spec.dtype != "float16" or spec.optimizer not in kinds.ADAMW:
         return
     remedy = "use --dtype bfloat16, or --optimizer sgd"
     if spec.method == "full":

@@ -13,6 +13,8 @@ _TORCHAO = ("int8wo", "float8wo")
 _QUANTO = ("qint8",)
 _GPTQ = ("gptq", "gptq-triton")  # not tried: LoRA alone
 
+ADAMW = ("adamw", "adamw-fused", "adamw-foreach")  # torch's, with the state in the weights' type
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -23,7 +25,7 @@ class Kind:
     shares_base: bool = True  # several of them can be on one base
     why_alone: str = ""
     quants: tuple[str, ...] = (*_BITSANDBYTES, *_TORCHAO, *_QUANTO)  # of the base that it can be put on
-    optimizers: tuple[str, ...] = ("adamw", "adamw-fused", "adamw-foreach", "adamw-8bit", "adafactor", "sgd")
+    optimizers: tuple[str, ...] = (*ADAMW, "adamw-8bit", "adafactor", "sgd")
 
 
 _TAKEN = "starts from a part that it takes out of the base's weights"

@@ -94,7 +94,20 @@ def test_attention_computes_the_same_however_it_is_implemented() -> None:
     assert model.config._attn_implementation == "eager"
 
 
-def test_flash_attention_without_its_package_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "settings", [{"packing": True, "lengths": "uniform"}, {"dtype": "float32"}, {"device": "cpu"}], ids=str
+)
+def test_flash_attention_is_refused_where_it_cannot_compute(settings: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"--attention flash .*use sdpa"):
+        from_dict({"attention": "flash"} | settings)
+
+
+def test_packed_sequences_are_kept_apart_by_every_attention() -> None:
+    losses = [train(3, dropout=0, packing=True, lengths="uniform", attention=name) for name in ("sdpa", "eager")]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
+def test_flash_attention_without_its_package_is_one_line() -> None:
     with pytest.raises(ToolError, match="--attention flash needs the package flash-attn"):
         preflight._check_wanted_packages(from_dict({"attention": "flash"}))
 
