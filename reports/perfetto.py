@@ -141,14 +141,18 @@ class _Export:
         yield from self._memory(number, whose, zero)
 
     def _zero(self, source: dict[str, Any]) -> int:
-        """What becomes 0: the first event of all sources whose clocks have an epoch, else of this source."""
-        begins = dict(self._database.rows(_BEGINS))
-        own = begins.get(source["source_id"], 0)
-        origins = dict(self._database.rows("select source_id, origin_ns from source where kind is not null"))
-        if any(origin is None for origin in origins.values()):
-            return int(own)
-        first = min((origins[number] + begin for number, begin in begins.items()), default=0)
-        return int(first - source["origin_ns"])
+        """What becomes 0 of a source: the first event of all whose clocks are known to each other, else its own first.
+
+        Clocks of ranks are those that clock_offset has aligned; where one runs away, as it stood at the begin.
+        """
+        number, begins = source["source_id"], dict(self._database.rows(_BEGINS))
+        ahead = dict(self._database.rows("select source_id, offset_ns from clock where piece_id = 0"))
+        if not begins.keys() <= ahead.keys():
+            origins = self._database.rows("select source_id, -origin_ns from source where origin_ns is not null")
+            ahead = dict(origins)
+        if not begins.keys() <= ahead.keys():
+            return int(begins.get(number, 0))
+        return int(min((begin - ahead[one] for one, begin in begins.items()), default=0) + ahead[number])
 
     def _cpu(self, number: int, whose: str, zero: int) -> Generator[str, None, dict[int, Place]]:
         """Ranges and calls by thread; returns where each call is."""

@@ -105,15 +105,18 @@ def test_lanes_nest_and_a_second_one_is_taken_for_what_does_not_alone(slices: li
             assert any(crosses(rows[at], rows[n]) for n in range(at) if chosen[n] == lower)
 
 
-def test_ranks_stand_beside_each_other(tmp_path: Path, run_command: Callable[..., Any]) -> None:
-    simulate(Job(ranks=2, steps=2)).write(tmp_path / "ranks")
+def test_ranks_stand_beside_each_other_on_one_clock(tmp_path: Path, run_command: Callable[..., Any]) -> None:
+    simulate(Job(ranks=2, ranks_per_host=1, steps=3, offsets=(0, 25_000_000))).write(tmp_path / "ranks")
     said = run_command("report", tmp_path / "ranks", "--perfetto", tmp_path / "x.json").out
     assert said == f"wrote {tmp_path / 'x.json'}; ui.perfetto.dev opens it\n" and not Path("report.html").exists()
     events = json.loads((tmp_path / "x.json").read_text())["traceEvents"]
     named = {e["args"]["name"].split(",")[0] for e in events if e["name"] == "process_name"}
-    assert {"CPU of rank 0 on node0", "GPU 0 of rank 0 on node0", "CPU of rank 1 on node0"} <= named
-    begins = [min(e["ts"] for e in track) for track in by_track(events).values()]
-    assert min(begins) == 0 and max(begins) < 1e6
+    assert {"CPU of rank 0 on node0", "GPU 0 of rank 0 on node0", "CPU of rank 1 on node1"} <= named
+    slices = [event for track in by_track(events).values() for event in track]
+    assert min(event["ts"] for event in slices) == 0
+    # a collective ends for all at once
+    ends = sorted(ns(event["ts"] + event["dur"]) for event in slices if "AllReduce" in event["name"])
+    assert len(ends) == 6 and max(later - end for end, later in zip(ends[::2], ends[1::2], strict=True)) < 1_000_000
 
 
 def test_names_stay_names(
