@@ -46,7 +46,7 @@ def test_batch_is_found_and_predicted_within_a_fifth(tmp_path: Path) -> None:
 
 def test_checkpointing_that_is_not_needed_is_left_out(tmp_path: Path) -> None:
     lorabench("collect", *RUN, "--peft-mode", "batch", "--profiler", "timing,torch", "-o", tmp_path / "run")
-    rows = json.loads(lorabench("improve", tmp_path / "run", "--dry-run", "--json").out)
+    rows = json.loads(lorabench("improve", tmp_path / "run", "--dry-run", "--json"))
     assert rows[1]["change"] == "checkpointing none" and 0.5 < rows[1]["predicted_step_ns"] / rows[0]["step_ns"] < 0.95
     lorabench("improve", tmp_path / "run", "--rounds", 1, "-o", tmp_path / "better")
     assert row_of(tmp_path / "better", "checkpointing none")["verdict"] == "kept"
@@ -55,6 +55,6 @@ def test_checkpointing_that_is_not_needed_is_left_out(tmp_path: Path) -> None:
 def test_more_adapters_fit_as_predicted(tmp_path: Path) -> None:
     most = ("--peft-mode", "batch", "--gradient-checkpointing", "none", "--profiler", "timing,torch,memory")
     lorabench("collect", *RUN, *most, "-o", tmp_path / "run")
-    said = lorabench("improve", tmp_path / "run", "--goal", "adapters", "--rounds", 2, "-o", tmp_path / "more").out
+    said = lorabench("improve", tmp_path / "run", "--goal", "adapters", "--rounds", 2, "-o", tmp_path / "more")
     line = next(line for line in said.splitlines() if "adapters: peak predicted" in line)
     assert abs(float(line.rpartition("(")[2].removesuffix("%)"))) < 5
