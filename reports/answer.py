@@ -17,6 +17,7 @@ FINDINGS = """
         sum(saving_ns)::bigint as saving_ns,
         count(*) as place_cnt,
         nullif(arg_max(coalesce(place, ''), weight), '') as place,
+        arg_max(saving_ns, weight)::bigint as place_saving_ns,
         arg_max(evidence, weight) as evidence,
         arg_max(advice, weight) as advice,
         bool_and(is_predicted) as is_predicted
@@ -81,6 +82,13 @@ _PARTS = {
     "host": "host_idle_ns", "dependency": "dependency_idle_ns", "kernel_wait": "kernel_wait_ns",
 }  # fmt: skip
 Row = dict[str, Any]
+
+
+def evidence(finding: Row, window_ns: int | None) -> str:
+    """What speaks for a finding of FINDINGS: it is about the place named, which of several saves only a part."""
+    if finding["place_cnt"] == 1 or not finding["saving_ns"] or not window_ns:
+        return str(finding["evidence"])
+    return f"{(finding['place_saving_ns'] or 0) / window_ns:.1%} here: {finding['evidence']}"
 
 
 def answer(database: Database) -> Row:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from rich.cells import cell_len
 
-from .answer import RECORDERS, Row
+from .answer import RECORDERS, Row, evidence
 from .units import keep_begin, keep_end, said_ns
 
 WIDTH = 80
@@ -148,8 +148,8 @@ def _first(findings: list[Row], window_ns: int | None) -> Iterator[str]:
             saving = f"at most {saving}"
         place = keep_end(row["place"] or "(outside all ranges)", WIDTH - len(title) - len(others) - len(saving) - 2)
         yield _columns(f"{title}{place}{others}", saving)
-        yield from textwrap.wrap(row["evidence"], WIDTH, initial_indent="  ", subsequent_indent="  ", max_lines=2,
-                                 placeholder=" …")  # fmt: skip
+        yield from textwrap.wrap(evidence(row, window_ns), WIDTH, initial_indent="  ", subsequent_indent="  ",
+                                 max_lines=2, placeholder=" …")  # fmt: skip
         yield from textwrap.wrap(row["advice"], WIDTH, initial_indent="  -> ", subsequent_indent="     ", max_lines=2,
                                  placeholder=" …")  # fmt: skip
     if len(worth) > _FINDING_CNT:

@@ -11,7 +11,7 @@ microseconds with three digits, from the first event on, so that no nanosecond i
 
 import json
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from itertools import count, pairwise
+from itertools import count, islice, pairwise
 from pathlib import Path
 from typing import IO, Any
 
@@ -90,13 +90,10 @@ def write(database: Database, path: Path) -> None:
     require_no_job(database, "--perfetto")
     with replacing(path) as partial, _opened(partial, path.name.endswith(".gz")) as file:
         file.write('{"displayTimeUnit": "ns", "traceEvents": [\n')
-        lines: list[str] = []
-        for line in _Export(database).lines():
-            lines.append(line)
-            if len(lines) == _LINES_AT_ONCE:
-                file.write(",\n".join([*lines, ""]))
-                lines.clear()
-        file.write(",\n".join([*lines, json.dumps({"name": "lorabench", "ph": "M", "pid": 0, "args": {}})]))
+        every, between = _Export(database).lines(), ""
+        while lines := list(islice(every, _LINES_AT_ONCE)):
+            file.write(between + ",\n".join(lines))
+            between = ",\n"
         file.write("\n]}\n")
 
 
@@ -128,31 +125,32 @@ class _Export:
 
     def lines(self) -> Iterator[str]:
         """All events: those that name tracks stand before what is on them."""
+        zeros = self._zeros()
         for source in self._database.dicts(
-            "select source_id, name, rank, host, origin_ns from source where kind is not null order by source_id"
+            "select source_id, name, rank, host from source where kind is not null order by source_id"
         ):
-            yield from self._of_source(source)
+            number, whose = source["source_id"], _whose(source)
+            if number not in zeros:  # nothing happened in it
+                continue
+            calls = yield from self._cpu(number, whose, zeros[number])
+            yield from self._gpu(number, whose, zeros[number], calls)
+            yield from self._memory(number, whose, zeros[number])
 
-    def _of_source(self, source: dict[str, Any]) -> Iterator[str]:
-        number, whose = source["source_id"], _whose(source)
-        zero = self._zero(source)
-        calls = yield from self._cpu(number, whose, zero)
-        yield from self._gpu(number, whose, zero, calls)
-        yield from self._memory(number, whose, zero)
-
-    def _zero(self, source: dict[str, Any]) -> int:
-        """What becomes 0 of a source: the first event of all whose clocks are known to each other, else its own first.
+    def _zeros(self) -> dict[int, int]:
+        """What becomes 0 of each source: the first event of all whose clocks are known to each other, else its own.
 
         Clocks of ranks are those that clock_offset has aligned; where one runs away, as it stood at the begin.
         """
-        number, begins = source["source_id"], dict(self._database.rows(_BEGINS))
-        ahead = dict(self._database.rows("select source_id, offset_ns from clock where piece_id = 0"))
-        if not begins.keys() <= ahead.keys():
-            origins = self._database.rows("select source_id, -origin_ns from source where origin_ns is not null")
-            ahead = dict(origins)
-        if not begins.keys() <= ahead.keys():
-            return int(begins.get(number, 0))
-        return int(min((begin - ahead[one] for one, begin in begins.items()), default=0) + ahead[number])
+        begins = dict(self._database.rows(_BEGINS))
+        for statement in (
+            "select source_id, offset_ns from clock where piece_id = 0",
+            "select source_id, -origin_ns from source where origin_ns is not null",
+        ):
+            ahead = dict(self._database.rows(statement))
+            if begins.keys() <= ahead.keys():
+                first = min((begin - ahead[number] for number, begin in begins.items()), default=0)
+                return {number: first + ahead[number] for number in begins}
+        return begins
 
     def _cpu(self, number: int, whose: str, zero: int) -> Generator[str, None, dict[int, Place]]:
         """Ranges and calls by thread; returns where each call is."""

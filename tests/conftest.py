@@ -2,7 +2,6 @@ import hashlib
 import os
 import shutil
 import signal
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -30,7 +29,6 @@ SETTINGS["threads"] = int(os.environ["LORABENCH_THREADS"])
 # how long an example takes says how busy the machine is
 settings.register_profile("quick", deadline=None, max_examples=30)
 settings.register_profile("slow", deadline=None)
-settings.load_profile("slow" if "--slow" in sys.argv else "quick")
 
 ROOT = Path(__file__).resolve().parent.parent
 CORPUS = ROOT.parent / "shared" / "corpus"
@@ -42,6 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """The tests of collect are skipped without torch, but not where CI says that it is there."""
+    settings.load_profile("slow" if config.getoption("--slow") else "quick")
     if "torch" in os.environ.get("LORABENCH_REQUIRE", "").split():
         for package in ("torch", "transformers", "peft", "bitsandbytes"):
             if find_spec(package) is None:
@@ -183,16 +182,16 @@ def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def run_here(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Ended]:
+    request: pytest.FixtureRequest, tmp_path: Path, shared_cache: str, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Callable[..., Ended]:  # fmt: skip
     """Runs the command line in this process, which takes half of what a process of its own does.
 
     An error that nobody expected fails the test; a command that hangs is ended after two minutes. What a test has read
     others find read, as a user does; those marked own_cache start with an empty cache.
     """
-    tmp_path = request.getfixturevalue("tmp_path")
-    own = request.node.get_closest_marker("own_cache") is not None
-    monkeypatch.setenv("XDG_CACHE_HOME", cache_in(tmp_path) if own else request.getfixturevalue("shared_cache"))
+    wants_own = request.node.get_closest_marker("own_cache") is not None
+    monkeypatch.setenv("XDG_CACHE_HOME", cache_in(tmp_path) if wants_own else shared_cache)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setattr(
         "lorabench.cli_progress.PAUSE_S", float("inf")

@@ -46,6 +46,16 @@ def test_the_parts_of_the_window_add_up_and_no_finding_saves_more_than_its_part(
     assert saved.get("exposed_communication", 0) <= parts["communication"] + tolerance
 
 
+def test_what_speaks_for_a_finding_says_how_much_of_it_is_here(found: dict[str, Any]) -> None:
+    for row in found["findings"]:
+        said, window_ns = answer.evidence(row, found["window_ns"]), found["window_ns"]
+        if row["place_cnt"] > 1 and row["saving_ns"]:
+            assert said == f"{row['place_saving_ns'] / window_ns:.1%} here: {row['evidence']}"
+            assert row["saving_ns"] / row["place_cnt"] <= row["place_saving_ns"] + 1 <= row["saving_ns"] + 1
+        else:
+            assert said == row["evidence"]
+
+
 def test_the_answer_fits_a_screen(found: dict[str, Any]) -> None:
     lines = list(answer_text.lines(found))
     assert max(map(len, lines)) <= answer_text.WIDTH

@@ -40,7 +40,7 @@ def _changes(source: Source) -> list[dict[str, str]]:
     found = [
         {"rule": row["rule"].replace("_", " "), "severity": _severity(row["saving_ns"], window_ns, limits),
          "cost": _saving(row["saving_ns"], window_ns, row["is_predicted"]), "place": _place(row),
-         "evidence": row["evidence"], "advice": row["advice"].rstrip(".") + "."}
+         "evidence": answer.evidence(row, window_ns), "advice": row["advice"].rstrip(".") + "."}
         for row in rows
     ]  # fmt: skip
     return found + [

@@ -7,7 +7,7 @@
 --   source_id   integer   the input
 --   rule        varchar   the rule that is blamed for the gap, see _blamed_place
 --   place       varchar   its place, NULL outside all ranges
---   cpu_in      varchar   the range or call, NULL where it was in neither
+--   cpu_in      varchar   the range or call, NULL where it was in neither; of autograd's the node that it evaluates
 
 with
 gap as (
@@ -50,7 +50,7 @@ covering as (
         and 2 * (least(long.end_ns, gap.end_ns) - greatest(long.start_ns, gap.start_ns)) > gap.end_ns - gap.start_ns
     group by gap.source_id, gap.rule, gap.place
 )
-select gap.source_id, gap.rule, gap.place, name.text as cpu_in
+select gap.source_id, gap.rule, gap.place, replace(name.text, 'autograd::engine::evaluate_function: ', '') as cpu_in
 from gap
 left join covering
     on covering.source_id = gap.source_id
