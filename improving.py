@@ -10,7 +10,7 @@ from typing import Any
 from . import rundir
 from .analyze.pipeline import analyze
 from .analyze.predict import peaks, unprofiled
-from .collect.improve import edits, measured, memory_model, rounds, shown
+from .collect.improve import edits, loading, measured, memory_model, rounds, shown
 from .collect.improve.candidates import TIME, Candidate
 from .collect.improve.laboratory import OF_TORCH, Recorded, Runs, without_profiler
 from .collect.improve.measured import Failure, Measured
@@ -58,12 +58,14 @@ class Plan:
     asked: Asked
     budget_s: float | None = None
     memory_bytes: float | None = None  # what adapters have to fit into
+    workers: int | None = None  # to predict so many of the loader, instead of as many as it needs
 
 
 def laboratory(plan: Plan, listener: Progress) -> Runs:
     """What measures and predicts."""
     goal = plan.asked.goal
-    return Runs(plan.run, spec_of(plan.run), plan.folder, goal, predictor(goal), peak_bytes, plan.budget_s, listener)
+    predict = predictor(plan.workers)
+    return Runs(plan.run, spec_of(plan.run), plan.folder, goal, predict, peak_bytes, plan.budget_s, listener)
 
 
 def improve(plan: Plan, listener: Progress) -> tuple[Course, Shown | None]:
@@ -105,7 +107,11 @@ def _begin(folder: Path, about: dict[str, Any], spec: RunSpec) -> None:
         except (OSError, ValueError) as error:
             raise InputError(f"{path} is damaged: {str(error)[:200]}") from error
         if {key: known.get(key) for key in about} != about or not spec.is_written_as(known.get("spec")):
-            raise UsageError(f"{folder} holds another improvement; choose another -o, or remove it")
+            numerics = " --allow-numerics" if known.get("allow_numerics") else ""
+            what = (
+                f"--goal {known.get('goal')}{numerics}" if spec.is_written_as(known.get("spec")) else "of another run"
+            )
+            raise UsageError(f"{folder} holds another improvement ({what}); choose another -o, or remove it")
         return
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} exists and is not an improvement; choose another -o")
@@ -118,28 +124,70 @@ def _begin(folder: Path, about: dict[str, Any], spec: RunSpec) -> None:
         raise OutputError(f"cannot write {path}: {error.strerror}") from error
 
 
-def predictor(goal: str) -> Callable[[Recorded, Sequence[Candidate]], list[Prediction]]:
-    """What predicts from a run's recordings: steps by replay, memory by what its peak is made of."""
+def predictor(workers: int | None = None) -> Callable[[Recorded, Sequence[Candidate]], list[Prediction]]:
+    """What predicts from a run's recordings: steps by replay, memory by what its peak is made of.
+
+    `workers` are as many as a loader is to have, instead of as many as it needs.
+    """
 
     def predict(recorded: Recorded, candidates: Sequence[Candidate]) -> list[Prediction]:
-        steps = _steps(recorded, candidates)
+        steps, spec = _steps(recorded, candidates), recorded.spec
         has_memory = any(recorded.path.glob(rundir.MEMORY_TRACES))
         peak = peak_of(recorded.path) if has_memory else None
         found = []
         for candidate in candidates:
             by_replay = steps.get(candidate.predicted_by, _UNKNOWN)
             bound = steps.get(candidate.bounded_by, _UNKNOWN)
-            more = None if peak is None else memory_model.more_bytes(candidate.memory, peak, recorded.spec)
+            more = None if peak is None else memory_model.more_bytes(candidate.memory, peak, spec)
             found.append(Prediction(by_replay.frac, bound.frac, more, by_replay.why))
-        return found
+        replayed = steps.get("prefetch={data}", _UNKNOWN).frac
+        summary = rundir.read_summary(recorded.timing)
+        found = [_bounded(p, c, summary) for p, c in zip(found, candidates, strict=True)]
+        load = loading.measured(summary, spec.loader_workers, recorded.step_ns, replayed)
+        if load is None or not recorded.task_ns:
+            return found
+        taken = loading.TAKEN_NS * max(spec.grad_accum) / recorded.task_ns
+        both = zip(candidates, found, strict=True)
+        return [_fed(p, load) if not c.is_loading else _loaded(load, taken, workers) for c, p in both]
 
     return predict
+
+
+def _bounded(prediction: Prediction, candidate: Candidate, summary: dict[str, Any]) -> Prediction:
+    """A bound by what the optimizer takes, without a GPU as the timing pass measured it.
+
+    A profiler makes a CPU's steps several times as long, and not all of it alike.
+    """
+    part = summary.get("optimizer_frac")
+    if candidate.bounded_by != "skip=optimizer" or part is None or _has_gpu(summary):
+        return prediction
+    return dataclasses.replace(prediction, bound_frac=1 - part)
+
+
+def _has_gpu(summary: dict[str, Any]) -> bool:
+    return (summary.get("device") or {}).get("type") == "cuda"
+
+
+def _loaded(load: loading.Input, taken: float, workers: int | None) -> Prediction:
+    """The prediction of more workers of the loader."""
+    count = workers or load.needed(taken)
+    name = f"{count} loader worker{'s' if count > 1 else ''}"
+    return Prediction(load.left(count, taken), settings={"loader_workers": count}, name=name)
+
+
+def _fed(prediction: Prediction, load: loading.Input) -> Prediction:
+    """A prediction of a step that needs no more input than the loader's workers make."""
+    frac, bound = prediction.step_frac, prediction.bound_frac
+    return dataclasses.replace(
+        prediction, step_frac=None if frac is None else max(frac, load.least),
+        bound_frac=None if bound is None else max(bound, load.least),
+    )  # fmt: skip
 
 
 def _steps(recorded: Recorded, candidates: Sequence[Candidate]) -> dict[str, unprofiled.Prediction]:
     """What each change that a trace can be asked for makes of the step."""
     asked = sorted({text for c in candidates for text in (c.predicted_by, c.bounded_by) if text})
-    has_gpu = (rundir.read_summary(recorded.path).get("device") or {}).get("type") == "cuda"
+    has_gpu = _has_gpu(rundir.read_summary(recorded.path))
     names = _TRACES if has_gpu else _TRACES[1:]  # nsys sees no operators, of which a CPU's time is
     trace = next((recorded.path / name for name in names if (recorded.path / name).is_file()), None)
     if trace is None or not asked:
@@ -176,7 +224,7 @@ def compared(run: Path, after: Path) -> tuple[Measured, list[Row]]:
     first, other = spec_of(run), spec_of(after)
     plain = [dataclasses.replace(without_profiler(spec), timeout_s=1) for spec in (first, other)]
     differing = {f.name for f in dataclasses.fields(RunSpec) if getattr(plain[0], f.name) != getattr(plain[1], f.name)}
-    plan = Plan(run, run, Asked(TIME, 1, True))
+    plan = Plan(run, run, Asked(TIME, 1, True), workers=other.loader_workers)
     now, rows = outlook(plan, Silent())
     row = next((row for row in rows if set(row.settings) >= differing and _makes(first, row, other)), None)
     if row is None:

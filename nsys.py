@@ -69,9 +69,19 @@ def _title(path: Path) -> bytes:
 
 def export(nsys: str, report: Path, target: Path) -> None:
     """Write a report as sqlite. Raises ToolError when nsys fails, as with reports of a newer one."""
-    _run(nsys, "export", "--type", "sqlite", "--force-overwrite", "true", "--output", target, report)
+    blobs = ["--include-blobs", "true"] if _knows_blobs(nsys) else []
+    _run(nsys, "export", "--type", "sqlite", "--force-overwrite", "true", *blobs, "--output", target, report)
     if not target.exists():
         raise ToolError(f"nsys export wrote nothing for {report}; open the report once in the nsys that made it")
+
+
+def _knows_blobs(nsys: str) -> bool:
+    """Whether an nsys can export binary values, as NCCL's payloads; it leaves them out unless asked."""
+    try:
+        done = subprocess.run([nsys, "export", "--help"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return "--include-blobs" in done.stdout + done.stderr
 
 
 def import_stream(stream: Path, target: Path) -> None:

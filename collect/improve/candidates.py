@@ -11,6 +11,7 @@ from typing import Any
 from ..settings import kinds, parallelism
 from ..settings.presets import PRESETS
 from ..settings.spec import RunSpec
+from . import loading
 
 TIME, MEMORY, ADAPTERS = "time", "memory", "adapters"
 GOALS = (TIME, MEMORY, ADAPTERS)
@@ -43,6 +44,7 @@ class Candidate:
     bounded_by: str = ""
     alters: str = ""  # what of the training it alters; empty for what computes the same
     memory: str = ""  # the rule of memory_model.py that says what becomes of the peak
+    is_loading: bool = False  # how many workers are needed, and what they save, follows from the prediction
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ class _Kind:
     bounded_by: Callable[[Setting], str] = lambda run: ""
     alters: Callable[[Setting], str] = lambda run: ""
     memory: str = ""
+    is_loading: bool = False
 
 
 def possible(run: Setting, goal: str) -> list[Candidate]:
@@ -67,7 +70,13 @@ def possible(run: Setting, goal: str) -> list[Candidate]:
             settings = {name: value for name, value in settings.items() if getattr(run.spec, name) != value}
             found.append(
                 Candidate(
-                    kind.name, settings, kind.predicted_by(run), kind.bounded_by(run), kind.alters(run), kind.memory
+                    kind.name,
+                    settings,
+                    kind.predicted_by(run),
+                    kind.bounded_by(run),
+                    kind.alters(run),
+                    kind.memory,
+                    kind.is_loading,
                 )
             )
     return found
@@ -110,6 +119,12 @@ def _regrouped(run: Setting) -> str:
     return " and ".join([*masks, *([] if run.are_alike else ["the weights of sequences"])])
 
 
+def _workers(run: Setting) -> Settings | None:
+    """One more worker; how many are needed says the recording."""
+    spec = run.spec
+    return _when(spec.loader_workers < loading.MOST and not spec.batch, loader_workers=spec.loader_workers + 1)
+
+
 def _can_fuse(spec: RunSpec) -> bool:
     takes = "adamw-fused" in kinds.KINDS[spec.adapter_kind].optimizers and spec.parallel == parallelism.NONE
     return takes and spec.optimizer in kinds.ADAMW and spec.optimizer != "adamw-fused"
@@ -145,6 +160,11 @@ _KINDS = (
         "fused optimizer", (TIME,),
         lambda run: _when(_can_fuse(run.spec), optimizer="adamw-fused"),
         bounded_by=lambda run: "skip=optimizer",
+    ),
+    _Kind("loader workers", (TIME,), _workers, lambda run: "prefetch={data}", is_loading=True),
+    _Kind(
+        "pinned memory", (TIME,), lambda run: _when(run.has_gpu and not run.spec.pin_memory, pin_memory=True),
+        lambda run: "pin=*",
     ),
     _Kind(
         "sdpa attention", (TIME, *_SPACE),

@@ -30,11 +30,16 @@ Runner = Callable[[RunSpec, Path, bool, Progress], Any]
 
 @dataclass(frozen=True)
 class Recorded:
-    """A run with recordings: where it is, its settings, its fastest task without a profiler."""
+    """A run with recordings: where it is, its settings, its fastest task without a profiler.
+
+    `timing` is the run with these settings that others on the machine disturbed least, `step_ns` its median step.
+    """
 
     path: Path
     spec: RunSpec
     task_ns: float
+    step_ns: float
+    timing: Path
 
 
 @dataclass
@@ -52,6 +57,7 @@ class Runs:
     runner: Runner | None = None  # session.collect, unless somebody else runs
     may_run: bool = True  # else only what is there is read
     _recorded: dict[RunSpec, str] = field(default_factory=dict)  # names of what was measured
+    _fastest: dict[RunSpec, list[tuple[float, Path]]] = field(default_factory=dict)  # the shortest median step of each
 
     def measure(self, spec: RunSpec, name: str) -> Measured | Failure:
         """A timing pass with these settings, and a memory pass where memory is what counts."""
@@ -63,7 +69,8 @@ class Runs:
         found = measured.of_run(path)
         if isinstance(found, Failure):
             return found
-        self._recorded[spec] = name
+        self._recorded.setdefault(spec, name)  # the first, whose recordings may be there
+        self._fastest[spec] = [min([(found.median_ns, path), *self._fastest.get(spec, [])])]
         return found if self.goal == TIME else dataclasses.replace(found, peak_bytes=self.peak_of(path))
 
     def possible(self, spec: RunSpec) -> list[Candidate]:
@@ -84,7 +91,7 @@ class Runs:
         """A run with these settings and recordings: the one to improve, or one that is made. Raises RunError."""
         passes = self._passes()
         if spec == self.spec and {TIMING, *passes} <= set(self.spec.profiler):
-            return Recorded(self.run, spec, measured.fastest_task(self.run))
+            return self._read(self.run, spec)
         if not self.may_run:
             raise RunError(
                 f"{self.run} has no recording to predict from; collect it with --profiler {','.join(passes)}"
@@ -94,7 +101,13 @@ class Runs:
         failure = self._collected(dataclasses.replace(spec, profiler=(TIMING, *passes)), path)
         if failure is not None:
             raise RunError(failure.message)
-        return Recorded(path, spec, measured.fastest_task(path))
+        return self._read(path, spec)
+
+    def _read(self, path: Path, spec: RunSpec) -> Recorded:
+        found = measured.of_run(path)
+        runs = [(found.median_ns, path)] if isinstance(found, Measured) else []
+        step_ns, timing = min([*runs, *self._fastest.get(spec, [])], default=(0.0, path))
+        return Recorded(path, spec, measured.fastest_task(path), step_ns, timing)
 
     def _passes(self) -> tuple[str, ...]:
         """What predictions are made from: what the run was recorded with, and memory where that counts."""

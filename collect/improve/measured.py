@@ -39,6 +39,7 @@ class Measured:
     dtype: str = "float32"
     tokens: dict[str, int] = field(default_factory=dict)  # of each adapter in all measured steps
     losses: dict[str, tuple[float, ...]] = field(default_factory=dict)  # of each adapter by step
+    wall_s: float = 0.0  # of the whole pass, with what comes before the first step
 
     @property
     def width_ns(self) -> float:
@@ -52,15 +53,18 @@ def of_run(run: Path) -> Measured | Failure:
     if manifest["status"] != rundir.OK:
         return Failure(manifest["status"], str(manifest["message"]))
     rows = _timing(run)
-    walls = _walls(rows, summary.get("peft_mode") == "process")
+    steps = _walls(rows, summary.get("peft_mode") == "process")
+    walls = means(steps, min(int(manifest["spec"].get("loader_workers", 0)), len(steps) // 2))
     if len(walls) < 2:
         raise InputError(f"{run} has no steps of a timing pass that can be compared")
     low, median, high = statistics.quantiles(walls, n=4, method="inclusive")
     memory = (summary.get("memory") or {}).get("steps") or {}
+    tokens = _sums(rows, "token_cnt")
+    rate = sum(tokens.values()) / len(steps) / median * 1e9  # at the median step, as the time beside it
+    wall_s = (summary.get("pass_wall_s") or {}).get("timing") or 0.0
     return Measured(
-        low, median, high, len(walls), next((memory[name] for name in _PEAKS if memory.get(name)), None),
-        (summary.get("tokens_per_s") or {}).get("non_padding"), dtype_of(manifest["spec"], summary),
-        _sums(rows, "token_cnt"), _losses(rows),
+        low, median, high, len(steps), next((memory[name] for name in _PEAKS if memory.get(name)), None),
+        rate or None, dtype_of(manifest["spec"], summary), tokens, _losses(rows), wall_s,
     )  # fmt: skip
 
 
@@ -107,12 +111,19 @@ def _timing(run: Path) -> list[dict[str, str]]:
         raise InputError(f"cannot read {run / rundir.STEPS}: {error}") from error
 
 
-def _walls(rows: list[dict[str, str]], side_by_side: bool) -> list[int]:
+def _walls(rows: list[dict[str, str]], side_by_side: bool) -> list[float]:
     """How long each step of all adapters took: the sum of its tasks, or of processes side by side the longest."""
     tasks: dict[str, dict[tuple[str, str], int]] = defaultdict(dict)
     for row in rows:  # a task of several adapters has a row for each
         tasks[row["step"]][row["start_ns"], row["adapter"] if side_by_side else ""] = int(row["wall_ns"])
     return [max(walls.values()) if side_by_side else sum(walls.values()) for walls in tasks.values()]
+
+
+def means(walls: list[float], workers: int) -> list[float]:
+    """Steps as means of so many in a row: behind slow workers one of them waits for all, and the others for none."""
+    if workers < 2:
+        return walls
+    return [statistics.fmean(walls[first : first + workers]) for first in range(len(walls) - workers + 1)]
 
 
 def _sums(rows: list[dict[str, str]], column: str) -> dict[str, int]:

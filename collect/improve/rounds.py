@@ -18,6 +18,7 @@ from .candidates import TIME, Candidate
 from .measured import Failure, Measured, difference
 
 KEPT, DROPPED, FAILED, REFUSED, UNTRIED = "kept", "dropped", "failed", "refused", "not tried"
+_BEYOND_FRAC = 0.05  # so far below its bound a step is worth a word
 _LEAST_FRAC = 0.01  # what is predicted to gain less is not worth a round; memory hardly varies
 
 
@@ -29,6 +30,8 @@ class Prediction:
     bound_frac: float | None = None  # the step cannot be shorter than this part of the step before
     more_bytes: float | None = None  # the peak grows by so much
     note: str = ""  # why there is none
+    settings: dict[str, Any] = field(default_factory=dict)  # what the recording says of the change's settings
+    name: str = ""  # of the change with these
 
 
 @dataclass
@@ -151,9 +154,12 @@ def outlook(spec: RunSpec, now: Measured, asked: Asked, lab: Laboratory, done: s
     candidates = [c for c in lab.possible(spec) if c.name not in done]
     rows = []
     for candidate, prediction in zip(candidates, lab.predict(spec, candidates), strict=True):
-        more = prediction.more_bytes
+        more, name = prediction.more_bytes, prediction.name or candidate.name
+        if name in done:
+            continue
         peak = None if more is None or now.peak_bytes is None else now.peak_bytes + more
-        row = Row(None, candidate.name, candidate.settings, candidate.alters, prediction, None, peak)
+        settings = candidate.settings | prediction.settings
+        row = Row(None, name, settings, candidate.alters, prediction, None, peak)
         row.set_base(now)
         try:
             changed(spec, row)
@@ -222,6 +228,8 @@ def _round(course: Course, row: Row, asked: Asked, lab: Laboratory) -> None:
         row.verdict, row.why = judged(before, found, asked, row.alters)
     row.measured = found
     row.set_base(before)
+    if asked.goal == TIME and row.bound_step_ns and found.median_ns < row.bound_step_ns * (1 - _BEYOND_FRAC):
+        row.why += "; less than it can be by the bound: that is wrong, or others slowed what it replaces"
     if row.verdict == KEPT:
         course.spec, course.end = spec, found
 
@@ -258,8 +266,17 @@ def judged(before: Measured, after: Measured, asked: Asked, alters: str) -> tupl
     what, less, more = ("step", "shorter", "longer") if asked.goal == TIME else ("peak", "lower", "higher")
     said = f"the {what} is {abs(gain) / old:.1%} {less if gain > 0 else more}"
     if gain > noise:
-        return KEPT, said
+        return KEPT, said + (_later(before, after) if asked.goal == TIME else "")
     return DROPPED, f"{said}: within the spread" if abs(gain) <= noise else said
+
+
+def _later(before: Measured, after: Measured) -> str:
+    """What a shorter step costs before the first one, as compiling does, where that is longer than all of the run."""
+    late_s = after.wall_s - before.wall_s - (after.median_ns - before.median_ns) * after.step_cnt / 1e9
+    if not before.wall_s or late_s <= before.wall_s:
+        return ""
+    steps = late_s * 1e9 / (before.median_ns - after.median_ns)
+    return f"; it begins {late_s:.0f} s later, which {steps:,.0f} steps make up for"
 
 
 def _value(measured: Measured, goal: str) -> float | None:

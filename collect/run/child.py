@@ -236,7 +236,14 @@ def _workplace(request: Request) -> Iterator[tuple[Any, Callable[[], Any]]]:
     from ..workload.training import Trainer
 
     device = models.choose_device(spec)
-    yield device, lambda: Trainer(spec, device, request.worker, with_ranges)
+    with ExitStack() as made:
+
+        def make() -> Trainer:
+            trainer = Trainer(spec, device, request.worker, with_ranges)
+            made.callback(trainer.close)
+            return trainer
+
+        yield device, make
 
 
 def _train_epochs(trainer: Any, memory: Any, device: Any) -> dict[str, Any]:
@@ -252,6 +259,7 @@ def _train_epochs(trainer: Any, memory: Any, device: Any) -> dict[str, Any]:
         _tell_step(task.step + 1)
         return done
 
+    trainer.load_ahead()
     every, entries = epochs.train(trainer, memory, run)
     rows = [_row(*step) for step in every]
     about = {
@@ -286,6 +294,7 @@ def _steps(request: Request, trainer: Any, device: Any) -> tuple[list[dict[str, 
     if is_micro:
         trainer.behind_micro_step = watcher.step
     rows = []
+    trainer.load_ahead()
     with watcher.window():
         spans.pause(False)
         with spans.span("run") if watcher.has_run_range else nullcontext():
@@ -321,7 +330,8 @@ def _row(start: int, wall: int, done: Any) -> dict[str, Any]:
         "step": done.task.step, "adapters": names, "start_ns": start, "wall_ns": wall,
         "losses": dict(zip(names, done.losses.tolist(), strict=True)), "tokens": done.tokens,
         "computed_cnt": done.computed_cnt, "longest": done.longest, "own_cnt": done.own_cnt, "rows": done.rows,
-        "phase_ns": done.phase_ns,
+        "phase_ns": done.phase_ns, "waited_ns": done.waited_ns, "made_ns": done.made_ns,
+        "optimizer_ns": done.optimizer_ns,
     }  # fmt: skip
 
 

@@ -126,7 +126,31 @@ def _times(spec: RunSpec, timing: Result) -> dict[str, Any]:
         "flop_per_step": flop / max(1, len(walls)),
         "flop_per_s": flop / total_s,
         "mfu_frac": flop / total_s / peak if peak else None,
+        "input": None if "ranks" in timing else _input(spec, timing["steps"]),
+        "optimizer_frac": None if "ranks" in timing else _part(timing["steps"], "optimizer_ns"),
     }
+
+
+def _input(spec: RunSpec, rows: list[Result]) -> dict[str, float] | None:
+    """Of the steps the part that waited for input, and how long making that of a step took, wherever.
+
+    Without the first, for which no worker of the loader had made anything yet. None where it was not measured.
+    """
+    later = [row for row in rows if row["step"] != rows[0]["step"]] or rows
+    if any("made_ns" not in row for row in later):
+        return None
+    side_by_side = spec.lora_cnt if spec.peft_mode == "process" else 1
+    step_cnt = len({row["step"] for row in later}) * side_by_side
+    made = sum(row["made_ns"] for row in later) / step_cnt
+    return {"waited_frac": _part(later, "waited_ns") or 0.0, "made_ns": made}
+
+
+def _part(rows: list[Result], what: str) -> float | None:
+    """Of the steps the part in which the CPU did this; None where it was not measured."""
+    if any(what not in row for row in rows):
+        return None
+    found: float = sum(row[what] for row in rows) / sum(row["wall_ns"] for row in rows)
+    return found
 
 
 def _tokens(timing: Result, adapter: str) -> list[int]:

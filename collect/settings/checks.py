@@ -17,6 +17,8 @@ _SEEDS = 2**32
 _DEVICES = 128
 _ADAPTERS = 4096
 _LARGEST = 2**31
+_WORKERS = 64
+_DELAY_MS = 60_000
 
 
 def check(spec: "RunSpec") -> None:
@@ -56,13 +58,14 @@ def _check_values(spec: "RunSpec") -> None:
     at_least = {
         "lora_cnt": 1, "rank": 1, "seq_len": 2, "batch_size": 1, "grad_accum": 1, "steps": 1, "warmup": 0,
         "wait_steps": 0, "warmup_steps": 0, "active_steps": 0, "repeat": 0, "profiling_frequency": 0, "timeout_s": 1,
-        "epochs": 0, "lr_warmup_steps": 0,
+        "epochs": 0, "lr_warmup_steps": 0, "loader_workers": 0, "batch_delay_ms": 0,
     }  # fmt: skip
+    at_most = {"lora_cnt": _ADAPTERS, "loader_workers": _WORKERS, "batch_delay_ms": _DELAY_MS}
     for name, least in at_least.items():
         value = getattr(spec, name)
         if min(value if isinstance(value, tuple) else (value,)) < least:
             raise UsageError(f"--{dashed(name)} must be at least {least}")
-        most = _ADAPTERS if name == "lora_cnt" else _LARGEST
+        most = at_most.get(name, _LARGEST)
         if max(value if isinstance(value, tuple) else (value,)) > most:
             raise UsageError(f"--{dashed(name)} must be at most {most}")
     if not all(0 <= rate < 1 for rate in spec.dropout):
@@ -153,6 +156,10 @@ def _check_unused(spec: "RunSpec") -> None:
             refuse(("packing",), "with sequences of fixed length: each fills a row; use --lengths or --data")
     if not {"torch", "memory"} & set(spec.profiler):
         refuse(_ONLY_TORCH, f"is a setting of torch.profiler; --profiler {','.join(spec.profiler)} does not run it")
+    if spec.batch:
+        refuse(("loader_workers", "batch_delay_ms"), "is about making batches; --batch is made once")
+    if spec.device == "cpu" and not spec.pin_memory:
+        raise UsageError("--no-pin-memory is about copies to a GPU; with --device cpu there are none")
     tasks.check(spec, given)
 
 

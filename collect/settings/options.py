@@ -22,7 +22,10 @@ GROUPS = {
         "model", "quant", "dtype", "attention", "gradient_checkpointing", "reentrant", "compile", "force_compile",
         "loss", "device",
     ),
-    "Data": ("seq_len", "batch_size", "data", "train_on", "packing", "lengths", "batch", "seed"),
+    "Data": (
+        "seq_len", "batch_size", "data", "train_on", "packing", "lengths", "batch", "loader_workers", "pin_memory",
+        "batch_delay_ms", "seed",
+    ),
     "Training": (
         "steps", "warmup", "grad_accum", "learning_rate", "optimizer", "weight_decay", "lr_schedule",
         "lr_warmup_steps", "trainer",

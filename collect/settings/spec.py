@@ -141,6 +141,13 @@ class RunSpec:
         "glue (by the package datasets), a saved dataset, a folder with train.tsv and dev.tsv, or a .tsv or .jsonl of "
         "sentence and label.",
     )
+    loader_workers: int = _option(
+        0, "Processes that make batches ahead of the step, as DataLoader's num_workers; 0: the step makes its own."
+    )
+    pin_memory: bool = _option(True, "On a GPU: copy batches from pinned memory, with non_blocking=True.")
+    batch_delay_ms: int = _option(
+        0, "Milliseconds that making a batch takes longer than it has to: a slow loader to try things on."
+    )
     train_on: str = _option("answer", "What of messages, instructions and prompts has labels.", ("answer", "all"))
     packing: bool = _option(False, "Put several sequences into a row of seq-len tokens; none sees another.")
     batch: str = _option(

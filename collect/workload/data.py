@@ -33,13 +33,18 @@ class Batch:
     labels: torch.Tensor
     position_ids: torch.Tensor | None = None
 
-    def to(self, device: torch.device) -> "Batch":
-        """The batch on a device; the copy may still be running when this returns."""
-        return self._each(lambda tensor: tensor.to(device, non_blocking=True))
+    def to(self, device: torch.device, non_blocking: bool = True) -> "Batch":
+        """The batch on a device; from pinned memory the copy may still be running when this returns."""
+        return self._each(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pinned(self) -> "Batch":
         """The batch in pinned memory, from which a copy to a GPU does not make the CPU wait."""
         return self._each(lambda tensor: tensor.pin_memory())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Between processes as plain arrays: torch would open a socket for each tensor, which takes milliseconds."""
+        tensors = (self.input_ids, self.attention_mask, self.labels, self.position_ids)
+        return _of_arrays, tuple(None if tensor is None else tensor.numpy() for tensor in tensors)
 
     def _each(self, do: Callable[[torch.Tensor], torch.Tensor]) -> "Batch":
         positions = None if self.position_ids is None else do(self.position_ids)
@@ -74,6 +79,12 @@ class Batch:
     def tokens(self) -> tuple[int, int, int]:
         """(computed, non-padding, trained) tokens of a batch on the CPU."""
         return self.input_ids.numel(), int(self.attention_mask.sum()), int((self.labels != IGNORED).sum())
+
+
+def _of_arrays(*arrays: Any) -> Batch:
+    ids, mask, labels, positions = (None if array is None else torch.from_numpy(array) for array in arrays)
+    assert ids is not None and mask is not None and labels is not None
+    return Batch(ids, mask, labels, positions)
 
 
 def joined(batches: Sequence[Batch]) -> Batch:
@@ -204,12 +215,21 @@ class Stream:
         self._order: list[int] = []
         self._held: list[packing.Sequence] = []  # what did not fit into the last row
 
+    def skip(self) -> None:
+        """Go on as if the next batch had been made."""
+        self._packed() if self._source.spec.packing else self._drawn()
+
+    def _packed(self) -> list[list[packing.Sequence]]:
+        return packing.fill(self._draw, self._rows, self._source.spec.seq_len, self._held)
+
+    def _drawn(self) -> list[tuple[list[int], Any]]:
+        return [self._draw() for _ in range(self._rows)]
+
     def next(self) -> Batch:
         """The next batch, on the CPU."""
         if self._source.spec.packing:
-            rows = packing.fill(self._draw, self._rows, self._source.spec.seq_len, self._held)
-            return Batch(*packing.tensors(rows, IGNORED))
-        drawn = [self._draw() for _ in range(self._rows)]
+            return Batch(*packing.tensors(self._packed(), IGNORED))
+        drawn = self._drawn()
         longest = max(len(ids) for ids, _ in drawn)
         ids = torch.zeros(self._rows, longest, dtype=torch.int64)
         mask = torch.zeros_like(ids)

@@ -22,6 +22,9 @@ class SavedBatch:
         """The batch, on the CPU."""
         return self._batch
 
+    def skip(self) -> None:
+        """Go on to the next one, which is the same."""
+
 
 def load(path: Path, vocabulary: int, classes: int | None, longest: int | None) -> Batch:
     """The batch of a .pt or .safetensors file. A mask that is missing is all ones, labels are the input_ids.

@@ -204,7 +204,14 @@ class Epochs:
 
     def next(self) -> Batch:
         """The next batch, on the CPU."""
+        return padded([self._examples[n] for n in self._chosen()], self._padding)
+
+    def skip(self) -> None:
+        """Go on as if the next batch had been made."""
+        self._chosen()
+
+    def _chosen(self) -> list[int]:
         if not self._order:
             self._order = torch.randperm(len(self._examples), generator=self._random)[: self._used].tolist()
         chosen, self._order = self._order[: self._rows], self._order[self._rows :]
-        return padded([self._examples[n] for n in chosen], self._padding)
+        return chosen

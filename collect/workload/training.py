@@ -4,6 +4,8 @@ It knows no profiler: phases are named by a function that is given to it, by def
 """
 
 import dataclasses
+import itertools
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
@@ -23,10 +25,11 @@ from ..instruments.spans import span
 from ..settings.spec import AdapterSpec, RunSpec
 from ..settings.tasks import SST2
 from . import adapters, models, optimizers, packing, saved_batch, sst2
-from .data import Batch, Source, joined
+from .data import Batch, Source
 from .evaluation import Evaluation, evaluate
 from .head_loss import HeadLoss
 from .kinds import kind_of
+from .loader import Ahead, Loaded, late, load
 
 _WHOLE = "model"  # stands for the adapter in full fine-tuning
 
@@ -45,6 +48,11 @@ class Task:
         """The adapters' names, joined."""
         return "+".join(a.name for a in self.adapters)
 
+    def micro_steps(self) -> Iterator[list[AdapterSpec]]:
+        """Who takes part in each forward and backward: an adapter in as many as it accumulates gradients of."""
+        for micro in range(max(a.grad_accum for a in self.adapters)):
+            yield [a for a in self.adapters if micro < a.grad_accum]
+
 
 @dataclass
 class Done:
@@ -59,6 +67,9 @@ class Done:
     own_cnt: int  # of the computed tokens those that this process computed
     phase_ns: dict[str, int] = field(default_factory=dict)  # of a rank: how long each phase took
     correct: torch.Tensor | None = None  # rows whose class was found, still on the device; None where nobody asks
+    waited_ns: int = 0  # for input
+    made_ns: int = 0  # how long making the input took, here or in the loader's workers
+    optimizer_ns: int = 0  # how long the CPU was in the optimizer's phase
 
 
 @dataclass(frozen=True)
@@ -123,11 +134,12 @@ class Trainer:
         self.total_steps = spec.warmup + spec.steps  # that the learning rate's schedule spans
         self.splits: sst2.Splits | None = None
         self.notes: list[str] = []
-        self._streams = self._open_streams(batch)
+        self._streams = late(self._open_streams(batch), spec.batch_delay_ms)
         self.optimizers = self._optimizers()
         self._active: str | None = None
         self.phase: Phase = span
         self.behind_micro_step: Callable[[], None] = lambda: None
+        self._ahead = self._loader()  # processes, so behind all that may fail
 
     def _spread(self) -> None:
         """Put the model on several devices; here it stays on its own. To be overridden."""
@@ -170,6 +182,43 @@ class Trainer:
         """What the storages of the model, its gradients, optimizers and inputs are for."""
         model = getattr(self.model, "_orig_mod", self.model)
         return Ledger([model, self.loss], list(self.optimizers.values()), with_saved=not self.is_compiled)
+
+    def _loader(self) -> Ahead | None:
+        """The workers that make batches; None where the step makes its own."""
+        spec = self.spec
+        self._pins = spec.pin_memory and self.device.type == "cuda"
+        if not spec.pin_memory and self.device.type != "cuda":
+            raise UsageError("--no-pin-memory is about copies to a GPU, and this run has none: it would change nothing")
+        return Ahead(self._streams, self._order(), spec.loader_workers, self._pins) if spec.loader_workers else None
+
+    def _order(self) -> Iterator[tuple[str, ...]]:
+        """Whose batches the micro steps take: of warm-up, of the measured steps, then of one step after another."""
+        spec = self.spec
+        parts = itertools.chain(
+            (self.iterations(0, spec.warmup), self.iterations(spec.warmup, spec.steps)),
+            (self.iterations(step, 1) for step in itertools.count(spec.warmup + spec.steps)),
+        )
+        for tasks in itertools.chain.from_iterable(parts):
+            for task in tasks:
+                yield from (tuple(a.name for a in taking_part) for taking_part in task.micro_steps())
+
+    def load_ahead(self) -> None:
+        """Have workers make batches before they are asked for, from now on."""
+        if self._ahead is not None:
+            self._ahead.go()
+
+    def close(self) -> None:
+        """End the workers."""
+        if self._ahead is not None:
+            self._ahead.close()
+
+    def _load(self, adapters: Sequence[AdapterSpec]) -> Loaded:
+        """What the next micro step of some adapters trains."""
+        names = [a.name for a in adapters]
+        if self._ahead is not None:
+            return self._ahead.next(names)
+        loaded = load(self._streams, names, self._own)
+        return loaded.pin_memory() if self._pins else loaded
 
     def _open_streams(self, batch: Batch | None) -> dict[str, Any]:
         if batch is not None:
@@ -253,29 +302,29 @@ class Trainer:
         with span("step", task.step):
             total = torch.zeros(len(task.adapters), device=self.device)
             tokens = {a.name: (0, 0, 0) for a in task.adapters}
-            computed = longest = rows = 0
+            computed = longest = rows = waited = made = 0
             self._correct = torch.zeros((), dtype=torch.int64, device=self.device) if self.splits else None
-            micro_cnt = max(a.grad_accum for a in task.adapters)
-            for micro in range(micro_cnt):
-                taking_part = [a for a in task.adapters if micro < a.grad_accum]
+            micro_steps = list(task.micro_steps())
+            for micro, taking_part in enumerate(micro_steps):
+                start = time.perf_counter_ns()
                 with self.phase("data"):
-                    batches = [self._streams[a.name].next() for a in taking_part]
-                    own = [self._own(batch) for batch in batches]
-                    union = joined(own)
-                    union = union.pinned() if self.device.type == "cuda" else union
-                for a, b in zip(taking_part, batches, strict=True):
+                    loaded = self._load(taking_part)
+                waited += time.perf_counter_ns() - start
+                made += loaded.made_ns
+                for a, (x, y, z) in zip(taking_part, loaded.tokens, strict=True):
                     before = tokens[a.name]
-                    x, y, z = b.tokens()
                     tokens[a.name] = before[0] + x, before[1] + y, before[2] + z
-                computed += union.input_ids.numel() * self.replica_cnt
-                rows += sum(b.rows for b in batches)
-                longest = max(longest, union.looked_at())
-                shares = [_share(o, b) for o, b in zip(own, batches, strict=True)]
-                is_last = micro == micro_cnt - 1
-                found = self._micro_step(MicroStep(taking_part, union, [o.rows for o in own], shares, is_last))
+                computed += loaded.batch.input_ids.numel() * self.replica_cnt
+                rows += loaded.row_cnt
+                longest = max(longest, loaded.batch.looked_at())
+                is_last = micro == len(micro_steps) - 1
+                found = self._micro_step(
+                    MicroStep(taking_part, loaded.batch, list(loaded.rows), list(loaded.shares), is_last)
+                )
                 places = [task.adapters.index(a) for a in taking_part]
                 self.behind_micro_step()
                 total[places] += found.detach() / found.new_tensor([a.grad_accum for a in taking_part])
+            start = time.perf_counter_ns()
             with self.phase("optimizer"):
                 self._set_learning_rates(task)
                 for a in task.adapters:
@@ -284,8 +333,12 @@ class Trainer:
                     optimizer.step()
                     self.kind.stepped(self._peft(), a, task.step)
                     optimizer.zero_grad(set_to_none=True)
+            optimizer_ns = time.perf_counter_ns() - start
         own_cnt = computed // self.replica_cnt
-        return Done(task, total, tokens, computed, longest, rows, own_cnt, correct=self._correct)
+        return Done(
+            task, total, tokens, computed, longest, rows, own_cnt, correct=self._correct,
+            waited_ns=waited, made_ns=made, optimizer_ns=optimizer_ns,
+        )  # fmt: skip
 
     def _own(self, batch: Batch) -> Batch:
         """What this process computes of an adapter's batch: all of it. To be overridden."""
@@ -297,7 +350,7 @@ class Trainer:
         To be overridden.
         """
         with self.phase("h2d"):
-            batch = micro.batch.to(self.device)
+            batch = micro.batch.to(self.device, self._pins)
         with self._sharing(micro.adapters, micro.rows):
             with self.phase("forward"):
                 logits = self._call(batch).logits
@@ -338,10 +391,6 @@ class Trainer:
     def _peft(self) -> Any:
         """The model as PEFT knows it, compiled or not."""
         return getattr(self.model, "_orig_mod", self.model)
-
-
-def _share(own: Batch, whole: Batch) -> float:
-    return 1.0 if own is whole else own.loss_cnt() / max(1, whole.loss_cnt())
 
 
 def _whole(spec: RunSpec) -> AdapterSpec:

@@ -86,9 +86,10 @@ def _command_lines() -> list[str]:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A BatchLoRA run with a loop, so that ranges of adapters show, and recomputation."""
+    """A BatchLoRA run with a loop, so that ranges of adapters show, recomputation, and batches from workers."""
     folder = tmp_path_factory.mktemp("runs") / "batch"
-    words = ("--lora-cnt", 2, "--peft-mode", "batch", "--batch-operator", "loop", "--lengths", "uniform")
+    words = ("--lora-cnt", 2, "--peft-mode", "batch", "--batch-operator", "loop", "--lengths", "uniform",
+             "--loader-workers", 2)  # fmt: skip
     said = collect(folder, *SMALL, *words, report=True)
     assert f"the page of this run: {folder / rundir.PAGE}" in said.stderr and said.stdout == f"wrote {folder}\n"
     return folder
@@ -106,6 +107,7 @@ def test_a_run_says_what_it_did_and_measured(run: Path) -> None:
     assert summary["is_same_in_all_passes"] is True
     assert summary["matrix_products_per_step"] > 0 and summary["kernel_launches_per_step"] is None
     assert set(summary["memory"]) == {"load", "steps", "data", "h2d", "forward", "backward", "optimizer"}
+    assert summary["input"]["made_ns"] > 0 and 0 < summary["input"]["waited_frac"] < 1
     assert set(summary["overhead_frac"]) >= {"ranges", "torch"}
     assert not list(run.glob(".*"))
 
@@ -154,6 +156,9 @@ def test_the_ranges_that_nsys_saw_are_those_that_the_run_opened(run: Path, tmp_p
     assert seen == wanted
 
 
+_TORCHS = ("Optimizer.", "enumerate(DataLoader)")  # annotations of torch's own
+
+
 def test_the_ranges_in_the_torch_trace_are_those_that_the_run_opened(run: Path, tmp_path: Path) -> None:
     """torch puts its operators between ours, so the chains of ours are compared without them."""
     with opened(run / "trace.json.gz", db=tmp_path / "x.duckdb") as database:
@@ -168,7 +173,7 @@ def test_the_ranges_in_the_torch_trace_are_those_that_the_run_opened(run: Path, 
                 names.append(name)
         return "/".join(reversed(names))
 
-    seen = Counter(path(i) for i, _, kind, name in rows if kind == "annotation" and not name.startswith("Optimizer."))
+    seen = Counter(path(i) for i, _, kind, name in rows if kind == "annotation" and not name.startswith(_TORCHS))
     assert seen == _opened(run, "torch")
 
 
@@ -256,7 +261,7 @@ def test_the_memory_pass_of_the_default_run_keeps_to_its_budget(tmp_path: Path) 
 def test_an_interrupted_run_says_so_and_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
     passes = "timing,nsys" if tools.find() else "timing"
     folder = tmp_path / "run"
-    words = command("collect", "-o", folder, *SMALL, "--steps", "1000", "--profiler", passes)
+    words = command("collect", "-o", folder, *SMALL, "--steps", "1000", "--profiler", passes, "--loader-workers", 2)
     process = subprocess.Popen(words, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True, start_new_session=True)
     log = None
     for _ in range(600):

@@ -56,6 +56,10 @@ LORABENCH = [sys.executable, "-m", "lorabench"]
         ({"lora_cnt": 10**20}, "--lora-cnt must be at most 4096"),
         ({"seq_len": 10**20}, "--seq-len must be at most 2147483648"),
         ({"target_modules": "q_proj,"}, "has an empty name"),
+        ({"loader_workers": 65}, "--loader-workers must be at most 64"),
+        ({"batch": "b.pt", "loader_workers": 2}, "--loader-workers is about making batches; --batch is made once"),
+        ({"device": "cpu", "pin_memory": False}, "--no-pin-memory is about copies to a GPU; with --device cpu there"),
+        ({"parallel": "ddp", "loader_workers": 2}, "--loader-workers 2 was not tried with --parallel"),
     ],
 )
 def test_contradictions_are_refused_with_a_sentence(settings: dict[str, Any], says: str) -> None:

@@ -153,3 +153,17 @@ def test_the_grouped_product_of_the_device_gives_the_same_numbers(ranks: tuple[i
         found.append([t.float() for t in (delta, x.grad, *(w.grad for w in weights))])
     for mine, reference in zip(found[1], found[0], strict=True):
         assert (mine - reference).norm() / reference.norm() < 2e-2
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("pin", [True, False])
+def test_batches_reach_the_gpu_from_pinned_memory_unless_it_is_left_out(pin: bool, workers: int) -> None:
+    from lorabench.collect.settings.spec import from_dict
+    from lorabench.collect.workload.training import Trainer
+
+    settings = {"model": "tiny", "seq_len": 8, "loader_workers": workers, "pin_memory": pin, "batch_delay_ms": 1}
+    trainer = Trainer(from_dict(settings), torch.device("cuda"), with_ranges=False)
+    trainer.load_ahead()
+    loaded = trainer._load(trainer.adapters)
+    assert loaded.batch.input_ids.is_pinned() is pin
+    trainer.close()

@@ -5,8 +5,9 @@ import dataclasses
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lorabench import improving
 from lorabench.analyze.predict import changes
-from lorabench.collect.improve import candidates, edits
+from lorabench.collect.improve import candidates, edits, loading, measured, rounds
 from lorabench.collect.improve.candidates import GOALS, Setting, possible
 from lorabench.collect.settings import written
 from lorabench.collect.settings.spec import RunSpec, from_dict
@@ -18,7 +19,9 @@ def names(goal: str = "time", dtype: str = "float32", has_gpu: bool = False, **s
 
 
 def test_the_default_run_of_several_adapters_has_these() -> None:
-    assert names(lora_cnt=4) == ["batch", "checkpointing none", "compile", "fused optimizer", "bfloat16"]
+    assert names(lora_cnt=4) == [
+        "batch", "checkpointing none", "compile", "fused optimizer", "loader workers", "bfloat16"
+    ]  # fmt: skip
 
 
 def test_what_is_there_already_or_cannot_be_is_no_change() -> None:
@@ -29,6 +32,8 @@ def test_what_is_there_already_or_cannot_be_is_no_change() -> None:
     assert "bfloat16" not in names(dtype="bfloat16")
     assert "fused optimizer" not in names(optimizer="adamw-fused") and "fused optimizer" not in names(optimizer="sgd")
     assert "fused optimizer" not in names(adapter_kind="lora-fa")  # it has an AdamW of its own
+    assert "loader workers" not in names(batch="saved.pt") and "loader workers" not in names(loader_workers=8)
+    assert "pinned memory" not in names(has_gpu=True) and "pinned memory" in names(has_gpu=True, pin_memory=False)
     assert "sdpa attention" not in names() and "sdpa attention" in names(attention="eager")
 
 
@@ -40,6 +45,53 @@ def test_other_micro_batches_alter_masks_and_the_weight_of_sequences() -> None:
     assert alters() == "dropout's masks"
     assert alters(dropout=0) == ""
     assert alters(dropout=0, lengths="uniform") == "the weights of sequences"
+
+
+@pytest.mark.parametrize(
+    ("own", "made", "workers", "needed", "left"),
+    [
+        (0.5, 0.4, 0, 1, 0.51),  # what takes less than the rest of the step, one makes beside it
+        (0.5, 0.5, 0, 2, 0.51),  # with little to spare
+        (0.2, 0.8, 0, 5, 0.21),
+        (0.05, 0.95, 0, 8, 0.119),  # the most that are tried do not keep up: an eighth of what one takes
+        (0.995, 0.005, 0, 1, 1.005),  # taking a batch from a worker takes more than making it
+        (0.5, 2.0, 2, 5, 0.51),
+        (0.99, 1.0, 2, 3, 1.0),  # two that keep up
+    ],
+)
+def test_workers_are_as_many_as_keep_up(own: float, made: float, workers: int, needed: int, left: float) -> None:
+    found = loading.Input(own, made, workers)
+    assert found.needed(0.01) == needed
+    assert found.left(needed, 0.01) == pytest.approx(left, abs=0.001)
+
+
+def test_nothing_makes_a_step_shorter_than_its_input_takes_the_workers() -> None:
+    slow = loading.Input(0.4, 2.0, 2)
+    held = improving._fed(rounds.Prediction(0.5, 0.3), slow)
+    assert (held.step_frac, held.bound_frac) == (1.0, 1.0)
+    alone = improving._fed(rounds.Prediction(0.5), loading.Input(0.4, 0.6, 0))  # input is made in each step again
+    assert (alone.step_frac, alone.bound_frac) == (0.5, None)
+
+
+def test_the_optimizers_part_bounds_what_fusing_it_saves() -> None:
+    (fused,) = [c for c in possible(Setting(RunSpec(), "float32", False), "time") if c.name == "fused optimizer"]
+    by_trace = rounds.Prediction(bound_frac=0.97)
+    assert improving._bounded(by_trace, fused, {"optimizer_frac": 0.25}).bound_frac == 0.75
+    assert improving._bounded(by_trace, fused, {"optimizer_frac": None}) == by_trace
+    assert improving._bounded(by_trace, fused, {"optimizer_frac": 0.1, "device": {"type": "cuda"}}) == by_trace
+
+
+def test_what_input_takes_is_by_the_timing_pass_and_beside_a_gpu_by_a_replay() -> None:
+    summary: dict[str, object] = {"input": {"waited_frac": 0.6, "made_ns": 60}, "device": {"type": "cpu"}}
+    assert loading.measured(summary, 2, 40, 0.9) == loading.Input(0.4, 1.5, 2)
+    assert loading.measured(summary | {"device": {"type": "cuda"}}, 2, 40, 0.9) == loading.Input(0.9, 1.5, 2)
+    assert loading.measured({}, 0, 40, 0.75) == loading.Input(0.75, 0.25, 0)  # of a run of an earlier version
+    assert loading.measured({}, 2, 40, 0.9) is None
+
+
+def test_behind_workers_a_step_is_the_mean_of_those_that_one_wait_is_for() -> None:
+    assert measured.means([9, 1, 1, 9, 1, 1], 3) == pytest.approx([11 / 3] * 4)
+    assert measured.means([9, 1, 1], 0) == [9, 1, 1]
 
 
 def test_one_micro_step_has_the_rows_of_all() -> None:

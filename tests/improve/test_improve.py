@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from conftest import Ended
 from lorabench import rundir
+from lorabench.collect.improve.loading import TAKEN_NS
 from lorabench.collect.run import session
 from lorabench.collect.settings.spec import RunSpec, from_dict, read_config
 from lorabench.errors import Interrupted, RunError
@@ -71,6 +72,10 @@ class Machine:
                 "step_wall_ns": {"p50": step * tasks}, "tokens_per_s": {"non_padding": 32e9 / step * ADAPTERS / tasks},
                 "peft_mode": spec.peft_mode, "device": {"type": "cpu"}, "pass_wall_s": {"timing": 60.0},
                 "memory": {"steps": {"peak_resident_bytes": 400 * 2**20}},
+                "input": {
+                    "waited_frac": program.data_ns * program.rows // 10 / step,
+                    "made_ns": ADAPTERS * (5_000 + spec.batch_delay_ms * 10**6),
+                },
             },
         )  # fmt: skip
         if "torch" in spec.profiler:
@@ -80,7 +85,9 @@ class Machine:
 def program_of(spec: RunSpec) -> Program:
     """What the CPU does in a task with these settings."""
     program = with_zero_calls(Program(FORWARD, recomputed=LAYER if spec.gradient_checkpointing == "layer" else ()))
-    program = replace(program, steps=spec.steps, data_ns=5_000)
+    program = replace(program, steps=spec.steps, data_ns=5_000 + spec.batch_delay_ms * 10**6)
+    if spec.loader_workers:  # that keep up
+        program = replace(program, data_ns=TAKEN_NS * 10 // program.rows)
     if spec.peft_mode != "batch":
         return program
     return replace(program, rows=program.rows * ADAPTERS, optimizers=ADAPTERS)
@@ -113,7 +120,8 @@ def test_it_finds_batch_by_itself_predicts_it_and_drops_a_compile_that_does_not_
     rows = rows_of()
     assert {name: row["verdict"] for name, row in rows.items()} == {
         "(start)": "", "batch": "kept", "checkpointing none": "kept", "compile": "dropped",
-        "fused optimizer": "dropped", "loop over adapters": "dropped", "bfloat16": "not tried",
+        "fused optimizer": "dropped", "1 loader worker": "not tried", "loop over adapters": "dropped",
+        "bfloat16": "not tried",
     }  # fmt: skip
     assert abs(float(rows["batch"]["error_frac"])) < 0.05
     assert abs(float(rows["checkpointing none"]["error_frac"])) < 0.05
@@ -134,11 +142,28 @@ def test_it_finds_batch_by_itself_predicts_it_and_drops_a_compile_that_does_not_
     assert "Loss of each adapter" in page and "2 of 5 changes kept" in page
 
 
+def test_a_slow_loader_gets_as_many_workers_as_keep_up(machine: Machine, tmp_path: Path, run_command: Run) -> None:
+    spec = from_dict({"lora_cnt": ADAPTERS, "profiler": "timing,torch", "steps": 6, "batch_delay_ms": 3})
+    machine(spec, tmp_path / "slow", False, None)
+    run_command("improve", tmp_path / "slow", "--rounds", 1)
+    row = rows_of(str(tmp_path / "slow-improved"))["5 loader workers"]
+    # 3 ms for a batch, and 1 ms for a step that is given one
+    assert (row["round"], row["options"], row["verdict"]) == ("1", "--loader-workers 5", "kept")
+    assert abs(float(row["error_frac"])) < 0.05
+    assert rows_of(str(tmp_path / "slow-improved"))["6 loader workers"]["why"] == "no gain is predicted"
+    assert "loader_workers = 5" in (tmp_path / "slow-improved/run.toml").read_text("utf-8")
+    machine(replace(spec, loader_workers=2, profiler=("timing",)), tmp_path / "by-hand", False, None)
+    said = run_command("improve", tmp_path / "slow", "--after", tmp_path / "by-hand", "--json").out
+    _, held = json.loads(said)
+    assert held["options"] == "--loader-workers 2"
+    assert held["predicted_step_ns"] == pytest.approx(ADAPTERS * 3e6 / 2, rel=0.05)
+
+
 def test_a_dry_run_lists_the_changes_and_runs_nothing(run: Path, machine: Machine, run_command: Run) -> None:
     lines = run_command("improve", run, "--dry-run").out.splitlines()
     assert machine.ran == [] and not Path("run-improved").exists()
     assert [line.split("  ")[2].strip() for line in lines if line[4:5].strip()] == [
-        "change", "(start)", "batch", "checkpointing none", "fused optimizer", "compile", "bfloat16"
+        "change", "(start)", "batch", "checkpointing none", "1 loader worker", "fused optimizer", "compile", "bfloat16"
     ]  # fmt: skip
 
 
@@ -180,6 +205,10 @@ def test_another_improvement_in_the_folder_is_refused(run: Path, run_command: Ru
     Path("run-improved").mkdir()
     Path("run-improved/improve.json").write_text('{"format": 1, "goal": "memory"}')
     assert "holds another improvement" in run_command("improve", run, code=2).err
+    spec = from_dict({"lora_cnt": ADAPTERS, "profiler": "timing,torch", "steps": 6}).as_dict()
+    begun = {"format": 1, "goal": "time", "allow_numerics": True, "spec": spec}
+    Path("run-improved/improve.json").write_text(json.dumps(begun))
+    assert "another improvement (--goal time --allow-numerics)" in run_command("improve", run, code=2).err
     Path("other").mkdir()
     Path("other/thesis.tex").write_text("mine")
     assert "is not an improvement" in run_command("improve", run, "-o", "other", code=2).err

@@ -52,6 +52,17 @@ def test_checkpointing_that_is_not_needed_is_left_out(tmp_path: Path) -> None:
     assert row_of(tmp_path / "better", "checkpointing none")["verdict"] == "kept"
 
 
+def test_a_loader_that_is_slow_on_purpose_gets_workers(tmp_path: Path) -> None:
+    fast = ("--peft-mode", "batch", "--batch-size", 1, "--seq-len", 32, "--gradient-checkpointing", "none")
+    slow = ("--batch-delay-ms", 20, "--profiler", "timing,torch")
+    lorabench("collect", *RUN, *fast, *slow, "-o", tmp_path / "run")
+    lorabench("improve", tmp_path / "run", "--rounds", 1, "-o", tmp_path / "better")
+    rows = csv.DictReader((tmp_path / "better" / "improve.csv").read_text("utf-8").splitlines())
+    (first,) = [row for row in rows if row["round"] == "1"]
+    assert first["options"].startswith("--loader-workers ") and first["verdict"] == "kept"
+    assert float(first["loss_apart_frac"]) == 0
+
+
 def test_more_adapters_fit_as_predicted(tmp_path: Path) -> None:
     most = ("--peft-mode", "batch", "--gradient-checkpointing", "none", "--profiler", "timing,torch,memory")
     lorabench("collect", *RUN, *most, "-o", tmp_path / "run")

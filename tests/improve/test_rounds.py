@@ -108,6 +108,23 @@ def test_a_change_that_does_not_pay_is_dropped_with_what_it_cost() -> None:
     assert row_of(course, "compile").error_frac is None  # a bound is no prediction
 
 
+def test_a_step_below_its_bound_is_said_to_be_so() -> None:
+    machine = Machine({"compile": 0.5, "sgd": 0.7}, {name: Prediction(bound_frac=0.7) for name in ("compile", "sgd")})
+    course = improved(machine)
+    assert row_of(course, "sgd").why == "the step is 30.0% shorter"
+    assert row_of(course, "compile").why.startswith("the step is 50.0% shorter; less than it can be by the bound")
+
+
+def test_what_begins_much_later_says_how_many_steps_make_up_for_it() -> None:
+    before, after = measured(100e6, wall_s=10.0), measured(60e6, wall_s=49.8)
+    assert rounds.judged(before, after, Asked("time", 1), "") == (
+        KEPT, "the step is 40.0% shorter; it begins 40 s later, which 1,000 steps make up for"
+    )  # fmt: skip
+    assert rounds.judged(before, dataclasses.replace(after, wall_s=19.0), Asked("time", 1), "")[1] == (
+        "the step is 40.0% shorter"
+    )
+
+
 def test_predictions_come_before_bounds_and_bounds_before_what_nobody_knows() -> None:
     machine = Machine(
         {"compile": 0.9, "sgd": 0.9, "batch": 0.9},
