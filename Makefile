@@ -42,11 +42,14 @@ demo: $(VENV)/core
 	$(BIN)/lorabench report $(SHOWN) -o demo-out/page.html
 	@echo; echo "Open demo-out/compare.html (both runs) and demo-out/page.html (where the time goes)."
 
+# One worker more than cores: many tests wait for a browser, a server or a process that is killed.
+WORKERS ?= $(shell $(PYTHON) -c "import os; print(min(9, 1 + (os.cpu_count() or 1)))")
+
 test: installed lint
-	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadfile
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 test-all: installed lint
-	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadfile --slow
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --slow
 
 lint: installed
 	$(BIN)/ruff check .

@@ -282,6 +282,13 @@ def report(
         Path | None,
         typer.Option(metavar="FILE.json.gz", help="Write what ui.perfetto.dev opens; without -o the page is left out."),
     ] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A..B",
+            help="Show every operation between two times of the timeline, in ms or with a unit: 1.2s..1.4s, ..20.",
+        ),
+    ] = None,
     png: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Write each figure as a PNG file, too (needs choreographer and a browser)."),
@@ -298,10 +305,14 @@ def report(
     from .analyze.read.inputs import spare
     from .reports import perfetto as traces
     from .reports.page import page, pictures
+    from .reports.page import window as windows
 
     wants_page = perfetto is None or output is not None or png is not None or open_it
     output = output or Path("report.html")
     spare(inputs, output)
+    shown = None if window is None else windows.parse(window)
+    if shown is not None and not wants_page:
+        raise UsageError("--window is about the page: name it with -o, too")
     are_runs = len(inputs) > 1 and all((path / rundir.SUMMARY).is_file() for path in inputs)
     if perfetto is not None:
         traces.check(perfetto)
@@ -309,8 +320,9 @@ def report(
         if are_runs:
             raise UsageError("--perfetto shows one recording: give one run directory, or traces of one job")
     if are_runs:
-        if png is not None:
-            raise UsageError("--png draws the page of one input; give one run directory")
+        if png is not None or shown is not None:
+            option = "--png draws" if png is not None else "--window is about"
+            raise UsageError(f"{option} the page of one input; give one run directory")
         cli_compare.write_page(inputs, output)
         if open_it:
             typer.launch(str(output.absolute()))
@@ -323,7 +335,7 @@ def report(
             traces.write(database, perfetto)
             console.put(f"wrote {perfetto}; ui.perfetto.dev opens it")
         if wants_page:
-            page.write(database, output, inputs)
+            page.write(database, output, inputs, shown)
             console.put(f"wrote {output}")
         if png is not None:
             console.put(f"wrote {len(pictures.write(output, png))} pictures to {png}")

@@ -67,6 +67,7 @@ _EXAMPLES = {
     ),
     "report": (
         "lorabench report run.sqlite -o page.html --open",
+        "lorabench report run.sqlite -o page.html --window 1.2s..1.4s",
         "lorabench report switch batch -o compare.html",
         "lorabench report run.sqlite --perfetto run.json.gz",
     ),

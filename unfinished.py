@@ -26,6 +26,12 @@ def beside(path: Path, suffix: str = "partial") -> Path:
     return path.with_name(f".{path.name}.{_home()}-{os.getpid()}-{uuid.uuid4().hex[:8]}.{suffix}")
 
 
+def becomes(path: Path) -> str | None:
+    """The name that an unfinished file will have, None for any other file."""
+    found = _NAME.fullmatch(path.name)
+    return found["name"] if found else None
+
+
 def remove_left(folder: Path, name: str | None = None) -> None:
     """Remove what processes that are dead left in a folder: what would have become `name`, or everything."""
     with suppress(OSError):  # a folder that is not there yet or cannot be read

@@ -57,7 +57,7 @@ class Problem:
     is_final: bool = True
 
 
-def read(database: Database, found: list[Input], folder: Path, progress: Progress) -> bool:
+def read(database: Database, found: list[Input], folder: Path, settings: Settings, progress: Progress) -> bool:
     """Fill a database from several inputs, whose parts lie in the folder until somebody removes it.
 
     An input that cannot be read is a source without rows and a fact of it (section 'lost', item 'the whole file').
@@ -65,7 +65,7 @@ def read(database: Database, found: list[Input], folder: Path, progress: Progres
     be read, OutputError when a part cannot be written.
     """
     numbered = [(item, folder / f"{number}.duckdb") for number, item in enumerate(found, start=1)]
-    problems = _make(numbered, progress)
+    problems = _make(numbered, settings, progress)
     if len(problems) == len(found):
         shutil.rmtree(folder, ignore_errors=True)
         raise InputError(f"none of the {len(found)} inputs can be read; the first: {problems[numbered[0][1]].text}")
@@ -83,33 +83,33 @@ def read(database: Database, found: list[Input], folder: Path, progress: Progres
     return all(problem.is_final for problem in problems.values())
 
 
-def _make(numbered: list[tuple[Input, Path]], progress: Progress) -> dict[Path, Problem]:
+def _make(numbered: list[tuple[Input, Path]], settings: Settings, progress: Progress) -> dict[Path, Problem]:
     """Make the parts that are not there yet; why there is none, for those that cannot be made."""
     problems = {part: Problem(item.problem) for item, part in numbered if item.problem}
-    wanted = [(item, part) for item, part in numbered if part not in problems and not is_current(part, item)]
+    wanted = [(item, part) for item, part in numbered if part not in problems and not is_current(part, item, settings)]
     count = worker_cnt([item for item, _ in wanted])
     if not count:
         progress.step(f"reading {len(wanted)} files", len(wanted))
         for item, part in wanted:
-            text = make_part(item, part)
+            text = make_part(item, part, settings)
             if text is not None:
                 problems[part] = Problem(text)
             progress.advance(1)
         return problems
-    found = dict(zip((part for _, part in wanted), read_in_workers(wanted, count, progress), strict=True))
+    found = dict(zip((part for _, part in wanted), read_in_workers(wanted, count, settings, progress), strict=True))
     killed = [(item, part) for item, part in wanted if (problem := found[part]) and not problem.is_final]
     for one in killed:  # alone, each has all the memory
-        (found[one[1]],) = read_in_workers([one], 1, progress)
+        (found[one[1]],) = read_in_workers([one], 1, settings, progress)
     return problems | {part: problem for part, problem in found.items() if problem is not None}
 
 
-def make_part(item: Input, part: Path) -> str | None:
+def make_part(item: Input, part: Path, settings: Settings) -> str | None:
     """Make a database of one input, without views; what is wrong with the input, None when nothing is.
 
     Raises OutputError when the part cannot be written.
     """
     try:
-        with building(part) as new:
+        with building(part, settings) as new:
             ingest.fill(new, 1, item, Silent())
     except (InputError, ToolError) as error:
         return str(error)
@@ -124,7 +124,9 @@ def worker_cnt(found: list[Input]) -> int:
     return count if count > 1 else 0
 
 
-def read_in_workers(wanted: list[tuple[Input, Path]], count: int, progress: Progress) -> list[Problem | None]:
+def read_in_workers(
+    wanted: list[tuple[Input, Path]], count: int, settings: Settings, progress: Progress
+) -> list[Problem | None]:
     """make_part() in a process for each input, so many at a time.
 
     Raises what it raises, and whatever stops this process, after the workers ended.
@@ -132,7 +134,7 @@ def read_in_workers(wanted: list[tuple[Input, Path]], count: int, progress: Prog
     progress.step(f"reading {len(wanted)} files", len(wanted))
     running: set[subprocess.Popen[str]] = set()
     with ThreadPoolExecutor(count) as pool:
-        tasks = [pool.submit(_work, item, part, running) for item, part in wanted]
+        tasks = [pool.submit(_work, item, part, settings, running) for item, part in wanted]
         waiting: set[Future[Problem | None]] = set(tasks)
         try:
             while waiting:
@@ -147,8 +149,8 @@ def read_in_workers(wanted: list[tuple[Input, Path]], count: int, progress: Prog
     return [task.result() for task in tasks]
 
 
-def _work(item: Input, part: Path, running: set[subprocess.Popen[str]]) -> Problem | None:
-    words = modules.command(f"{__package__}.parts", str(item.path.absolute()), str(part.absolute()))
+def _work(item: Input, part: Path, settings: Settings, running: set[subprocess.Popen[str]]) -> Problem | None:
+    words = modules.command(f"{__package__}.parts", str(item.path.absolute()), str(part.absolute()), settings.text)
     with subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="backslashreplace"
     ) as worker:
@@ -171,10 +173,10 @@ def stopped_by(number: int) -> str:
     return f"what read it was stopped by {signal.Signals(number).name}, as when memory runs out; try it alone"
 
 
-def is_current(part: Path, item: Input) -> bool:
+def is_current(part: Path, item: Input, settings: Settings) -> bool:
     """Whether a part left by an earlier analysis holds this input as it is now."""
     try:
-        held = sources_of(part, Settings())
+        held = sources_of(part, settings)
     except LorabenchError:
         return False
     return held == [ingest.identity(item)]
@@ -236,10 +238,10 @@ def _append_table(database: Database, table: str, shifts: dict[str, int], source
     )
 
 
-def main(path: str, part: str) -> None:
+def main(path: str, part: str, settings: str) -> None:
     """Make one part; print what is wrong with the input as JSON, null when nothing is."""
     try:
-        print(json.dumps(make_part(inputs.recognise(Path(path)), Path(part))))
+        print(json.dumps(make_part(inputs.recognise(Path(path)), Path(part), Settings.of_text(settings))))
     except OutputError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)

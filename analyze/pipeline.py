@@ -74,7 +74,7 @@ def _opened(
     is_complete = True
     with building(database, settings) as new:
         if len(found) > 1:
-            is_complete = parts.read(new, found, _parts_of(database), progress)
+            is_complete = parts.read(new, found, _parts_of(database), settings, progress)
         else:
             ingest.fill(new, 1, found[0], progress)
         matching.complete(new)

@@ -51,7 +51,14 @@ _QUERIES = {
     "kernel_over_ranks": "from kernel_over_ranks",
     "collective_summary": "from collective_summary",
 }
-_MOVED = ("_step", "_rank_part", "_rank_stretch", "collective", "_extent")  # times on the trace's own clock
+_MOVED = (
+    "_step",
+    "_rank_part",
+    "_rank_stretch",
+    "_rank_wait",
+    "collective",
+    "_extent",
+)  # times on the trace's own clock
 
 
 def measured(what: str, words: list[str]) -> None:

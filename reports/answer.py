@@ -7,64 +7,22 @@ from typing import Any
 
 from ..analyze.store.database import Database
 from . import sources
+from .units import keep_end, said_ns
 
 RECORDERS = {"nsys": "nsys", "kineto": "torch.profiler", "snapshot": "allocator snapshot"}
 
 # Of each rule all that its places save together: they share no nanosecond.
-FINDINGS = """
-    select
-        rule,
-        sum(saving_ns)::bigint as saving_ns,
-        count(*) as place_cnt,
-        nullif(arg_max(coalesce(place, ''), weight), '') as place,
-        arg_max(saving_ns, weight)::bigint as place_saving_ns,
-        arg_max(evidence, weight) as evidence,
-        arg_max(advice, weight) as advice,
-        bool_and(is_predicted) as is_predicted
-    from (
-        select
-            *,
-            -- the place that saves most; of kernels whose saving is not known the one that the verdict names
-            (coalesce(saving_ns, 0), place is not distinct from (
-                select short_name from _steady_kernel where source_id = {id}
-            ), occurrence_cnt, place) as weight
-        from _predicted_finding
-        where source_id = {id} and (saving_ns > 0 or rule = 'dominant_kernel')
-    )
-    group by rule
-    order by 2 desc nulls last, rule"""
-_PHASES = """
-    select
-        sum(wall_ns)::bigint as wall_ns,
-        sum(data_ns)::bigint as data,
-        sum(h2d_ns)::bigint as h2d,
-        sum(forward_ns)::bigint as forward,
-        sum(backward_ns)::bigint as backward,
-        sum(optimizer_ns)::bigint as optimizer
-    from step_summary
-    join _steady_time as steady using (source_id)
-    where source_id = {id} and step_summary.start_ns >= coalesce(steady.first_step_ns, step_summary.start_ns)"""
+FINDINGS = (
+    "select * exclude source_id from _answer_rule where source_id = {id} order by saving_ns desc nulls last, rule"
+)
+_PHASES = "select * exclude source_id from _answer_phase where source_id = {id}"
+_MEMORY = "select * exclude source_id from _answer_memory where source_id = {id} order by device = 'cpu', device"
 _STEADY = """
     select is_steady, step_cnt, cold_step_cnt, cold_ns, recorded_ns, end_ns - start_ns as window_ns
     from _steady_time
     where source_id = {id}"""
-_MEMORY = """
-    select
-        device,
-        any_value(peak_bytes) as peak_bytes,
-        arg_max(category, live_bytes) as largest,
-        max(live_bytes) as largest_bytes
-    from (
-        select device, peak_bytes, category, sum(live_bytes)::bigint as live_bytes
-        from memory_peak
-        where source_id = {id}
-        group by all
-    )
-    where peak_bytes >= 1048576 and category <> 'unknown'
-    group by device
-    order by device = 'cpu', device"""
-
 _SLOWEST = "from _slowest_rank where kind = '{kind}'"
+_ALIKE = "from _answer_alike where kind = '{kind}'"
 _UNFIT = """
     select rule, count(*) as input_cnt, any_value(example order by source_id) as example
     from validation
@@ -89,6 +47,17 @@ def evidence(finding: Row, window_ns: int | None) -> str:
     if finding["place_cnt"] == 1 or not finding["saving_ns"] or not window_ns:
         return str(finding["evidence"])
     return f"{(finding['place_saving_ns'] or 0) / window_ns:.1%} here: {finding['evidence']}"
+
+
+def cause(slowest: Row, place_width: int | None = None) -> str:
+    """What _slowest_rank spent more on than the others and where, "" if not known; of a longer place the end."""
+    if not slowest["cause"]:
+        return ""
+    text = f"{slowest['cause'].replace('_', ' ')}, {said_ns(slowest['cause_ns'])} more than the others"
+    if not (place := slowest["cause_place"]):
+        return text
+    part = f" {said_ns(slowest['place_ns'])} of it" if slowest["place_ns"] < slowest["cause_ns"] else ""
+    return f"{text},{part} in {place if place_width is None else keep_end(place, place_width)}"
 
 
 def answer(database: Database) -> Row:
@@ -136,6 +105,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         "phases": _phases(rows(_PHASES)),
         "findings": rows(FINDINGS),
         "slowest": next(iter(rows(_SLOWEST.replace("{kind}", str(kind)))), None) if rank_cnt > 1 else None,
+        "alike": next(iter(rows(_ALIKE.replace("{kind}", str(kind)))), None) if rank_cnt > 1 else None,
         "unfit": rows(_UNFIT) if rank_cnt > 1 else [],
         "memory": rows(_MEMORY),
         "ranges": rows(
@@ -156,6 +126,6 @@ def _parts(devices: list[Row]) -> dict[str, float]:
 
 def _phases(rows: list[Row]) -> dict[str, float]:
     """Shares of the steps' time on the CPU, of the phases that are known."""
-    sums = dict(rows[0])
+    sums = dict(rows[0]) if rows else {"wall_ns": None}
     wall = sums.pop("wall_ns")
     return {name: value / wall for name, value in sums.items() if value} if wall else {}

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from rich.cells import cell_len
 
-from .answer import RECORDERS, Row, evidence
+from .answer import RECORDERS, Row, cause, evidence
 from .units import keep_begin, keep_end, said_ns
 
 WIDTH = 80
@@ -67,13 +67,16 @@ def _ranks(found: Row) -> Iterator[str]:
             f"of {slowest['rank_cnt']} ranks {slowest['rank']} is the slowest: "
             f"last in {slowest['straggler_cnt']}{steps} steps, others waited {said_ns(slowest['kept_waiting_ns'])}"
         )
-        if slowest["cause"]:
-            cause, more = slowest["cause"].replace("_", " "), said_ns(slowest["cause_ns"])
-            where = f", in {keep_end(slowest['cause_place'], 30)}" if slowest["cause_place"] else ""
-            yield _cut(f"  cause: {cause}, {more} more than the others{where}")
+        if why := cause(slowest, 56):
+            yield from textwrap.wrap(f"cause: {why}", WIDTH, initial_indent="  ", subsequent_indent="    ")
         if slowest["late_host"]:
             behind = said_ns(slowest["host_lag_ns"])
             yield _cut(f"  all ranks of {slowest['late_host']} are late, by {behind} in a step (median)")
+    if alike := found["alike"]:
+        alone = f", {said_ns(alike['alone_ns'])} of it by rank {alike['rank']}" if alike["alone_ns"] else ""
+        yield _cut(
+            f"  if ranks were alike: steps {said_ns(alike['saving_ns'])} ({alike['saving_frac']:.0%}) shorter{alone}"
+        )
     for row in found["unfit"]:
         yield _cut(f"  {row['rule'].replace('_', ' ')}: {row['example']}")
 

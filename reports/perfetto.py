@@ -25,41 +25,8 @@ from .tables import replacing
 
 SUFFIXES = (".json", ".json.gz")
 _LINES_AT_ONCE = 10_000
-_CPU = """
-    select thread_id, start_ns, end_ns, kind::varchar as kind, text_id as name_id, path_id, -1 as api_call_id
-    from range
-    where source_id = {id}
-    union all
-    select thread_id, start_ns, end_ns, 'call', name_id, -1, api_call_id
-    from api_call
-    where source_id = {id} and not is_duplicate
-    order by thread_id, start_ns, end_ns desc, api_call_id"""
-_BEGINS = """
-    select source_id, min(start_ns)
-    from (
-        select source_id, start_ns from range
-        union all
-        select source_id, start_ns from api_call
-        union all
-        select source_id, start_ns from gpu_op
-        union all
-        select source_id, time_ns from memory_event
-    )
-    group by source_id"""
-_GPU = """
-    select
-        coalesce(op.device_id, -1) as device_id,
-        coalesce(op.stream_id, -1) as stream_id,
-        op.start_ns,
-        op.end_ns,
-        op.kind::varchar as kind,
-        op.name_id,
-        coalesce(range.path_id, -1) as path_id,
-        coalesce(if(op.is_first_op, op.api_call_id, null), -1) as api_call_id
-    from gpu_op as op
-    left join range using (range_id)
-    where op.source_id = {id}
-    order by 1, 2, op.start_ns, op.end_ns desc"""
+_CPU = "from _trace_cpu where source_id = {id} order by thread_id, start_ns, end_ns desc, api_call_id"
+_GPU = "from _trace_gpu where source_id = {id} order by device_id, stream_id, start_ns, end_ns desc"
 _IDLE = """
     select coalesce(device_id, -1) as device_id, start_ns, end_ns, rule, coalesce(path_id, -1) as path_id
     from _blamed_gap
@@ -141,7 +108,7 @@ class _Export:
 
         Clocks of ranks are those that clock_offset has aligned; where one runs away, as it stood at the begin.
         """
-        begins = dict(self._database.rows(_BEGINS))
+        begins = dict(self._database.rows("from _trace_begin"))
         for statement in (
             "select source_id, offset_ns from clock where piece_id = 0",
             "select source_id, -origin_ns from source where origin_ns is not null",

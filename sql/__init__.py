@@ -10,7 +10,7 @@ numbers, so a file may use everything from an earlier folder:
     2_definitions   what the sums by range, path and set are, where arrays or statements fill tables with them
     2_model     private views, names with a leading underscore
     3_reports   public views
-    3_page      private views, what pages draw: made small
+    3_shown     private views, what the answer, pages and files for other viewers show: made small
     3_findings  rules of the view finding: the file's name is the rule, its second paragraph the advice
     3_memory_findings   rules of the view memory_finding, in the same form
     3_validations   rules of the view validation, in the same form
@@ -38,7 +38,7 @@ from ..errors import UsageError
 
 TABLES, ROWS, STAGING, MACROS = "0_tables", "0_rows", "1_staging", "2_macros"
 DEFINITIONS, MODEL = "2_definitions", "2_model"
-REPORTS, PAGE, FINDINGS, MEMORY_FINDINGS = "3_reports", "3_page", "3_findings", "3_memory_findings"
+REPORTS, SHOWN, FINDINGS, MEMORY_FINDINGS = "3_reports", "3_shown", "3_findings", "3_memory_findings"
 VALIDATIONS, CHECKS = "3_validations", "4_checks"
 FOLDERS = (
     TABLES,
@@ -48,7 +48,7 @@ FOLDERS = (
     DEFINITIONS,
     MODEL,
     REPORTS,
-    PAGE,
+    SHOWN,
     FINDINGS,
     MEMORY_FINDINGS,
     VALIDATIONS,

@@ -112,3 +112,60 @@ def test_a_kernel_is_blamed_once(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     assert findings(tmp_path / "a", [LONG, *kernels], "math_attention") == {f"step/{MATH}": 300}
     assert findings(tmp_path, [LONG, *kernels], "unfused_elementwise") == {}
+
+
+@pytest.mark.parametrize(
+    ("inside", "advised"),
+    [
+        (None, "Name what the CPU does there"),
+        (("cuda_runtime", "cudaHostAlloc"), "Avoid this call within steps"),
+        (("cpu_op", "aten::bernoulli_"), "Compare its calls"),
+        (("user_annotation", "save"), "Look at what is done there"),
+        (("python_function", "train.py(7): log"), "Look at what is done there"),
+    ],
+)
+def test_advice_on_a_long_gap_is_about_what_the_cpu_was_in(
+    inside: tuple[str, str] | None, advised: str, tmp_path: Path
+) -> None:
+    common = {"ph": "X", "pid": 1, "tid": 1}
+    events: list[dict[str, Any]] = []
+    for number, time in enumerate((0, 30_000), start=1):
+        link = {"correlation": number}
+        events.append(common | {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": time, "dur": 5, "args": link})
+        kernel = {"ph": "X", "cat": "kernel", "name": GEMM, "pid": 0, "tid": 7, "ts": time + 10, "dur": 100}
+        events.append(kernel | {"args": link | {"device": 0, "stream": 7}})
+    if inside:
+        category, name = inside
+        events.append(common | {"cat": category, "name": name, "ts": 500, "dur": 29_000})
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}), "utf-8")
+    with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
+        ((evidence, advice),) = database.rows("select evidence, advice from finding where rule = 'long_idle_gap'")
+    assert evidence.endswith(f"in it the CPU is in {inside[1] if inside else 'no range or CUDA call'}")
+    assert advice.startswith(advised)
+
+
+@pytest.mark.parametrize(("waited", "idle", "stays"), [(1_000, 30_000, True), (30_000, 1_000, False)])
+def test_a_gap_behind_a_short_wait_is_said_to_be_the_work_of_the_cpu(
+    waited: int, idle: int, stays: bool, tmp_path: Path
+) -> None:
+    events: list[dict[str, Any]] = []
+    calls = (("cudaMemcpy", 0, waited, "gpu_memcpy", "Memcpy DtoH (Device -> Pinned)"),
+             ("cudaLaunchKernel", waited + idle, 5, "kernel", GEMM))  # fmt: skip
+    for number, (api, time, length, category, name) in enumerate(calls, start=1):
+        link = {"correlation": number}
+        call = {"ph": "X", "pid": 1, "tid": 1, "cat": "cuda_runtime", "name": api, "ts": time, "dur": length}
+        events.append(call | {"args": link})
+        work = {
+            "ph": "X",
+            "pid": 0,
+            "tid": 7,
+            "cat": category,
+            "name": name,
+            "ts": time + 8,
+            "dur": max(length - 10, 100),
+        }
+        events.append(work | {"args": link | {"device": 0, "stream": 7}})
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}), "utf-8")
+    with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
+        ((evidence,),) = database.rows("select evidence from finding where rule = 'blocking_copy'")
+    assert evidence.endswith("most of it is the CPU's work") is stays

@@ -440,12 +440,28 @@ def test_two_runs_are_drawn_by_the_clock_of_their_verdict(
     page = browser.new_page()
     page.goto((tmp_path / "c.html").as_uri())
     page.wait_for_selector("html[data-drawn=all]")
-    assert page.locator(".verdict").inner_text().startswith("B is 1.23 x as fast as A: step 101.0 -> 82.0 ms")
+    verdict, most = page.locator(".verdict").all_inner_texts()
+    assert verdict.startswith("B is 1.23 x as fast as A: step 101.0 -> 82.0 ms")
+    assert most == "Most of the difference from A to B: outside of phases, -11.4 ms in a step."
     assert page.locator("#step").count() == 0, "steps of the profiled pass say the opposite"
     found = page.evaluate(BARS, "range")
     for name, step in (("a", 101.0), ("b", 82.0)):
         assert found["bars"][name]["step"] == pytest.approx(step, abs=found["pixel"])
         assert found["bars"][name]["step/forward"] == pytest.approx(0.4 * step, abs=found["pixel"])
+    fell = page.evaluate(BARS, "from-a-to-b")
+    assert fell["bars"]["whole"] == {
+        "A": pytest.approx(101, abs=fell["pixel"]),
+        "B": pytest.approx(82, abs=fell["pixel"]),
+    }
+    parts = {"forward": 0.4 * 19, "outside of phases": 0.6 * 19}
+    assert fell["bars"]["less"] == {name: pytest.approx(time, abs=fell["pixel"]) for name, time in parts.items()}
+    for button, step in (("as wide as in A", 101.0), ("as wide as in B", 82.0)):
+        page.locator("section[aria-labelledby=where-a-to-b] button", has_text=button).click()
+        found = page.evaluate(SLICES.replace("figure-ranges", "figure-where-a-to-b"))
+        assert width_of(found, "step") == pytest.approx(whole(found), abs=1)
+        assert width_of(found, "forward") == pytest.approx(0.4 * whole(found), abs=1)
+        told = next(one for one in found if one["name"] == "forward")
+        assert told["label"] == "forward: A 40.40 ms, B 32.80 ms, -19 %" and told["text"] == "forward -19 %", step
     text = page.locator("section[aria-labelledby=range]").inner_text()
     assert "on the clock of the timing pass" in text and "B x 0.40" in text
 
@@ -537,22 +553,108 @@ def test_the_receipt_is_saved_as_a_picture(opened: Callable[..., Opened]) -> Non
     assert len(content) > 10_000
 
 
-def test_a_link_opens_the_page_as_it_was_left(opened: Callable[..., Opened]) -> None:
-    page, _ = opened(CAPTURE)
-    page.evaluate("""document.querySelector("[data-figure=figure-timeline]").picture.show({from: 10e6, to: 20e6})""")
+# One choice for all pictures
+
+
+def chosen(page: Page, *names: str) -> list[str]:
+    """Wait until pictures follow what is chosen in these dimensions; what sections say of it."""
+    page.wait_for_selector(f"html[data-filtered='{json.dumps(list(names), separators=(',', ':'))}']")
+    notes: list[str] = page.locator(".note:visible").all_inner_texts()
+    return notes
+
+
+def added_up(page: Page, section: str) -> dict[str, tuple[int, float]]:
+    """What a section's table of a choice says of each name: operations, and time in ms."""
+    cells = page.evaluate(
+        """section => [...document.querySelectorAll(`section[aria-labelledby=${section}] .sums tbody tr`)]
+        .map(row => [...row.cells].map(cell => cell.textContent))""", section
+    )  # fmt: skip
+    return {name: (int(cnt.replace(",", "")), float(time.replace(",", ""))) for name, cnt, time, _ in cells}
+
+
+def test_a_stretch_of_time_filters_what_can_be_and_the_rest_says_so(opened: Callable[..., Opened]) -> None:
+    page, database = opened(CAPTURE)
+    canvas = page.locator("[data-figure=figure-timeline] canvas")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert box
+    page.mouse.move(box["x"] + 200, box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 400, box["y"] + 70)
+    page.mouse.up()
+    notes = chosen(page, "time")
+    view = page.evaluate("""document.querySelector("[data-figure=figure-timeline]").picture.view""")
+    low, high = view["from"], view["to"]
+    begin = page.evaluate("""document.querySelector("[data-figure=figure-timeline]").picture.data.zero""")
+    work = f"""(select name_id, path_id, least(end_ns, {high} + start) - greatest(start_ns, {low} + start) as time
+        from _page_op, (select min(start_ns) - {begin} as start from gpu_op)
+        where start_ns < {high} + start and end_ns > {low} + start)"""
+    rows = database.rows(f"""select name, count(*), sum(time) / 1e6, count(*) filter (name in (select short_name from
+        kernel_summary)) from {work} join _page_name using (name_id, path_id) group by name""")  # fmt: skip
+    assert len(rows) > 10
+    kernels = added_up(page, "kernels")
+    assert kernels == {name: (cnt, pytest.approx(float(time), abs=6e-4)) for name, cnt, time, kernel in rows if kernel}
+    total = sum(float(time) for _, _, time, _ in rows)
+    assert sum(time for _, time in added_up(page, "classes").values()) == pytest.approx(total, abs=6e-3)
+    drawn = page.evaluate(BARS, "kernels")
+    bars = drawn["bars"]["kernel time"]
+    assert len(bars) == 15 and all(bars[n] == pytest.approx(kernels[n][1], abs=drawn["pixel"] + 6e-4) for n in bars)
+    found = slices(page)
+    told = next(one["label"] for one in found if one["kind"] == 0)
+    assert told.startswith(f"GPU work that is chosen: {total * 1e3:.1f} µs") and whole(found) == found[0]["width"]
+    assert f"{sum(cnt for _, cnt, _, _ in rows)} GPU operations" in page.locator(".selection").inner_text()
+    sections = page.locator("main section[aria-labelledby]:has(.note)")
+    assert len(notes) == sections.count() == page.locator("main section[aria-labelledby]").count()
+    lora = page.locator("section[aria-labelledby=lora] .note").inner_text()
+    assert lora == "The picture is of the whole recording; the table is of the whole recording."
+
+
+def test_what_is_chosen_is_in_the_link_and_escape_clears_it(opened: Callable[..., Opened]) -> None:
+    page, database = opened(CAPTURE)
+    before = page.evaluate(BARS, "classes")["bars"]
     page.locator("[data-figure=figure-ranges] .slice", has_text="backward").first.click()
-    assert page.locator("[data-figure=figure-timeline] input").input_value() == "backward"
-    link = page.url
+    chosen(page, "range")
+    time = number(database, "select gpu_op_ns from range_summary where path = 'run/step/backward'") / 1e6
+    assert sum(time for _, time in added_up(page, "classes").values()) == pytest.approx(time, abs=6e-3)
+    told = page.locator("[data-figure=figure-timeline] .said").inner_text()
+    assert "busy 3.7 %, with what is not chosen" in told
+    rows = page.locator("section[aria-labelledby=launching] tbody tr:not(.unchosen) td:first-child")
+    paths = rows.all_text_contents()
+    assert paths and "run/step/backward" in paths and "run/step/forward" not in paths
+    page.locator("section[aria-labelledby=steps] summary").click()
+    page.locator("section[aria-labelledby=steps] .pick").first.press("Enter")
+    chosen(page, "time", "range", "step")
+    classes = added_up(page, "classes")
+    link, zoomed = page.url, slices(page)
+    assert next(one for one in zoomed if one["name"] == "backward")["width"] == pytest.approx(whole(zoomed))
     page.goto("about:blank")
     page.goto(link)
+    chosen(page, "time", "range", "step")
+    assert added_up(page, "classes") == classes and slices(page) == zoomed
+    assert page.locator(".selection").is_visible() and "backward" in page.locator(".selection").inner_text()
+    page.keyboard.press("Escape")
+    assert chosen(page) == [] and not page.locator(".selection").is_visible() and "#" not in page.url
     page.wait_for_selector("html[data-drawn=all]")
-    view = page.evaluate("""document.querySelector("[data-figure=figure-timeline]").picture.view""")
-    assert view == {"from": 10e6, "to": 20e6}
-    found = slices(page)
-    assert next(one for one in found if one["name"] == "backward")["width"] == pytest.approx(whole(found))
-    page.goto("about:blank")
-    page.goto(link.partition("#")[0] + "#time=<script>&range=[%22<b>%22]")
-    page.wait_for_selector("html[data-drawn=all]")
+    assert page.evaluate(BARS, "classes")["bars"] == before
+    assert whole(slices(page)) == slices(page)[0]["width"] and page.locator("tr.unchosen").count() == 0
+
+
+@pytest.mark.slow
+def test_without_single_operations_a_time_filters_no_sums(
+    opened: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a range the sums are exact all the same: they are those of the flame graph's ends."""
+    monkeypatch.setattr(timeline, "OP_CNT", 100)
+    page, database = opened(CAPTURE)
+    page.evaluate("""document.querySelector("[data-figure=figure-timeline]").picture.show({from: 1e7, to: 2e7})""")
+    chosen(page, "time")
+    told = page.locator("section[aria-labelledby=kernels] .note").inner_text()
+    assert told == "The picture is of the whole recording; the table is of the whole recording."
+    page.locator("[data-figure=figure-ranges] .slice", has_text="backward").first.click()
+    chosen(page, "time", "range")
+    time = number(database, "select gpu_op_ns from range_summary where path = 'run/step/backward'") / 1e6
+    assert sum(time for _, time in added_up(page, "classes").values()) == pytest.approx(time, abs=6e-3)
+    assert "not filtered by time" in page.locator("section[aria-labelledby=classes] .note").inner_text()
 
 
 def test_the_timeline_is_moved_by_keys(opened: Callable[..., Opened]) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import corpus_params, quick
+from conftest import CORPUS, absent, corpus_params, quick
 from lorabench.reports.page import figures, timeline
 from lorabench.reports.page import page as pages
+from lorabench.reports.page import sections as sections_of_page
 from lorabench.reports.page.packing import packed, varints
 from lorabench.reports.page.section import Section
 
@@ -32,6 +33,8 @@ def page(
     made: dict[Path, tuple[list[Section], str]] = {}
 
     def get(trace: Path) -> tuple[list[Section], str]:
+        if not trace.exists():
+            absent("corpus", f"there is no {trace}")
         if trace not in made:
             sections = pages.write(database_of(trace), folder / "page.html")
             made[trace] = sections, (folder / "page.html").read_text("utf-8")
@@ -74,7 +77,7 @@ def test_no_section_and_no_column_is_empty(page: Callable, trace: Path) -> None:
             assert any(cell.text and cell.number != 0 for cell in cells), f"{section.name}: {column.title}"
 
 
-@pytest.mark.parametrize("trace", TRACES)
+@pytest.mark.parametrize("trace", quick(len(TRACES) // 2, [*TRACES[::2], *TRACES[1::2]]))
 def test_bars_have_labels_that_differ_and_texts_that_are_short(page: Callable, trace: Path) -> None:
     sections, _ = page(trace)
     for section in sections:
@@ -102,6 +105,22 @@ def test_kernels_are_told_by_short_names(page: Callable, database_of: Callable) 
     )
     assert drawn["data"][0]["customdata"] == [figures.shown(name) for name, _ in rows]
     assert drawn["data"][0]["x"] == [pytest.approx(time / 1e6, rel=1e-5) for _, time in rows]
+
+
+def test_memory_held_is_a_line_to_the_end_and_what_to_do_is_there_once(page: Callable) -> None:
+    sections, text = page(CORPUS / "memory_snapshots" / "llm-training-step.pickle")
+    figure = next(section for section in sections if section.name == "memory").figure
+    held = figure["data"][-1]
+    assert held["name"] == "held by the allocator" and len(held["x"]) >= 2
+    assert held["x"][-1] == figure["x"][-1] and held["x"][0] <= figure["x"][0]
+    advice = "Train fewer weights"
+    assert text.count(advice) == 1
+
+
+def test_steps_of_one_number_are_told_apart() -> None:
+    row = {"start_ns": 0, "wall_ns": 9, "forward_ns": 4, "data_ns": 0, "h2d_ns": 0, "backward_ns": 0, "optimizer_ns": 0}
+    drawn = sections_of_page._step_bars([row | {"step": step} for step in (1, 2, 2, 3, 2)])
+    assert drawn["data"][0]["customdata"] == ["step 1", "step 2, 1 of 3", "step 2, 2 of 3", "step 3", "step 2, 3 of 3"]
 
 
 def test_labels_that_would_be_the_same_have_numbers() -> None:

@@ -13,6 +13,7 @@ from lorabench import sql
 from lorabench.analyze import parts
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.read import inputs
+from lorabench.analyze.store.settings import Settings
 from lorabench.errors import InputError, OutputError
 
 COMPUTE, COLLECTIVE = "gemm", "ncclDevKernel_AllReduce"
@@ -88,7 +89,7 @@ def test_a_rank_is_read_from_the_name_where_the_file_does_not_say(tmp_path: Path
 def rows_of_views(paths: list[Path], place: Path, source: int) -> dict[str, list[tuple[Any, ...]]]:
     """Every view's rows of one source, without keys; not those that compare ranks."""
     of_all = {"straggler", "rank_summary", "launch_cost", "collective_match", "collective_skew", "collective_summary",
-              "clock_offset", "kernel_over_ranks"}  # fmt: skip
+              "clock_offset", "kernel_over_ranks", "without_stragglers"}  # fmt: skip
     found = {}
     with analyze(paths, place) as database:
         for view in sql.load():
@@ -140,17 +141,55 @@ def test_of_inputs_that_are_all_bad_the_first_is_explained(tmp_path: Path) -> No
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.json", "b.json"]
 
 
+def full_queue(path: Path) -> Path:
+    """A trace of ten quick launches in a row and a slow one behind them, when none of their kernels is done."""
+    events: list[dict[str, Any]] = []
+    for number in range(11):
+        link = {"correlation": number + 1}
+        length = 2000 if number == 10 else 2
+        call = {"ph": "X", "pid": 1, "tid": 1, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "args": link}
+        events.append(call | {"ts": 1000 + 5 * number, "dur": length})
+        gpu = {
+            "ph": "X",
+            "pid": 0,
+            "tid": 7,
+            "cat": "kernel",
+            "name": COMPUTE,
+            "args": link | {"device": 0, "stream": 7},
+        }
+        events.append(gpu | {"ts": 4000 + 100 * number, "dur": 100})
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("workers", quick(1, [0, 2]))
+def test_thresholds_hold_for_each_of_several_inputs(
+    workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "worker_cnt", lambda found: workers)
+    inputs = [full_queue(tmp_path / f"trace.{rank}.json") for rank in range(2)]
+    asked = "select kind, start_ns, end_ns from waiting_call order by all"
+    with analyze(inputs, tmp_path / "usual.duckdb") as database:
+        assert database.rows(asked) == []
+    settings = Settings((("full_queue_cnt", 5.0), ("slow_api_ns", 1000.0)))
+    with analyze(inputs, tmp_path / "all.duckdb", settings=settings) as database:
+        found = database.rows(asked)
+    with analyze(inputs[:1], tmp_path / "one.duckdb", settings=settings) as database:
+        assert found == sorted(2 * database.rows(asked))
+    assert [kind for kind, *_ in found] == ["queue", "queue"]
+
+
 def test_what_an_interrupted_analysis_had_read_is_not_read_again(
     ranks: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parts, "worker_cnt", lambda found: 0)
     make, read = parts.make_part, []
 
-    def until_the_third(item: Any, part: Path) -> Any:
+    def until_the_third(item: Any, part: Path, settings: Settings) -> Any:
         read.append(item.path.name)
         if len(read) == 3:
             raise KeyboardInterrupt
-        return make(item, part)
+        return make(item, part, settings)
 
     monkeypatch.setattr(parts, "make_part", until_the_third)
     with pytest.raises(KeyboardInterrupt):
@@ -223,7 +262,9 @@ def test_what_a_killed_worker_lost_is_read_by_the_next_analysis(
             assert database.rows("select count(distinct source_id) from gpu_op") == [(2,)]
     monkeypatch.setattr(parts, "worker_cnt", lambda found: 0)
     make, read = parts.make_part, []
-    monkeypatch.setattr(parts, "make_part", lambda item, part: (read.append(item.path.name), make(item, part))[1])
+    monkeypatch.setattr(
+        parts, "make_part", lambda item, part, settings: (read.append(item.path.name), make(item, part, settings))[1]
+    )
     with analyze(ranks, tmp_path / "x.duckdb", force=force) as database:
         assert database.rows("select count(distinct source_id) from gpu_op") == [(3,)]
         assert database.rows("select * from source_fact where section = 'lost'") == []

@@ -15,7 +15,7 @@ FILES = [
     *corpus_params("nsys/*.sqlite"), *corpus_params("kineto/*.json.gz"),
     ROOT / "fixtures" / "lora-run.sqlite", ROOT / "fixtures" / "h200-batch",
 ]  # fmt: skip
-VIEWS = ("_blamed_gap", "_device_activity", "_exposed")
+VIEWS = ("_blamed_gap", "_judged_gap", "_device_activity", "_exposed", "_steady_spent")
 
 
 def rows(database: Database, relation: str) -> list[tuple[object, ...]]:
@@ -27,7 +27,7 @@ def rows(database: Database, relation: str) -> list[tuple[object, ...]]:
 def check(database: Database) -> None:
     for name in VIEWS:
         taken = rows(database, name)
-        database.connection.execute(f"drop table temp.{name}")
+        database.connection.unregister(name)
         assert taken == rows(database, f"main.{name}")
 
 

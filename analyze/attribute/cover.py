@@ -23,13 +23,16 @@ class Cover:
         given  [a   ][b]     [c  ]
         union  [a      ]     [c  ]
         """
-        order = np.argsort(start, kind="stable")
-        start, latest = start[order], np.maximum.accumulate(end[order])
+        order = None
+        if (start[1:] < start[:-1]).any():
+            order = np.argsort(start, kind="stable")
+            start, end = start[order], end[order]
+        latest = np.maximum.accumulate(end)
         is_new = np.ones(len(start), dtype=bool)
         is_new[1:] = start[1:] > latest[:-1]
         first = np.flatnonzero(is_new)
         start, end = start[first], latest[np.append(first, len(latest))[1:] - 1]
-        return cls(start, end, np.cumsum(end - start) - (end - start), order[first])
+        return cls(start, end, np.cumsum(end - start) - (end - start), first if order is None else order[first])
 
     def common(self, other: "Cover") -> "Cover":
         """What lies in both.

@@ -23,7 +23,7 @@ def take(column: npt.NDArray[Any], index: Ints, missing: int = NONE) -> Ints:
         extended = np.empty(len(column) + 1, dtype=np.int64)
         extended[:-1] = column
         extended[-1] = missing  # where the index NONE points to
-        return extended[index]
+        return extended.take(index, mode="wrap")
     result = np.full(len(index), missing, dtype=np.int64)
     known = index >= 0
     result[known] = column[index[known]]

@@ -20,6 +20,7 @@ groups and the waits are visited one by one, in the order in which they were mea
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -87,16 +88,34 @@ class Graph:
 
     def replay(self, weights: Weights) -> Replayed:
         """The times that the weights lead to."""
-        begin = self._undelayed(weights)
+        measured = self.measured  # most changes leave threads or streams as they were: what follows is known then
+        are_threads_same = weights.host is measured.host and weights.own is measured.own
+        are_streams_same = weights.length is measured.length and weights.distance is measured.distance
+        begin = self._begin_as_measured if are_threads_same else self._undelayed(weights)
+        until_begin, until_end = self._streams_as_measured if are_streams_same else self._along_streams(weights)
+        if are_threads_same and weights.latency is measured.latency:
+            arrival = self._arrival_as_measured
+        else:
+            arrival = self._arrival(weights, begin)
         done = begin + weights.own
-        until_begin, until_end = self._along_streams(weights)
-        arrival = self._arrival(weights, begin) - until_begin
-        delay, group_end = self._visit(weights, arrival, until_begin, until_end, done)
+        delay, group_end = self._visit(weights, arrival - until_begin, until_begin, until_end, done)
         waiting, delayed = self.chains.waiting, np.append(delay, 0)[self.chains.behind]
         done += delayed
         done[waiting] += delay - delayed[waiting]
         last = max((int(column.max()) for column in (done, group_end) if column.size), default=0)
         return Replayed(begin + delayed, group_end, last)
+
+    @cached_property
+    def _begin_as_measured(self) -> Ints:
+        return self._undelayed(self.measured)
+
+    @cached_property
+    def _streams_as_measured(self) -> tuple[Ints, Ints]:
+        return self._along_streams(self.measured)
+
+    @cached_property
+    def _arrival_as_measured(self) -> Ints:
+        return self._arrival(self.measured, self._begin_as_measured)
 
     def begin_of_operations(self, weights: Weights) -> Ints:
         """When each operation begins."""

@@ -96,11 +96,14 @@ def is_job(path: Path) -> bool:
 def make(job: Path, settings: str) -> None:
     """Make the folder, or go on in it. Raises OutputError when it cannot be written or was made with other settings."""
     try:
-        if job.exists() and not is_job(job) and any(job.iterdir()):
+        # Another process may be making it, too, or was killed as it did. The mark is the first file, and is looked
+        # for after all else, so what lies there without it is somebody's own.
+        lying = list(job.iterdir()) if job.exists() else []
+        if not is_job(job) and any(unfinished.becomes(path) != MARK for path in lying):
             raise OutputError(f"{job} is not empty and not a job folder; choose another place for -o")
-        (job / INPUTS).mkdir(parents=True, exist_ok=True)
         if not is_job(job):
             _write(job / MARK, {"lorabench_job": FORMAT, "settings": settings})
+        (job / INPUTS).mkdir(exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot write the job folder {job}: {error.strerror}") from error
     if _settings(job) != settings:
@@ -109,20 +112,7 @@ def make(job: Path, settings: str) -> None:
 
 def settings_of(job: Path) -> Settings:
     """The thresholds and rules that a job was begun with."""
-    return settings_from(_settings(job))
-
-
-def settings_text(settings: Settings) -> str:
-    """Settings as a task carries them."""
-    return "" if settings == Settings() else json.dumps([settings.thresholds, settings.rules])
-
-
-def settings_from(text: str) -> Settings:
-    """The settings that a task carries."""
-    if not text:
-        return Settings()
-    thresholds, rules = json.loads(text)
-    return Settings(tuple((str(n), float(v)) for n, v in thresholds), tuple((s, p, c) for s, p, c in rules))
+    return Settings.of_text(_settings(job))
 
 
 def _settings(job: Path) -> str:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from ... import sql
 from ...errors import CorruptInputError
 from ...sql import quoted
+from ..ranks import stragglers
 from ..store.database import Database
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-VERSION = 1  # of what is handed on, beside the statements of the views
+VERSION = 2  # of what is handed on, beside the statements of the views
 
 # Of rows about one input alone those of which a rank has many: they stay in its result, and are read for who asks.
 LARGE = (
@@ -30,7 +31,7 @@ VIEWS = (
     "memory_peak", "memory_phase", "out_of_memory", "pipeline_bubble", "replay", "steady_state", "step_statistics",
     "step_summary", "sync_summary", "trace_info", "unattributed", "what_if",
     # what views that compare ranks read
-    "_step", "_rank_part", "_rank_stretch", "_rank_device", "_extent", "_source_with_gpu", "_steady_time",
+    "_step", "_rank_part", "_rank_stretch", "_rank_wait", "_rank_device", "_extent", "_source_with_gpu", "_steady_time",
     "_steady_class", "_steady_kernel", "_kernel_total", "_predicted_finding", "_validation",
 )  # fmt: skip
 # Computed of those when ranks are put together.
@@ -73,6 +74,7 @@ def rows(database: Database) -> "Iterator[tuple[str, pa.Table]]":
     """What the database of one rank hands on, by name; of a view that cannot be computed a line of source_fact."""
     failed = []
     database.filling({name: partial(database.table, statement) for name, statement in _ALONE.items()})
+    database.filling({name: partial(database.rows_of, name) for name in stragglers.VIEWS}, stragglers.VIEWS)
     with database.computing_once((*LARGE, *VIEWS)):
         for name in (*LARGE, *VIEWS):
             try:

@@ -29,7 +29,7 @@ from . import folder, handed, result
 _AT_ONCE = 64  # results in memory
 _MEMORY = "384MB"
 _MOST_PLACES = 16  # parts that are opened for where a straggler's CPU was
-_WITH_COLLECTIVES = ("collective", "_rank_part", "_rank_stretch")
+_WITH_COLLECTIVES = ("collective", "_rank_part", "_rank_stretch", "_rank_wait")
 # Rules that compare ranks: the others' rows are handed on.
 _RULES = (
     "clock_drift",
@@ -117,7 +117,7 @@ def is_current(job: Path, known: Sequence[JobInput]) -> bool:
 
 
 def _entries(job: Path) -> Iterator[Entry]:
-    settings = folder.settings_text(folder.settings_of(job))
+    settings = folder.settings_of(job).text
     for path in sorted((job / folder.INPUTS).iterdir()):
         header = result.header(path / folder.RESULT)
         if header is not None:
@@ -220,7 +220,7 @@ def _insert(new: Database, name: str, rows: pa.Table) -> None:
 def _compare(new: Database, job: Path, entries: Sequence[Entry]) -> None:
     """What needs all ranks: matches, clocks, stragglers, and rules about them."""
     matching.complete(new)
-    for name in ("_rank_part", "_rank_stretch"):
+    for name in ("_rank_part", "_rank_stretch", "_rank_wait"):
         new.connection.execute(
             f"""create or replace table {quoted(name)} as
             select rows.* replace (if(rows.collective_id is null, rows.step, matched.step) as step)

@@ -22,6 +22,7 @@ from ..read.inputs import Kind
 from ..store import checks, compact
 from ..store.building import building
 from ..store.opening import open_database
+from ..store.settings import Settings
 from . import folder, handed, remote, result
 from .folder import Task
 
@@ -48,7 +49,7 @@ def make(task: Task, path: Path) -> str | None:
         if item.kind is Kind.DATABASE:
             return f"{task.location} is a lorabench database; a job is made of traces"
         is_large = item.content_bytes > _LARGE
-        with building(whole, folder.settings_from(task.settings)) as new:
+        with building(whole, Settings.of_text(task.settings)) as new:
             ingest.fill(new, 1, item, Silent())
             checks.run(new)
             if not is_large:

@@ -3,41 +3,11 @@
 import numpy as np
 import pyarrow as pa
 
-from ...vocabulary import RANGE_PYTHON
+from ... import sql
 from ..attribute.critical_path import KINDS, critical_path, lend
 from ..attribute.intervals import NONE, take
 from ..attribute.launches import Work
 from ..read.staging import Staging
-
-_RANGE = f"(from range semi join reading using (source_id) where kind <> '{RANGE_PYTHON}')"
-_CALL = "(from api_call semi join reading using (source_id) where not is_duplicate)"
-# Of each process the main thread (or else the one with the most time), and from when until when its CPU was seen.
-_PROCESSES = f"""
-    select work_process_id, arg_max(thread_id, (is_main, time)), min(start), max("end")
-    from (
-        select thread_id, sum(end_ns - start_ns) as time, min(start_ns) as start, max(end_ns) as "end"
-        from (
-            select thread_id, start_ns, end_ns from {_RANGE}
-            union all
-            select thread_id, start_ns, end_ns from {_CALL}
-        )
-        group by thread_id
-    )
-    join work_thread using (thread_id)
-    group by work_process_id
-    order by work_process_id"""
-# Where the CPU waited for the GPU.
-_WAITS = """
-    select work_process_id as process, start_ns as start, end_ns as "end"
-    from (from _waiting_call semi join reading using (source_id))
-    join work_thread using (thread_id)"""
-# What threads other than the main one did.
-_OTHERS = f"""
-    select work_process_id as process, thread_id as thread, start_ns as start, end_ns as "end"
-    from {_RANGE} as range
-    join work_thread using (thread_id)
-    where range.parent_id is null and not is_main
-    order by start"""
 
 
 def write(staging: Staging, work: Work, first: int) -> None:
@@ -48,8 +18,8 @@ def write(staging: Staging, work: Work, first: int) -> None:
     if not work.start.size:
         return
     run = staging.database.connection.execute
-    waits, others = run(_WAITS).fetchnumpy(), run(_OTHERS).fetchnumpy()
-    for number, main, begin, end in run(_PROCESSES).fetchall():
+    waits, others = (run(sql.staging(name)).fetchnumpy() for name in ("critical_wait", "critical_other"))
+    for number, main, begin, end in run(sql.staging("critical_process")).fetchall():
         mine = np.flatnonzero(work.process == number)
         if not mine.size:
             continue

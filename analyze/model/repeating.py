@@ -5,46 +5,29 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ... import sql
 from ..attribute.period import steps
 from ..read.staging import Staging
 
-_HAS_STEPS = "select exists (from _step semi join reading using (source_id))"
-# Of each process the device with the most kernels: others wait for it, or do the same.
-_DEVICES = """
-    select process_id, arg_max(device_id, (kernel_cnt, -device_id))
-    from (
-        select process_id, device_id, count(*) as kernel_cnt
-        from gpu_op
-        semi join reading using (source_id)
-        where kind in ('kernel', 'graph')
-        group by all
-    )
-    group by process_id
-    order by process_id"""
-# What is launched when; a graph has one launch and its kernels the order in which they ran.
+# What is looked at first is cheap.
+_SHOWN_BY = ("_step_range", "_optimizer_step")
 _KERNELS = """
-    select
-        op.name_id as name,
-        coalesce(op.launch_start_ns, op.start_ns) as start,
-        coalesce(op.launch_end_ns, op.end_ns) as "end",
-        coalesce(call.thread_id, -1) as thread
-    from gpu_op as op
-    semi join reading using (source_id)
-    left join api_call as call using (api_call_id)
-    where op.kind in ('kernel', 'graph')
-        and op.process_id is not distinct from ?
-        and op.device_id is not distinct from ?
-    order by start, op.start_ns, op.gpu_op_id"""
+    select name, start, "end", thread
+    from ({kernels})
+    where process_id is not distinct from ? and device_id is not distinct from ?
+    order by start, ran, number"""
 
 
 def write(staging: Staging) -> None:
     """Nothing where ranges show steps. Called when range, api_call, gpu_op and name hold the source."""
     run = staging.database.connection.execute
-    devices = run(_DEVICES).fetchall()
-    if not devices or staging.scalar(_HAS_STEPS):
+    devices = run(sql.staging("repeated_device")).fetchall()
+    if not devices or any(
+        staging.scalar(f"select exists (from {view} semi join reading using (source_id))") for view in _SHOWN_BY
+    ):
         return
     for process, device in devices:
-        kernels = run(_KERNELS, [process, device]).fetchnumpy()
+        kernels = run(_KERNELS.format(kernels=sql.staging("repeated_kernel")), [process, device]).fetchnumpy()
         begin, end = steps(kernels["name"].astype(np.int64))
         if not begin.size:
             continue

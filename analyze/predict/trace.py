@@ -27,7 +27,7 @@ _EVENTS = """
     where source_id = {id}
         and not is_duplicate
         and name_id in (select name_id from name where regexp_matches(text, '^(cu|cuda|hip)StreamWaitEvent'))"""
-_WAITS = "select api_call_id as call, start_ns as begin, kind, is_pageable from _waiting_call where source_id = {id}"
+_WAITS = "select api_call_id as call, start_ns as begin, kind, is_pageable from waiting_call where source_id = {id}"
 _THREADS = "select thread_id as thread, process from _work_process where source_id = {id}"
 _STEPS = """
     select thread_id as thread, step, _step.start_ns as begin, _step.end_ns as "end",
@@ -77,7 +77,7 @@ class Trace:
     name_id: Ints  # of each operation
     is_kernel: Bools
     is_pageable: Bools  # of each point: it waits for a copy from or to pageable memory
-    kind: list[str]  # of each wait what it waits for, as _waiting_call has it
+    kind: list[str]  # of each wait what it waits for, as waiting_call has it
 
     @property
     def origin(self) -> int:

@@ -1,17 +1,16 @@
-"""The rows of the view straggler: of a single rank there are none, and its statement takes long to plan."""
+"""Views about several ranks: of a single one there are no rows, which their statements find out slowly."""
 
 import pyarrow as pa
 
-from ... import sql
+from ...sql import quoted
+from ..store import views
 from ..store.database import Database
 
-_VIEW = "straggler"
+VIEWS = ("straggler", "_rank_activity", "_straggler_place", "_replayed_rank")
 
 
-def rows(database: Database) -> pa.Table:
-    """The rows of the view."""
-    ((rank_cnt,),) = database.rows("select count(distinct rank) from source where kind is not null")
-    if rank_cnt > 1:
-        return database.rows_of(_VIEW)
-    columns = ", ".join(f"null::{column.sql_type} as {column.name}" for column in sql.public_view(_VIEW).columns)
+def none(database: Database, view: str) -> pa.Table:
+    """No rows of one of these views."""
+    known, _ = views.needed()
+    columns = ", ".join(f"null::{column.sql_type} as {quoted(column.name)}" for column in known[view].columns)
     return database.connection.sql(f"select {columns} where false").to_arrow_table()

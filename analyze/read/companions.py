@@ -15,6 +15,7 @@ from ...vocabulary import MEMORY_OWNED
 from ..store.database import Database
 
 _FACTS = ("method", "peft_mode", "batch_operator", "graph_pruning", "lora_cnt", "model", "quant")
+_PARALLEL_FACTS = ("parallel", "devices", "pp_schedule", "micro_batches", "grad_accum")
 
 # torch's Profile.export_memory_timeline("x.raw.json.gz"): a list of [ns, action, bytes, number of the category].
 _TIMELINE = "*.raw.json.gz"
@@ -51,7 +52,8 @@ def _manifest(folder: Path) -> _Facts:
     except InputError as error:
         return [("lost", rundir.MANIFEST, str(error))]
     known = spec if isinstance(spec, dict) else {}
-    return [("about", f"run: {name}", str(known[name])) for name in _FACTS if known.get(name) is not None]
+    names = _FACTS if known.get("parallel") in (None, "none") else _FACTS + _PARALLEL_FACTS
+    return [("about", f"run: {name}", str(known[name])) for name in names if known.get(name) is not None]
 
 
 def _steps(database: Database, source_id: int, folder: Path) -> _Facts:

@@ -24,7 +24,7 @@ from .json_pieces import Pieces
 from .json_salvage import salvage
 from .staging import Bare, Staging
 
-READER_VERSION = 8
+READER_VERSION = 9
 
 # A double holds a time with three decimals exactly below this many microseconds (2^43: 101 days).
 _EXACT_US = 1 << 43
@@ -329,6 +329,7 @@ class _Reader:
         if isinstance(distributed, dict):
             self.staging.set_source("rank", distributed.get("rank"))
             self.staging.set_source("world_size", distributed.get("world_size"))
+            self.staging.note_group(_only_group(distributed.get("pg_config")))
         self.staging.set_source("host", about.get("host_name"))
         devices = about.get("deviceProperties")
         for gpu in devices if isinstance(devices, list) else []:
@@ -344,3 +345,19 @@ class _Reader:
             self.staging.fact("missing", "GPU work", "no kernels, copies or memsets", why)
         if "api_call" not in present:
             self.staging.fact("missing", "CUDA calls", "none", "no GPU work can be attributed to ranges")
+
+
+def _only_group(groups: object) -> list[int]:
+    """The ranks of the process group where a trace names a single one, or several of the same ranks; else none.
+
+    gloo's ranges do not say their group.
+    """
+    listed = (
+        [group.get("ranks") if isinstance(group, dict) else None for group in groups]
+        if isinstance(groups, list)
+        else []
+    )
+    ranks = listed[0] if listed else None
+    if not isinstance(ranks, list) or any(other != ranks for other in listed):
+        return []
+    return ranks if all(type(rank) is int for rank in ranks) else []

@@ -7,10 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from ...errors import CorruptInputError, UnknownFormatError
+from . import nvtx_payloads
 from .nsys_tables import WHAT_TO_DO, Export, Table, Tally
 from .staging import Staging
 
-READER_VERSION = 5
+READER_VERSION = 6
 BATCHES_AT_ONCE = 6
 
 
@@ -168,6 +169,7 @@ def _read_table(export: Export, load: Load, staging: Staging) -> None:
     staging.columns("nvtx")
     staging.name_ranges("select text from nvtx")
     staging.load("nsys_nvtx", "staged_range")
+    nvtx_payloads.read(export, staging)
     staging.drop("nvtx", "string")
 
 

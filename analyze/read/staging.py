@@ -70,6 +70,9 @@ class Staging:
         self.create_table(
             "staged_collective", "is_kernel boolean, device_id integer, stream_id bigint, " + _as_recorded("collective")
         )
+        self.create_table("only_group", "ranks bigint[]")
+        numbers = ("thread_id", "start_ns", "bytes", "rank_cnt", "rank", "peer", "root")
+        self.create_table("nccl_payload", ", ".join(f"{name} bigint" for name in numbers) + ", communicator varchar")
         run("create or replace temp table staged_name as from name")
         run(f"create or replace temp table reading as select {self.source_id} as source_id")
         self.intern("values ('[unnamed]')")
@@ -234,6 +237,11 @@ class Staging:
         self.database.connection.execute(
             f"update source set {column} = try_cast(? as {kind}) where source_id = ?", [_as_text(value), self.source_id]
         )
+
+    def note_group(self, ranks: list[int]) -> None:
+        """Record that all collectives whose group is not recorded are of these ranks; nothing for none."""
+        if ranks:
+            self.database.connection.execute("insert into only_group select try_cast(? as bigint[])", [str(ranks)])
 
     def fact(self, section: str, item: str, value: object, note: str | None = None) -> None:
         """Record what the file holds, lacks or lost, unless it says nothing; shown by the view trace_info."""

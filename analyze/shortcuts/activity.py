@@ -21,10 +21,10 @@ _WORK = """
         kind in ('memcpy', 'memset') as is_move, class = 'communication' as is_communication
     from _classed_op"""
 NO_DEVICE = -(1 << 40)
-BUSY, _COMPUTE, _COMMUNICATION, _MEMORY, _EITHER = range(5)
+BUSY, COMPUTE, _COMMUNICATION, _MEMORY, EITHER = range(5)
 _ACTIVITIES = ("busy", "compute", "communication", "memory", "compute or communication")
 # What hides a stretch: computing hides communication, both hide copies.
-_HIDING = {_COMMUNICATION: _COMPUTE, _MEMORY: _EITHER}
+_HIDING = {_COMMUNICATION: COMPUTE, _MEMORY: EITHER}
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,15 @@ def _of_database(database: Database) -> Iterator[Stretches]:
         start, end, op = (rows[name][mine] for name in ("start_ns", "end_ns", "gpu_op_id"))
         moves, communicates = is_move[mine], is_communication[mine] & ~is_move[mine]
         masks = (np.ones(len(mine), dtype=bool), ~moves & ~communicates, communicates, moves, ~moves)
+        united: dict[bytes, tuple[Cover, Ints]] = {}  # without communication two of them are the same
         for activity, mask in enumerate(masks):
-            if mask.any():
+            if not mask.any():
+                continue
+            key = np.packbits(mask).tobytes()
+            if key not in united:
                 union = Cover.of(start[mask], end[mask])
-                yield Stretches(int(source[mine[0]]), int(device[mine[0]]), activity, union, op[mask][union.opened_by])
+                united[key] = union, op[mask][union.opened_by]
+            yield Stretches(int(source[mine[0]]), int(device[mine[0]]), activity, *united[key])
 
 
 def _activity(stretches: list[Stretches]) -> pa.Table:

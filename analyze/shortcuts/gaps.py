@@ -1,4 +1,4 @@
-"""What is blamed for idle gaps: the rows of the view _blamed_gap.
+"""What is blamed for idle gaps: the rows of the views _blamed_gap and _judged_gap.
 
 busy      [a   ]      [b  ]          a gap lies between two busy stretches, and b ended it
 gap             |----|
@@ -7,8 +7,9 @@ wait         [------]                ended within it: the CPU had waited for the
 input       [--------]               covers more than half of it, and so its middle: the CPU was fetching input
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,16 +19,16 @@ import pyarrow as pa
 from ..attribute.cover import Cover
 from ..attribute.intervals import NONE, Bools, Ints, take
 from ..store.database import Database
-from .activity import BUSY, NO_DEVICE, Stretches, device_column
+from .activity import BUSY, NO_DEVICE, Activity, Stretches, device_column
 
 _NEVER = -(1 << 62)
 _WORK = f"""
     select gpu_op_id, coalesce(launch_start_ns, {_NEVER}) as launch_start,
-        coalesce(launch_end_ns, {_NEVER}) as launch_end, coalesce(range_id, {NONE}) as range_id, name_id,
+        coalesce(launch_end_ns, {_NEVER}) as launch_end, coalesce(own.path_id, {NONE}) as path_id, name_id,
         kind = 'kernel' as is_kernel, coalesce(process_id, 0) as process
     from gpu_op
+    left join _owner as own using (attribution_id)
     where source_id = {{id}}"""
-_PATHS = "select range_id, path_id from range where source_id = {id}"
 _WAITS = f"""
     select process, start_ns, end_ns, kind in ('memcpy', 'memset') as is_move, kind, is_pageable, name_id,
         coalesce(path_id, {NONE}) as path_id
@@ -35,8 +36,8 @@ _WAITS = f"""
     where source_id = {{id}}"""
 _INPUT = "select process, start_ns, end_ns, path_id from _data_range where source_id = {id}"
 _COMPILING = "select process, start_ns, end_ns, place from _compiling where source_id = {id}"
-_CAUSES = ("host", "dependency", "kernel_wait")
-_HOST, _DEPENDENCY, _KERNEL_WAIT = range(len(_CAUSES))
+CAUSES = ("host", "dependency", "kernel_wait")
+_HOST, _DEPENDENCY, _KERNEL_WAIT = range(len(CAUSES))
 # In the order in which they are tried.
 _RULES = (
     "recompilation", "late_input", "unified_memory", "pageable_async_copy", "blocking_copy", "synchronisation",
@@ -54,6 +55,7 @@ _TYPES = {
     "end_ns": pa.int64(), "idle_ns": pa.int64(), "saving_ns": pa.float64(), "cause": _TEXT,
     "waited_name_id": pa.int64(), "waited_kind": _TEXT, "rule": _TEXT, "path_id": pa.int64(), "compiled": _TEXT,
 }  # fmt: skip
+_SCHEMA = pa.schema(list(_TYPES.items()))
 
 
 @dataclass(frozen=True)
@@ -82,23 +84,68 @@ class _Around:
     compiling: Ints
 
 
-def tables(database: Database, stretches: Callable[[], list[Stretches]]) -> dict[str, Callable[[], pa.Table]]:
-    """The function that makes the rows of the view from when devices are busy."""
+class Blame:
+    """What is blamed for the gaps of all devices of a database, found when it is first asked for."""
 
-    def rows() -> pa.Table:
-        limits = dict(database.rows("select name, value from threshold"))
-        busy = [of for of in stretches() if of.activity == BUSY]
-        schema = pa.schema(list(_TYPES.items()))
-        parts = [
-            pa.table(_of_source(database, number, [of for of in busy if of.source_id == number], limits), schema)
+    def __init__(self, database: Database, activity: Activity):
+        self._database, self._activity = database, activity
+
+    def rows(self) -> pa.Table:
+        """The rows of the view _blamed_gap."""
+        return pa.concat_tables([_SCHEMA.empty_table(), *(of.rows for of in self._sources)])
+
+    def judged(self) -> pa.Table:
+        """The rows of the view _judged_gap: gaps within the time that findings are about."""
+        asked = self._database.rows("select source_id, start_ns, end_ns from _steady_time")
+        within = {number: (start, end) for number, start, end in asked}
+        found = [of.between(*within[of.source_id]) for of in self._sources if of.source_id in within]
+        return pa.concat_tables([_SCHEMA.empty_table(), *found])
+
+    def idle_ns(self, source_id: int, device_id: int, start: int, end: int) -> list[int]:
+        """How long a device is idle between two moments by each of CAUSES."""
+        for judged in self._sources:
+            if judged.source_id == source_id:
+                mine = judged.gaps.device_id == device_id
+                length = np.minimum(judged.gaps.end[mine], end) - np.maximum(judged.gaps.start[mine], start)
+                length, cause = np.maximum(length, 0), judged.cause[mine]
+                return [int(length[cause == number].sum()) for number in range(len(CAUSES))]
+        return [0] * len(CAUSES)
+
+    @cached_property
+    def _sources(self) -> "list[_Judged]":
+        limits = dict(self._database.rows("select name, value from threshold"))
+        busy = [of for of in self._activity.stretches if of.activity == BUSY]
+        return [
+            _of_source(self._database, number, [of for of in busy if of.source_id == number], limits)
             for number in sorted({of.source_id for of in busy})
         ]
-        return pa.concat_tables([schema.empty_table(), *parts])
-
-    return {"_blamed_gap": rows}
 
 
-def _of_source(database: Database, number: int, busy: list[Stretches], limits: dict[str, float]) -> dict[str, pa.Array]:
+@dataclass(frozen=True)
+class _Judged:
+    """The gaps of one source, why each is, and the rows of the view _blamed_gap."""
+
+    source_id: int
+    gaps: _Gaps
+    cause: Ints
+    rows: pa.Table
+
+    def between(self, begin: int, end: int) -> pa.Table:
+        """Those that end after the begin and not after the end, without what lies before the begin."""
+        chosen = np.flatnonzero((self.gaps.end > begin) & (self.gaps.end <= end))
+        start = np.maximum(self.gaps.start[chosen], begin)
+        idle = self.gaps.end[chosen] - start
+        rows = self.rows.take(pa.array(chosen))
+        saving = rows["saving_ns"].to_numpy() * idle / self.gaps.idle[chosen]
+        columns = {
+            "start_ns": pa.array(start),
+            "idle_ns": pa.array(idle),
+            "saving_ns": pa.array(saving, mask=np.isnan(saving)),
+        }
+        return pa.table([columns.get(name, rows[name]) for name in rows.column_names], _SCHEMA)
+
+
+def _of_source(database: Database, number: int, busy: list[Stretches], limits: dict[str, float]) -> _Judged:
     def columns(statement: str, by: str) -> Columns:
         return database.columns(statement.format(id=number), by)
 
@@ -110,14 +157,13 @@ def _of_source(database: Database, number: int, busy: list[Stretches], limits: d
     managed = database.columns("select name_id from name where contains(text, 'Unified Memory')")["name_id"]
     is_managed = np.isin(work["name_id"], managed)[gaps.row]
     rule = _rules(cause, around, waits, is_managed, gaps.idle > limits["long_gap_ns"])
-    ranges = columns(_PATHS, "range_id")
     path = np.select(
         [rule == _RULES.index("late_input"), np.isin(rule, [_RULES.index(name) for name in _OF_WAITS])],
         [take(inputs["path_id"], around.input), take(waits["path_id"], around.wait)],
-        take(ranges["path_id"], _place(ranges["range_id"], work["range_id"][gaps.row])),
+        work["path_id"][gaps.row],
     )
     devices = sum(of.device_id != NO_DEVICE for of in busy)
-    return {
+    rows = {
         "source_id": pa.array(np.full(len(gaps.row), number, dtype=np.int32)),
         "device_id": device_column(gaps.device_id),
         "gpu_op_id": pa.array(gaps.gpu_op_id),
@@ -125,13 +171,14 @@ def _of_source(database: Database, number: int, busy: list[Stretches], limits: d
         "end_ns": pa.array(gaps.end),
         "idle_ns": pa.array(gaps.idle),
         "saving_ns": pa.array(gaps.idle / max(devices, 1), mask=np.full(len(gaps.row), not devices)),
-        "cause": _said(cause, _CAUSES),
+        "cause": _said(cause, CAUSES),
         "waited_name_id": _known(take(waits["name_id"], around.wait)),
         "waited_kind": _said(around.wait, waits["kind"].tolist()),
         "rule": _said(rule, _RULES),
         "path_id": _known(path),
         "compiled": _said(around.compiling, compiling["place"].tolist()),
     }
+    return _Judged(number, gaps, cause, pa.table(rows, _SCHEMA))
 
 
 def _gaps(busy: list[Stretches], work: Columns) -> _Gaps:

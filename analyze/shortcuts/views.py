@@ -5,11 +5,17 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from ..store.database import Database
-from . import gaps
+from . import steady
 from .activity import Activity
+from .gaps import Blame
 
 
 def tables(database: Database) -> dict[str, Callable[[], pa.Table]]:
     """For each of these views the function that makes its rows."""
     activity = Activity(database)
-    return activity.tables() | gaps.tables(database, lambda: activity.stretches)
+    blame = Blame(database, activity)
+    return activity.tables() | {
+        "_blamed_gap": blame.rows,
+        "_judged_gap": blame.judged,
+        "_steady_spent": lambda: steady.rows(database, activity, blame),
+    }

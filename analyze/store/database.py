@@ -52,6 +52,7 @@ class Database:
         self.notes: list[str] = []  # what a person should know of it
         self._fillers: dict[str, Callable[[], pa.Table]] = {}
         self._filled: set[str] = set()
+        self._made: set[str] = set()  # of these the ones whose rows are made without their statements
         self._kept: set[str] = set()  # views that are temporary tables while something is computed
         OPENED.add(self)
 
@@ -74,15 +75,19 @@ class Database:
         self.connection.close()
         OPENED.discard(self)
 
-    def filling(self, fillers: "dict[str, Callable[[], pa.Table]]") -> None:
+    def filling(self, fillers: "dict[str, Callable[[], pa.Table]]", by_statement: Collection[str] = ()) -> None:
         """Let statements that read these tables or views see what the functions return, called when that is asked for.
 
-        The tables and views of the file stay as they are.
+        The tables and views of the file stay as they are. The functions of views that are `by_statement` ask what their
+        statements ask (rows_of); others make the rows without it.
         """
         self._fillers.update(fillers)
+        self._made = (self._made - fillers.keys()) | (fillers.keys() - set(by_statement))
 
     def rows_of(self, view: str) -> "pa.Table":
         """The rows of a view of the file, views that it reads more than once computed once."""
+        known, _ = views.needed()
+        self._filled_for(known[view].statement)
         with self.computing_once((view, view)), self._explained(view):
             return self._roomy(lambda: self.connection.sql(f"from main.{quoted(view)}").to_arrow_table())
 
@@ -90,15 +95,13 @@ class Database:
         """Make the rows that a statement reads, if they take so long that they are made for those who ask alone."""
         if not self._fillers:
             return
-        words = set(re.findall(r"\w+", statement))
-        for table in [name for name in self._fillers if words & views.reading(name)]:
+        words = views.read_by(statement, self._filled | self._fillers.keys())
+        for table in [name for name in self._fillers if name in words]:
             fill = self._fillers.pop(table, None)
             if fill is None:  # another one has asked for it
                 continue
             self._filled.add(table)
-            self.connection.register("filling", fill())
-            self.connection.execute(f"create or replace temp table {quoted(table)} as from filling")
-            self.connection.unregister("filling")
+            self.connection.register(table, fill())
 
     def table(self, statement: str) -> "pa.Table":
         """The rows of a query of lorabench's own as an Arrow table."""
@@ -221,9 +224,12 @@ class Database:
 
     @contextmanager
     def computing_once(self, asked: Collection[str]) -> Iterator[None]:
-        """While open, what the views asked for read more than once is a temporary table in the place of the view."""
-        reached = views.reached(asked, self._given)
-        read = sum((views.readings(reader) for reader in reached - self._given), Counter(asked))
+        """While open, what the views asked for read more than once is a temporary table in the place of the view.
+
+        What only views read whose rows are made without their statements is not among them.
+        """
+        reached = views.reached(asked, self._given | self._made)
+        read = sum((views.readings(reader) for reader in reached - self._given - self._made), Counter(asked))
         kept = [
             file.name
             for file in views.in_order()

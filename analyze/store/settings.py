@@ -2,6 +2,7 @@
 
 import csv
 import hashlib
+import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,19 @@ class Settings:
     def fingerprint(self) -> str:
         """A text that is the same for the same settings."""
         return hashlib.sha256(repr((sorted(self.thresholds), self.rules)).encode()).hexdigest()[:16]
+
+    @property
+    def text(self) -> str:
+        """The settings as a process that reads an input is given them; '' for the defaults."""
+        return "" if self == Settings() else json.dumps([self.thresholds, self.rules])
+
+    @classmethod
+    def of_text(cls, text: str) -> "Settings":
+        """The settings that such a text holds."""
+        if not text:
+            return cls()
+        thresholds, rules = json.loads(text)
+        return cls(tuple((str(n), float(v)) for n, v in thresholds), tuple((s, p, c) for s, p, c in rules))
 
     def apply(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Write the settings into a new database. Raises UsageError for a threshold that does not exist."""

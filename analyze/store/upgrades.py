@@ -3,14 +3,14 @@
 Nothing is written: a step is a select in the place of a table. `{before}` is the table as it was, or what the step
 before made of it. A version from before the first step is refused.
 
-    their tables (version 6) ─► step 6 ─► step 7 ─► step 8 ─► step 9 ─► the tables that views expect (version 10)
+    their tables (version 6) ─► step 6 ─► step 7 ─► … ─► step 11 ─► the tables that views expect (version 12)
 """
 
 from ...errors import InputError
 from ...sql import TABLES, in_folder, literal, quoted
 from ...vocabulary import MEMORY_CATEGORIES, SOURCE_SNAPSHOT
 
-SCHEMA_VERSION = 11
+SCHEMA_VERSION = 12
 
 _CATEGORIES = ", ".join(f"({number}, {literal(name)})" for number, name in enumerate(MEMORY_CATEGORIES))
 _IS_SNAPSHOT = f"source_id in (select source_id from {{theirs}}.source where kind = {literal(SOURCE_SNAPSHOT)})"
@@ -49,6 +49,7 @@ _STEPS: dict[int, dict[str, str]] = {
         **_empty("matched_collective", "clock"),
     },
     10: {"run_step": "select *, null::bigint as real_token_cnt from {before}"},
+    11: {"waiting_call": "select * from defined_waiting_call"},
 }
 
 

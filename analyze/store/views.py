@@ -37,18 +37,21 @@ def readings(name: str) -> Counter[str]:
     return Counter(read for read in re.findall(r"\b(?:from|join)\s+(\w+)", known[name].statement) if read in known)
 
 
-@cache
-def reading(table: str) -> frozenset[str]:
-    """A table and the views that read it, directly or through others."""
+def read_by(statement: str, given: Collection[str]) -> set[str]:
+    """The words of a statement and of the views that it reads, directly or through others: tables and views are among
+    them. What is `given`, as rows, reads nothing.
+    """
     known, _ = needed()
-    direct = {name for name, view in known.items() if table in _words_of(view.statement)}
-    return frozenset({table, *(name for name in known if reached([name]) & direct)})
+    words = set(_words_of(statement))
+    for view in reached(words & known.keys(), given) - set(given):
+        words |= _words_of(known[view].statement)
+    return words
 
 
 @cache
 def needed() -> tuple[dict[str, sql.SqlFile], dict[str, set[str]]]:
     """All views and the functions that they share by name, and the names of those that each needs."""
-    folders = (sql.DEFINITIONS, sql.MODEL, sql.REPORTS, sql.PAGE, sql.CHECKS)
+    folders = (sql.DEFINITIONS, sql.MODEL, sql.REPORTS, sql.SHOWN, sql.CHECKS)
     known = {view.name: view for folder in folders for view in sql.in_folder(folder)}
     known["_finding"] = _all_rules(sql.FINDINGS, "_finding")
     known["_memory_finding"] = _all_rules(sql.MEMORY_FINDINGS, "_memory_finding")
@@ -60,8 +63,9 @@ def needed() -> tuple[dict[str, sql.SqlFile], dict[str, set[str]]]:
 
 @cache
 def _words_of(statement: str) -> frozenset[str]:
-    """The words of a statement outside of texts and comments."""
-    return frozenset(re.findall(r"\w+", re.sub(r"'(?:[^']|'')*'|--[^\n]*", "''", statement)))
+    """The words of a statement outside of texts and comments, and the names that a table function is given as texts."""
+    given = re.findall(r"\w+\('(\w+)'\)", statement)
+    return frozenset((*re.findall(r"\w+", re.sub(r"'(?:[^']|'')*'|--[^\n]*", "''", statement)), *given))
 
 
 def _all_rules(folder: str, view: str) -> sql.SqlFile:

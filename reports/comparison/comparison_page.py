@@ -12,12 +12,14 @@ from ... import rundir
 from ...analyze.pipeline import analyze
 from ...analyze.store.database import Database
 from ...progress import Progress
+from .. import units
 from ..page import figures, html
 from ..page.section import Section, section
 from ..sources import counting
-from . import baselines, changes, runs, shown, spread, verdict
+from . import baselines, changes, difference, runs, shown, spread, verdict, waterfall
 from .compared import letter
 from .run_steps import of_run
+from .spread import Spread, is_within
 
 _SHOWN = 15
 # Measures that a profiler slows: those of the GPU's own clock it leaves as they are.
@@ -40,9 +42,9 @@ def write(inputs: list[Path], path: Path, progress: Progress) -> None:
         text = "Without a profiler, but for the cost of ranges."
         made.append(section("measured", "What the runs measured", text, "summary.json", rows, is_open=True))
     if not all(baselines.is_without_traces(path) for path in inputs):
-        sections, told = _of_traces(dict(zip(names, inputs, strict=True)), progress)
+        sections, told, most = _of_traces(dict(zip(names, inputs, strict=True)), progress)
         made += sections
-        said = said or told
+        said = (said or told) + most
     html.write(path, " against ".join([", ".join(names[1:]), names[0]]), f"{_legend(names)} Times and counts are for "
                "each step where every input has steps.", made, verdict=[_sentence(line) for line in said])  # fmt: skip
 
@@ -51,8 +53,8 @@ def _sentence(line: str) -> str:
     return f"{line[:1].upper()}{line[1:]}."
 
 
-def _of_traces(inputs: dict[str, Path], progress: Progress) -> tuple[list[Section], list[str]]:
-    """The sections about the traces, and what their steps say where no timing pass does."""
+def _of_traces(inputs: dict[str, Path], progress: Progress) -> tuple[list[Section], list[str], list[str]]:
+    """The sections about the traces, what their steps say where no timing pass does, and what most of it comes from."""
     with ExitStack() as stack:
         databases = {
             name: stack.enter_context(analyze([baselines.readable(path)], progress=progress))
@@ -60,7 +62,10 @@ def _of_traces(inputs: dict[str, Path], progress: Progress) -> tuple[list[Sectio
         }
         steps = [spread.of_steps(database) for database in databases.values()]
         clocks = _clocks(list(inputs.values()), list(databases.values()))
-        found = []
+        timed = [of_run(path) for path in inputs.values()]
+        found, most = _differences(
+            databases, [one or None for one in (timed if all(timed) else steps)], all(timed), clocks
+        )
         for by, comparison in changes.COMPARISONS.items():
             how = changes.fitting(comparison, databases)
             if how.view == "step_summary" and clocks:  # of the profiled pass: the timing pass has said it
@@ -74,7 +79,54 @@ def _of_traces(inputs: dict[str, Path], progress: Progress) -> tuple[list[Sectio
         for number, other in enumerate(others, 1)
         if first and other
     ]
-    return [made for made in found if made is not None], told
+    return [made for made in found if made is not None], told, most
+
+
+def _differences(
+    databases: dict[str, Database], steps: list[Spread | None], is_timed: bool, clocks: list[float]
+) -> tuple[list[Section | None], list[str]]:
+    """From the first input to each other one, and where: pictures of the difference, and what most of it is."""
+    names = list(databases)
+    made: list[Section | None] = []
+    said = []
+    for number in range(1, len(names)):
+        pair = [databases[names[0]], databases[names[number]]]
+        one, two = steps[0], steps[number]
+        fell = waterfall.of(pair, [one.median, two.median] if one and two else None, is_timed)
+        letters = letter(0), letter(number)
+        if fell is not None and fell.parts:
+            made.append(_waterfall(fell, letters, bool(one and two), is_timed))
+            most = fell.most()
+            if most and one and two and not is_within(two.median - one.median, one.width, two.width):
+                sign = "+" if most[1] > 0 else "-"
+                said.append(f"most of the difference from {letters[0]} to {letters[1]}: {fell.words(most[0])}, "
+                            f"{sign}{units.said_ns(abs(most[1]))} in a step")  # fmt: skip
+        factors = [clocks[0], clocks[number]] if clocks else [1.0, 1.0]
+        made.append(difference.section_of(pair, letters, factors))
+    return made, said
+
+
+def _waterfall(fell: waterfall.Waterfall, letters: tuple[str, str], has_steps: bool, is_timed: bool) -> Section:
+    first, second = letters
+    rows: list[dict[str, Any]] = [{"part": name, f"{first}_ns": a, f"{second}_ns": b, "difference_ns": b - a}
+                                  for name, a, b in fell.parts]  # fmt: skip
+    whole = {
+        "part": "all",
+        f"{first}_ns": fell.first,
+        f"{second}_ns": fell.second,
+        "difference_ns": fell.second - fell.first,
+    }
+    parts = [{"name": row["part"], "ns": row["difference_ns"]} for row in rows if row["difference_ns"]]
+    drawn = figures.waterfall({"name": first, "ns": fell.first}, parts, {"name": second, "ns": fell.second})
+    what = "a step" if has_steps else "the recording"
+    text = f"The parts of {what} in {first} and {second}; their differences add up to the whole one."
+    if fell.is_of_gpu:
+        text += " What the GPU does, each moment once, and what it waits for."
+        text += " Work as profiled; all else of the step of the timing pass is waiting." if is_timed else ""
+    else:
+        text += " The phases of the mean step, on the clock of the verdict."
+    view = "gpu_timeline_summary, idle_summary" if fell.is_of_gpu else "step_summary"
+    return section(f"from-{first}-to-{second}".lower(), f"From {first} to {second}", text, view, [whole, *rows], drawn)
 
 
 def _clocks(inputs: list[Path], databases: list[Database]) -> list[float]:
@@ -117,8 +169,11 @@ def _section(
     if not any(row[name] for row in rows for name in names):
         return None
     unit, scale = ("MiB", 2**-20) if how.measure.endswith("_bytes") else ("ms", 1e-6)
-    bars = [{"what": " ".join(short.get(str(row[k]), str(row[k])) for k in how.keys if row[k] is not None), **row}
-            for row in rest[:_SHOWN]]  # fmt: skip
+    kind = f"{by} " if by in ("device", "step") else ""  # which are told by numbers
+    bars = [
+        {"what": kind + " ".join(short.get(str(row[k]), str(row[k])) for k in how.keys if row[k] is not None), **row}
+        for row in rest[:_SHOWN]
+    ]
     figure = figures.side_by_side(bars, "what", names, unit, scale) if bars else None
     text = f"{how.measure} of {how.view}, what changed most first.{clock}"
     scaled = [{_with_unit(k, how, names): v for k, v in row.items()} for row in rows]

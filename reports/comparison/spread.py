@@ -68,9 +68,9 @@ _AMOUNTS = {
         "gpu_op", "gpu_op", "gpu_op.name_id", _GPU, {"kernel_ns": _GPU_NS, "kernel_cnt": "1"}, "gpu_op.kind = 'kernel'",
     ),
     "kernel_class": _Amounts(
-        """gpu_op left join range using (range_id) join _op_class as op_class
+        """gpu_op left join _owner as own using (attribution_id) join _op_class as op_class
         on op_class.name_id = gpu_op.name_id and op_class.kind = gpu_op.kind
-        and op_class.path_id is not distinct from range.path_id""",
+        and op_class.path_id is not distinct from own.path_id""",
         "gpu_op", "op_class.class", _GPU, {"gpu_op_ns": _GPU_NS, "gpu_op_cnt": "1"},
         named_by="""select class as key, class as name from kernel_class_rule
         union values ('copy', 'copy'), ('other', 'other')""",

@@ -25,16 +25,19 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """A column's heading."""
+    """A column's heading, and what its cells choose: a range, kernel, step or rank; or a row's begin and length."""
 
     title: str
+    key: str = ""
 
 
-def of_rows(rows: list[dict[str, Any]]) -> tuple[list[Column], list[list[Cell]]]:
+def of_rows(rows: list[dict[str, Any]], keys: dict[str, str] | None = None) -> tuple[list[Column], list[list[Cell]]]:
     """Headings with units, and the cells."""
     if not rows:
         return [], []
-    return [Column(_title(name)) for name in rows[0]], [[_cell(n, v) for n, v in row.items()] for row in rows]
+    return [Column(_title(name), (keys or {}).get(name, "")) for name in rows[0]], [
+        [_cell(n, v) for n, v in row.items()] for row in rows
+    ]
 
 
 def _unit(name: str) -> tuple[str, str, float] | None:

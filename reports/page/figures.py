@@ -80,10 +80,49 @@ def stacked_bars(rows: Sequence[Row], label: str, series: Sequence[tuple[str, st
     return _bars(rows, label, traces, unit, 100 + 26 * max(len(rows), 1), "stack")
 
 
+def chosen_from(figure: Figure, most: int, **keys: Sequence[Any]) -> Figure:
+    """Bars of which a page draws the first `most`, or the first of those that are chosen by these values of each."""
+    cnt = min(most, len(figure["layout"]["yaxis"]["tickvals"]))
+    figure["layout"]["height"] = 100 + 26 * max(cnt, 1)
+    return figure | {"most": most, "keys": keys}
+
+
 def side_by_side(rows: Sequence[Row], label: str, columns: Sequence[str], unit: str, scale: float) -> Figure:
     """Horizontal bars, a group for each row and a bar for each column."""
     traces = [_bar(rows, label, column, shown(column), unit, scale, n) for n, column in enumerate(columns)]
     return _bars(rows, label, traces, unit, 130 + (14 * len(columns) + 12) * max(len(rows), 1), "group")
+
+
+def waterfall(start: Row, parts: Sequence[Row], end: Row) -> Figure:
+    """From one value to another by what differs: rows have a name and ns, of a part the difference.
+
+    Each part begins where the one before it ends, so the last one ends at the other value. All from 0 on: a difference
+    is as wide as its share of the values.
+    """
+    rows = [start, *parts, end]
+    at, bases = start["ns"], [0.0]
+    for part in parts:
+        bases.append(at)
+        at += part["ns"]
+    bases.append(0.0)
+    kinds = ["whole", *["more" if part["ns"] > 0 else "less" for part in parts], "whole"]
+    looks = {"whole": ("#7F7F7F", "", ""), "more": ("#D55E00", "/", "+"), "less": ("#0072B2", "\\", "+")}
+    traces = []
+    for kind, (colour, pattern, sign) in looks.items():
+        mine = [n for n, of in enumerate(kinds) if of == kind]
+        traces.append({
+            "type": "bar", "orientation": "h", "name": kind, "y": [f"{n}" for n in mine],
+            "base": [bases[n] * MS for n in mine], "x": [rows[n]["ns"] * MS for n in mine],
+            "customdata": [shown(rows[n]["name"]) for n in mine],
+            "text": [f"{rows[n]['ns'] * MS:{sign},.3f}" for n in mine],
+            "textposition": "outside", "cliponaxis": False, "hovertemplate": "%{customdata}: %{text} ms<extra></extra>",
+            "marker": {"color": colour, "pattern": {"shape": pattern, "fillmode": "overlay", "size": 6}},
+        })  # fmt: skip
+    figure = _bars(rows, "name", [trace for trace in traces if trace["y"]], "ms", 130 + 30 * len(rows), "overlay")
+    ends = [base + row["ns"] for base, row in zip(bases, rows, strict=True)]
+    figure["layout"]["xaxis"]["range"] = [min(0.0, *ends) * MS * 1.1, max(*bases, *ends) * MS * 1.15]
+    figure["layout"]["yaxis"] |= {"categoryorder": "array", "categoryarray": [f"{n}" for n in range(len(rows))]}
+    return figure
 
 
 def heat_map(rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[int | None]], title: str) -> Figure:

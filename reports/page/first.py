@@ -7,6 +7,7 @@ from .. import answer
 from .section import Section, Source, section
 
 _FIRST_CNT = 3
+_OF_MEMORY = "memory: "
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,11 @@ class First:
 
     changes: list[dict[str, str]] = field(default_factory=list)
     every: Section | None = None
+
+    @property
+    def memory_cnt(self) -> int:
+        """How many of the changes are about memory."""
+        return sum(change["rule"].startswith(_OF_MEMORY) for change in self.changes)
 
 
 def first(source: Source) -> First:
@@ -26,7 +32,7 @@ def first(source: Source) -> First:
     )
     every = None
     if len(rows) > len(changes):
-        every = section("findings", "Everything that rules found", "", "finding", rows)
+        every = section("findings", "Everything that rules found", "", "finding", rows, keys={"place": "range"})
     return First(changes, every)
 
 
@@ -44,7 +50,7 @@ def _changes(source: Source) -> list[dict[str, str]]:
         for row in rows
     ]  # fmt: skip
     return found + [
-        {"rule": f"memory: {row['rule'].replace('_', ' ')}", "severity": row["severity"],
+        {"rule": f"{_OF_MEMORY}{row['rule'].replace('_', ' ')}", "severity": row["severity"],
          "cost": f"{row['cost_bytes'] / 2**20:,.1f} MiB", "place": row["device"], "evidence": row["evidence"],
          "advice": row["advice"].rstrip(".") + "."}
         for row in memory

@@ -7,6 +7,8 @@ from ...sql import literal
 from . import figures
 from .section import Section, Source, only, section, tabled
 
+MEMORY_FINDINGS = "memory-findings"  # the section of what rules found
+
 
 def memory_sections(source: Source) -> Iterable[Section | None]:
     """Of the input that knows most of what memory is for: that of a run's memory pass, or a snapshot; devices first."""
@@ -21,7 +23,7 @@ def memory_sections(source: Source) -> Iterable[Section | None]:
         which = f"source_id = {int(source_id)} and device = {literal(str(device))}"
         yield _over_time(source, which, str(device))
         yield tabled(
-            source, "memory-findings", "What to do about memory", "What rules found, the largest first.",
+            source, MEMORY_FINDINGS, "What to do about memory", "What rules found, the largest first.",
             "memory_finding",
             "select severity, replace(rule, '_', ' ') as rule, device, cost_bytes, cost_frac, evidence, advice "
             f"from memory_finding where {which}",
@@ -66,8 +68,10 @@ def _over_time(source: Source, which: str, device: str) -> Section:
         "qualify reserved_bytes is distinct from lag(reserved_bytes) over (order by time_ns, event_number) "
         "order by time_ns, event_number limit 2000"
     )
+    if held:  # until the end, where nothing changes any more
+        held = [*held, {**held[-1], "time_ns": rows[-1]["time_ns"], "event_number": rows[-1]["event_number"]}]
     figure = figures.stacked_areas(rows, "category", "live_bytes", held)
-    return section("memory", "Memory", text, "memory_peak", only(peak, *shown), figure)
+    return section("memory", "Memory", text, "memory_peak", only(peak, *shown), figure, keys={"path": "range"})
 
 
 def _over(rows: list[dict[str, Any]]) -> str:

@@ -4,15 +4,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...analyze.store.database import Database
-from ...errors import InputError
+from ...errors import InputError, UsageError
 from .. import answer, answer_text
 from ..sources import shown
 from . import html, run
 from .cards import cards
 from .first import first
+from .memory_sections import MEMORY_FINDINGS
 from .receipt import receipt
 from .section import Section, Source
 from .sections import sections
+from .window import Window
 
 # The views that a page reads.
 _ASKED = (
@@ -25,16 +27,22 @@ _ASKED = (
 )  # fmt: skip
 
 
-def write(database: Database, path: Path, inputs: Sequence[Path] = ()) -> list[Section]:
+def write(
+    database: Database, path: Path, inputs: Sequence[Path] = (), window: Window | None = None
+) -> list[Section]:  # fmt: skip
     """Write the page of a database to a file. Of several inputs one is shown, and the others beside it by rank.
 
+    window: the stretch of time of which the timeline has every operation; all else is about the whole recording.
     Of inputs that are one run directory the page quotes the timing pass. Returns the sections that it has. Raises
-    InputError for a database without inputs that could be read, OutputError when the file cannot be written.
+    InputError for a database without inputs that could be read, OutputError when the file cannot be written, UsageError
+    for a window without anything of the recording.
     """
-    source = Source(database, shown(database))
+    source = Source(database, shown(database), window)
     measured = run.of(list(inputs))
     with database.computing_once(_ASKED):
         made = sections(source)
+        if window is not None and not any(section.kind == "timeline" for section in made):
+            raise UsageError(f"--window {window.text}: {source.name} has no timeline")
         answered = answer.answer(database)
         said = [answer_text.verdict(answered)]
         if (counted := answer_text.counted(answered)) is not None:
@@ -43,10 +51,15 @@ def write(database: Database, path: Path, inputs: Sequence[Path] = ()) -> list[S
         ((input_cnt,),) = database.rows("select count(*) from source where kind is not null")
         if input_cnt > 1 and measured is None:
             about.append(f"One of {input_cnt} inputs: the section Ranks has the others beside it.")
+        if window is not None:
+            about.append(
+                "The timeline is a window; what is added up of it says so, all else is of the whole recording."
+            )
         if measured is not None:
             about.append("Pictures and tables are of the profiled pass; times without a profiler are named.")
         name = measured.name if measured else str(source.name)
         told, changes = cards(source, measured), first(source)
+        made = [found for found in made if found.name != MEMORY_FINDINGS or len(found.rows) > changes.memory_cnt]
         shares = answered["parts"]
         html.write(
             path, name, " ".join(about), made, told, changes, said, receipt(name, said, shares, told, changes.changes)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from ..answer import cause
 from ..units import said_ns
 from . import figures
 from .section import Section, Source, section
@@ -32,6 +33,7 @@ def rank_sections(source: Source) -> Iterable[Section | None]:
             shown,
             _heat_map(rows),
             is_open=True,
+            keys={"rank": "rank", "step": "step"},
         )
     yield _collectives(source)
 
@@ -54,9 +56,8 @@ def _verdict(slowest: Rows) -> str:
     (row,) = slowest
     waited = said_ns(row["kept_waiting_ns"])
     text = f"Rank {row['rank']} is the slowest: last in {row['straggler_cnt']} steps, others waited {waited} for it."
-    if row["cause"]:
-        where = f", in {row['cause_place']}" if row["cause_place"] else ""
-        text += f" Cause: {row['cause'].replace('_', ' ')}, {said_ns(row['cause_ns'])} more than the others{where}."
+    if why := cause(row):
+        text += f" Cause: {why}."
     if row["late_host"]:
         text += f" All ranks of {row['late_host']} are late, by {said_ns(row['host_lag_ns'])} in a step (median)."
     return text

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 # Of the answer's parts: what people read, and whose colour it has.
-_PARTS = {
+PARTS = {
     "compute": ("computes", "matmul"),
     "communication": ("communicates, nothing else", "communication"),
     "copies": ("copies, nothing else", "copy"),
     "host": ("waits for the CPU", "idle"),
-    "dependency": ("waits for other work", "idle"),
-    "kernel_wait": ("between kernels", "idle"),
+    "dependency": ("waits for other work", "idle other"),
+    "kernel_wait": ("between kernels", "idle between"),
 }
 
 
@@ -37,7 +37,7 @@ def receipt(
     changes: Sequence[dict[str, str]],
 ) -> Receipt:  # fmt: skip
     """The receipt of a page; without parts where there is no GPU work."""
-    parts = [Part(_PARTS[part][0], share, _PARTS[part][1]) for part, share in shares.items() if share > 0]
+    parts = [Part(PARTS[part][0], share, PARTS[part][1]) for part, share in shares.items() if share > 0]
     best = changes[0] if changes else None
     picture = {
         "title": name, "verdict": list(verdict), "parts": [[part.name, part.share, part.kind] for part in parts],

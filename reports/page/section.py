@@ -5,7 +5,9 @@ from typing import Any
 
 from ...analyze.store.database import Database
 from ...errors import CorruptInputError
+from ...sql import quoted
 from .cells import Cell, Column, of_rows
+from .window import Window
 
 _ROW_LIMIT = 100
 
@@ -26,13 +28,16 @@ class Section:
     kind: str = "chart"  # 'chart', 'flame' or 'timeline': who draws the figure
     told: str = ""  # what the figure shows, for who does not see it
     legend: tuple[str, ...] = ()  # the kinds whose colours it has
+    follows: tuple[str, ...] = ()  # what is chosen of time, range, kernel, step and rank and filters the picture
+    added_up: str = ""  # 'kernel' or 'class': the table of a choice is added up of what the timeline has
 
 
 class Source:
     """The one input that a page shows."""
 
-    def __init__(self, database: Database, source_id: int):
+    def __init__(self, database: Database, source_id: int, window: Window | None = None):
         self.database, self.source_id = database, source_id
+        self.window = window  # of the timeline; None is all
         ((self.name, self.kind),) = database.rows(f"select name, kind from source where source_id = {source_id}")
         self.problems: list[str] = []  # why queries gave no rows that could be computed
         ((self.begin,),) = database.rows(f"select coalesce(min(start_ns), 0) from gpu_op where source_id = {source_id}")
@@ -53,6 +58,13 @@ class Source:
         """The same rows as arrays by the names of the columns; raises where rows() gives none."""
         return self.database.columns(statement.replace("{id}", str(self.source_id)))
 
+    def bounds(self, view: str) -> tuple[int, int] | None:
+        """The first begin and the last end of a view's rows; None without rows."""
+        ((first, last),) = self.database.rows(
+            f"select min(start_ns), max(end_ns) from {quoted(view)} where source_id = {self.source_id}"
+        )
+        return None if first is None else (int(first), int(last))
+
     def subtitle(self) -> str:
         """What was read, in a line."""
         facts = self.rows("select item, value from source_fact where source_id = {id} and section = 'about'")
@@ -70,11 +82,12 @@ class Source:
 
 
 def tabled(
-    source: Source, name: str, title: str, text: str, view: str, statement: str, is_open: bool = False
-) -> Section | None:
+    source: Source, name: str, title: str, text: str, view: str, statement: str, is_open: bool = False,
+    keys: dict[str, str] | None = None,
+) -> Section | None:  # fmt: skip
     """A section with the rows of a query alone; None without rows."""
     rows = source.rows(statement)
-    return section(name, title, text, view, rows, is_open=is_open) if rows else None
+    return section(name, title, text, view, rows, is_open=is_open, keys=keys) if rows else None
 
 
 def only(rows: list[dict[str, Any]], *columns: str) -> list[dict[str, Any]]:
@@ -84,14 +97,16 @@ def only(rows: list[dict[str, Any]], *columns: str) -> list[dict[str, Any]]:
 
 def section(
     name: str, title: str, text: str, view: str, rows: list[dict[str, Any]], figure: Any = None, is_open: bool = False,
-    kind: str = "chart", told: str = "", legend: tuple[str, ...] = (),
+    kind: str = "chart", told: str = "", legend: tuple[str, ...] = (), keys: dict[str, str] | None = None,
+    follows: tuple[str, ...] = (), added_up: str = "",
 ) -> Section:  # fmt: skip
     """A section whose table has the first of the rows, without columns in which none of them says anything."""
-    columns, cells = of_rows(telling(rows[:_ROW_LIMIT]))
+    columns, cells = of_rows(telling(rows[:_ROW_LIMIT]), keys)
     left_out = max(0, len(rows) - _ROW_LIMIT)
     return Section(
-        name, title, text, view, figure, columns, cells, left_out, is_open, kind, told or f"{title}: {text}", legend
-    )
+        name, title, text, view, figure, columns, cells, left_out, is_open, kind, told or f"{title}: {text}", legend,
+        follows, added_up,
+    )  # fmt: skip
 
 
 def telling(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,7 +1,8 @@
 """What a page shows of one input: each section asks one view and names its picture."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from . import figures
@@ -10,7 +11,7 @@ from .rank_sections import rank_sections
 from .section import Section, Source, section
 from .work_sections import flame_section, timeline_section
 
-_BAR_CNT, _GROUP_CNT, _STEP_CNT = 15, 60, 40
+_BAR_CNT, _GROUP_CNT, _STEP_CNT, _STEP_KEPT = 15, 60, 40, 100
 
 Rows = list[dict[str, Any]]
 
@@ -21,21 +22,25 @@ class _Asked:
 
     name: str
     title: str
-    text: str
+    text: str | Callable[[Rows], str]
     view: str
     columns: str
     picture: Callable[[Rows], Any] = lambda rows: None
     rest: str = ""  # of the statement: grouping, order
     where: str = "source_id = {id}"
     rows: str = ""  # what is asked where that is not the view alone
-    is_open: bool = False
+    keys: dict[str, str] = field(default_factory=dict)  # of columns: what their cells choose
+    follows: tuple[str, ...] = ()  # what filters the picture
+    added_up: str = ""
 
     def make(self, source: Source) -> Section | None:
         """The section, None without rows."""
         rows = source.rows(f"select {self.columns} from {self.rows or self.view} where {self.where} {self.rest}")
         if not rows:
             return None
-        return section(self.name, self.title, self.text, self.view, rows, self.picture(rows), self.is_open)
+        text = self.text if isinstance(self.text, str) else self.text(rows)
+        return section(self.name, self.title, text, self.view, rows, self.picture(rows), keys=self.keys,
+                       follows=self.follows, added_up=self.added_up)  # fmt: skip
 
 
 def sections(source: Source) -> list[Section]:
@@ -57,7 +62,8 @@ def _queue(source: Source) -> Iterable[Section | None]:
         "Work that was launched and had not begun, on average in each time bin. Near zero, the GPU waits for the CPU."
     )
     lines = figures.lines(*_lines_of(rows, "stream", "mean_queue_cnt"), "launched, not begun")
-    yield section("queue", "Queue length over time", text, "queue_length", rows, lines)
+    yield section("queue", "Queue length over time", text, "queue_length", rows, lines, keys={"start_ns": "begin"},
+                  follows=("time",))  # fmt: skip
 
 
 def _lines_of(rows: Rows, key: str, value: str, what: str = "") -> tuple[Rows, str, list[tuple[str, str]]]:
@@ -74,6 +80,17 @@ def _bars(label: str, column: str, title: str) -> Callable[[Rows], Any]:
     return lambda rows: figures.stacked_bars(rows[:_BAR_CNT], label, [(column, title)])
 
 
+def _kernel_bars(rows: Rows) -> Any:
+    drawn = figures.stacked_bars(rows[:_BAR_CNT], "short_name", [("kernel_ns", "kernel time")])
+    return figures.chosen_from(drawn, _BAR_CNT, kernel=[row["short_name"] for row in rows[:_BAR_CNT]])
+
+
+def _launch_bars(rows: Rows) -> Any:
+    kept = rows[:_GROUP_CNT]
+    drawn = figures.stacked_bars(kept, "path", [("kernel_ns", "kernels"), ("launch_ns", "launching")])
+    return figures.chosen_from(drawn, _BAR_CNT, range=[row["path"] for row in kept])
+
+
 def _operator_bars(rows: Rows) -> Any:
     column, title = ("self_gpu_ns", "own GPU time") if rows[0]["self_gpu_ns"] else ("self_cpu_ns", "own CPU time")
     named = [{"label": f"{row['operator']} {_shapes(row['input_shapes'])}".strip(), **row} for row in rows[:_BAR_CNT]]
@@ -86,8 +103,11 @@ def _shapes(shapes: str | None) -> str:
 
 
 def _critical_bars(rows: Rows) -> Any:
-    named = [{"label": f"{r['activity']}: {r['name'] or r['path'] or '(no range)'}", **r} for r in rows[:_BAR_CNT]]
-    return _bars("label", "critical_ns", "on the critical path")(named)
+    named = [{"label": f"{r['activity']}: {r['name'] or r['path'] or '(no range)'}", **r} for r in rows[:_GROUP_CNT]]
+    drawn = figures.stacked_bars(named, "label", [("critical_ns", "on the critical path")])
+    return figures.chosen_from(
+        drawn, _BAR_CNT, range=[row["path"] for row in named], kernel=[row["name"] for row in named]
+    )
 
 
 def _idle_bars(rows: Rows) -> Any:
@@ -104,12 +124,25 @@ def _step_bars(rows: Rows) -> Any:
     known = [phase for phase in _PHASES if any(row[f"{phase}_ns"] for row in rows)]
     if not known or len(rows) < 2:
         return None
+    counts = Counter(row["step"] for row in rows)
     named = [
-        {"label": f"step {row['step']}", **row,
-         "rest_ns": max(0, row["wall_ns"] - sum(row[f"{phase}_ns"] or 0 for phase in known))}
-        for row in rows[:_STEP_CNT]
+        {"label": f"step {row['step']}" + (f", {place} of {counts[row['step']]}" if counts[row["step"]] > 1 else ""),
+         **row, "rest_ns": max(0, row["wall_ns"] - sum(row[f"{phase}_ns"] or 0 for phase in known))}
+        for row, place in zip(rows[:_STEP_KEPT], _places([row["step"] for row in rows]), strict=False)
     ]  # fmt: skip
-    return figures.stacked_bars(named, "label", [(f"{phase}_ns", phase) for phase in [*known, "rest"]])
+    drawn = figures.stacked_bars(named, "label", [(f"{phase}_ns", phase) for phase in [*known, "rest"]])
+    times = [[row["start_ns"], row["start_ns"] + row["wall_ns"]] for row in named]
+    return figures.chosen_from(drawn, _STEP_CNT, step=[row["step"] for row in named], time=times)
+
+
+def _places(steps: list[Any]) -> list[int]:
+    """The how manieth of its number each step is: those of adapters that take turns share one."""
+    seen: Counter[Any] = Counter()
+    found = []
+    for step in steps:
+        seen[step] += 1
+        found.append(seen[step])
+    return found
 
 
 def _rank_bars(rows: Rows) -> Any:
@@ -121,7 +154,11 @@ def _rank_bars(rows: Rows) -> Any:
         if row["busy_ns"]
     ]  # fmt: skip
     series = [("work_ns", "busy"), ("exposed_communication_ns", "communication alone"), ("idle_ns", "idle")]
-    return figures.stacked_bars(named, "label", series) if named else None
+    if not named:
+        return None
+    return figures.chosen_from(
+        figures.stacked_bars(named, "label", series), len(named), rank=[row["rank"] for row in named]
+    )
 
 
 def _lora_groups(rows: Rows) -> Any:
@@ -139,24 +176,27 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
         "For each range: its kernels, and the CPU's time in the calls that launched them, waits for the GPU apart.",
         "range_summary",
         "path, launch_cnt, kernel_ns, launch_api_ns - launch_wait_ns as launch_ns, launch_wait_ns, queue_ns",
-        lambda rows: figures.stacked_bars(
-            rows[:_BAR_CNT], "path", [("kernel_ns", "kernels"), ("launch_ns", "launching")]),
-        "and kind = 'annotation' and launch_cnt > 0 order by kernel_ns + launch_ns desc",
+        _launch_bars, "and kind = 'annotation' and launch_cnt > 0 order by kernel_ns + launch_ns desc",
+        keys={"path": "range"}, follows=("range",),
     ),
     _Asked(
         "kernels", "Kernels", "The kernels with the most time.", "kernel_summary",
-        "short_name, kernel_cnt, kernel_ns, mean_ns, kernel_name", _bars("short_name", "kernel_ns", "kernel time"),
-        "order by kernel_ns desc",
+        "short_name, kernel_cnt, kernel_ns, mean_ns, kernel_name", _kernel_bars,
+        "order by kernel_ns desc", keys={"short_name": "kernel"}, follows=("time", "range", "kernel"),
+        added_up="kernel",
     ),
     _Asked(
         "classes", "Kinds of work", "What the GPU's time goes into.", "kernel_class",
         "class, sum(gpu_op_cnt)::bigint as gpu_op_cnt, sum(gpu_op_ns)::bigint as gpu_op_ns",
         lambda rows: figures.stacked_bars(rows, "class", [("gpu_op_ns", "GPU time")]),
-        "group by class order by gpu_op_ns desc",
+        "group by class order by gpu_op_ns desc", follows=("time", "range", "kernel"), added_up="class",
     ),
     _Asked(
         "operators", "Operators",
-        "PyTorch operators by the GPU time of the kernels that they launched, without any by their own CPU time.",
+        lambda rows: (
+            "PyTorch operators by the GPU time of the kernels that they launched."
+            if rows[0]["self_gpu_ns"] else "PyTorch operators by their own CPU time, without what they call."
+        ),
         "operator_summary",
         "operator, input_shapes, call_cnt, self_cpu_ns, self_gpu_ns, backward_gpu_ns, flop_s, bound, roofline_frac",
         _operator_bars, "order by self_gpu_ns desc, self_cpu_ns desc",
@@ -167,6 +207,7 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
         "group by all order by critical_ns desc",
         rows="(from critical_path left join (select distinct source_id, text as name, short_name from _short_name "
         "join name using (name_id)) using (source_id, name))",
+        keys={"path": "range", "name": "kernel"}, follows=("range", "kernel"),
     ),
     _Asked(
         "idle", "Why the GPU was idle",
@@ -182,14 +223,14 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
     memory_sections,
     _Asked(
         "steps", "Steps", "Each step, with its phases.", "step_summary",
-        "step, wall_ns, data_ns, h2d_ns, forward_ns, backward_ns, optimizer_ns, launch_cnt, kernel_ns, gpu_busy_ns, "
-        "token_cnt, is_uneven",
-        _step_bars,
+        "step, start_ns - {begin} as start_ns, wall_ns, data_ns, h2d_ns, forward_ns, backward_ns, optimizer_ns, "
+        "launch_cnt, kernel_ns, gpu_busy_ns, token_cnt, is_uneven",
+        _step_bars, keys={"step": "step", "start_ns": "begin", "wall_ns": "length"}, follows=("step", "time"),
     ),
     _Asked(
         "ranks", "Ranks", "The inputs side by side.", "rank_summary",
         "rank, name, step_ns, busy_ns, exposed_communication_ns, idle_ns, straggler_cnt",
-        _rank_bars,
+        _rank_bars, keys={"rank": "rank"}, follows=("rank",),
         where="(select count(*) from source) > 1",
     ),
     rank_sections,

@@ -35,11 +35,13 @@ class Lane:
         """The lane as a browser unpacks it, times from `begin` on."""
         order = np.lexsort((-self.ends, self.starts))
         starts, ends = self.starts[order] - begin, self.ends[order] - begin
-        columns = [np.diff(starts, prepend=0), ends - starts, self.names[order]]
+        lead = max(0, -int(starts.min(initial=0)))  # before the begin of a window
+        columns = [np.diff(starts + lead, prepend=0), ends - starts, self.names[order]]
         if self.levels is not None:
             columns.append(self.levels[order])
         return {
-            "title": self.title, "cnt": len(order), "has_levels": self.levels is not None, "data": packed(columns),
+            "title": self.title, "cnt": len(order), "has_levels": self.levels is not None, "lead": lead,
+            "data": packed(columns),
         }  # fmt: skip
 
 

@@ -5,26 +5,45 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import UsageError
 from . import flame, kinds, timeline
 from .section import Section, Source, section
 
 Row = dict[str, Any]
 _SNAPSHOT = "snapshot"
+# In one order, so that the flame graph can say of each where its work stands.
+_NAMES = (
+    "select name_id, path_id, name, full_name, path, class from _page_name where source_id = {id} "
+    "order by name_id, path_id"
+)
 
 
 def timeline_section(source: Source) -> Iterable[Section | None]:
     """Ranges over streams, everything at its time; none of a snapshot, which is about memory."""
     if source.kind == _SNAPSHOT:
         return
+    known = [bounds for bounds in map(source.bounds, ("_page_op", "_page_range")) if bounds]
+    if not known:
+        return
+    zero = known[0][0]
+    shown = min(first for first, _ in known), max(last for _, last in known)
+    narrow = ""
+    if source.window is not None:
+        shown = source.window.within(zero, *shown)
+        narrow = f"and start_ns < {shown[1]} and end_ns > {shown[0]}"
     ops = source.columns(
-        "select device_id, stream_id, start_ns, end_ns, name_id, path_id from _page_op where source_id = {id}"
+        "select device_id, stream_id, start_ns, end_ns, name_id, path_id from _page_op "
+        f"where source_id = {{id}} {narrow}"
     )
     ranges = source.columns(
-        "select thread, place, depth, start_ns, end_ns, path_id from _page_range where source_id = {id}"
+        f"select thread, place, depth, start_ns, end_ns, path_id from _page_range where source_id = {{id}} {narrow}"
     )
     if not len(ops["start_ns"]) and not len(ranges["start_ns"]):
-        return
-    data = _timeline(source, ops, ranges)
+        raise UsageError(f"--window {source.window.text if source.window else ''}: nothing was recorded then")
+    data = _timeline(source, ops, ranges, shown) | {
+        "zero": zero - shown[0], "work_end": known[0][1] - shown[0], "is_window": source.window is not None
+    }  # fmt: skip
+    source.begin = zero  # of a trace without GPU work its first range
     rows = source.rows("select * exclude source_id from _page_longest where source_id = {id}")
     lanes = {
         (True, True): "Ranges of the CPU's threads above, the GPU's streams below.",
@@ -34,6 +53,8 @@ def timeline_section(source: Source) -> Iterable[Section | None]:
         f"{lanes} A column of pixels is filled as high as its time was busy, so what is filled is what ran. Drag to "
         "zoom, double-click to see all."
     )
+    if source.window is not None:
+        text += f" It is the window from {_said(shown[0] - zero)} to {_said(shown[1] - zero)} of the recording."
     if data["cell_ns"]:
         text += (
             f" Of so many operations each stream is drawn in cells of {data['cell_ns'] / 1e3:,.1f} µs, named by what "
@@ -43,17 +64,21 @@ def timeline_section(source: Source) -> Iterable[Section | None]:
         text += f" {data['left_out']} streams with less work are left out."
     used = {kind for _, kind, *_ in data["names"]}
     legend = tuple(name for number, name in enumerate(kinds.NAMES) if number in used)
-    made = section("timeline", "Timeline", text, "launch_trace", rows, data, kind="timeline", legend=legend)
-    yield made
+    keys = {"name": "kernel", "path": "range", "start_ns": "begin", "duration_ns": "length"}
+    yield section("timeline", "Timeline", text, "launch_trace", rows, data, kind="timeline", legend=legend, keys=keys,
+                  follows=("time", "range", "kernel", "step"))  # fmt: skip
 
 
-def _timeline(source: Source, ops: Row, ranges: Row) -> Row:
-    names = source.rows("select name_id, path_id, name, full_name, path, class from _page_name where source_id = {id}")
+def _said(ns: int) -> str:
+    return f"{ns / 1e6:,.3f} ms"
+
+
+def _timeline(source: Source, ops: Row, ranges: Row, shown_ns: tuple[int, int]) -> Row:
+    """What is drawn between two times."""
+    names = source.rows(_NAMES)
     shown = [[row["name"], kinds.NAMES.index(kinds.of_class(row["class"])), row["path"], _full(row)] for row in names]
     lanes: list[Row] = []
-    begins = [int(found["start_ns"].min()) for found in (ops, ranges) if len(found["start_ns"])]
-    ends = [int(found["end_ns"].max()) for found in (ops, ranges) if len(found["start_ns"])]
-    begin = min(begins)
+    begin = shown_ns[0]
     if len(ranges["start_ns"]):
         paths = np.unique(ranges["path_id"])
         known = {row["path_id"]: row for row in source.rows("select path_id, path, name.text as name from range_path "
@@ -71,8 +96,20 @@ def _timeline(source: Source, ops: Row, ranges: Row) -> Row:
         streams, left_out, cell_ns = timeline.stream_lanes(ops, op_names)
         lanes += [lane.as_json(begin) | {"is_range": False} for lane in streams]
     return {
-        "span": max(ends) - begin, "zero": begins[0] - begin, "work_end": ends[0] - begin, "lanes": lanes,
-        "names": shown, "kinds": kinds.NAMES, "left_out": left_out, "cell_ns": cell_ns, "summary": _told(lanes),
+        "span": shown_ns[1] - begin, "lanes": lanes, "names": shown,
+        "kinds": kinds.NAMES, "left_out": left_out, "cell_ns": cell_ns, "summary": _told(lanes),
+        "ops": _ops(source, names),
+    }  # fmt: skip
+
+
+def _ops(source: Source, names: list[Row]) -> Row:
+    """Of each name of GPU work its class, and whether it is a kernel's: what a choice is added up by."""
+    classes = {row["class"]: None for row in names}
+    places = {name: place for place, name in enumerate(classes)}
+    kernels = {row["short_name"] for row in source.rows("select short_name from kernel_summary where source_id = {id}")}
+    return {
+        "classes": list(classes), "class": [places[row["class"]] for row in names],
+        "is_kernel": [int(row["name"] in kernels) for row in names],
     }  # fmt: skip
 
 
@@ -101,7 +138,7 @@ def flame_section(source: Source) -> Iterable[Section | None]:
     if not ranges and not work:
         return
     paths = {row["path_id"]: row for row in source.rows(
-        "select path_id, parent_path_id, kind, name.text as name from range_path join name using (name_id) "
+        "select path_id, parent_path_id, kind, name.text as name, path from range_path join name using (name_id) "
         "where source_id = {id}"
     )}  # fmt: skip
     if ranges and not paths:  # of a job whose parts are gone
@@ -116,6 +153,7 @@ def flame_section(source: Source) -> Iterable[Section | None]:
     yield section(
         "ranges", "Ranges", text, "range_summary", table, _flame(source, work, ranges, paths), kind="flame",
         legend=tuple(name for name in kinds.NAMES if name in {kinds.of_class(row["class"]) for row in work}),
+        keys={"path": "range"}, follows=("time", "range", "kernel") if work else ("range",),
     )  # fmt: skip
 
 
@@ -129,7 +167,9 @@ def _flame(source: Source, work: list[Row], ranges: list[Row], paths: dict[int, 
     measures = []
     data: Row = {"colours": {name: f"k-{kinds.of_class(name)}" for name in sorted({row["class"] for row in work})}}
     if work:
-        data["work"] = flame.of_work(work, paths, "all GPU work")
+        data["work"], places = flame.of_work(work, paths, "all GPU work")
+        names = source.rows(_NAMES)
+        data["places"] = [places.get((row["path_id"], row["name"]), 0) for row in names]
         measures.append({"title": "GPU time", "tree": "work", "column": 0, "whole": "all GPU time"})
         if any(row["launch_ns"] for row in work):
             measures.append({"title": "launch overhead", "tree": "work", "column": 1, "whole": "all launching"})

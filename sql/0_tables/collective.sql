@@ -21,13 +21,15 @@
 --   in_bytes            bigint    bytes sent, NULL if not recorded
 --   out_bytes           bigint    bytes received, NULL if not recorded
 --   group_size          bigint    processes that take part, NULL if not recorded
---   group_name          varchar   name of the process group, NULL if not recorded
+--   group_name          varchar   name of the process group, of nsys NCCL's communicator, NULL if not recorded
 --   group_description   varchar   what it is for: 'default_pg', 'mesh_tp' …, NULL if not recorded
 --   group_ranks         varchar   its ranks as the file has them, '[0, 1]', NULL if not recorded
 --   comms_id            varchar   the same for all members of one collective (torch 2.13 and later), NULL if not recorded
 --   seq                 bigint    its number in the group (torch 2.13 and later), NULL if not recorded
---   src_rank            bigint    of a send or receive the rank that sends, NULL if not recorded
---   dst_rank            bigint    of a send or receive the rank that receives, NULL if not recorded
+--   src_rank            bigint    of a send or receive the rank that sends; of nsys that in the communicator, and the root of
+--         a broadcast; NULL if not recorded
+--   dst_rank            bigint    of a send or receive the rank that receives; of nsys that in the communicator, and the root
+--         of a reduce; NULL if not recorded
 --   device_id           integer   the device of its work, NULL without work in the file and on CPUs
 --   stream_id           bigint    the stream of its work, NULL likewise
 --   work_start_ns       bigint    begin of its first kernel, on CPUs of its execution; NULL without work in the file

@@ -1,9 +1,10 @@
 -- A row is one collective operation of the source that is being read, with the kernels that it launched.
 --
 -- Calls are torch's record_param_comms; where a file has none, the ranges that torch's NCCL backend opens, or else those
--- of NCCL itself; and the executions that gloo records. A kernel belongs to the call in which it was launched (of NCCL's
+-- of NCCL itself, which come first where their payloads are in the file; and the executions that gloo records. A kernel belongs to the call in which it was launched (of NCCL's
 -- own ranges the last of its operation, since the launch comes behind the range, at the end of the group). Kernels that
--- communicate and that no call launched are rows of their own, with what torch says on the kernel.
+-- communicate and that no call launched are rows of their own, with what torch says on the kernel. gloo's executions do
+-- not say their group: where the file names one group alone it is that, and of two ranks each sends to the other.
 
 with
 pattern as (
@@ -75,7 +76,11 @@ call as materialized (
         from shaped
         where found_by = 'gloo'
             or not exists (from staged_collective where not is_kernel)
-            and (found_by = 'range' or not exists (from shaped where found_by = 'range'))
+            and if(
+                exists (from nccl_payload where bytes is not null),
+                found_by = 'library',
+                found_by = 'range' or not exists (from shaped where found_by = 'range')
+            )
     )
 ),
 launched as (
@@ -138,6 +143,30 @@ found as (
         and staged.start_ns = launched.start_ns
         and staged.end_ns = launched.end_ns
     where launched.call_id is null
+),
+payload as (
+    select
+        thread_id,
+        start_ns,
+        any_value(communicator) as communicator,
+        any_value(bytes) as bytes,
+        any_value(rank_cnt) as rank_cnt,
+        any_value(rank) as rank,
+        any_value(peer) as peer,
+        any_value(root) as root
+    from nccl_payload
+    group by thread_id, start_ns
+),
+-- the group of a file that names one alone, and for a group of two the rank and its peer
+lone as (
+    select
+        only_group.ranks,
+        if(len(only_group.ranks) = 2, source.rank, null) as rank,
+        if(len(only_group.ranks) = 2, list_filter(only_group.ranks, lambda one: one <> source.rank)[1], null) as peer
+    from only_group
+    cross join reading
+    join source on source.source_id = reading.source_id
+    where list_contains(only_group.ranks, source.rank)
 )
 select
     (select count(*) from collective)
@@ -154,19 +183,43 @@ select
     coalesce(found.dtype, found.shaped_dtype) as dtype,
     found.in_element_cnt,
     found.out_element_cnt,
-    coalesce(found.in_element_cnt * element_bytes(found.dtype), found.shaped_bytes) as in_bytes,
+    coalesce(
+        found.in_element_cnt * element_bytes(found.dtype),
+        found.shaped_bytes,
+        -- NCCL says what a rank has, of a reduce-scatter what it gets
+        case
+            when collective_operation(found.called) in ('all_reduce', 'all_gather', 'broadcast', 'reduce', 'send')
+                then payload.bytes
+            when collective_operation(found.called) = 'reduce_scatter' then payload.bytes * payload.rank_cnt
+        end
+    ) as in_bytes,
     coalesce(
         found.out_element_cnt * element_bytes(found.dtype),
-        if(collective_operation(found.called) in ('all_reduce', 'broadcast', 'reduce'), found.shaped_bytes, null)
+        if(collective_operation(found.called) in ('all_reduce', 'broadcast', 'reduce'), found.shaped_bytes, null),
+        case
+            when collective_operation(found.called) in ('all_reduce', 'reduce_scatter', 'broadcast', 'reduce', 'recv')
+                then payload.bytes
+            when collective_operation(found.called) = 'all_gather' then payload.bytes * payload.rank_cnt
+        end
     ) as out_bytes,
-    found.group_size,
-    found.group_name,
+    coalesce(found.group_size, payload.rank_cnt, len(lone.ranks)) as group_size,
+    coalesce(found.group_name, payload.communicator) as group_name,
     found.group_description,
-    found.group_ranks,
+    coalesce(found.group_ranks, lone.ranks::varchar) as group_ranks,
     found.comms_id,
     found.seq,
-    found.src_rank,
-    found.dst_rank,
+    case
+        when found.src_rank is not null then found.src_rank
+        when collective_operation(found.called) = 'send' then coalesce(payload.rank, lone.rank)
+        when collective_operation(found.called) = 'recv' then coalesce(payload.peer, lone.peer)
+        when collective_operation(found.called) = 'broadcast' then payload.root
+    end as src_rank,
+    case
+        when found.dst_rank is not null then found.dst_rank
+        when collective_operation(found.called) = 'send' then coalesce(payload.peer, lone.peer)
+        when collective_operation(found.called) = 'recv' then coalesce(payload.rank, lone.rank)
+        when collective_operation(found.called) = 'reduce' then payload.root
+    end as dst_rank,
     found.device_id,
     found.stream_id,
     found.work_start_ns,
@@ -175,3 +228,6 @@ select
 from found
 cross join reading
 join source on source.source_id = reading.source_id
+left join lone on found.found_by = 'gloo' and found.group_name is null
+left join payload
+    on found.found_by = 'library' and payload.thread_id = found.thread_id and payload.start_ns = found.start_ns

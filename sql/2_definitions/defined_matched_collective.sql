@@ -2,7 +2,8 @@
 --
 -- Rows belong to one collective that have the same Comms Id; else the same group and number in it (Seq); else the same
 -- group and the same place among its collectives in a step, or in the file where there are no steps. Sends and receives
--- are numbered by each rank for itself, so theirs is the place among those of the same two ranks in the step. Where no group is
+-- are numbered by each rank for itself, so theirs is the place among those of the same two ranks in the step (of nsys ranks in
+-- the communicator: that these are the ranks of the inputs is not known). Where no group is
 -- recorded it is taken to be the whole job. They count as matched only if all agree on operation and type, and on bytes
 -- (an all-to-all, a gather, a scatter and those of names in v may be uneven), and if each rank of the group is there
 -- once. Only inputs of one kind are compared, and where there is one rank alone there is no row.
@@ -97,10 +98,11 @@ gathered as (
         count(rank) as known_cnt,
         list_sort(list(distinct rank)) as ranks,
         any_value(is_p2p) as is_p2p,
+        count(src_rank) = count(*) and count(dst_rank) = count(*) as has_peers,
         if(any_value(is_p2p), 2, coalesce(any_value(group_size), any_value(world_size))) as expected_cnt,
         if(
             any_value(is_p2p),
-            [any_value(src_rank), any_value(dst_rank)],
+            if(kind = 'nsys', null, [any_value(src_rank), any_value(dst_rank)]),
             coalesce(
                 try_cast(any_value(group_ranks) as bigint[]),
                 if(any_value("group") = '', range(any_value(world_size)), null)
@@ -123,7 +125,7 @@ judged as (
         case
             when known_cnt < row_cnt then 'the rank of an input is not recorded'
             when expected_cnt is null then 'the size of the group is not recorded'
-            when is_p2p and expected[1] is null then 'the ranks that send and receive are not recorded'
+            when is_p2p and not has_peers then 'the ranks that send and receive are not recorded'
             when row_cnt > rank_cnt then 'a rank is in several inputs'
             when rank_cnt < expected_cnt and len(missing) > 0
                 then 'missing: rank ' || array_to_string(missing[:8], ', ') || if(len(missing) > 8, ' …', '')

@@ -5,5 +5,5 @@ create macro said_ns(ns) as
         when ns >= 1e9 then format('{:.1f} s', ns / 1e9)
         when ns >= 1e6 then format('{:.1f} ms', ns / 1e6)
         when ns >= 1e3 then format('{:.1f} us', ns / 1e3)
-        else format('{:.0f} ns', ns)
+        else format('{:.0f} ns', ns::double)
     end

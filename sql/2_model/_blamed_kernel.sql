@@ -102,7 +102,7 @@ select
     critical.source_id,
     critical.gpu_op_id,
     op.name_id,
-    coalesce(math.path_id, range.path_id) as path_id,
+    coalesce(math.path_id, own.path_id) as path_id,
     classed.class,
     critical.critical_ns,
     peak.gain_frac,
@@ -116,7 +116,7 @@ select
 from critical
 join gpu_op as op using (gpu_op_id)
 join classed using (gpu_op_id)
-left join range using (range_id)
+left join _owner as own on own.attribution_id = op.attribution_id
 left join math on math.attribution_id = op.attribution_id
 left join in_row on in_row.gpu_op_id = critical.gpu_op_id
 left join peak on peak.source_id = critical.source_id

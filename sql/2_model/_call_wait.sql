@@ -1,5 +1,5 @@
--- A row is a call that waits for the GPU (_waiting_call), and for how much of its time.
+-- A row is a call that waits for the GPU (waiting_call), and for how much of its time.
 
 select api_call_id, max(end_ns - start_ns) as wait_ns
-from _waiting_call
+from waiting_call
 group by api_call_id

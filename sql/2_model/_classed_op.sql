@@ -10,8 +10,8 @@ select
     gpu_op.end_ns,
     op_class.class
 from gpu_op
-left join range using (range_id)
+left join _owner as own using (attribution_id)
 join _op_class as op_class
     on op_class.name_id = gpu_op.name_id
-    and op_class.path_id is not distinct from range.path_id
+    and op_class.path_id is not distinct from own.path_id
     and op_class.kind = gpu_op.kind

@@ -23,7 +23,7 @@ join _steady_time as steady on steady.source_id = exposed.source_id
 join _short_name as short on short.source_id = op.source_id and short.name_id = op.name_id
 join (select source_id, count(distinct device_id) as cnt from gpu_op group by source_id) as devices
     on devices.source_id = exposed.source_id
-left join range using (range_id)
-left join range_path using (path_id)
+left join _owner as own on own.attribution_id = op.attribution_id
+left join range_path on range_path.path_id = own.path_id
 where exposed.exposed_ns > 0 and op.start_ns >= steady.start_ns and op.start_ns < steady.end_ns
 group by exposed.source_id, exposed.activity, range_path.path

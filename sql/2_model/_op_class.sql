@@ -2,9 +2,9 @@
 
 with
 pair as (
-    select distinct gpu_op.name_id, range.path_id, gpu_op.kind
-    from gpu_op
-    left join range using (range_id)
+    select distinct found.name_id, own.path_id, found.kind
+    from (select distinct name_id, attribution_id, kind from gpu_op) as found
+    left join _owner as own using (attribution_id)
 ),
 -- names and paths are few, their pairs are many
 by_name as (

@@ -8,6 +8,7 @@
 --   rule        varchar   the rule that is blamed for the gap, see _blamed_place
 --   place       varchar   its place, NULL outside all ranges
 --   cpu_in      varchar   the range or call, NULL where it was in neither; of autograd's the node that it evaluates
+--   cpu_kind    varchar   the kind of the range, or 'call'; NULL where it was in neither
 
 with
 gap as (
@@ -27,11 +28,11 @@ gap as (
 -- what is shorter than half of the shortest gap covers more than half of none
 least_length as (select min(end_ns - start_ns) / 2 as ns from gap),
 long as (
-    select source_id, thread_id, start_ns, end_ns, name_id, 0 as priority
+    select source_id, thread_id, start_ns, end_ns, name_id, kind::varchar as kind, 0 as priority
     from range
     where end_ns - start_ns > (select ns from least_length)
     union all
-    select source_id, thread_id, start_ns, end_ns, name_id, 1
+    select source_id, thread_id, start_ns, end_ns, name_id, 'call', 1
     from api_call
     where end_ns - start_ns > (select ns from least_length)
 ),
@@ -40,7 +41,8 @@ covering as (
         gap.source_id,
         gap.rule,
         gap.place,
-        arg_min(long.name_id, (long.priority, long.end_ns - long.start_ns)) as name_id
+        arg_min(long.name_id, (long.priority, long.end_ns - long.start_ns)) as name_id,
+        arg_min(long.kind, (long.priority, long.end_ns - long.start_ns)) as kind
     from gap
     join long
         on long.source_id = gap.source_id
@@ -50,7 +52,12 @@ covering as (
         and 2 * (least(long.end_ns, gap.end_ns) - greatest(long.start_ns, gap.start_ns)) > gap.end_ns - gap.start_ns
     group by gap.source_id, gap.rule, gap.place
 )
-select gap.source_id, gap.rule, gap.place, replace(name.text, 'autograd::engine::evaluate_function: ', '') as cpu_in
+select
+    gap.source_id,
+    gap.rule,
+    gap.place,
+    replace(name.text, 'autograd::engine::evaluate_function: ', '') as cpu_in,
+    covering.kind as cpu_kind
 from gap
 left join covering
     on covering.source_id = gap.source_id

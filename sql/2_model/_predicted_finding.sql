@@ -2,7 +2,8 @@
 --
 -- The rule's places are changed together; each has its share of what that saves. A rule about late launches saves no more
 -- than the gaps that it is blamed for. A wait costs more than the gap behind it, because the CPU loses its lead; what rules
--- about idle time save together, the largest first, is never more than the idle time.
+-- about idle time save together, the largest first, is never more than the idle time. Where without a wait less than half of
+-- the idle time behind it would go, the evidence says whose the rest is.
 --
 -- It has the columns of _finding, and
 --
@@ -55,7 +56,16 @@ shared as (
     from followed
 )
 select
-    found.* replace (found.saving_ns * shared.shared_ns / nullif(shared.limit_ns, 0) as saving_ns),
+    found.* replace (
+        found.saving_ns * shared.shared_ns / nullif(shared.limit_ns, 0) as saving_ns,
+        found.evidence || if(
+            found.rule in ('blocking_copy', 'pageable_async_copy', 'synchronisation')
+            and shared.is_predicted
+            and 2 * shared.shared_ns < shared.limit_ns,
+            '; most of it is the CPU''s work',
+            ''
+        ) as evidence
+    ),
     found.saving_ns as limit_ns,
     shared.is_predicted
 from _finding as found

@@ -2,6 +2,13 @@
 --
 -- Of inputs with GPU work these are the stretches of their devices. On CPUs operators compute, and gloo's executions
 -- communicate; that an operator waits for them does not make it one that computes.
+--
+-- columns:
+--   source_id   integer   the input
+--   device_id   integer   the device, NULL on CPUs
+--   activity    varchar   'busy', 'compute', 'communication' or 'compute or communication'
+--   start_ns    bigint    begin
+--   end_ns      bigint    end
 
 with
 on_cpu as materialized (

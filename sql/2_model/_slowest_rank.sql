@@ -12,7 +12,8 @@
 --   kept_waiting_ns   bigint    summed time that others waited for it
 --   cause             varchar   what it spent more on than the others, NULL if not known
 --   cause_ns          bigint    how much more
---   cause_place       varchar   where its CPU was, most often
+--   cause_place       varchar   where its CPU was for most of that
+--   place_ns          bigint    the part of cause_ns there
 --   late_host         varchar   its machine if all of that is late, NULL if not
 --   host_lag_ns       bigint    median lag of the ranks of its machine
 
@@ -30,6 +31,7 @@ slowest as (
     select
         kind,
         rank,
+        min(source_id) as source_id,
         count(*) as straggler_cnt,
         sum(kept_waiting_ns)::bigint as kept_waiting_ns,
         if(any_value(is_shared) and median(host_lag_ns) > median(lag_ns) / 2, any_value(host), null) as late_host,
@@ -38,14 +40,6 @@ slowest as (
     where is_straggler
     group by kind, rank
     qualify row_number() over (partition by kind order by sum(kept_waiting_ns) desc, rank) = 1
-),
-cause as (
-    select kind, cause, sum(cause_ns)::bigint as cause_ns, mode(cause_place) as cause_place
-    from compared
-    semi join slowest using (kind, rank)
-    where is_straggler and cause is not null
-    group by kind, cause
-    qualify row_number() over (partition by kind order by sum(cause_ns) desc, cause) = 1
 ),
 counted as (
     select kind, count(distinct rank) as rank_cnt, count(distinct step) as step_cnt
@@ -59,11 +53,12 @@ select
     counted.step_cnt,
     slowest.straggler_cnt,
     slowest.kept_waiting_ns,
-    cause.cause,
-    cause.cause_ns,
-    cause.cause_place,
+    why.cause,
+    why.cause_ns,
+    why.cause_place,
+    why.place_ns,
     slowest.late_host,
     slowest.host_lag_ns
 from slowest
 join counted using (kind)
-left join cause using (kind)
+left join _straggler_cause as why using (source_id)

@@ -1,11 +1,11 @@
--- A row is one wait of the CPU for the GPU (_waiting_call), with the innermost range around it.
+-- A row is one wait of the CPU for the GPU (waiting_call), with the innermost range around it.
 --
 -- The range is the last of the thread that began before the wait, or the nearest one around that which ends after it.
 
 with recursive
 call as (
     select waiting.*, name.text as api_name
-    from _waiting_call as waiting
+    from waiting_call as waiting
     join name using (name_id)
 ),
 begun as (

@@ -7,17 +7,6 @@ late as (
     select *, if(found_by = 'arrival', coalesce(late_ns, 0), lag_ns) as behind_ns
     from straggler
     where is_straggler
-),
-by_cause as (
-    select
-        source_id,
-        cause,
-        mode(cause_place) as cause_place,
-        sum(cause_ns) as cause_ns,
-        row_number() over (partition by source_id order by sum(cause_ns) desc, cause) as place
-    from late
-    where cause is not null
-    group by source_id, cause
 )
 select
     late.source_id,
@@ -26,10 +15,14 @@ select
     count(*) as occurrence_cnt,
     format('last in {} steps, others waited {} for it', count(*), said_ns(sum(kept_waiting_ns)))
     || coalesce(
-        format('; cause: {}, {} more than the others', any_value(by_cause.cause), said_ns(any_value(by_cause.cause_ns)))
-        || coalesce(', in ' || any_value(by_cause.cause_place), ''),
+        format('; cause: {}, {} more than the others', any_value(why.cause), said_ns(any_value(why.cause_ns)))
+        || coalesce(
+            if(any_value(why.place_ns) < any_value(why.cause_ns), format(', {} of it', said_ns(any_value(why.place_ns))), ',')
+            || format(' in {}', any_value(why.cause_place)),
+            ''
+        ),
         ''
     ) as evidence
 from late
-left join by_cause on by_cause.source_id = late.source_id and by_cause.place = 1
+left join _straggler_cause as why on why.source_id = late.source_id
 group by late.source_id

@@ -27,12 +27,12 @@ on_gpu as (
         piece.step_ns,
         if(piece.kind = 'gpu', op.kind, piece.kind) as activity,
         op.name_id,
-        range.path_id,
+        own.path_id,
         sum(piece.end_ns - piece.start_ns) as critical_ns,
         count(*) as segment_cnt
     from _critical_piece as piece
     join gpu_op as op using (gpu_op_id)
-    left join range on range.range_id = op.range_id
+    left join _owner as own using (attribution_id)
     group by all
 ),
 cpu as (

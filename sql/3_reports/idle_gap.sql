@@ -46,6 +46,6 @@ join source on source.source_id = gap.source_id
 left join api_call using (api_call_id)
 left join name as waited on waited.name_id = gap.waited_name_id
 left join name as api_name on api_name.name_id = api_call.name_id
-left join range on range.range_id = gpu_op.range_id
-left join range_path on range_path.path_id = range.path_id
+left join _owner as own using (attribution_id)
+left join range_path on range_path.path_id = own.path_id
 order by gap.source_id, gap.idle_ns desc, gap.start_ns

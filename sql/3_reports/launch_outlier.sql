@@ -32,7 +32,7 @@ launch as (
         source_id,
         name_id,
         api_call_id,
-        range_id,
+        attribution_id,
         launch_start_ns,
         kind,
         launch_end_ns - launch_start_ns as launch_api_ns,
@@ -83,6 +83,6 @@ join name on name.name_id = outlier.name_id
 join source on source.source_id = outlier.source_id
 join api_call using (api_call_id)
 join name as api_name on api_name.name_id = api_call.name_id
-left join range using (range_id)
+left join _owner as own using (attribution_id)
 left join range_path using (path_id)
 order by outlier.source_id, outlier.cost_ns desc, outlier.gpu_op_id, outlier.outlier

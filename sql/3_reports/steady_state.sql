@@ -26,54 +26,10 @@
 --   source_id                  integer   the input, see trace_info
 --   rank                       integer   rank of the input, NULL if not recorded
 
-with
-device_time as (
-    select
-        op.source_id,
-        op.device_id,
-        greatest(min(op.start_ns), any_value(steady.start_ns)) as start_ns,
-        least(max(op.end_ns), any_value(steady.end_ns)) as end_ns
-    from gpu_op as op
-    join _steady_time as steady using (source_id)
-    group by op.source_id, op.device_id
-    having greatest(min(op.start_ns), any_value(steady.start_ns)) < least(max(op.end_ns), any_value(steady.end_ns))
-        or not any_value(steady.is_steady)
-),
--- what lies in it of each stretch: of those without work the cause is the activity
-clipped as (
-    select
-        own.source_id,
-        own.device_id,
-        done.activity,
-        least(done.end_ns, own.end_ns) - greatest(done.start_ns, own.start_ns) as ns
-    from device_time as own
-    left join (
-        select source_id, device_id, activity, start_ns, end_ns from _device_activity
-        union all
-        select source_id, device_id, cause, start_ns, end_ns from _blamed_gap
-    ) as done
-        on done.source_id = own.source_id
-        and done.device_id is not distinct from own.device_id
-        and done.start_ns < own.end_ns
-        and done.end_ns > own.start_ns
-),
-spent as (
-    select
-        source_id,
-        device_id,
-        coalesce(sum(ns) filter (activity = 'busy'), 0)::bigint as busy_ns,
-        coalesce(sum(ns) filter (activity = 'compute'), 0)::bigint as compute_ns,
-        coalesce(sum(ns) filter (activity = 'compute or communication'), 0)::bigint as active_ns,
-        coalesce(sum(ns) filter (activity = 'host'), 0)::bigint as host_ns,
-        coalesce(sum(ns) filter (activity = 'dependency'), 0)::bigint as dependency_ns,
-        coalesce(sum(ns) filter (activity = 'kernel_wait'), 0)::bigint as kernel_wait_ns
-    from clipped
-    group by source_id, device_id
-)
 select
-    own.device_id,
+    spent.device_id,
     device.name as device_name,
-    (own.end_ns - own.start_ns)::bigint as window_ns,
+    (spent.end_ns - spent.start_ns)::bigint as window_ns,
     steady.recorded_ns,
     steady.is_steady,
     steady.step_cnt,
@@ -85,13 +41,12 @@ select
     spent.host_ns as host_idle_ns,
     spent.dependency_ns as dependency_idle_ns,
     spent.kernel_wait_ns,
-    own.start_ns,
-    own.end_ns,
-    own.source_id,
+    spent.start_ns,
+    spent.end_ns,
+    spent.source_id,
     source.rank
-from device_time as own
+from _steady_spent as spent
 join _steady_time as steady using (source_id)
 join source using (source_id)
-join spent on spent.source_id = own.source_id and spent.device_id is not distinct from own.device_id
-left join device on device.source_id = own.source_id and device.device_id = own.device_id
-order by own.source_id, own.device_id
+left join device on device.source_id = spent.source_id and device.device_id = spent.device_id
+order by spent.source_id, spent.device_id

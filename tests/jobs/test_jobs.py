@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from conftest import ROOT, corpus_params
-from lorabench import modules, sql
+from lorabench import modules, sql, unfinished
 from lorabench.analyze.job import executors, folder, handed, result, unit
 from lorabench.analyze.job import job as jobs
 from lorabench.analyze.job.executors import Executor
@@ -62,7 +63,7 @@ def rows(database: Any, view: sql.SqlFile) -> list[str]:
 
 def test_every_view_is_handed_on_compared_or_stays_with_its_rank() -> None:
     live = {"clock_offset", "collective_match", "collective_skew", "collective_summary", "finding", "kernel_over_ranks",
-            "rank_summary", "validation"}  # fmt: skip
+            "rank_summary", "validation", "without_stragglers"}  # fmt: skip
     public = {name for name in (*handed.LARGE, *handed.VIEWS, *handed.MERGED) if not name.startswith("_")}
     assert {view.name for view in sql.public()} == live | public | set(handed.ROW_LEVEL)
     assert not live & public and not public & set(handed.ROW_LEVEL)
@@ -288,6 +289,23 @@ def test_two_shards_at_once_in_one_folder(three: Path, tmp_path: Path, run_comma
                 assert rows(merged, view) == rows(direct, view), view.name
 
 
+@pytest.mark.parametrize("done", range(5))
+def test_a_folder_that_another_process_is_making_is_a_job(done: int, tmp_path: Path) -> None:
+    """Whatever of its steps the other has done when this one looks, or when it was killed."""
+    place = tmp_path / "job"
+    mark = json.dumps({"lorabench_job": folder.FORMAT, "settings": ""})
+    steps: list[Callable[[], Any]] = [
+        place.mkdir,
+        lambda: unfinished.beside(place / folder.MARK).write_text(mark[:9], "utf-8"),
+        lambda: (place / folder.MARK).write_text(mark, "utf-8"),
+        (place / folder.INPUTS).mkdir,
+    ]
+    for step in steps[:done]:
+        step()
+    folder.make(place, "")
+    assert folder.is_job(place) and (place / folder.INPUTS).is_dir()
+
+
 @pytest.mark.slow
 def test_the_same_command_twice_at_once_leaves_one_job(three: Path, tmp_path: Path) -> None:
     place = tmp_path / "job"
@@ -446,3 +464,17 @@ def test_inputs_of_two_profilers_stand_beside_each_other(tmp_path: Path) -> None
     with analyze([tmp_path / "job"]) as merged, analyze(inputs, tmp_path / "all.duckdb") as direct:
         for view in COMPARED:
             assert rows(merged, view) == rows(direct, view), view.name
+
+
+def test_texts_that_repeat_are_listed_once_and_read_as_they_were(tmp_path: Path) -> None:
+    names = [f"aten::operator_{number * 7919 % 1000003}" for number in range(40)]
+    texts = [None if row % 11 == 0 else names[row * row % 40] for row in range(600)]
+    few = pa.table({"text": pa.array(texts).dictionary_encode(), "one": [f"only {row}" for row in range(600)]})
+    result.write(tmp_path / "a", {"x": 1}, {"few": few, "empty": few[:0]}, ["few", "empty"])
+    ((name, found),) = [(name, table) for name, table in result.read(tmp_path / "a") if name != "header"]
+    assert (name, found["text"].to_pylist(), found["one"].to_pylist()) == ("few", texts, few["one"].to_pylist())
+    assert found.schema.types == [pa.string(), pa.string()]
+    with pa.CompressedInputStream(str(tmp_path / "a"), "zstd") as file:
+        content = file.read()
+    assert [content.count(name.encode()) for name in set(texts) - {None}] == [1] * len(set(texts) - {None})
+    assert result.header(tmp_path / "a") == {"x": 1}

@@ -42,6 +42,13 @@ test("a zoom shows the node over all its width, and where it is", () => {
   assert.deepEqual(slices.filter(({above}) => above).length, 2);
 });
 
+test("turned over, a range has its own time alone", () => {
+  const nodes = unpackTree(PACKED, 0), inside = [0, 0, 1, 1, 1, 0, 0];
+  const turned = invertTree(nodes, inside);
+  assert.deepEqual([turned[0].total, turned[0].children.map((node) => [node.name, node.total])], [50, [["a", 30], ["b", 20]]]);
+  assert.deepEqual(invertTree(nodes)[0].total, 100);
+});
+
 test("turned over, a name's time is that of all its places", () => {
   const turned = invertTree(unpackTree(PACKED, 0));
   const top = turned[0].children.map((node) => [node.name, node.total]);

@@ -4,7 +4,8 @@ import {barParts} from "../../reports/page/scripts/receipt.mjs";
 import {readState, stateText} from "../../reports/page/scripts/state.mjs";
 
 test("a state comes back from the address", () => {
-  for (const state of [{}, {time: {from: -5, to: 70}}, {range: ["run", "## a=b & c ##"], find: "é&x"}])
+  for (const state of [{}, {time: {from: -5, to: 70}}, {range: ["run", "## a=b & c ##"], find: "é&x"},
+    {kernel: "gemm<float, 2>", step: "0", rank: "7"}])
     assert.deepEqual(readState(stateText(state)) ?? {}, state);
 });
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import {inked} from "../../reports/page/scripts/charts.mjs";
 import {compareCells} from "../../reports/page/scripts/tables.mjs";
-import {isLight, niceTicks, sayShare, sayTime, shortened} from "../../reports/page/scripts/units.mjs";
+import {changeLevel, isLight, niceTicks, sayChange, sayShare, sayTime, shortened} from "../../reports/page/scripts/units.mjs";
 
 test("times have the unit in which they are short", () => {
   assert.deepEqual([0, 999, 1234, 45_600, 2_345_678, 7.2e10, -1500].map(sayTime),
@@ -35,4 +35,11 @@ test("letters and hatches have the colours of the page", () => {
   const shared = inked({data: [{y: [1]}, {x: [2], y: [3]}], layout: {}, x: [7]}, "#000", "#fff");
   assert.deepEqual(shared.data.map((trace) => trace.x), [[7], [2]]);
   assert.deepEqual(["#ffffff", "#f0e442", "#332288", "#000000"].map(isLight), [true, true, false, false]);
+});
+
+test("changes are said with their sign, and shaded by their size", () => {
+  assert.deepEqual([[4, 5], [4, 1], [3, 3], [0, 2], [2, 0], [0, 0], [100, 102.34]].map(([a, b]) => sayChange(a, b)),
+    ["+25 %", "-75 %", "±0 %", "new", "gone", "±0 %", "+2.3 %"]);
+  assert.deepEqual([[4, 4], [100, 104], [100, 110], [100, 92], [100, 130], [1, 2], [2, 1], [0, 1], [1, 0]].map(([a, b]) => changeLevel(a, b)),
+    ["same", "same", "more by-1", "less by-1", "more by-2", "more by-3", "less by-3", "more by-3", "less by-3"]);
 });

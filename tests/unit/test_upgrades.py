@@ -37,6 +37,8 @@ NEW_OF_COLLECTIVES = (
     "work_cnt",
 )
 BACKWARDS = {
+    11: ["drop table waiting_call"],
+    10: ["alter table run_step drop column real_token_cnt"],
     9: ["drop table matched_collective", "drop table clock", "alter table source drop column host",
         *(f"alter table collective drop column {name}" for name in NEW_OF_COLLECTIVES)],
     8: [f"drop table {name}" for name in ("found_step", "replayed_step", "predicted_change", "followed_rule")],

@@ -125,7 +125,7 @@ def test_idle_gap(database: Database, operations: list[Row]) -> None:
     limits = dict(database.rows("select name, value from threshold"))
     threshold = limits["kernel_wait_ns"]
     statement = """select start_ns, end_ns, if(source.kind = 'kineto', null, process_id) as process_id
-        from _waiting_call as wait join thread using (source_id, thread_id) join source using (source_id)
+        from waiting_call as wait join thread using (source_id, thread_id) join source using (source_id)
         where wait.kind <> 'queue'"""
     expected, waits = [], rows(database, statement)
     behind_waits: dict[Key, int] = defaultdict(int)
@@ -431,7 +431,7 @@ def test_operators_have_no_less_than_what_they_launch(database: Database) -> Non
 
 
 def test_tables_equal_the_views_that_define_them(database: Database) -> None:
-    tables = ("matched_collective", "path_busy", "path_measure", "range_measure", "set_work")
+    tables = ("matched_collective", "path_busy", "path_measure", "range_measure", "set_work", "waiting_call")
     assert checks.definitions(database) == dict.fromkeys(tables, 0)
 
 

@@ -233,6 +233,13 @@ BROKEN = [
 ]
 
 
+def test_times_are_said_whatever_number_they_are(database: Database) -> None:
+    kinds = ("bigint", "hugeint", "double")
+    for kind in kinds:
+        said = database.rows(f"select said_ns(ns::{kind}) from (values (0), (999), (1000), (2500000)) as t(ns)")
+        assert said == [("0 ns",), ("999 ns",), ("1.0 us",), ("2.5 ms",)]
+
+
 def test_every_check_has_a_statement_that_breaks_it() -> None:
     assert {check for check, _ in BROKEN} == {f.name for f in sql.in_folder(sql.CHECKS)}
 

@@ -1,4 +1,5 @@
 // Bars, lines and areas, drawn by plotly in the colours of the page.
+import {shortened} from "./units.mjs";
 
 const CONFIG = {displaylogo: false, responsive: true, showSendToCloud: false, plotlyServerURL: "",
   modeBarButtonsToRemove: ["sendDataToCloud", "select2d", "lasso2d", "autoScale2d"]};
@@ -15,10 +16,53 @@ export function inked(figure, ink, paper) {
   return {data, layout};
 }
 
-export function drawChart(place) {
+// The bars at these places alone, in the order of the figure.
+export function withBars(figure, kept) {
+  const pick = (values) => kept.map((n) => values[n]);
+  const names = kept.map((_, n) => String(n));
+  const data = figure.data.map((trace) => ({...trace, y: names, x: pick(trace.x), customdata: pick(trace.customdata)}));
+  const yaxis = {...figure.layout.yaxis, tickvals: names, ticktext: pick(figure.layout.yaxis.ticktext)};
+  const keys = Object.fromEntries(Object.entries(figure.keys).map(([name, values]) => [name, pick(values)]));
+  return {...figure, data, keys, layout: {...figure.layout, yaxis}};
+}
+
+// A figure of one series with the bars of these rows, each with a label and a time.
+export function ofRows(figure, rows) {
+  const names = rows.map((_, n) => String(n)), labels = rows.map(({label}) => escaped(label));
+  const trace = {...figure.data[0], y: names, x: rows.map(({time}) => time / 1e6), customdata: labels};
+  const ticktext = rows.map(({label}) => escaped(shortened(label, 44)));
+  const yaxis = {...figure.layout.yaxis, tickvals: names, ticktext};
+  return {...figure, data: [trace], keys: figure.keys && {kernel: rows.map(({label}) => label)}, layout: {...figure.layout, yaxis}};
+}
+
+// Plotly reads a small markup in its texts.
+function escaped(text) {
+  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+}
+
+export function figureOf(place) {
+  return JSON.parse(document.getElementById(place.dataset.figure).textContent);
+}
+
+// What a click on a bar chooses: a kernel, a step or a rank, else a range; null where it says none.
+export function pickOf(keys, n) {
+  const name = ["kernel", "step", "rank", "range"].find((key) => keys[key] && keys[key][n] !== null);
+  return name ? {name, value: keys[name][n], time: keys.time?.[n]} : null;
+}
+
+// Draws a place's figure, or what a choice leaves of it.
+export async function drawChart(place, shown = null) {
   const style = getComputedStyle(document.documentElement);
   const ink = style.getPropertyValue("--ink").trim(), paper = style.getPropertyValue("--paper").trim();
-  const figure = JSON.parse(document.getElementById(place.dataset.figure).textContent);
+  let figure = shown ?? figureOf(place);
+  if (!shown && figure.most) figure = withBars(figure, figure.data[0].y.map((_, n) => n).slice(0, figure.most));
   const {data, layout} = inked(figure, ink, paper);
-  return globalThis.Plotly.newPlot(place, data, layout, CONFIG);
+  place.shown = shown;
+  await globalThis.Plotly.newPlot(place, data, layout, CONFIG);
+  if (!figure.keys) return;
+  place.removeAllListeners("plotly_click");
+  place.on("plotly_click", ({points: [point]}) => {
+    const detail = pickOf(figure.keys, Number(point.y));
+    if (detail) place.dispatchEvent(new CustomEvent("picked", {bubbles: true, detail}));
+  });
 }

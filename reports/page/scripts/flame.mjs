@@ -1,6 +1,7 @@
 // The flame graph of a page: slices as elements, so that they print, are read aloud and are found by the browser's search.
 import {invertTree, layoutSlices, matchingTime, namesTo, unpackTree} from "./flame_tree.mjs";
-import {sayCount, sayShare, sayTime, shortened} from "./units.mjs";
+import {below, nodeAt} from "./selection.mjs";
+import {changeLevel, sayChange, sayCount, sayShare, sayTime, shortened} from "./units.mjs";
 
 const ROW_HEIGHT = 20;
 const LEAST_PIXELS = 0.6;
@@ -8,10 +9,11 @@ const LETTER = 6.6; // pixels, of the slices' letters
 const KINDS = ["all", "range", "operator", "GPU work", "outside of all ranges", "smaller"];
 
 export class Flame {
-  constructor(place, data, read) {
+  constructor(place, data) {
     this.place = place;
     this.data = data;
-    this.read = read;
+    this.chosen = null; // of a part of the work its values
+    this.range = []; // the names of the range that is chosen
     this.measure = data.measures[0];
     this.isInverted = false;
     this.words = "";
@@ -27,12 +29,16 @@ export class Flame {
     group.setAttribute("role", "group");
     group.setAttribute("aria-label", "What the widths are");
     this.buttons = this.data.measures.map((measure) => {
-      const button = makeButton(measure.title, () => this.choose(measure));
+      const button = makeButton(measure.title, () => {
+        this.choose(measure);
+        this.place.dispatchEvent(new CustomEvent("measured", {bubbles: true}));
+      });
       group.append(button);
       return button;
     });
     this.upside = makeButton("invert", () => { this.isInverted = !this.isInverted; this.choose(this.measure); });
-    this.back = makeButton("show all", () => this.focusOn(0));
+    this.upside.hidden = Boolean(this.data.letters);
+    this.back = makeButton("show all", () => this.pick(0));
     const find = document.createElement("input");
     find.type = "search";
     find.placeholder = "find a range or kernel";
@@ -53,15 +59,41 @@ export class Flame {
 
   choose(measure) {
     this.measure = measure;
-    const nodes = unpackTree(this.data[measure.tree], measure.column);
-    this.nodes = this.isInverted ? invertTree(nodes) : nodes;
-    if (this.isInverted) this.nodes[0].total = nodes[0].total;
+    this.isPart = this.chosen !== null && this.isGpuTime;
+    const nodes = unpackTree(this.data[measure.tree], measure.column, this.isPart ? this.chosen : null);
+    if (this.data.letters) {
+      const both = [0, 1].map((column) => unpackTree(this.data[measure.tree], column));
+      for (const node of nodes) node.both = both.map((tree) => tree[node.id].total);
+    }
+    if (this.isPart) nodes[0].name = "GPU work that is chosen";
+    const node = nodeAt(nodes, this.range);
+    this.hasRange = namesTo(nodes, node).length === this.range.length; // not every tree has every range
+    this.focus = this.hasRange && !this.isInverted ? node.id : 0;
+    this.nodes = this.isInverted ? invertTree(nodes, this.hasRange ? below(nodes, node) : null) : nodes;
     this.buttons.forEach((button, n) => button.setAttribute("aria-pressed", String(this.data.measures[n] === measure)));
     this.upside.setAttribute("aria-pressed", String(this.isInverted));
-    this.focus = 0;
-    this.back.disabled = true;
+    this.back.disabled = this.focus === 0;
+    const hasFocus = this.rows.contains(document.activeElement);
     this.draw();
-    this.tell(this.nodes[0]);
+    if (hasFocus) this.current()?.focus({preventScroll: true});
+    this.tell(this.nodes[this.focus]);
+  }
+
+  // What shares are of.
+  get whole() {
+    return this.isPart ? "what is chosen" : this.measure.whole;
+  }
+
+  get isGpuTime() {
+    return this.measure.tree === "work" && this.measure.column === 0;
+  }
+
+  // Shows a part of the work and, of ranges, the one that is chosen; null for all work.
+  filter(chosen, range) {
+    if (chosen === this.chosen && range.join("/") === this.range.join("/")) return;
+    this.range = range;
+    this.chosen = chosen;
+    this.choose(this.measure);
   }
 
   focusOn(id) {
@@ -71,18 +103,23 @@ export class Flame {
     this.draw();
     if (hasFocus) this.current()?.focus({preventScroll: true});
     this.tell(this.nodes[id]);
-    this.place.dispatchEvent(new CustomEvent("chosen", {bubbles: true, detail: namesTo(this.nodes, this.nodes[id])}));
   }
 
-  // The node that these names lead to, or as far as they do.
-  focusOnNames(names) {
-    let node = this.nodes[0];
-    for (const name of names) {
-      const next = node.children.find((child) => child.name === name);
-      if (!next) break;
-      node = next;
+  // A click on a slice: it is what all pictures are about. Turned over the tree is about kernels, and is zoomed alone.
+  pick(id) {
+    const node = this.nodes[id];
+    if (this.isInverted) {
+      this.focusOn(id);
+      return;
     }
-    if (node.id !== this.focus) this.focusOn(node.id);
+    const names = namesTo(this.nodes, node);
+    if (node.kind === 5) return;
+    if (node.kind !== 3 || this.data.letters) {
+      this.range = names;
+      this.focusOn(id);
+    }
+    const detail = node.kind === 3 ? {range: names.slice(0, -1), kernel: node.name} : {range: names};
+    this.place.dispatchEvent(new CustomEvent("chosen", {bubbles: true, detail}));
   }
 
   draw() {
@@ -93,17 +130,18 @@ export class Flame {
     let deepest = 0;
     for (const slice of slices) {
       const element = document.createElement("div");
-      element.className = `slice ${this.shade(slice.node)}${slice.above ? " above" : ""}${slice.width * width < 4 ? " thin" : ""}`;
+      const size = slice.width * width < 4 ? " thin" : slice.width * width < 16 ? " narrow" : "";
+      element.className = `slice ${this.shade(slice.node)}${slice.above ? " above" : ""}${size}`;
       element.style.left = `${slice.from * 100}%`;
       element.style.width = `${slice.width * 100}%`;
       element.style.top = `${slice.depth * ROW_HEIGHT}px`;
-      element.textContent = shortened(slice.node.name, Math.floor((slice.width * width - 6) / LETTER));
+      element.textContent = this.label(slice.node, Math.floor((slice.width * width - (slice.node.both ? 12 : 6)) / LETTER));
       element.setAttribute("role", "treeitem");
       element.setAttribute("aria-level", String(slice.depth + 1));
       element.setAttribute("aria-label", this.told(slice.node));
       element.tabIndex = -1;
       element.slice = slice;
-      element.addEventListener("click", () => { if (slice.node.id >= 0) this.focusOn(slice.node.id); });
+      element.addEventListener("click", () => { if (slice.node.id >= 0) this.pick(slice.node.id); });
       element.addEventListener("mouseenter", () => this.tell(slice.node));
       element.addEventListener("focus", () => this.tell(slice.node));
       this.rows.append(element);
@@ -120,15 +158,27 @@ export class Flame {
     return [...this.rows.children].find((element) => element.tabIndex === 0);
   }
 
+  // The name as far as it fits; of a change the change at any rate, if there is room for that.
+  label(node, length) {
+    if (!node.both) return shortened(node.name, length);
+    const change = sayChange(...node.both), name = shortened(node.name, length - change.length - 1);
+    return name ? `${name} ${change}` : change.length <= length ? change : "";
+  }
+
   shade(node) {
+    if (node.both) return `change ${changeLevel(...node.both)}`;
     if (node.kind === 3) return this.data.colours[node.group] ?? "k-other";
     return ["all", "range", "operator", "", "outside", "smaller"][node.kind];
   }
 
   told(node) {
+    if (node.both) {
+      const [first, second] = this.data.letters.map((letter, n) => `${letter} ${sayTime(node.both[n])}`);
+      return `${node.name}: ${first}, ${second}, ${sayChange(...node.both)}`;
+    }
     const whole = this.nodes[0].total;
     const calls = node.kind === 3 || node.kind === 0 || !node.cnt ? "" : `, ${sayCount(node.cnt)} times`;
-    return `${node.name}: ${sayTime(node.total)}, ${sayShare(node.total / whole)} of ${this.measure.whole}`
+    return `${node.name}: ${sayTime(node.total)}, ${sayShare(whole ? node.total / whole : 0)} of ${this.whole}`
       + (node.kind === 3 ? `, ${sayCount(node.cnt)} launches` : calls);
   }
 
@@ -144,15 +194,14 @@ export class Flame {
       element.classList.toggle("dim", wanted !== "" && !element.slice.node.name.toLowerCase().includes(wanted));
     if (!wanted) return;
     const found = matchingTime(this.nodes, wanted);
-    this.said.textContent = `“${this.words}”: ${sayTime(found)}, ${sayShare(found / this.nodes[0].total)} of ${this.measure.whole}`;
+    this.said.textContent = `“${this.words}”: ${sayTime(found)}, ${sayShare(found / this.nodes[0].total)} of ${this.whole}`;
   }
 
   key(event) {
     const current = document.activeElement?.slice;
     if (!current) return;
     const next = this.neighbour(current, event.key);
-    if (event.key === "Enter" && current.node.id >= 0) this.focusOn(current.node.id);
-    else if (event.key === "Escape") this.focusOn(0);
+    if (event.key === "Enter" && current.node.id >= 0) this.pick(current.node.id);
     else if (!next) return;
     event.preventDefault();
     (next ?? this.current())?.focus();

@@ -1,10 +1,11 @@
 // A flame graph's tree and where its slices lie. Nothing here knows a browser.
 
 // The tree as nodes with their children, own values and totals; a child stands behind its parent in the columns.
-export function unpackTree(packed, measure) {
+// chosen: the own values and counts of a part of the work in place of all.
+export function unpackTree(packed, measure, chosen = null) {
   const nodes = packed.parent.map((parent, id) => ({
-    id, parent, name: packed.names[packed.name[id]], kind: packed.kind[id], cnt: packed.cnt[id],
-    group: packed.class[id], own: packed.own[id][measure], total: 0, children: [],
+    id, parent, name: packed.names[packed.name[id]], kind: packed.kind[id], cnt: chosen ? chosen.counts[id] : packed.cnt[id],
+    group: packed.class[id], own: chosen ? chosen.times[id] : packed.own[id][measure], total: 0, children: [],
   }));
   for (let id = nodes.length - 1; id >= 0; id--) {
     const node = nodes[id];
@@ -16,12 +17,14 @@ export function unpackTree(packed, measure) {
   return nodes;
 }
 
-// The same turned over: on top what has time of its own, below each what it was in, added up over all places.
-export function invertTree(nodes) {
-  const root = {...nodes[0], own: 0, children: [], parent: -1, id: 0};
+// The same turned over: on top what has time of its own, below each what it was in, added up over all places; or over
+// those that are inside of a range alone.
+export function invertTree(nodes, inside = null) {
+  const root = {...nodes[0], own: 0, total: 0, children: [], parent: -1, id: 0};
   const made = [root];
   for (const node of nodes) {
-    if (!(node.own > 0)) continue;
+    if (!(node.own > 0) || (inside && !inside[node.id])) continue;
+    root.total += node.own;
     let above = root;
     for (let at = node; at && at.kind !== 0; at = nodes[at.parent]) {
       let found = above.children.find((child) => child.name === at.name && child.kind === at.kind);

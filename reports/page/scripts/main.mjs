@@ -1,24 +1,26 @@
 // What happens when a page is opened: pictures are drawn where they are seen, and all of them before it is printed.
-import {drawChart} from "./charts.mjs";
+import {drawChart, figureOf} from "./charts.mjs";
 import {Flame} from "./flame.mjs";
+import {Link} from "./link.mjs";
 import {activateReceipt} from "./receipt.mjs";
 import {readState, stateText} from "./state.mjs";
 import {activateTables} from "./tables.mjs";
 import {Timeline} from "./timeline.mjs";
 
-const drawn = new Map();
+const drawn = new Map(); // of each place the promise of its picture
 
-async function drawPicture(place) {
-  if (drawn.has(place)) return;
-  drawn.set(place, null);
-  const data = () => JSON.parse(document.getElementById(place.dataset.figure).textContent);
-  if (place.dataset.kind === "flame") drawn.set(place, new Flame(place, data()));
+function drawPicture(place) {
+  if (!drawn.has(place)) drawn.set(place, makePicture(place));
+  return drawn.get(place);
+}
+
+async function makePicture(place) {
+  if (["flame", "change"].includes(place.dataset.kind)) place.picture = new Flame(place, figureOf(place));
   else if (place.dataset.kind === "timeline") {
-    const timeline = new Timeline(place, data());
-    drawn.set(place, timeline);
+    const timeline = new Timeline(place, figureOf(place));
     await timeline.ready;
-  } else await drawChart(place);
-  place.picture = drawn.get(place);
+    place.picture = timeline;
+  } else await drawChart(place, place.shown);
   place.dataset.drawn = "yes";
 }
 
@@ -37,9 +39,9 @@ function drawRest() {
 addEventListener("load", () => setTimeout(drawRest, 200));
 
 function redraw() {
-  for (const [place, picture] of drawn) {
-    if (picture?.draw) picture.draw();
-    else if (place.dataset.drawn) drawChart(place);
+  for (const place of drawn.keys()) {
+    if (place.picture) place.picture.draw();
+    else if (place.dataset.drawn) drawChart(place, place.shown);
   }
 }
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
@@ -61,22 +63,24 @@ addEventListener("afterprint", () => {
 
 // The state is in the address: a link to the page opens it as it was left.
 const state = readState(decodeURIComponent(location.hash.slice(1))) ?? {};
-function remember(change) {
-  Object.assign(state, change);
-  history.replaceState(null, "", `#${encodeURIComponent(stateText(state))}`);
-}
-function restore() {
-  const wanted = {...state};
-  for (const place of places) {
-    if (place.dataset.kind === "timeline" && wanted.time) drawPicture(place).then(() => place.picture.show(wanted.time));
-    if (place.dataset.kind === "flame" && wanted.range) drawPicture(place).then(() => place.picture.focusOnNames(wanted.range));
-  }
-}
-restore();
-document.addEventListener("seen", ({detail}) => remember({time: detail}));
-document.addEventListener("chosen", ({detail}) => {
-  remember({range: detail});
-  for (const place of places) if (place.dataset.kind === "timeline") place.picture?.lookFor(detail.at(-1) ?? "");
+const link = new Link(document, state, drawPicture, () => {
+  const text = stateText(state);
+  if (text || readState(decodeURIComponent(location.hash.slice(1)))) // the name of a section stays
+    history.replaceState(null, "", text ? `#${encodeURIComponent(text)}` : location.pathname + location.search);
 });
+document.addEventListener("seen", ({detail}) => link.change({time: detail ?? undefined}));
+document.addEventListener("chosen", ({detail}) => link.change(detail));
+document.addEventListener("picked", ({detail}) => link.pick(detail));
+document.addEventListener("measured", () => link.apply());
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || event.target.value) return;
+  for (const place of places) if (["flame", "change"].includes(place.dataset.kind)) place.picture?.focusOn(0);
+  link.clear();
+});
+const timeline = places.find((place) => place.dataset.kind === "timeline");
+if (Object.keys(state).length || timeline?.dataset.window) {
+  link.change({});
+  if (timeline) drawPicture(timeline).then(() => link.apply());
+}
 activateReceipt(document);
 activateTables(document);

@@ -31,7 +31,7 @@ export function unpackColumns(bytes, cnt, columnCnt) {
 export function unpackLane(bytes, packed) {
   const [gaps, lengths, names, levels] = unpackColumns(bytes, packed.cnt, packed.has_levels ? 4 : 3);
   const starts = new Float64Array(packed.cnt), ends = new Float64Array(packed.cnt), begins = new Float64Array(packed.cnt);
-  let at = 0, covered = -Infinity;
+  let at = -(packed.lead ?? 0), covered = -Infinity; // what begins before a window begins before 0
   for (let n = 0; n < packed.cnt; n++) {
     at += gaps[n];
     begins[n] = at;

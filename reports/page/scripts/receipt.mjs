@@ -32,7 +32,7 @@ export function drawReceipt(canvas, data, colour) {
   data.verdict.slice(0, 1).forEach((line) => write(pen, line, MARGIN, 140, 40, colour("ink"), 700));
   const parts = barParts(data.parts, MARGIN, WIDTH - 2 * MARGIN);
   for (const part of parts) {
-    const ground = part.kind === "idle" ? colour("line") : colour(`k-${part.kind}`);
+    const ground = part.kind.startsWith("idle") ? colour("line") : colour(`k-${part.kind}`);
     pen.fillStyle = ground;
     pen.fillRect(part.left, 190, part.width, 90);
     if (part.width > 90) write(pen, sayShare(part.share), part.left + 12, 245, 30, isLight(ground) ? "#000" : "#fff", 600, part.width - 14);

@@ -1,11 +1,13 @@
 // What is looked at, in the part of the address behind #, so that a link opens the page as it was left.
 
+const TEXTS = ["kernel", "step", "rank", "find"];
+
 // The state as text: only what differs from a page that was just opened.
 export function stateText(state) {
   const words = new URLSearchParams();
   if (state.time) words.set("time", `${Math.round(state.time.from)}..${Math.round(state.time.to)}`);
   if (state.range?.length) words.set("range", JSON.stringify(state.range));
-  if (state.find) words.set("find", state.find);
+  for (const name of TEXTS) if (state[name]) words.set(name, state[name]);
   return words.toString();
 }
 
@@ -20,6 +22,6 @@ export function readState(text) {
     const range = JSON.parse(words.get("range") ?? "null");
     if (Array.isArray(range) && range.every((name) => typeof name === "string")) state.range = range;
   } catch { /* not a list of names */ }
-  if (words.get("find")) state.find = words.get("find");
+  for (const name of TEXTS) if (words.get(name)) state[name] = words.get(name);
   return state;
 }

@@ -15,6 +15,7 @@ export class Timeline {
     this.whole = {from: 0, to: data.span};
     this.view = {...this.whole};
     this.words = "";
+    this.isChosen = null; // of each name, where something is chosen; the rest is grey
     this.build();
     this.ready = Promise.all(data.lanes.map(async (lane) => ({...lane, ...unpackLane(await inflate(lane.data), lane)})))
       .then((lanes) => { this.lanes = lanes; this.layout(); this.draw(); this.told(null); });
@@ -81,7 +82,7 @@ export class Timeline {
     const style = getComputedStyle(this.place);
     const of = (name) => style.getPropertyValue(`--${name}`).trim();
     return {ink: of("ink"), faint: of("faint"), line: of("line"), card: of("card"), mark: of("mark"),
-      kinds: this.data.kinds.map((kind) => of(`k-${kind}`))};
+      kinds: [...this.data.kinds.map((kind) => of(`k-${kind}`)), of("line")]};
   }
 
   draw() {
@@ -126,14 +127,14 @@ export class Timeline {
     const {from, to} = this.view;
     if (lane.has_title) {
       pen.fillStyle = colours.faint;
-      const title = lane.is_range ? lane.title : `${lane.title}: busy ${sayShare(this.busyShare(lane))}`;
+      const title = lane.is_range ? lane.title : `${lane.title}: busy ${sayShare(this.busyShare(lane))}${this.withRest()}`;
       pen.fillText(shortened(title, Math.floor(this.width / LETTER)), 0, lane.top - TITLE_HEIGHT / 2);
     }
     pen.fillStyle = colours.card;
     pen.fillRect(0, lane.top, this.width, lane.height);
     const pixels = Math.round(this.width * this.scale);
-    const cnt = this.data.kinds.length;
-    const kindOf = this.data.names.map((name) => name[1]);
+    const cnt = this.data.kinds.length + 1; // and what is not chosen
+    const kindOf = this.data.names.map((name, n) => (this.isChosen && !this.isChosen[n] ? cnt - 1 : name[1]));
     const shares = coverage(lane, kindOf, cnt, from, to, pixels);
     for (let pixel = 0; pixel < pixels; pixel++) {
       let bottom = lane.top + lane.height;
@@ -146,6 +147,11 @@ export class Timeline {
       }
     }
     this.labels(pen, colours, lane, wanted);
+  }
+
+  // A number is of all work, though a picture has what is chosen in colour.
+  withRest() {
+    return this.isChosen ? ", with what is not chosen" : "";
   }
 
   // How much of what is shown a stream was busy, between the first GPU work and the last.
@@ -167,6 +173,7 @@ export class Timeline {
         pen.fillRect(left, lane.top - 2, Math.max(right - left, 1), 2);
       }
       if (right - left < 30 || (lane.levels && lane.levels[n] < 0.5)) continue;
+      if (this.isChosen && !this.isChosen[lane.names[n]]) continue;
       const [name, kind] = this.data.names[lane.names[n]];
       pen.fillStyle = isLight(colours.kinds[kind]) ? "#000000" : "#ffffff";
       pen.fillText(shortened(name, Math.floor((right - left - 6) / LETTER)), left + 3, lane.top + lane.height / 2);
@@ -197,6 +204,32 @@ export class Timeline {
     this.told(null);
   }
 
+  // The view of a choice: its time, or all.
+  follow(time) {
+    const wanted = time ?? this.whole;
+    if (Math.round(wanted.from) !== Math.round(this.view.from) || Math.round(wanted.to) !== Math.round(this.view.to)) this.show(wanted);
+  }
+
+  choose(isChosen) {
+    if (isChosen === this.isChosen) return;
+    this.isChosen = isChosen;
+    if (!this.lanes) return;
+    this.draw();
+    this.told(null);
+  }
+
+  // A click: what is under it is what all pictures are about. Of cells none has one name alone.
+  pick(event) {
+    const lane = this.lanes?.find((found) => event.offsetY >= found.top && event.offsetY < found.top + found.height);
+    if (!lane || lane.levels) return;
+    const pixel = (this.view.to - this.view.from) / this.width;
+    const n = stretchAt(lane, this.view.from + event.offsetX * pixel, 3 * pixel);
+    if (n < 0) return;
+    const [name, , path] = this.data.names[lane.names[n]];
+    const detail = lane.is_range ? {name: "range", value: path ? `${path}/${name}` : name} : {name: "kernel", value: name};
+    this.place.dispatchEvent(new CustomEvent("picked", {bubbles: true, detail}));
+  }
+
   show(view) {
     const span = Math.min(Math.max(view.to - view.from, LEAST_SPAN), this.data.span);
     const from = Math.min(Math.max(0, view.from), this.data.span - span);
@@ -204,7 +237,7 @@ export class Timeline {
     if (!this.lanes) return;
     this.draw();
     this.told(null);
-    const isWhole = span === this.data.span;
+    const isWhole = span === this.data.span && !this.data.is_window; // a window is a choice, too
     this.place.dispatchEvent(new CustomEvent("seen", {bubbles: true, detail: isWhole ? null : {...this.view}}));
   }
 
@@ -228,7 +261,7 @@ export class Timeline {
   key(event) {
     const act = {w: () => this.zoom(0.5), s: () => this.zoom(2), a: () => this.pan(-0.25), d: () => this.pan(0.25),
       "+": () => this.zoom(0.5), "-": () => this.zoom(2), ArrowLeft: () => this.pan(-0.25), ArrowRight: () => this.pan(0.25),
-      Home: () => this.show(this.whole), Escape: () => this.show(this.whole), "/": () => this.find.focus()}[event.key];
+      Home: () => this.show(this.whole), "/": () => this.find.focus()}[event.key];
     if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     act();
@@ -258,6 +291,7 @@ export class Timeline {
     else {
       this.draw();
       this.told(event);
+      this.pick(event);
     }
   }
 
@@ -279,7 +313,7 @@ export class Timeline {
     }
     const most = mostOf(stream, (name) => this.data.names[name][0], from, to, 3).map(([name, time]) => `${name} ${sayTime(time)}`);
     this.said.textContent = `${sayTime(from - this.data.zero)} to ${sayTime(to - this.data.zero)}: ${stream.title} busy `
-      + `${sayShare(this.busyShare(stream))}; most of it ${most.join(", ") || "nothing"}`;
+      + `${sayShare(this.busyShare(stream))}${this.withRest()}; most of it ${most.join(", ") || "nothing"}`;
   }
 
   toldOf(lane, n) {

@@ -15,6 +15,21 @@ export function sayShare(fraction) {
   return `${(fraction * 100).toLocaleString("en", {maximumFractionDigits: fraction < 0.001 ? 3 : 1})} %`;
 }
 
+// How a value changed: +25 %, new or gone.
+export function sayChange(before, after) {
+  if (!before || !after) return before ? "gone" : after ? "new" : "±0 %";
+  const change = Math.round((after / before - 1) * 1000) / 10;
+  return `${change < 0 ? "-" : change > 0 ? "+" : "±"}${Math.abs(change).toLocaleString("en", {maximumFractionDigits: Math.abs(change) < 10 ? 1 : 0})} %`;
+}
+
+// The same as one of seven shades: less or more by under 5 %, 15 %, 50 % or by more.
+export function changeLevel(before, after) {
+  if (before === after) return "same";
+  const size = before && after ? Math.abs(Math.log(after / before)) : Infinity;
+  const level = [0.05, 0.15, 0.5].findIndex((share) => size < Math.log(1 + share));
+  return level === 0 ? "same" : `${after > before ? "more" : "less"} by-${level < 0 ? 3 : level}`;
+}
+
 export function sayCount(number) {
   return number.toLocaleString("en");
 }

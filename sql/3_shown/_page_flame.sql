@@ -35,7 +35,7 @@ work as (
         sum(op.end_ns - op.start_ns) filter (op.kind = 'kernel') as kernel_ns,
         sum(op.launch_end_ns - op.launch_start_ns - coalesce(waiting.wait_ns, 0)) filter (op.is_first_op) as launch_ns
     from gpu_op as op
-    left join range as owner using (range_id)
+    left join _owner as owner using (attribution_id)
     left join host on host.api_call_id = op.api_call_id
     left join _call_wait as waiting on waiting.api_call_id = op.api_call_id
     group by all

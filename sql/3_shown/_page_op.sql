@@ -9,13 +9,5 @@
 --   name_id      bigint     key of the name, see _page_name
 --   path_id      bigint     the path of the range that owns it, -1 without
 
-select
-    op.source_id,
-    coalesce(op.device_id, -1) as device_id,
-    coalesce(op.stream_id, -1) as stream_id,
-    op.start_ns,
-    op.end_ns,
-    op.name_id,
-    coalesce(owner.path_id, -1) as path_id
-from gpu_op as op
-left join range as owner using (range_id)
+select source_id, device_id, stream_id, start_ns, end_ns, name_id, path_id
+from _trace_gpu

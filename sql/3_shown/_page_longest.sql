@@ -29,7 +29,7 @@ from gpu_op as op
 join begin on begin.source_id = op.source_id and op.end_ns - op.start_ns >= begin.least_ns
 join _short_name as short on short.source_id = op.source_id and short.name_id = op.name_id
 join name on name.name_id = op.name_id
-left join range using (range_id)
-left join range_path using (path_id)
+left join _owner as own using (attribution_id)
+left join range_path on range_path.path_id = own.path_id
 qualify row_number() over (partition by op.source_id order by op.end_ns - op.start_ns desc, op.gpu_op_id) <= 100
 order by op.source_id, duration_ns desc, op.gpu_op_id

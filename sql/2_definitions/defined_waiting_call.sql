@@ -1,4 +1,4 @@
--- A row is one call in which the CPU waits for the GPU, and when it does.
+-- A row is one call in which the CPU waits for the GPU, and when it does. It fills the table waiting_call.
 --
 -- Waiting is not working. A call waits when it is a synchronisation; when it copies or sets memory and lasts until that is
 -- done (from or to pageable memory the asynchronous calls do, too); or when the queue is full: a launch that takes far

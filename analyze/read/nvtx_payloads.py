@@ -1,0 +1,166 @@
+"""What the payloads of NCCL's NVTX ranges say: communicator, bytes, peer, root.
+
+nsys writes the layout of payloads into tables and the values into NVTX_EVENTS.binaryData, if it exports with
+--include-blobs=true. A value begins with four little-endian integers of eight bytes (domain, schema, bytes of the
+payload, and where it begins or all ends); behind them the payload lies as its schema says:
+
+    |  domain  |  schema  |   24   | 32 or 56 | communicator | message size | peer | ---- |
+    0          8          16       24         32             40             48     52     56
+
+Nothing of NVIDIA's documents this; two readers by others agree on it, and no real file with values was at hand here.
+So a value is decoded only where all of its parts agree with the schema, and counted as lost otherwise.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from ...errors import CorruptInputError
+from .nsys_tables import Export
+from .staging import Staging
+
+DOMAIN = "NCCL"
+_HEADER = struct.Struct("<4Q")
+_LOW = 0xFFFFFFFF
+_LONGEST = 4096
+_AT_ONCE = 65_536
+# NVTX_PAYLOAD_ENTRY_TYPE_* of nvToolsExtPayload.h, on 64-bit Linux
+_FORMATS = {5: "i", 6: "I", 7: "q", 8: "Q", 9: "q", 10: "Q", 15: "i", 16: "I", 17: "q", 18: "Q", 22: "Q"}
+# entries of NCCL's nvtx_payload_schemas.h
+_NAMES = {
+    "NCCL communicator ID": "communicator", "Message size [bytes]": "bytes", "Peer rank": "peer", "Root": "root",
+    "Rank": "rank", "No. of ranks": "rank_cnt",
+}  # fmt: skip
+
+Values = dict[str, int]
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The layout of a payload: its bytes, and of the values that are of interest the format and the place."""
+
+    size: int
+    fields: tuple[tuple[str, struct.Struct, int], ...]
+
+    def decode(self, domain: int, number: int, value: bytes) -> Values | None:
+        """The values, None where the bytes do not agree with this layout."""
+        if len(value) < _HEADER.size + self.size:
+            return None
+        said_domain, said_number, size, place = _HEADER.unpack_from(value)
+        if (said_domain & _LOW, said_number & _LOW, size) != (domain, number, self.size):
+            return None
+        if place not in (_HEADER.size, _HEADER.size + size):
+            return None
+        return {name: form.unpack_from(value, _HEADER.size + at)[0] for name, form, at in self.fields}
+
+
+@dataclass
+class _Found:
+    """Calls with what their payloads say, and the communicators that were made."""
+
+    calls: list[tuple[int, int, Values]] = field(default_factory=list)
+    made: dict[tuple[int, int], tuple[int | None, int | None]] = field(default_factory=dict)
+    unknown_cnt: int = 0
+
+
+def read(export: Export, staging: Staging) -> None:
+    """Stage the payloads of an export; facts say what is missing and what cannot be read. Raises nothing for either."""
+    domains = set(staging.database.rows(f"select process_id, domain_id from nvtx_domain where text = '{DOMAIN}'"))
+    if not domains or "binarydata" not in export.columns["NVTX_EVENTS"]:
+        return
+    try:
+        schemas = _schemas(export)
+        found = _decoded(export, schemas, domains) if schemas else _Found()
+    except CorruptInputError as error:
+        staging.fact("lost", "payloads of NCCL", str(error))
+        return
+    if found.unknown_cnt:
+        staging.fact("lost", "payloads of NCCL", found.unknown_cnt, "of a layout that is not known")
+    if schemas and not found.calls and not found.unknown_cnt:
+        why = "bytes and communicators of NCCL are not in the file: nsys export --include-blobs=true"
+        staging.fact("missing", "payloads of NCCL", "no values", why)
+    _stage(staging, found)
+
+
+def _schemas(export: Export) -> dict[tuple[int, int], Schema]:
+    """Layouts by domain and number; those that are not the same in all processes are left out."""
+    if not {"NVTX_PAYLOAD_SCHEMAS", "NVTX_PAYLOAD_SCHEMA_ENTRIES"} <= export.columns.keys():
+        return {}
+    sizes: dict[tuple[int, int], set[int]] = {}
+    for domain, number, size in export.select("select domainId, schemaId, payloadSize from NVTX_PAYLOAD_SCHEMAS"):
+        sizes.setdefault((domain, number), set()).add(size)
+    entries: dict[tuple[int, int], dict[int, set[tuple[Any, ...]]]] = {}
+    statement = 'select domainId, schemaId, idx, name, type, flags, "offset" from NVTX_PAYLOAD_SCHEMA_ENTRIES'
+    for domain, number, place, *entry in export.select(statement):
+        entries.setdefault((domain, number), {}).setdefault(place, set()).add(tuple(entry))
+    known = {}
+    for key, listed in entries.items():
+        size = sizes.get(key, set())
+        if len(size) == 1 and isinstance(least := min(size), int) and all(len(same) == 1 for same in listed.values()):
+            fields = tuple(_fields(least, {place: min(same) for place, same in listed.items()}))
+            known[key] = Schema(least, fields)
+    return known
+
+
+def _fields(size: int, listed: dict[int, tuple[Any, ...]]) -> Iterator[tuple[str, struct.Struct, int]]:
+    """Of the entries those that are of interest and lie inside; nsys leaves the place of the first one out."""
+    for place, (name, kind, flags, offset) in listed.items():
+        at = 0 if offset is None and place == 0 else offset
+        if name in _NAMES and kind in _FORMATS and not flags and isinstance(at, int):
+            form = struct.Struct("<" + _FORMATS[kind])
+            if 0 <= at <= size - form.size:
+                yield _NAMES[name], form, at
+
+
+def _decoded(export: Export, schemas: dict[tuple[int, int], Schema], domains: set[tuple[int, int]]) -> _Found:
+    found, after = _Found(), -(1 << 62)
+    while rows := export.select(
+        f"select rowid, start, globalTid, domainId, substr(binaryData, 1, {_LONGEST}) from NVTX_EVENTS "
+        f"where rowid > {after} and typeof(binaryData) = 'blob' and eventType in (59, 60, 70, 71) "
+        "and typeof(start) = 'integer' and typeof(globalTid) = 'integer' and typeof(domainId) = 'integer' "
+        f"order by rowid limit {_AT_ONCE}"
+    ):
+        after = rows[-1][0]
+        for _, start, thread, domain, value in rows:
+            process = thread & ~16777215
+            if (process, domain) in domains:
+                _note(found, schemas, process, (start, thread, domain, value))
+    return found
+
+
+def _note(
+    found: _Found, schemas: dict[tuple[int, int], Schema], process: int, row: tuple[int, int, int, bytes]
+) -> None:
+    start, thread, domain, value = row
+    number = _HEADER.unpack_from(value)[1] & _LOW if len(value) >= _HEADER.size else -1
+    schema = schemas.get((domain, number))
+    values = schema.decode(domain, number, value) if schema else None
+    if values is None:
+        found.unknown_cnt += 1
+        return
+    if "communicator" in values and "rank_cnt" in values:
+        found.made[process, values["communicator"]] = values["rank_cnt"], values.get("rank")
+    found.calls.append((start, thread, values))
+
+
+def _stage(staging: Staging, found: _Found) -> None:
+    rows = []
+    for start, thread, values in found.calls:
+        communicator = values.get("communicator")
+        rank_cnt, rank = found.made.get((thread & ~16777215, communicator or 0), (None, None))
+        said = values.get("bytes")
+        rows.append({
+            "thread_id": thread, "start_ns": start, "bytes": said if said is not None and said < 1 << 63 else None,
+            "communicator": f"0x{communicator:016x}" if communicator else None,
+            "rank_cnt": rank_cnt, "rank": rank, "peer": values.get("peer"), "root": values.get("root"),
+        })  # fmt: skip
+    if rows:
+        numbers = ("thread_id", "start_ns", "bytes", "rank_cnt", "rank", "peer", "root")
+        schema = pa.schema([*((name, pa.int64()) for name in numbers), ("communicator", pa.string())])
+        connection = staging.database.connection
+        connection.register("decoded", pa.Table.from_pylist(rows, schema))
+        connection.execute("insert into nccl_payload by name from decoded")
+        connection.unregister("decoded")

@@ -1,0 +1,17 @@
+-- A row is one call in which the CPU waits for the GPU, and when it does.
+--
+-- Waiting is not working. A call waits when it is a synchronisation; when it copies or sets memory and lasts until that is
+-- done (from or to pageable memory the asynchronous calls do, too); or when the queue is full: a launch that takes far
+-- longer than its kind usually does while hundreds of operations wait on its stream. Then all but the usual time is a
+-- wait. What a trace shows decides, not the name of the call: a cudaMemcpy that returns before its copy ended does not
+-- wait.
+--
+-- columns:
+--   api_call_id     bigint     the call
+--   source_id       integer    the input
+--   thread_id       bigint     its thread
+--   name_id         bigint     its name
+--   start_ns        bigint     begin of the wait
+--   end_ns          bigint     its end
+--   kind            varchar    'device', 'stream', 'event', 'memcpy', 'memset' or 'queue'
+--   is_pageable     boolean    whether it copies from or to pageable memory

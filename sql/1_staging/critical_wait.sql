@@ -1,0 +1,6 @@
+-- A row is a stretch of time in which the CPU of a process waited for the GPU.
+
+select work_process_id as process, start_ns as start, end_ns as "end"
+from waiting_call
+semi join reading using (source_id)
+join work_thread using (thread_id)

@@ -1,0 +1,12 @@
+-- A row is a process of the input that is being read and its device with the most kernels: others wait for it, or do the same.
+
+select process_id, arg_max(device_id, (kernel_cnt, -device_id)) as device_id
+from (
+    select process_id, device_id, count(*) as kernel_cnt
+    from gpu_op
+    semi join reading using (source_id)
+    where kind in ('kernel', 'graph')
+    group by all
+)
+group by process_id
+order by process_id

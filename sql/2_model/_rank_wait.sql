@@ -1,0 +1,46 @@
+-- A row is a matched collective of one of several ranks, and how long at its end the rank did nothing but wait for it.
+--
+-- Sends and receives are left out. wait_ns goes from the last compute of the device before the end of the collective, or from
+-- its begin, to its end; 0 where something computes then. Compute that begins in its last twentieth, on CPUs in its last
+-- fifth, does not count: there who waits goes on before the execution of the collective is noted to be over.
+--
+-- columns:
+--   source_id       integer   the input
+--   collective_id   bigint    the row of collective
+--   step            bigint    number of the step, NULL outside of steps
+--   start_ns        bigint    begin of its work
+--   end_ns          bigint    end of its work
+--   wait_ns         bigint    until its end nothing computes for so long
+
+with
+met as (
+    select
+        collective.source_id,
+        collective.collective_id,
+        coalesce(collective.device_id, -1) as device,
+        matched.step,
+        collective.work_start_ns as start_ns,
+        collective.work_end_ns as end_ns,
+        collective.work_end_ns - (collective.work_end_ns - collective.work_start_ns) // if(device_id is null, 5, 20) as near_end_ns
+    from collective
+    join matched_collective as matched using (collective_id)
+    semi join _several_ranks using (source_id)
+    where matched.match_id is not null
+        and collective.work_start_ns is not null
+        and collective.operation not in ('send', 'recv')
+),
+compute as (
+    select source_id, coalesce(device_id, -1) as device, start_ns, end_ns
+    from _rank_activity
+    where activity = 'compute' and source_id in (select source_id from met)
+)
+select
+    met.source_id,
+    met.collective_id,
+    met.step,
+    met.start_ns,
+    met.end_ns,
+    greatest(0, met.end_ns - greatest(met.start_ns, coalesce(compute.end_ns, met.start_ns)))::bigint as wait_ns
+from met
+asof left join compute
+    on compute.source_id = met.source_id and compute.device = met.device and compute.start_ns < met.near_end_ns

@@ -1,0 +1,18 @@
+-- A row is one device and when, of the time that findings are about (_steady_time), it had its own first and last work.
+--
+-- columns:
+--   source_id   integer   the input
+--   device_id   integer   the device
+--   start_ns    bigint    begin
+--   end_ns      bigint    end
+
+select
+    op.source_id,
+    op.device_id,
+    greatest(min(op.start_ns), any_value(steady.start_ns)) as start_ns,
+    least(max(op.end_ns), any_value(steady.end_ns)) as end_ns
+from gpu_op as op
+join _steady_time as steady using (source_id)
+group by op.source_id, op.device_id
+having greatest(min(op.start_ns), any_value(steady.start_ns)) < least(max(op.end_ns), any_value(steady.end_ns))
+    or not any_value(steady.is_steady)

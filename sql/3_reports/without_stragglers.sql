@@ -1,0 +1,38 @@
+-- A row is one step of one rank: how long it would take if the ranks were alike, and how long if only this one were as it is.
+--
+-- By replay of what the ranks did between their matched collectives, which needs no clocks: a rank arrives when its own work
+-- is done, a collective ends its transfer after the last one arrived, and a rank goes on where it had waited for the end.
+-- The transfer is the time of the member whose work was shortest: it waited for nobody. If ranks are alike (ideal_ns) the
+-- time between collectives, computing and idle, is the mean of all ranks, and a transfer the median of those of the same
+-- operation, group size and bytes. Of alone_ns the rank itself and the collectives that it takes part in stay as they were.
+-- Steps count from the end of the one before; of ranks with over 100,000 collectives in all the last steps are replayed. Ranks
+-- in pipelines do different work and are not compared; nothing is said either where ranks do not take part in the same
+-- collectives, or where the replay of what was is off by more than 5 %.
+--
+-- columns:
+--   step                bigint    number of the step
+--   rank                integer   rank of the input
+--   measured_ns         bigint    duration of the step, from the end of the one before
+--   replayed_ns         bigint    mean of the ranks when they are replayed as they were
+--   ideal_ns            bigint    the same if all ranks were alike; NULL where it cannot be known
+--   slower_frac         double    replayed_ns / ideal_ns - 1: what stragglers make the step longer
+--   alone_ns            bigint    the same if all ranks but this one were alike; NULL likewise, and of over 64 ranks (or of many
+--         collectives) for all but those with the most work of their own
+--   alone_slower_frac   double    alone_ns / ideal_ns - 1: what this rank alone makes it longer
+--   reason              varchar   why it cannot be known, NULL where it can
+--   source_id           integer   the input, see trace_info
+
+select
+    replayed.step,
+    source.rank,
+    replayed.measured_ns,
+    replayed.replayed_ns,
+    replayed.ideal_ns,
+    replayed.replayed_ns / nullif(replayed.ideal_ns, 0) - 1 as slower_frac,
+    replayed.alone_ns,
+    replayed.alone_ns / nullif(replayed.ideal_ns, 0) - 1 as alone_slower_frac,
+    replayed.reason,
+    replayed.source_id
+from _replayed_rank as replayed
+join source using (source_id)
+order by replayed.step, source.rank, replayed.source_id

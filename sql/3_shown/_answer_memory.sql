@@ -1,0 +1,24 @@
+-- A row is a device of an input whose memory was recorded: its peak, and the category of most of it.
+--
+-- columns:
+--   source_id       integer   the input
+--   device          varchar   the device, 'cpu' or 'cuda:0'
+--   peak_bytes      bigint    the peak, of a MiB or more
+--   largest         varchar   the category that holds most then
+--   largest_bytes   bigint    how much it holds
+
+with
+held as (
+    select source_id, device, peak_bytes, category, sum(live_bytes)::bigint as live_bytes
+    from memory_peak
+    where peak_bytes >= 1048576 and category <> 'unknown'
+    group by all
+)
+select
+    source_id,
+    device,
+    any_value(peak_bytes) as peak_bytes,
+    arg_max(category, live_bytes) as largest,
+    max(live_bytes) as largest_bytes
+from held
+group by source_id, device

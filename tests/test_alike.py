@@ -1,0 +1,87 @@
+"""How long steps would take if ranks were alike: jobs whose truth is known, and where nothing can be said."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import pytest
+import simulated_pipeline
+from lorabench.analyze.pipeline import analyze
+from lorabench.analyze.ranks.alike import BLOCK, BORDER, LAUNCH, Milestone, replay
+from simulated_ranks import Job, Run, simulate
+
+ASKED = (
+    "select rank, avg(measured_ns), avg(replayed_ns), avg(ideal_ns), 1 + avg(slower_frac), 1 + avg(alone_slower_frac), "
+    "any_value(reason) from without_stragglers where step > 0 group by rank order by rank"
+)
+
+
+def answer(run: Run, folder: Path, ranks: Any = None) -> list[tuple[Any, ...]]:
+    with analyze(run.write(folder / "traces", ranks), folder / "x.duckdb") as database:
+        return database.rows(ASKED)
+
+
+def true_step(job: Job) -> float:
+    """The mean step of a job that was simulated, from the end of the first step on."""
+    events = simulate(job).events[0]
+    ends = [e["ts"] + e["dur"] for e in events if e["name"].startswith("step ")]
+    return 1000 * mean(later - sooner for sooner, later in pairwise(ends))
+
+
+def test_a_rank_that_was_slowed_on_purpose_costs_what_it_costs(tmp_path: Path) -> None:
+    """Rank 5 sleeps 3 ms in each step: if ranks were alike each would sleep an eighth of that. Clocks are wrong."""
+    common = {"ranks": 8, "steps": 4, "compute": 500_000, "offsets": (0, 70_000_000)}
+    run = simulate(Job(idle={(5, step): 3_000_000 for step in range(4)}, **common))
+    base = true_step(Job(**common))
+    rows = answer(run, tmp_path)
+    assert [row[0] for row in rows] == list(range(8))
+    for rank, measured, replayed, ideal, slowdown, alone, reason in rows:
+        assert reason is None
+        assert replayed == pytest.approx(measured, rel=0.002) == pytest.approx(base + 3_000_000, rel=0.02)
+        assert ideal == pytest.approx(base + 3_000_000 / 8, rel=0.02)
+        assert slowdown == pytest.approx((base + 3e6) / (base + 3e6 / 8), rel=0.02)
+        assert alone == pytest.approx(slowdown if rank == 5 else 1, rel=0.02)
+
+
+def test_equal_ranks_are_not_slowed(tmp_path: Path) -> None:
+    for _, measured, replayed, _, slowdown, alone, _ in answer(simulate(Job(ranks=4, steps=3)), tmp_path):
+        assert replayed == pytest.approx(measured, rel=0.002)
+        assert 1 <= slowdown < 1.02 and 0.99 < alone < 1.02
+
+
+def test_a_slow_link_is_what_its_ranks_cost(tmp_path: Path) -> None:
+    """The gathers of ranks 2 and 3 take five times as long as those of the others: 84 us more in each step."""
+    common = {"ranks": 8, "ranks_per_host": 2, "steps": 4, "compute": 50_000}
+    rows = answer(simulate(Job(slow_link=1, **common)), tmp_path)
+    more = 4 * (1 << 20) / 50
+    for rank, _, replayed, ideal, _, alone, _ in rows:
+        assert replayed - ideal == pytest.approx(more, rel=0.08)
+        assert (alone - 1) * ideal == pytest.approx(more if rank in (2, 3) else 0, abs=0.08 * more)
+
+
+def test_nothing_is_said_where_it_cannot_be_known(tmp_path: Path) -> None:
+    rows = answer(simulate(Job(ranks=4, steps=2)), tmp_path / "missing", [0, 1, 3])
+    assert {row[3:] for row in rows} == {(None, None, None, "collectives are not matched")}
+    paths = simulated_pipeline.write(simulated_pipeline.Pipeline(2, 2), tmp_path / "stages")
+    with analyze(paths, tmp_path / "x.duckdb") as database:
+        assert database.rows(ASKED) == []  # sends are no collectives
+    with analyze(paths[:1], tmp_path / "y.duckdb") as database:
+        assert database.rows(ASKED) == []
+
+
+def test_a_replay_by_hand() -> None:
+    """Rank 1 comes at 30, the collective takes 5: rank 0, which needs it at 20, goes on at 35 and has 10 to do."""
+    first = [Milestone(10, LAUNCH, 0), Milestone(20, BLOCK, 0), Milestone(30, BORDER, 0)]
+    second = [Milestone(30, LAUNCH, 0), Milestone(50, BLOCK, 0), Milestone(50, BORDER, 0)]
+    assert replay([first, second], [[7], [7]], {7: 2}, {7: 5}) == [[45], [50]]
+    assert replay([first, first], [[7], [8]], {7: 2, 8: 2}, {7: 5, 8: 5}) is None
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_the_answer_names_what_stragglers_cost(late: bool, tmp_path: Path, run_command: Callable[..., Any]) -> None:
+    idle = {(2, step): 4_000_000 for step in range(3)} if late else {}
+    simulate(Job(ranks=4, steps=3, idle=idle)).write(tmp_path / "job")
+    said = run_command("summary", tmp_path / "job").out
+    assert ("if ranks were alike" in said) is late

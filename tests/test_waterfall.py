@@ -1,0 +1,80 @@
+"""What a difference is made of adds up to it, and its parts are those that compare prints."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import CORPUS, absent, quick
+from lorabench.reports.comparison import changes, difference, spread, waterfall
+from lorabench.reports.page.receipt import PARTS
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+PAIRS = [
+    pytest.param(FIXTURES / "lora-run.json.gz", FIXTURES / "h200-batch" / "trace.json.gz", id="fixtures"),
+    pytest.param(CORPUS / "kineto" / "ddp-resnet18.mi300x.json.gz",
+                 CORPUS / "kineto" / "resnet50-six-steps.2021.json.gz", id="communication"),
+    pytest.param(CORPUS / "kineto" / "cuda-graphs.a100.json.gz", CORPUS / "kineto" / "ddp-backward.a100.json.gz",
+                 id="a100"),
+]  # fmt: skip
+
+
+def pair(database_of: Callable, *traces: Path) -> list:
+    for trace in traces:
+        if not trace.exists():
+            absent("corpus", f"there is no {trace}")
+    return [database_of(trace) for trace in traces]
+
+
+@pytest.mark.parametrize(("first", "second"), quick(2, PAIRS))
+def test_parts_of_a_difference_are_those_of_compare(database_of: Callable, first: Path, second: Path) -> None:
+    databases = pair(database_of, first, second)
+    steps = [spread.of_steps(database) for database in databases]
+    assert all(steps), "choose traces with steps"
+    fell = waterfall.of(databases, [one.median for one in steps], is_timed=False)
+    assert fell is not None and fell.is_of_gpu and len(fell.parts) > 3
+    for place, step in ((1, steps[0].median), (2, steps[1].median)):
+        assert sum(part[place] for part in fell.parts) == pytest.approx(step, abs=1e-3)
+    changed = sum(b - a for _, a, b in fell.parts)
+    assert changed == pytest.approx(steps[1].median - steps[0].median, abs=1e-3)
+    named = dict(zip("AB", databases, strict=True))
+    found = {name: (a, b) for name, a, b in fell.parts}
+    for row in changes.compare(named, changes.choose("idle", None))[1:]:
+        assert found.get(PARTS[row["cause"]][0], (0, 0)) == pytest.approx((row["A"] or 0, row["B"] or 0), abs=0.06)
+    for measure, names in (("busy_ns", ("compute", "communication", "copies")), ("compute_ns", ("compute",))):
+        total = changes.compare(named, changes.choose("device", measure))[0]
+        for place, letter in enumerate("AB"):
+            parts = sum(found.get(PARTS[name][0], (0, 0))[place] for name in names)
+            assert parts == pytest.approx(total[letter], abs=0.06), measure
+
+
+def test_the_step_of_a_timing_pass_is_work_and_waiting(database_of: Callable) -> None:
+    """The profiler makes the GPU wait longer: its causes of waiting are not those of the timing pass."""
+    databases = pair(database_of, FIXTURES / "lora-run.json.gz", FIXTURES / "h200-batch" / "trace.json.gz")
+    fell = waterfall.of(databases, [30e6, 35e6], is_timed=True)
+    assert fell is not None and {name for name, *_ in fell.parts} >= {"computes", "waits"}
+    assert not {name for name, *_ in fell.parts} & {PARTS[cause][0] for cause in ("host", "dependency", "kernel_wait")}
+    assert [sum(part[place] for part in fell.parts) for place in (1, 2)] == pytest.approx([30e6, 35e6])
+
+
+def test_phases_of_a_step_on_the_clock_of_the_verdict(database_of: Callable) -> None:
+    databases = pair(database_of, FIXTURES / "torch-cpu.json.gz", FIXTURES / "torch-cpu.json.gz")
+    fell = waterfall.of(databases, [100.0, 50.0], is_timed=True)
+    assert fell is not None and not fell.is_of_gpu
+    assert {name for name, *_ in fell.parts} >= {"forward", "backward", "optimizer"}
+    assert [sum(part[place] for part in fell.parts) for place in (1, 2)] == pytest.approx([100, 50])
+    assert all(b == pytest.approx(a / 2) for _, a, b in fell.parts)
+    most = fell.most()
+    assert most and most[0] == "forward" and most[1] < 0
+    assert waterfall.of(databases, None, is_timed=False) is None
+
+
+def test_the_flame_graph_of_a_difference_has_all_work_of_both(database_of: Callable) -> None:
+    databases = pair(database_of, FIXTURES / "lora-run.json.gz", FIXTURES / "h200-batch" / "trace.json.gz")
+    made = difference.section_of(databases, ("A", "B"), [1.0, 1.0])
+    assert made is not None
+    own = made.figure["change"]["own"]
+    for place, database in enumerate(databases):
+        ((time, steps),) = database.rows(
+            "select sum(end_ns - start_ns), (select count(distinct step) from step_summary) from gpu_op"
+        )
+        assert sum(values[place] for values in own) == pytest.approx(time / steps, abs=len(own))
