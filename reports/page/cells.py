@@ -40,6 +40,11 @@ def of_rows(rows: list[dict[str, Any]], keys: dict[str, str] | None = None) -> t
     ]
 
 
+def shapes(text: str | None) -> str:
+    """Shapes of an operator's inputs without those of scalars."""
+    return (text or "").replace("[], ", "").replace(", []", "").replace("[],", "").replace(",[]", "").replace(" ", "")
+
+
 def _unit(name: str) -> tuple[str, str, float] | None:
     return next(((end, unit, factor) for end, unit, factor in _UNITS if name.endswith(end)), None)
 

@@ -80,6 +80,62 @@ def stacked_bars(rows: Sequence[Row], label: str, series: Sequence[tuple[str, st
     return _bars(rows, label, traces, unit, 100 + 26 * max(len(rows), 1), "stack")
 
 
+def bullets(rows: Sequence[Row], label: str, parts: Row) -> Figure:
+    """A row each: an outline as long as a whole, filled as far as one part of it goes, hatched for the rest.
+
+    parts: (column in ns, its title) of 'whole', 'rest' (which ends where the whole does), 'beside' (a thin bar, which
+    may be longer than the whole) and 'tick'.
+    """
+    bars = {
+        name: _bar(rows, label, column, title, "ms", MS, n) for n, (name, (column, title)) in enumerate(parts.items())
+    }
+    whole, rest, beside, tick = (bars[name] for name in ("whole", "rest", "beside", "tick"))
+    plain = {"shape": "", "fillmode": "overlay", "size": 6}
+    whole["marker"] = {"color": "rgba(86,180,233,0.35)", "line": {"color": "#0072B2", "width": 1.5}, "pattern": plain}
+    rest["base"] = [_number(end - length) for end, length in zip(whole["x"], rest["x"], strict=True)]
+    rest["marker"] = {"color": COLOURS[1], "pattern": plain | {"shape": "/"}}
+    beside |= {"width": 0.26, "marker": {"color": COLOURS[0], "pattern": plain}}
+    del tick["orientation"]
+    tick |= {
+        "type": "scatter",
+        "mode": "markers",
+        "marker": {"symbol": "line-ns", "size": 18, "color": COLOURS[7], "line": {"width": 3, "color": COLOURS[7]}},
+    }
+    return _bars(rows, label, [whole, rest, beside, tick], "ms", 130 + 26 * max(len(rows), 1), "overlay")
+
+
+def roofline(rows: Sequence[Row], roofs: Sequence[Row], bytes_s: float) -> Figure:
+    """Points of rows (intensity in FLOP a byte, flop_s, bound, told) below roofs (flop_s, name), both axes logarithmic.
+
+    The slope is what memory delivers: bytes_s times the intensity; each roof begins where the slope meets it.
+    """
+    most_ns = max(row["self_gpu_ns"] for row in rows)
+    least, most = min(row["intensity"] for row in rows), max(row["intensity"] for row in rows)
+    ends = [least / 2, max(most, *(roof["flop_s"] / bytes_s for roof in roofs)) * 2]
+    traces: list[Row] = []
+    for n, (bound, symbol) in enumerate((("memory", "circle"), ("compute", "diamond"))):
+        mine = [row for row in rows if row["bound"] == bound]
+        traces.append({
+            "type": "scatter", "mode": "markers", "name": f"bound by {bound}",
+            "x": [_number(row["intensity"]) for row in mine], "y": [_number(row["flop_s"] * 1e-12) for row in mine],
+            "customdata": [shown(row["told"], 160) for row in mine],
+            "hovertemplate": "%{customdata}<br>%{y:,.3f} TFLOP/s at %{x:,.3g} FLOP/byte<extra></extra>",
+            "marker": {"color": COLOURS[n], "symbol": symbol, "opacity": 0.75, "line": {"width": 1, "color": "#ffffff"},
+                       "size": [6 + 22 * (row["self_gpu_ns"] / most_ns) ** 0.5 for row in mine]},
+        })  # fmt: skip
+    for n, roof in enumerate(roofs):
+        knee = roof["flop_s"] / bytes_s
+        traces.append({
+            "type": "scatter", "mode": "lines", "name": shown(roof["name"]),
+            "x": [ends[0], knee, ends[1]], "y": [ends[0] * bytes_s * 1e-12, *[roof["flop_s"] * 1e-12] * 2],
+            "line": {"color": COLOURS[7], "dash": ("solid", "dash", "dot")[n % 3], "width": 2}, "hoverinfo": "name",
+        })  # fmt: skip
+    powers = {"type": "log", "dtick": 1, "exponentformat": "power"}
+    across = {"title": {"text": "FLOP for each byte that must be moved"}, **powers}
+    up = {"title": {"text": "TFLOP/s"}, **powers}
+    return _figure([trace for trace in traces if trace["x"]], 460, across, up, showlegend=True)
+
+
 def chosen_from(figure: Figure, most: int, **keys: Sequence[Any]) -> Figure:
     """Bars of which a page draws the first `most`, or the first of those that are chosen by these values of each."""
     cnt = min(most, len(figure["layout"]["yaxis"]["tickvals"]))

@@ -19,9 +19,11 @@ from .section import Section
 def write(
     path: Path, title: str, subtitle: str, sections: Sequence[Section], cards: Sequence[dict[str, str]] = (),
     first: First | None = None, verdict: Sequence[str] = (), receipt: Receipt | None = None,
+    kernels: dict[str, dict[str, Any]] | None = None,
 ) -> None:  # fmt: skip
     """Write a page: the verdict and cards above all, what to do first (left out when None), then the sections.
 
+    kernels: what the drawer shows of each, by its short name.
     Every text is escaped. Raises OutputError when the file cannot be written.
     """
     environment = jinja2.Environment(
@@ -31,6 +33,7 @@ def write(
     has_charts = any(section.figure is not None and section.kind == "chart" for section in sections)
     text = environment.get_template("page.html.jinja").render(
         title=title, subtitle=subtitle, cards=cards, first=first, verdict=verdict, receipt=receipt, sections=sections,
+        kernels=kernels or {},
         kinds=kinds.KINDS, version=installed(),
         plotly_js=_script(assets.plotly()) if has_charts else "", own_js=_script(assets.own()),
     )  # fmt: skip

@@ -10,6 +10,7 @@ from ..sources import shown
 from . import html, run
 from .cards import cards
 from .first import first
+from .kernel_drawer import kernels
 from .memory_sections import MEMORY_FINDINGS
 from .receipt import receipt
 from .section import Section, Source
@@ -21,7 +22,7 @@ _ASKED = (
     "critical_path", "finding", "gpu_timeline_summary", "idle_summary", "kernel_class", "kernel_summary",
     "lora_summary", "memory_by_category", "memory_finding", "memory_fragmentation", "memory_peak", "memory_phase",
     "memory_timeline", "operator_summary", "out_of_memory", "queue_length", "range_summary", "rank_summary",
-    "step_statistics", "step_summary", "trace_info", "_page_flame", "_page_longest",
+    "step_statistics", "step_summary", "trace_info", "_page_flame", "_page_kernel", "_page_longest",
     "_page_memory", "_page_name", "_page_op", "_page_queue", "_page_range", "_predicted_finding", "_steady_class",
     "_steady_kernel", "_steady_time", "steady_state",
 )  # fmt: skip
@@ -62,7 +63,15 @@ def write(
         made = [found for found in made if found.name != MEMORY_FINDINGS or len(found.rows) > changes.memory_cnt]
         shares = answered["parts"]
         html.write(
-            path, name, " ".join(about), made, told, changes, said, receipt(name, said, shares, told, changes.changes)
+            path,
+            name,
+            " ".join(about),
+            made,
+            told,
+            changes,
+            said,
+            receipt(name, said, shares, told, changes.changes),
+            kernels(source),
         )
     if source.problems:
         raise InputError(f"{path} lacks {len(source.problems)} sections: {source.problems[0]}")

@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import figures
+from .cells import shapes
 from .memory_sections import memory_sections
 from .rank_sections import rank_sections
 from .section import Section, Source, section
 from .work_sections import flame_section, timeline_section
 
-_BAR_CNT, _GROUP_CNT, _STEP_CNT, _STEP_KEPT = 15, 60, 40, 100
+_BAR_CNT, _GROUP_CNT, _STEP_CNT, _STEP_KEPT, _POINT_CNT = 15, 60, 40, 100, 300
+_STEP_LEAST = 3  # steps of which a median says something
 
 Rows = list[dict[str, Any]]
 
@@ -85,21 +87,24 @@ def _kernel_bars(rows: Rows) -> Any:
     return figures.chosen_from(drawn, _BAR_CNT, kernel=[row["short_name"] for row in rows[:_BAR_CNT]])
 
 
-def _launch_bars(rows: Rows) -> Any:
+_LAUNCHING = {
+    "whole": ("wall_ns", "the range was open"),
+    "rest": ("launch_overhead_ns", "of that its work did not run"),
+    "beside": ("gpu_busy_ns", "its work ran"),
+    "tick": ("launch_ns", "CPU in launching calls"),
+}
+
+
+def _launch_bullets(rows: Rows) -> Any:
     kept = rows[:_GROUP_CNT]
-    drawn = figures.stacked_bars(kept, "path", [("kernel_ns", "kernels"), ("launch_ns", "launching")])
+    drawn = figures.bullets(kept, "path", _LAUNCHING)
     return figures.chosen_from(drawn, _BAR_CNT, range=[row["path"] for row in kept])
 
 
 def _operator_bars(rows: Rows) -> Any:
     column, title = ("self_gpu_ns", "own GPU time") if rows[0]["self_gpu_ns"] else ("self_cpu_ns", "own CPU time")
-    named = [{"label": f"{row['operator']} {_shapes(row['input_shapes'])}".strip(), **row} for row in rows[:_BAR_CNT]]
+    named = [{"label": f"{row['operator']} {shapes(row['input_shapes'])}".strip(), **row} for row in rows[:_BAR_CNT]]
     return _bars("label", column, title)(named)
-
-
-def _shapes(shapes: str | None) -> str:
-    """Shapes of inputs without those of scalars."""
-    return (shapes or "").replace("[], ", "").replace(", []", "").replace(" ", "")
 
 
 def _critical_bars(rows: Rows) -> Any:
@@ -133,6 +138,77 @@ def _step_bars(rows: Rows) -> Any:
     drawn = figures.stacked_bars(named, "label", [(f"{phase}_ns", phase) for phase in [*known, "rest"]])
     times = [[row["start_ns"], row["start_ns"] + row["wall_ns"]] for row in named]
     return figures.chosen_from(drawn, _STEP_CNT, step=[row["step"] for row in named], time=times)
+
+
+def _step_phases(source: Source) -> Iterable[Section | None]:
+    """Steps by phases, each beside the median of its phase; nothing for a step or two, or where no phase is known."""
+    known = [phase for phase in _PHASES if source.rows(
+        f"from step_summary where source_id = {{id}} and {phase}_ns > 0 limit 1")]  # fmt: skip
+    names = [*known, "wall"]
+    medians = ", ".join(f"median({name}_ns) over () as {name}_median_ns" for name in names)
+    steps = source.rows(
+        f"select step, {', '.join(f'{name}_ns' for name in names)}, {medians} from step_summary "
+        f"where source_id = {{id}} order by start_ns, step limit {_STEP_KEPT}"
+    )
+    if not known or len(steps) < _STEP_LEAST:
+        return
+    rows = source.rows(
+        "select name as phase, median(value) as median_ns, min(value) as shortest_ns, arg_min(step, value) as "
+        "shortest_step, max(value) as longest_ns, arg_max(step, value) as longest_step, sum(value)::bigint as sum_ns "
+        f"from (unpivot (from step_summary where source_id = {{id}}) on {', '.join(f'{n}_ns' for n in names)}) "
+        "group by name"
+    )
+    order = {f"{name}_ns": place for place, name in enumerate(names)}
+    rows = [{**row, "phase": _phase(row["phase"])} for row in sorted(rows, key=lambda row: order[row["phase"]])]
+    values = [
+        [
+            None if step[f"{name}_ns"] is None else round(step[f"{name}_ns"] - step[f"{name}_median_ns"])
+            for name in names
+        ]
+        for step in steps
+    ]
+    labels = [str(step["step"]) for step in steps]
+    yield section(
+        "step-phases", "Steps and phases",
+        "Each cell is a phase of a step: how much longer (red) or shorter (blue) it was than the median of that phase. "
+        "A column that differs is a step in which all was slow, a row a phase that varies.",
+        "step_summary", rows, figures.heat_map([_phase(name) for name in names], labels, values, "step"),
+    )  # fmt: skip
+
+
+def _phase(column: str) -> str:
+    name = column.removesuffix("_ns")
+    return {"h2d": "copies to the GPU", "wall": "whole step"}.get(name, name)
+
+
+_ROOFS = (("matrix16_flops", "matrix products in 16 bits"), ("matrix32_flops", "32 bits, without TF32"))
+
+
+def _roofline(source: Source) -> Iterable[Section | None]:
+    """Operators by what they compute for each byte; nothing where the device or the operators' shapes are not known."""
+    peaks = source.rows("from _device_peak where source_id = {id}")
+    rows = source.rows(
+        "select operator, input_shapes, call_cnt, self_gpu_ns, flop / bytes as intensity, flop_s, bound, roofline_frac "
+        "from operator_summary where source_id = {id} and flop > 0 and bytes > 0 and self_gpu_ns > 0 "
+        f"and bound is not null order by self_gpu_ns desc limit {_POINT_CNT}"
+    )
+    if not peaks or not rows:
+        return
+    (peak,) = peaks
+    points = [
+        {**row, "told": f"{row['operator']} {shapes(row['input_shapes'])}, {row['self_gpu_ns'] / 1e6:,.3f} ms in "
+         f"{row['call_cnt']} calls, {row['roofline_frac']:.0%} of its limit"}
+        for row in rows
+    ]  # fmt: skip
+    roofs = [{"flop_s": peak[column], "name": name} for column, name in _ROOFS if peak[column]]
+    yield section(
+        "roofline", "Roofline",
+        "Each point is an operator with one set of shapes, as large as the GPU's time that it takes. Under the slope "
+        "memory is the limit, under the flat lines arithmetic, by the device's data sheet; the higher a point, the "
+        f"nearer to it. What stays in the last cache ({peak['cache_bytes'] / 2**20:,.0f} MiB) may lie above the slope, "
+        "a convolution by fewer products (Winograd) above its line.",
+        "operator_summary", rows, figures.roofline(points, roofs, peak["memory_bytes_s"]),
+    )  # fmt: skip
 
 
 def _places(steps: list[Any]) -> list[int]:
@@ -173,10 +249,14 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
     flame_section,
     _Asked(
         "launching", "Execution against launch",
-        "For each range: its kernels, and the CPU's time in the calls that launched them, waits for the GPU apart.",
+        "Each range with all that is inside it, the largest loss first. Outline: how long it was open "
+        "on the CPU; hatched: so much of that none of its work ran (launch overhead). Thin bar: how long its work ran, "
+        "also after the range was left. Tick: the CPU's time in launching calls, waits for the GPU apart.",
         "range_summary",
-        "path, launch_cnt, kernel_ns, launch_api_ns - launch_wait_ns as launch_ns, launch_wait_ns, queue_ns",
-        _launch_bars, "and kind = 'annotation' and launch_cnt > 0 order by kernel_ns + launch_ns desc",
+        "path, range_cnt, launch_cnt, wall_ns, launch_overhead_ns, gpu_busy_ns, launch_api_ns - launch_wait_ns as "
+        "launch_ns, launch_wait_ns, queue_ns",
+        _launch_bullets,
+        "and kind = 'annotation' and launch_cnt > 0 order by launch_overhead_ns desc nulls last, path",
         keys={"path": "range"}, follows=("range",),
     ),
     _Asked(
@@ -201,6 +281,7 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
         "operator, input_shapes, call_cnt, self_cpu_ns, self_gpu_ns, backward_gpu_ns, flop_s, bound, roofline_frac",
         _operator_bars, "order by self_gpu_ns desc, self_cpu_ns desc",
     ),
+    _roofline,
     _Asked(
         "critical", "Critical path", "What determines step time.", "critical_path",
         "activity, path, coalesce(short_name, name) as name, sum(critical_ns)::bigint as critical_ns", _critical_bars,
@@ -227,6 +308,7 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
         "launch_cnt, kernel_ns, gpu_busy_ns, token_cnt, is_uneven",
         _step_bars, keys={"step": "step", "start_ns": "begin", "wall_ns": "length"}, follows=("step", "time"),
     ),
+    _step_phases,
     _Asked(
         "ranks", "Ranks", "The inputs side by side.", "rank_summary",
         "rank, name, step_ns, busy_ns, exposed_communication_ns, idle_ns, straggler_cnt",

@@ -81,10 +81,8 @@ in_row as (
     where is_elementwise
 ),
 peak as (
-    select device.source_id, arg_min(1 - matrix32_flops / matrix16_flops, priority) as gain_frac
-    from device
-    join device_peak on regexp_matches(device.name, device_peak.pattern, 'i')
-    group by device.source_id
+    select source_id, 1 - matrix32_flops / matrix16_flops as gain_frac
+    from _device_peak
 ),
 full_precision as (
     from name

@@ -9,18 +9,6 @@
 --   least_s     double    the least that it can take: its products may be fewer (Winograd), its bytes may be in the cache
 
 with
-peak as (
-    select
-        device.source_id,
-        arg_min(device_peak.matrix16_flops, device_peak.priority) as matrix16_flops,
-        arg_min(device_peak.matrix32_flops, device_peak.priority) as matrix32_flops,
-        arg_min(device_peak.memory_bytes_s, device_peak.priority) as memory_bytes_s,
-        coalesce(any_value(cache.cache_bytes), 0) as cache_bytes
-    from device
-    join device_peak on regexp_matches(device.name, device_peak.pattern, 'i')
-    left join _device_cache as cache on regexp_matches(device.name, cache.pattern, 'i')
-    group by device.source_id
-),
 -- inputs in which products in 32 bits ran on tensor cores
 tf32 as (
     select distinct source_id
@@ -40,7 +28,7 @@ rated as (
             else peak.matrix32_flops
         end as flop_s
     from _operator_shape as shape
-    join peak on peak.source_id = shape.source_id
+    join _device_peak as peak on peak.source_id = shape.source_id
     left join tf32 on tf32.source_id = shape.source_id
 )
 select

@@ -20,7 +20,8 @@ export function inked(figure, ink, paper) {
 export function withBars(figure, kept) {
   const pick = (values) => kept.map((n) => values[n]);
   const names = kept.map((_, n) => String(n));
-  const data = figure.data.map((trace) => ({...trace, y: names, x: pick(trace.x), customdata: pick(trace.customdata)}));
+  const data = figure.data.map((trace) => ({...trace, y: names, x: pick(trace.x), customdata: pick(trace.customdata),
+    ...(trace.base ? {base: pick(trace.base)} : {})}));
   const yaxis = {...figure.layout.yaxis, tickvals: names, ticktext: pick(figure.layout.yaxis.ticktext)};
   const keys = Object.fromEntries(Object.entries(figure.keys).map(([name, values]) => [name, pick(values)]));
   return {...figure, data, keys, layout: {...figure.layout, yaxis}};

@@ -1,6 +1,7 @@
 // One choice for all pictures and tables of a page: what is chosen filters what can be filtered, and each section says
 // what it is filtered by and what not.
 import {drawChart, figureOf, ofRows, withBars} from "./charts.mjs";
+import {Drawer} from "./drawer.mjs";
 import {namesTo, unpackTree} from "./flame_tree.mjs";
 import {addUp, below, chosenIn, filtersOf, isPathIn, isRowChosen, namesOfPath, nodeAt, pathsOf, sumsByName, toldOf} from "./selection.mjs";
 import {cellsOf, makePickable, showSums} from "./tables.mjs";
@@ -20,6 +21,7 @@ export class Link {
     if (!this.isUsable) return;
     document.querySelectorAll("table").forEach(makePickable);
     if (state.range) state.range = namesTo(this.nodes, nodeAt(this.nodes, state.range));
+    this.drawer = new Drawer(document, (value) => this.pick({name: "range", value}));
     this.bar = document.createElement("div");
     this.bar.className = "selection controls";
     this.bar.setAttribute("role", "region");
@@ -164,6 +166,7 @@ export class Link {
   // The bar that says what is chosen, with a button for each dimension and one for all.
   tell() {
     const active = chosenIn(this.state);
+    this.drawer.show(this.state.kernel);
     this.bar.hidden = !active.length;
     this.bar.replaceChildren();
     if (!active.length) return;
