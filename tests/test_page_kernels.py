@@ -106,16 +106,16 @@ def test_points_of_the_roofline_are_the_operators_and_the_roof_is_the_data_sheet
 def test_cells_of_steps_and_phases_are_deviations_from_the_median(opened: Callable) -> None:
     page, database = opened(STEPS)
     place = """document.querySelector("[data-figure=figure-step-phases]")"""
-    rows, cells = page.evaluate(f"[{place}.data[0].y, {place}.data.map(trace => trace.customdata)]")
+    rows, steps, told = page.evaluate(f"[{place}.data[0].y, {place}.data[0].base, {place}.data[0].customdata]")
+    cells = {(row, step): text.split(": ")[1] for row, step, text in zip(rows, steps, told, strict=True)}
     columns = {"forward": "forward_ns", "backward": "backward_ns", "whole step": "wall_ns"}
-    assert rows == list(columns)
-    for row, name in enumerate(rows):
-        said = database.rows(
-            f"select {columns[name]} - median({columns[name]}) over () from step_summary order by start_ns"
-        )
-        assert [float(column[row].split()[0].replace(",", "")) for column in cells] == [
+    assert page.evaluate(f"{place}._fullLayout.yaxis._categories") == list(columns)
+    for name, column in columns.items():
+        said = database.rows(f"select {column} - median({column}) over () from step_summary order by start_ns")
+        assert [float(cells[name, step].split()[0].replace(",", "")) for step in range(len(said))] == [
             pytest.approx(float(ns) / 1e6, abs=1e-3) for (ns,) in said
         ]
+    assert len(cells) == 3 * len(said)
 
 
 DRAWER = """() => { const drawer = document.querySelector(".drawer");

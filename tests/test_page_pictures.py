@@ -716,8 +716,11 @@ def test_steps_and_ranks_are_drawn_as_long_as_they_took(
     assert ranks["bars"]["busy"]["rank 1"] == pytest.approx(3 * 0.675, abs=ranks["pixel"])
 
 
-CELLS = """() => [...document.querySelectorAll("[data-figure=figure-late] .barlayer .trace")].map(trace =>
-    [...trace.querySelectorAll(".point path")].map(path => getComputedStyle(path).fill))"""
+CELLS = """() => {
+    const place = document.querySelector("[data-figure=figure-late]"), {base, y} = place.data[0];
+    const fills = [...place.querySelectorAll(".barlayer .point path")].map(path => getComputedStyle(path).fill);
+    return base.map((step, n) => [step, y[n], fills[n]]);
+}"""
 
 
 def test_cells_of_ranks_and_steps_have_the_colour_of_their_deviation(
@@ -732,11 +735,12 @@ def test_cells_of_ranks_and_steps_have_the_colour_of_their_deviation(
     page.goto((tmp_path / "p.html").as_uri())
     page.wait_for_selector("html[data-drawn=all]")
     cells = page.evaluate(CELLS)
-    assert [len(step) for step in cells] == [4, 4, 4]
-    red = [(step, rank) for step, column in enumerate(cells) for rank, fill in enumerate(column)
-           if fill == "rgb(213, 94, 0)"]  # fmt: skip
-    grey = [fill for column in cells for fill in column if re.fullmatch(r"rgb\(2[12]\d, 2[12]\d, 2[12]\d\)", fill)]
-    assert red == [(2, 1)] and len(grey) == 11
+    assert [(step, rank) for step, rank, _ in cells] == [
+        (step, f"rank {rank}") for step in range(3) for rank in range(4)
+    ]
+    red = [(step, rank) for step, rank, fill in cells if fill == "rgb(213, 94, 0)"]
+    grey = [fill for *_, fill in cells if re.fullmatch(r"rgb\(2[12]\d, 2[12]\d, 2[12]\d\)", fill)]
+    assert red == [(2, "rank 1")] and len(grey) == 11
     said = page.locator("h2#late + p").inner_text()
     assert "Rank 1 is the slowest" in said and "in step/load batch" in said
     bars = page.evaluate(BARS, "collectives")["bars"]["bus bandwidth"]

@@ -187,22 +187,26 @@ def heat_map(rows: Sequence[str], columns: Sequence[str], values: Sequence[Seque
     Cells are bars of length 1: the smallest bundle of the script has no heat maps of its own.
     """
     most = max((abs(value) for column in values for value in column if value is not None), default=0) or 1
-    traces = [
-        {
-            "type": "bar", "orientation": "h", "name": shown(f"{title} {name}"), "y": [shown(row) for row in rows],
-            "x": [1] * len(rows), "customdata": ["" if v is None else f"{v * MS:+,.3f} ms" for v in column],
-            "marker": {"color": ["rgba(0,0,0,0)" if v is None else _between(v / most) for v in column]},
-            "hovertemplate": f"%{{y}}, {shown(title)} {shown(name)}: %{{customdata}}<extra></extra>",
-        }
-        for name, column in zip(columns, values, strict=True)
-    ]  # fmt: skip
+    cells = [
+        (row, place, f"{title} {name}: {value * MS:+,.3f} ms", _between(value / most))
+        for place, (name, column) in enumerate(zip(columns, values, strict=True))
+        for row, value in zip(rows, column, strict=True)
+        if value is not None
+    ]
+    trace = {
+        "type": "bar", "orientation": "h", "y": [shown(row) for row, *_ in cells], "x": [1] * len(cells),
+        "base": [place for _, place, *_ in cells], "customdata": [shown(told) for _, _, told, _ in cells],
+        "marker": {"color": [colour for *_, colour in cells]},
+        "hovertemplate": "%{y}, %{customdata}<extra></extra>",
+    }  # fmt: skip
     each = -(-len(columns) // 20)
     places = [place for place in range(len(columns)) if place % each == 0]
     across = {"title": {"text": f"{title} (the deepest colour is {most * MS:,.3f} ms)"}, "showgrid": False,
               "tickvals": [place + 0.5 for place in places], "ticktext": [shown(columns[place]) for place in places],
               "range": [0, len(columns)]}  # fmt: skip
-    down = {"type": "category", "autorange": "reversed"}
-    return _figure(traces, 110 + 22 * len(rows), across, down, barmode="stack", bargap=0.06, showlegend=False)
+    down = {"type": "category", "autorange": "reversed", "categoryorder": "array",
+            "categoryarray": [shown(row) for row in rows]}  # fmt: skip
+    return _figure([trace], 110 + 22 * len(rows), across, down, barmode="overlay", bargap=0.06, showlegend=False)
 
 
 def _between(share: float) -> str:
