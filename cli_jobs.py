@@ -1,5 +1,6 @@
 """The commands about jobs: reading their inputs by many processes or machines, and putting the results together."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -86,7 +87,7 @@ def _tell_lost(lost: Sequence[tuple[str, str]]) -> None:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command merge."""
+    """Add the commands merge and split."""
 
     @app.command(epilog=cli_runs.examples("merge"), no_args_is_help=True)
     def merge(
@@ -109,3 +110,25 @@ def register(app: typer.Typer) -> None:
                 f"{merged.lost_cnt} of {merged.read_cnt + merged.lost_cnt} inputs could not be read (see `lorabench "
                 f"summary {job}`); {job} holds the rest"
             )
+
+    @app.command(epilog=cli_runs.examples("split"), no_args_is_help=True)
+    def split(
+        report: Annotated[Path, typer.Argument(metavar="REPORT", help="An nsys report or its sqlite export.")],
+        output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder of the ranks' files.")],
+        force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+        quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Leave out the progress.")] = False,
+    ) -> None:
+        """Make an input of each process of an nsys report: of one report of a node its ranks.
+
+        nsys around torchrun records all ranks in one file. Split, each is an input of its own, so they are set side by
+        side, and compared. Processes without GPU work are left out.
+        """
+        from .analyze.read import nsys_processes
+
+        with bar.shown(quiet) as progress:
+            made = nsys_processes.split(report, output, progress, force=force)
+        for path, process in made:
+            what = f"process {process.pid}, GPU {process.first_device}, {process.gpu_op_cnt:,} GPU operations"
+            console.put(f"wrote {path}: {what}")
+        if not quiet:
+            console.tell(f"next: lorabench analyze {shlex.quote(str(output))}")

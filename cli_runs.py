@@ -42,6 +42,11 @@ _EXAMPLES = {
         "lorabench merge job/",
         'lorabench merge job/ && lorabench query job/ "from straggler where is_straggler"',
     ),
+    "split": (
+        "lorabench split node.nsys-rep -o ranks/",
+        "lorabench analyze ranks/ --report rank_summary",
+        "lorabench compare ranks/rank0.sqlite ranks/rank1.sqlite",
+    ),
     "summary": (
         "lorabench summary run.sqlite",
         "lorabench summary trace.json.gz --json",

@@ -84,6 +84,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         "rank": rank,
         "input_cnt": input_cnt,
         "device_cnt": len(devices),
+        "process_cnt": rows("select count(distinct process_id) as cnt from gpu_op where source_id = {id}")[0]["cnt"],
         "device": next((row["device_name"] for row in devices if row["device_name"]), None),
         "has_times": bool(
             rows(

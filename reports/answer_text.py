@@ -55,6 +55,8 @@ def lines(found: Row) -> Iterator[str]:
         )
     yield from _first(found["findings"], found["window_ns"])
     yield from _ranks(found)
+    if found["process_cnt"] > 1:
+        yield _cut(f"{found['process_cnt']} processes are one input here: `lorabench split` makes each one of its own")
     if found["input_cnt"] > 1:
         yield _cut(f"{found['input_cnt']} inputs; this is one of them: --report rank_summary sets ranks side by side")
 

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import simulated_node
 import simulated_ranks
 import synthetic
 import typer.main
@@ -128,6 +129,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("docs")
     shutil.copy(FIXTURES / "lora-run.sqlite", folder / "run.sqlite")
     shutil.copy(FIXTURES / "lora-run.json.gz", folder / "run.json.gz")
+    simulated_node.write(folder / "run.sqlite", folder / "node.sqlite")
     (folder / "cut.json.gz").write_bytes((FIXTURES / "lora-run.json.gz").read_bytes()[:4500])
     (folder / "notes.txt").write_text("no trace\n", "utf-8")
     capture = FIXTURES / "h200-batch"

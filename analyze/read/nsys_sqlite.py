@@ -95,9 +95,7 @@ def read(path: Path, staging: Staging) -> None:
     Raises UnknownFormatError for a SQLite database that nsys did not write, CorruptInputError for a file that is cut
     off, damaged or has values of the wrong type.
     """
-    _refuse_cut_off(path)
-    export = Export(path)
-    _check_is_nsys(export)
+    export = checked(path)
     _read_strings(export, staging)
     _read_metadata(export, staging)
     with staging.in_order():
@@ -106,6 +104,14 @@ def read(path: Path, staging: Staging) -> None:
     staging.columns("staged_range")
     staging.columns("staged_api_call")
     staging.load("nsys_thread", "thread")
+
+
+def checked(path: Path) -> Export:
+    """An export to read. Raises as read() does."""
+    _refuse_cut_off(path)
+    export = Export(path)
+    _check_is_nsys(export)
+    return export
 
 
 def _refuse_cut_off(path: Path) -> None:

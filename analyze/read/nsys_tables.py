@@ -61,12 +61,19 @@ class Tally:
     missing: int = 0  # rows that SQLite counts and does not give
 
 
+def guarded(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """The same connection, safe for files of others: nothing in their schema runs, and no text is endless."""
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_TEXT)
+    connection.execute("pragma trusted_schema = off")
+    return connection
+
+
 class Export:
     """Read-only access to one exported file."""
 
     def __init__(self, path: Path):
         self.path = path
-        self._uri = f"file:{quote(os.fsencode(path.resolve()))}?mode=ro&immutable=1"
+        self.uri = f"file:{quote(os.fsencode(path.resolve()))}?mode=ro&immutable=1"
         self._text_left = _TEXT_FLOOR + _TEXT_RATIO * path.stat().st_size
         self._sizes: dict[str, int] = {}
         self.columns, self._layouts = self._read_schema()
@@ -91,9 +98,7 @@ class Export:
 
     def _connected(self) -> "closing[sqlite3.Connection]":
         """A connection that gives texts as UTF-8 bytes, whatever the file's encoding, and no endless ones."""
-        connection = sqlite3.connect(self._uri, uri=True)
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_TEXT)
-        connection.execute("pragma trusted_schema = off")
+        connection = guarded(sqlite3.connect(self.uri, uri=True))
         connection.text_factory = bytes
         return closing(connection)
 
