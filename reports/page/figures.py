@@ -101,7 +101,7 @@ def bullets(rows: Sequence[Row], label: str, parts: Row) -> Figure:
         "mode": "markers",
         "marker": {"symbol": "line-ns", "size": 18, "color": COLOURS[7], "line": {"width": 3, "color": COLOURS[7]}},
     }
-    return _bars(rows, label, [whole, rest, beside, tick], "ms", 130 + 26 * max(len(rows), 1), "overlay")
+    return _bars(rows, label, [whole, rest, beside, tick], "ms", 180 + 26 * max(len(rows), 1), "overlay")
 
 
 def roofline(rows: Sequence[Row], roofs: Sequence[Row], bytes_s: float) -> Figure:
@@ -138,8 +138,8 @@ def roofline(rows: Sequence[Row], roofs: Sequence[Row], bytes_s: float) -> Figur
 
 def chosen_from(figure: Figure, most: int, **keys: Sequence[Any]) -> Figure:
     """Bars of which a page draws the first `most`, or the first of those that are chosen by these values of each."""
-    cnt = min(most, len(figure["layout"]["yaxis"]["tickvals"]))
-    figure["layout"]["height"] = 100 + 26 * max(cnt, 1)
+    cnt = len(figure["layout"]["yaxis"]["tickvals"])
+    figure["layout"]["height"] -= 26 * (max(cnt, 1) - max(min(most, cnt), 1))
     return figure | {"most": most, "keys": keys}
 
 
