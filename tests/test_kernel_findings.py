@@ -6,9 +6,12 @@ stream 7 is not on the critical path.
 
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from lorabench.analyze.pipeline import analyze
 
 # name, stream, begin and duration in microseconds, operator around its launch
@@ -114,6 +117,26 @@ def test_a_kernel_is_blamed_once(tmp_path: Path) -> None:
     assert findings(tmp_path, [LONG, *kernels], "unfused_elementwise") == {}
 
 
+Span = tuple[str, str, int, int]  # category, name, begin and length in us
+
+
+def with_gap(path: Path, inside: list[Span]) -> tuple[str, str]:
+    """Evidence and advice of a gap from 110 to 30,010 us in which the CPU is in these."""
+    common = {"ph": "X", "pid": 1, "tid": 1}
+    events: list[dict[str, Any]] = []
+    for number, time in enumerate((0, 30_000), start=1):
+        link = {"correlation": number}
+        events.append(common | {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": time, "dur": 5, "args": link})
+        kernel = {"ph": "X", "cat": "kernel", "name": GEMM, "pid": 0, "tid": 7, "ts": time + 10, "dur": 100}
+        events.append(kernel | {"args": link | {"device": 0, "stream": 7}})
+    events += [common | {"cat": category, "name": name, "ts": begin, "dur": length}
+               for category, name, begin, length in inside]  # fmt: skip
+    (path / "trace.json").write_text(json.dumps({"traceEvents": events}), "utf-8")
+    with analyze([path / "trace.json"], path / "x.duckdb") as database:
+        ((evidence, advice),) = database.rows("select evidence, advice from finding where rule = 'long_idle_gap'")
+    return evidence.partition("in it the CPU is in ")[2], advice
+
+
 @pytest.mark.parametrize(
     ("inside", "advised"),
     [
@@ -127,21 +150,51 @@ def test_a_kernel_is_blamed_once(tmp_path: Path) -> None:
 def test_advice_on_a_long_gap_is_about_what_the_cpu_was_in(
     inside: tuple[str, str] | None, advised: str, tmp_path: Path
 ) -> None:
-    common = {"ph": "X", "pid": 1, "tid": 1}
-    events: list[dict[str, Any]] = []
-    for number, time in enumerate((0, 30_000), start=1):
-        link = {"correlation": number}
-        events.append(common | {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": time, "dur": 5, "args": link})
-        kernel = {"ph": "X", "cat": "kernel", "name": GEMM, "pid": 0, "tid": 7, "ts": time + 10, "dur": 100}
-        events.append(kernel | {"args": link | {"device": 0, "stream": 7}})
-    if inside:
-        category, name = inside
-        events.append(common | {"cat": category, "name": name, "ts": 500, "dur": 29_000})
-    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}), "utf-8")
-    with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
-        ((evidence, advice),) = database.rows("select evidence, advice from finding where rule = 'long_idle_gap'")
-    assert evidence.endswith(f"in it the CPU is in {inside[1] if inside else 'no range or CUDA call'}")
+    said, advice = with_gap(tmp_path, [(*inside, 500, 29_000)] if inside else [])
+    assert said == (inside[1] if inside else "no range or CUDA call")
     assert advice.startswith(advised)
+
+
+@pytest.mark.parametrize(
+    ("cnt", "length", "said", "advised"),
+    [
+        (20, 1_000, "31 ranges and calls, most of it aten::cat", "Do less in many small steps"),
+        (2, 10_000, "4 ranges and calls, most of it aten::cat", "Look at what is done there"),
+        (20, 500, "no range or CUDA call", "Name what the CPU does there"),
+    ],
+)
+def test_a_gap_full_of_short_operators_is_no_gap_of_nothing(
+    cnt: int, length: int, said: str, advised: str, tmp_path: Path
+) -> None:
+    each = 29_800 // cnt
+    spans = [("cpu_op", "aten::cat", 150 + n * each, length) for n in range(cnt)]
+    spans += [("cpu_op", "aten::view", begin + length // 4, length // 2) for _, _, begin, _ in spans]  # inside
+    spans += [("cuda_runtime", "cudaEventQuery", 150 + n * each + length + 20, 5) for n in range(0, cnt, 2)]
+    found, advice = with_gap(tmp_path, spans)
+    assert found == said and advice.startswith(advised)
+
+
+@settings(max_examples=15, deadline=None)
+@given(parts=st.lists(st.tuples(st.integers(1, 12), st.integers(1, 2_400)), min_size=1, max_size=24))
+def test_what_lies_in_a_gap_counts_once(parts: list[tuple[int, int]]) -> None:
+    """Operators one after another, each with one inside it, and the launch that ends the gap: by a loop."""
+    spans, at = [], 150
+    for pause, length in parts:
+        at += pause * 20
+        if at + length > 29_900:
+            break
+        spans += [("cpu_op", f"op{length % 3}", at, length), ("cpu_op", "inner", at, max(1, length // 2))]
+        at += length
+    outer = spans[::2]
+    of_name = {name: sum(length for _, other, _, length in outer if other == name) for _, name, _, _ in outer}
+    with TemporaryDirectory() as folder:
+        found, _ = with_gap(Path(folder), spans)
+    covered = sum(of_name.values()) + 5
+    if 2 * covered <= 29_900:
+        assert found == "no range or CUDA call"
+    elif max((length for *_, length in outer)) * 2 <= 29_900:
+        most = [name for name, length in of_name.items() if length == max(of_name.values())]
+        assert found in [f"{len(outer) + 1} ranges and calls, most of it {name}" for name in most]
 
 
 @pytest.mark.parametrize(("waited", "idle", "stays"), [(1_000, 30_000, True), (30_000, 1_000, False)])

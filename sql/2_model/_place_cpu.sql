@@ -1,14 +1,16 @@
 -- A row is what the CPU was in during the longest idle gap of a place: behind a wait, or before a late launch.
 --
 -- It is the shortest range, or else the call, that covers more than half of the gap on the thread which launched the work
--- that ended it. Of an input only the places that cost most are looked at, and a range around the place itself says nothing.
+-- that ended it; else all that cover more than half of it together. Of an input only the places that cost most are looked
+-- at, and a range around the place itself says nothing.
 --
 -- columns:
 --   source_id   integer   the input
 --   rule        varchar   the rule that is blamed for the gap, see _blamed_place
 --   place       varchar   its place, NULL outside all ranges
---   cpu_in      varchar   the range or call, NULL where it was in neither; of autograd's the node that it evaluates
---   cpu_kind    varchar   the kind of the range, or 'call'; NULL where it was in neither
+--   cpu_in      varchar   the range or call, NULL where it was in neither; of autograd's the node that it evaluates; of many
+--         how many, and the one with the most of the gap
+--   cpu_kind    varchar   the kind of the range, or 'call'; 'several', from eight on 'many'; NULL where it was in neither
 
 with
 gap as (
@@ -51,17 +53,68 @@ covering as (
         and long.end_ns > gap.start_ns
         and 2 * (least(long.end_ns, gap.end_ns) - greatest(long.start_ns, gap.start_ns)) > gap.end_ns - gap.start_ns
     group by gap.source_id, gap.rule, gap.place
+),
+-- of gaps that nothing covers by itself all that lies in them, each moment by the outermost
+piece as (
+    select
+        gap.source_id,
+        gap.rule,
+        gap.place,
+        gap.end_ns - gap.start_ns as gap_ns,
+        span.name_id,
+        least(span.end_ns, gap.end_ns) - greatest(
+            span.start_ns,
+            gap.start_ns,
+            coalesce(
+                max(span.end_ns) over (
+                    partition by gap.source_id, gap.rule, gap.place
+                    order by span.start_ns, span.end_ns desc rows between unbounded preceding and 1 preceding
+                ),
+                gap.start_ns
+            )
+        ) as piece_ns
+    from gap
+    anti join covering
+        on covering.source_id = gap.source_id
+        and covering.rule = gap.rule
+        and covering.place is not distinct from gap.place
+    join (
+        select source_id, thread_id, start_ns, end_ns, name_id from range
+        union all
+        select source_id, thread_id, start_ns, end_ns, name_id from api_call
+    ) as span
+        on span.source_id = gap.source_id
+        and span.thread_id = gap.thread_id
+        and span.start_ns < gap.end_ns
+        and span.end_ns > gap.start_ns
+),
+together as (
+    select source_id, rule, place, name_id, any_value(gap_ns) as gap_ns, sum(piece_ns) as piece_ns, count(*) as piece_cnt
+    from piece
+    where piece_ns > 0
+    group by source_id, rule, place, name_id
+),
+many as (
+    select source_id, rule, place, arg_max(name_id, (piece_ns, -name_id)) as name_id, sum(piece_cnt) as piece_cnt
+    from together
+    group by source_id, rule, place
+    having 2 * sum(piece_ns) > any_value(gap_ns)
 )
 select
     gap.source_id,
     gap.rule,
     gap.place,
-    replace(name.text, 'autograd::engine::evaluate_function: ', '') as cpu_in,
-    covering.kind as cpu_kind
+    if(many.name_id is null, '', format('{} ranges and calls, most of it ', many.piece_cnt))
+    || replace(name.text, 'autograd::engine::evaluate_function: ', '') as cpu_in,
+    if(many.name_id is null, covering.kind, if(many.piece_cnt < 8, 'several', 'many')) as cpu_kind
 from gap
 left join covering
     on covering.source_id = gap.source_id
     and covering.rule = gap.rule
     and covering.place is not distinct from gap.place
-left join name using (name_id)
-where name.text is null or not contains('/' || coalesce(gap.place, '') || '/', '/' || name.text || '/')
+left join many
+    on many.source_id = gap.source_id and many.rule = gap.rule and many.place is not distinct from gap.place
+left join name on name.name_id = coalesce(covering.name_id, many.name_id)
+where name.text is null
+    or many.name_id is not null
+    or not contains('/' || coalesce(gap.place, '') || '/', '/' || name.text || '/')

@@ -20,6 +20,9 @@ select
         when cpu_kind = 'operator'
             then 'Compare its calls (range_instance): if some alone are slow, it allocates, compiles or searches an '
                 || 'algorithm (cudnn.benchmark, MIOpen), or lacks a core; if all are, call it less often.'
+        when cpu_kind = 'many'
+            then 'Do less in many small steps there: fewer and larger operators (foreach, fused, torch.compile), nothing '
+                || 'asked of each tensor in Python.'
         else 'Look at what is done there besides launching (input, logging, saving, Python): narrower ranges '
             || '(lorabench.span) or Python''s stacks say which part.'
     end as advice
