@@ -330,11 +330,22 @@ def test_a_measure_that_is_no_number_is_refused() -> None:
         changes.choose("range", "kind; drop table range")
 
 
+LORA_WORK = """select {}, coalesce(op.launch_start_ns, op.start_ns), op.end_ns - op.start_ns
+    from gpu_op as op, _lora_reach as reached, _lora_path as place
+    where op.attribution_id = reached.attribution_id and reached.path_id = place.path_id and {}"""
+
+
 @pytest.mark.parametrize(
     ("view", "measure", "events"),
     [
         ("idle_summary", "idle_ns", "select cause, start_ns, idle_ns from idle_gap"),
         ("api_summary", "call_ns", "select text, start_ns, end_ns - start_ns from api_call join name using (name_id)"),
+        ("lora_summary", "gpu_op_ns", LORA_WORK.format("module || '|' || part || '|' || direction", "is_part")),
+        (
+            "adapter_summary",
+            "gpu_op_ns",
+            LORA_WORK.format("adapter || '|' || direction", "part <> 'base' and adapter <> ''"),
+        ),
     ],
 )
 def test_the_spread_of_a_row_is_that_of_what_each_step_has_of_it(
@@ -347,9 +358,22 @@ def test_the_spread_of_a_row_is_that_of_what_each_step_has_of_it(
         for number, (start, end) in enumerate(steps):
             if start <= at <= end and not (number + 1 < len(steps) and at >= steps[number + 1][0]):
                 by_step.setdefault(name, [0] * len(steps))[number] += amount
-    found = spread.of_rows(database, view, measure, [(name,) for name in by_step])
-    assert len(by_step) > 1 and found.keys() >= {(name,) for name in by_step}
+    keys = {name: tuple(name.split("|")) for name in by_step}
+    found = spread.of_rows(database, view, measure, keys.values())
+    assert len(by_step) > 1 and found.keys() >= set(keys.values())
     for name, amounts in by_step.items():
         there = [amount for amount in amounts if amount]
         low, middle, high = np.quantile(there, [0.25, 0.5, 0.75])
-        assert found[name,] == spread.Spread(low, middle, high, len(there)), name
+        assert found[keys[name]] == spread.Spread(low, middle, high, len(there)), name
+
+
+def test_parts_and_adapters_of_lora_have_a_spread_in_a_comparison(
+    synthetic_trace: Callable[..., Path], run_command: Callable[..., Any]
+) -> None:
+    before, after = synthetic_trace("nsys", steps=5, adapters=2), synthetic_trace("nsys", steps=5, adapters=2, seed=3)
+    for by, cnt in (("lora", 6), ("adapter", 4)):
+        total, *rows = json.loads(run_command("compare", before, after, "--by", by, "--json").out)
+        assert len(rows) == cnt
+        for row in (total, *rows):
+            spreads = [value for name, value in row.items() if name.endswith(" spread")]
+            assert len(spreads) == 2 and min(spreads) > 0, row

@@ -15,6 +15,7 @@ from ..sources import counting
 
 LEAST_STEPS = 3
 Keys = tuple[Any, ...]
+_BETWEEN = "\x1f"  # of several names that are one key
 
 
 @dataclass(frozen=True)
@@ -52,12 +53,14 @@ class _Amounts:
     values: dict[str, str]
     own: str = "true"
     named_by: str = "select name_id as key, text as name from name"
+    has_one_key: bool = True  # else the name is of several, with _BETWEEN between them
 
 
 _GPU = "coalesce(gpu_op.launch_start_ns, gpu_op.start_ns)"
 _GPU_NS = "gpu_op.end_ns - gpu_op.start_ns"
 _MEASURED = ("gpu_op_cnt", "kernel_cnt", "launch_cnt", "launch_api_ns", "queue_ns", "launch_latency_ns", "gpu_op_ns",
              "kernel_ns", "gpu_busy_ns")  # fmt: skip
+_LORA = "gpu_op join _lora_reach as reached using (attribution_id) join _lora_path as place using (path_id)"
 _AMOUNTS = {
     "range_summary": _Amounts(
         "range left join range_measure using (range_id)", "range", "range.path_id", "range.start_ns",
@@ -87,6 +90,20 @@ _AMOUNTS = {
         "_blamed_gap", "_blamed_gap", "_blamed_gap.cause", "_blamed_gap.start_ns",
         {"idle_ns": "_blamed_gap.idle_ns", "gap_cnt": "1"},
         named_by="select distinct cause as key, cause as name from _blamed_gap",
+    ),
+    "lora_summary": _Amounts(
+        _LORA, "gpu_op", "concat_ws(chr(31), place.module, place.part, reached.direction)", _GPU,
+        {"gpu_op_ns": _GPU_NS, "gpu_op_cnt": "1"}, "place.is_part",
+        """select distinct concat_ws(chr(31), module, part, direction) as key, key as name
+        from _lora_reach join _lora_path using (path_id) where is_part""",
+        has_one_key=False,
+    ),
+    "adapter_summary": _Amounts(
+        _LORA, "gpu_op", "concat_ws(chr(31), place.adapter, reached.direction)", _GPU,
+        {"gpu_op_ns": _GPU_NS, "gpu_op_cnt": "1"}, "place.adapter is not null and place.part <> 'base'",
+        """select distinct concat_ws(chr(31), adapter, direction) as key, key as name
+        from _lora_reach join _lora_path using (path_id) where adapter is not null and part <> 'base'""",
+        has_one_key=False,
     ),
 }  # fmt: skip
 
@@ -122,7 +139,7 @@ def _asked(
     database: Database, amounts: _Amounts, measure: str, only: Iterable[Keys] | None, also: str = "true"
 ) -> dict[Keys, Spread]:
     """The spreads of all rows and under () of their sum. Numbers stand for names until all is added up."""
-    names = None if only is None else ", ".join(literal(str(name)) for (name,) in only)
+    names = None if only is None else ", ".join(literal(_BETWEEN.join(map(str, keys))) for keys in only)
     wanted = "" if names is None else f"where name in ({names})" if names else "where false"
     rows = database.rows(
         f"""with step as (
@@ -148,7 +165,13 @@ def _asked(
         )
         select name, is_all, {_quartiles("value")}, count(*) from summed where value > 0 group by name, is_all"""
     )
-    return {() if is_all else (name,): Spread(*quartiles) for name, is_all, *quartiles in rows}
+    return {_keys(amounts, name, is_all): Spread(*quartiles) for name, is_all, *quartiles in rows}
+
+
+def _keys(amounts: _Amounts, name: str, is_all: int) -> Keys:
+    if is_all:
+        return ()
+    return (name,) if amounts.has_one_key else tuple(name.split(_BETWEEN))
 
 
 def _quartiles(value: str) -> str:

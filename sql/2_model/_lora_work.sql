@@ -1,28 +1,8 @@
 -- A row is one path inside a LoRA layer and one direction: its ranges, and the GPU work that they account for.
 --
--- direction is 'backward' for work below a range named backward and for work that the sequence rule found for a forward
--- operator, 'recompute' below a range of that name, else 'forward'. Work that several paths of one part account for (its
--- own backward range, and by sequence its forward one) counts once, under the first rule.
+-- direction of work is that of _lora_reach, of ranges where they lie.
 
 with
-reached as (
-    select
-        attribution.attribution_id,
-        place.path_id,
-        case
-            when attribution.rule = 'sequence' then 'backward'
-            when place.is_recomputed then 'recompute'
-            when place.is_below_backward then 'backward'
-            else 'forward'
-        end as direction,
-        row_number() over (
-            partition by
-                attribution.attribution_id, place.source_id, place.module, place.part, place.adapter, place.is_part
-            order by array_position(['direct', 'sequence', 'window'], attribution.rule), place.path_id
-        ) as place_in_line
-    from _lora_path as place
-    join attribution using (path_id)
-),
 work as (
     select
         reached.path_id,
@@ -32,9 +12,8 @@ work as (
         sum(set_work.kernel_cnt) as kernel_cnt,
         sum(set_work.kernel_ns) as kernel_ns,
         sum(set_work.gpu_op_ns) as gpu_op_ns
-    from reached
+    from _lora_reach as reached
     join set_work using (attribution_id)
-    where reached.place_in_line = 1
     group by all
 ),
 instance as (
