@@ -34,7 +34,8 @@ places.forEach((place) => seen.observe(place));
 function drawRest() {
   const next = places.find((place) => !drawn.has(place));
   if (!next) { document.documentElement.dataset.drawn = "all"; return; }
-  drawPicture(next).then(() => (window.requestIdleCallback ?? setTimeout)(drawRest));
+  // a browser may find no idle time at all, so it is waited for no longer than this
+  drawPicture(next).then(() => (window.requestIdleCallback ? requestIdleCallback(drawRest, {timeout: 500}) : setTimeout(drawRest)));
 }
 addEventListener("load", () => setTimeout(drawRest, 200));
 
