@@ -1,4 +1,5 @@
 // What happens when a page is opened: pictures are drawn where they are seen, and all of them before it is printed.
+import {Blocks} from "./blocks.mjs";
 import {drawChart, figureOf} from "./charts.mjs";
 import {Flame} from "./flame.mjs";
 import {Link} from "./link.mjs";
@@ -16,10 +17,10 @@ function drawPicture(place) {
 
 async function makePicture(place) {
   if (["flame", "change"].includes(place.dataset.kind)) place.picture = new Flame(place, figureOf(place));
-  else if (place.dataset.kind === "timeline") {
-    const timeline = new Timeline(place, figureOf(place));
-    await timeline.ready;
-    place.picture = timeline;
+  else if (["timeline", "blocks"].includes(place.dataset.kind)) {
+    const picture = new (place.dataset.kind === "timeline" ? Timeline : Blocks)(place, figureOf(place));
+    await picture.ready;
+    place.picture = picture;
   } else await drawChart(place, place.shown);
   place.dataset.drawn = "yes";
 }
