@@ -10,8 +10,8 @@ from importlib.resources import files
 
 # Each behind those that it needs.
 ORDER = (
-    "units", "packed", "density", "flame_tree", "selection", "state", "tables", "charts", "receipt", "flame",
-    "timeline", "drawer", "link", "main",
+    "units", "packed", "density", "stacking", "flame_tree", "selection", "state", "tables", "charts", "receipt",
+    "flame", "zoomed", "timeline", "blocks", "drawer", "link", "main",
 )  # fmt: skip
 _IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./(\w+)\.mjs";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async )?(?:function|class|const) (\w+))", re.MULTILINE)

@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...sql import literal
-from . import figures
+from . import blocks, figures
 from .section import Section, Source, only, section, tabled
 
 MEMORY_FINDINGS = "memory-findings"  # the section of what rules found
+_TABLED_CNT = 100  # blocks in the table of them
 
 
 def memory_sections(source: Source) -> Iterable[Section | None]:
@@ -21,7 +22,9 @@ def memory_sections(source: Source) -> Iterable[Section | None]:
     if found:
         source_id, device = found[0]
         which = f"source_id = {int(source_id)} and device = {literal(str(device))}"
-        yield _over_time(source, which, str(device))
+        rows = source.rows(f"select * exclude (source_id, device) from _page_memory where {which}")
+        yield _over_time(source, which, str(device), rows)
+        yield _blocks(source, int(source_id), str(device), list(dict.fromkeys(row["category"] for row in rows)))
         yield tabled(
             source, MEMORY_FINDINGS, "What to do about memory", "What rules found, the largest first.",
             "memory_finding",
@@ -49,9 +52,8 @@ def memory_sections(source: Source) -> Iterable[Section | None]:
     )  # fmt: skip
 
 
-def _over_time(source: Source, which: str, device: str) -> Section:
+def _over_time(source: Source, which: str, device: str, rows: list[dict[str, Any]]) -> Section:
     """Categories over time, the most lasting below, and what was live at the peak."""
-    rows = source.rows(f"select * exclude (source_id, device) from _page_memory where {which}")
     peak = source.rows(
         "select category, path, adapter, stack, live_bytes, live_frac, allocation_cnt, largest_bytes, basis "
         f"from memory_peak where {which} order by live_bytes desc"
@@ -77,3 +79,81 @@ def _over_time(source: Source, which: str, device: str) -> Section:
 def _over(rows: list[dict[str, Any]]) -> str:
     """What the picture's axis is."""
     return ", over time" if rows and rows[0]["time_ns"] is not None else ", event by event (it has no times)"
+
+
+def _blocks(source: Source, source_id: int, device: str, categories: list[str]) -> Section | None:
+    """The largest blocks stacked on each other, of the process that held most; None with fewer than two."""
+    where = f"source_id = {source_id} and device = {literal(device)}"
+    ((process,),) = source.database.rows(
+        "select coalesce(arg_max(process_id, live_bytes)::varchar, 'null') from _memory_level "
+        f"where {where} and process_id is not null"
+    )
+    where += f" and process_id is not distinct from {process}"
+    rows = source.rows(f"select * from _page_block where {where} order by place")
+    if len(rows) < 2:
+        return None
+    ((is_timed, zero),) = source.database.rows(
+        "select is_timed, (select min(time_ns) from memory_event where source_id = source.source_id) from source "
+        f"where source_id = {source_id}"
+    )
+    is_on_clock = source_id == source.source_id and is_timed and source.has_timeline
+    zero = source.begin if is_on_clock else zero
+    axis, drawn = _stack(source, where, rows, categories, bool(is_timed))
+    drawn |= {"zero": axis.place(zero), "is_on_clock": is_on_clock, "device": device}
+    tabled_rows = [_tabled(row, axis, zero) for row in sorted(rows, key=lambda row: -row["bytes"])[:_TABLED_CNT]]
+    text = _text(drawn, source.has_timeline and any(row["path"] for row in rows))
+    return section("blocks", "Memory blocks", text, "memory_timeline", tabled_rows, drawn, kind="blocks",
+                   keys={"path": "range"}, follows=("time", "range") if is_on_clock else ("range",))  # fmt: skip
+
+
+def _stack(
+    source: Source, where: str, rows: list[dict[str, Any]], categories: list[str], is_timed: bool
+) -> tuple[blocks.Axis, dict[str, Any]]:
+    """The axis and the picture of a device's blocks, and of what is live and held beside them."""
+    level = source.columns(
+        "select time_ns, live_bytes, coalesce(reserved_bytes, -1) as reserved_bytes, live_bytes - bytes as begin_bytes "
+        f"from _memory_level where {where} order by time_ns, bytes"
+    )
+    ((cnt, before_bytes),) = source.database.rows(
+        f"select count(*), coalesce(sum(bytes) filter (start_ns is null), 0)::bigint from _memory_block where {where}"
+    )
+    bands = source.rows(
+        f"select phase, start_ns, end_ns from _page_memory_phase where {where} order by start_ns "
+        f"limit {blocks.BAND_CNT + 1}"
+    )
+    names = list(dict.fromkeys([*categories, *(row["category"] for row in rows)]))
+    colours = [(name, figures.COLOURS[number % len(figures.COLOURS)]) for number, name in enumerate(names)]
+    axis = blocks.Axis(int(level["time_ns"][0]), int(level["time_ns"][-1]), is_timed)
+    drawn = blocks.picture(
+        rows, max(0, int(level["begin_bytes"][0]) - before_bytes), axis, blocks.Level.of(axis, level), colours,
+        bands if len(bands) <= blocks.BAND_CNT else [],
+    )  # fmt: skip
+    return axis, drawn | {"smaller_cnt": cnt - len(rows)}
+
+
+def _text(drawn: dict[str, Any], is_pickable: bool) -> str:
+    """What the picture of blocks is, and how exact."""
+    smaller = drawn["smaller_cnt"]
+    which = f"The largest {drawn['cnt']:,} of {drawn['cnt'] + smaller:,}" if smaller else f"{drawn['cnt']:,}"
+    text = (
+        f"{which} blocks of {drawn['device']}, each from its allocation to its free, on those that were there before "
+        f"it. {'Smaller ones are the grey band on top: the' if smaller else 'The'} upper edge is all that was live; a "
+        "column of pixels shows the moment in it at which most was. Drag to zoom, double-click to see all"
+        f"{'; a click chooses the range that allocated a block' if is_pickable else ''}."
+    )
+    if drawn["tops"]:
+        text += " Of so many the grey band is the most of each of 2,000 stretches of time."
+    if drawn["base"]:
+        text += f" Of {drawn['base'] / 2**20:,.2f} MiB from before the recording no block is known."
+    if drawn["lack_bytes"]:
+        text += f" Blocks add up to as much as {drawn['lack_bytes'] / 2**20:,.2f} MiB more than the recorder counted."
+    return text + (" Times are those of the timeline." if drawn["is_on_clock"] else "")
+
+
+def _tabled(row: dict[str, Any], axis: blocks.Axis, zero: int) -> dict[str, Any]:
+    """A block as the table has it."""
+    unit = "ns" if axis.is_timed else "event"
+    times = {f"{name}_{unit}": None if row[f"{name}_ns"] is None else axis.place(row[f"{name}_ns"]) - axis.place(zero)
+             for name in ("start", "free")}  # fmt: skip
+    what = {"size_bytes": row["bytes"], "category": row["category"].replace("_", " ")}
+    return what | only([row], "name", "adapter", "path", "stack")[0] | times

@@ -1,8 +1,10 @@
 """Numbers for a page: columns of integers as few bytes, deflated, as text that a browser unpacks without a library."""
 
 import base64
+import json
 import zlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +14,23 @@ Numbers = npt.NDArray[np.int64]
 
 def packed(columns: Sequence[Numbers]) -> str:
     """Columns of numbers from 0 on, one behind the other: seven bits a byte, the lowest first; deflated; base64."""
-    return base64.b64encode(zlib.compress(b"".join(map(varints, columns)), 6)).decode("ascii")
+    return _deflated(b"".join(map(varints, columns)))
+
+
+def packed_json(value: Any) -> str:
+    """Texts that repeat each other, as JSON: deflated; base64."""
+    return _deflated(json.dumps(value, separators=(",", ":")).encode("ascii"))
+
+
+def packed_steps(places: Numbers, values: Numbers) -> dict[str, Any]:
+    """A line of steps: places that rise from 0 on, and the value from each on, as differences."""
+    changes = np.diff(values, prepend=0)
+    signed = np.where(changes < 0, -2 * changes - 1, 2 * changes)  # 0, -1, 1, -2 … as 0, 1, 2, 3 …
+    return {"cnt": len(places), "data": packed([np.diff(places, prepend=0), signed])}
+
+
+def _deflated(content: bytes) -> str:
+    return base64.b64encode(zlib.compress(content, 6)).decode("ascii")
 
 
 def varints(numbers: Numbers) -> bytes:

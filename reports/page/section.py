@@ -25,7 +25,7 @@ class Section:
     rows: list[list[Cell]] = field(default_factory=list)
     left_out: int = 0
     is_open: bool = False
-    kind: str = "chart"  # 'chart', 'flame' or 'timeline': who draws the figure
+    kind: str = "chart"  # 'chart', 'flame', 'timeline' or 'blocks': who draws the figure
     told: str = ""  # what the figure shows, for who does not see it
     legend: tuple[str, ...] = ()  # the kinds whose colours it has
     follows: tuple[str, ...] = ()  # what is chosen of time, range, kernel, step and rank and filters the picture
@@ -40,6 +40,7 @@ class Source:
         self.window = window  # of the timeline; None is all
         ((self.name, self.kind),) = database.rows(f"select name, kind from source where source_id = {source_id}")
         self.problems: list[str] = []  # why queries gave no rows that could be computed
+        self.has_timeline = False  # whose axis has its zero at `begin`
         ((self.begin,),) = database.rows(f"select coalesce(min(start_ns), 0) from gpu_op where source_id = {source_id}")
 
     def rows(self, statement: str) -> list[dict[str, Any]]:

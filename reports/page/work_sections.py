@@ -43,7 +43,7 @@ def timeline_section(source: Source) -> Iterable[Section | None]:
     data = _timeline(source, ops, ranges, shown) | {
         "zero": zero - shown[0], "work_end": known[0][1] - shown[0], "is_window": source.window is not None
     }  # fmt: skip
-    source.begin = zero  # of a trace without GPU work its first range
+    source.begin, source.has_timeline = zero, True  # of a trace without GPU work its first range
     rows = source.rows("select * exclude source_id from _page_longest where source_id = {id}")
     lanes = {
         (True, True): "Ranges of the CPU's threads above, the GPU's streams below.",

@@ -1,7 +1,8 @@
 // Rules for the page's scripts: `make lint` runs them where npx is there. No plugin, no preset to install.
 const browser = ["document", "window", "location", "history", "navigator", "matchMedia", "addEventListener",
   "getComputedStyle", "setTimeout", "ResizeObserver", "IntersectionObserver", "CustomEvent", "DecompressionStream",
-  "Response", "Blob", "clearTimeout", "URL", "URLSearchParams", "ClipboardItem", "atob", "globalThis"];
+  "Response", "Blob", "clearTimeout", "requestIdleCallback", "URL", "URLSearchParams", "TextDecoder", "ClipboardItem",
+  "atob", "globalThis"];
 
 export default [{
   files: ["**/*.mjs"],

@@ -2,12 +2,18 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import {inked} from "../../reports/page/scripts/charts.mjs";
 import {compareCells} from "../../reports/page/scripts/tables.mjs";
-import {changeLevel, isLight, niceTicks, sayChange, sayShare, sayTime, shortened} from "../../reports/page/scripts/units.mjs";
+import {byteTicks, changeLevel, isLight, niceTicks, sayBytes, sayChange, sayShare, sayTime, shortened} from "../../reports/page/scripts/units.mjs";
 
 test("times have the unit in which they are short", () => {
   assert.deepEqual([0, 999, 1234, 45_600, 2_345_678, 7.2e10, -1500].map(sayTime),
     ["0 ns", "999 ns", "1.234 µs", "45.60 µs", "2.346 ms", "72.00 s", "-1.500 µs"]);
   assert.deepEqual([1, 0.0371, 0.00004].map(sayShare), ["100 %", "3.7 %", "0.004 %"]);
+});
+
+test("bytes have the unit in which they are short, and round ticks", () => {
+  assert.deepEqual([0, 512, 2048, 150.26 * 2 ** 20, 7e9, -2048].map(sayBytes), ["0 B", "512 B", "2.00 KiB", "150.3 MiB", "6.52 GiB", "-2.00 KiB"]);
+  assert.deepEqual(byteTicks(5 * 2 ** 30, 3), [[0, "0 GiB"], [2 * 2 ** 30, "2 GiB"], [4 * 2 ** 30, "4 GiB"]]);
+  assert.deepEqual(byteTicks(1.2 * 2 ** 20, 2).map(([, text]) => text), ["0 KiB", "1,000 KiB"]);
 });
 
 test("ticks are round and inside", () => {

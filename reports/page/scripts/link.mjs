@@ -15,7 +15,8 @@ export class Link {
   constructor(document, state, drawPicture, remember) {
     Object.assign(this, {document, state, drawPicture, remember});
     const place = (kind) => document.querySelector(`[data-kind=${kind}]`);
-    [this.timeline, this.flame, this.steps] = [place("timeline"), place("flame"), document.querySelector("[data-figure=figure-steps]")];
+    [this.timeline, this.flame, this.blocks] = [place("timeline"), place("flame"), place("blocks")];
+    this.steps = document.querySelector("[data-figure=figure-steps]");
     this.sections = [...document.querySelectorAll("section[aria-labelledby]")].map((element) => new Part(element));
     this.isUsable = Boolean(this.timeline || this.flame);
     if (!this.isUsable) return;
@@ -103,8 +104,7 @@ export class Link {
     this.remember();
     const active = chosenIn(this.state).length > 0;
     if (active || this.wasActive) {
-      if (this.timeline) await this.drawPicture(this.timeline);
-      if (this.flame) await this.drawPicture(this.flame);
+      for (const place of [this.timeline, this.flame, this.blocks]) if (place) await this.drawPicture(place);
       this.choose();
       for (const part of this.sections) part.filter(this);
     }
@@ -124,6 +124,8 @@ export class Link {
     this.flame?.picture.filter(isPart && this.sums ? this.sums.byNode : null, state.range ?? []);
     const isOne = state.kernel !== undefined || state.range;
     this.timeline?.picture.choose(isOne ? Uint8Array.from(this.data.names, (_, n) => this.isNameChosen(n)) : null);
+    const {chosen} = this;
+    this.blocks?.picture.choose(state.range ? (path) => isPathIn(path, chosen) : null);
   }
 
   isNameChosen(n) {
@@ -256,6 +258,10 @@ class Part {
   // Draws what is left of the picture; returns what it shows.
   drawn(link, {by}) {
     const {place} = this;
+    if (place.dataset.kind === "blocks") {
+      const time = by.includes("time") ? {from: link.state.time.from - link.zero, to: link.state.time.to - link.zero} : null;
+      return place.picture.follow(time) ? "is of" : "has nothing of";
+    }
     if (place.dataset.kind !== "chart") return "is of";
     const figure = figureOf(place);
     const shown = by.length ? this.left(link, figure, by) : null;

@@ -1,4 +1,5 @@
 // What happens when a page is opened: pictures are drawn where they are seen, and all of them before it is printed.
+import {Blocks} from "./blocks.mjs";
 import {drawChart, figureOf} from "./charts.mjs";
 import {Flame} from "./flame.mjs";
 import {Link} from "./link.mjs";
@@ -16,10 +17,10 @@ function drawPicture(place) {
 
 async function makePicture(place) {
   if (["flame", "change"].includes(place.dataset.kind)) place.picture = new Flame(place, figureOf(place));
-  else if (place.dataset.kind === "timeline") {
-    const timeline = new Timeline(place, figureOf(place));
-    await timeline.ready;
-    place.picture = timeline;
+  else if (["timeline", "blocks"].includes(place.dataset.kind)) {
+    const picture = new (place.dataset.kind === "timeline" ? Timeline : Blocks)(place, figureOf(place));
+    await picture.ready;
+    place.picture = picture;
   } else await drawChart(place, place.shown);
   place.dataset.drawn = "yes";
 }
@@ -34,7 +35,8 @@ places.forEach((place) => seen.observe(place));
 function drawRest() {
   const next = places.find((place) => !drawn.has(place));
   if (!next) { document.documentElement.dataset.drawn = "all"; return; }
-  drawPicture(next).then(() => (window.requestIdleCallback ?? setTimeout)(drawRest));
+  // a browser may find no idle time at all, so it is waited for no longer than this
+  drawPicture(next).then(() => (window.requestIdleCallback ? requestIdleCallback(drawRest, {timeout: 500}) : setTimeout(drawRest)));
 }
 addEventListener("load", () => setTimeout(drawRest, 200));
 

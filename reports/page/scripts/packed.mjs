@@ -41,3 +41,24 @@ export function unpackLane(bytes, packed) {
   }
   return {starts, ends, begins, lengths, names, levels: levels ? levels.map((level) => level / 255) : null};
 }
+
+// A line of steps: places, and the value from each on.
+export function unpackSteps(bytes, cnt) {
+  const [places, values] = unpackColumns(bytes, cnt, 2);
+  for (let n = 0; n < cnt; n++) {
+    const change = values[n] % 2 ? -(values[n] + 1) / 2 : values[n] / 2;
+    places[n] += n ? places[n - 1] : 0;
+    values[n] = change + (n ? values[n - 1] : 0);
+  }
+  return {places, values};
+}
+
+// Blocks of memory in the order in which they are stacked: begins, ends (Infinity: never freed), sizes, and what each is.
+export function unpackBlocks(bytes, cnt) {
+  const [starts, ends, sizes, abouts] = unpackColumns(bytes, cnt, 4);
+  for (let n = 0; n < cnt; n++) {
+    starts[n] += n ? starts[n - 1] : 0;
+    ends[n] = ends[n] ? starts[n] + ends[n] - 1 : Infinity;
+  }
+  return {starts, ends, sizes, abouts};
+}

@@ -2,57 +2,31 @@
 // of its time that was busy, so the area that is filled is the time that was busy, at every zoom.
 import {busyTime, coverage, mostOf, stretchAt} from "./density.mjs";
 import {inflate, unpackLane} from "./packed.mjs";
-import {isLight, niceTicks, sayShare, sayTime, shortened} from "./units.mjs";
+import {isLight, sayShare, sayTime, shortened} from "./units.mjs";
+import {AXIS_HEIGHT, Zoomed} from "./zoomed.mjs";
 
-const STREAM_HEIGHT = 34, RANGE_HEIGHT = 16, TITLE_HEIGHT = 15, AXIS_HEIGHT = 20, MINIMAP_HEIGHT = 18, GAP = 3;
+const STREAM_HEIGHT = 34, RANGE_HEIGHT = 16, TITLE_HEIGHT = 15, MINIMAP_HEIGHT = 18, GAP = 3;
 const LETTER = 6.2;
 const LEAST_SPAN = 100; // ns
 
-export class Timeline {
+export class Timeline extends Zoomed {
   constructor(place, data) {
-    this.place = place;
-    this.data = data;
-    this.whole = {from: 0, to: data.span};
-    this.view = {...this.whole};
+    super(place, data, LEAST_SPAN);
     this.words = "";
     this.isChosen = null; // of each name, where something is chosen; the rest is grey
-    this.build();
+    this.build(`${data.summary} Keys: W and S zoom, A and D move, Home shows all, / finds.`);
     this.ready = Promise.all(data.lanes.map(async (lane) => ({...lane, ...unpackLane(await inflate(lane.data), lane)})))
-      .then((lanes) => { this.lanes = lanes; this.layout(); this.draw(); this.told(null); });
-    new ResizeObserver(() => { if (this.lanes && this.place.clientWidth !== this.drawnWidth) this.draw(); }).observe(place);
+      .then((lanes) => { this.lanes = lanes; this.layout(); this.isReady = true; this.draw(); this.told(null); });
   }
 
-  build() {
-    const bar = document.createElement("div");
-    bar.className = "controls";
-    for (const [text, act] of [["zoom in", () => this.zoom(0.5)], ["zoom out", () => this.zoom(2)],
-      ["earlier", () => this.pan(-0.5)], ["later", () => this.pan(0.5)], ["show all", () => this.show(this.whole)]]) {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.textContent = text;
-      button.addEventListener("click", act);
-      bar.append(button);
-    }
+  build(label) {
+    super.build(label);
     this.find = document.createElement("input");
     this.find.type = "search";
     this.find.placeholder = "find a kernel or range ( / )";
     this.find.setAttribute("aria-label", "Find in the timeline");
     this.find.addEventListener("input", () => this.lookFor(this.find.value));
-    bar.append(this.find);
-    this.canvas = document.createElement("canvas");
-    this.canvas.tabIndex = 0;
-    this.canvas.setAttribute("role", "img");
-    this.canvas.setAttribute("aria-label", `${this.data.summary} Keys: W and S zoom, A and D move, Home shows all, / finds.`);
-    this.said = document.createElement("p");
-    this.said.className = "said";
-    this.said.setAttribute("aria-live", "polite");
-    this.place.append(bar, this.canvas, this.said);
-    this.canvas.addEventListener("wheel", (event) => this.wheel(event), {passive: false});
-    this.canvas.addEventListener("keydown", (event) => this.key(event));
-    this.canvas.addEventListener("pointerdown", (event) => this.press(event));
-    this.canvas.addEventListener("pointermove", (event) => this.move(event));
-    this.canvas.addEventListener("pointerup", (event) => this.release(event));
-    this.canvas.addEventListener("dblclick", () => this.show(this.whole));
+    this.bar.append(this.find);
   }
 
   // The stream that says most: the one with the most work; on a CPU the ranges that say more than one of all.
@@ -79,48 +53,18 @@ export class Timeline {
   }
 
   colours() {
-    const style = getComputedStyle(this.place);
-    const of = (name) => style.getPropertyValue(`--${name}`).trim();
-    return {ink: of("ink"), faint: of("faint"), line: of("line"), card: of("card"), mark: of("mark"),
-      kinds: [...this.data.kinds.map((kind) => of(`k-${kind}`)), of("line")]};
+    const colours = super.colours();
+    return {...colours, kinds: [...this.data.kinds.map((kind) => colours.of(`k-${kind}`)), colours.line]};
   }
 
   draw() {
-    this.drawnWidth = this.place.clientWidth;
-    const width = this.width = Math.max(200, this.place.clientWidth);
-    const scale = this.scale = window.devicePixelRatio || 1;
-    this.canvas.style.width = `${width}px`;
-    this.canvas.style.height = `${this.height}px`;
-    this.canvas.width = Math.round(width * scale);
-    this.canvas.height = Math.round(this.height * scale);
-    const pen = this.canvas.getContext("2d");
-    pen.setTransform(scale, 0, 0, scale, 0, 0);
-    pen.clearRect(0, 0, width, this.height);
-    pen.font = "11px system-ui, sans-serif";
+    const pen = this.cleared();
     const colours = this.colours();
-    this.axis(pen, colours);
+    this.axis(pen, colours, sayTime);
     const wanted = this.words && this.data.names.map((name) => `${name[0]} ${name[2]}`.toLowerCase().includes(this.words));
     for (const lane of this.lanes) this.lane(pen, colours, lane, wanted);
     this.minimap(pen, colours);
-    if (this.drag) {
-      pen.fillStyle = colours.mark;
-      pen.globalAlpha = 0.2;
-      pen.fillRect(Math.min(this.drag.from, this.drag.to), AXIS_HEIGHT, Math.abs(this.drag.to - this.drag.from), this.height);
-      pen.globalAlpha = 1;
-    }
-  }
-
-  axis(pen, colours) {
-    const {from, to} = this.view;
-    pen.textBaseline = "middle";
-    for (const tick of niceTicks(from - this.data.zero, to - this.data.zero, this.width / 110)) {
-      const x = (tick + this.data.zero - from) / (to - from) * this.width;
-      pen.fillStyle = colours.line;
-      pen.fillRect(Math.round(x), AXIS_HEIGHT - 6, 1, 6);
-      pen.fillStyle = colours.faint;
-      const text = sayTime(tick);
-      pen.fillText(text, Math.min(Math.max(x - pen.measureText(text).width / 2, 0), this.width - 60), 8);
-    }
+    this.dragged(pen, colours);
   }
 
   lane(pen, colours, lane, wanted) {
@@ -230,69 +174,17 @@ export class Timeline {
     this.place.dispatchEvent(new CustomEvent("picked", {bubbles: true, detail}));
   }
 
-  show(view) {
-    const span = Math.min(Math.max(view.to - view.from, LEAST_SPAN), this.data.span);
-    const from = Math.min(Math.max(0, view.from), this.data.span - span);
-    this.view = {from, to: from + span};
-    if (!this.lanes) return;
-    this.draw();
-    this.told(null);
-    const isWhole = span === this.data.span && !this.data.is_window; // a window is a choice, too
+  seen() {
+    const isWhole = this.view.to - this.view.from === this.data.span && !this.data.is_window; // a window is a choice, too
     this.place.dispatchEvent(new CustomEvent("seen", {bubbles: true, detail: isWhole ? null : {...this.view}}));
   }
 
-  zoom(factor, at = 0.5) {
-    const {from, to} = this.view;
-    const middle = from + (to - from) * at;
-    this.show({from: middle - (middle - from) * factor, to: middle + (to - middle) * factor});
+  keys() {
+    return {...super.keys(), ArrowLeft: () => this.pan(-0.25), ArrowRight: () => this.pan(0.25), "/": () => this.find.focus()};
   }
 
-  pan(share) {
-    const by = (this.view.to - this.view.from) * share;
-    this.show({from: this.view.from + by, to: this.view.to + by});
-  }
-
-  wheel(event) {
-    if (document.activeElement !== this.canvas && !event.ctrlKey) return; // a page that scrolls goes on scrolling
-    event.preventDefault();
-    this.zoom(event.deltaY > 0 ? 1.25 : 0.8, event.offsetX / this.width);
-  }
-
-  key(event) {
-    const act = {w: () => this.zoom(0.5), s: () => this.zoom(2), a: () => this.pan(-0.25), d: () => this.pan(0.25),
-      "+": () => this.zoom(0.5), "-": () => this.zoom(2), ArrowLeft: () => this.pan(-0.25), ArrowRight: () => this.pan(0.25),
-      Home: () => this.show(this.whole), "/": () => this.find.focus()}[event.key];
-    if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
-    event.preventDefault();
-    act();
-  }
-
-  press(event) {
-    if (event.button !== 0 || event.pointerType === "touch") return;
-    this.drag = {from: event.offsetX, to: event.offsetX, inMap: event.offsetY > this.height - MINIMAP_HEIGHT};
-  }
-
-  move(event) {
-    if (this.drag) {
-      this.drag.to = event.offsetX;
-      this.draw();
-    } else this.told(event);
-  }
-
-  release(event) {
-    const drag = this.drag;
-    if (!drag) return;
-    this.drag = null;
-    this.canvas.focus();
-    const range = drag.inMap ? this.whole : this.view;
-    const timeAt = (x) => range.from + (range.to - range.from) * x / this.width;
-    if (Math.abs(drag.to - drag.from) > 4)
-      this.show({from: timeAt(Math.min(drag.from, drag.to)), to: timeAt(Math.max(drag.from, drag.to))});
-    else {
-      this.draw();
-      this.told(event);
-      this.pick(event);
-    }
+  rangeAt(y) {
+    return y > this.height - MINIMAP_HEIGHT ? this.whole : this.view;
   }
 
   // What is under the pointer, or what takes the most time of what is shown.

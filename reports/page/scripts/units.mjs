@@ -11,6 +11,22 @@ export function sayTime(ns) {
   return `${value.toLocaleString("en", {minimumFractionDigits: digits, maximumFractionDigits: digits})} ${unit}`;
 }
 
+const SIZES = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
+
+// Bytes with three or four digits that say something; of a smaller number all.
+export function sayBytes(bytes) {
+  const [factor, unit] = SIZES.find(([least]) => Math.abs(bytes) >= least) ?? SIZES[3];
+  const value = bytes / factor;
+  const digits = factor === 1 ? 0 : Math.abs(value) >= 100 ? 1 : 2;
+  return `${value.toLocaleString("en", {minimumFractionDigits: digits, maximumFractionDigits: digits})} ${unit}`;
+}
+
+// About `cnt` round amounts from 0 to a number of bytes, with their names.
+export function byteTicks(most, cnt) {
+  const [factor, unit] = SIZES.find(([least]) => most >= 2 * least) ?? SIZES[3];
+  return niceTicks(0, most / factor, cnt).map((tick) => [tick * factor, `${tick.toLocaleString("en")} ${unit}`]);
+}
+
 export function sayShare(fraction) {
   return `${(fraction * 100).toLocaleString("en", {maximumFractionDigits: fraction < 0.001 ? 3 : 1})} %`;
 }
