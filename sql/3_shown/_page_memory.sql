@@ -41,21 +41,33 @@ moment as (
     union
     select source_id, device, last from span
 ),
-category as (select distinct source_id, device, category from change)
+category as (select distinct source_id, device, category from change),
+-- changes and moments in one line: what a moment finds is the last change before it
+point as (
+    select source_id, device, category, place, live_bytes, false as is_moment
+    from change
+    union all
+    select moment.source_id, moment.device, category.category, moment.place, null, true
+    from moment
+    join category using (source_id, device)
+),
+seen as (
+    select
+        * exclude (live_bytes),
+        last_value(live_bytes ignore nulls) over (
+            partition by source_id, device, category order by place, is_moment rows unbounded preceding
+        ) as live_bytes
+    from point
+)
 select
-    moment.source_id,
-    moment.device,
-    if(is_timed, moment.place, null) as time_ns,
-    if(is_timed, null, moment.place) as event_number,
-    category.category,
-    coalesce(change.live_bytes, 0)::bigint as live_bytes
-from moment
+    seen.source_id,
+    seen.device,
+    if(is_timed, seen.place, null) as time_ns,
+    if(is_timed, null, seen.place) as event_number,
+    seen.category,
+    coalesce(seen.live_bytes, 0)::bigint as live_bytes
+from seen
 join span using (source_id, device)
-join category using (source_id, device)
-asof left join change
-    on change.source_id = category.source_id
-    and change.device = category.device
-    and change.category = category.category
-    and change.place <= moment.place
-join memory_category on memory_category.category = category.category
-order by moment.source_id, moment.device, moment.place, memory_category.number
+join memory_category on memory_category.category = seen.category
+where seen.is_moment
+order by seen.source_id, seen.device, seen.place, memory_category.number
