@@ -126,7 +126,7 @@ DRAWER = """() => { const drawer = document.querySelector(".drawer");
 
 def test_the_kernel_that_is_chosen_is_told_beside_the_pictures(opened: Callable) -> None:
     page, database = opened(CAPTURE)
-    assert page.evaluate(DRAWER) is None
+    assert page.evaluate(DRAWER) is None and not page.locator(".selection").is_visible()
     page.locator("section[aria-labelledby=kernels] summary").click()
     page.locator("#table-kernels tbody tr").nth(1).locator("button.pick").click()
     page.wait_for_selector("""html[data-filtered='["kernel"]']""")

@@ -611,6 +611,7 @@ def test_a_stretch_of_time_filters_what_can_be_and_the_rest_says_so(opened: Call
 
 def test_what_is_chosen_is_in_the_link_and_escape_clears_it(opened: Callable[..., Opened]) -> None:
     page, database = opened(CAPTURE)
+    assert not any(one.is_visible() for one in page.locator(".selection, .drawer").all())  # nothing is chosen yet
     before = page.evaluate(BARS, "classes")["bars"]
     page.locator("[data-figure=figure-ranges] .slice", has_text="backward").first.click()
     chosen(page, "range")

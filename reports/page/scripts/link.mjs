@@ -25,6 +25,7 @@ export class Link {
     this.drawer = new Drawer(document, (value) => this.pick({name: "range", value}));
     this.bar = document.createElement("div");
     this.bar.className = "selection controls";
+    this.bar.hidden = true; // as long as nothing is chosen
     this.bar.setAttribute("role", "region");
     this.bar.setAttribute("aria-label", "What is chosen");
     this.bar.setAttribute("aria-live", "polite");
