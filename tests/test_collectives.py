@@ -387,7 +387,7 @@ def test_gloo_ranks_that_really_ran_name_the_one_that_slept(tmp_path: Path) -> N
     ]
     assert all(200_000_000 < excess < 600_000_000 for _, _, excess, _ in rows)
     assert matched == [(8, 8, 8)]
-    assert finding[0][0].endswith(" of it in step/load batch")
+    assert finding[0][0].endswith(" in step/load batch")
 
 
 def test_the_recipe_packs(tmp_path: Path) -> None:
