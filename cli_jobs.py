@@ -118,10 +118,10 @@ def register(app: typer.Typer) -> None:
         force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
         quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Leave out the progress.")] = False,
     ) -> None:
-        """Make an input of each process of an nsys report: of one report of a node its ranks.
+        """Make an input of each rank in an nsys report.
 
-        nsys around torchrun records all ranks in one file. Split, each is an input of its own, so they are set side by
-        side, and compared. Processes without GPU work are left out.
+        nsys around torchrun records all processes of a node in one file. Split, each is an input of its own, so they
+        are set side by side, and compared. Those without GPU work are left out.
         """
         from .analyze.read import nsys_processes
 

@@ -83,7 +83,11 @@ def test_what_cannot_be_split_is_said_and_leaves_nothing(tmp_path: Path, run_com
     with pytest.raises(InputError, match="one process has GPU work"):
         nsys_processes.split(ALONE, target, Silent())
     trace = ALONE.with_name("torch-cpu.json.gz")
-    assert "is no nsys report but a file of kind kineto json" in run_command("split", trace, "-o", target, code=3).err
+    assert (
+        "is no nsys report but a kineto json: of one process already"
+        in run_command("split", trace, "-o", target, code=3).err
+    )
+    assert f"{tmp_path} is a folder; name one nsys report" in run_command("split", tmp_path, "-o", target, code=3).err
     node = as_node(tmp_path / "node.sqlite", 2)
     cut = tmp_path / "cut.sqlite"
     cut.write_bytes(node.read_bytes()[:-4096])

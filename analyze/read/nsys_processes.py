@@ -50,11 +50,13 @@ def split(report: Path, folder: Path, progress: Progress, *, force: bool = False
     processes, ToolError when it cannot be exported, CorruptInputError for one that is damaged, OutputError when a file
     cannot be written or is there already and not `force`d.
     """
+    if report.is_dir():
+        raise InputError(f"{report} is a folder; name one nsys report")
     kind = recognise(report).kind
     if kind is Kind.NSYS_SQLITE:
         return _split(checked(report), folder, progress, force)
     if kind is not Kind.NSYS_REPORT:
-        raise InputError(f"{report} is no nsys report but a file of kind {kind.value}: of one process already")
+        raise InputError(f"{report} is no nsys report but a {kind.value}: of one process already")
     progress.step("nsys export")
     with nsys_report.exported(report) as path:
         return _split(checked(path), folder, progress, force)
