@@ -174,7 +174,7 @@ def test_a_gap_full_of_short_operators_is_no_gap_of_nothing(
     assert found == said and advice.startswith(advised)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(parts=st.lists(st.tuples(st.integers(1, 12), st.integers(1, 2_400)), min_size=1, max_size=24))
 def test_what_lies_in_a_gap_counts_once(parts: list[tuple[int, int]]) -> None:
     """Operators one after another, each with one inside it, and the launch that ends the gap: by a loop."""
