@@ -56,6 +56,17 @@ def test_what_speaks_for_a_finding_says_how_much_of_it_is_here(found: dict[str, 
             assert said == row["evidence"]
 
 
+def test_a_wait_that_costs_more_than_the_idle_time_behind_it_says_why(database: Database) -> None:
+    rows = database.rows(
+        """select evidence, is_predicted, sum(saving_ns) over rules, sum(limit_ns) over rules from _predicted_finding
+        where rule in ('blocking_copy', 'pageable_async_copy', 'synchronisation')
+        window rules as (partition by source_id, rule)"""
+    )
+    for evidence, is_predicted, saving_ns, limit_ns in rows:
+        costs_more = bool(is_predicted and 2 * saving_ns > 3 * limit_ns)
+        assert ("and again later, as the CPU has lost its lead" in evidence) is costs_more, evidence
+
+
 def test_the_answer_fits_a_screen(found: dict[str, Any]) -> None:
     lines = list(answer_text.lines(found))
     assert max(map(len, lines)) <= answer_text.WIDTH

@@ -128,7 +128,7 @@ def _stack(
         rows, max(0, int(level["begin_bytes"][0]) - before_bytes), axis, blocks.Level.of(axis, level), colours,
         bands if len(bands) <= blocks.BAND_CNT else [],
     )  # fmt: skip
-    return axis, drawn | {"smaller_cnt": cnt - len(rows)}
+    return axis, drawn | {"smaller_cnt": cnt - len(rows), "has_bands": len(bands) <= blocks.BAND_CNT}
 
 
 def _text(drawn: dict[str, Any], is_pickable: bool) -> str:
@@ -143,6 +143,8 @@ def _text(drawn: dict[str, Any], is_pickable: bool) -> str:
     )
     if drawn["tops"]:
         text += " Of so many the grey band is the most of each of 2,000 stretches of time."
+    if not drawn["has_bands"]:
+        text += f" Phases change more than {blocks.BAND_CNT:,} times and are left out."
     if drawn["base"]:
         text += f" Of {drawn['base'] / 2**20:,.2f} MiB from before the recording no block is known."
     if drawn["lack_bytes"]:

@@ -3,7 +3,7 @@
 -- The rule's places are changed together; each has its share of what that saves. A rule about late launches saves no more
 -- than the gaps that it is blamed for. A wait costs more than the gap behind it, because the CPU loses its lead; what rules
 -- about idle time save together, the largest first, is never more than the idle time. Where without a wait less than half of
--- the idle time behind it would go, the evidence says whose the rest is.
+-- the idle time behind it would go, the evidence says whose the rest is; where more than half as much again would, why.
 --
 -- It has the columns of _finding, and
 --
@@ -58,13 +58,15 @@ shared as (
 select
     found.* replace (
         found.saving_ns * shared.shared_ns / nullif(shared.limit_ns, 0) as saving_ns,
-        found.evidence || if(
-            found.rule in ('blocking_copy', 'pageable_async_copy', 'synchronisation')
-            and shared.is_predicted
-            and 2 * shared.shared_ns < shared.limit_ns,
-            '; most of it is the CPU''s work',
-            ''
-        ) as evidence
+        case
+            when found.rule not in ('blocking_copy', 'pageable_async_copy', 'synchronisation') or not shared.is_predicted
+                then found.evidence
+            when 2 * shared.shared_ns < shared.limit_ns then found.evidence || '; most of it is the CPU''s work'
+            -- behind the idle time, before where the CPU is: a screen has room for two lines
+            when 2 * shared.shared_ns > 3 * shared.limit_ns
+                then regexp_replace(found.evidence, '(; |$)', ', and again later, as the CPU has lost its lead\1')
+            else found.evidence
+        end as evidence
     ),
     found.saving_ns as limit_ns,
     shared.is_predicted
