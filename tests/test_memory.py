@@ -4,6 +4,7 @@ import gzip
 import json
 import random
 import sqlite3
+import tempfile
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import closing
@@ -14,6 +15,8 @@ from typing import Any
 import pytest
 from brute_force import check_categories
 from conftest import corpus_params
+from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import strategies as st
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.database import Database
 
@@ -128,6 +131,75 @@ def test_threads_that_are_timed_in_another_order_than_counted_make_no_memory_neg
         assert [
             live for (live,) in database.rows("select live_bytes from memory_timeline order by time_ns")
         ] == expected
+
+
+class Reporter:
+    """What torch says of memory on a CPU: it counts the blocks that it saw allocated while it recorded.
+
+        recorded      A +64         its table: A 64, total 64
+        unrecorded    A -64, A +8   its table: A 64, total 64     (it saw neither)
+        recorded      A -8          its table: -,    total 0      the file says: A -64
+
+    So a second recording in one process starts with what the first has left, and a free may have another size than
+    the memory had (ProfiledCPUMemoryReporter of c10/core/CPUAllocator.cpp).
+    """
+
+    def __init__(self) -> None:
+        self.table: dict[int, int] = {}
+        self.total = 0
+        self.events: list[Event] = []
+
+    def allocate(self, time: int, address: int, size: int) -> None:
+        self.table[address] = size
+        self._say(time, address, size)
+
+    def free(self, time: int, address: int) -> None:
+        if size := self.table.pop(address, 0):
+            self._say(time, address, -size)
+
+    def _say(self, time: int, address: int, size: int) -> None:
+        self.total += size
+        args = {"Device Type": 0, "Device Id": -1, "Bytes": size, "Addr": address, "Total Allocated": self.total}
+        self.events.append({"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1,
+                            "ts": time, "args": args})  # fmt: skip
+
+
+TURNS = st.lists(st.tuples(st.integers(1, 3), st.sampled_from((8, 64))), min_size=1, max_size=6)
+
+
+@given(recorded=TURNS, unrecorded=TURNS, again=TURNS, unknown=st.sets(st.integers(1, 3), max_size=1))
+@example(recorded=[(1, 64)], unrecorded=[(1, 8), (1, 8), (2, 8)], again=[(1, 8)], unknown=set())
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_second_recording_of_a_process_has_no_memory_below_none(
+    recorded: list[tuple[int, int]],
+    unrecorded: list[tuple[int, int]],
+    again: list[tuple[int, int]],
+    unknown: set[int],
+    tmp_path: Path,
+) -> None:
+    """Each turn frees an address that is taken, or takes it; the ledger knows what is there when the second begins."""
+    reporter, live, time = Reporter(), dict[int, int](), 0
+    for turns in (recorded, unrecorded, again):
+        reporter.events.clear()
+        known = [(address, length) for address, length in live.items() if address not in unknown]
+        for address, size in turns:
+            time += 10
+            if live.pop(address, None) is None:
+                live[address] = size
+                if turns is not unrecorded:
+                    reporter.allocate(time, address, size)
+            elif turns is not unrecorded:
+                reporter.free(time, address)
+    assume(reporter.events)
+    folder = Path(tempfile.mkdtemp(dir=tmp_path))
+    (folder / "memory.json").write_text(json.dumps({"traceEvents": reporter.events}), "utf-8")
+    head = "time_ns,device,address,bytes,category,name,adapter,is_before\n"
+    rows = [f"0,cpu,{address},{length},parameter,w,,1\n" for address, length in known]
+    (folder / "ledger.csv").write_text(head + "".join(rows), "utf-8")
+    with analyze([folder / "memory.json"], folder / "x.duckdb") as database:
+        most = check_categories(database)
+    first = reporter.events[0]["args"]["Addr"]  # with its first event an address is another's
+    assert most.get("parameter", 0) == sum(length for address, length in known if address != first)
 
 
 @pytest.mark.parametrize("path", corpus_params("kineto/qwen*.json.gz"))

@@ -2,6 +2,8 @@
 --
 -- As the file says, in the same measure as the sizes of events (blocks, or what was asked for); else the sum of what was allocated and freed since it begins. A file that begins with
 -- less than the run's ledger knows to be there (torch counts from zero on a CPU) gets what it lacks.
+-- So does one that frees what nobody saw allocated: torch knows on a CPU what earlier recordings of the process saw, and
+-- frees at an address as much as they saw there.
 --
 -- Two threads that allocate at once may be timed in another order than they were counted in. Then the file's total and
 -- the sum of the events part for a few events; where they part for good, events were lost.
@@ -41,9 +43,32 @@ began as (
     group by all
 ),
 stock as (
-    select source_id, device, sum(bytes) as bytes
-    from (select distinct on (source_id, device, address) * from memory_owner where is_before)
-    where source_id not in (select source_id from memory_event where is_before)
+    select distinct on (source_id, device, address) *
+    from memory_owner
+    where is_before and source_id not in (select source_id from memory_event where is_before)
+),
+stocked as (
+    select source_id, device, sum(bytes) as bytes from stock group by all
+),
+followed as (
+    select
+        *,
+        lag(bytes) over (partition by source_id, process_id, device, address order by time_ns, bytes) as before_bytes
+    from memory_event
+    where address is not null
+),
+unseen as (
+    select
+        followed.source_id,
+        followed.process_id,
+        followed.device,
+        sum(greatest(0, -followed.bytes - greatest(0, coalesce(followed.before_bytes, stock.bytes, 0)))) as bytes
+    from followed
+    left join stock
+        on stock.source_id = followed.source_id
+        and stock.device = followed.device
+        and stock.address = followed.address
+    where followed.bytes < 0
     group by all
 )
 select
@@ -52,7 +77,7 @@ select
     event.device,
     event.time_ns,
     event.bytes,
-    (event.level_bytes + greatest(0, coalesce(stock.bytes, 0) - began.bytes))::bigint as live_bytes,
+    (event.level_bytes + greatest(0, coalesce(stocked.bytes, 0) + coalesce(unseen.bytes, 0) - began.bytes))::bigint as live_bytes,
     event.allocated_bytes,
     event.requested_bytes,
     event.reserved_bytes,
@@ -62,4 +87,8 @@ join began
     on began.source_id = event.source_id
     and began.process_id is not distinct from event.process_id
     and began.device = event.device
-left join stock on stock.source_id = event.source_id and stock.device = event.device
+left join stocked on stocked.source_id = event.source_id and stocked.device = event.device
+left join unseen
+    on unseen.source_id = event.source_id
+    and unseen.process_id is not distinct from event.process_id
+    and unseen.device = event.device
