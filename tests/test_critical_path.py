@@ -3,8 +3,12 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
 import pytest
 from conftest import corpus_params
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lorabench import sql
 from lorabench.analyze.store.database import Database
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -48,3 +52,42 @@ def test_the_cpu_is_what_a_tiny_model_on_a_large_gpu_waits_for(database_of: Call
     )
     ((wall,),) = database.rows("select sum(backward_ns) from step_summary")
     assert 0.8 * wall < backward[0][0] <= wall  # the thread of autograd, while the main thread waits for it
+
+
+SPANS = st.tuples(st.integers(0, 30), st.integers(0, 12)).map(lambda span: (span[0], span[0] + span[1]))
+
+
+@given(
+    st.lists(st.tuples(SPANS, st.sampled_from([None, 1, 2])), max_size=8),
+    st.lists(st.tuples(SPANS, st.sampled_from([(None, 4), (1, 5), (1, 6), (2, 7)])), max_size=8),
+)
+@settings(max_examples=100)
+def test_a_segment_lies_in_all_steps_of_its_process_that_it_overlaps(segments: list, steps: list) -> None:
+    """Also where steps of a thread overlap, begin at once, or are in one another, as ranges of begin and end may."""
+    (view,) = (view for view in sql.in_folder(sql.MODEL) if view.name == "_critical_piece")
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.execute(
+            "create table critical_segment (source_id int, process_id int, thread_id int, kind varchar, gpu_op_id int, "
+            "start_ns bigint, end_ns bigint)"
+        )
+        connection.execute(
+            "create table _step (source_id int, process_id int, thread_id int, step_id int, step int, "
+            "start_ns bigint, end_ns bigint)"
+        )
+        for number, ((start, end), process) in enumerate(segments):
+            connection.execute("insert into critical_segment values (1, ?, 3, 'cpu', ?, ?, ?)",
+                               [process, number, start, end])  # fmt: skip
+        for number, ((start, end), (process, thread)) in enumerate(steps):
+            connection.execute("insert into _step values (1, ?, ?, ?, ?, ?, ?)",
+                               [process, thread, number, number, start, end])  # fmt: skip
+        found = connection.execute(f"select gpu_op_id, step, start_ns, end_ns from ({view.statement})").fetchall()
+    asked: list = [(span, number, process) for number, (span, (process, _)) in enumerate(steps)]
+    if not steps and segments:
+        asked = [((min(s for (s, _), _ in segments), max(e for (_, e), _ in segments)), None, None)]
+    expected = [
+        (number, step, max(start, begin), min(end, until))
+        for number, ((start, end), process) in enumerate(segments)
+        for (begin, until), step, of in asked
+        if start < until and end > begin and (process is None or of is None or process == of)
+    ]
+    assert sorted(found, key=str) == sorted(expected, key=str)

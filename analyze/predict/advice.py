@@ -5,7 +5,8 @@
     exposed copies               copies take no time
     kernels blamed on a rule     they take no time; products in 32 bits what they take in 16
 
-A saving is never more than the limit of its rule (_finding), and a rule that is not here has its limit alone.
+A saving is never more than the limit of its rule (_finding), and a rule that is not here has its limit alone. Where a
+part of a trace is replayed (part.py), a rule saves as much of all that it is blamed for as of what lies in the part.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,49 +19,76 @@ import numpy.typing as npt
 from ..attribute.intervals import Bools, Ints, take
 from ..attribute.replay import Weights
 from .changes import Change, apply
+from .part import Part
 from .scene import Scene
 
+# A part does not stand for the whole where a rule that is blamed for this share of the time is blamed this much more or
+# less for what happens in it.
+_MUCH, _UNLIKE = 0.005, 1.5
 READ = ("_judged_gap", "_blamed_kernel")  # the views that say what rules blame
 _GAPS = """
-    select list_position({rules}, gap.rule::varchar) - 1 as rule, gap.gpu_op_id - first.gpu_op_id as place, gap.idle_ns,
+    select list_position({rules}, gap.rule::varchar) - 1 as rule, gap.gpu_op_id, gap.idle_ns,
         gap.cause = 'host' as is_late
     from _judged_gap as gap
-    join (select source_id, min(gpu_op_id) as gpu_op_id from gpu_op group by source_id) as first using (source_id)
     where gap.source_id = {id} and gap.rule in {rules}"""
 _KERNELS = """
-    select list_position({rules}, blamed.rule) - 1 as rule, blamed.gpu_op_id - first.gpu_op_id as place,
+    select list_position({rules}, blamed.rule) - 1 as rule, blamed.gpu_op_id, blamed.critical_ns,
         if(blamed.rule = 'float32_matmul', blamed.gain_frac, 1)::double as gain
     from _blamed_kernel as blamed
-    join (select source_id, min(gpu_op_id) as gpu_op_id from gpu_op group by source_id) as first using (source_id)
     where blamed.source_id = {id} and blamed.rule in {rules}"""
 
 
-def rules(scene: Scene) -> dict[str, Weights]:
-    """The weights of a source with the advice of each rule followed in all its places."""
+@dataclass(frozen=True)
+class Followed:
+    """The weights with the advice of a rule followed in all its places, and the share of its blame that lies there."""
+
+    weights: Weights
+    share: float
+
+
+def rules(scene: Scene, part: Part | None = None) -> dict[str, Followed] | None:
+    """The advice of each rule of a source followed; None where the part that is replayed does not stand for all."""
 
     def asked(statement: str, names: Iterable[str]) -> dict[str, npt.NDArray[Any]]:
         return scene.database.columns(statement.format(id=scene.trace.source_id, rules=list(names)))
 
     if not len(scene.work):
         return {}
-    rows = asked(_GAPS, _FOLLOWED)
-    rule, place, idle, is_late = (rows[name] for name in ("rule", "place", "idle_ns", "is_late"))
     measured = scene.trace.graph.measured
-    found = {}
-    for number, (name, follow) in enumerate(_FOLLOWED.items()):
-        mine = np.flatnonzero(rule == number)
-        if mine.size:
-            found[name] = follow(scene, measured, _Gaps(place[mine], idle[mine], is_late[mine].astype(bool)))
-    rows = asked(_KERNELS, _OF_KERNELS)
-    for number, name in enumerate(_OF_KERNELS):
-        mine = np.flatnonzero(rows["rule"] == number)
-        if mine.size:
-            found[name] = _faster(measured, rows["place"][mine], rows["gain"][mine])
+    found: dict[str, Followed] = {}
+    for statement, names, blame in ((_GAPS, _FOLLOWED, "idle_ns"), (_KERNELS, _OF_KERNELS, "critical_ns")):
+        rows = asked(statement, names)
+        place = scene.trace.place_of(rows["gpu_op_id"])
+        for number, name in enumerate(names):
+            mine = np.flatnonzero(rows["rule"] == number)
+            if not mine.size:
+                continue
+            here = mine[place[mine] >= 0]
+            share = _share(scene, part, place[mine], rows[blame][mine])
+            if share is None:
+                return None
+            if not share:  # next to nothing, and none of it here
+                continue
+            if statement is _GAPS:
+                gaps = _Gaps(place[here], rows["idle_ns"][here], rows["is_late"][here].astype(bool))
+                found[name] = Followed(_FOLLOWED[name](scene, measured, gaps), share)
+            else:
+                found[name] = Followed(_faster(measured, place[here], rows["gain"][here]), share)
     for name, change in _EVERYWHERE.items():
         weights = apply(scene, measured, [change])
         if weights is not None:
-            found[name] = weights
+            found[name] = Followed(weights, 1 if part is None else part.share)
     return found
+
+
+def _share(scene: Scene, part: Part | None, place: Ints, blamed: npt.NDArray[Any]) -> float | None:
+    """How much of what a rule is blamed for lies in the judged steps of a part; None for far from its share of time."""
+    if part is None:
+        return 1
+    is_judged = (place >= 0) & (take(scene.work.start, place) >= part.first_ns)
+    share = float(blamed[is_judged].sum() / blamed.sum()) if blamed.sum() else 0.0
+    is_much = blamed.sum() > _MUCH * part.judged_ns
+    return None if is_much and not part.share / _UNLIKE < share < part.share * _UNLIKE else share
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from ..store.database import Database
 from ..store.jobs import require_no_job
 from . import advice, suggestions
 from .changes import Change, apply, describe, parse
+from .part import part_of
 from .scene import Scene
 from .trace import Trace, fetch
 
@@ -59,15 +60,22 @@ class Predictions:
 
         return {"predicted_change": partial(_filled, "predicted_change", rows)}
 
-    def _scenes(self) -> Iterator[Scene]:
-        """The sources in which something can be replayed: one in memory at a time, the last kept for the next table."""
+    def _sources(self) -> list[int]:
         ids = self._database.rows("select source_id from source where kind in ('nsys', 'kineto') order by source_id")
-        for (number,) in ids:
-            if self._kept is None or self._kept[0] != number:
-                self._kept = None
-                trace = fetch(self._database, number)
-                self._kept = number, None if trace is None else Scene(self._database, trace)
-            if (scene := self._kept[1]) is not None:
+        return [number for (number,) in ids]
+
+    def _scene(self, source_id: int) -> Scene | None:
+        """The whole of a source, kept for the next table; None where nothing can be replayed."""
+        if self._kept is None or self._kept[0] != source_id:
+            self._kept = None  # one in memory at a time
+            trace = fetch(self._database, source_id)
+            self._kept = source_id, None if trace is None else Scene(self._database, trace)
+        return self._kept[1]
+
+    def _scenes(self) -> Iterator[Scene]:
+        """The sources in which something can be replayed."""
+        for number in self._sources():
+            if (scene := self._scene(number)) is not None:
                 yield scene
 
     def _replayed(self) -> list[Row]:
@@ -78,11 +86,23 @@ class Predictions:
 
     def _rules(self) -> list[Row]:
         with self._database.computing_once(2 * advice.READ):
-            return [
-                {"source_id": scene.trace.source_id, "rule": rule, "saving_ns": saved(scene, weights)}
-                for scene in self._scenes()
-                for rule, weights in advice.rules(scene).items()
-            ]
+            return [row for number in self._sources() for row in self._rules_of(number)]
+
+    def _rules_of(self, source_id: int) -> list[Row]:
+        """What the advice of each rule saves in a source, by a part of its steps where that stands for all of them."""
+        for part in dict.fromkeys((part_of(self._database, source_id), None)):
+            if part is None:
+                scene = self._scene(source_id)
+            else:
+                trace = fetch(self._database, source_id, part)
+                scene = None if trace is None else Scene(self._database, trace)
+            found = None if scene is None else advice.rules(scene, part)
+            if scene is not None and found is not None:
+                return [
+                    {"source_id": source_id, "rule": rule, "saving_ns": round(saved(scene, of.weights) / of.share)}
+                    for rule, of in found.items()
+                ]
+        return []
 
 
 def _filled(table: str, rows: Callable[[], list[Row]]) -> pa.Table:
@@ -131,4 +151,4 @@ def predict(scene: Scene, asked: Iterable[Sequence[Change]]) -> list[Row]:
 
 def saved(scene: Scene, weights: Weights) -> int:
     """By how much all steps, or the whole of a trace without steps, are shorter with these weights."""
-    return scene.window_ns - scene.trace.window_ns(scene.trace.graph.replay(weights))
+    return scene.window_ns - scene.trace.window_ns(weights)

@@ -44,7 +44,7 @@ class Scene:
     @cached_property
     def window_ns(self) -> int:
         """The measured length that savings are taken from."""
-        return self.trace.window_ns(self.trace.graph.replay(self.trace.graph.measured))
+        return self.trace.window_ns(self.trace.graph.measured)
 
     @cached_property
     def is_queue(self) -> Bools:
@@ -179,7 +179,9 @@ class Scene:
             "union select class from kernel_class_rule order by class"
         )]  # fmt: skip
         statement = _CLASSES.format(id=self.trace.source_id, known=known)
-        return known, self.database.columns(statement, "gpu_op_id")["place"].astype(np.int64)
+        found = self.database.columns(statement, "gpu_op_id")
+        place = self.trace.place_of(found["gpu_op_id"])
+        return known, found["place"][place >= 0].astype(np.int64)
 
     def peaks_relative_to(self, device: str) -> tuple[float, float]:
         """How many times faster a device computes and moves than this trace's by device_peak. Raises UsageError."""

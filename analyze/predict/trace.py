@@ -1,4 +1,4 @@
-"""A source of a finished database as the arrays that are replayed, and where ranges lie among them."""
+"""A source of a finished database, or a part of it, as the arrays that are replayed."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,38 +7,37 @@ import numpy as np
 import numpy.typing as npt
 
 from ..attribute.intervals import NONE, Bools, Ints, distinct, grouped, take
-from ..attribute.replay import Graph, Replayed
+from ..attribute.replay import Graph, Replayed, Weights
 from ..attribute.replay_graph import Operations, Points, graph, origin_of
 from ..store.database import Database
+from .part import STEPS, Part
 
 _OPERATIONS = """
     select gpu_op_id, start_ns, end_ns, coalesce(process_id, 0) as process, device_id as device,
         coalesce(context_id, 0) as context, coalesce(stream_id, 0) as stream, coalesce(api_call_id, -1) as call,
         name_id, kind = 'kernel' as is_kernel
     from gpu_op
-    where source_id = {id}"""
+    where source_id = {id} and {within}"""
 _CALLS = """
     select api_call_id as call, thread_id as thread, start_ns as begin, end_ns as "end"
     from api_call
-    where source_id = {id} and not is_duplicate"""
+    where source_id = {id} and not is_duplicate and {within}"""
 _EVENTS = """
     select thread_id as thread, start_ns as begin
     from api_call
     where source_id = {id}
         and not is_duplicate
+        and {within}
         and name_id in (select name_id from name where regexp_matches(text, '^(cu|cuda|hip)StreamWaitEvent'))"""
-_WAITS = "select api_call_id as call, start_ns as begin, kind, is_pageable from waiting_call where source_id = {id}"
+_WAITS = """
+    select api_call_id as call, start_ns as begin, kind, is_pageable
+    from waiting_call
+    where source_id = {id} and {within}"""
 _THREADS = "select thread_id as thread, process from _work_process where source_id = {id}"
-_STEPS = """
-    select thread_id as thread, step, _step.start_ns as begin, _step.end_ns as "end",
-        _step.start_ns >= coalesce(steady.first_step_ns, _step.start_ns) as is_judged
-    from _step
-    join _steady_time as steady using (source_id)
-    where source_id = {id} and thread_id is not null"""
 _LAST = """
     select thread_id as thread, max(end_ns) as "end"
     from range
-    where source_id = {id} and kind <> 'python'
+    where source_id = {id} and kind <> 'python' and {within}
     group by thread_id"""
 
 Columns = dict[str, npt.NDArray[Any]]
@@ -74,10 +73,12 @@ class Trace:
     work: Operations
     graph: Graph
     steps: Steps
+    op_id: Ints  # of each operation its key, in order
     name_id: Ints  # of each operation
     is_kernel: Bools
     is_pageable: Bools  # of each point: it waits for a copy from or to pageable memory
     kind: list[str]  # of each wait what it waits for, as waiting_call has it
+    is_part: bool  # of the source, whose judged steps come behind others
 
     @property
     def origin(self) -> int:
@@ -89,28 +90,55 @@ class Trace:
         """When the last thing ends."""
         return int(max(self.points.end.max(), self.work.end.max(initial=self.points.end.max())))
 
-    def window_ns(self, replayed: Replayed) -> int:
-        """From the begin of the first judged step to the end of the last and of what it launched; else the whole."""
-        if not self.steps.is_judged.any():
+    def place_of(self, op_id: Ints) -> Ints:
+        """Where operations lie among those of the trace; NONE for what is not in its part."""
+        if len(self.op_id) and self.op_id[-1] - self.op_id[0] + 1 == len(self.op_id):  # as in all that is whole
+            at = op_id - self.op_id[0]
+            return np.where((at >= 0) & (at < len(self.op_id)), at, NONE)
+        return _place(self.op_id, op_id)
+
+    def window_ns(self, weights: Weights) -> int:
+        """From the begin of the first judged step to the end of the last and of what it launched; else the whole.
+
+        Of a part from the end of the step before, and of what that launched: a CPU that is ahead would be there sooner.
+        """
+        steps, replayed = self.steps, self.graph.replay(weights)
+        if not steps.is_judged.any():
             return replayed.length_ns
-        first, last = self.steps.first[self.steps.is_judged], self.steps.last[self.steps.is_judged]
-        until = int(last.max())
-        launched = take(self.work.point, self.graph.by_stream[self.graph.groups.first]) <= until
-        ended = int(replayed.group_end[launched].max(initial=0))
-        return max(int(replayed.begin[last].max()), ended) - int(replayed.begin[first].min())
+        last = steps.last[steps.is_judged]
+        if self.is_part:
+            ended = self.graph.begin_of_operations(weights) + weights.length
+            return self._done(replayed, ended, last) - self._done(replayed, ended, steps.last[~steps.is_judged])
+        launched = take(self.work.point, self.graph.by_stream[self.graph.groups.first]) <= int(last.max())
+        until = max(int(replayed.begin[last].max()), int(replayed.group_end[launched].max(initial=0)))
+        return until - int(replayed.begin[steps.first[steps.is_judged]].min())
+
+    def _done(self, replayed: Replayed, ended: Ints, last: Ints) -> int:
+        """When steps that end at these points have ended, and the operations that were launched until then."""
+        launched = (self.work.point >= 0) & (self.work.point <= int(last.max()))
+        return max(int(replayed.begin[last].max()), int(ended[launched].max(initial=0)))
 
 
-def fetch(database: Database, source_id: int) -> Trace | None:
-    """The arrays of a source; None for one without calls and steps, in which nothing can be replayed."""
+def fetch(database: Database, source_id: int, part: Part | None = None) -> Trace | None:
+    """The arrays of a source, or of what it does in some of its steps, of which those behind the first are judged.
 
-    def columns(statement: str, by: str | None = None) -> Columns:
-        return database.columns(statement.replace("{id}", str(source_id)), by)
+    None for a source without calls and steps, in which nothing can be replayed.
+    """
 
-    threads, steps, waits = columns(_THREADS, "thread"), columns(_STEPS, "begin"), columns(_WAITS)
-    work, calls = columns(_OPERATIONS, "gpu_op_id"), columns(_CALLS, "call")
+    def columns(statement: str, by: str | None = None, when: str = "start_ns") -> Columns:
+        within = "true" if part is None else f"{when} between {part.start_ns} and {part.end_ns}"
+        return database.columns(statement.replace("{id}", str(source_id)).replace("{within}", within), by)
+
+    threads, steps, waits = columns(_THREADS, "thread"), columns(STEPS, "begin"), columns(_WAITS)
+    if part is not None:
+        inside = (steps["begin"] >= part.start_ns) & (steps["end"] <= part.end_ns)
+        steps = {name: column[inside] for name, column in steps.items()}
+        steps["is_judged"] = steps["is_judged"].astype(bool) & (steps["begin"] >= part.first_ns)
+    work = columns(_OPERATIONS, "gpu_op_id", "coalesce(launch_start_ns, start_ns)")
+    calls = columns(_CALLS, "call")
     chosen = np.flatnonzero(_among(calls["call"], np.concatenate([work["call"], waits["call"]])))
     calls = {name: column[chosen] for name, column in calls.items()}
-    rows = _rows(calls, steps, columns(_LAST))
+    rows = _rows(calls, steps, columns(_LAST, when="end_ns"))
     if not len(rows["begin"]):
         return None
     rows["process"] = _looked_up(rows["thread"], threads["thread"], threads["process"])
@@ -138,8 +166,8 @@ def fetch(database: Database, source_id: int) -> Trace | None:
             steps["step"], steps["end"] - steps["begin"], borders[:count], borders[count : 2 * count],
             points.process[borders[:count]], steps["is_judged"].astype(bool),
         ),
-        work["name_id"], work["is_kernel"].astype(bool), is_pageable,
-        [kind[at] for at in np.flatnonzero(points.waits).tolist()],
+        work["gpu_op_id"], work["name_id"], work["is_kernel"].astype(bool), is_pageable,
+        [kind[at] for at in np.flatnonzero(points.waits).tolist()], part is not None,
     )  # fmt: skip
 
 

@@ -64,9 +64,10 @@ def _of_database(database: Database) -> Iterator[Stretches]:
     for mine in np.split(order, np.flatnonzero(np.diff(place[order])) + 1):
         if not mine.size:
             continue
-        start, end, op = (rows[name][mine] for name in ("start_ns", "end_ns", "gpu_op_id"))
-        moves, communicates = is_move[mine], is_communication[mine] & ~is_move[mine]
-        masks = (np.ones(len(mine), dtype=bool), ~moves & ~communicates, communicates, moves, ~moves)
+        chosen = slice(None) if len(mine) == len(place) else mine  # of one device they are in order as they are
+        start, end, op = (rows[name][chosen] for name in ("start_ns", "end_ns", "gpu_op_id"))
+        moves, communicates = is_move[chosen], is_communication[chosen] & ~is_move[chosen]
+        masks = (np.ones(len(start), dtype=bool), ~moves & ~communicates, communicates, moves, ~moves)
         united: dict[bytes, tuple[Cover, Ints]] = {}  # without communication two of them are the same
         for activity, mask in enumerate(masks):
             if not mask.any():

@@ -229,12 +229,13 @@ class Database:
         What only views read whose rows are made without their statements is not among them.
         """
         reached = views.reached(asked, self._given | self._made)
-        read = sum((views.readings(reader) for reader in reached - self._given - self._made), Counter(asked))
+        read = Counter(asked) + views.readings(reached - self._given - self._made)
         kept = [
             file.name
             for file in views.in_order()
             if file.name in reached
             and read[file.name] > 1
+            and file.name not in views.READ_THROUGH
             and file.folder != sql.MACROS
             and file.name not in self._filled | self._fillers.keys() | self._kept | self._given
         ]

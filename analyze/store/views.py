@@ -10,6 +10,8 @@ from ... import sql
 from ...sql import literal
 
 _OWN_ADVICE = " as advice"
+# They join a few columns to each operation, which takes less than to write and read them.
+READ_THROUGH = frozenset({"_classed_op"})
 
 
 def in_order() -> list[sql.SqlFile]:
@@ -31,8 +33,16 @@ def reached(asked: Collection[str], given: Collection[str] = ()) -> set[str]:
     return found
 
 
-def readings(name: str) -> Counter[str]:
-    """How often a view reads each of the others."""
+def readings(readers: Collection[str]) -> Counter[str]:
+    """How often each view is read by some of them, each of which is computed once, but for READ_THROUGH."""
+    found = sum((_readings(reader) for reader in readers), Counter[str]())
+    for name in READ_THROUGH.intersection(readers):
+        for read, times in _readings(name).items():
+            found[read] += times * (found[name] - 1)
+    return found
+
+
+def _readings(name: str) -> Counter[str]:
     known, _ = needed()
     return Counter(read for read in re.findall(r"\b(?:from|join)\s+(\w+)", known[name].statement) if read in known)
 

@@ -37,10 +37,12 @@ critical as (
     where segment.kind = 'gpu'
     group by segment.source_id, segment.gpu_op_id
 ),
+fused as (
+    select name_id from name where starts_with(text, 'triton')
+),
 classed as (
-    select op.*, starts_with(name.text, 'triton') as is_fused
-    from _classed_op as op
-    join name using (name_id)
+    select *, class = 'elementwise' and name_id not in (select name_id from fused) as is_elementwise
+    from _classed_op
 ),
 -- of the other streams no row is asked for
 critical_stream as (
@@ -58,8 +60,8 @@ ordered as (
         op.device_id,
         op.stream_id,
         classed.end_ns - classed.start_ns as kernel_ns,
-        classed.class = 'elementwise' and not classed.is_fused as is_elementwise,
-        sum(if(classed.class = 'elementwise' and not classed.is_fused, 0, 1)) over (
+        classed.is_elementwise,
+        sum(if(classed.is_elementwise, 0, 1)) over (
             partition by classed.source_id, op.device_id, op.stream_id
             order by classed.gpu_op_id
             rows unbounded preceding

@@ -1,6 +1,8 @@
 -- A row is a stretch of the critical path within one step.
 --
 -- An input without steps counts as one, number NULL.
+-- A segment lies in steps from the first that ends after its begin, or behind which such a one lies, to the last that
+-- begins before its end: looked up, as comparing each with each would be quadratic.
 
 with
 whole as (
@@ -9,28 +11,66 @@ whole as (
     group by source_id
 ),
 step as (
-    select source_id, process_id, step_id, step, start_ns, end_ns
-    from _step
-    union all
-    select source_id, null, null, null, start_ns, end_ns
-    from whole
-    where source_id not in (select source_id from _step)
+    select
+        *,
+        coalesce(thread_id, -1) as thread,
+        row_number() over in_order as place,
+        max(end_ns) over in_order as latest_ns
+    from (
+        select source_id, process_id, thread_id, step_id, step, start_ns, end_ns
+        from _step
+        union all
+        select source_id, null, null, null, null, start_ns, end_ns
+        from whole
+        where source_id not in (select source_id from _step)
+    )
+    window in_order as (
+        partition by source_id, process_id, thread_id order by start_ns, end_ns, step_id rows unbounded preceding
+    )
+),
+begun as (
+    select source_id, thread, start_ns, max(place) as place
+    from step
+    group by all
+),
+latest as (
+    select source_id, thread, latest_ns, min(place) as place
+    from step
+    group by all
+),
+thread as (
+    select distinct source_id, process_id, thread
+    from step
+),
+asked as (
+    select segment.*, thread.thread
+    from critical_segment as segment
+    join thread
+        on thread.source_id = segment.source_id
+        and (segment.process_id is null or thread.process_id is null or segment.process_id = thread.process_id)
+),
+placed as (
+    select asked.*, first.place as first_place, last.place as last_place
+    from asked
+    asof join begun as last
+        on last.source_id = asked.source_id and last.thread = asked.thread and last.start_ns < asked.end_ns
+    asof join latest as first
+        on first.source_id = asked.source_id and first.thread = asked.thread and first.latest_ns > asked.start_ns
 )
 select
     step.source_id,
     step.step_id,
     step.step,
     step.end_ns - step.start_ns as step_ns,
-    segment.kind,
-    segment.gpu_op_id,
-    segment.thread_id,
-    greatest(segment.start_ns, step.start_ns) as start_ns,
-    least(segment.end_ns, step.end_ns) as end_ns
-from step
-join critical_segment as segment
-    on segment.source_id = step.source_id
-    and segment.start_ns < step.end_ns
-    and segment.end_ns > step.start_ns
-where segment.process_id is null
-    or step.process_id is null
-    or segment.process_id = step.process_id
+    placed.kind,
+    placed.gpu_op_id,
+    placed.thread_id,
+    greatest(placed.start_ns, step.start_ns) as start_ns,
+    least(placed.end_ns, step.end_ns) as end_ns
+from placed
+cross join unnest(generate_series(placed.first_place, placed.last_place)) as within(place)
+join step
+    on step.source_id = placed.source_id
+    and step.thread = placed.thread
+    and step.place = within.place
+    and step.end_ns > placed.start_ns

@@ -84,7 +84,7 @@ placed as (
     where inside.critical_ns > 0 and inside.end_ns <= step.end_ns
     group by all
 ),
-own as (
+own as materialized (
     select
         placed.source_id,
         placed.step_id,
