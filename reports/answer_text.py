@@ -44,7 +44,9 @@ def lines(found: Row) -> Iterator[str]:
         busy = {name: parts[name] for name in ("compute", "communication", "copies") if parts[name]}
         yield _cut(f"  busy {sum(busy.values()):6.1%} = {_sum(busy)}")
         yield _cut(f"  idle {sum(idle.values()):6.1%} = {_sum(idle)}" if idle else "  idle   0.0%")
-        classes = [f"{row['class']} {row['gpu_op_frac']:.0%}" for row in found["classes"][:_CLASS_CNT]]
+        classes = [
+            f"{row['class'].replace('_', ' ')} {row['gpu_op_frac']:.0%}" for row in found["classes"][:_CLASS_CNT]
+        ]
         yield _cut(f"  the GPU's work: {', '.join(classes)}")
     if found["phases"]:
         yield _cut(f"  a step on the CPU: {', '.join(f'{name} {part:.0%}' for name, part in found['phases'].items())}")

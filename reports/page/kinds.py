@@ -24,6 +24,7 @@ KINDS = (
     Kind("optimizer", "#CC79A7", "#D891B8", True),
     Kind("communication", "#332288", "#7E6FD0", False),
     Kind("copy", "#882255", "#B9557F", False),
+    Kind("data_movement", "#117733", "#4C9A63", False),
     Kind("layout", "#999933", "#B3B34D", True),
     Kind("quantise", "#44AA99", "#62BFAF", True),
     Kind("other", "#7F7F7F", "#9A9A9A", True),

@@ -22,13 +22,13 @@ from (
     (660, 'kernel', 'topk|radix|bitonic|sort', 'sort'),
     (700, 'kernel', 'layer_?norm|rms_?norm|batch_?norm|group_?norm|welford|norm_kernel|bn_(fw|bw)|bnorm', 'norm'),
     (800, 'kernel', 'softmax|reduce|sum_|argmax|nll_loss|cross_entropy|cub::device|pool', 'reduction'),
-    (900, 'kernel', 'copy|cat_?array|transpose|gather|scatter|index|embedding|fill|pad|concat|kv_?cache', 'copy'),
+    (900, 'kernel', 'copy|cat_?array|transpose|gather|scatter|index|embedding|fill|pad|concat|kv_?cache', 'data_movement'),
     (1000, 'kernel', 'elementwise|pointwise|vectorized|unrolled|triton|gelu|silu|swiglu|relu|dropout|add|mul|cast|rope|rotary', 'elementwise'),
     (1010, 'kernel', 'subtensorop|scalepackedtensor|optensor|axpy', 'elementwise'),
     (2000, 'path', '(^|/)(aten|autograd)::[^/]*(mm|linear|matmul|einsum|conv)[^/]*$', 'matmul'),
     (2010, 'path', '(^|/)(aten|autograd)::[^/]*(attention)[^/]*$', 'attention'),
     (2020, 'path', '(^|/)(aten|autograd)::[^/]*(norm)[^/]*$', 'norm'),
     (2030, 'path', '(^|/)(aten|autograd)::[^/]*(softmax|sum|mean|loss|max|min|pool)[^/]*$', 'reduction'),
-    (2040, 'path', '(^|/)(aten|autograd)::[^/]*(copy|cat|index|gather|scatter|embedding|fill|zero|clone|contiguous)[^/]*$', 'copy'),
+    (2040, 'path', '(^|/)(aten|autograd)::[^/]*(copy|cat|index|gather|scatter|embedding|fill|zero|clone|contiguous)[^/]*$', 'data_movement'),
     (2050, 'path', '(^|/)aten::[^/]*$', 'elementwise')
 ) as rules(priority, subject, pattern, class)

@@ -19,8 +19,9 @@ stretch as (
 op as (
     select
         source_id, coalesce(process_id, 0) as process, kind, coalesce(device_id, -1) as device, gpu_op_id, start_ns, end_ns,
-        is_first_op, launch_start_ns, launch_end_ns, coalesce(launch_start_ns, start_ns) as time_ns
+        is_first_op, launch_start_ns, launch_end_ns, wait_ns, coalesce(launch_start_ns, start_ns) as time_ns
     from gpu_op
+    left join _call_wait using (api_call_id)
     where source_id in (select source_id from stretch)
 ),
 of_step as (
@@ -47,6 +48,7 @@ select
     step_id,
     count(*) filter (is_first_op) as launch_cnt,
     coalesce(sum(launch_end_ns - launch_start_ns) filter (is_first_op), 0)::bigint as launch_api_ns,
+    coalesce(sum(wait_ns) filter (is_first_op), 0)::bigint as launch_wait_ns,
     count(*) filter (kind = 'kernel') as kernel_cnt,
     coalesce(sum(end_ns - start_ns) filter (kind = 'kernel'), 0)::bigint as kernel_ns,
     sum(greatest(0, end_ns - greatest(start_ns, coalesce(done_ns, start_ns))))::bigint as gpu_busy_ns,
@@ -58,6 +60,15 @@ select
 from followed
 group by step_id
 union all
-select step.step_id, launch_cnt, launch_api_ns, kernel_cnt, kernel_ns, gpu_busy_ns, gpu_busy_inside_ns
+select
+    step.step_id,
+    measure.launch_cnt,
+    measure.launch_api_ns,
+    coalesce(waiting.wait_ns, 0) as launch_wait_ns,
+    measure.kernel_cnt,
+    measure.kernel_ns,
+    measure.gpu_busy_ns,
+    measure.gpu_busy_inside_ns
 from step
-join range_measure using (range_id)
+join range_measure as measure using (range_id)
+left join _range_wait as waiting using (range_id)

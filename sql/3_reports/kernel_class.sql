@@ -3,11 +3,12 @@
 -- The first rule of the table kernel_class_rule that matches decides, by the kernel's name or by the path of the range
 -- that owns it, so that one kernel name can have a row as 'lora' and another as 'matmul'. Rules of your own come first
 -- (`analyze --kernel-classes FILE.csv` with the columns subject, pattern, class). Where a name says nothing the operator
--- that launched the kernel does; what no rule knows is 'other'. Convolutions are 'matmul', pooling is 'reduction'.
+-- that launched the kernel does; what no rule knows is 'other'. Convolutions are 'matmul', pooling is 'reduction'. Copies and
+-- memsets of the driver are 'copy'; kernels that copy, fill, concatenate, gather or index are 'data_movement'.
 --
 -- columns:
 --   class         varchar   'matmul', 'attention', 'lora', 'quantise', 'dequantise', 'norm', 'elementwise', 'reduction',
---         'copy', 'layout', 'optimizer', 'communication', 'routing', 'sort', 'graph' or 'other'
+--         'copy', 'data_movement', 'layout', 'optimizer', 'communication', 'routing', 'sort', 'graph' or 'other'
 --   kernel_name   varchar   the kernel, or '[CUDA memcpy HtoD]', '[CUDA memset]', …
 --   gpu_op_cnt    bigint    executions
 --   gpu_op_ns     bigint    their summed duration

@@ -18,6 +18,7 @@
 --   self_wall_ns         bigint    wall_ns without the time covered by ranges below
 --   launch_cnt           bigint    launching calls
 --   launch_api_ns        bigint    summed duration of the launching calls, each once
+--   launch_wait_ns       bigint    how much of it they waited for the GPU (sync_summary): not what launching costs
 --   queue_ns             bigint    sum over GPU operations of max(0, start - end of the launching call)
 --   launch_latency_ns    bigint    sum over GPU operations of start - start of the launching call
 --   gpu_op_cnt           bigint    GPU operations
@@ -57,6 +58,7 @@ select
     range.end_ns - range.start_ns - range.covered_ns as self_wall_ns,
     if(range.kind <> 'python', coalesce(measure.launch_cnt, 0), null) as launch_cnt,
     if(range.kind <> 'python', coalesce(measure.launch_api_ns, 0), null) as launch_api_ns,
+    if(range.kind <> 'python', coalesce(waiting.wait_ns, 0), null) as launch_wait_ns,
     if(range.kind <> 'python', coalesce(measure.queue_ns, 0), null) as queue_ns,
     if(range.kind <> 'python', coalesce(measure.launch_latency_ns, 0), null) as launch_latency_ns,
     if(range.kind <> 'python', coalesce(measure.gpu_op_cnt, 0), null) as gpu_op_cnt,
@@ -92,5 +94,6 @@ join thread on thread.source_id = range.source_id and thread.thread_id = range.t
 join source on source.source_id = range.source_id
 left join range_measure as measure using (range_id)
 left join _range_own as own using (range_id)
+left join _range_wait as waiting using (range_id)
 left join _source_with_gpu as gpu on gpu.source_id = range.source_id
 order by range.range_id

@@ -23,6 +23,7 @@
 --   optimizer_ns        bigint    of the optimizer, or of torch's Optimizer.step
 --   launch_cnt          bigint    launching calls of its GPU work
 --   launch_api_ns       bigint    their summed duration
+--   launch_wait_ns      bigint    how much of it they waited for the GPU (sync_summary): not what launching costs
 --   kernel_cnt          bigint    kernels
 --   kernel_ns           bigint    their summed duration
 --   gpu_busy_ns         bigint    time in which its GPU work ran, per device, added up
@@ -56,6 +57,7 @@ select
     phase.optimizer_ns,
     coalesce(measure.launch_cnt, 0) as launch_cnt,
     coalesce(measure.launch_api_ns, 0) as launch_api_ns,
+    coalesce(measure.launch_wait_ns, 0) as launch_wait_ns,
     coalesce(measure.kernel_cnt, 0) as kernel_cnt,
     coalesce(measure.kernel_ns, 0) as kernel_ns,
     coalesce(measure.gpu_busy_ns, 0) as gpu_busy_ns,

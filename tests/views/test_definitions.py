@@ -201,6 +201,21 @@ def test_launch_summary(database: Database, operations: list[Row], waits: dict[i
     assert found == expected
 
 
+def test_what_launches_of_ranges_and_steps_wait(database: Database, waits: dict[int, int]) -> None:
+    expected: dict[int, int] = defaultdict(int)
+    for pair in rows(
+        database, "select distinct reached_range.range_id, api_call_id from reached_range join gpu_op using (gpu_op_id)"
+    ):
+        expected[pair["range_id"]] += waits.get(pair["api_call_id"], 0)
+    found = rows(database, "select range_id, launch_api_ns, launch_wait_ns from range_instance where kind <> 'python'")
+    assert {row["range_id"]: row["launch_wait_ns"] for row in found} == {
+        row["range_id"]: expected.get(row["range_id"], 0) for row in found
+    }
+    for row in (*found, *rows(database, "from step_summary")):
+        assert 0 <= row["launch_wait_ns"] <= row["launch_api_ns"]
+        assert row.get("step") is None or row["range_id"] is None or row["launch_wait_ns"] == expected[row["range_id"]]
+
+
 def test_launch_outlier(database: Database, operations: list[Row], waits: dict[int, int]) -> None:
     limits = dict(database.rows("select name, value from threshold"))
     expected = []
