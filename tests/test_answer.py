@@ -10,7 +10,9 @@ import pytest
 from conftest import CORPUS, ROOT, absent, corpus_params
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.database import Database
-from lorabench.reports import answer, answer_text
+from lorabench.reports import answer, answer_text, sources
+from lorabench.reports.page import cards
+from lorabench.reports.page.section import Source
 
 FILES = [
     *corpus_params("nsys/*.sqlite"), *corpus_params("kineto/*.json.gz"), *corpus_params("memory_snapshots/*.pickle"),
@@ -93,6 +95,21 @@ def test_the_first_sentence_is_about_the_largest_part(database: Database, found:
 # Of each trace the first sentence and the first advice, which a person has read beside the numbers under them.
 # PYTHONPATH=tests:fixtures python tests/test_answer.py writes the file again.
 READ = ROOT / "tests" / "golden" / "answers.txt"
+
+
+def test_the_cards_of_the_page_agree_with_it(database: Database, found: dict[str, Any]) -> None:
+    """How busy a GPU is, in the same time; launching without what launches wait."""
+    shown = {card["what"]: card for card in cards.cards(Source(database, sources.shown(database)), None)}
+    busy = [card for what, card in shown.items() if what.endswith("busy")]
+    assert bool(busy) == bool(found["parts"])
+    if len(busy) == 1 and "more GPUs" not in busy[0]["note"]:
+        share = sum(found["parts"].get(name, 0) for name in ("compute", "communication", "copies"))
+        assert float(busy[0]["value"].removesuffix("%")) == pytest.approx(100 * share, abs=0.051)
+        assert f"of {found['window_ns'] / 1e6:,.1f} ms" in busy[0]["note"]
+        assert ("warm steps" in busy[0]["note"]) == bool(found["steady"]["is_steady"])
+    if "launches" in shown:
+        ((ns,),) = database.rows("select sum(launch_api_ns - launch_wait_ns) from launch_summary")
+        assert shown["launches"]["note"].startswith(f"{ns / 1e6:,.1f} ms of CPU")
 
 
 def said(path: Path, found: dict[str, Any]) -> list[str]:

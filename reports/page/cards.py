@@ -37,11 +37,16 @@ def _steps(source: Source, run: Run | None) -> list[dict[str, str]]:
 
 
 def _busy(source: Source) -> list[dict[str, str]]:
-    rows = source.rows("from gpu_timeline_summary where source_id = {id} order by device_id")
+    """About the same time as the verdict above: of warm steps where there are some."""
+    rows = source.rows(
+        "select *, (compute_ns + exposed_communication_ns + exposed_memory_ns) / nullif(window_ns, 0) as busy_frac "
+        "from steady_state where source_id = {id} and window_ns > 0 order by device_id"
+    )
     found = [
-        _card(f"GPU {row['device_id']} busy", f"{row['busy_frac']:.1%}", f"of {row['window_ns'] / 1e6:,.1f} ms")
+        _card(f"GPU {row['device_id']} busy", f"{row['busy_frac']:.1%}",
+              f"of {row['window_ns'] / 1e6:,.1f} ms{', warm steps' if row['is_steady'] else ''}")
         for row in rows[:2]
-    ]
+    ]  # fmt: skip
     if len(rows) > 2:
         least = min(row["busy_frac"] for row in rows)
         found[-1]["note"] += f"; {len(rows) - 2} more GPUs, the least busy {least:.1%}"
@@ -49,19 +54,23 @@ def _busy(source: Source) -> list[dict[str, str]]:
 
 
 def _work(source: Source) -> list[dict[str, str]]:
+    """All that was recorded, and named so where the verdict is about less."""
+    steady = source.rows("select recorded_ns from _steady_time where source_id = {id} and is_steady")
+    of = f", in all {steady[0]['recorded_ns'] / 1e6:,.1f} ms" if steady else ""
     found = []
     ((kernels, time),) = source.database.rows(
         f"select coalesce(sum(kernel_cnt), 0), coalesce(sum(kernel_ns), 0) from kernel_summary "
         f"where source_id = {source.source_id}"
     )
     if kernels:
-        found.append(_card("kernels", f"{kernels:,}", f"{time / 1e6:,.1f} ms"))
+        found.append(_card("kernels", f"{kernels:,}", f"{time / 1e6:,.1f} ms{of}"))
     ((calls, api),) = source.database.rows(
-        f"select count(*), coalesce(sum(launch_end_ns - launch_start_ns), 0) from gpu_op "
+        "select count(*), coalesce(sum(launch_end_ns - launch_start_ns - coalesce(wait_ns, 0)), 0) "
+        "from gpu_op left join _call_wait using (api_call_id) "
         f"where source_id = {source.source_id} and is_first_op"
     )
     if calls:
-        found.append(_card("launches", f"{calls:,}", f"{api / 1e6:,.1f} ms of CPU"))
+        found.append(_card("launches", f"{calls:,}", f"{api / 1e6:,.1f} ms of CPU, without waits{of}"))
     return found
 
 
