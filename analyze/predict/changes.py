@@ -204,7 +204,8 @@ def _batch(scene: Scene, weights: Weights, change: Change) -> Weights:
     steps, points, size = scene.trace.steps, scene.points, int(change.where)
     if len(steps) < 2:
         raise UsageError(f"{change}: the trace has fewer than two steps")
-    spared = np.flatnonzero(np.arange(len(steps)) % size)
+    leader = _leaders(scene, size)
+    spared = np.flatnonzero(leader != np.arange(len(steps)))
     cover = Cover.of(points.begin[steps.first[spared]], points.begin[steps.last[spared]])
     if not len(scene.work):
         return _batch_on_cpu(scene, weights, cover)
@@ -213,7 +214,7 @@ def _batch(scene: Scene, weights: Weights, change: Change) -> Weights:
     host = weights.host - np.where(stays, 0, scene.launching_within(weights, cover))
     of = scene.of_points(inside)
     length = np.where(of & scene.trace.is_kernel, np.maximum(weights.length - KERNEL_FLOOR_NS, 0), weights.length)
-    length = _merged(scene, length, size, ~stays)
+    length = _merged(scene, length, leader, ~stays)
     return replace(
         weights, host=host, own=np.where(inside, 0, weights.own), waits=weights.waits & ~inside,
         length=length, distance=np.where(of, 0, weights.distance),
@@ -227,7 +228,15 @@ def _batch_on_cpu(scene: Scene, weights: Weights, spared: Cover) -> Weights:
     return replace(weights, host=weights.host - np.maximum(saved, 0))
 
 
-def _merged(scene: Scene, length: Ints, size: int, chosen: Bools) -> Ints:
+def _leaders(scene: Scene, size: int) -> Ints:
+    """Of each step the first of its group. Cold steps are groups of their own: what is saved is asked of the others."""
+    number = np.arange(len(scene.trace.steps))
+    is_judged = scene.trace.steps.is_judged
+    begin = int(np.argmax(is_judged)) if is_judged.any() else 0
+    return np.where(number < begin, number, begin + (number - begin) // size * size)
+
+
+def _merged(scene: Scene, length: Ints, leader: Ints, chosen: Bools) -> Ints:
     """The lengths with those of the same place in the steps of each group in the group's first step.
 
         step 0  |a|b|c|   step 1  |a|b|c|   step 2 …      a of 0 takes as long as all a of the group, the others nothing
@@ -243,11 +252,9 @@ def _merged(scene: Scene, length: Ints, size: int, chosen: Bools) -> Ints:
     rows = rows[np.lexsort((rows, scene.work.point[rows], step[rows]))]
     count = np.bincount(step[rows], minlength=len(steps))
     before = np.cumsum(count) - count
-    first = step[rows] // size * size  # of the group
+    first = leader[step[rows]]
     is_alike = np.ones(len(steps), dtype=bool)
-    np.logical_and.at(
-        is_alike, np.arange(len(steps)) // size * size, count == count[np.arange(len(steps)) // size * size]
-    )
+    np.logical_and.at(is_alike, leader, count == count[leader])
     moved = (step[rows] != first) & is_alike[first]
     place = np.arange(len(rows)) - before[step[rows]]
     result = length.copy()

@@ -78,7 +78,6 @@ class Trace:
     is_kernel: Bools
     is_pageable: Bools  # of each point: it waits for a copy from or to pageable memory
     kind: list[str]  # of each wait what it waits for, as waiting_call has it
-    is_part: bool  # of the source, whose judged steps come behind others
 
     @property
     def origin(self) -> int:
@@ -100,18 +99,20 @@ class Trace:
     def window_ns(self, weights: Weights) -> int:
         """From the begin of the first judged step to the end of the last and of what it launched; else the whole.
 
-        Of a part from the end of the step before, and of what that launched: a CPU that is ahead would be there sooner.
+        Behind other steps from the end of these, and of what they launched: a CPU that gets ahead begins sooner, and a
+        window that began with it would be longer for that.
         """
         steps, replayed = self.steps, self.graph.replay(weights)
         if not steps.is_judged.any():
             return replayed.length_ns
-        last = steps.last[steps.is_judged]
-        if self.is_part:
+        first, last = int(steps.first[steps.is_judged].min()), steps.last[steps.is_judged]
+        before = steps.last[~steps.is_judged & (self.points.begin[steps.last] <= self.points.begin[first])]
+        if len(before):
             ended = self.graph.begin_of_operations(weights) + weights.length
-            return self._done(replayed, ended, last) - self._done(replayed, ended, steps.last[~steps.is_judged])
+            return self._done(replayed, ended, last) - self._done(replayed, ended, before)
         launched = take(self.work.point, self.graph.by_stream[self.graph.groups.first]) <= int(last.max())
         until = max(int(replayed.begin[last].max()), int(replayed.group_end[launched].max(initial=0)))
-        return until - int(replayed.begin[steps.first[steps.is_judged]].min())
+        return until - int(replayed.begin[first])
 
     def _done(self, replayed: Replayed, ended: Ints, last: Ints) -> int:
         """When steps that end at these points have ended, and the operations that were launched until then."""
@@ -167,7 +168,7 @@ def fetch(database: Database, source_id: int, part: Part | None = None) -> Trace
             points.process[borders[:count]], steps["is_judged"].astype(bool),
         ),
         work["gpu_op_id"], work["name_id"], work["is_kernel"].astype(bool), is_pageable,
-        [kind[at] for at in np.flatnonzero(points.waits).tolist()], part is not None,
+        [kind[at] for at in np.flatnonzero(points.waits).tolist()],
     )  # fmt: skip
 
 

@@ -1,15 +1,18 @@
 """The answer is about warm steps: what is paid once, before them or around them, changes none of its shares."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import writers
+from conftest import corpus_params
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lorabench.analyze.pipeline import analyze
+from lorabench.analyze.predict.predictions import what_if
 from lorabench.analyze.store.database import Database
 from lorabench.reports.answer import answer
 from lorabench.reports.answer_text import lines
@@ -119,3 +122,30 @@ def test_predictions_are_about_warm_steps(tmp_path: Path) -> None:
     alone, found = predicted(training.run(Gpu())), predicted(Around(cold=(700 * MS,)).run(training, Gpu()))
     for change in ("graph=step/forward", "fuse=step/optimizer", "batch=4", "pin=*"):
         assert found[change] == pytest.approx(alone[change], rel=0.01, abs=0.01)
+
+
+@pytest.mark.parametrize("kernel", [6_000, 400_000])
+def test_what_is_saved_behind_cold_steps_is_possible(kernel: int, tmp_path: Path) -> None:
+    """A CPU that gets ahead begins warm steps sooner: they are no longer for that, and no shorter than their work."""
+    training = Training(steps=12, kernel=kernel, copy=0)
+    run = Around(cold=(400 * MS,)).run(training, Gpu(is_pinned=True))
+    work = sum(op.end - op.start for op in run.timeline.ops) / 12
+    with analyzed(run, tmp_path) as database:
+        steps = {
+            change: what_if(database, [change]).to_dicts()[0]["step_ns"]
+            for change in ("cpu=*:1", "cpu=*:0.9", "cpu=*:0.5", "cpu=*:0", "batch=4", "batch=12")
+        }
+    assert steps["cpu=*:1"] >= steps["cpu=*:0.9"] >= steps["cpu=*:0.5"] >= steps["cpu=*:0"]
+    floor = 2_000 * len(run.timeline.ops) / 12  # what a kernel takes however little it computes
+    assert min(steps["batch=4"], steps["batch=12"]) >= 0.95 * (work - floor)
+
+
+@pytest.mark.parametrize("path", corpus_params("nsys/*.sqlite") + corpus_params("kineto/*.json.gz"))
+def test_a_faster_cpu_makes_no_step_longer(path: Path, database_of: Callable[[Path], Database]) -> None:
+    database = database_of(path)
+    if not database.rows("select 1 from what_if limit 1"):
+        return
+    saved = [what_if(database, [f"cpu=*:{factor}"])["saving_frac"].to_list() for factor in (0.9, 0.5, 0)]
+    for source in zip(*saved, strict=True):
+        known = [saving for saving in source if saving is not None]
+        assert all(a <= b + 0.001 for a, b in pairwise([0, *known]))
