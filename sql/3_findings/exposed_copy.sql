@@ -6,6 +6,20 @@ select
     place,
     saving_ns,
     occurrence_cnt,
-    format('{} of copies with nothing beside them, most of them {}', said_ns(exposed_ms * 1e6), largest) as evidence
+    format('{} of copies with nothing beside them, the longest {}', said_ns(exposed_ms * 1e6), largest) as evidence,
+    case
+        when starts_with(largest, 'memset') then
+            'Set less memory to zero: zero_grad(set_to_none=True), torch.empty where all of it is written. What a library '
+            || 'sets to zero inside its call stays.'
+        when starts_with(largest, 'copy DtoD') then
+            'Copy less on the device: views instead of clone(), contiguous() and cat(), tensors made where they are used; '
+            || 'of DDP gradient_as_bucket_view=True.'
+        when starts_with(largest, 'copy DtoH') then
+            'Read back less, and later: on a stream of its own into pinned memory (non_blocking=True), every N steps, '
+            || 'written to disk by another thread.'
+        else
+            'Copy ahead on a stream of its own from pinned memory (non_blocking=True), keep tensors on the device, or copy '
+            || 'less: token ids instead of embeddings, bfloat16 instead of float32.'
+    end as advice
 from _exposed_place
 where activity = 'memory'

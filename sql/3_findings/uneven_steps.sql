@@ -7,7 +7,7 @@ select
     any_value(path) as place,
     null::bigint as saving_ns,
     count(*) as occurrence_cnt,
-    format('{} steps, the slowest (step {}) {:.0f} % above the median, {:.3f} ms in all', count(*), arg_max(step, slower_frac),
+    format('{} (step {}) {:.0f} % above the median, {:.3f} ms in all', if(count(*) = 1, 'one step', count(*) || ' steps, the slowest'), arg_max(step, slower_frac),
         100 * max(slower_frac), sum(wall_ns - wall_ns / (1 + slower_frac)) / 1e6) as evidence
 from step_summary
 join _steady_time as steady using (source_id)

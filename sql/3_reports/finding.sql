@@ -1,6 +1,6 @@
 -- A row is something that can be changed: what, where, what it would save at most, how it is known, what to do.
 --
--- The largest saving first. saving_ns is what all steps are shorter by when the trace is replayed with the advice followed
+-- Rules as the answer has them, by what all their places save together, and of each the places that save most first. saving_ns is what all steps are shorter by when the trace is replayed with the advice followed
 -- in all places of the rule (each place has its share), and never more than a limit that no change can exceed: the idle
 -- time that is blamed on the rule, the time in which copies or communication run with nothing beside them, or what
 -- faster kernels take off the critical path; the mean over the devices. Where the advice cannot be replayed it is the
@@ -24,7 +24,10 @@
 
 with
 measured as (
-    select predicted.*, predicted.saving_ns / nullif(steady.end_ns - steady.start_ns, 0) as saving_frac
+    select
+        predicted.*,
+        predicted.saving_ns / nullif(steady.end_ns - steady.start_ns, 0) as saving_frac,
+        sum(predicted.saving_ns) over (partition by predicted.source_id, predicted.rule) as rule_ns
     from _predicted_finding as predicted
     left join _steady_time as steady using (source_id)
 )
@@ -48,4 +51,4 @@ from measured
 join source on source.source_id = measured.source_id
 where coalesce(measured.saving_ns > 0, true)
     and coalesce(measured.saving_frac >= (select value from threshold where name = 'least_frac'), true)
-order by measured.saving_ns desc nulls last, measured.rule, measured.place, measured.source_id
+order by measured.rule_ns desc nulls last, measured.rule, measured.source_id, measured.saving_ns desc nulls last, measured.place

@@ -1,7 +1,8 @@
 -- A row is one range: when it was open, what it cost the CPU and what GPU work it accounts for.
 --
 -- GPU work counts as in range_summary, for this one range: nested ranges included, each operation once. Python
--- frames (kind 'python') are listed with their times; GPU work is not attributed to them.
+-- frames (kind 'python') are listed with their times; GPU work is not attributed to them. Launches count wherever they
+-- are: those of a backward on another thread may take longer than the range was open.
 --
 -- columns:
 --   range_id             bigint    key

@@ -12,17 +12,21 @@
 --   call_ns     bigint    their summed duration: time that the CPU stood still
 --   mean_ns     double    mean duration
 --   max_ns      bigint    longest
---   in_step_cnt bigint    calls that lie within a step
+--   in_step_cnt bigint    calls that lie within a step of their process, on whatever thread
 --   source_id   integer   the input, see trace_info
 --   rank        integer   rank of the input, NULL if not recorded
 
 with
 in_step as (
     select call.api_call_id
-    from _sync_call as call
-    asof join _step as step
+    from (
+        select call.*, coalesce(thread.process_id, 0) as process
+        from _sync_call as call
+        join thread using (source_id, thread_id)
+    ) as call
+    asof join (select source_id, coalesce(process_id, 0) as process, start_ns, end_ns from _step) as step
         on step.source_id = call.source_id
-        and step.thread_id = call.thread_id
+        and step.process = call.process
         and step.start_ns <= call.start_ns
     where call.end_ns <= step.end_ns
 )

@@ -486,12 +486,19 @@ def test_exposed_time_is_what_nothing_hides(database: Database) -> None:
 
 
 def test_finding(database: Database) -> None:
-    """Every finding says where, why and what to do; the largest saving comes first, those without one last."""
+    """Every finding says where, why and what to do; in the order of the answer, of a rule the largest saving first."""
     found = rows(database, "from finding")
     window = {r["source_id"]: r["window_ns"] for r in rows(
         database, "select source_id, max(end_ns) - min(start_ns) as window_ns from gpu_op group by all")}  # fmt: skip
-    savings = [-1 if r["saving_ns"] is None else r["saving_ns"] for r in found]
-    assert savings == sorted(savings, reverse=True)
+    for source_id in window:
+        mine = [row for row in found if row["source_id"] == source_id]
+        listed = list(dict.fromkeys(row["rule"] for row in mine if row["saving_ns"] is not None))
+        asked = database.rows(f"select rule, saving_ns from _answer_rule where source_id = {source_id}")
+        answered = dict(asked)
+        assert listed == sorted(listed, key=lambda rule: (-(answered[rule] or 0), rule))
+        for rule in {row["rule"] for row in mine}:
+            savings = [-1 if row["saving_ns"] is None else row["saving_ns"] for row in mine if row["rule"] == rule]
+            assert savings == sorted(savings, reverse=True)
     for row in found:
         assert row["evidence"] and row["advice"]
         if row["saving_ns"] is None:
