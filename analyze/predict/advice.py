@@ -119,17 +119,19 @@ def _closed(scene: Scene, weights: Weights, gaps: _Gaps) -> Weights:
 def _spared(scene: Scene, weights: Weights, gaps: _Gaps) -> tuple[Ints, Ints, Ints]:
     """Of each point how much of the CPU's time before it, and of its own, lies in gaps; of each gap its launch's own.
 
-    gap            |------------------------------|      back to its begin, or the last wait;
+    gap            |------------------------------|      back to its begin, or the wait that it began in;
     CPU     [own a]----host b----[own b]--host c--[c]    devices that are idle at once do not add up
+
+    A wait inside of a gap waited for nothing: what the CPU did before it is late, too.
     """
     host, own = np.zeros(len(weights.host), dtype=np.int64), np.zeros(len(weights.own), dtype=np.int64)
     at = scene.work.point[gaps.place]
     before = np.clip(scene.points.begin[at] - scene.work.start[gaps.place] + gaps.idle, 0, gaps.idle)
     launching = np.minimum(gaps.idle - before, weights.own[at])
     np.maximum.at(own, at, launching)
-    left = before
+    left, since = before, scene.work.start[gaps.place] - gaps.idle
     while (more := left > 0).any():
-        at, left = at[more], left[more]
+        at, left, since = at[more], left[more], since[more]
         spent = np.minimum(left, np.maximum(weights.host[at], 0))
         np.maximum.at(host, at, spent)
         left, at = left - spent, scene.trace.graph.chains.follows[at]
@@ -137,7 +139,7 @@ def _spared(scene: Scene, weights: Weights, gaps: _Gaps) -> tuple[Ints, Ints, In
         spent = np.minimum(left, weights.own[at])
         np.maximum.at(own, at, spent)
         left -= spent
-        left[weights.waits[at]] = 0
+        left[weights.waits[at] & (scene.points.begin[at] < since)] = 0
     return host, own, launching
 
 

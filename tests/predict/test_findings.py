@@ -140,3 +140,26 @@ def test_padding_costs_its_share_of_what_the_gpu_computes(padding: float, tmp_pa
     else:
         assert found == [(pytest.approx(padding * nobodys), "40 % of 1000 tokens a step are padding")]
         assert nobodys <= sum(op.end - op.start for op in run.timeline.ops if op.kind == "kernel")
+
+
+def test_a_wait_inside_a_gap_hides_none_of_it(tmp_path: Path) -> None:
+    """The CPU does something else, asks an idle GPU whether it is done, as profilers do, and goes on."""
+
+    def program(pause: int) -> Gpu:
+        gpu = pinned()
+        for step in range(8):
+            with gpu.range(f"step {step}"):
+                for _ in range(20):
+                    gpu.work(4_000)
+                    gpu.launch("matmul_gemm_kernel", 40_000)
+                gpu.work(2_000_000)
+                gpu.synchronise()
+                gpu.work(pause)
+                gpu.synchronise()
+                gpu.work(20_000)
+        return gpu.finished()
+
+    run = program(20_000_000)
+    saved = run.timeline.end - program(0).timeline.end
+    # behind the last step no work waits for the CPU
+    assert 0.95 * saved * 7 / 8 <= findings(run, tmp_path)["long_idle_gap"] <= 1.02 * saved
