@@ -10,8 +10,9 @@ import ctypes
 import os
 import sys
 
-_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of glibc's malloc.h
-_KEPT_BYTES = 1 << 30
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
+_KEPT_BYTES = 128 << 20
+_LARGEST_KEPT = 32 << 20
 _ENVIRONMENT = {
     "NUMPY_MADVISE_HUGEPAGE": "0",
     "OPENBLAS_NUM_THREADS": "1",
@@ -30,4 +31,4 @@ def tune() -> None:
         mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
         if mallopt is not None:
             mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
-            mallopt(_M_MMAP_MAX, 0)  # what is mapped on its own, as all above 32 MB, is given back when it is freed
+            mallopt(_M_MMAP_THRESHOLD, _LARGEST_KEPT)

@@ -1,6 +1,6 @@
 """Which steps of a long trace are replayed for its findings in the place of all.
 
-    cold | warm warm warm warm warm warm warm warm …     as many as have some 200,000 operations, whose mean length is
+    cold | warm warm warm warm warm warm warm warm …     as many as have some 100,000 operations, whose mean length is
                          [queue][ judged ]               nearest to that of all; two before them fill the queue
 
 A step of training is like the next one, so a part of them says what each rule saves of what it is blamed for. Where a
@@ -14,7 +14,7 @@ import numpy as np
 
 from ..store.database import Database
 
-MOST_OPERATIONS = 200_000
+MOST_OPERATIONS = 100_000
 _FEWEST_STEPS = 12
 _BEFORE = 2
 
