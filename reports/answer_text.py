@@ -51,9 +51,11 @@ def lines(found: Row) -> Iterator[str]:
     if found["phases"]:
         yield _cut(f"  a step on the CPU: {', '.join(f'{name} {part:.0%}' for name, part in found['phases'].items())}")
     for row in found["memory"][:2]:
+        part = "most of it" if 2 * row["largest_bytes"] > row["peak_bytes"] else "largest part"
         yield _cut(
-            f"  memory of {row['device']}: {row['peak_bytes'] / 2**20:,.0f} MiB at the peak, most of it "
-            f"{row['largest']} ({row['largest_bytes'] / 2**20:,.0f} MiB)"
+            f"  memory of {row['device']}: peak {row['peak_bytes'] / 2**20:,.0f} MiB, {part} "
+            f"{row['largest'].replace('_', ' ')} ({row['largest_bytes'] / 2**20:,.0f} MiB"
+            f"{', guessed' if row['is_guessed'] else ''})"
         )
     yield from _first(found["findings"], found["window_ns"])
     yield from _ranks(found)

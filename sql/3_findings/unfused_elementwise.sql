@@ -6,8 +6,8 @@ select
     range_path.path as place,
     sum(kernel.critical_ns) as saving_ns,
     count(distinct kernel.run_id) as occurrence_cnt,
-    format('{} rows, {} kernels besides the longest of each, {} of the critical path, most of it {}',
-        count(distinct kernel.run_id), count(*), said_ns(sum(kernel.critical_ns)),
+    format('{} kernels in {} of elementwise ones, without the longest of each: {} of the critical path, the most in {}',
+        count(*), if(count(distinct kernel.run_id) = 1, 'a row', count(distinct kernel.run_id) || ' rows'), said_ns(sum(kernel.critical_ns)),
         arg_max(short.short_name, kernel.critical_ns)) as evidence
 from _blamed_kernel as kernel
 join _short_name as short using (source_id, name_id)

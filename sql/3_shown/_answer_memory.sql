@@ -6,10 +6,12 @@
 --   peak_bytes      bigint    the peak, of a MiB or more
 --   largest         varchar   the category that holds most then
 --   largest_bytes   bigint    how much it holds
+--   is_guessed      boolean   whether the category of some of that goes by lifetimes and phases
 
 with
 held as (
-    select source_id, device, peak_bytes, category, sum(live_bytes)::bigint as live_bytes
+    select
+        source_id, device, peak_bytes, category, sum(live_bytes)::bigint as live_bytes, bool_or(basis = 'heuristic') as is_guessed
     from memory_peak
     where peak_bytes >= 1048576 and category <> 'unknown'
     group by all
@@ -19,6 +21,7 @@ select
     device,
     any_value(peak_bytes) as peak_bytes,
     arg_max(category, live_bytes) as largest,
-    max(live_bytes) as largest_bytes
+    max(live_bytes) as largest_bytes,
+    arg_max(is_guessed, live_bytes) as is_guessed
 from held
 group by source_id, device
