@@ -11,6 +11,9 @@ select
         when starts_with(largest, 'memset') then
             'Set less memory to zero: zero_grad(set_to_none=True), torch.empty where all of it is written. What a library '
             || 'sets to zero inside its call stays.'
+        when starts_with(largest, 'page copy') then
+            'Pages move when they are touched: prefetch them beside other work (cudaMemPrefetchAsync), or keep what the GPU '
+            || 'needs out of managed memory (paged optimizers use it).'
         when starts_with(largest, 'copy DtoD') then
             'Copy less on the device: views instead of clone(), contiguous() and cat(), tensors made where they are used; '
             || 'of DDP gradient_as_bucket_view=True.'
