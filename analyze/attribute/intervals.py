@@ -30,6 +30,15 @@ def take(column: npt.NDArray[Any], index: Ints, missing: int = NONE) -> Ints:
     return result
 
 
+def place_of(known: Ints, asked: Ints) -> Ints:
+    """Where each value is among known ones in order, NONE where it is not. Keys without a hole need no search."""
+    if not len(known):
+        return np.full(len(asked), NONE, dtype=np.int64)
+    at = asked - known[0] if known[-1] - known[0] + 1 == len(known) else np.searchsorted(known, asked)
+    at = np.clip(at, 0, len(known) - 1)
+    return np.where(known[at] == asked, at, NONE)
+
+
 def distinct(values: Ints) -> tuple[Ints, Ints]:
     """The distinct values in order, and the position of each value among them.
 

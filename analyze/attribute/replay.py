@@ -117,9 +117,9 @@ class Graph:
     def _arrival_as_measured(self) -> Ints:
         return self._arrival(self.measured, self._begin_as_measured)
 
-    def begin_of_operations(self, weights: Weights) -> Ints:
-        """When each operation begins."""
-        found, groups = self.replay(weights), self.groups
+    def begin_of_operations(self, weights: Weights, found: Replayed) -> Ints:
+        """When each operation begins, of the times that the weights have led to."""
+        groups = self.groups
         until_begin, _ = self._along_streams(weights)
         arrival = self._arrival(weights, found.begin)
         needed = take(found.group_end, np.array(groups.needs, dtype=np.int64), NEVER) + groups.needs_after

@@ -90,19 +90,19 @@ class Predictions:
 
     def _rules_of(self, source_id: int) -> list[Row]:
         """What the advice of each rule saves in a source, by a part of its steps where that stands for all of them."""
-        for part in dict.fromkeys((part_of(self._database, source_id), None)):
-            if part is None:
-                scene = self._scene(source_id)
-            else:
-                trace = fetch(self._database, source_id, part)
-                scene = None if trace is None else Scene(self._database, trace)
-            found = None if scene is None else advice.rules(scene, part)
-            if scene is not None and found is not None:
-                return [
-                    {"source_id": source_id, "rule": rule, "saving_ns": round(saved(scene, of.weights) / of.share)}
-                    for rule, of in found.items()
-                ]
-        return []
+        part = part_of(self._database, source_id)
+        trace = None if part is None else fetch(self._database, source_id, part)
+        scene = None if trace is None else Scene(self._database, trace)
+        found = None if scene is None else advice.rules(scene, part)
+        if found is None:
+            scene = self._scene(source_id)
+            found = None if scene is None else advice.rules(scene)
+        if scene is None or found is None:
+            return []
+        return [
+            {"source_id": source_id, "rule": rule, "saving_ns": round(saved(scene, of.weights) / of.share)}
+            for rule, of in found.items()
+        ]
 
 
 def _filled(table: str, rows: Callable[[], list[Row]]) -> pa.Table:

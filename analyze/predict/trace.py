@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..attribute.intervals import NONE, Bools, Ints, distinct, grouped, take
+from ..attribute.intervals import NONE, Bools, Ints, distinct, grouped, place_of, take
 from ..attribute.replay import Graph, Replayed, Weights
 from ..attribute.replay_graph import Operations, Points, graph, origin_of
 from ..store.database import Database
@@ -91,10 +91,7 @@ class Trace:
 
     def place_of(self, op_id: Ints) -> Ints:
         """Where operations lie among those of the trace; NONE for what is not in its part."""
-        if len(self.op_id) and self.op_id[-1] - self.op_id[0] + 1 == len(self.op_id):  # as in all that is whole
-            at = op_id - self.op_id[0]
-            return np.where((at >= 0) & (at < len(self.op_id)), at, NONE)
-        return _place(self.op_id, op_id)
+        return place_of(self.op_id, op_id)
 
     def window_ns(self, weights: Weights) -> int:
         """From the begin of the first judged step to the end of the last and of what it launched; else the whole.
@@ -108,7 +105,7 @@ class Trace:
         first, last = int(steps.first[steps.is_judged].min()), steps.last[steps.is_judged]
         before = steps.last[~steps.is_judged & (self.points.begin[steps.last] <= self.points.begin[first])]
         if len(before):
-            ended = self.graph.begin_of_operations(weights) + weights.length
+            ended = self.graph.begin_of_operations(weights, replayed) + weights.length
             return self._done(replayed, ended, last) - self._done(replayed, ended, before)
         launched = take(self.work.point, self.graph.by_stream[self.graph.groups.first]) <= int(last.max())
         until = max(int(replayed.begin[last].max()), int(replayed.group_end[launched].max(initial=0)))
@@ -145,11 +142,11 @@ def fetch(database: Database, source_id: int, part: Part | None = None) -> Trace
     rows["process"] = _looked_up(rows["thread"], threads["thread"], threads["process"])
     point, kept = _points_of(rows)
     waiting = point[: len(calls["call"])]  # calls are the first rows
-    wait_row = _place(calls["call"], waits["call"])
+    wait_row = place_of(calls["call"], waits["call"])
     is_known = wait_row >= 0
     waits = {name: column[is_known] for name, column in waits.items()}
     waiter = waiting[wait_row[is_known]]
-    launch = take(waiting, _place(calls["call"], work["call"]))
+    launch = take(waiting, place_of(calls["call"], work["call"]))
     process, stream = _streams(work)
     points = _with_waits({name: column[kept] for name, column in rows.items()}, waits, waiter, launch, stream)
     is_told = take(_told(points, columns(_EVENTS, "begin")), launch, 0) == 1
@@ -258,11 +255,5 @@ def _streams(work: Columns) -> tuple[Ints, Ints]:
     return work["process"].astype(np.int64), number
 
 
-def _place(known: Ints, asked: Ints) -> Ints:
-    """Where each value is among known ones in order, NONE where it is not."""
-    at = np.minimum(np.searchsorted(known, asked), max(len(known) - 1, 0))
-    return np.where(known[at] == asked, at, NONE) if len(known) else np.full(len(asked), NONE, dtype=np.int64)
-
-
 def _looked_up(asked: Ints, keys: Ints, values: Ints) -> Ints:
-    return take(values.astype(np.int64), _place(keys, asked), 0)
+    return take(values.astype(np.int64), place_of(keys, asked), 0)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..attribute.cover import Cover
-from ..attribute.intervals import NONE, Bools, Ints, take
+from ..attribute.intervals import NONE, Bools, Ints, place_of, take
 from ..store.database import Database
 from .activity import BUSY, NO_DEVICE, Activity, Stretches, device_column
 
@@ -191,7 +191,7 @@ def _gaps(busy: list[Stretches], work: Columns) -> _Gaps:
         for of in busy
     ]
     device, ended_by, start, end = (np.concatenate(columns).astype(np.int64) for columns in zip(*found, strict=True))
-    row = _place(work["gpu_op_id"], ended_by)
+    row = place_of(work["gpu_op_id"], ended_by)
     return _Gaps(device, ended_by, row, work["process"][row], start, end)
 
 
@@ -250,15 +250,6 @@ def _last(columns: Columns, process: int, time: Ints) -> Ints:
     """The last row of a process that began before each moment, NONE without."""
     own = np.flatnonzero(columns["process"] == process)
     return take(own, np.searchsorted(columns["start_ns"][own], time, side="left") - 1)
-
-
-def _place(known: Ints, asked: Ints) -> Ints:
-    """The row of each key among keys in order, NONE for one that is not there."""
-    if not len(known):
-        return np.full(len(asked), NONE)
-    at = asked - known[0] if known[-1] - known[0] + 1 == len(known) else np.searchsorted(known, asked)
-    at = np.clip(at, 0, len(known) - 1)
-    return np.where(known[at] == asked, at, NONE)
 
 
 def _known(column: Ints) -> pa.Array:

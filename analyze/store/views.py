@@ -79,10 +79,15 @@ def _words_of(statement: str) -> frozenset[str]:
 
 
 def _all_rules(folder: str, view: str) -> sql.SqlFile:
-    """A view of the rows of all rules of a folder, each with its rule's name and advice, unless it gives its own."""
+    """A view of the rows of all rules of a folder, each with its rule's name and advice, unless a row has its own."""
     rules = [
         f"select {literal(rule.name)} as rule, "
-        f"{'' if _OWN_ADVICE in rule.statement else f'{literal(rule.method)} as advice, '}* from ({rule.statement})"
+        + (
+            f"* replace (coalesce(advice, {literal(rule.method)}) as advice)"
+            if _OWN_ADVICE in rule.statement
+            else f"{literal(rule.method)} as advice, *"
+        )
+        + f" from ({rule.statement})"
         for rule in sql.in_folder(folder)
     ]
     return sql.SqlFile(sql.MODEL, view, "A row is what one rule found.", "", (), " union all by name ".join(rules))

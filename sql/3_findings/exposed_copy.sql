@@ -20,9 +20,6 @@ select
         when starts_with(largest, 'copy DtoH') then
             'Read back less, and later: on a stream of its own into pinned memory (non_blocking=True), every N steps, '
             || 'written to disk by another thread.'
-        else
-            'Copy ahead on a stream of its own from pinned memory (non_blocking=True), keep tensors on the device, or copy '
-            || 'less: token ids instead of embeddings, bfloat16 instead of float32.'
     end as advice
 from _exposed_place
 where activity = 'memory'

@@ -19,8 +19,7 @@ select
         any_value(old.source_id) is not null,
         'Let tensor cores do it: autocast with torch.float16 and a GradScaler, or float16 weights; this device has '
         || 'neither TF32 nor bfloat16 in its tensor cores.',
-        'Let tensor cores do it: autocast or bfloat16 weights, or torch.backends.cuda.matmul.fp32_precision = "tf32" '
-        || 'where the last bits do not matter (of convolutions torch.backends.cudnn.conv.fp32_precision).'
+        null
     ) as advice
 from _blamed_kernel as kernel
 join _short_name as short using (source_id, name_id)

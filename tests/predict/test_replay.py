@@ -30,7 +30,7 @@ def test_the_unchanged_trace_is_replayed_to_the_nanosecond(path: Path, database_
             continue
         found = trace.graph.replay(trace.graph.measured)
         assert (found.begin + trace.origin == trace.points.begin).all()
-        begun = trace.graph.begin_of_operations(trace.graph.measured)
+        begun = trace.graph.begin_of_operations(trace.graph.measured, trace.graph.replay(trace.graph.measured))
         assert (begun + trace.origin == trace.work.start).all()
         assert found.length_ns == trace.end - trace.origin
     assert database.rows("select step from replay where error_frac <> 0") == []
@@ -113,7 +113,7 @@ def test_any_program_is_replayed_to_the_nanosecond(program: list[tuple[object, .
     found, points, work = graph_of(run(program))
     origin = points.begin.min()
     assert (found.replay(found.measured).begin + origin == points.begin).all()
-    assert (found.begin_of_operations(found.measured) + origin == work.start).all()
+    assert (found.begin_of_operations(found.measured, found.replay(found.measured)) + origin == work.start).all()
 
 
 @given(PROGRAMS, st.floats(0, 1), st.floats(0, 1))
