@@ -16,6 +16,8 @@ FINDINGS = (
     "select * exclude source_id from _answer_rule where source_id = {id} order by saving_ns desc nulls last, rule"
 )
 _PHASES = "select * exclude source_id from _answer_phase where source_id = {id}"
+_CRITICAL = "select gpu_frac from _answer_critical where source_id = {id}"
+_STEPS = "select * exclude source_id from _answer_step where source_id = {id}"
 _MEMORY = "select * exclude source_id from _answer_memory where source_id = {id} order by device = 'cpu', device"
 _STEADY = """
     select is_steady, step_cnt, cold_step_cnt, cold_ns, recorded_ns, end_ns - start_ns as window_ns
@@ -31,7 +33,7 @@ _UNFIT = """
     order by rule"""
 
 _ASKED = (
-    "_steady_time", "steady_state", "step_statistics", "_steady_class", "_steady_kernel", "_predicted_finding",
+    "_steady_time", "steady_state", "_steady_class", "_steady_kernel", "_predicted_finding",
     "memory_peak", "range_summary", "step_summary",
 )  # fmt: skip
 # Of the parts of the first line the columns of steady_state.
@@ -92,10 +94,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
                 "select 1 from api_call where source_id = {id} limit 1"
             )
         ),
-        "steps": next(
-            iter(rows("select step_cnt, p50_ns, p95_ns, min_ns, max_ns from step_statistics where source_id = {id}")),
-            None,
-        ),
+        "steps": next(iter(rows(_STEPS)), None),
         "window_ns": devices[0]["window_ns"] if devices else None,
         "parts": _parts(devices),
         "steady": next(iter(rows(_STEADY)), None),
@@ -103,6 +102,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
             "select class, gpu_op_frac from _steady_class where source_id = {id} order by gpu_op_frac desc"
         ),
         "kernel": next(iter(rows("select short_name, kernel_frac from _steady_kernel where source_id = {id}")), None),
+        "critical_gpu_frac": next((row["gpu_frac"] for row in rows(_CRITICAL)), None),
         "phases": _phases(rows(_PHASES)),
         "findings": rows(FINDINGS),
         "slowest": next(iter(rows(_SLOWEST.replace("{kind}", str(kind)))), None) if rank_cnt > 1 else None,

@@ -1,7 +1,9 @@
 """The answer for a person: one screen of lines of at most 80 characters."""
 
+import re
+import shlex
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
 
@@ -10,10 +12,12 @@ from .units import keep_begin, keep_end, said_ns
 
 WIDTH = 80
 _FINDING_CNT, _CLASS_CNT = 3, 5
+_SCREEN_LINES, _EVIDENCE_LINES = 24, 2
+_ADVICE_LINES = ((3, 3, 3), (3, 2, 2), (2, 2, 2))  # of each finding
 _CHANGE_WIDTH, _NAME_WIDTH = 46, 20
 _LEAST_SHOWN = 0.001  # of a step: what a change saves at least to have a line of its own
-_CLEAR_FRAC = 0.6  # of the window: what takes so much is the limit, whatever comes second
 _MUCH_FRAC = 0.15  # of the kernels' time: what a kernel takes at least to be named
+_MANY_STEPS = 20  # from which on the 95th percentile is not just the longest
 _LEAST_FRAC = 0.01  # of the window: what saves less is not worth a line
 _NOTHING = "nothing is timed in this file: no ranges, CUDA calls or GPU work; record it anew"
 # Of steady_state: what is the largest part of the window, and what that means.
@@ -28,9 +32,17 @@ _MEANINGS = {
 
 
 def lines(found: Row) -> Iterator[str]:
-    """The answer for a person: lines of at most 80 characters."""
-    known = ", ".join(_headline(found))
-    yield _cut(f"{_middle(found['input'], max(WIDTH - len(known) - 2, _NAME_WIDTH))}: {known}")
+    """The answer for a person: lines of at most 80 characters, as much of each advice as a screen has room for."""
+    before, behind = list(_measured(found)), list(_more(found))
+    for advice in _ADVICE_LINES:
+        worth = list(_first(found["findings"], found["window_ns"], advice))
+        if len(before) + len(worth) + len(behind) <= _SCREEN_LINES:
+            break
+    yield from [*before, *worth, *behind]
+
+
+def _measured(found: Row) -> Iterator[str]:
+    yield from _headline(found)
     parts = found["parts"]
     if not parts:
         yield verdict(found)
@@ -45,11 +57,16 @@ def lines(found: Row) -> Iterator[str]:
         yield _cut(f"  busy {sum(busy.values()):6.1%} = {_sum(busy)}")
         yield _cut(f"  idle {sum(idle.values()):6.1%} = {_sum(idle)}" if idle else "  idle   0.0%")
         classes = [
-            f"{row['class'].replace('_', ' ')} {row['gpu_op_frac']:.0%}" for row in found["classes"][:_CLASS_CNT]
+            f"{row['class'].replace('_', ' ')} {row['gpu_op_frac']:.0%}"
+            for row in found["classes"][:_CLASS_CNT]
+            if row["gpu_op_frac"] >= _LEAST_FRAC / 2  # "0%" says nothing
         ]
-        yield _cut(f"  the GPU's work: {', '.join(classes)}")
-    if found["phases"]:
-        yield _cut(f"  a step on the CPU: {', '.join(f'{name} {part:.0%}' for name, part in found['phases'].items())}")
+        while cell_len(line := f"  the GPU's work: {', '.join(classes)}") > WIDTH:
+            classes.pop()
+        yield line
+    phases = [f"{name} {part:.0%}" for name, part in found["phases"].items() if part >= _LEAST_FRAC / 2]
+    if phases:
+        yield _cut(f"  a step on the CPU: {', '.join(phases)}")
     for row in found["memory"][:2]:
         part = "most of it" if 2 * row["largest_bytes"] > row["peak_bytes"] else "largest part"
         yield _cut(
@@ -57,7 +74,9 @@ def lines(found: Row) -> Iterator[str]:
             f"{row['largest'].replace('_', ' ')} ({row['largest_bytes'] / 2**20:,.0f} MiB"
             f"{', guessed' if row['is_guessed'] else ''})"
         )
-    yield from _first(found["findings"], found["window_ns"])
+
+
+def _more(found: Row) -> Iterator[str]:
     yield from _ranks(found)
     if found["process_cnt"] > 1:
         yield _cut(f"{found['process_cnt']} processes are one input here: `lorabench split` makes each one of its own")
@@ -94,16 +113,31 @@ def verdict(found: Row) -> str:
         if found["recorder"] == RECORDERS["snapshot"]:
             return "memory alone: a snapshot has no work"
         return "no GPU work in this file: times are the CPU's" if found["has_times"] else _NOTHING
-    return _meaning(parts) + _dominant(max(parts, key=lambda name: parts[name]), found["kernel"])
+    return _paced(parts, found["critical_gpu_frac"]) or _meaning(parts, found["kernel"])
 
 
-def _meaning(parts: dict[str, float]) -> str:
+def _paced(parts: dict[str, float], critical_gpu_frac: float | None) -> str:
+    """That the CPU sets the pace, where the GPU computes much of the time and little hangs on it; else ""."""
+    if critical_gpu_frac is None or not parts.get("host") or 2 * parts["compute"] < max(parts.values()):
+        return ""
+    if 2 * critical_gpu_frac >= parts["compute"]:
+        return ""
+    return (
+        f"the CPU sets the pace: compute is {parts['compute']:.0%}, "
+        f"but faster kernels save at most {critical_gpu_frac:.0%}"
+    )
+
+
+def _meaning(parts: dict[str, float], kernel: Row | None) -> str:
     """What the largest part of the window means; of two that are both large that there are two."""
     first, *others = sorted(parts, key=lambda name: -parts[name])
-    if others and parts[first] < _CLEAR_FRAC and parts[others[0]] > parts[first] / 2:
-        names = [name.replace("_", " ") for name in (first, others[0])]
-        return f"no single limit: {names[0]} {parts[first]:.0%} of the time, {names[1]} {parts[others[0]]:.0%}"
-    return _MEANINGS[first].format(parts[first])
+    dominant = ""  # the kernel that takes much of a GPU that computes most of the time
+    if first == "compute" and kernel is not None and kernel["kernel_frac"] >= _MUCH_FRAC:
+        dominant = f"{kernel['kernel_frac']:.0%} of it in {kernel['short_name']}"
+    if others and parts[others[0]] > parts[first] / 2:
+        named = [f"{name.replace('_', ' ')} {parts[name]:.0%}" for name in (first, others[0])]
+        return f"no single limit: {named[0]} of the time{f' ({dominant})' if dominant else ''}, {named[1]}"
+    return _MEANINGS[first].format(parts[first]) + (f", {dominant}" if dominant else "")
 
 
 def counted(found: Row) -> str | None:
@@ -121,19 +155,21 @@ def counted(found: Row) -> str | None:
     return f"{steps}, {said_ns(steady['window_ns'])}; left out: {', '.join(left)}"
 
 
-def _dominant(largest: str, kernel: Row | None) -> str:
-    """Of a GPU that computes most of the time the kernel that takes much of it."""
-    if largest != "compute" or kernel is None or kernel["kernel_frac"] < _MUCH_FRAC:
-        return ""
-    return f", {kernel['kernel_frac']:.0%} of it in {kernel['short_name']}"
-
-
 def _headline(found: Row) -> Iterator[str]:
+    """What it is about, of the name both ends; on a second line what the first has no room for."""
+    first, *others = _known(found)
+    known = ", ".join([first, *others])
+    if cell_len(known) + 2 + _NAME_WIDTH <= WIDTH:
+        yield f"{_middle(found['input'], WIDTH - cell_len(known) - 2)}: {known}"
+        return
+    yield f"{_middle(found['input'], max(WIDTH - cell_len(first) - 3, _NAME_WIDTH))}: {first},"
+    yield _cut(f"  {', '.join(others)}")
+
+
+def _known(found: Row) -> Iterator[str]:
     if steps := found["steps"]:
-        spread = f" (p95 {said_ns(steps['p95_ns'])})" if steps["step_cnt"] > 1 else ""
-        if 2 * steps["min_ns"] < steps["p50_ns"]:  # the median alone would say that all take as long
-            spread = f" ({said_ns(steps['min_ns'])} to {said_ns(steps['max_ns'])})"
-        yield f"{steps['step_cnt']} step{'s' if spread else ''} of {said_ns(steps['p50_ns'])}{spread}"
+        count, apart = steps["step_cnt"], spread(steps)
+        yield f"{count} step{'s' if count > 1 else ''} of {said_ns(steps['p50_ns'])}{f' ({apart})' if apart else ''}"
     if found["window_ns"]:
         yield f"{said_ns(found['steady']['recorded_ns'])} recorded"
     if found["device"]:
@@ -141,7 +177,16 @@ def _headline(found: Row) -> Iterator[str]:
     yield str(found["recorder"])
 
 
-def _first(findings: list[Row], window_ns: int | None) -> Iterator[str]:
+def spread(steps: Row) -> str:
+    """How far steps are apart: of few, or where the median alone would say that all take as long, the extremes."""
+    if steps["step_cnt"] == 1:
+        return ""
+    if steps["step_cnt"] < _MANY_STEPS or 2 * steps["min_ns"] < steps["p50_ns"]:
+        return f"{said_ns(steps['min_ns'])} to {said_ns(steps['max_ns'])}"
+    return f"p95 {said_ns(steps['p95_ns'])}"
+
+
+def _first(findings: list[Row], window_ns: int | None, advice_lines: Sequence[int]) -> Iterator[str]:
     worth = [
         row for row in findings
         if window_ns and (row["saving_ns"] is None or row["saving_ns"] >= _LEAST_FRAC * window_ns)
@@ -158,11 +203,25 @@ def _first(findings: list[Row], window_ns: int | None) -> Iterator[str]:
         place = keep_end(row["place"] or "(outside all ranges)", WIDTH - len(title) - len(others) - len(saving) - 2)
         yield _columns(f"{title}{place}{others}", saving)
         yield from textwrap.wrap(evidence(row, window_ns), WIDTH, initial_indent="  ", subsequent_indent="  ",
-                                 max_lines=2, placeholder=" …")  # fmt: skip
-        yield from textwrap.wrap(row["advice"], WIDTH, initial_indent="  -> ", subsequent_indent="     ", max_lines=2,
-                                 placeholder=" …")  # fmt: skip
+                                 max_lines=_EVIDENCE_LINES, placeholder=" …")  # fmt: skip
+        yield from _advice(row["advice"], advice_lines[number - 1])
     if len(worth) > _FINDING_CNT:
         yield f"and {', '.join(row['rule'].replace('_', ' ') for row in worth[_FINDING_CNT:])}"
+
+
+def _advice(text: str, most: int) -> Iterator[str]:
+    """The sentences that fit into so many lines; of a first one that is longer its begin."""
+
+    def wrapped(said: list[str]) -> list[str]:
+        return textwrap.wrap(" ".join(said), WIDTH, initial_indent="  -> ", subsequent_indent="     ")
+
+    sentences = re.split(r"(?<=\.) (?=[A-Z])", text)
+    while len(sentences) > 1 and len(wrapped(sentences)) > most:
+        sentences.pop()
+    whole = wrapped(sentences)
+    yield from whole[: most - 1]
+    if len(whole) >= most:
+        yield whole[most - 1] if len(whole) == most else keep_begin(f"{whole[most - 1]} {whole[most].strip()}", WIDTH)
 
 
 def predictions(rows: list[Row]) -> Iterator[str]:
@@ -174,7 +233,7 @@ def predictions(rows: list[Row]) -> Iterator[str]:
     if known:
         before = said_ns(known[0]["step_ns"] + known[0]["saving_ns"])
         error = max(row["replay_error_frac"] or 0 for row in known)
-        yield f"a step of {before}, replayed with an error of {error:.1%}; with a change it would take"
+        yield f"a mean step of {before}, replayed with an error of {error:.1%}; with a change it would take"
     said = None
     for row in rows:
         change = keep_end(row["change"], _CHANGE_WIDTH)
@@ -191,15 +250,20 @@ def predictions(rows: list[Row]) -> Iterator[str]:
         yield from textwrap.wrap(f"less than {_LEAST_SHOWN:.1%}: {', '.join(none)}", WIDTH, subsequent_indent="  ")
 
 
-def next_steps(found: Row, inputs: str) -> list[str]:
-    """What to type next."""
+def next_steps(found: Row, inputs: Sequence[str]) -> list[str]:
+    """What to type next, ready to be pasted: a longer input gets a name of its own before."""
     if verdict(found) == _NOTHING:
         recording = "nsys profile --trace=cuda,nvtx" if found["recorder"] == "nsys" else "activities=[CPU, CUDA]"
         return [f"next: record with {recording}"]
     commands = ("report {} --open", "what-if {}", 'query {} "from finding"')
-    width = WIDTH - len("next: lorabench ") - max(map(len, commands))
-    named = inputs if len(inputs) <= width else "INPUT"
-    return [f"{'' if number else 'next:':6}lorabench {text.format(named)}" for number, text in enumerate(commands)]
+    named, said = shlex.join(inputs), []
+    if cell_len(named) > WIDTH - len("next: lorabench ") - max(map(len, commands)):
+        if len(inputs) == 1 and cell_len(named) + len("next: INPUT=") <= WIDTH:
+            said, named = [f"INPUT={named}"], '"$INPUT"'
+        else:
+            named = "INPUT" if len(inputs) == 1 else "INPUTS"
+    said += [f"lorabench {text.format(named)}" for text in commands]
+    return [f"{'' if number else 'next:':6}{text}" for number, text in enumerate(said)]
 
 
 def _sum(parts: dict[str, float]) -> str:

@@ -198,7 +198,7 @@ def print_answer(database: Any, inputs: Sequence[Path], *, to_stderr: bool = Fal
         return
     say = tell if to_stderr else put
     ranks = rank_text.lines(run) if run else ()
-    for line in [*answer_text.lines(found), *ranks, *answer_text.next_steps(found, " ".join(map(str, inputs)))]:
+    for line in [*answer_text.lines(found), *ranks, *answer_text.next_steps(found, [*map(str, inputs)])]:
         say(line)
 
 

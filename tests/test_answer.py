@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from conftest import CORPUS, ROOT, absent, corpus_params
 from lorabench.analyze.pipeline import analyze
+from lorabench.analyze.predict.predictions import what_if
 from lorabench.analyze.store.database import Database
 from lorabench.reports import answer, answer_text, sources
 from lorabench.reports.page import cards
@@ -76,20 +77,35 @@ def test_the_answer_fits_a_screen(found: dict[str, Any]) -> None:
 
 
 def test_the_first_sentence_is_about_the_largest_part(database: Database, found: dict[str, Any]) -> None:
-    second = list(answer_text.lines(found))[1]
+    said = answer_text.verdict(found)
+    assert said[:40] in "\n".join(answer_text.lines(found))
     if not found["parts"]:
         if found["recorder"] == "allocator snapshot":
-            assert second == "memory alone: a snapshot has no work"
+            assert said == "memory alone: a snapshot has no work"
         elif any(database.rows(f"select 1 from {table} limit 1") for table in ("range", "api_call")):
-            assert second == "no GPU work in this file: times are the CPU's"
+            assert said == "no GPU work in this file: times are the CPU's"
         else:
-            assert second.startswith("nothing is timed in this file")
+            assert said.startswith("nothing is timed in this file")
         return
-    part, share = max(found["parts"].items(), key=lambda entry: entry[1])
+    (part, share), *others = sorted(found["parts"].items(), key=lambda entry: -entry[1])
     begins = {"compute": "GPU-bound", "communication": "communication-bound", "copies": "copy-bound",
               "host": "the CPU is late", "dependency": "waiting", "kernel_wait": "many tiny kernels"}  # fmt: skip
-    unclear = f"no single limit: {part.replace('_', ' ')}"
-    assert second.startswith((begins[part], unclear) if share < 0.6 else begins[part]) and f"{share:.0%}" in second
+    if said.startswith("the CPU sets the pace"):  # the table of the critical path says so
+        kinds = dict(database.rows("select activity, sum(critical_ns) from critical_path group by activity"))
+        assert kinds["cpu"] > sum(kinds.values()) / 2 and f"compute is {found['parts']['compute']:.0%}" in said
+    elif others and others[0][1] > share / 2:
+        assert said.startswith(f"no single limit: {part.replace('_', ' ')}") and f"{others[0][1]:.0%}" in said
+    else:
+        assert said.startswith(begins[part])
+    assert f"{share:.0%}" in said or said.startswith("the CPU sets the pace")
+
+
+def test_faster_kernels_save_no_more_than_what_hangs_on_them(database: Database, found: dict[str, Any]) -> None:
+    """The critical path against the replay, which knows nothing of it."""
+    if not found["parts"] or found["critical_gpu_frac"] is None:
+        return
+    ((saving_frac,),) = what_if(database, [r"scale=^(?!\[CUDA|Mem(cpy|set) ).*:0.01"]).select("saving_frac").head(1).rows()
+    assert saving_frac <= found["critical_gpu_frac"] + 0.01
 
 
 # Of each trace the first sentence and the first advice, which a person has read beside the numbers under them.
@@ -115,7 +131,7 @@ def test_the_cards_of_the_page_agree_with_it(database: Database, found: dict[str
 def said(path: Path, found: dict[str, Any]) -> list[str]:
     lines = list(answer_text.lines(found))
     first = [" ".join(line.split()) for line in lines if line.startswith("1 ")]
-    return [path.name, f"  {lines[1]}", *(f"  {line}" for line in first)]
+    return [path.name, f"  {answer_text.verdict(found)}", *(f"  {line}" for line in first)]
 
 
 def test_what_is_said_first_is_what_a_person_has_read(
@@ -135,15 +151,6 @@ def test_the_command_line_prints_it(run_command: Callable[..., Any], tmp_path: P
     assert json.loads(run_command("summary", trace, "--json").out)["steps"]["step_cnt"] == 2
 
 
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        texts = []
-        for number, chosen in enumerate(p.values[0] if hasattr(p, "values") else p for p in FILES):
-            with analyze([Path(chosen)], Path(folder) / f"{number}.duckdb") as opened:
-                texts += said(Path(chosen), answer.answer(opened))
-        READ.write_text("\n".join([*texts, ""]), "utf-8")
-
-
 def test_a_file_in_which_nothing_is_timed_says_so(run_command: Callable[..., Any]) -> None:
     path = CORPUS / "nsys" / "no-cuda-non-utf8-metadata.schema-3.24.sqlite"
     if not path.exists():
@@ -151,3 +158,12 @@ def test_a_file_in_which_nothing_is_timed_says_so(run_command: Callable[..., Any
     said = run_command("analyze", path).out.splitlines()
     assert said[1].startswith("nothing is timed in this file")
     assert said[2:] == ["next: record with nsys profile --trace=cuda,nvtx"]
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        texts = []
+        for number, chosen in enumerate(p.values[0] if hasattr(p, "values") else p for p in FILES):
+            with analyze([Path(chosen)], Path(folder) / f"{number}.duckdb") as opened:
+                texts += said(Path(chosen), answer.answer(opened))
+        READ.write_text("\n".join([*texts, ""]), "utf-8")

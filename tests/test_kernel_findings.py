@@ -52,8 +52,15 @@ WITH: dict[str, tuple[list[Kernel], list[Kernel], dict[str | None, float]]] = {
 }  # fmt: skip
 
 
-def findings(folder: Path, kernels: list[Kernel], rule: str) -> dict[str | None, float]:
+def findings(
+    folder: Path, kernels: list[Kernel], rule: str, device: str = "NVIDIA H100 80GB HBM3"
+) -> dict[str | None, float]:
     """Places and microseconds that a rule finds in a trace of one step."""
+    return {place: us for place, us, _, _ in found_in(folder, kernels, rule, device)}
+
+
+def found_in(folder: Path, kernels: list[Kernel], rule: str, device: str) -> list[tuple[str | None, float, str, str]]:
+    """The same with evidence and advice."""
     events: list[dict[str, Any]] = [
         {"ph": "X", "cat": "user_annotation", "name": "step", "pid": 1, "tid": 1, "ts": 0, "dur": 3000}
     ]
@@ -68,13 +75,13 @@ def findings(folder: Path, kernels: list[Kernel], rule: str) -> dict[str | None,
     wait = {"ph": "X", "cat": "cuda_runtime", "name": "cudaDeviceSynchronize", "pid": 1, "tid": 1, "ts": 90}
     events.append(wait | {"dur": max(start + duration for _, _, start, duration, _ in kernels) - 90})
     path = folder / "trace.json"
-    content = {"deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}], "traceEvents": events}
+    content = {"deviceProperties": [{"id": 0, "name": device}], "traceEvents": events}
     path.write_text(json.dumps(content), "utf-8")
     with analyze([path], folder / "x.duckdb") as database:
-        found = database.rows(
-            f"select place, saving_ns / 1e3 from finding where rule = '{rule}' and place <> 'long_gemm'"
+        return database.rows(
+            "select place, saving_ns / 1e3, evidence, advice from finding "
+            f"where rule = '{rule}' and place is distinct from 'long_gemm'"
         )
-    return dict(found)
 
 
 @pytest.mark.parametrize("rule", WITH)
@@ -96,6 +103,65 @@ def test_a_fault_that_something_else_hides_costs_nothing(rule: str, tmp_path: Pa
     kernels, _, _ = WITH[rule]
     hidden = [(name, BESIDE, start - 950, duration, operator) for name, _, start, duration, operator in kernels]
     assert findings(tmp_path, [LONG, *hidden], rule) == {}
+
+
+V100, MI300X = "Tesla V100-SXM2-32GB", "AMD Instinct MI300X"
+BY_8 = {V100: 1 - 15.7 / 125, MI300X: 1 - 163.4 / 1307}
+
+
+@pytest.mark.parametrize(
+    ("device", "name", "gain", "advised"),
+    [
+        (V100, "volta_scudnn_128x64_relu_medium_nn_v1", BY_8[V100], "torch.float16"),
+        (V100, "void cudnn::detail::dgrad_engine<float, 512, 6, 5, 3, 3, 3, false>(int)", BY_8[V100], "torch.float16"),
+        (V100, "void implicit_convolve_sgemm<float, float, 1024, 6>(int)", BY_8[V100], "torch.float16"),
+        # a quarter of the products
+        (V100, "volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1", 1 - 4 * 15.7 / 125, "torch.float16"),
+        ("NVIDIA A10G", "ampere_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1", 0, ""),
+        (V100, "void implicit_convolve_sgemm<__half, __half, 1024, 6>(int)", 0, ""),
+        (V100, "volta_h884gemm_64x128_ldg8_tn", 0, ""),
+        (MI300X, "Cijk_Ailk_Bljk_S_B_Bias_HA_S_SAV_UserArgs_MT16x16x128_MI16x16x1_SN", BY_8[MI300X], "matrix cores"),
+        (MI300X, "Cijk_Ailk_Bljk_SB_MT64x64x16_MI16x16x1_SN", BY_8[MI300X], "matrix cores"),
+        (MI300X, "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT128x128x64_MI16x16x1_SN", 0, ""),
+    ],
+)  # fmt: skip
+def test_products_in_32_bits_are_known_by_their_names(
+    device: str, name: str, gain: float, advised: str, tmp_path: Path
+) -> None:
+    found = found_in(tmp_path, [LONG, (name, 7, 1100, 500, None)], "float32_matmul", device)
+    assert [us for _, us, _, _ in found] == ([pytest.approx(500 * gain, abs=1e-3)] if gain else [])
+    assert all(advised in advice for *_, advice in found)
+
+
+def test_products_in_64_bits_are_not_told_to_use_16(tmp_path: Path) -> None:
+    name = "void gemv2T_kernel_val<int, int, double, double, double, double, (int)128, (int)16>(T)"
+    ((_, _, _, advice),) = found_in(tmp_path, [LONG, (name, 7, 1100, 500, None)], "dominant_kernel", V100)
+    assert advice.startswith("Compute in 32 bits or fewer")
+
+
+@pytest.mark.parametrize("told_at", [None, -8, -2])
+def test_a_stream_that_was_told_to_wait_is_named(told_at: int | None, tmp_path: Path) -> None:
+    """Before the launch of what ended the gap, or already before the launch before it."""
+    events: list[dict[str, Any]] = []
+    for number, (launch, begin) in enumerate(((0, 10), (15, 20), (20, 30_000)), start=1):
+        link = {"correlation": number}
+        call = {
+            "ph": "X",
+            "pid": 1,
+            "tid": 1,
+            "cat": "cuda_runtime",
+            "name": "cudaLaunchKernel",
+            "ts": launch,
+            "dur": 2,
+        }
+        kernel = {"ph": "X", "cat": "kernel", "name": GEMM, "pid": 0, "tid": 7, "ts": begin, "dur": 8}
+        events += [call | {"args": link}, kernel | {"args": link | {"device": 0, "stream": 7}}]
+        if number == 3 and told_at is not None:
+            events.append(call | {"name": "cudaStreamWaitEvent", "ts": launch + told_at, "dur": 1})
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}), "utf-8")
+    with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
+        ((evidence,),) = database.rows("select evidence from finding where rule = 'long_dependency'")
+    assert ("cudaStreamWaitEvent" in evidence) is (told_at == -2)
 
 
 def test_elementwise_kernels_with_a_copy_between_them_are_no_row(tmp_path: Path) -> None:

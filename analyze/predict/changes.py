@@ -294,7 +294,11 @@ class _Kind:
 
 _KINDS = {
     "prefetch": _Kind("PATH", _prefetch, "input is there when it is asked for"),
-    "pin": _Kind("PATH", _pin, "copies from and to pageable memory no longer block the CPU (pinned, non_blocking)"),
+    "pin": _Kind(
+        "PATH",
+        _pin,
+        "copies from and to pageable memory no longer block the CPU; synchronisations behind them do",
+    ),
     "skip": _Kind("PATH", _skip, "what is done here is not done: neither the CPU's work nor what it launches"),
     "drop-sync": _Kind("PATH", _drop_sync, "the CPU no longer waits for the GPU here"),
     "graph": _Kind("PATH", _graph, "a CUDA graph: one launch instead of all in the range; waits inside stay"),

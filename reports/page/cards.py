@@ -1,5 +1,6 @@
 """The cards at the top of a page: how long a step takes, whether the GPU is busy, how much memory it needs."""
 
+from .. import answer_text
 from .run import Run
 from .section import Source
 
@@ -24,8 +25,11 @@ def _steps(source: Source, run: Run | None) -> list[dict[str, str]]:
         found.append(_card("step, median", f"{run.step_ns / 1e6:,.2f} ms", f"{many}{slow}no profiler attached"))
         if run.token_per_s:
             found.append(_card("tokens", f"{run.token_per_s:,.0f} /s", "no profiler attached"))
-    for row in source.rows("from step_statistics where source_id = {id}"):
-        steps = f"{row['step_cnt']} steps, p95 {row['p95_ns'] / 1e6:,.2f}" if row["step_cnt"] > 1 else "one step"
+    for row in source.rows(
+        "select shown.*, every.token_per_s from _answer_step as shown join step_statistics as every using (source_id) "
+        "where source_id = {id}"
+    ):
+        steps = f"{row['step_cnt']} steps, {answer_text.spread(row)}" if row["step_cnt"] > 1 else "one step"
         if run is None:
             found.append(_card("step, median", f"{row['p50_ns'] / 1e6:,.2f} ms", f"profiled, {steps}"))
             if row["token_per_s"]:

@@ -14,7 +14,7 @@
 --   path_id       bigint    path of the range that owns it, of attention the operator's; NULL outside all ranges
 --   class         varchar   its class, see kernel_class
 --   critical_ns   double    its time on the critical path, the mean of the input's processes
---   gain_frac     double    how much of it the tensor cores would save, for float32_matmul
+--   gain_frac     double    how much of it the tensor cores would save, for float32_matmul; of Winograd's transformation, which does with a quarter of a convolution's products, so much less
 --   run_id        bigint    the first kernel of its row of elementwise kernels, for unfused_elementwise
 --   rule          varchar   the rule, NULL for none
 
@@ -83,12 +83,14 @@ in_row as (
     where is_elementwise
 ),
 peak as (
-    select source_id, 1 - matrix32_flops / matrix16_flops as gain_frac
+    select source_id, matrix32_flops / matrix16_flops as slower_frac
     from _device_peak
 ),
 full_precision as (
+    select name_id, if(regexp_matches(text, '(?i)winograd'), 4, 1) as fewer
     from name
-    where regexp_matches(text, '(?i)sgemm|_simt_|ffma')
+    where regexp_matches(text, '(?i)sgemm|_simt_|ffma|scudnn|(engine|convolve)<float|^Cijk_A\w{3}_B\w{3}_S_?B_')
+        and not regexp_matches(text, '(?i)<(__half|half|__nv_bfloat)')
 ),
 math as (
     select attribution.attribution_id, min(attribution.path_id) as path_id
@@ -105,11 +107,11 @@ select
     coalesce(math.path_id, own.path_id) as path_id,
     classed.class,
     critical.critical_ns,
-    peak.gain_frac,
+    1 - least(1, full_precision.fewer * peak.slower_frac) as gain_frac,
     in_row.run_id,
     case
         when math.attribution_id is not null and classed.class <> 'matmul' then 'math_attention'
-        when op.name_id in (select name_id from full_precision) and peak.gain_frac > 0 then 'float32_matmul'
+        when full_precision.fewer * peak.slower_frac < 1 then 'float32_matmul'
         when classed.class = 'layout' then 'layout_conversion'
         when in_row.run_cnt >= 3 and critical.gpu_op_id <> in_row.longest_id then 'unfused_elementwise'
     end as rule
@@ -120,4 +122,5 @@ left join _owner as own on own.attribution_id = op.attribution_id
 left join math on math.attribution_id = op.attribution_id
 left join in_row on in_row.gpu_op_id = critical.gpu_op_id
 left join peak on peak.source_id = critical.source_id
+left join full_precision on full_precision.name_id = op.name_id
 where classed.kind = 'kernel' and classed.class <> 'communication'

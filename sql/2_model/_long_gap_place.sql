@@ -10,6 +10,39 @@
 --   is_seen          boolean   whether it is known what the CPU was in during the longest, or that it was in nothing
 --   cpu_kind         varchar   the kind of range or 'call' that it was in, NULL for nothing
 
+with
+place as (
+    select long.*, launch.thread_id, launch.start_ns as launch_ns
+    from _blamed_place as long
+    join gpu_op as op on op.gpu_op_id = long.ended_by
+    left join api_call as launch on launch.api_call_id = op.api_call_id
+    ),
+waiting as (
+    select distinct thread_id
+    from place
+    where rule = 'long_dependency'
+),
+event as (
+    select call.thread_id, call.start_ns, name.text as api_name
+    from api_call as call
+    semi join waiting using (thread_id)
+    join name using (name_id)
+    where regexp_matches(name.text, '^(cu|cuda|hip)StreamWaitEvent')
+),
+launch as (
+    select call.thread_id, call.start_ns
+    from api_call as call
+    semi join (select distinct thread_id from event) as telling using (thread_id)
+    semi join gpu_op using (api_call_id)
+),
+-- the last time before each launch that a stream was told to wait for an event, if it is the launch's own
+told as (
+    select distinct place.rule, place.ended_by, event.api_name
+    from place
+    asof join event on event.thread_id = place.thread_id and event.start_ns < place.launch_ns
+    asof left join launch on launch.thread_id = place.thread_id and launch.start_ns < place.launch_ns
+    where place.rule = 'long_dependency' and coalesce(launch.start_ns < event.start_ns, true)
+)
 select
     long.source_id,
     long.rule,
@@ -18,14 +51,15 @@ select
     long.occurrence_cnt,
     if(long.occurrence_cnt = 1, 'a gap of ', format('{} gaps, the longest ', long.occurrence_cnt))
     || format('{}, ended by {}', said_ns(long.longest_ns), short.short_name)
+    || coalesce('; before its launch a stream was told to wait for an event (' || told.api_name || ')', '')
     || if(cpu.rule is null, '', '; in it the CPU is in ' || coalesce(cpu.cpu_in, 'no range or CUDA call')) as evidence,
     cpu.rule is not null as is_seen,
     cpu.cpu_kind
-from _blamed_place as long
+from place as long
 join gpu_op as op on op.gpu_op_id = long.ended_by
 join _short_name as short on short.source_id = op.source_id and short.name_id = op.name_id
+left join told on told.ended_by = long.ended_by and told.rule = long.rule
 left join _place_cpu as cpu
     on cpu.source_id = long.source_id
     and cpu.rule = long.rule
     and cpu.place is not distinct from long.place
-where long.rule in ('long_idle_gap', 'long_dependency')

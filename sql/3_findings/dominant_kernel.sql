@@ -39,17 +39,19 @@ select
     format('{}: {:.0f} % of the time is on the critical path in it, {}', any_value(kernel.class),
         100 * sum(kernel.critical_ns) / any_value(busy.window_ns), said_ns(avg(kernel.critical_ns)))
     || if(count(*) = 1, '', ' on average') as evidence,
-    case any_value(kernel.class)
-        when 'matmul' then
+    case
+        when regexp_matches(short.short_name, '\b(f64|[dz]gem[mv])') then
+            'Compute in 32 bits or fewer where the result allows: most devices have few units for 64.'
+        when any_value(kernel.class) = 'matmul' then
             if(regexp_matches(short.short_name, '(f16|fp16|fp8|fp4|e4m3|e5m2|[is]8\b|int8|hgemm|h884|16816)'), 'Compute',
                 'Compute in 16 or 8 bits,')
             || ' with sizes that are multiples of 64, in fewer and larger products (several adapters in one pass); leave '
             || 'padding out.'
-        when 'lora' then 'Train several adapters in one pass, in 16 bits, with ranks that are multiples of 16.'
-        when 'attention' then
+        when any_value(kernel.class) = 'lora' then 'Train several adapters in one pass, in 16 bits, with ranks that are multiples of 16.'
+        when any_value(kernel.class) = 'attention' then
             'Take a fused kernel (FlashAttention, scaled_dot_product_attention), is_causal in place of a mask, and '
             || 'leave padding out.'
-        when 'dequantise' then 'Keep the base in 16 bits where memory allows, or take a kernel that multiplies 4-bit weights.'
+        when any_value(kernel.class) = 'dequantise' then 'Keep the base in 16 bits where memory allows, or take a kernel that multiplies 4-bit weights.'
         else 'Let torch.compile, or a fused implementation, make one kernel of it and its neighbours; move fewer bytes.'
     end as advice
 from _blamed_kernel as kernel

@@ -2,11 +2,19 @@
 --
 -- Let tensor cores do it: autocast or bfloat16 weights, or torch.backends.cuda.matmul.fp32_precision = "tf32" where the last bits do not matter (of convolutions torch.backends.cudnn.conv.fp32_precision).
 with
--- tensor cores of Volta and Turing know 16 bits of one kind
-old as (
-    select distinct source_id
+-- tensor cores of Volta and Turing know 16 bits of one kind; PyTorch's settings for TF32 are NVIDIA's
+other as (
+    select
+        source_id,
+        if(
+            bool_or(regexp_matches(name, '\bMI\d')),
+            'Let matrix cores do it in 16 bits: autocast with torch.bfloat16, or bfloat16 weights.',
+            'Let tensor cores do it: autocast with torch.float16 and a GradScaler, or float16 weights; this device has '
+            || 'neither TF32 nor bfloat16 in its tensor cores.'
+        ) as advice
     from device
-    where regexp_matches(name, '\b(V100|GV100|T4|TITAN (V|RTX)|Quadro RTX|RTX 20\d\d)\b')
+    where regexp_matches(name, '\b(V100|GV100|T4|TITAN (V|RTX)|Quadro RTX|RTX 20\d\d|MI\d\w+)\b')
+    group by source_id
 )
 select
     kernel.source_id,
@@ -14,15 +22,10 @@ select
     sum(kernel.critical_ns * kernel.gain_frac) as saving_ns,
     count(*) as occurrence_cnt,
     format('{} of the critical path; 16 bits are {:.0f} times as fast on this device', said_ns(sum(kernel.critical_ns)),
-        1 / (1 - any_value(kernel.gain_frac))) as evidence,
-    if(
-        any_value(old.source_id) is not null,
-        'Let tensor cores do it: autocast with torch.float16 and a GradScaler, or float16 weights; this device has '
-        || 'neither TF32 nor bfloat16 in its tensor cores.',
-        null
-    ) as advice
+        1 / (1 - max(kernel.gain_frac))) as evidence,
+    any_value(other.advice) as advice
 from _blamed_kernel as kernel
 join _short_name as short using (source_id, name_id)
-left join old using (source_id)
+left join other using (source_id)
 where kernel.rule = 'float32_matmul'
 group by kernel.source_id, short.short_name

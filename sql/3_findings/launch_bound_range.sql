@@ -1,6 +1,6 @@
 -- A row is one range whose GPU work the GPU waits for, because the CPU is late with launching it.
 --
--- The CPU is late with launching here. Fewer and larger kernels: torch.compile, CUDA graphs (torch.compile(mode="reduce-overhead")), fused or foreach operators, larger batches, BatchLoRA instead of switching adapters.
+-- Launch fewer and larger kernels: torch.compile, CUDA graphs (torch.compile(mode="reduce-overhead")), fused or foreach operators, larger batches, BatchLoRA instead of switching adapters.
 with late as (
     select
         gap.source_id,

@@ -22,24 +22,9 @@
 --   rank            integer   rank of the input, NULL if not recorded
 
 with
-turn as (
-    select
-        *,
-        step is distinct from lag(step) over (partition by source_id order by start_ns, range_id) as is_next
-    from step_summary
-),
-numbered as (
-    select *, sum(is_next::integer) over (partition by source_id order by start_ns, range_id) as turn
-    from turn
-),
-step as (
-    select source_id, turn, any_value(found_by) as found_by, sum(wall_ns) as wall_ns, any_value(token_cnt) as token_cnt
-    from numbered
-    group by source_id, turn
-),
 compared as (
     select *, median(wall_ns) over (partition by source_id) as median_ns
-    from step
+    from _step_turn
 )
 select
     any_value(compared.found_by) as found_by,

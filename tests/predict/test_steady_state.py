@@ -15,7 +15,7 @@ from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.predict.predictions import what_if
 from lorabench.analyze.store.database import Database
 from lorabench.reports.answer import answer
-from lorabench.reports.answer_text import lines
+from lorabench.reports.answer_text import lines, verdict
 from simulated_gpu import Gpu, Training
 
 MS = 1_000_000
@@ -39,8 +39,8 @@ class Around:
             for _ in range(20):
                 gpu.work(self.load // 20)
                 gpu.copy(self.load // 20)
-        for more in self.cold:
-            with gpu.range("step 0"):
+        for number, more in enumerate(self.cold):
+            with gpu.range(f"step {1_000 + number}"):
                 gpu.work(more)
                 gpu.launch("matmul_gemm_kernel", 40_000)
         training.run(gpu)
@@ -86,9 +86,11 @@ def test_what_is_paid_once_changes_no_share(
 ) -> None:
     """Loading, compiling and saving beside the same warm steps: the same parts, the same savings, in the same order."""
     training = replace(training, steps=8)
-    alone = dict(shares(answered(training.run(Gpu()), tmp_path)))
+    without = answered(training.run(Gpu()), tmp_path)
+    alone = dict(shares(without))
     found = answered(Around(load, cold, save).run(training, Gpu()), tmp_path)
     assert dict(shares(found)) == pytest.approx(alone, abs=0.02)
+    assert found["steps"] == {name: pytest.approx(value, rel=0.05) for name, value in without["steps"].items()}
     if load or cold or save:
         assert found["steady"]["is_steady"]
         assert found["steady"]["cold_step_cnt"] == len(cold)
@@ -96,10 +98,22 @@ def test_what_is_paid_once_changes_no_share(
 
 def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     found = answered(Around(300 * MS, (447 * MS,), 500 * MS).run(Training(steps=8), Gpu()), tmp_path)
+    assert ": 8 steps of " in next(lines(found))
     (said,) = [line for line in lines(found) if "left out" in line]
     assert said.startswith("  8 warm steps, ")
     assert "left out: the first (447." in said and said.endswith(" around")
     assert not [line for line in lines(answered(Training(steps=8).run(Gpu()), tmp_path)) if "left out" in line]
+
+
+def test_a_busy_gpu_that_nothing_waits_for_is_not_called_the_limit(tmp_path: Path) -> None:
+    """Kernels that take a little less than launching them do, and a little more."""
+    said = {}
+    for kernel in (9_000, 60_000):
+        found = answered(Training(steps=8, kernel=kernel, copy=0).run(Gpu()), tmp_path)
+        said[kernel] = verdict(found)
+        assert max(found["parts"], key=lambda part: found["parts"][part]) == "compute", found["parts"]
+    assert said[9_000].startswith("the CPU sets the pace: compute is ")
+    assert said[60_000].startswith("GPU-bound: ")
 
 
 def test_steps_that_hold_little_of_the_work_are_not_the_answer(tmp_path: Path) -> None:
