@@ -104,7 +104,9 @@ def test_faster_kernels_save_no_more_than_what_hangs_on_them(database: Database,
     """The critical path against the replay, which knows nothing of it."""
     if not found["parts"] or found["critical_gpu_frac"] is None:
         return
-    ((saving_frac,),) = what_if(database, [r"scale=^(?!\[CUDA|Mem(cpy|set) ).*:0.01"]).select("saving_frac").head(1).rows()
+    ((saving_frac,),) = (
+        what_if(database, [r"scale=^(?!\[CUDA|Mem(cpy|set) ).*:0.01"]).select("saving_frac").head(1).rows()
+    )
     assert saving_frac <= found["critical_gpu_frac"] + 0.01
 
 

@@ -37,51 +37,6 @@ critical as (
     where segment.kind = 'gpu'
     group by segment.source_id, segment.gpu_op_id
 ),
-fused as (
-    select name_id from name where starts_with(text, 'triton')
-),
-classed as (
-    select *, class = 'elementwise' and name_id not in (select name_id from fused) as is_elementwise
-    from _classed_op
-),
--- of the other streams no row is asked for
-critical_stream as (
-    select distinct op.source_id, op.device_id, op.stream_id
-    from classed
-    semi join critical using (gpu_op_id)
-    join gpu_op as op using (gpu_op_id)
-    where classed.class = 'elementwise'
-),
--- work in the order of its stream: a row of elementwise kernels ends with any other work
-ordered as (
-    select
-        classed.gpu_op_id,
-        classed.source_id,
-        op.device_id,
-        op.stream_id,
-        classed.end_ns - classed.start_ns as kernel_ns,
-        classed.is_elementwise,
-        sum(if(classed.is_elementwise, 0, 1)) over (
-            partition by classed.source_id, op.device_id, op.stream_id
-            order by classed.gpu_op_id
-            rows unbounded preceding
-        ) as row_number
-    from classed
-    join gpu_op as op using (gpu_op_id)
-    semi join critical_stream as asked
-        on asked.source_id = op.source_id
-        and asked.device_id is not distinct from op.device_id
-        and asked.stream_id is not distinct from op.stream_id
-),
-in_row as (
-    select
-        gpu_op_id,
-        min(gpu_op_id) over (partition by source_id, device_id, stream_id, row_number) as run_id,
-        count(*) over (partition by source_id, device_id, stream_id, row_number) as run_cnt,
-        arg_max(gpu_op_id, kernel_ns) over (partition by source_id, device_id, stream_id, row_number) as longest_id
-    from ordered
-    where is_elementwise
-),
 peak as (
     select source_id, matrix32_flops / matrix16_flops as slower_frac
     from _device_peak
@@ -105,22 +60,25 @@ select
     critical.gpu_op_id,
     op.name_id,
     coalesce(math.path_id, own.path_id) as path_id,
-    classed.class,
+    op_class.class,
     critical.critical_ns,
     1 - least(1, full_precision.fewer * peak.slower_frac) as gain_frac,
-    in_row.run_id,
+    run.run_id,
     case
-        when math.attribution_id is not null and classed.class <> 'matmul' then 'math_attention'
+        when math.attribution_id is not null and op_class.class <> 'matmul' then 'math_attention'
         when full_precision.fewer * peak.slower_frac < 1 then 'float32_matmul'
-        when classed.class = 'layout' then 'layout_conversion'
-        when in_row.run_cnt >= 3 and critical.gpu_op_id <> in_row.longest_id then 'unfused_elementwise'
+        when op_class.class = 'layout' then 'layout_conversion'
+        when run.gpu_op_id is not null then 'unfused_elementwise'
     end as rule
 from critical
 join gpu_op as op using (gpu_op_id)
-join classed using (gpu_op_id)
 left join _owner as own on own.attribution_id = op.attribution_id
+join _op_class as op_class
+    on op_class.name_id = op.name_id
+    and op_class.path_id is not distinct from own.path_id
+    and op_class.kind = op.kind
 left join math on math.attribution_id = op.attribution_id
-left join in_row on in_row.gpu_op_id = critical.gpu_op_id
+left join _elementwise_run as run on run.gpu_op_id = critical.gpu_op_id
 left join peak on peak.source_id = critical.source_id
 left join full_precision on full_precision.name_id = op.name_id
-where classed.kind = 'kernel' and classed.class <> 'communication'
+where op.kind = 'kernel' and op_class.class <> 'communication'

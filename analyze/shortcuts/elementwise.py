@@ -1,0 +1,64 @@
+"""Elementwise kernels in a row that one kernel could be: the rows of the view _elementwise_run.
+
+stream    add mul gemm add mul silu copy      by launches; any other work ends a row
+row       1   1        2   2   2              of three or more
+blamed                 x       x              all but the longest, which one pass over memory takes
+"""
+
+import numpy as np
+import pyarrow as pa
+
+from ..attribute.intervals import Ints, distinct, grouped, is_first
+from ..store.database import Database
+
+_FEWEST = 3
+_NONE = -(1 << 40)
+_ASKED = f"""
+    select distinct op.source_id, coalesce(op.device_id, {_NONE}) as device, coalesce(op.stream_id, {_NONE}) as stream
+    from gpu_op as op
+    semi join (select gpu_op_id from critical_segment where kind = 'gpu') as critical using (gpu_op_id)"""
+_WORK = f"""
+    select op.gpu_op_id, op.source_id, coalesce(op.device_id, {_NONE}) as device,
+        coalesce(op.stream_id, {_NONE}) as stream,
+        op.end_ns - op.start_ns as length,
+        op_class.class = 'elementwise' and not starts_with(name.text, 'triton') as is_elementwise
+    from gpu_op as op
+    left join _owner as own using (attribution_id)
+    join _op_class as op_class
+        on op_class.name_id = op.name_id
+        and op_class.path_id is not distinct from own.path_id
+        and op_class.kind = op.kind
+    join name on name.name_id = op.name_id"""
+
+
+def rows(database: Database) -> pa.Table:
+    """The rows of the view."""
+    asked = database.columns(_ASKED)
+    if not len(asked["stream"]):
+        return _table(asked["stream"], asked["stream"])
+    work = database.columns(_WORK, "gpu_op_id")
+    key = np.zeros(len(asked["stream"]) + len(work["stream"]), dtype=np.int64)
+    for name in ("source_id", "device", "stream"):
+        values, place = distinct(np.concatenate([asked[name], work[name]]).astype(np.int64))
+        key = distinct(key * max(len(values), 1) + place)[1]
+    asked_key, key = key[: len(asked["stream"])], key[len(asked["stream"]) :]
+    order = grouped(key)
+    if len(asked_key) <= key.max(initial=0):
+        order = order[np.isin(key[order], asked_key)]
+    is_elementwise = work["is_elementwise"].astype(bool)[order]
+    # of each operation the row it would be in: a new one behind other work and on another stream
+    row = np.cumsum(is_first(key[order]) | ~is_elementwise | ~np.append(False, is_elementwise[:-1]))
+    op, row, length = (column[is_elementwise] for column in (work["gpu_op_id"][order], row, work["length"][order]))
+    if not len(row):
+        return _table(op, op)
+    first = np.flatnonzero(is_first(row))
+    count = np.diff(np.append(first, len(row)))
+    at_most = np.repeat(np.maximum.reduceat(length, first), count)
+    place = np.arange(len(row))
+    longest = np.minimum.reduceat(np.where(length == at_most, place, len(row)), first)
+    chosen = (np.repeat(count, count) >= _FEWEST) & (place != np.repeat(longest, count))
+    return _table(op[chosen], np.repeat(op[first], count)[chosen])
+
+
+def _table(op: Ints, run: Ints) -> pa.Table:
+    return pa.table({"gpu_op_id": op.astype(np.int64), "run_id": run.astype(np.int64)})

@@ -1,0 +1,58 @@
+-- A row is one of three or more elementwise kernels in a row on a stream, but for the one that takes longest.
+--
+-- A row of them is in the order of launches and ends with any other work. The longest, of equals the first, stands for the
+-- pass over memory that one fused kernel would make. What a compiler fused (Triton) is none of them. Of streams without
+-- work on the critical path nothing is asked.
+--
+-- columns:
+--   gpu_op_id   bigint   the kernel
+--   run_id      bigint   the first kernel of its row
+
+with
+fused as (
+    select name_id from name where starts_with(text, 'triton')
+),
+classed as (
+    select *, class = 'elementwise' and name_id not in (select name_id from fused) as is_elementwise
+    from _classed_op
+),
+asked as (
+    select distinct op.source_id, op.device_id, op.stream_id
+    from gpu_op as op
+    semi join (select gpu_op_id from critical_segment where kind = 'gpu') as critical using (gpu_op_id)
+),
+ordered as (
+    select
+        classed.gpu_op_id,
+        classed.source_id,
+        op.device_id,
+        op.stream_id,
+        classed.end_ns - classed.start_ns as kernel_ns,
+        classed.is_elementwise,
+        sum(if(classed.is_elementwise, 0, 1)) over (
+            partition by classed.source_id, op.device_id, op.stream_id
+            order by classed.gpu_op_id
+            rows unbounded preceding
+        ) as row_number
+    from classed
+    join gpu_op as op using (gpu_op_id)
+    semi join asked
+        on asked.source_id = op.source_id
+        and asked.device_id is not distinct from op.device_id
+        and asked.stream_id is not distinct from op.stream_id
+),
+in_row as (
+    select
+        gpu_op_id,
+        min(gpu_op_id) over (partition by source_id, device_id, stream_id, row_number) as run_id,
+        count(*) over (partition by source_id, device_id, stream_id, row_number) as run_cnt,
+        row_number() over (
+            partition by source_id, device_id, stream_id, row_number
+            order by kernel_ns desc, gpu_op_id
+        ) as place
+    from ordered
+    where is_elementwise
+)
+select gpu_op_id, run_id
+from in_row
+where run_cnt >= 3 and place > 1
