@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from ..store.database import Database
-from . import elementwise, steady
+from . import critical, elementwise, steady
 from .activity import Activity
 from .gaps import Blame
 
@@ -17,6 +17,7 @@ def tables(database: Database) -> dict[str, Callable[[], pa.Table]]:
     return activity.tables() | {
         "_blamed_gap": blame.rows,
         "_judged_gap": blame.judged,
+        "_critical_range": lambda: critical.rows(database),
         "_elementwise_run": lambda: elementwise.rows(database),
         "_steady_spent": lambda: steady.rows(database, activity, blame),
     }

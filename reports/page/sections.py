@@ -284,10 +284,7 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
     _roofline,
     _Asked(
         "critical", "Critical path", "What determines step time.", "critical_path",
-        "activity, path, coalesce(short_name, name) as name, sum(critical_ns)::bigint as critical_ns", _critical_bars,
-        "group by all order by critical_ns desc",
-        rows="(from critical_path left join (select distinct source_id, text as name, short_name from _short_name "
-        "join name using (name_id)) using (source_id, name))",
+        "activity, path, name, critical_ns", _critical_bars, "order by critical_ns desc", rows="_page_critical",
         keys={"path": "range", "name": "kernel"}, follows=("range", "kernel"),
     ),
     _Asked(

@@ -1,0 +1,98 @@
+"""The CPU's time on the critical path in each range of a step: the rows of the view _critical_range.
+
+step        |---------------------------------|
+range           |-----------------|                   within it
+stretches    [==]  [====]      [==]    [==]           sum before its end less sum before its begin
+"""
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ..attribute.intervals import Ints, distinct
+from ..store.database import Database
+
+_NO_STEP = -(1 << 62)
+_STRETCHES = """
+    select source_id, thread_id, start_ns, end_ns
+    from _critical_piece
+    where kind = 'cpu'
+    order by source_id, thread_id, start_ns"""
+_RANGES = """
+    select range.source_id, range.thread_id, range.path_id, coalesce(range_path.parent_path_id, -1) as outer_path_id,
+        range.start_ns, range.end_ns
+    from range
+    join range_path using (path_id)
+    where range_path.kind = 'annotation'"""
+_STEPS = f"""
+    select source_id, start_ns, coalesce(first(step_id order by end_ns desc, step_id), {_NO_STEP}) as step_id,
+        max(end_ns) as end_ns
+    from (
+        select source_id, step_id, min(start_ns) as start_ns, max(end_ns) as end_ns
+        from _critical_piece
+        group by all
+    )
+    group by source_id, start_ns
+    order by source_id, start_ns"""
+_Columns = dict[str, npt.NDArray[np.int64]]
+
+
+def rows(database: Database) -> pa.Table:
+    """The rows of the view."""
+    ranges: _Columns = {name: column.astype(np.int64) for name, column in database.columns(_RANGES).items()}
+    critical = _critical_in(ranges, database.columns(_STRETCHES))
+    steps = database.columns(_STEPS)
+    place = _begun(steps["source_id"].astype(np.int64), steps["start_ns"], ranges["source_id"], ranges["start_ns"])
+    chosen = np.flatnonzero((critical > 0) & (place >= 0))
+    chosen = chosen[ranges["end_ns"][chosen] <= steps["end_ns"][place[chosen]]]
+    source, path, outer = (ranges[name][chosen] for name in ("source_id", "path_id", "outer_path_id"))
+    step = steps["step_id"].astype(np.int64)[place[chosen]]
+    # of each path in a step one number, and whether that of the path around is among them
+    number = place[chosen]
+    span = int(max(path.max(initial=0), outer.max(initial=0))) + 2
+    is_here = np.isin(number * span + outer, number * span + path)
+    return pa.table(
+        {
+            "source_id": source.astype(np.int32),
+            "step_id": pa.array(step, mask=step == _NO_STEP),
+            "path_id": path,
+            "outer_path_id": pa.array(outer, mask=~is_here),
+            "critical_ns": critical[chosen],
+        }
+    )
+
+
+def _critical_in(ranges: _Columns, stretches: _Columns) -> Ints:
+    """Of each range how much of the stretches of its thread lies in it."""
+    count = len(stretches["start_ns"])
+    key = np.zeros(count + len(ranges["start_ns"]), dtype=np.int64)
+    for name in ("source_id", "thread_id"):
+        values, place = distinct(np.concatenate([stretches[name], ranges[name]]).astype(np.int64))
+        key = distinct(key * max(len(values), 1) + place)[1]
+    found = np.zeros(len(ranges["start_ns"]), dtype=np.int64)
+    for thread in np.unique(key[:count]):
+        first, last = np.searchsorted(key[:count], [thread, thread + 1])
+        mine = np.flatnonzero(key[count:] == thread)
+        start, end = (stretches[name][first:last] for name in ("start_ns", "end_ns"))
+        found[mine] = _until(start, end, ranges["end_ns"][mine]) - _until(start, end, ranges["start_ns"][mine])
+    return found
+
+
+def _until(start: Ints, end: Ints, time: Ints) -> Ints:
+    """The sum of the stretches before each moment."""
+    place = np.searchsorted(start, time, side="right") - 1
+    before = np.append(0, np.cumsum(end - start))
+    at = np.maximum(place, 0)
+    found: Ints = np.where(place >= 0, before[at] + np.minimum(time, end[at]) - start[at], 0)
+    return found
+
+
+def _begun(source: Ints, start: Ints, asked_source: Ints, asked: Ints) -> Ints:
+    """For each moment of a source the last of its steps that has begun by then, negative for none."""
+    found = np.full(len(asked), -1, dtype=np.int64)
+    for number in np.unique(source):
+        first, last = np.searchsorted(source, [number, number + 1])
+        mine = np.flatnonzero(asked_source == number)
+        place = np.searchsorted(start[first:last], asked[mine], side="right") - 1
+        found[mine] = np.where(place >= 0, place + first, -1)
+    return found
