@@ -122,10 +122,8 @@ def _paced(parts: dict[str, float], critical_gpu_frac: float | None) -> str:
         return ""
     if 2 * critical_gpu_frac >= parts["compute"]:
         return ""
-    return (
-        f"the CPU sets the pace: compute is {parts['compute']:.0%}, "
-        f"but faster kernels save at most {critical_gpu_frac:.0%}"
-    )
+    most = f"at most {critical_gpu_frac:.0%}" if critical_gpu_frac >= _LEAST_FRAC / 2 else "nothing"
+    return f"the CPU sets the pace: compute is {parts['compute']:.0%}, but faster kernels save {most}"
 
 
 def _meaning(parts: dict[str, float], kernel: Row | None) -> str:
@@ -171,7 +169,7 @@ def _known(found: Row) -> Iterator[str]:
         count, apart = steps["step_cnt"], spread(steps)
         yield f"{count} step{'s' if count > 1 else ''} of {said_ns(steps['p50_ns'])}{f' ({apart})' if apart else ''}"
     if found["window_ns"]:
-        yield f"{said_ns(found['steady']['recorded_ns'])} recorded"
+        yield f"GPU window {said_ns(found['steady']['recorded_ns'])}"
     if found["device"]:
         yield f"{found['device_cnt']} x {found['device']}" if found["device_cnt"] > 1 else str(found["device"])
     yield str(found["recorder"])
@@ -191,9 +189,9 @@ def _first(findings: list[Row], window_ns: int | None, advice_lines: Sequence[in
         row for row in findings
         if window_ns and (row["saving_ns"] is None or row["saving_ns"] >= _LEAST_FRAC * window_ns)
     ]  # fmt: skip
-    if not worth:
+    if not worth or not window_ns:
         return
-    yield _columns("what to do first", "would save")
+    yield _columns("what to do first", f"would save, of {said_ns(window_ns)}")
     for number, row in enumerate(worth[:_FINDING_CNT], start=1):
         title = f"{number} {row['rule'].replace('_', ' ')}: "
         others = f" and {row['place_cnt'] - 1:,} more" if row["place_cnt"] > 1 else ""
@@ -233,10 +231,10 @@ def predictions(rows: list[Row]) -> Iterator[str]:
     if known:
         before = said_ns(known[0]["step_ns"] + known[0]["saving_ns"])
         error = max(row["replay_error_frac"] or 0 for row in known)
-        yield f"a mean step of {before}, replayed with an error of {error:.1%}; with a change it would take"
+        yield f"a mean step of {before}, replayed within {error:.1%}; with a change it would take"
     said = None
     for row in rows:
-        change = keep_end(row["change"], _CHANGE_WIDTH)
+        change = _short_change(row["change"])
         if row["saving_ns"] is None:
             yield _columns(f"  {change}", "unknown to one rank")
         elif abs(row["saving_frac"]) >= _LEAST_SHOWN or len(rows) == 1:
@@ -250,6 +248,12 @@ def predictions(rows: list[Row]) -> Iterator[str]:
         yield from textwrap.wrap(f"less than {_LEAST_SHOWN:.1%}: {', '.join(none)}", WIDTH, subsequent_indent="  ")
 
 
+def _short_change(change: str) -> str:
+    """What is changed and the end of the place."""
+    kind, equals, place = change.partition("=")
+    return f"{kind}{equals}{keep_end(place, _CHANGE_WIDTH - len(kind) - 1)}"
+
+
 def next_steps(found: Row, inputs: Sequence[str]) -> list[str]:
     """What to type next, ready to be pasted: a longer input gets a name of its own before."""
     if verdict(found) == _NOTHING:
@@ -258,10 +262,10 @@ def next_steps(found: Row, inputs: Sequence[str]) -> list[str]:
     commands = ("report {} --open", "what-if {}", 'query {} "from finding"')
     named, said = shlex.join(inputs), []
     if cell_len(named) > WIDTH - len("next: lorabench ") - max(map(len, commands)):
-        if len(inputs) == 1 and cell_len(named) + len("next: INPUT=") <= WIDTH:
+        if len(inputs) == 1:  # the one line that may be longer: a path that is cut cannot be pasted
             said, named = [f"INPUT={named}"], '"$INPUT"'
         else:
-            named = "INPUT" if len(inputs) == 1 else "INPUTS"
+            named = "INPUTS"
     said += [f"lorabench {text.format(named)}" for text in commands]
     return [f"{'' if number else 'next:':6}{text}" for number, text in enumerate(said)]
 

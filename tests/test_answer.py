@@ -1,6 +1,7 @@
 """The answer on one screen: its parts add up, its first sentence is about the largest of them, and its lines fit."""
 
 import json
+import shlex
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -108,6 +109,39 @@ def test_faster_kernels_save_no_more_than_what_hangs_on_them(database: Database,
         what_if(database, [r"scale=^(?!\[CUDA|Mem(cpy|set) ).*:0.01"]).select("saving_frac").head(1).rows()
     )
     assert saving_frac <= found["critical_gpu_frac"] + 0.01
+
+
+def test_a_copy_that_blocks_and_is_exposed_costs_its_time_once(database: Database, found: dict[str, Any]) -> None:
+    savings = {row["rule"]: row["saving_ns"] or 0 for row in found["findings"]}
+    blocking = sum(savings.get(rule, 0) for rule in ("blocking_copy", "pageable_async_copy"))
+    if not blocking or not savings.get("exposed_copy"):
+        return
+    changes = what_if(database, ["pin=*", "drop-sync=*", "hide-copies=*"]).row(0, named=True)
+    step_cnt = database.rows("select step_cnt from predicted_change limit 1")[0][0]
+    assert blocking + savings["exposed_copy"] <= changes["saving_ns"] * step_cnt + 0.01 * found["window_ns"]
+
+
+@pytest.mark.parametrize(
+    "path", ["run.sqlite", "/a/" + "long/" * 9 + "run.sqlite", "/a/" + "long/" * 30 + "my run.sqlite"]
+)
+def test_what_to_type_next_can_be_pasted(found: dict[str, Any], path: str) -> None:
+    lines = [line[6:] for line in answer_text.next_steps(found, [path])]
+    if "record with" in lines[0]:
+        return
+    named = {}
+    if lines[0].startswith("INPUT="):
+        (named["INPUT"],) = shlex.split(lines.pop(0).removeprefix("INPUT="))
+    words = [[named.get(word.removeprefix("$"), word) for word in shlex.split(line)] for line in lines]
+    assert [(typed[:2], typed[2]) for typed in words] == [
+        (["lorabench", command], path) for command in ("report", "what-if", "query")
+    ]
+
+
+def test_a_change_that_is_long_keeps_what_it_does() -> None:
+    row = {"change": f"graph={'execute_context_1(888)/' * 9}mm", "saving_ns": 7, "step_ns": 3, "saving_frac": 0.7,
+           "replay_error_frac": 0.0, "note": ""}  # fmt: skip
+    said = list(answer_text.predictions([row]))
+    assert said[1].startswith("  graph=…") and "/mm " in said[1] and max(map(len, said)) <= answer_text.WIDTH
 
 
 # Of each trace the first sentence and the first advice, which a person has read beside the numbers under them.

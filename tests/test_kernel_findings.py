@@ -139,25 +139,25 @@ def test_products_in_64_bits_are_not_told_to_use_16(tmp_path: Path) -> None:
     assert advice.startswith("Compute in 32 bits or fewer")
 
 
+def launched(launch: int, begin: int, length: int, number: int) -> list[dict[str, Any]]:
+    """A launching call and its kernel, in microseconds."""
+    link = {"correlation": number}
+    call = {"ph": "X", "pid": 1, "tid": 1, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": launch, "dur": 2}
+    kernel = {"ph": "X", "cat": "kernel", "name": GEMM, "pid": 0, "tid": 7, "ts": begin, "dur": length}
+    return [call | {"args": link}, kernel | {"args": link | {"device": 0, "stream": 7}}]
+
+
+def called(name: str, start: int, length: int) -> dict[str, Any]:
+    """A call that launches nothing."""
+    return {"ph": "X", "pid": 1, "tid": 1, "cat": "cuda_runtime", "name": name, "ts": start, "dur": length}
+
+
 @pytest.mark.parametrize("told_at", [None, -8, -2])
 def test_a_stream_that_was_told_to_wait_is_named(told_at: int | None, tmp_path: Path) -> None:
     """Before the launch of what ended the gap, or already before the launch before it."""
-    events: list[dict[str, Any]] = []
-    for number, (launch, begin) in enumerate(((0, 10), (15, 20), (20, 30_000)), start=1):
-        link = {"correlation": number}
-        call = {
-            "ph": "X",
-            "pid": 1,
-            "tid": 1,
-            "cat": "cuda_runtime",
-            "name": "cudaLaunchKernel",
-            "ts": launch,
-            "dur": 2,
-        }
-        kernel = {"ph": "X", "cat": "kernel", "name": GEMM, "pid": 0, "tid": 7, "ts": begin, "dur": 8}
-        events += [call | {"args": link}, kernel | {"args": link | {"device": 0, "stream": 7}}]
-        if number == 3 and told_at is not None:
-            events.append(call | {"name": "cudaStreamWaitEvent", "ts": launch + told_at, "dur": 1})
+    events = [*launched(0, 10, 8, 1), *launched(15, 20, 8, 2), *launched(20, 30_000, 8, 3)]
+    if told_at is not None:
+        events.append(called("cudaStreamWaitEvent", 20 + told_at, 1))
     (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}), "utf-8")
     with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
         ((evidence,),) = database.rows("select evidence from finding where rule = 'long_dependency'")
@@ -219,6 +219,23 @@ def test_advice_on_a_long_gap_is_about_what_the_cpu_was_in(
     said, advice = with_gap(tmp_path, [(*inside, 500, 29_000)] if inside else [])
     assert said == (inside[1] if inside else "no range or CUDA call")
     assert advice.startswith(advised)
+
+
+def test_an_operator_that_is_slow_to_launch_is_named(tmp_path: Path) -> None:
+    """The gap is inside the operator whose kernel ends it: it compiles, loads or chooses an algorithm."""
+    said, advice = with_gap(tmp_path, [("cpu_op", "aten::addmm", 500, 29_510)])
+    assert said == "aten::addmm"
+    assert advice.startswith("Compare its calls")
+
+
+@pytest.mark.parametrize(("early", "rule"), [(7, "synchronisation"), (-7, "synchronisation"), (50, "long_idle_gap")])
+def test_clocks_of_cpu_and_gpu_may_differ_by_microseconds(early: int, rule: str, tmp_path: Path) -> None:
+    """A synchronisation seems to end before the kernel that it waited for."""
+    events = [*launched(0, 10, 990, 1), *launched(31_000, 31_010, 990, 2)]
+    events.append(called("cudaDeviceSynchronize", 20, 980 - early))
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}), "utf-8")
+    with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
+        assert database.rows("select rule from _judged_gap") == [(rule,)]
 
 
 @pytest.mark.parametrize(

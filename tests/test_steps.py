@@ -54,6 +54,23 @@ def steps(database: Database) -> list[tuple[str, int, int]]:
     return database.rows("select found_by, step, kernel_cnt from step_summary order by start_ns")
 
 
+def test_ranges_that_torch_opened_as_operators_are_what_they_say(tmp_path: Path) -> None:
+    """As in traces of 2021: the profiler's steps, the loader's and the optimizer's are among the operators."""
+    events = []
+    for number in range(4):
+        start = 10_000 + STEP_US * number
+        inside = [(f"ProfilerStep#{number}", 0.0, 990.0), ("enumerate(DataLoader)#Iter.__next__", 10.0, 100.0),
+                  ("Optimizer.zero_grad#SGD.zero_grad", 700.0, 50.0),
+                  ("Optimizer.step#SGD.step", 800.0, 150.0)]  # fmt: skip
+        events += [annotation(name, start + begin, length) | {"cat": "Operator"} for name, begin, length in inside]
+        events += launches(start + 200, KERNELS, 1 + 1000 * number)
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    with analyze([path], tmp_path / "trace.duckdb") as database:
+        found = database.rows("select distinct found_by, data_ns, optimizer_ns from step_summary")
+        assert found == [("annotation", 100_000, 150_000)]
+
+
 @pytest.mark.parametrize(
     "name",
     ["step {}", "ProfilerStep#{}", "## step {} ##", "Iteration: {}", "train_step_{}", "Step {}/100", "iteration{}"],

@@ -40,10 +40,14 @@ _KERNELS = """
 
 @dataclass(frozen=True)
 class Followed:
-    """The weights with the advice of a rule followed in all its places, and the share of its blame that lies there."""
+    """The weights with the advice of a rule followed in all its places, and the share of its blame that lies there.
+
+    It saves no more than where the advice of others is followed already: `beside`, without and with it.
+    """
 
     weights: Weights
     share: float
+    beside: tuple[Weights, Weights] | None = None
 
 
 def rules(scene: Scene, part: Part | None = None) -> dict[str, Followed] | None:
@@ -74,10 +78,16 @@ def rules(scene: Scene, part: Part | None = None) -> dict[str, Followed] | None:
                 found[name] = Followed(_FOLLOWED[name](scene, measured, gaps), share)
             else:
                 found[name] = Followed(_faster(measured, place[here], rows["gain"][here]), share)
+    # a copy that blocks is exposed as well, and costs its time once
+    waits = [found[name].weights.waits for name in _OF_COPIES if name in found]
+    unblocked = replace(measured, waits=np.logical_and.reduce(waits)) if waits else None
     for name, change in _EVERYWHERE.items():
         weights = apply(scene, measured, [change])
-        if weights is not None:
-            found[name] = Followed(weights, 1 if part is None else part.share)
+        if weights is None:
+            continue
+        both = None if unblocked is None else apply(scene, unblocked, [change])
+        beside = None if unblocked is None or both is None else (unblocked, both)
+        found[name] = Followed(weights, 1 if part is None else part.share, beside)
     return found
 
 
@@ -147,11 +157,12 @@ def _not_waiting(scene: Scene, weights: Weights, gaps: _Gaps) -> Weights:
     """Nothing waits that returned in these gaps: a copy that blocks, and the synchronisation behind it."""
     chains, end = scene.trace.graph.chains, scene.points.end
     point, since = scene.work.point[gaps.place], scene.work.start[gaps.place] - gaps.idle
+    ((slack,),) = scene.database.rows("select value from threshold where name = 'clock_slack_ns'")
     waits = weights.waits.copy()
     wait = take(chains.behind, point)
     while True:
         call = take(chains.waiting, wait)
-        fits = (call >= 0) & (take(end, call) >= since)
+        fits = (call >= 0) & (take(end, call) >= since - slack)
         call, since = call[fits], since[fits]
         if not call.size:
             return replace(weights, waits=waits)
@@ -178,4 +189,5 @@ _FOLLOWED: dict[str, _Followed] = {
     "pageable_async_copy": _not_waiting,
 }
 _OF_KERNELS = ("math_attention", "float32_matmul", "layout_conversion", "unfused_elementwise")
+_OF_COPIES = ("blocking_copy", "pageable_async_copy")
 _EVERYWHERE = {"exposed_copy": Change("hide-copies", "*")}

@@ -100,7 +100,7 @@ class Predictions:
         if scene is None or found is None:
             return []
         return [
-            {"source_id": source_id, "rule": rule, "saving_ns": round(saved(scene, of.weights) / of.share)}
+            {"source_id": source_id, "rule": rule, "saving_ns": round(_saved(scene, of) / of.share)}
             for rule, of in found.items()
         ]
 
@@ -152,3 +152,12 @@ def predict(scene: Scene, asked: Iterable[Sequence[Change]]) -> list[Row]:
 def saved(scene: Scene, weights: Weights) -> int:
     """By how much all steps, or the whole of a trace without steps, are shorter with these weights."""
     return scene.window_ns - scene.trace.window_ns(weights)
+
+
+def _saved(scene: Scene, followed: advice.Followed) -> int:
+    """The same of advice, beside that of others."""
+    alone = saved(scene, followed.weights)
+    if followed.beside is None:
+        return alone
+    without, both = followed.beside
+    return min(alone, scene.trace.window_ns(without) - scene.trace.window_ns(both))

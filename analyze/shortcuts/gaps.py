@@ -156,7 +156,7 @@ def _of_source(database: Database, number: int, busy: list[Stretches], limits: d
     waits, inputs, compiling = (columns(asked, "start_ns") for asked in (_WAITS, _INPUT, _COMPILING))
     gaps = _gaps(busy, work)
     cause = _causes(gaps, work, limits)
-    around = _around(gaps, cause, waits, inputs, compiling)
+    around = _around(gaps, cause, waits, inputs, compiling, limits["clock_slack_ns"])
     managed = database.columns("select name_id from name where contains(text, 'Unified Memory')")["name_id"]
     is_managed = np.isin(work["name_id"], managed)[gaps.row]
     rule = _rules(cause, around, waits, is_managed, gaps.idle > limits["long_gap_ns"])
@@ -210,7 +210,7 @@ def _causes(gaps: _Gaps, work: Columns, limits: dict[str, float]) -> Ints:
     return np.select([is_late, gaps.idle <= distance], [_HOST, _KERNEL_WAIT], _DEPENDENCY)
 
 
-def _around(gaps: _Gaps, cause: Ints, waits: Columns, inputs: Columns, compiling: Columns) -> _Around:
+def _around(gaps: _Gaps, cause: Ints, waits: Columns, inputs: Columns, compiling: Columns, slack_ns: float) -> _Around:
     """What the CPU was in, of each kind the last that had begun in the process of the gap."""
     found = _Around(*(np.full(len(gaps.row), NONE, dtype=np.int64) for _ in range(3)))
     for process in np.unique(gaps.process):
@@ -218,7 +218,7 @@ def _around(gaps: _Gaps, cause: Ints, waits: Columns, inputs: Columns, compiling
         start, end = gaps.start[mine], gaps.end[mine]
         wait = _last(waits, process, start)
         ended = take(waits["end_ns"], wait, _NEVER)
-        found.wait[mine] = np.where((cause[mine] == _HOST) & (ended >= start) & (ended <= end), wait, NONE)
+        found.wait[mine] = np.where((cause[mine] == _HOST) & (ended >= start - slack_ns) & (ended <= end), wait, NONE)
         own = inputs["process"] == process
         fetched = Cover.of(inputs["start_ns"][own], inputs["end_ns"][own]).within(start, end)
         found.input[mine] = np.where(2 * fetched > end - start, _last(inputs, process, (start + end) // 2 + 1), NONE)

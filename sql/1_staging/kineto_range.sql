@@ -1,11 +1,15 @@
 -- A row is one operator, record_function block or Python frame.
 --
--- An operator that names the thread of its forward pass is a backward node. Traces of 2021 have the steps of the
--- profiler among the operators.
+-- An operator that names the thread of its forward pass is a backward node. Traces of 2021 have the ranges that torch itself
+-- opens among the operators: the profiler's steps, the optimizer's, the data loader's.
 
 select
     reading.source_id,
-    if(batch.name like 'ProfilerStep#%', 'annotation', batch.kind) as kind,
+    if(
+        regexp_matches(batch.name, '^(ProfilerStep#|Optimizer\.(step|zero_grad)#|enumerate\(DataLoader\)#)'),
+        'annotation',
+        batch.kind
+    ) as kind,
     'Complete' as style,
     batch.position,
     kineto_thread.thread_id,

@@ -7,6 +7,7 @@
 --   saving_ns        double    what the input would save without them, at most
 --   occurrence_cnt   bigint    gaps
 --   evidence         varchar   how often which calls, and how long the GPU is idle then
+--   calls            varchar   their names
 
 with
 waited as (
@@ -38,7 +39,8 @@ select
         '',
         if(waited.occurrence_cnt = 1, '; the CPU is then in ', '; in the longest gap the CPU is in ')
         || coalesce(cpu.cpu_in, 'no range or CUDA call')
-    ) as evidence
+    ) as evidence,
+    waited.calls
 from waited
 left join _place_cpu as cpu
     on cpu.source_id = waited.source_id

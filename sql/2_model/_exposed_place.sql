@@ -7,23 +7,36 @@
 --   exposed_ms       double    how long nothing hides it, the mean over the devices
 --   saving_ns        double    the mean over the devices
 --   occurrence_cnt   bigint    stretches
---   largest          varchar   the operation that the longest of them begins with
+--   largest          varchar   the operation that most of it begins with
 
+with
+named as (
+    select
+        exposed.source_id,
+        exposed.activity,
+        range_path.path as place,
+        short.short_name,
+        sum(exposed.exposed_ns) as exposed_ns,
+        count(*) as occurrence_cnt,
+        any_value(devices.cnt) as device_cnt
+    from _exposed as exposed
+    join gpu_op as op using (gpu_op_id)
+    join _steady_time as steady on steady.source_id = exposed.source_id
+    join _short_name as short on short.source_id = op.source_id and short.name_id = op.name_id
+    join (select source_id, count(distinct device_id) as cnt from gpu_op group by source_id) as devices
+        on devices.source_id = exposed.source_id
+    left join _owner as own on own.attribution_id = op.attribution_id
+    left join range_path on range_path.path_id = own.path_id
+    where exposed.exposed_ns > 0 and op.start_ns >= steady.start_ns and op.start_ns < steady.end_ns
+    group by exposed.source_id, exposed.activity, range_path.path, short.short_name
+)
 select
-    exposed.source_id,
-    exposed.activity,
-    range_path.path as place,
-    sum(exposed.exposed_ns) / any_value(devices.cnt) / 1e6 as exposed_ms,
-    sum(exposed.exposed_ns) / any_value(devices.cnt) as saving_ns,
-    count(*) as occurrence_cnt,
-    arg_max(short.short_name, exposed.exposed_ns) as largest
-from _exposed as exposed
-join gpu_op as op using (gpu_op_id)
-join _steady_time as steady on steady.source_id = exposed.source_id
-join _short_name as short on short.source_id = op.source_id and short.name_id = op.name_id
-join (select source_id, count(distinct device_id) as cnt from gpu_op group by source_id) as devices
-    on devices.source_id = exposed.source_id
-left join _owner as own on own.attribution_id = op.attribution_id
-left join range_path on range_path.path_id = own.path_id
-where exposed.exposed_ns > 0 and op.start_ns >= steady.start_ns and op.start_ns < steady.end_ns
-group by exposed.source_id, exposed.activity, range_path.path
+    source_id,
+    activity,
+    place,
+    sum(exposed_ns) / any_value(device_cnt) / 1e6 as exposed_ms,
+    sum(exposed_ns) / any_value(device_cnt) as saving_ns,
+    sum(occurrence_cnt)::bigint as occurrence_cnt,
+    arg_max(short_name, (exposed_ns, short_name)) as largest
+from named
+group by source_id, activity, place

@@ -2,7 +2,7 @@
 --
 -- It is the shortest range, or else the call, that covers more than half of the gap on the thread which launched the work
 -- that ended it; else all that cover more than half of it together. Of an input only the places that cost most are looked
--- at, and a range around the place itself says nothing.
+-- at, and a range around the place itself says nothing, but for the operator that launches, late by itself.
 --
 -- columns:
 --   source_id   integer   the input
@@ -118,3 +118,5 @@ left join name on name.name_id = coalesce(covering.name_id, many.name_id)
 where name.text is null
     or many.name_id is not null
     or not contains('/' || coalesce(gap.place, '') || '/', '/' || name.text || '/')
+    -- the operator that launches is what is late
+    or (covering.kind = 'operator' and gap.rule = 'long_idle_gap' and ends_with('/' || gap.place, '/' || name.text))

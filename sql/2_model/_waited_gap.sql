@@ -1,4 +1,4 @@
--- A row is an idle gap of a device (_gap) and the wait of the CPU, in the process of what ended the gap, that ended within it, if it was due to the CPU.
+-- A row is an idle gap of a device (_gap) and the wait of the CPU, in the process of what ended the gap, that ended within it, or so little before it that clocks may differ by it, if it was due to the CPU.
 --
 -- columns:
 --   waited_name_id    bigint     the call in which the CPU waited for the GPU until the gap had begun, NULL without
@@ -14,7 +14,12 @@ judged as (
         wait.kind as wait_kind,
         wait.path_id as wait_path_id,
         wait.is_pageable as wait_is_pageable,
-        gap.cause = 'host' and coalesce(wait.end_ns between gap.start_ns and gap.end_ns, false) as has_waited
+        gap.cause = 'host'
+        and coalesce(
+            wait.end_ns
+            between gap.start_ns - (select value from threshold where name = 'clock_slack_ns') and gap.end_ns,
+            false
+        ) as has_waited
     from _gap as gap
     asof left join _gap_wait as wait
         on wait.source_id = gap.source_id

@@ -1,6 +1,6 @@
 -- A row is a kernel of matrix products in 32 bits on a device whose tensor cores are faster.
 --
--- Let tensor cores do it: autocast or bfloat16 weights, or torch.backends.cuda.matmul.fp32_precision = "tf32" where the last bits do not matter (of convolutions torch.backends.cudnn.conv.fp32_precision).
+-- Let tensor cores do it: autocast, bfloat16 weights, or fp32_precision = "tf32" of torch.backends.cuda.matmul and torch.backends.cudnn.conv.
 with
 -- tensor cores of Volta and Turing know 16 bits of one kind; PyTorch's settings for TF32 are NVIDIA's
 other as (

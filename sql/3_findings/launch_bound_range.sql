@@ -1,6 +1,6 @@
 -- A row is one range whose GPU work the GPU waits for, because the CPU is late with launching it.
 --
--- Launch fewer and larger kernels: torch.compile, CUDA graphs (torch.compile(mode="reduce-overhead")), fused or foreach operators, larger batches, BatchLoRA instead of switching adapters.
+-- Launch fewer and larger kernels: torch.compile, CUDA graphs (torch.compile(mode="reduce-overhead")), fused or foreach operators, larger batches.
 with late as (
     select
         gap.source_id,
@@ -21,6 +21,14 @@ select
     late.occurrence_cnt,
     format('{} gaps of {} on average before kernels of {}', late.occurrence_cnt, said_ns(late.gap_ns),
         said_ns(late.op_ns))
-        as evidence
+        as evidence,
+    case
+        when range_path.path like '%zero_grad%' then
+            'Let gradients be none instead of zero: optimizer.zero_grad(set_to_none=True) launches nothing. '
+            || 'Elsewhere launch fewer and larger kernels: torch.compile, CUDA graphs, foreach operators.'
+        when exists (select 1 from _lora_path as lora where lora.source_id = late.source_id) then
+            'Launch fewer and larger kernels: all adapters in one pass (BatchLoRA) instead of one after another, '
+            || 'torch.compile, CUDA graphs, fused or foreach operators, larger batches.'
+    end as advice
 from late
 left join range_path using (path_id)

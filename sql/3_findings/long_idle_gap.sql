@@ -23,8 +23,8 @@ select
         when cpu_kind = 'many'
             then 'Do less in many small steps there: fewer and larger operators (foreach, fused, torch.compile), nothing '
                 || 'asked of each tensor in Python.'
-        else 'Look at what is done there besides launching (input, logging, saving, Python): narrower ranges '
-            || '(lorabench.span) or Python''s stacks say which part.'
+        else 'Look at what is done there besides launching: input, logging, saving, Python. Narrower ranges '
+            || '(lorabench.span) or stacks say which part.'
     end as advice
 from _long_gap_place
 where rule = 'long_idle_gap'

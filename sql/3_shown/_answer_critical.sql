@@ -1,18 +1,19 @@
 -- A row is an input with a critical path: the share of its steady state that hangs on the GPU, the mean of its processes.
 --
--- All that is no time of the CPU: operations, waiting for others, beginning behind a launch. Faster kernels can save no
+-- All that is no time of the CPU or of copies: kernels, waiting for others, beginning behind a launch. Faster kernels save no
 -- more than this, however long the GPU is busy (_steady_time, critical_segment).
 --
 -- columns:
 --   source_id   integer   the input
---   gpu_frac    double    time on the critical path that is not the CPU's, as a fraction of the window
+--   gpu_frac    double    time on the critical path that is not the CPU's nor a copy's, as a fraction of the window
 
 select
     segment.source_id,
     coalesce(
-        sum(least(segment.end_ns, steady.end_ns) - segment.start_ns) filter (segment.kind <> 'cpu'), 0
+        sum(least(segment.end_ns, steady.end_ns) - segment.start_ns) filter (segment.kind <> 'cpu' and op.kind not in ('memcpy', 'memset')), 0
     ) / count(distinct coalesce(segment.process_id, -1)) / any_value(steady.end_ns - steady.start_ns) as gpu_frac
 from critical_segment as segment
 join _steady_time as steady using (source_id)
+left join gpu_op as op on op.gpu_op_id = segment.gpu_op_id
 where segment.start_ns >= steady.start_ns and segment.start_ns < steady.end_ns
 group by segment.source_id
