@@ -1,5 +1,6 @@
 """The answer on one screen: its parts add up, its first sentence is about the largest of them, and its lines fit."""
 
+import itertools
 import json
 import shlex
 import tempfile
@@ -135,6 +136,18 @@ def test_what_to_type_next_can_be_pasted(found: dict[str, Any], path: str) -> No
     assert [(typed[:2], typed[2]) for typed in words] == [
         (["lorabench", command], path) for command in ("report", "what-if", "query")
     ]
+
+
+def test_two_changes_together_save_no_less_than_one(database: Database, found: dict[str, Any]) -> None:
+    if not found["parts"]:
+        return
+
+    def saved(*changes: str) -> float:
+        return float(what_if(database, changes).row(0, named=True)["saving_frac"])
+
+    single = {change: saved(change) for change in ("drop-sync=*", "cpu=*:0", "scale=.*:0.5")}
+    for one, other in itertools.combinations(single, 2):
+        assert saved(one, other) >= max(single[one], single[other]) - 1e-3, (one, other)
 
 
 def test_a_change_that_is_long_keeps_what_it_does() -> None:

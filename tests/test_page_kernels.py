@@ -108,14 +108,15 @@ def test_cells_of_steps_and_phases_are_deviations_from_the_median(opened: Callab
     place = """document.querySelector("[data-figure=figure-step-phases]")"""
     rows, steps, told = page.evaluate(f"[{place}.data[0].y, {place}.data[0].base, {place}.data[0].customdata]")
     cells = {(row, step): text.split(": ")[1] for row, step, text in zip(rows, steps, told, strict=True)}
-    columns = {"forward": "forward_ns", "backward": "backward_ns", "whole step": "wall_ns"}
+    phases = ("data", "forward", "backward", "optimizer")
+    columns = {phase: f"{phase}_ns" for phase in phases} | {"whole step": "wall_ns"}
     assert page.evaluate(f"{place}._fullLayout.yaxis._categories") == list(columns)
     for name, column in columns.items():
         said = database.rows(f"select {column} - median({column}) over () from step_summary order by start_ns")
         assert [float(cells[name, step].split()[0].replace(",", "")) for step in range(len(said))] == [
             pytest.approx(float(ns) / 1e6, abs=1e-3) for (ns,) in said
         ]
-    assert len(cells) == 3 * len(said)
+    assert len(cells) == len(columns) * len(said)
 
 
 DRAWER = """() => { const drawer = document.querySelector(".drawer");

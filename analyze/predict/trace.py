@@ -1,6 +1,6 @@
 """A source of a finished database, or a part of it, as the arrays that are replayed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -97,19 +97,34 @@ class Trace:
         """From the begin of the first judged step to the end of the last and of what it launched; else the whole.
 
         Behind other steps from the end of these, and of what they launched: a CPU that gets ahead begins sooner, and a
-        window that began with it would be longer for that.
+        window that began with it would be longer for that. Without such steps the time before the first stays as it
+        was measured, for the same reason: work that was launched before holds the GPU as long as ever.
         """
-        steps, replayed = self.steps, self.graph.replay(weights)
+        steps = self.steps
         if not steps.is_judged.any():
-            return replayed.length_ns
+            return self.graph.replay(weights).length_ns
         first, last = int(steps.first[steps.is_judged].min()), steps.last[steps.is_judged]
-        before = steps.last[~steps.is_judged & (self.points.begin[steps.last] <= self.points.begin[first])]
+        if not self._before(first).any():
+            is_before, measured = self.points.begin <= self.points.begin[first], self.graph.measured
+            weights = replace(
+                weights,
+                host=np.where(is_before, measured.host, weights.host),
+                own=np.where(is_before & (self.points.begin < self.points.begin[first]), measured.own, weights.own),
+            )
+        replayed = self.graph.replay(weights)
+        before = steps.last[self._before(first)]
         if len(before):
             ended = self.graph.begin_of_operations(weights, replayed) + weights.length
             return self._done(replayed, ended, last) - self._done(replayed, ended, before)
         launched = take(self.work.point, self.graph.by_stream[self.graph.groups.first]) <= int(last.max())
         until = max(int(replayed.begin[last].max()), int(replayed.group_end[launched].max(initial=0)))
         return until - int(replayed.begin[first])
+
+    def _before(self, first: int) -> Bools:
+        """The steps that are not judged and that have ended when the first judged one begins, at this point."""
+        steps = self.steps
+        found: Bools = ~steps.is_judged & (self.points.begin[steps.last] <= self.points.begin[first])
+        return found
 
     def _done(self, replayed: Replayed, ended: Ints, last: Ints) -> int:
         """When steps that end at these points have ended, and the operations that were launched until then."""
