@@ -305,6 +305,29 @@ def test_the_picture_follows_a_time_of_its_own_clock_alone(opened: Callable[...,
     assert page.locator("section[aria-labelledby=blocks]").get_attribute("data-follows") == "range"
 
 
+def test_zooming_it_chooses_a_time_for_all_pictures(opened: Callable[..., Opened], tmp_path: Path) -> None:
+    page, _ = opened(training(tmp_path / "trace.json"))
+    canvas = page.locator("[data-kind=blocks] canvas")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert box
+    page.mouse.move(box["x"] + 300, box["y"] + 150)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 500, box["y"] + 150)
+    page.mouse.up()
+    page.wait_for_selector("""html[data-filtered='["time"]']""")
+    seen = """() => ["timeline", "blocks"].map(kind => document.querySelector(`[data-kind=${kind}]`).picture)
+        .map(({view, data}) => [view.from - data.zero, view.to - data.zero])"""
+    timeline, drawn = page.evaluate(seen)
+    assert timeline == pytest.approx(drawn, abs=1) and drawn[1] - drawn[0] > 0
+    assert "time" in page.url and page.locator(".selection").inner_text().startswith("Only")
+    canvas.dblclick(position={"x": 200, "y": 150})
+    page.wait_for_selector("html[data-filtered='[]']")
+    timeline, drawn = page.evaluate(seen)
+    whole = page.evaluate("document.querySelector('[data-kind=timeline]').picture.data.span")
+    assert timeline[1] - timeline[0] == whole
+
+
 def test_blocks_of_a_snapshot_without_times_are_drawn_over_its_events(
     opened: Callable[..., Opened], tmp_path: Path
 ) -> None:

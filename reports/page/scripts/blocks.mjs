@@ -15,6 +15,7 @@ export class Blocks extends Zoomed {
     this.current = null; // the block that is told about
     this.isChosen = null; // of a path, where a range is chosen; the rest is grey
     this.followed = "null"; // the time that was chosen last
+    this.isFollowing = false; // a choice that was made elsewhere
     this.build(`Blocks of the memory of ${data.device}, stacked over time; ${this.peakSaid()}. `
       + "Keys: arrows move between blocks, Enter chooses a block's range, W and S zoom, A and D move, Home shows all.");
     this.ready = this.unpack().then(() => { this.isReady = true; this.legend(); this.draw(); this.told(null); });
@@ -342,9 +343,21 @@ export class Blocks extends Zoomed {
   follow(time) {
     const text = JSON.stringify(time);
     const [from, to] = time ? [Math.max(0, time.from + this.data.zero), Math.min(this.data.span, time.to + this.data.zero)] : [0, this.data.span];
+    this.isFollowing = true;
     if (text !== this.followed) this.show(from < to ? {from, to} : this.whole);
+    this.isFollowing = false;
     this.followed = text;
     return from < to;
+  }
+
+  // Zooming chooses a time, as on the timeline, where that has the same clock.
+  seen() {
+    const follows = this.place.closest("section")?.dataset.follows ?? "";
+    if (this.isFollowing || !follows.split(" ").includes("time")) return;
+    const {from, to} = this.view, {zero, span} = this.data;
+    const time = to - from === span ? null : {from: from - zero, to: to - zero};
+    this.followed = JSON.stringify(time);
+    this.place.dispatchEvent(new CustomEvent("stretch", {bubbles: true, detail: time}));
   }
 }
 

@@ -77,6 +77,11 @@ export class Link {
     this.change({[name]: isSame ? undefined : wanted, ...when});
   }
 
+  // A stretch of time of a picture that counts from the common zero, null for all.
+  stretch(time) {
+    this.change({time: time ? {from: Math.max(0, time.from + this.zero), to: time.to + this.zero} : undefined});
+  }
+
   // The time of a page that has a window alone: there is no other.
   get window() { return this.timeline?.dataset.window ? {from: 0, to: this.data.span} : undefined; }
 

@@ -71,6 +71,7 @@ const link = new Link(document, state, drawPicture, () => {
     history.replaceState(null, "", text ? `#${encodeURIComponent(text)}` : location.pathname + location.search);
 });
 document.addEventListener("seen", ({detail}) => link.change({time: detail ?? undefined}));
+document.addEventListener("stretch", ({detail}) => link.stretch(detail));
 document.addEventListener("chosen", ({detail}) => link.change(detail));
 document.addEventListener("picked", ({detail}) => link.pick(detail));
 document.addEventListener("measured", () => link.apply());
