@@ -71,6 +71,22 @@ def test_ranges_that_torch_opened_as_operators_are_what_they_say(tmp_path: Path)
         assert found == [("annotation", 100_000, 150_000)]
 
 
+def test_a_copy_before_an_operator_with_its_number_is_no_forward(tmp_path: Path) -> None:
+    """What makes no node has the sequence number of the next operator that does."""
+
+    def operator(name: str, start: float, length: float, **args: int) -> Event:
+        return annotation(name, start, length) | {"cat": "cpu_op", "args": args}
+
+    events = [annotation("step 1", 0, 900), *launches(20, KERNELS, 1)]
+    events += [operator("aten::to", 100, 50, **{"Sequence number": 5}), operator("aten::copy_", 110, 30),
+               operator("aten::conv2d", 160, 40, **{"Sequence number": 5}),
+               operator("aten::convolution", 165, 30, **{"Sequence number": 5}),
+               operator("ConvolutionBackward0", 300, 70, **{"Sequence number": 5, "Fwd thread id": 1})]  # fmt: skip
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}))
+    with analyze([tmp_path / "trace.json"], tmp_path / "trace.duckdb") as database:
+        assert database.rows("select forward_ns, backward_ns from step_summary") == [(40_000, 70_000)]
+
+
 @pytest.mark.parametrize(
     "name",
     ["step {}", "ProfilerStep#{}", "## step {} ##", "Iteration: {}", "train_step_{}", "Step {}/100", "iteration{}"],

@@ -17,7 +17,7 @@ select
     batch.start_ns,
     batch.end_ns,
     whole(batch.sequence_number) as sequence_number,
-    whole(batch.forward_thread) > 0 and whole(batch.sequence_number) is not null as is_backward,
+    coalesce(whole(batch.forward_thread) > 0, false) and whole(batch.sequence_number) is not null as is_backward,
     shape.name_id as shape_id
 from batch
 cross join reading

@@ -3,7 +3,9 @@
 -- By the names of the annotations in it on its thread, see phase_of: the outermost of a phase count. A forward within the
 -- backward is recomputation and counts as backward; what is within the optimizer's range (its closure) counts as what it is.
 -- Where no name says forward or backward, operators do: those that backward nodes point to by sequence number, on the
--- step's thread, and the nodes on any thread of its process. Then it is the time that these cover.
+-- step's thread, and the nodes on any thread of its process. Then it is the time that these cover. Operators without a node
+-- (a copy to the device) have the number of the next one that has: of those with one number the last counts, and what is
+-- around it.
 
 with
 step as materialized (select * from _step),
@@ -91,6 +93,9 @@ operator as (
         and node.process_id = thread.process_id
         and node.sequence_number = range.sequence_number
     where range.kind = 'operator' and not range.is_backward
+    qualify range.end_ns >= max(range.start_ns) over (
+        partition by range.source_id, thread.process_id, range.thread_id, range.sequence_number
+    )
 ),
 of_step as (
     select step.step_id, operator.phase, operator.start_ns, least(operator.end_ns, step.end_ns) as end_ns
