@@ -9,6 +9,7 @@ from ..analyze.store.database import Database
 from . import sources
 from .units import keep_end, said_ns
 
+LEAST_FRAC = 0.01  # of the window: what saves less is not worth a line
 RECORDERS = {"nsys": "nsys", "kineto": "torch.profiler", "snapshot": "allocator snapshot"}
 
 # Of each rule all that its places save together: they share no nanosecond.
@@ -42,6 +43,11 @@ _PARTS = {
     "host": "host_idle_ns", "dependency": "dependency_idle_ns", "kernel_wait": "kernel_wait_ns",
 }  # fmt: skip
 Row = dict[str, Any]
+
+
+def worth(findings: list[Row], window_ns: int) -> list[Row]:
+    """Those of FINDINGS that are worth a line: what saves a hundredth of the time, or it is not known how much."""
+    return [row for row in findings if row["saving_ns"] is None or row["saving_ns"] >= LEAST_FRAC * window_ns]
 
 
 def evidence(finding: Row, window_ns: int | None) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
 
-from .answer import RECORDERS, Row, cause, evidence
+from .answer import LEAST_FRAC, RECORDERS, Row, cause, evidence, worth
 from .units import keep_begin, keep_end, said_ns
 
 WIDTH = 80
@@ -18,7 +18,6 @@ _CHANGE_WIDTH, _NAME_WIDTH = 46, 20
 _LEAST_SHOWN = 0.001  # of a step: what a change saves at least to have a line of its own
 _MUCH_FRAC = 0.15  # of the kernels' time: what a kernel takes at least to be named
 _MANY_STEPS = 20  # from which on the 95th percentile is not just the longest
-_LEAST_FRAC = 0.01  # of the window: what saves less is not worth a line
 _NOTHING = "nothing is timed in this file: no ranges, CUDA calls or GPU work; record it anew"
 # Of steady_state: what is the largest part of the window, and what that means.
 _MEANINGS = {
@@ -35,10 +34,10 @@ def lines(found: Row) -> Iterator[str]:
     """The answer for a person: lines of at most 80 characters, as much of each advice as a screen has room for."""
     before, behind = list(_measured(found)), list(_more(found))
     for advice in _ADVICE_LINES:
-        worth = list(_first(found["findings"], found["window_ns"], advice))
-        if len(before) + len(worth) + len(behind) <= _SCREEN_LINES:
+        first = list(_first(found["findings"], found["window_ns"], advice))
+        if len(before) + len(first) + len(behind) <= _SCREEN_LINES:
             break
-    yield from [*before, *worth, *behind]
+    yield from [*before, *first, *behind]
 
 
 def _measured(found: Row) -> Iterator[str]:
@@ -59,12 +58,12 @@ def _measured(found: Row) -> Iterator[str]:
         classes = [
             f"{row['class'].replace('_', ' ')} {row['gpu_op_frac']:.0%}"
             for row in found["classes"][:_CLASS_CNT]
-            if row["gpu_op_frac"] >= _LEAST_FRAC / 2  # "0%" says nothing
+            if row["gpu_op_frac"] >= LEAST_FRAC / 2  # "0%" says nothing
         ]
         while cell_len(line := f"  the GPU's work: {', '.join(classes)}") > WIDTH:
             classes.pop()
         yield line
-    phases = [f"{name} {part:.0%}" for name, part in found["phases"].items() if part >= _LEAST_FRAC / 2]
+    phases = [f"{name} {part:.0%}" for name, part in found["phases"].items() if part >= LEAST_FRAC / 2]
     if phases:
         yield _cut(f"  a step on the CPU: {', '.join(phases)}")
     for row in found["memory"][:2]:
@@ -122,7 +121,7 @@ def _paced(parts: dict[str, float], critical_gpu_frac: float | None) -> str:
         return ""
     if 2 * critical_gpu_frac >= parts["compute"]:
         return ""
-    most = f"at most {critical_gpu_frac:.0%}" if critical_gpu_frac >= _LEAST_FRAC / 2 else "nothing"
+    most = f"at most {critical_gpu_frac:.0%}" if critical_gpu_frac >= LEAST_FRAC / 2 else "nothing"
     return f"the CPU sets the pace: compute is {parts['compute']:.0%}, but faster kernels save {most}"
 
 
@@ -147,7 +146,7 @@ def counted(found: Row) -> str | None:
     left = []
     if cold:
         left.append(f"the first{'' if cold == 1 else f' {cold}'} ({said_ns(steady['cold_ns'])})")
-    if outside > _LEAST_FRAC * steady["recorded_ns"]:
+    if outside > LEAST_FRAC * steady["recorded_ns"]:
         left.append(f"{said_ns(outside)} around")
     steps = f"{steady['step_cnt']}{' warm' if cold else ''} step{'s' if steady['step_cnt'] > 1 else ''}"
     return f"{steps}, {said_ns(steady['window_ns'])}; left out: {', '.join(left)}"
@@ -185,14 +184,11 @@ def spread(steps: Row) -> str:
 
 
 def _first(findings: list[Row], window_ns: int | None, advice_lines: Sequence[int]) -> Iterator[str]:
-    worth = [
-        row for row in findings
-        if window_ns and (row["saving_ns"] is None or row["saving_ns"] >= _LEAST_FRAC * window_ns)
-    ]  # fmt: skip
-    if not worth or not window_ns:
+    found = worth(findings, window_ns) if window_ns else []
+    if not found or not window_ns:
         return
     yield _columns("what to do first", f"would save, of {said_ns(window_ns)}")
-    for number, row in enumerate(worth[:_FINDING_CNT], start=1):
+    for number, row in enumerate(found[:_FINDING_CNT], start=1):
         title = f"{number} {row['rule'].replace('_', ' ')}: "
         others = f" and {row['place_cnt'] - 1:,} more" if row["place_cnt"] > 1 else ""
         saving = "not known" if row["saving_ns"] is None else f"{row['saving_ns'] / window_ns:.1%}"
@@ -203,8 +199,8 @@ def _first(findings: list[Row], window_ns: int | None, advice_lines: Sequence[in
         yield from textwrap.wrap(evidence(row, window_ns), WIDTH, initial_indent="  ", subsequent_indent="  ",
                                  max_lines=_EVIDENCE_LINES, placeholder=" …")  # fmt: skip
         yield from _advice(row["advice"], advice_lines[number - 1])
-    if len(worth) > _FINDING_CNT:
-        yield f"and {', '.join(row['rule'].replace('_', ' ') for row in worth[_FINDING_CNT:])}"
+    if len(found) > _FINDING_CNT:
+        yield f"and {', '.join(row['rule'].replace('_', ' ') for row in found[_FINDING_CNT:])}"
 
 
 def _advice(text: str, most: int) -> Iterator[str]:

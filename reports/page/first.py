@@ -37,9 +37,10 @@ def first(source: Source) -> First:
 
 
 def _changes(source: Source) -> list[dict[str, str]]:
-    rows = source.rows(answer.FINDINGS)[:_FIRST_CNT]
     windows = source.rows("select max(window_ns) as ns from steady_state where source_id = {id}")
     window_ns = windows[0]["ns"] if windows else None
+    rows = source.rows(answer.FINDINGS)
+    rows = (answer.worth(rows, window_ns) if window_ns else rows)[:_FIRST_CNT]
     limits = {row["name"]: row["value"] for row in source.rows("from threshold")}
     memory = source.rows("from memory_finding")
     memory = [row for row in memory if row["severity"] == "high"][:1] if rows else memory[:_FIRST_CNT]
