@@ -57,6 +57,15 @@ def distinct(values: Ints) -> tuple[Ints, Ints]:
     return np.flatnonzero(present) + low, number[values - low]
 
 
+def numbered(*columns: Ints) -> Ints:
+    """For each row the number of its values in these columns together, the same for the same values, from 0 on."""
+    number = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        values, place = distinct(column.astype(np.int64))
+        number = distinct(number * max(len(values), 1) + place)[1]
+    return number
+
+
 def grouped(values: Ints) -> Ints:
     """The order that puts equal values together, smaller ones first, each in the order in which they are.
 

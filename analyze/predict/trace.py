@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..attribute.intervals import NONE, Bools, Ints, distinct, grouped, place_of, take
+from ..attribute.intervals import NONE, Bools, Ints, grouped, numbered, place_of, take
 from ..attribute.replay import Graph, Replayed, Weights
 from ..attribute.replay_graph import Operations, Points, graph, origin_of
 from ..store.database import Database
@@ -104,27 +104,22 @@ class Trace:
         if not steps.is_judged.any():
             return self.graph.replay(weights).length_ns
         first, last = int(steps.first[steps.is_judged].min()), steps.last[steps.is_judged]
-        if not self._before(first).any():
-            is_before, measured = self.points.begin <= self.points.begin[first], self.graph.measured
+        begin = self.points.begin
+        before = steps.last[~steps.is_judged & (begin[steps.last] <= begin[first])]
+        if not len(before):
+            measured = self.graph.measured
             weights = replace(
                 weights,
-                host=np.where(is_before, measured.host, weights.host),
-                own=np.where(is_before & (self.points.begin < self.points.begin[first]), measured.own, weights.own),
+                host=np.where(begin <= begin[first], measured.host, weights.host),
+                own=np.where(begin < begin[first], measured.own, weights.own),
             )
         replayed = self.graph.replay(weights)
-        before = steps.last[self._before(first)]
         if len(before):
             ended = self.graph.begin_of_operations(weights, replayed) + weights.length
             return self._done(replayed, ended, last) - self._done(replayed, ended, before)
         launched = take(self.work.point, self.graph.by_stream[self.graph.groups.first]) <= int(last.max())
         until = max(int(replayed.begin[last].max()), int(replayed.group_end[launched].max(initial=0)))
         return until - int(replayed.begin[first])
-
-    def _before(self, first: int) -> Bools:
-        """The steps that are not judged and that have ended when the first judged one begins, at this point."""
-        steps = self.steps
-        found: Bools = ~steps.is_judged & (self.points.begin[steps.last] <= self.points.begin[first])
-        return found
 
     def _done(self, replayed: Replayed, ended: Ints, last: Ints) -> int:
         """When steps that end at these points have ended, and the operations that were launched until then."""
@@ -263,10 +258,7 @@ def _told(points: Points, events: Columns) -> Ints:
 
 def _streams(work: Columns) -> tuple[Ints, Ints]:
     """Of each operation the process and a number for each process, device, context and stream."""
-    number = np.zeros(len(work["start_ns"]), dtype=np.int64)
-    for name in ("process", "device", "context", "stream"):
-        values, place = distinct(work[name].astype(np.int64))
-        number = distinct(number * max(len(values), 1) + place)[1]
+    number = numbered(*(work[name] for name in ("process", "device", "context", "stream")))
     return work["process"].astype(np.int64), number
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ..attribute.intervals import Ints, distinct
+from ..attribute.intervals import Ints, numbered
 from ..store.database import Database
 
 _NO_STEP = -(1 << 62)
@@ -65,10 +65,7 @@ def rows(database: Database) -> pa.Table:
 def _critical_in(ranges: _Columns, stretches: _Columns) -> Ints:
     """Of each range how much of the stretches of its thread lies in it."""
     count = len(stretches["start_ns"])
-    key = np.zeros(count + len(ranges["start_ns"]), dtype=np.int64)
-    for name in ("source_id", "thread_id"):
-        values, place = distinct(np.concatenate([stretches[name], ranges[name]]).astype(np.int64))
-        key = distinct(key * max(len(values), 1) + place)[1]
+    key = numbered(*(np.concatenate([stretches[name], ranges[name]]) for name in ("source_id", "thread_id")))
     found = np.zeros(len(ranges["start_ns"]), dtype=np.int64)
     for thread in np.unique(key[:count]):
         first, last = np.searchsorted(key[:count], [thread, thread + 1])

@@ -8,7 +8,7 @@ blamed                 x       x              all but the longest, which one pas
 import numpy as np
 import pyarrow as pa
 
-from ..attribute.intervals import Ints, distinct, grouped, is_first
+from ..attribute.intervals import Ints, grouped, is_first, numbered
 from ..store.database import Database
 
 _FEWEST = 3
@@ -19,16 +19,10 @@ _ASKED = f"""
     semi join (select gpu_op_id from critical_segment where kind = 'gpu') as critical using (gpu_op_id)"""
 _WORK = f"""
     select op.gpu_op_id, op.source_id, coalesce(op.device_id, {_NONE}) as device,
-        coalesce(op.stream_id, {_NONE}) as stream,
-        op.end_ns - op.start_ns as length,
-        op_class.class = 'elementwise' and not starts_with(name.text, 'triton') as is_elementwise
-    from gpu_op as op
-    left join _owner as own using (attribution_id)
-    join _op_class as op_class
-        on op_class.name_id = op.name_id
-        and op_class.path_id is not distinct from own.path_id
-        and op_class.kind = op.kind
-    join name on name.name_id = op.name_id"""
+        coalesce(op.stream_id, {_NONE}) as stream, op.end_ns - op.start_ns as length,
+        op.class = 'elementwise' and not starts_with(name.text, 'triton') as is_elementwise
+    from _classed_op as op
+    join name using (name_id)"""
 
 
 def rows(database: Database) -> pa.Table:
@@ -37,10 +31,7 @@ def rows(database: Database) -> pa.Table:
     if not len(asked["stream"]):
         return _table(asked["stream"], asked["stream"])
     work = database.columns(_WORK, "gpu_op_id")
-    key = np.zeros(len(asked["stream"]) + len(work["stream"]), dtype=np.int64)
-    for name in ("source_id", "device", "stream"):
-        values, place = distinct(np.concatenate([asked[name], work[name]]).astype(np.int64))
-        key = distinct(key * max(len(values), 1) + place)[1]
+    key = numbered(*(np.concatenate([asked[name], work[name]]) for name in ("source_id", "device", "stream")))
     asked_key, key = key[: len(asked["stream"])], key[len(asked["stream"]) :]
     order = grouped(key)
     if len(asked_key) <= key.max(initial=0):

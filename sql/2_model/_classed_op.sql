@@ -4,6 +4,7 @@ select
     gpu_op.gpu_op_id,
     gpu_op.source_id,
     gpu_op.device_id,
+    gpu_op.stream_id,
     gpu_op.kind,
     gpu_op.name_id,
     gpu_op.start_ns,

@@ -25,21 +25,20 @@ ordered as (
     select
         classed.gpu_op_id,
         classed.source_id,
-        op.device_id,
-        op.stream_id,
+        classed.device_id,
+        classed.stream_id,
         classed.end_ns - classed.start_ns as kernel_ns,
         classed.is_elementwise,
         sum(if(classed.is_elementwise, 0, 1)) over (
-            partition by classed.source_id, op.device_id, op.stream_id
+            partition by classed.source_id, classed.device_id, classed.stream_id
             order by classed.gpu_op_id
             rows unbounded preceding
         ) as row_number
     from classed
-    join gpu_op as op using (gpu_op_id)
     semi join asked
-        on asked.source_id = op.source_id
-        and asked.device_id is not distinct from op.device_id
-        and asked.stream_id is not distinct from op.stream_id
+        on asked.source_id = classed.source_id
+        and asked.device_id is not distinct from classed.device_id
+        and asked.stream_id is not distinct from classed.stream_id
 ),
 in_row as (
     select
