@@ -4,10 +4,9 @@
 --   source_id        integer   the input
 --   activity         varchar   'communication' or 'memory'
 --   place            varchar   name path of the range, NULL outside all ranges
---   exposed_ms       double    how long nothing hides it, the mean over the devices
---   saving_ns        double    the mean over the devices
+--   saving_ns        double    how long nothing hides it, the mean over the devices
 --   occurrence_cnt   bigint    stretches
---   largest          varchar   the operation that most of it begins with
+--   largest          varchar   the operations by name that the most of it begins with
 
 with
 named as (
@@ -34,7 +33,6 @@ select
     source_id,
     activity,
     place,
-    sum(exposed_ns) / any_value(device_cnt) / 1e6 as exposed_ms,
     sum(exposed_ns) / any_value(device_cnt) as saving_ns,
     sum(occurrence_cnt)::bigint as occurrence_cnt,
     arg_max(short_name, (exposed_ns, short_name)) as largest

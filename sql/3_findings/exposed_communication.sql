@@ -6,6 +6,6 @@ select
     place,
     saving_ns,
     occurrence_cnt,
-    format('{} of communication with nothing beside it, most of it {}', said_ns(exposed_ms * 1e6), largest) as evidence
+    format('{} of communication with nothing beside it, the most in {}', said_ns(saving_ns), largest) as evidence
 from _exposed_place
 where activity = 'communication'

@@ -6,7 +6,7 @@ select
     place,
     saving_ns,
     occurrence_cnt,
-    format('{} of copies with nothing beside them, the most in {}', said_ns(exposed_ms * 1e6), largest) as evidence,
+    format('{} of copies with nothing beside them, the most in {}', said_ns(saving_ns), largest) as evidence,
     case
         when starts_with(largest, 'memset') then
             'Set less memory to zero: zero_grad(set_to_none=True), torch.empty where all of it is written. What a library '
