@@ -1,15 +1,21 @@
 """Every broken input ends in one clear line and an exit code, or in a report that says what was lost."""
 
+import bz2
 import gzip
+import io
 import json
+import lzma
 import os
 import shutil
 import sqlite3
 import subprocess
 import sys
+import tarfile
+import zipfile
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from conftest import opened
@@ -52,6 +58,42 @@ def refused(path: Path, tmp_path: Path, error: type[LorabenchError]) -> str:
     assert "\n" not in str(raised.value)
     assert list(tmp_path.glob("*never*")) == [], "something half-written was left behind"
     return str(raised.value)
+
+
+def _archived(content: bytes, mode: Literal["w", "w:gz"]) -> bytes:
+    held = io.BytesIO()
+    with tarfile.open(fileobj=held, mode=mode) as archive:
+        member = tarfile.TarInfo("run.sqlite")
+        member.size = len(content)
+        archive.addfile(member, io.BytesIO(content))
+    return held.getvalue()
+
+
+def _zipped(content: bytes) -> bytes:
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        archive.writestr("run.sqlite", content)
+    return held.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("pack", "command"),
+    [
+        (gzip.compress, "gunzip"),
+        (bz2.compress, "bzip2"),
+        (lzma.compress, "xz"),
+        (lambda content: b"\x28\xb5\x2f\xfd" + content, "zstd"),
+        (lambda content: _archived(content, "w"), "tar"),
+        (lambda content: _archived(content, "w:gz"), "tar"),
+        (_zipped, "unzip"),
+    ],
+    ids=["gzip", "bzip2", "xz", "zstd", "tar", "tar.gz", "zip"],
+)
+def test_a_packed_export_is_not_called_damaged(
+    sqlite: Path, tmp_path: Path, pack: Callable[[bytes], bytes], command: str
+) -> None:
+    packed = written(tmp_path / "run.packed", pack(sqlite.read_bytes()))
+    assert f"`{command}" in refused(packed, tmp_path, UnknownFormatError)
 
 
 @pytest.mark.parametrize("suffix", ["sqlite", "json", "json.gz", "nsys-rep"])

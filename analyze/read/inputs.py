@@ -28,6 +28,16 @@ _HEADER_BYTES = 4 << 20  # what stands before the events of a trace of thousands
 _MOST_FOLDERS = 2_000
 _MOST_NAMED = 3
 _GZIP = b"\x1f\x8b"
+# What else files are packed with, by how they begin, and what unpacks them; JSON in gzip is read as it is.
+_PACKED = (
+    (b"\x28\xb5\x2f\xfd", "zstd", "zstd -d"),
+    (b"\xfd7zXZ\x00", "xz", "xz -dk"),
+    (b"BZh", "bzip2", "bzip2 -dk"),
+    (b"PK\x03\x04", "zip", "unzip"),
+    (b"7z\xbc\xaf\x27\x1c", "7z", "7z x"),
+    (b"\x04\x22\x4d\x18", "lz4", "lz4 -d"),
+)
+_TAR = slice(257, 262), b"ustar"  # of POSIX pax(1)
 # A file of a folder that is called so and is no trace is worth a word.
 _MEANT = re.compile(r"trace|rank|\.nsys-rep$|\.sqlite$", re.IGNORECASE)
 
@@ -188,7 +198,10 @@ def _without_twins(found: list[Input]) -> list[Input]:
 
 
 def recognise(path: Path) -> Input:
-    """The format of one file, from its first bytes."""
+    """The format of one file, from its first bytes.
+
+    Raises UnknownFormatError for another one, and what unpacks it where that is the obstacle.
+    """
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
@@ -220,7 +233,12 @@ def _kind(path: Path, head: bytes) -> Kind:
         head = _gunzip_start(path, head)
         if head.startswith(_GZIP):
             raise CorruptInputError(f"{path} is gzip in gzip; decompress it once with gunzip")
-        return _kind(path, head)
+        kind = _kind(path, head)
+        if kind is not Kind.KINETO:
+            raise UnknownFormatError(
+                f"{path} is packed with gzip; unpack it first: `gunzip -k` (only JSON is read as it is)"
+            )
+        return kind
     is_named = path.suffix in (".nsys-rep", ".qdrep", ".qdstrm")  # nsys documents no signature
     if nsys.is_report(head) or (is_named and not head.lstrip().startswith((b"{", b"["))):
         return Kind.NSYS_REPORT
@@ -238,6 +256,11 @@ def _gunzip_start(path: Path, head: bytes, most_bytes: int = HEAD_BYTES) -> byte
 
 
 def _kind_of_text(path: Path, head: bytes) -> Kind:
+    for signature, packer, command in _PACKED:
+        if head.startswith(signature):
+            raise UnknownFormatError(f"{path} is packed with {packer}; unpack it first: `{command}`")
+    if head[_TAR[0]] == _TAR[1]:
+        raise UnknownFormatError(f"{path} is an archive; unpack it first: `tar -xf`, and name the folder")
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if start.startswith((b"{", b"[")):
         return Kind.KINETO

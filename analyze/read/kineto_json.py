@@ -24,7 +24,7 @@ from .json_pieces import Pieces
 from .json_salvage import salvage
 from .staging import Bare, Staging
 
-READER_VERSION = 9
+READER_VERSION = 10
 
 # A double holds a time with three decimals exactly below this many microseconds (2^43: 101 days).
 _EXACT_US = 1 << 43
@@ -95,7 +95,7 @@ class _Reader:
         self.staging = staging
         self.file = file
         self.pieces = Pieces(path)
-        self.is_decimal = self.is_text = self.has_memory = False
+        self.is_decimal = self.is_text = self.has_memory = self.has_collective = False
         self.loaded_cnt = self.refused_cnt = self.lost_cnt = self.lost_bytes = self.replaced_cnt = 0
         self.cut_bytes = 0
         self.misfit_cnt = self.misplaced_cnt = self.memory_lost_cnt = 0
@@ -115,14 +115,16 @@ class _Reader:
             "address bigint, allocated_bytes bigint, reserved_bytes bigint, is_before boolean",
         )
         staging.define("whole_text", "label", "kineto_whole_text")
+        staging.define("whole_written", "number", "kineto_whole_of_text")
         self._read_as_text(False)
         staging.progress.step("events", self.path.stat().st_size)
         done = 0
-        for piece in self.pieces:
-            self._read_last(piece) if self.pieces.at_end else self._read_piece(piece)
-            staging.progress.advance(self.pieces.read_bytes - done)
-            done = self.pieces.read_bytes
-        self._finish()
+        with staging.in_order():  # one thread parses a piece, and a second one only costs time
+            for piece in self.pieces:
+                self._read_last(piece) if self.pieces.at_end else self._read_piece(piece)
+                staging.progress.advance(self.pieces.read_bytes - done)
+                done = self.pieces.read_bytes
+            self._finish()
 
     def _read_last(self, text: bytes) -> None:
         """The rest of the file: events, the end of the array and what follows it."""
@@ -181,11 +183,12 @@ class _Reader:
         for what, file, into in _TARGETS:
             if what in present:
                 staging.load(file, into)
-        if b'"record_param_comms"' in events or b'"Collective name"' in events:
+        if self.has_collective:
             staging.load("kineto_collective", "staged_collective")
+            self.misfit_cnt += staging.scalar(sql.staging("kineto_collective_misfit"))
         if self.has_memory:
             self._load_memory()
-        self.loaded_cnt += staging.scalar("select count(*) from batch")
+        self.loaded_cnt = self.events.total()
 
     def _load_memory(self) -> None:
         run = self.staging.database.connection.execute
@@ -206,7 +209,7 @@ class _Reader:
         return present
 
     def _parse(self, events: bytes) -> None:
-        """Fill the temporary tables `batch` and `memory_batch`.
+        """Fill the temporary table `batch`, and `memory_batch` and `collective_batch` where a piece has such events.
 
         With decimal times where doubles would lose digits, and numbers as text where something has another type.
         """
@@ -243,9 +246,11 @@ class _Reader:
             except _Refused:
                 self._read_as_text(False)
                 raise
-        self.has_memory = b'"[memory]"' in events
+        ((self.has_memory, self.has_collective),) = self.staging.database.rows(sql.staging("kineto_apart"))
         if self.has_memory:
             self._query("kineto_memory_event", "memory_batch")
+        if self.has_collective:
+            self._query("kineto_collective_event", "collective_batch")
 
     def _read_as_text(self, is_text: bool) -> None:
         """Say how kineto_event reads the pieces from now on."""

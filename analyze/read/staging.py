@@ -83,11 +83,13 @@ class Staging:
     @contextmanager
     def in_order(self) -> Iterator[None]:
         """While open, rows keep the order of their batch, so that the same file always gets the same keys."""
-        self.database.connection.execute("set threads = 1")
+        run = self.database.connection.execute
+        ((threads,),) = run("select current_setting('threads')").fetchall()
+        run("set threads = 1")
         try:
             yield
         finally:
-            self.database.connection.execute("reset threads")
+            run(f"set threads = {threads}")
 
     def create_table(self, name: str, columns: str) -> None:
         """An empty temporary table of a reader's own."""

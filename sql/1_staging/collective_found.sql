@@ -167,6 +167,11 @@ lone as (
     cross join reading
     join source on source.source_id = reading.source_id
     where list_contains(only_group.ranks, source.rank)
+),
+-- once: each mention of this macro costs as much to plan as a small file to read
+told as (
+    select *, collective_operation(called) as operation
+    from found
 )
 select
     (select count(*) from collective)
@@ -179,7 +184,7 @@ select
     found.end_ns,
     found.found_by,
     found.name,
-    collective_operation(found.called) as operation,
+    found.operation,
     coalesce(found.dtype, found.shaped_dtype) as dtype,
     found.in_element_cnt,
     found.out_element_cnt,
@@ -188,18 +193,18 @@ select
         found.shaped_bytes,
         -- NCCL says what a rank has, of a reduce-scatter what it gets
         case
-            when collective_operation(found.called) in ('all_reduce', 'all_gather', 'broadcast', 'reduce', 'send')
+            when found.operation in ('all_reduce', 'all_gather', 'broadcast', 'reduce', 'send')
                 then payload.bytes
-            when collective_operation(found.called) = 'reduce_scatter' then payload.bytes * payload.rank_cnt
+            when found.operation = 'reduce_scatter' then payload.bytes * payload.rank_cnt
         end
     ) as in_bytes,
     coalesce(
         found.out_element_cnt * element_bytes(found.dtype),
-        if(collective_operation(found.called) in ('all_reduce', 'broadcast', 'reduce'), found.shaped_bytes, null),
+        if(found.operation in ('all_reduce', 'broadcast', 'reduce'), found.shaped_bytes, null),
         case
-            when collective_operation(found.called) in ('all_reduce', 'reduce_scatter', 'broadcast', 'reduce', 'recv')
+            when found.operation in ('all_reduce', 'reduce_scatter', 'broadcast', 'reduce', 'recv')
                 then payload.bytes
-            when collective_operation(found.called) = 'all_gather' then payload.bytes * payload.rank_cnt
+            when found.operation = 'all_gather' then payload.bytes * payload.rank_cnt
         end
     ) as out_bytes,
     coalesce(found.group_size, payload.rank_cnt, len(lone.ranks)) as group_size,
@@ -210,22 +215,22 @@ select
     found.seq,
     case
         when found.src_rank is not null then found.src_rank
-        when collective_operation(found.called) = 'send' then coalesce(payload.rank, lone.rank)
-        when collective_operation(found.called) = 'recv' then coalesce(payload.peer, lone.peer)
-        when collective_operation(found.called) = 'broadcast' then payload.root
+        when found.operation = 'send' then coalesce(payload.rank, lone.rank)
+        when found.operation = 'recv' then coalesce(payload.peer, lone.peer)
+        when found.operation = 'broadcast' then payload.root
     end as src_rank,
     case
         when found.dst_rank is not null then found.dst_rank
-        when collective_operation(found.called) = 'send' then coalesce(payload.peer, lone.peer)
-        when collective_operation(found.called) = 'recv' then coalesce(payload.rank, lone.rank)
-        when collective_operation(found.called) = 'reduce' then payload.root
+        when found.operation = 'send' then coalesce(payload.peer, lone.peer)
+        when found.operation = 'recv' then coalesce(payload.rank, lone.rank)
+        when found.operation = 'reduce' then payload.root
     end as dst_rank,
     found.device_id,
     found.stream_id,
     found.work_start_ns,
     found.work_end_ns,
     found.work_cnt
-from found
+from told as found
 cross join reading
 join source on source.source_id = reading.source_id
 left join lone on found.found_by = 'gloo' and found.group_name is null

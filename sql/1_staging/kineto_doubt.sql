@@ -11,14 +11,6 @@ where correlation <> trunc(correlation) or abs(correlation) >= 9007199254740992
     or sequence_number <> trunc(sequence_number) or abs(sequence_number) >= 9007199254740992
     or forward_thread <> trunc(forward_thread) or abs(forward_thread) >= 9007199254740992
     or waits_for_correlation <> trunc(waits_for_correlation) or abs(waits_for_correlation) >= 9007199254740992
-    or collective.in_element_cnt <> trunc(collective.in_element_cnt)
-    or abs(collective.in_element_cnt) >= 9007199254740992
-    or collective.out_element_cnt <> trunc(collective.out_element_cnt)
-    or abs(collective.out_element_cnt) >= 9007199254740992
-    or collective.group_size <> trunc(collective.group_size) or abs(collective.group_size) >= 9007199254740992
-    or collective.seq <> trunc(collective.seq) or abs(collective.seq) >= 9007199254740992
-    or collective.src_rank <> trunc(collective.src_rank) or abs(collective.src_rank) >= 9007199254740992
-    or collective.dst_rank <> trunc(collective.dst_rank) or abs(collective.dst_rank) >= 9007199254740992
     or (stream is not null and whole_text(stream) is null)
     or try_cast(grid as integer[])::double[] is distinct from grid
     or try_cast(block as integer[])::double[] is distinct from block

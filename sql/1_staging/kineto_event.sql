@@ -45,20 +45,7 @@ select
     args."Input Dims" || '|' || args."Input type"
         || if(name like '%convolution%' or name like '%attention%', '|' || coalesce(args."Concrete Inputs"::varchar, ''), '') as shape,
     args.wait_on_cuda_event_record_corr_id as waits_for_correlation,
-    {
-        name: args."Collective name",
-        dtype: args.dtype,
-        in_element_cnt: args."In msg nelems",
-        out_element_cnt: args."Out msg nelems",
-        group_size: args."Group size",
-        group_name: args."Process Group Name",
-        group_description: args."Process Group Description",
-        group_ranks: args."Process Group Ranks",
-        comms_id: args."Comms Id",
-        seq: args.Seq,
-        src_rank: args."Src Rank",
-        dst_rank: args."Dst Rank"
-    } as collective,
+    args."Collective name" as collective_name,
     misfit_cnt
 from event
 left join category on category.category = event.cat

@@ -21,12 +21,6 @@ select
             + (sequence_number is not null and whole(sequence_number) is null)::integer
             + (forward_thread is not null and whole(forward_thread) is null)::integer
             + (waits_for_correlation is not null and whole(waits_for_correlation) is null)::integer
-            + (collective.in_element_cnt is not null and whole(collective.in_element_cnt) is null)::integer
-            + (collective.out_element_cnt is not null and whole(collective.out_element_cnt) is null)::integer
-            + (collective.group_size is not null and whole(collective.group_size) is null)::integer
-            + (collective.seq is not null and whole(collective.seq) is null)::integer
-            + (collective.src_rank is not null and whole(collective.src_rank) is null)::integer
-            + (collective.dst_rank is not null and whole(collective.dst_rank) is null)::integer
         ),
         0
     )::bigint as misfit_cnt

@@ -21,11 +21,7 @@ from (
                     "bytes": "varchar", "grid": ["varchar"], "block": ["varchar"], "graph node id": "varchar",
                     "Sequence number": "varchar", "Fwd thread id": "varchar", "name": "varchar", "labels": "varchar",
                     "Input Dims": "json", "Input type": "json", "Concrete Inputs": "json",
-                    "wait_on_cuda_event_record_corr_id": "varchar", "Collective name": "varchar", "dtype": "varchar",
-                    "In msg nelems": "varchar", "Out msg nelems": "varchar", "Group size": "varchar",
-                    "Process Group Name": "varchar", "Process Group Description": "varchar",
-                    "Process Group Ranks": "varchar", "Comms Id": "varchar", "Seq": "varchar",
-                    "Src Rank": "varchar", "Dst Rank": "varchar"
+                    "wait_on_cuda_event_record_corr_id": "varchar", "Collective name": "varchar"
                 }
             }'
         ) as event,

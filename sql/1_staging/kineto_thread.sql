@@ -2,7 +2,7 @@
 
 select
     reading.source_id,
-    (select count(*) from kineto_thread) + row_number() over () as thread_id,
+    (select count(*) from kineto_thread) + row_number() over (order by used.pid, used.tid) as thread_id,
     used.pid,
     used.tid
 from (

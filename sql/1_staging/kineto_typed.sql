@@ -20,10 +20,7 @@ from read_json(
             correlation double, device double, context double, stream varchar, bytes double, grid double[],
             block double[], "graph node id" double, "Sequence number" double, "Fwd thread id" double, name varchar,
             labels varchar, "Input Dims" json, "Input type" json, "Concrete Inputs" json,
-            wait_on_cuda_event_record_corr_id double, "Collective name" varchar, dtype varchar,
-            "In msg nelems" double, "Out msg nelems" double, "Group size" double,
-            "Process Group Name" varchar, "Process Group Description" varchar, "Process Group Ranks" varchar,
-            "Comms Id" varchar, Seq double, "Src Rank" double, "Dst Rank" double
+            wait_on_cuda_event_record_corr_id double, "Collective name" varchar
         )'
     }
 )
