@@ -1,7 +1,7 @@
 """What the advice of findings would save: each rule's gaps, waits, copies and kernels, changed together.
 
     gap blamed on a late CPU     the call that ended it comes as much earlier as the gap is long
-    gap behind a wait            nothing waits there
+    gap behind a wait            nothing waits there; and then what the CPU did in it takes no time ('host_work')
     exposed copies               copies take no time
     kernels blamed on a rule     they take no time; products in 32 bits what they take in 16
 
@@ -10,8 +10,7 @@ part of a trace is replayed (part.py), a rule saves as much of all that it is bl
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -27,15 +26,15 @@ from .scene import Scene
 _MUCH, _UNLIKE = 0.005, 1.5
 READ = ("_judged_gap", "_blamed_kernel")  # the views that say what rules blame
 _GAPS = """
-    select list_position({rules}, gap.rule::varchar) - 1 as rule, gap.gpu_op_id, gap.idle_ns,
-        gap.cause = 'host' as is_late
-    from _judged_gap as gap
-    where gap.source_id = {id} and gap.rule in {rules}"""
+    select list_position({rules}, rule::varchar) as rule, gpu_op_id, idle_ns as ns, cause = 'host' as is_late,
+        1::double as gain
+    from _judged_gap
+    where source_id = {id} and rule in {rules}"""
 _KERNELS = """
-    select list_position({rules}, blamed.rule) - 1 as rule, blamed.gpu_op_id, blamed.critical_ns,
-        if(blamed.rule = 'float32_matmul', blamed.gain_frac, 1)::double as gain
-    from _blamed_kernel as blamed
-    where blamed.source_id = {id} and blamed.rule in {rules}"""
+    select list_position({rules}, rule) as rule, gpu_op_id, critical_ns as ns, false as is_late,
+        if(rule = 'float32_matmul', gain_frac, 1)::double as gain
+    from _blamed_kernel
+    where source_id = {id} and rule in {rules}"""
 
 
 @dataclass(frozen=True)
@@ -52,35 +51,27 @@ class Followed:
 
 def rules(scene: Scene, part: Part | None = None) -> dict[str, Followed] | None:
     """The advice of each rule of a source followed; None where the part that is replayed does not stand for all."""
-
-    def asked(statement: str, names: Iterable[str]) -> dict[str, npt.NDArray[Any]]:
-        return scene.database.columns(statement.format(id=scene.trace.source_id, rules=list(names)))
-
     if not len(scene.work):
         return {}
     measured = scene.trace.graph.measured
+    gaps, kernels = _blamed(scene, _GAPS), _blamed(scene, _KERNELS)
     found: dict[str, Followed] = {}
-    for statement, names, blame in ((_GAPS, _FOLLOWED, "idle_ns"), (_KERNELS, _OF_KERNELS, "critical_ns")):
-        rows = asked(statement, names)
-        place = scene.trace.place_of(rows["gpu_op_id"])
-        for number, name in enumerate(names):
-            mine = np.flatnonzero(rows["rule"] == number)
-            if not mine.size:
-                continue
-            here = mine[place[mine] >= 0]
-            share = _share(scene, part, place[mine], rows[blame][mine])
-            if share is None:
-                return None
-            if not share:  # next to nothing, and none of it here
-                continue
-            if statement is _GAPS:
-                gaps = _Gaps(place[here], rows["idle_ns"][here], rows["is_late"][here].astype(bool))
-                found[name] = Followed(_FOLLOWED[name](scene, measured, gaps), share)
-            else:
-                found[name] = Followed(_faster(measured, place[here], rows["gain"][here]), share)
+    for name in _RULES:
+        blamed = (gaps if name in _FOLLOWED else kernels).of(name)
+        share = _share(scene, part, blamed)
+        if share is None:
+            return None
+        if share:  # else next to nothing, and none of it here
+            found[name] = Followed(_FOLLOWED.get(name, _faster)(scene, measured, blamed.here()), share)
+    if (unwaiting := _without(measured, found, _OF_WAITS)) is not None:
+        worked = gaps.of(*_OF_WAITS).only(lambda blamed: blamed.is_late)
+        share = _share(scene, part, worked)
+        if share is None:
+            return None
+        idle = _closed(scene, unwaiting, worked.here())
+        found["host_work"] = Followed(idle, share or 1, (unwaiting, idle))
     # a copy that blocks is exposed as well, and costs its time once
-    waits = [found[name].weights.waits for name in _OF_COPIES if name in found]
-    unblocked = replace(measured, waits=np.logical_and.reduce(waits)) if waits else None
+    unblocked = _without(measured, found, _OF_COPIES)
     for name, change in _EVERYWHERE.items():
         weights = apply(scene, measured, [change])
         if weights is None:
@@ -91,42 +82,68 @@ def rules(scene: Scene, part: Part | None = None) -> dict[str, Followed] | None:
     return found
 
 
-def _share(scene: Scene, part: Part | None, place: Ints, blamed: npt.NDArray[Any]) -> float | None:
-    """How much of what a rule is blamed for lies in the judged steps of a part; None for far from its share of time."""
-    if part is None:
-        return 1
-    is_judged = (place >= 0) & (take(scene.work.start, place) >= part.first_ns)
-    share = float(blamed[is_judged].sum() / blamed.sum()) if blamed.sum() else 0.0
-    is_much = blamed.sum() > _MUCH * part.judged_ns
+@dataclass(frozen=True)
+class _Blamed:
+    """What rules blame: operations (kernels, or what ended an idle gap), and for how long.
+
+    `is_late` is whether the CPU was late with the launch, `gain` the share of a kernel's time that goes.
+    """
+
+    rule: Ints  # its place in _RULES, from 1 on
+    place: Ints  # in the part of the trace that is replayed, NONE outside
+    ns: Ints
+    is_late: Bools
+    gain: npt.NDArray[np.float64]
+
+    def only(self, chosen: Callable[["_Blamed"], Bools]) -> "_Blamed":
+        """Those of them for which it is true."""
+        is_chosen = chosen(self)
+        return _Blamed(*(getattr(self, field.name)[is_chosen] for field in fields(self)))
+
+    def of(self, *names: str) -> "_Blamed":
+        """Those of some rules."""
+        return self.only(lambda blamed: np.isin(blamed.rule, [_RULES.index(name) + 1 for name in names]))
+
+    def here(self) -> "_Blamed":
+        """Those in the part that is replayed."""
+        return self.only(lambda blamed: blamed.place >= 0)
+
+
+def _blamed(scene: Scene, statement: str) -> _Blamed:
+    rows = scene.database.columns(statement.format(id=scene.trace.source_id, rules=list(_RULES)))
+    place = scene.trace.place_of(rows["gpu_op_id"])
+    return _Blamed(rows["rule"], place, rows["ns"], rows["is_late"].astype(bool), rows["gain"])
+
+
+def _without(weights: Weights, found: dict[str, Followed], names: Iterable[str]) -> Weights | None:
+    """Nothing waits where the advice of these rules says so; None where there are none of them."""
+    waits = [found[name].weights.waits for name in names if name in found]
+    return replace(weights, waits=np.logical_and.reduce(waits)) if waits else None
+
+
+def _share(scene: Scene, part: Part | None, blamed: _Blamed) -> float | None:
+    """How much of what is blamed lies in the judged steps of a part; None for far from its share of time."""
+    if part is None or not blamed.ns.size:
+        return float(blamed.ns.size > 0)
+    is_judged = (blamed.place >= 0) & (take(scene.work.start, blamed.place) >= part.first_ns)
+    share = float(blamed.ns[is_judged].sum() / blamed.ns.sum()) if blamed.ns.sum() else 0.0
+    is_much = blamed.ns.sum() > _MUCH * part.judged_ns
     return None if is_much and not part.share / _UNLIKE < share < part.share * _UNLIKE else share
 
 
-@dataclass(frozen=True)
-class _Gaps:
-    """Idle gaps: the operations that ended them, how long they are, whether the CPU was late with the launch."""
-
-    place: Ints
-    idle: Ints
-    is_late: Bools
-
-    def of(self, chosen: Bools) -> "_Gaps":
-        """Some of them."""
-        return _Gaps(self.place[chosen], self.idle[chosen], self.is_late[chosen])
-
-
-def _closed(scene: Scene, weights: Weights, gaps: _Gaps) -> Weights:
+def _closed(scene: Scene, weights: Weights, gaps: _Blamed) -> Weights:
     """The CPU launches these operations so much earlier; those that were launched in time begin so much earlier."""
     is_late = gaps.is_late & (scene.work.point[gaps.place] >= 0)
-    late, waited = gaps.of(is_late), gaps.of(~is_late)
+    late, waited = gaps.only(lambda _: is_late), gaps.only(lambda _: ~is_late)
     host, own, launching = _spared(scene, weights, late)
     distance, latency = weights.distance.copy(), weights.latency.copy()
     latency[late.place] -= np.clip(launching, 0, np.maximum(latency[late.place], 0))
-    distance[waited.place] -= np.clip(waited.idle, 0, np.maximum(distance[waited.place], 0))
-    latency[waited.place] -= np.clip(waited.idle, 0, np.maximum(latency[waited.place], 0))
+    distance[waited.place] -= np.clip(waited.ns, 0, np.maximum(distance[waited.place], 0))
+    latency[waited.place] -= np.clip(waited.ns, 0, np.maximum(latency[waited.place], 0))
     return replace(weights, host=weights.host - host, own=weights.own - own, distance=distance, latency=latency)
 
 
-def _spared(scene: Scene, weights: Weights, gaps: _Gaps) -> tuple[Ints, Ints, Ints]:
+def _spared(scene: Scene, weights: Weights, gaps: _Blamed) -> tuple[Ints, Ints, Ints]:
     """Of each point how much of the CPU's time before it, and of its own, lies in gaps; of each gap its launch's own.
 
     gap            |------------------------------|      back to its begin, or the wait that it began in;
@@ -136,10 +153,10 @@ def _spared(scene: Scene, weights: Weights, gaps: _Gaps) -> tuple[Ints, Ints, In
     """
     host, own = np.zeros(len(weights.host), dtype=np.int64), np.zeros(len(weights.own), dtype=np.int64)
     at = scene.work.point[gaps.place]
-    before = np.clip(scene.points.begin[at] - scene.work.start[gaps.place] + gaps.idle, 0, gaps.idle)
-    launching = np.minimum(gaps.idle - before, weights.own[at])
+    before = np.clip(scene.points.begin[at] - scene.work.start[gaps.place] + gaps.ns, 0, gaps.ns)
+    launching = np.minimum(gaps.ns - before, weights.own[at])
     np.maximum.at(own, at, launching)
-    left, since = before, scene.work.start[gaps.place] - gaps.idle
+    left, since = before, scene.work.start[gaps.place] - gaps.ns
     while (more := left > 0).any():
         at, left, since = at[more], left[more], since[more]
         spent = np.minimum(left, np.maximum(weights.host[at], 0))
@@ -153,10 +170,10 @@ def _spared(scene: Scene, weights: Weights, gaps: _Gaps) -> tuple[Ints, Ints, In
     return host, own, launching
 
 
-def _not_waiting(scene: Scene, weights: Weights, gaps: _Gaps) -> Weights:
+def _not_waiting(scene: Scene, weights: Weights, gaps: _Blamed) -> Weights:
     """Nothing waits that returned in these gaps: a copy that blocks, and the synchronisation behind it."""
     chains, end = scene.trace.graph.chains, scene.points.end
-    point, since = scene.work.point[gaps.place], scene.work.start[gaps.place] - gaps.idle
+    point, since = scene.work.point[gaps.place], scene.work.start[gaps.place] - gaps.ns
     ((slack,),) = scene.database.rows("select value from threshold where name = 'clock_slack_ns'")
     waits = weights.waits.copy()
     wait = take(chains.behind, point)
@@ -170,14 +187,14 @@ def _not_waiting(scene: Scene, weights: Weights, gaps: _Gaps) -> Weights:
         wait = chains.behind[call]
 
 
-def _faster(weights: Weights, place: Ints, gain: npt.NDArray[np.float64]) -> Weights:
+def _faster(_: Scene, weights: Weights, kernels: _Blamed) -> Weights:
     """These operations take so much less of their time."""
     length = weights.length.copy()
-    length[place] -= np.rint(length[place] * gain).astype(np.int64)
+    length[kernels.place] -= np.rint(length[kernels.place] * kernels.gain).astype(np.int64)
     return replace(weights, length=length)
 
 
-_Followed = Callable[[Scene, Weights, _Gaps], Weights]
+_Followed = Callable[[Scene, Weights, _Blamed], Weights]
 _FOLLOWED: dict[str, _Followed] = {
     "late_input": _closed,
     "launch_bound_range": _closed,
@@ -189,5 +206,7 @@ _FOLLOWED: dict[str, _Followed] = {
     "pageable_async_copy": _not_waiting,
 }
 _OF_KERNELS = ("math_attention", "float32_matmul", "layout_conversion", "unfused_elementwise")
+_RULES = (*_FOLLOWED, *_OF_KERNELS)
 _OF_COPIES = ("blocking_copy", "pageable_async_copy")
+_OF_WAITS = (*_OF_COPIES, "synchronisation")
 _EVERYWHERE = {"exposed_copy": Change("hide-copies", "*")}

@@ -1,14 +1,13 @@
--- A row is the long idle gaps of one rule in the ranges of one path, with what ended the longest.
+-- A row is the idle gaps of one rule in the ranges of one path, long ones or behind waits, with what ended the longest.
 --
 -- columns:
 --   source_id        integer   the input
---   rule             varchar   'long_idle_gap' or 'long_dependency'
+--   rule             varchar   'long_idle_gap', 'long_dependency' or 'host_work'
 --   place            varchar   name path of the range, NULL outside all ranges
 --   saving_ns        double    what the input would save without them, at most
 --   occurrence_cnt   bigint    gaps
 --   evidence         varchar   how many, how long, and before which work
---   is_seen          boolean   whether it is known what the CPU was in during the longest, or that it was in nothing
---   cpu_kind         varchar   the kind of range or 'call' that it was in, NULL for nothing
+--   what_to_do       varchar   what to do, where the CPU is late
 
 with
 place as (
@@ -16,7 +15,8 @@ place as (
     from _blamed_place as long
     join gpu_op as op on op.gpu_op_id = long.ended_by
     left join api_call as launch on launch.api_call_id = op.api_call_id
-    ),
+    where long.rule in ('long_idle_gap', 'long_dependency', 'host_work')
+),
 waiting as (
     select distinct thread_id
     from place
@@ -53,8 +53,25 @@ select
     || format('{}, ended by {}', said_ns(long.longest_ns), short.short_name)
     || coalesce('; before its launch a stream was told to wait for an event (' || told.api_name || ')', '')
     || if(cpu.rule is null, '', '; in it the CPU is in ' || coalesce(cpu.cpu_in, 'no range or CUDA call')) as evidence,
-    cpu.rule is not null as is_seen,
-    cpu.cpu_kind
+    case
+        when cpu.rule is null
+            then 'Look at what the CPU did before the launch: reading input, Python, logging, checkpoints, evaluation, '
+                || 'allocating. Name it with ranges (lorabench.span), or record Python''s stacks.'
+        when cpu.cpu_kind is null
+            then 'Name what the CPU does there with ranges (lorabench.span), or record Python''s stacks (with_stack=True): '
+                || 'nothing of it is in the trace. Often it reads input, logs or saves.'
+        when cpu.cpu_kind = 'call'
+            then 'Avoid this call within steps: keep what is allocated (no empty_cache), load kernels beforehand. If it '
+                || 'should be quick, look for a lock or a missing core.'
+        when cpu.cpu_kind = 'operator'
+            then 'Compare its calls (range_instance): if some alone are slow, it allocates, compiles or searches an '
+                || 'algorithm (cudnn.benchmark, MIOpen), or lacks a core; if all are, call it less often.'
+        when cpu.cpu_kind = 'many'
+            then 'Do less in many small steps there: fewer and larger operators (foreach, fused, torch.compile), nothing '
+                || 'asked of each tensor in Python.'
+        else 'Look at what is done there besides launching: input, logging, saving, Python. Narrower ranges '
+            || '(lorabench.span) or stacks say which part.'
+    end as what_to_do
 from place as long
 join gpu_op as op on op.gpu_op_id = long.ended_by
 join _short_name as short on short.source_id = op.source_id and short.name_id = op.name_id

@@ -24,7 +24,7 @@ gap as (
     from _blamed_place as place
     join gpu_op as op on op.gpu_op_id = place.ended_by
     join api_call as call using (api_call_id)
-    where place.rule in ('blocking_copy', 'pageable_async_copy', 'synchronisation', 'long_idle_gap')
+    where place.rule in ('blocking_copy', 'pageable_async_copy', 'synchronisation', 'long_idle_gap', 'host_work')
     qualify row_number() over (partition by place.source_id order by place.saving_ns desc, place.rule, place.place) <= 16
 ),
 -- what is shorter than half of the shortest gap covers more than half of none
@@ -119,4 +119,4 @@ where name.text is null
     or many.name_id is not null
     or not contains('/' || coalesce(gap.place, '') || '/', '/' || name.text || '/')
     -- the operator that launches is what is late
-    or (covering.kind = 'operator' and gap.rule = 'long_idle_gap' and ends_with('/' || gap.place, '/' || name.text))
+    or (covering.kind = 'operator' and gap.rule in ('long_idle_gap', 'host_work') and ends_with('/' || gap.place, '/' || name.text))

@@ -3,7 +3,8 @@
 -- The rule's places are changed together; each has its share of what that saves. A rule about late launches saves no more
 -- than the gaps that it is blamed for. A wait costs more than the gap behind it, because the CPU loses its lead; what rules
 -- about idle time save together, the largest first, is never more than the idle time. Where without a wait less than half of
--- the idle time behind it would go, the evidence says whose the rest is; where more than half as much again would, why.
+-- the idle time behind it would go, the evidence says whose the rest is, and host_work what it would save; where more than
+-- half as much again would, why. Without a replay nobody knows what a wait leaves, and host_work saves nothing.
 --
 -- It has the columns of _finding, and
 --
@@ -30,10 +31,10 @@ followed as (
         idle.idle_ns,
         limited.rule in (
             'late_input', 'recompilation', 'blocking_copy', 'pageable_async_copy', 'synchronisation', 'launch_bound_range',
-            'unified_memory', 'long_idle_gap', 'long_dependency'
+            'unified_memory', 'long_idle_gap', 'long_dependency', 'host_work'
         ) as is_idle,
         case
-            when followed_rule.saving_ns is null then limited.limit_ns
+            when followed_rule.saving_ns is null then if(limited.rule = 'host_work', 0, limited.limit_ns)
             when limited.rule in ('blocking_copy', 'pageable_async_copy', 'synchronisation')
                 then greatest(0, followed_rule.saving_ns)
             else greatest(0, least(followed_rule.saving_ns, limited.limit_ns))

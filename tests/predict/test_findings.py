@@ -163,3 +163,28 @@ def test_a_wait_inside_a_gap_hides_none_of_it(tmp_path: Path) -> None:
     saved = run.timeline.end - program(0).timeline.end
     # behind the last step no work waits for the CPU
     assert 0.95 * saved * 7 / 8 <= findings(run, tmp_path)["long_idle_gap"] <= 1.02 * saved
+
+
+@pytest.mark.parametrize("pause", [100_000, 2_000_000, 10_000_000])
+def test_work_behind_a_wait_saves_what_the_wait_leaves(pause: int, tmp_path: Path) -> None:
+    """The CPU asks for a result in each step and works on before it launches: without the wait some of that is hidden."""
+
+    def program(pause: int, *, waits: bool) -> Gpu:
+        gpu = pinned()
+        for step in range(8):
+            with gpu.range(f"step {step}"):
+                with gpu.range("forward"):
+                    for _ in range(20):
+                        gpu.work(4_000)
+                        gpu.launch("matmul_gemm_kernel", 100_000)
+                if waits:
+                    gpu.synchronise()
+                gpu.work(pause)
+        return gpu.finished()
+
+    run = program(pause, waits=True)
+    ahead, idle = program(pause, waits=False).timeline.end, program(0, waits=False).timeline.end
+    found = findings(run, tmp_path)
+    # behind the last step no work waits for the CPU
+    assert 0.95 * (run.timeline.end - ahead) * 7 / 8 <= found["synchronisation"] <= 1.02 * (run.timeline.end - ahead)
+    assert 0.95 * (ahead - idle) * 7 / 8 <= found.get("host_work", 0) <= 1.02 * (ahead - idle)
