@@ -215,7 +215,7 @@ class Staging:
         types = {c.name: c.type for c in _table("device").columns}
         self.database.connection.execute(
             f"insert into device select ?, {', '.join(f'try_cast(? as {types[c]})' for c in columns)}",
-            [self.source_id, *map(_as_text, values)],
+            [self.source_id, *(_as_text(value) or None for value in values)],
         )
 
     def name_ranges(self, texts: str) -> None:

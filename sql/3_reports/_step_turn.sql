@@ -6,6 +6,7 @@
 --   found_by    varchar   how it was found, see step_summary
 --   start_ns    bigint    begin of the first of them
 --   wall_ns     bigint    their durations added up
+--   busy_ns     bigint    how long their GPU work kept each device busy, on average
 --   token_cnt   bigint    tokens, NULL where not known
 
 with
@@ -25,6 +26,8 @@ select
     any_value(found_by) as found_by,
     min(start_ns) as start_ns,
     sum(wall_ns)::bigint as wall_ns,
+    (sum(gpu_busy_ns) / any_value(device.cnt))::bigint as busy_ns,
     any_value(token_cnt) as token_cnt
 from numbered
+left join (select source_id, count(distinct device_id) as cnt from gpu_op group by source_id) as device using (source_id)
 group by source_id, turn_id

@@ -167,7 +167,7 @@ def test_a_wait_inside_a_gap_hides_none_of_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("pause", [100_000, 2_000_000, 10_000_000])
 def test_work_behind_a_wait_saves_what_the_wait_leaves(pause: int, tmp_path: Path) -> None:
-    """The CPU asks for a result in each step and works on before it launches: without the wait some of that is hidden."""
+    """The CPU asks for a result in each step and works on before it launches: without the wait some of it hides."""
 
     def program(pause: int, *, waits: bool) -> Gpu:
         gpu = pinned()
