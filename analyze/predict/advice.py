@@ -2,7 +2,7 @@
 
     gap blamed on a late CPU     the call that ended it comes as much earlier as the gap is long
     gap behind a wait            nothing waits there; and then what the CPU did in it takes no time ('host_work')
-    exposed copies               copies take no time
+    exposed copies               copies take no time; and run beside other work, on the link they have ('hidden_copy')
     kernels blamed on a rule     they take no time; products in 32 bits what they take in 16
 
 A saving is never more than the limit of its rule (_finding), and a rule that is not here has its limit alone. Where a
@@ -41,12 +41,14 @@ _KERNELS = """
 class Followed:
     """The weights with the advice of a rule followed in all its places, and the share of its blame that lies there.
 
-    It saves no more than where the advice of others is followed already: `beside`, without and with it.
+    It saves no more than where the advice of others is followed already: `beside`, without and with it. And all takes
+    `least_ns`, or more.
     """
 
     weights: Weights
     share: float
     beside: tuple[Weights, Weights] | None = None
+    least_ns: int = 0
 
 
 def rules(scene: Scene, part: Part | None = None) -> dict[str, Followed] | None:
@@ -72,13 +74,12 @@ def rules(scene: Scene, part: Part | None = None) -> dict[str, Followed] | None:
         found["host_work"] = Followed(idle, share or 1, (unwaiting, idle))
     # a copy that blocks is exposed as well, and costs its time once
     unblocked = _without(measured, found, _OF_COPIES)
-    for name, change in _EVERYWHERE.items():
-        weights = apply(scene, measured, [change])
-        if weights is None:
-            continue
-        both = None if unblocked is None else apply(scene, unblocked, [change])
+    weights = apply(scene, measured, [_NO_COPIES])
+    both = None if unblocked is None else apply(scene, unblocked, [_NO_COPIES])
+    if weights is not None:
         beside = None if unblocked is None or both is None else (unblocked, both)
-        found[name] = Followed(weights, 1 if part is None else part.share, beside)
+        found["exposed_copy"] = Followed(weights, 1 if part is None else part.share, beside)
+        found["hidden_copy"] = replace(found["exposed_copy"], least_ns=scene.link_ns(measured.length))
     return found
 
 
@@ -209,4 +210,4 @@ _OF_KERNELS = ("math_attention", "float32_matmul", "layout_conversion", "unfused
 _RULES = (*_FOLLOWED, *_OF_KERNELS)
 _OF_COPIES = ("blocking_copy", "pageable_async_copy")
 _OF_WAITS = (*_OF_COPIES, "synchronisation")
-_EVERYWHERE = {"exposed_copy": Change("hide-copies", "*")}
+_NO_COPIES = Change("hide-copies", "*")

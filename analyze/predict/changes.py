@@ -4,7 +4,7 @@ Each is what its sentence says and nothing else: work that is not named stays as
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -77,6 +77,15 @@ def apply(scene: Scene, weights: Weights, changes: Iterable[Change]) -> Weights 
             )
         weights = apply_one(scene, weights, change)
     return weights
+
+
+def least_ns(scene: Scene, changes: Sequence[Change]) -> int:
+    """What no step after these changes is shorter than: copies that are hidden still take their time on the link."""
+    others = [change for change in changes if change.kind != "hide-copies"]
+    if len(others) == len(changes):
+        return 0
+    weights = apply(scene, scene.trace.graph.measured, others)
+    return 0 if weights is None else scene.link_ns(weights.length)
 
 
 def describe(kind: str) -> str:
@@ -307,7 +316,7 @@ _KINDS = {
     "cpu": _Kind(
         "PATH:FACTOR", _cpu, "the CPU takes so much of its time here; 0 is the limit for whatever makes it faster"
     ),
-    "hide-copies": _Kind("PATH", _hide, "nothing waits for copies and memsets"),
+    "hide-copies": _Kind("PATH", _hide, "nothing waits for copies and memsets; on the link they take their time"),
     "hide-communication": _Kind("PATH", None, "communication ends when all ranks have come: one rank cannot know"),
     "batch": _Kind("K", _batch, "K steps in one pass: k(alpha + beta) becomes alpha + k beta"),
     "merge": _Kind(

@@ -11,7 +11,7 @@ from ..attribute.replay import Weights
 from ..store.database import Database
 from ..store.jobs import require_no_job
 from . import advice, suggestions
-from .changes import Change, apply, describe, parse
+from .changes import Change, apply, describe, least_ns, parse
 from .part import part_of
 from .scene import Scene
 from .trace import Trace, fetch
@@ -133,7 +133,7 @@ def predict(scene: Scene, asked: Iterable[Sequence[Change]]) -> list[Row]:
     rows = []
     for changes in asked:
         weights = apply(scene, scene.trace.graph.measured, changes)
-        saving = None if weights is None else saved(scene, weights)
+        saving = None if weights is None else min(saved(scene, weights), window - least_ns(scene, changes))
         rows.append(
             {
                 "source_id": scene.trace.source_id,
@@ -156,7 +156,7 @@ def saved(scene: Scene, weights: Weights) -> int:
 
 def _saved(scene: Scene, followed: advice.Followed) -> int:
     """The same of advice, beside that of others."""
-    alone = saved(scene, followed.weights)
+    alone = min(saved(scene, followed.weights), scene.window_ns - followed.least_ns)
     if followed.beside is None:
         return alone
     without, both = followed.beside

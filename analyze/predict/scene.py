@@ -9,7 +9,7 @@ import numpy as np
 from ...errors import UsageError
 from ...sql import literal
 from ..attribute.cover import Cover
-from ..attribute.intervals import Bools, Ints
+from ..attribute.intervals import Bools, Ints, take, union_length
 from ..attribute.replay import Weights
 from ..attribute.replay_graph import Operations, Points
 from ..store.database import Database
@@ -202,6 +202,26 @@ class Scene:
             name,
         )
         return rows[0] if rows else None
+
+    def link_ns(self, length: Ints) -> int:
+        """How long the busiest direction of the link to a device copies in the window, where copies take so long each.
+
+        Beside whatever else they run, no step is shorter. Copies from and to the host alone have a link.
+        """
+        found = self.database.columns(
+            f"""select gpu_op_id, copy_kind = 'HtoD' as is_to_device
+            from memory_operation
+            semi join (select gpu_op_id from gpu_op where source_id = {self.trace.source_id}) as own using (gpu_op_id)
+            where copy_kind in ('HtoD', 'DtoH')"""
+        )
+        place = self.trace.place_of(found["gpu_op_id"])
+        begin = self.points.begin[self.trace.steps.first[self.trace.steps.is_judged]].min(initial=1 << 62)
+        counts = (place >= 0) & (take(self.work.start, place) >= (begin if begin < 1 << 62 else self.trace.origin))
+        place, direction = place[counts], found["is_to_device"][counts].astype(np.int64)
+        key, start = 2 * self.work.device[place] + direction, self.work.start[place]
+        order = np.lexsort((start, key))
+        _, busy = union_length(key[order], start[order], (start + length[place])[order])
+        return int(busy.max(initial=0))
 
     def launched_in(self, cover: Cover) -> Bools:
         """The operations whose launching call lies in a cover."""

@@ -3,7 +3,7 @@
 -- columns:
 --   source_id        integer   the input
 --   activity         varchar   'communication' or 'memory'
---   place            varchar   name path of the range, NULL outside all ranges
+--   place            varchar   name path of the range, '(launch not recorded)' for what was launched before, NULL outside all ranges
 --   saving_ns        double    how long nothing hides it, the mean over the devices
 --   occurrence_cnt   bigint    stretches
 --   largest          varchar   the operations by name that the most of it begins with
@@ -13,7 +13,7 @@ named as (
     select
         exposed.source_id,
         exposed.activity,
-        range_path.path as place,
+        coalesce(range_path.path, if(op.api_call_id is null, '(launch not recorded)', null)) as place,
         short.short_name,
         sum(exposed.exposed_ns) as exposed_ns,
         count(*) as occurrence_cnt,
@@ -27,7 +27,7 @@ named as (
     left join _owner as own on own.attribution_id = op.attribution_id
     left join range_path on range_path.path_id = own.path_id
     where exposed.exposed_ns > 0 and op.start_ns >= steady.start_ns and op.start_ns < steady.end_ns
-    group by exposed.source_id, exposed.activity, range_path.path, short.short_name
+    group by all
 )
 select
     source_id,

@@ -1,8 +1,9 @@
 -- A row is what the CPU was in during the longest idle gap of a place: behind a wait, or before a late launch.
 --
--- It is the shortest range, or else the call, that covers more than half of the gap on the thread which launched the work
--- that ended it; else all that cover more than half of it together. Of an input only the places that cost most are looked
--- at, and a range around the place itself says nothing, but for the operator that launches, late by itself.
+-- It is the call, one or several of a name, that takes more than half of the gap on the thread which launched the work that
+-- ended it, unless it launches itself; or the shortest range, or else launch, that covers as much; else all that do
+-- together. Of an input only the places that cost most are looked at, and a range around the place itself says nothing, but
+-- for the operator that launches, late by itself.
 --
 -- columns:
 --   source_id   integer   the input
@@ -54,6 +55,21 @@ covering as (
         and 2 * (least(long.end_ns, gap.end_ns) - greatest(long.start_ns, gap.start_ns)) > gap.end_ns - gap.start_ns
     group by gap.source_id, gap.rule, gap.place
 ),
+-- freeing memory takes its time wherever it happens: the operator around it is not what is slow
+calling as (
+    select gap.source_id, gap.rule, gap.place, call.name_id
+    from gap
+    join api_call as call
+        on call.source_id = gap.source_id
+        and call.thread_id = gap.thread_id
+        and call.start_ns < gap.end_ns
+        and call.end_ns > gap.start_ns
+    join name on name.name_id = call.name_id
+    where not call.is_duplicate and not regexp_matches(name.text, '(?i)launch|memcpy|memset')
+    group by gap.source_id, gap.rule, gap.place, call.name_id
+    having 2 * sum(least(call.end_ns, gap.end_ns) - greatest(call.start_ns, gap.start_ns))
+        > any_value(gap.end_ns - gap.start_ns)
+),
 -- of gaps that nothing covers by itself all that lies in them, each moment by the outermost
 piece as (
     select
@@ -104,18 +120,27 @@ select
     gap.source_id,
     gap.rule,
     gap.place,
-    if(many.name_id is null, '', format('{} ranges and calls, most of it ', many.piece_cnt))
+    if(coalesce(calling.name_id, covering.name_id) is not null or many.name_id is null, '', format('{} ranges and calls, most of it ', many.piece_cnt))
     || replace(name.text, 'autograd::engine::evaluate_function: ', '') as cpu_in,
-    if(many.name_id is null, covering.kind, if(many.piece_cnt < 8, 'several', 'many')) as cpu_kind
+    case
+        when calling.name_id is not null then 'call'
+        when many.name_id is null then covering.kind
+        else if(many.piece_cnt < 8, 'several', 'many')
+    end as cpu_kind
 from gap
+left join calling
+    on calling.source_id = gap.source_id
+    and calling.rule = gap.rule
+    and calling.place is not distinct from gap.place
 left join covering
     on covering.source_id = gap.source_id
     and covering.rule = gap.rule
     and covering.place is not distinct from gap.place
 left join many
     on many.source_id = gap.source_id and many.rule = gap.rule and many.place is not distinct from gap.place
-left join name on name.name_id = coalesce(covering.name_id, many.name_id)
+left join name on name.name_id = coalesce(calling.name_id, covering.name_id, many.name_id)
 where name.text is null
+    or calling.name_id is not null
     or many.name_id is not null
     or not contains('/' || coalesce(gap.place, '') || '/', '/' || name.text || '/')
     -- the operator that launches is what is late

@@ -4,7 +4,8 @@
 -- than the gaps that it is blamed for. A wait costs more than the gap behind it, because the CPU loses its lead; what rules
 -- about idle time save together, the largest first, is never more than the idle time. Where without a wait less than half of
 -- the idle time behind it would go, the evidence says whose the rest is, and host_work what it would save; where more than
--- half as much again would, why. Without a replay nobody knows what a wait leaves, and host_work saves nothing.
+-- half as much again would, why. Copies that the link has no time for beside other work can only be fewer: what that saves
+-- is at most what they cost. Without a replay nobody knows what a wait leaves, and host_work saves nothing.
 --
 -- It has the columns of _finding, and
 --
@@ -24,10 +25,19 @@ idle as (
     where cause <> 'kernel_wait'
     group by source_id
 ),
+-- where the link has no time left for most of the copies, they cannot be hidden, and copying less is all that helps
+hidden as (
+    select source_id, exposed.rule, hidden.saving_ns as hidden_ns
+    from (from followed_rule where rule = 'exposed_copy') as exposed
+    join (from followed_rule where rule = 'hidden_copy') as hidden using (source_id)
+    where 2 * hidden.saving_ns < exposed.saving_ns
+),
 followed as (
     select
         limited.*,
-        followed_rule.saving_ns is not null as is_predicted,
+        -- small products do not reach what a data sheet says
+        followed_rule.saving_ns is not null and hidden.hidden_ns is null and limited.rule <> 'float32_matmul' as is_predicted,
+        hidden.hidden_ns,
         idle.idle_ns,
         limited.rule in (
             'late_input', 'recompilation', 'blocking_copy', 'pageable_async_copy', 'synchronisation', 'launch_bound_range',
@@ -41,6 +51,7 @@ followed as (
         end as saving_ns
     from limited
     left join followed_rule on followed_rule.source_id = limited.source_id and followed_rule.rule = limited.rule
+    left join hidden on hidden.source_id = limited.source_id and hidden.rule = limited.rule
     left join idle on idle.source_id = limited.source_id
 ),
 -- the largest first: what is left of the idle time is for the others
@@ -59,7 +70,16 @@ shared as (
 select
     found.* replace (
         found.saving_ns * shared.shared_ns / nullif(shared.limit_ns, 0) as saving_ns,
+        if(
+            shared.hidden_ns is not null,
+            'Copy less: keep weights and optimizer states on the device, token ids instead of embeddings, 8 or 16 bits '
+            || 'instead of 32, fewer and larger batches between two transfers of the weights.',
+            found.advice
+        ) as advice,
         case
+            when shared.hidden_ns is not null
+                then found.evidence || format('; the link is busy: beside other work they would save {}',
+                    said_ns(shared.hidden_ns))
             when found.rule not in ('blocking_copy', 'pageable_async_copy', 'synchronisation') or not shared.is_predicted
                 then found.evidence
             when 2 * shared.shared_ns < shared.limit_ns then found.evidence || '; most of it is the CPU''s work'

@@ -21,7 +21,7 @@ select
     short.short_name as place,
     sum(kernel.critical_ns * kernel.gain_frac) as saving_ns,
     count(*) as occurrence_cnt,
-    format('{} of the critical path; 16 bits are {:.0f} times as fast on this device', said_ns(sum(kernel.critical_ns)),
+    format('{} of the critical path; 16 bits are {:.0f} times as fast by this device''s data sheet', said_ns(sum(kernel.critical_ns)),
         1 / (1 - max(kernel.gain_frac))) as evidence,
     any_value(other.advice) as advice
 from _blamed_kernel as kernel

@@ -19,9 +19,11 @@ select
     range_path.path as place,
     late.saving_ns,
     late.occurrence_cnt,
-    format('{} gaps of {} on average before kernels of {}', late.occurrence_cnt, said_ns(late.gap_ns),
-        said_ns(late.op_ns))
-        as evidence,
+    if(
+        late.occurrence_cnt = 1,
+        format('a gap of {} before a kernel of {}', said_ns(late.gap_ns), said_ns(late.op_ns)),
+        format('{} gaps of {} on average before kernels of {}', late.occurrence_cnt, said_ns(late.gap_ns), said_ns(late.op_ns))
+    ) as evidence,
     case
         when range_path.path like '%zero_grad%' then
             'Let gradients be none instead of zero: optimizer.zero_grad(set_to_none=True) launches nothing. '

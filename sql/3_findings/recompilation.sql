@@ -9,6 +9,20 @@ in_step as (
     join _steady_time as steady on steady.source_id = compiling.source_id
     where compiling.start_ns < step.end_ns and compiling.start_ns >= steady.start_ns
 ),
+-- without steps nobody knows what comes again
+once as (
+    select compiling.*, null as step_id
+    from _compiling as compiling
+    join _steady_time as steady using (source_id)
+    anti join _step using (source_id)
+    semi join _source_with_gpu using (source_id)
+    where compiling.start_ns >= steady.start_ns and compiling.start_ns < steady.end_ns
+),
+found as (
+    from in_step
+    union all by name
+    from once
+),
 idle as (
     select source_id, compiled as place, sum(saving_ns) as saving_ns
     from _judged_gap
@@ -16,16 +30,22 @@ idle as (
     group by source_id, compiled
 )
 select
-    in_step.source_id,
-    in_step.place,
+    found.source_id,
+    found.place,
     -- without GPU work nothing hides the time; with it only idle time can be saved
     least(
-        sum(in_step.end_ns - in_step.start_ns),
+        sum(found.end_ns - found.start_ns),
         if(gpu.source_id is null, null, coalesce(any_value(idle.saving_ns), 0))
     )::bigint as saving_ns,
     count(*) as occurrence_cnt,
-    format('{} {} times in {} steps', any_value(in_step.what), count(*), count(distinct in_step.step_id)) as evidence
-from in_step
-left join _source_with_gpu as gpu on gpu.source_id = in_step.source_id
-left join idle on idle.source_id = in_step.source_id and idle.place = in_step.place
-group by in_step.source_id, in_step.place, gpu.source_id
+    format('{} {}', any_value(found.what), if(count(*) = 1, 'once', format('{} times', count(*))))
+    || if(count(found.step_id) = 0, '', format(' in {} steps', count(distinct found.step_id))) as evidence,
+    if(
+        count(found.step_id) = 0,
+        'This is paid once: warm up before the recording begins, and it shows what a long run pays.',
+        null
+    ) as advice
+from found
+left join _source_with_gpu as gpu on gpu.source_id = found.source_id
+left join idle on idle.source_id = found.source_id and idle.place = found.place
+group by found.source_id, found.place, gpu.source_id

@@ -188,3 +188,30 @@ def test_work_behind_a_wait_saves_what_the_wait_leaves(pause: int, tmp_path: Pat
     # behind the last step no work waits for the CPU
     assert 0.95 * (run.timeline.end - ahead) * 7 / 8 <= found["synchronisation"] <= 1.02 * (run.timeline.end - ahead)
     assert 0.95 * (ahead - idle) * 7 / 8 <= found.get("host_work", 0) <= 1.02 * (ahead - idle)
+
+
+@pytest.mark.parametrize("kernel", [20_000, 800_000, 1_900_000, 4_000_000])
+def test_copies_hide_behind_other_work_alone(kernel: int, tmp_path: Path) -> None:
+    """In each step 20 MB are copied and 10 kernels run: that can hide as far as there is work beside it."""
+
+    def program(stream: int) -> Gpu:
+        gpu = pinned()
+        for step in range(8):
+            with gpu.range(f"step {step}"):
+                gpu.copy(20_000_000, stream)
+                for _ in range(10):
+                    gpu.work(4_000)
+                    gpu.launch("matmul_gemm_kernel", kernel)
+        return gpu.finished()
+
+    run = program(COMPUTE)
+    saved = run.timeline.end - program(COPIES).timeline.end
+    trace = tmp_path / "run.sqlite"
+    writers.write_nsys(trace, [run.timeline])
+    with analyze([trace], tmp_path / "run.duckdb") as database:
+        ((hidden_ns,),) = database.rows("select saving_ns from followed_rule where rule = 'hidden_copy'")
+        asked = "select saving_ns, is_predicted, advice from finding where rule = 'exposed_copy'"
+        ((saving_ns, is_predicted, advice),) = database.rows(asked)
+    assert hidden_ns == pytest.approx(saved, rel=0.02)
+    # most of them can be hidden, or there is only one way: fewer
+    assert is_predicted == (2 * saved >= saving_ns) != advice.startswith("Copy less")
