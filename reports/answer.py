@@ -13,11 +13,14 @@ LEAST_FRAC = 0.01  # of the window: what saves less is not worth a line
 RECORDERS = {"nsys": "nsys", "kineto": "torch.profiler", "snapshot": "allocator snapshot"}
 
 # Of each rule all that its places save together: they share no nanosecond.
+# What is missing in the recording comes first: the rest is to be read with it.
 FINDINGS = (
-    "select * exclude source_id from _answer_rule where source_id = {id} order by saving_ns desc nulls last, rule"
+    "select * exclude source_id from _answer_rule where source_id = {id} "
+    "order by rule = 'unrecorded_graph' desc, saving_ns desc nulls last, rule"
 )
 _PHASES = "select * exclude source_id from _answer_phase where source_id = {id}"
 _CRITICAL = "select gpu_frac from _answer_critical where source_id = {id}"
+_UNRECORDED = "select sum(saving_ns) as ns from _judged_gap where source_id = {id} and rule = 'unrecorded_graph'"
 _STEPS = "select * exclude source_id from _answer_step where source_id = {id}"
 _MEMORY = "select * exclude source_id from _answer_memory where source_id = {id} order by device = 'cpu', device"
 _STEADY = """
@@ -109,6 +112,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         ),
         "kernel": next(iter(rows("select short_name, kernel_frac from _steady_kernel where source_id = {id}")), None),
         "critical_gpu_frac": next((row["gpu_frac"] for row in rows(_CRITICAL)), None),
+        "unrecorded_ns": rows(_UNRECORDED)[0]["ns"],
         "phases": _phases(rows(_PHASES)),
         "findings": rows(FINDINGS),
         "slowest": next(iter(rows(_SLOWEST.replace("{kind}", str(kind)))), None) if rank_cnt > 1 else None,

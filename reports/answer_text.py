@@ -112,6 +112,9 @@ def verdict(found: Row) -> str:
         if found["recorder"] == RECORDERS["snapshot"]:
             return "memory alone: a snapshot has no work"
         return "no GPU work in this file: times are the CPU's" if found["has_times"] else _NOTHING
+    unrecorded = (found["unrecorded_ns"] or 0) / found["window_ns"] if found["window_ns"] else 0
+    if 2 * unrecorded > max(parts.values()):
+        return f"not all is recorded: kernels of CUDA graphs are missing in {unrecorded:.0%} of the time"
     return _paced(parts, found["critical_gpu_frac"]) or _meaning(parts, found["kernel"])
 
 

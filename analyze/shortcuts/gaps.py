@@ -25,9 +25,15 @@ _NEVER = -(1 << 62)
 _WORK = f"""
     select gpu_op_id, coalesce(launch_start_ns, {_NEVER}) as launch_start,
         coalesce(launch_end_ns, {_NEVER}) as launch_end, coalesce(own.path_id, {NONE}) as path_id, name_id,
-        kind = 'kernel' as is_kernel, coalesce(process_id, 0) as process
+        kind = 'kernel' as is_kernel, coalesce(process_id, 0) as process, coalesce(graph.api_call_id, {NONE}) as graph,
+        is_first_op, end_ns as "end", coalesce(device_id, {NO_DEVICE}) as device
     from gpu_op
     left join _owner as own using (attribution_id)
+    left join (
+        select api_call_id
+        from api_call
+        semi join (select name_id from name where contains(text, 'GraphLaunch')) as launching using (name_id)
+    ) as graph using (api_call_id)
     where source_id = {{id}}"""
 _WAITS = f"""
     select process, start_ns, end_ns, kind in ('memcpy', 'memset') as is_move, kind, is_pageable, name_id,
@@ -41,7 +47,7 @@ _HOST, _DEPENDENCY, _KERNEL_WAIT = range(len(CAUSES))
 # In the order in which they are tried.
 _RULES = (
     "recompilation", "late_input", "unified_memory", "pageable_async_copy", "blocking_copy", "synchronisation",
-    "long_idle_gap", "long_dependency", "launch_bound_range",
+    "unrecorded_graph", "long_idle_gap", "long_dependency", "launch_bound_range",
 )  # fmt: skip
 _OF_WAITS = ("pageable_async_copy", "blocking_copy", "synchronisation")
 _LEAST_DISTANCES = 20  # so many gaps of a device say what the distance between its kernels is
@@ -159,7 +165,8 @@ def _of_source(database: Database, number: int, busy: list[Stretches], limits: d
     around = _around(gaps, cause, waits, inputs, compiling, limits["clock_slack_ns"])
     managed = database.columns("select name_id from name where contains(text, 'Unified Memory')")["name_id"]
     is_managed = np.isin(work["name_id"], managed)[gaps.row]
-    rule = _rules(cause, around, waits, is_managed, gaps.idle > limits["long_gap_ns"])
+    is_unrecorded = _unrecorded(gaps, cause, work, limits["late_launch_ns"])
+    rule = _rules(cause, around, waits, is_managed, is_unrecorded, gaps.idle > limits["long_gap_ns"])
     path = np.select(
         [rule == _RULES.index("late_input"), np.isin(rule, [_RULES.index(name) for name in _OF_WAITS])],
         [take(inputs["path_id"], around.input), take(waits["path_id"], around.wait)],
@@ -227,7 +234,23 @@ def _around(gaps: _Gaps, cause: Ints, waits: Columns, inputs: Columns, compiling
     return found
 
 
-def _rules(cause: Ints, around: _Around, waits: Columns, is_managed: Bools, is_long: Bools) -> Ints:
+def _unrecorded(gaps: _Gaps, cause: Ints, work: Columns, least_ns: float) -> Bools:
+    """Gaps behind or before work of CUDA graphs that have such gaps between their nodes: some are not in the trace."""
+    waiting = (cause == _DEPENDENCY) & (gaps.idle > least_ns)
+    graph, is_first = work["graph"][gaps.row], work["is_first_op"][gaps.row].astype(bool)
+    hollow = np.unique(graph[waiting & ~is_first & (graph != NONE)])
+    found: Bools = waiting & np.isin(graph, hollow)
+    if hollow.size:
+        of_hollow = np.isin(work["graph"], hollow)
+        for device in np.unique(gaps.device_id[waiting]):
+            ends = work["end"][of_hollow & (work["device"] == device)]
+            found |= waiting & (gaps.device_id == device) & np.isin(gaps.start, ends)
+    return found
+
+
+def _rules(
+    cause: Ints, around: _Around, waits: Columns, is_managed: Bools, is_unrecorded: Bools, is_long: Bools
+) -> Ints:
     """The rule that each gap is blamed on, NONE for none: the first that fits, see the view."""
     is_move = take(waits["is_move"], around.wait, 0) == 1
     is_late = cause == _HOST
@@ -238,6 +261,7 @@ def _rules(cause: Ints, around: _Around, waits: Columns, is_managed: Bools, is_l
         "pageable_async_copy": is_move & (take(waits["is_pageable"], around.wait, 0) == 1),
         "blocking_copy": is_move,
         "synchronisation": around.wait >= 0,
+        "unrecorded_graph": is_unrecorded,
         "long_idle_gap": is_long & is_late,
         "long_dependency": is_long,
         "launch_bound_range": is_late,

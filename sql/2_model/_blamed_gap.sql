@@ -6,6 +6,8 @@
 --   unified_memory        pages of managed memory moved behind it
 --   blocking_copy, pageable_async_copy, synchronisation
 --                         the CPU had waited for the device, which had nothing left to do when the wait was over
+--   unrecorded_graph      work of a CUDA graph that has gaps between its own nodes (so some of them are missing) ended it, or
+--                         came before
 --   long_idle_gap         it was long and the CPU late
 --   long_dependency       it was long and the CPU in time
 --   launch_bound_range    the CPU was late with the launch
@@ -63,6 +65,31 @@ with_compiling as (
         and compiling.process = with_input.process
         and compiling.start_ns < with_input.end_ns
 ),
+waiting as (
+    select *
+    from _waited_gap
+    where cause = 'dependency' and idle_ns > (select value from threshold where name = 'late_launch_ns')
+),
+graph as (
+    select api_call_id
+    from api_call
+    semi join (select name_id from name where contains(text, 'GraphLaunch')) as launching using (name_id)
+),
+hollow as (
+    select distinct op.api_call_id
+    from waiting
+    join gpu_op as op using (gpu_op_id)
+    semi join graph on graph.api_call_id = op.api_call_id
+    where not op.is_first_op
+),
+unrecorded as (
+    select waiting.gpu_op_id
+    from waiting
+    join (gpu_op semi join hollow using (api_call_id)) as op
+        on op.source_id = waiting.source_id
+        and op.device_id is not distinct from waiting.device_id
+        and (op.gpu_op_id = waiting.gpu_op_id or op.end_ns = waiting.start_ns)
+),
 judged as (
     select
         *,
@@ -74,6 +101,7 @@ judged as (
             when waited_kind in ('memcpy', 'memset') and is_pageable then 'pageable_async_copy'
             when waited_kind in ('memcpy', 'memset') then 'blocking_copy'
             when waited_kind is not null then 'synchronisation'
+            when gpu_op_id in (from unrecorded) then 'unrecorded_graph'
             when idle_ns > (select value from threshold where name = 'long_gap_ns')
                 then if(cause = 'host', 'long_idle_gap', 'long_dependency')
             when cause = 'host' then 'launch_bound_range'

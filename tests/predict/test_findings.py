@@ -1,5 +1,6 @@
 """Findings beside what a simulated GPU does: the fault that costs, no fault, and the fault that something hides."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -215,3 +216,23 @@ def test_copies_hide_behind_other_work_alone(kernel: int, tmp_path: Path) -> Non
     assert hidden_ns == pytest.approx(saved, rel=0.02)
     # most of them can be hidden, or there is only one way: fewer
     assert is_predicted == (2 * saved >= saving_ns) != advice.startswith("Copy less")
+
+
+@pytest.mark.parametrize("kept", [1, 5, 20])
+def test_kernels_of_graphs_that_are_not_recorded_are_no_idle_time(kept: int, tmp_path: Path) -> None:
+    """Of the kernels in a graph some are in the trace, as some drivers leave it."""
+    run = replace(COMPUTES, captured="forward").run(pinned())
+    launched, place = Counter(op.correlation for op in run.timeline.ops), Counter[int]()
+    ops, run.timeline.ops = run.timeline.ops, []
+    for op in ops:
+        place[op.correlation] += 1
+        if launched[op.correlation] == 1 or place[op.correlation] % kept in (0, 1):  # two of so many
+            run.timeline.ops.append(op)
+    trace = tmp_path / "run.sqlite"
+    writers.write_nsys(trace, [run.timeline])
+    with analyze([trace], tmp_path / "run.duckdb") as database:
+        blamed = dict(
+            database.rows("select rule, sum(idle_ns)::bigint from _judged_gap where rule is not null group by all")
+        )
+        found = database.rows("select saving_ns from finding where rule = 'unrecorded_graph'")
+    assert (blamed, found) == ({}, []) if kept == 1 else (list(blamed), found) == (["unrecorded_graph"], [(None,)])

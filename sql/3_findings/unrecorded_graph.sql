@@ -1,0 +1,16 @@
+-- A row is an input with CUDA graphs whose nodes are not all recorded: the GPU seems idle while they run.
+--
+-- Record every node: nsys profile --cuda-graph-trace=node; for torch.profiler a newer driver and CUPTI, or one run without graphs. Until then nobody knows what of this time is idle.
+select
+    gap.source_id,
+    'CUDA graphs' as place,
+    null::double as saving_ns,
+    count(*) as occurrence_cnt,
+    format('{}, {} together, between the nodes of graphs or beside graphs with such gaps: kernels seem to be missing',
+        if(count(*) = 1, 'a gap', count(*) || ' gaps'), said_ns(sum(gap.saving_ns))) as evidence
+from _judged_gap as gap
+join _steady_time as steady using (source_id)
+where gap.rule = 'unrecorded_graph'
+group by gap.source_id
+having sum(gap.saving_ns)
+    >= (select value from threshold where name = 'notable_frac') * any_value(steady.end_ns - steady.start_ns)
