@@ -23,6 +23,7 @@ _CRITICAL = "select gpu_frac from _answer_critical where source_id = {id}"
 _UNRECORDED = "select sum(saving_ns) as ns from _judged_gap where source_id = {id} and rule = 'unrecorded_graph'"
 _STEPS = "select * exclude source_id from _answer_step where source_id = {id}"
 _MEMORY = "select * exclude source_id from _answer_memory where source_id = {id} order by device = 'cpu', device"
+_RANGES = "select * exclude source_id from _answer_range where source_id = {id} order by self_wall_ns desc, path"
 _STEADY = """
     select is_steady, step_cnt, cold_step_cnt, cold_ns, recorded_ns, end_ns - start_ns as window_ns
     from _steady_time
@@ -119,10 +120,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         "alike": next(iter(rows(_ALIKE.replace("{kind}", str(kind)))), None) if rank_cnt > 1 else None,
         "unfit": rows(_UNFIT) if rank_cnt > 1 else [],
         "memory": rows(_MEMORY),
-        "ranges": rows(
-            "select path, wall_ns, self_wall_ns from range_summary where source_id = {id} and kind = 'annotation' "
-            "order by self_wall_ns desc limit 3"
-        ),
+        "ranges": [] if devices else rows(_RANGES),
     }
 
 

@@ -33,8 +33,9 @@ _MEANINGS = {
 def lines(found: Row) -> Iterator[str]:
     """The answer for a person: lines of at most 80 characters, as much of each advice as a screen has room for."""
     before, behind = list(_measured(found)), list(_more(found))
+    window_ns = found["window_ns"] or (found["steady"] or {}).get("window_ns")
     for advice in _ADVICE_LINES:
-        first = list(_first(found["findings"], found["window_ns"], advice))
+        first = list(_first(found["findings"], window_ns, advice))
         if len(before) + len(first) + len(behind) <= _SCREEN_LINES:
             break
     yield from [*before, *first, *behind]
@@ -46,7 +47,10 @@ def _measured(found: Row) -> Iterator[str]:
     if not parts:
         yield verdict(found)
         for row in found["ranges"]:
-            yield _columns(f"  {keep_end(row['path'], 56)}", f"{said_ns(row['self_wall_ns'])} of its own")
+            threads = f" in {row['thread_cnt']} threads" if row["thread_cnt"] > 1 else ""
+            share = f", open {row['open_frac']:.0%} of the time" if row["open_frac"] is not None else ""
+            own = f"{said_ns(row['self_wall_ns'])} of its own{threads}{share}"
+            yield _columns(f"  {keep_end(row['path'], WIDTH - 4 - cell_len(own))}", own)
     else:
         yield _cut(verdict(found))
         if (steps := counted(found)) is not None:
@@ -230,7 +234,10 @@ def predictions(rows: list[Row]) -> Iterator[str]:
     if known:
         before = said_ns(known[0]["step_ns"] + known[0]["saving_ns"])
         error = max(row["replay_error_frac"] or 0 for row in known)
-        yield f"a mean step of {before}, replayed within {error:.1%}; with a change it would take"
+        count = known[0]["step_cnt"]
+        what = "the recording" if count is None else f"{count:,} step{'s' if count > 1 else ''}, GPU work included"
+        each = " each" if (count or 1) > 1 else ""
+        yield _cut(f"{what}: {before}{each}, replayed within {error:.1%}; with a change")
     said = None
     for row in rows:
         change = _short_change(row["change"])

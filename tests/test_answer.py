@@ -156,7 +156,7 @@ def test_two_changes_together_save_no_less_than_one(database: Database, found: d
 
 def test_a_change_that_is_long_keeps_what_it_does() -> None:
     row = {"change": f"graph={'execute_context_1(888)/' * 9}mm", "saving_ns": 7, "step_ns": 3, "saving_frac": 0.7,
-           "replay_error_frac": 0.0, "note": ""}  # fmt: skip
+           "replay_error_frac": 0.0, "step_cnt": None, "note": ""}  # fmt: skip
     said = list(answer_text.predictions([row]))
     assert said[1].startswith("  graph=…") and "/mm " in said[1] and max(map(len, said)) <= answer_text.WIDTH
 

@@ -1,4 +1,4 @@
--- A row is an input with steps that are slower than the median by more than the threshold uneven_step_frac.
+-- A row is an input of five steps or more, some slower than the median by more than the threshold uneven_step_frac.
 --
 -- Look at the phases of the slow steps in step_summary: data loading, checkpoints and evaluation, garbage collection, lengths that differ, recompilation.
 
@@ -7,9 +7,11 @@ select
     any_value(path) as place,
     null::bigint as saving_ns,
     count(*) as occurrence_cnt,
-    format('{} (step {}) {:.0f} % above the median, {:.3f} ms in all', if(count(*) = 1, 'one step', count(*) || ' steps, the slowest'), arg_max(step, slower_frac),
-        100 * max(slower_frac), sum(wall_ns - wall_ns / (1 + slower_frac)) / 1e6) as evidence
+    format('{} (step {}) {:.0f} % above the median', if(count(*) = 1, 'one step', count(*) || ' steps, the slowest'),
+        arg_max(step, slower_frac), 100 * max(slower_frac))
+    || format(', {}{} longer', if(count(*) = 1, '', 'together '), said_ns(sum(wall_ns - wall_ns / (1 + slower_frac)))) as evidence
 from step_summary
 join _steady_time as steady using (source_id)
+semi join (from step_statistics where step_cnt >= 5) as enough using (source_id)
 where is_uneven and step_summary.start_ns >= coalesce(steady.first_step_ns, step_summary.start_ns)
 group by source_id

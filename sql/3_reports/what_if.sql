@@ -7,17 +7,18 @@
 -- columns:
 --   change              varchar   as `lorabench what-if --change` takes it
 --   place               varchar   what is changed: a range path, kernels by name or class, '*' for everything
---   step_ns             bigint    the mean step with the change
+--   step_ns             bigint    the mean step with the change, its GPU work included; the recording where it has no steps
 --   saving_ns           bigint    what it saves of each step
 --   saving_frac         double    as a fraction of the step
 --   replay_error_frac   double    the largest error of a step when the trace is replayed unchanged
+--   step_cnt            bigint    of how many steps that is the mean, NULL for a recording without
 --   note                varchar   what the change is
 --   source_id           integer   the input, see trace_info
 --   rank                integer   rank of the input, NULL if not recorded
 
 with
 error as (
-    select source_id, max(abs(error_frac)) as error_frac
+    select source_id, max(abs(error_frac)) as error_frac, count(step) > 0 as has_steps
     from replay
     group by source_id
 )
@@ -28,6 +29,7 @@ select
     (predicted.saving_ns / predicted.step_cnt)::bigint as saving_ns,
     predicted.saving_ns / nullif(predicted.window_ns, 0) as saving_frac,
     error.error_frac as replay_error_frac,
+    if(error.has_steps, predicted.step_cnt, null)::bigint as step_cnt,
     predicted.note,
     predicted.source_id,
     source.rank

@@ -25,7 +25,7 @@ weighed as (
         ) as weight
     from _predicted_finding as found
     left join _steady_kernel as kernel using (source_id)
-    where found.saving_ns > 0 or found.rule in ('dominant_kernel', 'unrecorded_graph')
+    where found.saving_ns > 0 or found.rule in ('dominant_kernel', 'unrecorded_graph', 'uneven_steps')
 )
 select
     source_id,

@@ -1,0 +1,57 @@
+-- A row is one of the three annotations that take most of the CPU's time of an input, for inputs without GPU work.
+--
+-- columns:
+--   source_id      integer   the input
+--   path           varchar   its name path
+--   self_wall_ns   bigint    its time without what lies in it, of all threads
+--   thread_cnt     bigint    in how many threads it is
+--   open_frac      double    share of the time in which one is open in any thread, of the steps or else of all ranges
+
+with
+chosen as (
+    select *
+    from range_summary
+    where kind = 'annotation'
+    qualify row_number() over (partition by source_id order by self_wall_ns desc, path) <= 3
+),
+ordered as (
+    select
+        range.source_id,
+        range_path.path,
+        range.thread_id,
+        range.start_ns,
+        range.end_ns,
+        max(range.end_ns) over (
+            partition by range.source_id, range_path.path
+            order by range.start_ns, range.end_ns rows between unbounded preceding and 1 preceding
+        ) as before_ns
+    from range
+    join range_path using (path_id)
+    semi join chosen on chosen.source_id = range.source_id and chosen.path = range_path.path
+    where range.kind = 'annotation'
+),
+opened as (
+    select
+        source_id,
+        path,
+        count(distinct thread_id) as thread_cnt,
+        sum(greatest(0, end_ns - greatest(start_ns, coalesce(before_ns, start_ns)))) as open_ns
+    from ordered
+    group by source_id, path
+),
+whole as (
+    select source_id, max(end_ns) - min(start_ns) as ns
+    from range
+    where kind <> 'python'
+    group by source_id
+)
+select
+    chosen.source_id,
+    chosen.path,
+    chosen.self_wall_ns,
+    opened.thread_cnt,
+    least(1, opened.open_ns / nullif(coalesce(steady.end_ns - steady.start_ns, whole.ns), 0)) as open_frac
+from chosen
+join opened using (source_id, path)
+join whole using (source_id)
+left join _steady_time as steady using (source_id)
