@@ -87,14 +87,8 @@ def analyze(
         Path | None, typer.Option(metavar="PATH", help="Where to keep the database [default: the user's cache].")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Re-read the inputs even if unchanged.")] = False,
-    threshold: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Set a threshold; `lorabench query DB \"from threshold\"` lists them."),
-    ] = None,
-    kernel_classes: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.csv", help="Rules of your own for kernel_class: subject,pattern,class."),
-    ] = None,
+    threshold: cli_tables.Threshold = None,
+    kernel_classes: cli_tables.KernelClasses = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Leave out the answer and the progress.")] = False,
     columns: cli_tables.Columns = None,
     sort: cli_tables.Sort = None,
@@ -153,10 +147,14 @@ def analyze(
 @app.command(epilog=cli_runs.examples("summary"), no_args_is_help=True)
 def summary(
     inputs: Annotated[list[Path], typer.Argument(metavar="INPUT...", help="What `lorabench analyze` reads.")],
+    threshold: cli_tables.Threshold = None,
+    kernel_classes: cli_tables.KernelClasses = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
 ) -> None:
     """Say where the time goes and what to do first."""
-    with _analyzed(inputs) as database:
+    from .analyze.store import settings
+
+    with _analyzed(inputs, settings=settings.parse(threshold or [], kernel_classes)) as database:
         outputs.tell_losses(database)
         outputs.print_answer(database, inputs, as_json=as_json)
         outputs.require_all(database)
@@ -295,6 +293,8 @@ def report(
     ] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Re-read the inputs even if unchanged.")] = False,
+    threshold: cli_tables.Threshold = None,
+    kernel_classes: cli_tables.KernelClasses = None,
 ) -> None:
     """Write one HTML page: where time and memory go, what to do first.
 
@@ -303,6 +303,7 @@ def report(
     Several run directories are set side by side, as `lorabench compare -o FILE.html` does.
     """
     from .analyze.read.inputs import spare
+    from .analyze.store import settings
     from .reports import perfetto as traces
     from .reports.page import page, pictures
     from .reports.page import window as windows
@@ -329,7 +330,8 @@ def report(
         return
     from .analyze.job.job import Wanted
 
-    with _analyzed(inputs, force=force, wanted=Wanted(is_first=True)) as database:
+    chosen = settings.parse(threshold or [], kernel_classes)
+    with _analyzed(inputs, force=force, settings=chosen, wanted=Wanted(is_first=True)) as database:
         outputs.tell_losses(database)
         if perfetto is not None:
             traces.write(database, perfetto)

@@ -1,5 +1,6 @@
-"""Options of commands that print rows."""
+"""Options of commands that read inputs or print rows."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,6 +14,14 @@ Sort = Annotated[
     typer.Option(metavar="COLUMN", help="Sort by a column: numbers from the largest, with + before it the smallest."),
 ]
 Limit = Annotated[int | None, typer.Option(metavar="N", min=1, help="The first N rows.")]
+Threshold = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help='Set a threshold; `lorabench query DB "from threshold"` lists them.'),
+]
+KernelClasses = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE.csv", help="Rules of your own for kernel_class: subject,pattern,class."),
+]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV: raw numbers, all columns.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON array: raw numbers, all columns.")]
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from ...sql import TABLES, in_folder
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import polars
 
 Row = dict[str, Any]
+_MOST_UNLAUNCHED = 0.9
 _TYPES = {"integer": pa.int32(), "bigint": pa.int64(), "varchar": pa.string()}
 
 
@@ -89,7 +91,10 @@ class Predictions:
             return [row for number in self._sources() for row in self._rules_of(number)]
 
     def _rules_of(self, source_id: int) -> list[Row]:
-        """What the advice of each rule saves in a source, by a part of its steps where that stands for all of them."""
+        """What the advice of each rule saves in a source, by a part of its steps where that stands for all of them.
+
+        Nothing where hardly any work has a launch, as pages that move by themselves: when it begins hangs on nothing.
+        """
         part = part_of(self._database, source_id)
         trace = None if part is None else fetch(self._database, source_id, part)
         scene = None if trace is None else Scene(self._database, trace)
@@ -98,6 +103,8 @@ class Predictions:
             scene = self._scene(source_id)
             found = None if scene is None else advice.rules(scene)
         if scene is None or found is None:
+            return []
+        if np.count_nonzero(scene.work.point < 0) > _MOST_UNLAUNCHED * len(scene.work):
             return []
         return [
             {"source_id": source_id, "rule": rule, "saving_ns": round(_saved(scene, of) / of.share)}

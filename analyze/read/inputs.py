@@ -28,7 +28,7 @@ _HEADER_BYTES = 4 << 20  # what stands before the events of a trace of thousands
 _MOST_FOLDERS = 2_000
 _MOST_NAMED = 3
 _GZIP = b"\x1f\x8b"
-# What else files are packed with, by how they begin, and what unpacks them; JSON in gzip is read as it is.
+# What else files are packed with, by how they begin, and what unpacks them. JSON and snapshots are read from gzip.
 _PACKED = (
     (b"\x28\xb5\x2f\xfd", "zstd", "zstd -d"),
     (b"\xfd7zXZ\x00", "xz", "xz -dk"),
@@ -234,9 +234,9 @@ def _kind(path: Path, head: bytes) -> Kind:
         if head.startswith(_GZIP):
             raise CorruptInputError(f"{path} is gzip in gzip; decompress it once with gunzip")
         kind = _kind(path, head)
-        if kind is not Kind.KINETO:
+        if kind not in (Kind.KINETO, Kind.SNAPSHOT):
             raise UnknownFormatError(
-                f"{path} is packed with gzip; unpack it first: `gunzip -k` (only JSON is read as it is)"
+                f"{path} is packed with gzip; unpack it first: `gunzip -k` (JSON and snapshots are read as they are)"
             )
         return kind
     is_named = path.suffix in (".nsys-rep", ".qdrep", ".qdstrm")  # nsys documents no signature

@@ -161,10 +161,10 @@ def _of_source(database: Database, number: int, busy: list[Stretches], limits: d
     work = columns(_WORK, "gpu_op_id")
     waits, inputs, compiling = (columns(asked, "start_ns") for asked in (_WAITS, _INPUT, _COMPILING))
     gaps = _gaps(busy, work)
-    cause = _causes(gaps, work, limits)
-    around = _around(gaps, cause, waits, inputs, compiling, limits["clock_slack_ns"])
     managed = database.columns("select name_id from name where contains(text, 'Unified Memory')")["name_id"]
     is_managed = np.isin(work["name_id"], managed)[gaps.row]
+    cause = _causes(gaps, work, is_managed, limits)
+    around = _around(gaps, cause, waits, inputs, compiling, limits["clock_slack_ns"])
     is_unrecorded = _unrecorded(gaps, cause, work, limits["late_launch_ns"])
     rule = _rules(cause, around, waits, is_managed, is_unrecorded, gaps.idle > limits["long_gap_ns"])
     path = np.select(
@@ -202,7 +202,7 @@ def _gaps(busy: list[Stretches], work: Columns) -> _Gaps:
     return _Gaps(device, ended_by, row, work["process"][row], start, end)
 
 
-def _causes(gaps: _Gaps, work: Columns, limits: dict[str, float]) -> Ints:
+def _causes(gaps: _Gaps, work: Columns, is_managed: Bools, limits: dict[str, float]) -> Ints:
     """Why each gap is: see the views _gap and idle_gap."""
     launched, returned = work["launch_start"][gaps.row], work["launch_end"][gaps.row]
     waited = (gaps.end - returned > np.maximum(limits["late_launch_ns"], gaps.idle / 2)) & (returned != _NEVER)
@@ -214,7 +214,8 @@ def _causes(gaps: _Gaps, work: Columns, limits: dict[str, float]) -> Ints:
         own = gaps.idle[mine & is_kernel & ~is_late]
         if len(own) >= _LEAST_DISTANCES:
             distance[mine] = min(limits["kernel_wait_ns"], 2 * np.median(own))
-    return np.select([is_late, gaps.idle <= distance], [_HOST, _KERNEL_WAIT], _DEPENDENCY)
+    is_touched = is_managed & (launched == _NEVER)
+    return np.select([is_late, gaps.idle <= distance, is_touched], [_HOST, _KERNEL_WAIT, _HOST], _DEPENDENCY)
 
 
 def _around(gaps: _Gaps, cause: Ints, waits: Columns, inputs: Columns, compiling: Columns, slack_ns: float) -> _Around:

@@ -1,7 +1,8 @@
 -- A row is an idle gap of a device with its cause, as idle_gap has it, without texts.
 --
 -- The CPU was late when it launched the work after the gap had begun; unless the work then waited for more than half of
--- the gap and longer than the threshold late_launch_ns, which is no launching.
+-- the gap and longer than the threshold late_launch_ns, which is no launching. Pages of managed memory that move without a
+-- call while no kernel runs are touched by the CPU: the GPU has nothing to do because the CPU does something else.
 --
 -- The distance between two kernels is the device's own: twice the median of the gaps before kernels that were launched
 -- already when the gap began, which is 1.3 to 3 us on NVIDIA's GPUs and next to nothing in AMD's traces; at most the
@@ -20,6 +21,8 @@ gap as materialized (
         gpu_op.range_id,
         gpu_op.name_id,
         gpu_op.kind = 'kernel' as is_kernel,
+        gpu_op.launch_start_ns is null
+        and gpu_op.name_id in (select name_id from name where contains(text, 'Unified Memory')) as is_touched,
         coalesce(gpu_op.launch_start_ns >= gap.start_ns, false)
         and not coalesce(
             gap.end_ns - gpu_op.launch_end_ns > greatest(threshold.value, (gap.end_ns - gap.start_ns) / 2), false
@@ -44,6 +47,7 @@ select
     case
         when gap.is_late then 'host'
         when gap.idle_ns <= least(threshold.value, distance.kernel_wait_ns) then 'kernel_wait'
+        when gap.is_touched then 'host'
         else 'dependency'
     end::enum('host', 'dependency', 'kernel_wait') as cause,
     gap.gpu_op_id,

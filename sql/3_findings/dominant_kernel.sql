@@ -45,8 +45,9 @@ select
         when any_value(kernel.class) = 'matmul' then
             if(regexp_matches(short.short_name, '(f16|fp16|fp8|fp4|e4m3|e5m2|[is]8\b|int8|hgemm|h884|16816)'), 'Compute',
                 'Compute in 16 or 8 bits,')
-            || ' with sizes that are multiples of 64, in fewer and larger products (several adapters in one pass); leave '
-            || 'padding out.'
+            || ' with sizes that are multiples of 64, in fewer and larger products ('
+            || if(kernel.source_id in (select source_id from _lora_path), 'several adapters in one pass', 'larger batches')
+            || '); leave padding out.'
         when any_value(kernel.class) = 'lora' then 'Train several adapters in one pass, in 16 bits, with ranks that are multiples of 16.'
         when any_value(kernel.class) = 'attention' then
             'Take a fused kernel (FlashAttention, scaled_dot_product_attention), is_causal in place of a mask, and '

@@ -28,6 +28,7 @@ select
         when range_path.path like '%zero_grad%' then
             'Let gradients be none instead of zero: optimizer.zero_grad(set_to_none=True) launches nothing. '
             || 'Elsewhere launch fewer and larger kernels: torch.compile, CUDA graphs, foreach operators.'
+        when ddp_advice(range_path.path) is not null then ddp_advice(range_path.path)
         when exists (select 1 from _lora_path as lora where lora.source_id = late.source_id) then
             'Launch fewer and larger kernels: all adapters in one pass (BatchLoRA) instead of one after another, '
             || 'torch.compile, CUDA graphs, fused or foreach operators, larger batches.'

@@ -1,6 +1,6 @@
 -- A row is one range in which the GPU is idle until pages of managed memory move.
 --
--- Pages move when the CPU or the GPU touches them. Prefetch them (cudaMemPrefetchAsync), or copy explicitly; paged optimizers of bitsandbytes do this when memory is short: a smaller batch, or gradient checkpointing.
+-- Prefetch pages (cudaMemPrefetchAsync), or copy explicitly: they move when the CPU or the GPU touches them. Paged optimizers of bitsandbytes do this when memory is short: a smaller batch, or gradient checkpointing.
 select
     source_id,
     place,

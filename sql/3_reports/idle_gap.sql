@@ -4,8 +4,9 @@
 -- for the CPU; unless the work then waited, its call over, for more than half of the gap and longer than the threshold
 -- late_launch_ns. Otherwise the work was waiting already: 'kernel_wait' when the gap is no longer than the device's own
 -- distance between two kernels (twice the median gap before kernels that were launched already, at most the threshold
--- kernel_wait_ns), 'dependency' when it is longer (another stream, an event, a copy, memory). Work whose launching call
--- is not in the file was launched before it. The gaps of a device add up to its idle_ns in gpu_timeline_summary exactly.
+-- kernel_wait_ns), 'dependency' when it is longer (another stream, an event, a copy, memory, a driver that hands it over
+-- late). Work whose launching call is not in the file was launched before it; but pages of managed memory that move between
+-- kernels are touched by the CPU, which is 'host'. The gaps of a device add up to its idle_ns in gpu_timeline_summary exactly.
 --
 -- columns:
 --   device_id      integer   the device

@@ -1,7 +1,7 @@
 -- A row is something that takes memory and can be changed: what, where, how much, how it is known, what to do.
 --
 -- Largest first. The rules are the files of sql/3_memory_findings; each looks at one report. Shares are of the device's
--- peak (of what is held, for fragmentation) and may overlap. An allocation that failed is of high severity, else it goes
+-- peak (of what is held, for fragmentation) and may overlap. Less than 1 MiB is none. An allocation that failed is of high severity, else it goes
 -- by the share.
 --
 -- columns:
@@ -42,4 +42,5 @@ select
     source.rank
 from measured
 join source using (source_id)
+where measured.cost_bytes >= 1048576 or measured.rule = 'out_of_memory'
 order by measured.rule = 'out_of_memory' desc, measured.cost_bytes desc, measured.rule, measured.source_id

@@ -144,11 +144,14 @@ def test_idle_gap(database: Database, operations: list[Row]) -> None:
         queued = [end - start for start, end, op, is_host in gaps if op["kind"] == "kernel" and not is_host]
         own = min(threshold, 2 * statistics.median(queued)) if len(queued) >= 20 else threshold
         for start, end, op, is_host in gaps:
-            cause = "host" if is_host else "kernel_wait" if end - start <= own else "dependency"
+            is_touched = op["launch_start_ns"] is None and "Unified Memory" in op["name"]
+            cause = (
+                "host" if is_host else "kernel_wait" if end - start <= own else "host" if is_touched else "dependency"
+            )
             expected.append((device, start, end, cause, op["name"]))
             own_waits = [w for w in waits if w["start_ns"] < start and w["process_id"] == op["process_id"]]
             before = max(own_waits, key=lambda w: w["start_ns"], default=None)
-            if is_host and before and start <= before["end_ns"] <= end:
+            if cause == "host" and before and start <= before["end_ns"] <= end:
                 behind_waits[device, cause] += end - start
     found = rows(database, "from idle_gap")
     key = ("device_id", "start_ns", "end_ns", "cause", "ended_by")
