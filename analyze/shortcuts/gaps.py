@@ -25,16 +25,20 @@ _NEVER = -(1 << 62)
 _WORK = f"""
     select gpu_op_id, coalesce(launch_start_ns, {_NEVER}) as launch_start,
         coalesce(launch_end_ns, {_NEVER}) as launch_end, coalesce(own.path_id, {NONE}) as path_id, name_id,
-        kind = 'kernel' as is_kernel, coalesce(process_id, 0) as process, coalesce(graph.api_call_id, {NONE}) as graph,
-        is_first_op, end_ns as "end", coalesce(device_id, {NO_DEVICE}) as device
+        kind = 'kernel' as is_kernel, coalesce(process_id, 0) as process
     from gpu_op
     left join _owner as own using (attribution_id)
-    left join (
+    where source_id = {{id}}"""
+_OF_GRAPHS = f"""
+    select gpu_op.gpu_op_id, gpu_op.api_call_id as graph, gpu_op.is_first_op, gpu_op.end_ns as "end",
+        coalesce(gpu_op.device_id, {NO_DEVICE}) as device
+    from gpu_op
+    semi join (
         select api_call_id
         from api_call
         semi join (select name_id from name where contains(text, 'GraphLaunch')) as launching using (name_id)
-    ) as graph using (api_call_id)
-    where source_id = {{id}}"""
+    ) as launched using (api_call_id)
+    where gpu_op.source_id = {{id}}"""
 _WAITS = f"""
     select process, start_ns, end_ns, kind in ('memcpy', 'memset') as is_move, kind, is_pageable, name_id,
         coalesce(path_id, {NONE}) as path_id
@@ -165,7 +169,7 @@ def _of_source(database: Database, number: int, busy: list[Stretches], limits: d
     is_managed = np.isin(work["name_id"], managed)[gaps.row]
     cause = _causes(gaps, work, is_managed, limits)
     around = _around(gaps, cause, waits, inputs, compiling, limits["clock_slack_ns"])
-    is_unrecorded = _unrecorded(gaps, cause, work, limits["late_launch_ns"])
+    is_unrecorded = _unrecorded(gaps, cause, columns(_OF_GRAPHS, "gpu_op_id"), limits["late_launch_ns"])
     rule = _rules(cause, around, waits, is_managed, is_unrecorded, gaps.idle > limits["long_gap_ns"])
     path = np.select(
         [rule == _RULES.index("late_input"), np.isin(rule, [_RULES.index(name) for name in _OF_WAITS])],
@@ -235,17 +239,17 @@ def _around(gaps: _Gaps, cause: Ints, waits: Columns, inputs: Columns, compiling
     return found
 
 
-def _unrecorded(gaps: _Gaps, cause: Ints, work: Columns, least_ns: float) -> Bools:
+def _unrecorded(gaps: _Gaps, cause: Ints, nodes: Columns, least_ns: float) -> Bools:
     """Gaps behind or before work of CUDA graphs that have such gaps between their nodes: some are not in the trace."""
     waiting = (cause == _DEPENDENCY) & (gaps.idle > least_ns)
-    graph, is_first = work["graph"][gaps.row], work["is_first_op"][gaps.row].astype(bool)
-    hollow = np.unique(graph[waiting & ~is_first & (graph != NONE)])
-    found: Bools = waiting & np.isin(graph, hollow)
-    if hollow.size:
-        of_hollow = np.isin(work["graph"], hollow)
-        for device in np.unique(gaps.device_id[waiting]):
-            ends = work["end"][of_hollow & (work["device"] == device)]
-            found |= waiting & (gaps.device_id == device) & np.isin(gaps.start, ends)
+    node = np.where(waiting, place_of(nodes["gpu_op_id"], gaps.gpu_op_id), NONE)
+    graph = take(nodes["graph"], node)
+    hollow = np.unique(graph[(node >= 0) & (take(nodes["is_first_op"], node, 1) == 0)])
+    found: Bools = (node >= 0) & np.isin(graph, hollow)
+    of_hollow = np.isin(nodes["graph"], hollow)
+    for device in np.unique(nodes["device"][of_hollow]):
+        ends = nodes["end"][of_hollow & (nodes["device"] == device)]
+        found |= waiting & (gaps.device_id == device) & np.isin(gaps.start, ends)
     return found
 
 

@@ -53,8 +53,7 @@ select
     || format('{}, ended by {}', said_ns(long.longest_ns), short.short_name)
     || coalesce('; before its launch a stream was told to wait for an event (' || told.api_name || ')', '')
     || if(cpu.rule is null, '', '; in it the CPU is in ' || coalesce(cpu.cpu_in, 'no range or CUDA call')) as evidence,
-    case
-        when ddp_advice(long.place) is not null then ddp_advice(long.place)
+    coalesce(ddp_advice(long.place), case
         when cpu.rule is null
             then 'Look at what the CPU did before the launch: reading input, Python, logging, checkpoints, evaluation, '
                 || 'allocating. Name it with ranges (lorabench.span), or record Python''s stacks.'
@@ -75,7 +74,7 @@ select
                 || 'asked of each tensor in Python.'
         else 'Look at what is done there besides launching: input, logging, saving, Python. Narrower ranges '
             || '(lorabench.span) or stacks say which part.'
-    end as what_to_do
+    end) as what_to_do
 from place as long
 join gpu_op as op on op.gpu_op_id = long.ended_by
 join _short_name as short on short.source_id = op.source_id and short.name_id = op.name_id

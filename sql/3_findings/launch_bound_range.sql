@@ -24,14 +24,13 @@ select
         format('a gap of {} before a kernel of {}', said_ns(late.gap_ns), said_ns(late.op_ns)),
         format('{} gaps of {} on average before kernels of {}', late.occurrence_cnt, said_ns(late.gap_ns), said_ns(late.op_ns))
     ) as evidence,
-    case
+    coalesce(ddp_advice(range_path.path), case
         when range_path.path like '%zero_grad%' then
             'Let gradients be none instead of zero: optimizer.zero_grad(set_to_none=True) launches nothing. '
             || 'Elsewhere launch fewer and larger kernels: torch.compile, CUDA graphs, foreach operators.'
-        when ddp_advice(range_path.path) is not null then ddp_advice(range_path.path)
         when exists (select 1 from _lora_path as lora where lora.source_id = late.source_id) then
             'Launch fewer and larger kernels: all adapters in one pass (BatchLoRA) instead of one after another, '
             || 'torch.compile, CUDA graphs, fused or foreach operators, larger batches.'
-    end as advice
+    end) as advice
 from late
 left join range_path using (path_id)

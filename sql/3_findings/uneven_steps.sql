@@ -12,6 +12,6 @@ select
     || format(', {}{} longer', if(count(*) = 1, '', 'together '), said_ns(sum(wall_ns - wall_ns / (1 + slower_frac)))) as evidence
 from step_summary
 join _steady_time as steady using (source_id)
-semi join (from step_statistics where step_cnt >= 5) as enough using (source_id)
+semi join (select source_id from step_summary group by source_id having count(*) >= 5) as enough using (source_id)
 where is_uneven and step_summary.start_ns >= coalesce(steady.first_step_ns, step_summary.start_ns)
 group by source_id
