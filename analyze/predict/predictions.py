@@ -140,7 +140,7 @@ def predict(scene: Scene, asked: Iterable[Sequence[Change]]) -> list[Row]:
     rows = []
     for changes in asked:
         weights = apply(scene, scene.trace.graph.measured, changes)
-        saving = None if weights is None else min(saved(scene, weights), window - least_ns(scene, changes))
+        saving = None if weights is None else min(saved(scene, weights), max(0, window - least_ns(scene, changes)))
         rows.append(
             {
                 "source_id": scene.trace.source_id,
@@ -163,7 +163,7 @@ def saved(scene: Scene, weights: Weights) -> int:
 
 def _saved(scene: Scene, followed: advice.Followed) -> int:
     """The same of advice, beside that of others."""
-    alone = min(saved(scene, followed.weights), scene.window_ns - followed.least_ns)
+    alone = min(saved(scene, followed.weights), max(0, scene.window_ns - followed.least_ns))
     if followed.beside is None:
         return alone
     without, both = followed.beside

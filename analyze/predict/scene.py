@@ -9,7 +9,7 @@ import numpy as np
 from ...errors import UsageError
 from ...sql import literal
 from ..attribute.cover import Cover
-from ..attribute.intervals import Bools, Ints, take, union_length
+from ..attribute.intervals import Bools, Ints, union_length
 from ..attribute.replay import Weights
 from ..attribute.replay_graph import Operations, Points
 from ..store.database import Database
@@ -214,14 +214,25 @@ class Scene:
             semi join (select gpu_op_id from gpu_op where source_id = {self.trace.source_id}) as own using (gpu_op_id)
             where copy_kind in ('HtoD', 'DtoH')"""
         )
-        place = self.trace.place_of(found["gpu_op_id"])
-        begin = self.points.begin[self.trace.steps.first[self.trace.steps.is_judged]].min(initial=1 << 62)
-        counts = (place >= 0) & (take(self.work.start, place) >= (begin if begin < 1 << 62 else self.trace.origin))
-        place, direction = place[counts], found["is_to_device"][counts].astype(np.int64)
+        place, direction = self.trace.place_of(found["gpu_op_id"]), found["is_to_device"].astype(np.int64)
+        counts = (place >= 0) & self._is_in_window[place]
+        place, direction = place[counts], direction[counts]
         key, start = 2 * self.work.device[place] + direction, self.work.start[place]
         order = np.lexsort((start, key))
         _, busy = union_length(key[order], start[order], (start + length[place])[order])
         return int(busy.max(initial=0))
+
+    @cached_property
+    def _is_in_window(self) -> Bools:
+        """The operations that were launched in the judged steps, or began in them; all of a trace without steps."""
+        steps, begin = self.trace.steps, self.points.begin
+        if not steps.is_judged.any():
+            return np.ones(len(self.work), dtype=bool)
+        since = begin[steps.first[steps.is_judged]].min()
+        until = begin[steps.last[steps.is_judged]].max()
+        launched = np.where(self.work.point >= 0, begin[self.work.point], self.work.start)
+        found: Bools = (launched >= since) & (launched < until)
+        return found
 
     def launched_in(self, cover: Cover) -> Bools:
         """The operations whose launching call lies in a cover."""

@@ -16,6 +16,7 @@
 --   critical_ns   double    its time on the critical path, the mean of the input's processes
 --   gain_frac     double    how much of it the tensor cores would save, for float32_matmul; of Winograd's transformation, which does with a quarter of a convolution's products, so much less
 --   run_id        bigint    the first kernel of its row of elementwise kernels, for unfused_elementwise
+--   is_launched   boolean   whether the call that launched it is recorded; without it no range is known
 --   rule          varchar   the rule, NULL for none
 
 with
@@ -64,6 +65,7 @@ select
     critical.critical_ns,
     1 - least(1, full_precision.fewer * peak.slower_frac) as gain_frac,
     run.run_id,
+    op.api_call_id is not null as is_launched,
     case
         when math.attribution_id is not null and op_class.class <> 'matmul' then 'math_attention'
         when full_precision.fewer * peak.slower_frac < 1 then 'float32_matmul'

@@ -3,7 +3,7 @@
 -- Keep one layout: model.to(memory_format=torch.channels_last) and inputs in channels_last as well, in 16 bits. A conversion stays where an operator in between knows only the other layout.
 select
     kernel.source_id,
-    range_path.path as place,
+    coalesce(range_path.path, if(kernel.is_launched, null, '(launch not recorded)')) as place,
     sum(kernel.critical_ns) as saving_ns,
     count(*) as occurrence_cnt,
     format('{} conversions on the critical path, {} on average: {}', count(*), said_ns(avg(kernel.critical_ns)),
@@ -12,4 +12,4 @@ from _blamed_kernel as kernel
 join _short_name as short using (source_id, name_id)
 left join range_path using (path_id)
 where kernel.rule = 'layout_conversion'
-group by kernel.source_id, range_path.path
+group by all

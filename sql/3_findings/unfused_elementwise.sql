@@ -3,7 +3,7 @@
 -- Fuse them: torch.compile, or a fused implementation (Liger kernels, fused norms and activations). One pass over memory remains, as long as the longest kernel of the row: it is not counted here.
 select
     kernel.source_id,
-    range_path.path as place,
+    coalesce(range_path.path, if(kernel.is_launched, null, '(launch not recorded)')) as place,
     sum(kernel.critical_ns) as saving_ns,
     count(distinct kernel.run_id) as occurrence_cnt,
     format('{} kernels in {} of elementwise ones, without the longest of each: {} of the critical path, the most in {}',
@@ -13,4 +13,4 @@ from _blamed_kernel as kernel
 join _short_name as short using (source_id, name_id)
 left join range_path using (path_id)
 where kernel.rule = 'unfused_elementwise'
-group by kernel.source_id, range_path.path
+group by all
