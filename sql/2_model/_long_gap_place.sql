@@ -60,6 +60,8 @@ select
         when cpu.cpu_kind is null
             then 'Name what the CPU does there with ranges (lorabench.span), or record Python''s stacks (with_stack=True): '
                 || 'nothing of it is in the trace. Often it reads input, logs or saves.'
+        when cpu.cpu_kind = 'call' and long.longest_ns >= 1000000000
+            then 'So long a call makes CUDA or a library ready, which is paid once: warm up before the recording begins.'
         when cpu.cpu_kind = 'call' and regexp_matches(cpu.cpu_in, '(?i)free|malloc')
             then 'Take and give back no memory within steps: leave PyTorch''s caching allocator on (no '
                 || 'PYTORCH_NO_*_MEMORY_CACHING), no empty_cache(), and memory not so full that it frees by itself.'

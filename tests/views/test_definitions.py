@@ -505,15 +505,24 @@ def test_finding(database: Database) -> None:
     for row in found:
         assert row["evidence"] and row["advice"]
         if row["saving_ns"] is None:
-            assert row["rule"] in ("uneven_steps", "dominant_kernel")
+            assert row["rule"] in ("uneven_steps", "dominant_kernel", "unrecorded_graph")
             continue
         assert 0 < row["saving_ns"] <= window[row["source_id"]]
         assert row["saving_frac"] == pytest.approx(row["saving_ns"] / window[row["source_id"]], abs=1e-6)
         assert row["severity"] == (
             "high" if row["saving_frac"] >= 0.1 else "medium" if row["saving_frac"] >= 0.02 else "low"
         )
-    slow = [r for r in rows(database, "from step_summary") if r["is_uneven"]]
-    assert any(r["rule"] == "uneven_steps" for r in found) == bool(slow)
+    for source_id, (start, end) in {
+        r["source_id"]: (r["start_ns"], r["end_ns"]) for r in rows(database, "from _steady_time")
+    }.items():
+        steps = [r for r in rows(database, "from step_summary") if r["source_id"] == source_id]
+        longer = sum(
+            r["wall_ns"] - r["wall_ns"] / (1 + r["slower_frac"])
+            for r in steps
+            if r["is_uneven"] and r["start_ns"] >= start
+        )
+        is_listed = any(r["rule"] == "uneven_steps" and r["source_id"] == source_id for r in found)
+        assert is_listed == (len(steps) >= 5 and longer >= 0.02 * (end - start) > 0)
 
 
 @pytest.fixture(scope="module", params=[*SYNTHETIC, *corpus_params("nsys/fsdp*"), *corpus_params("kineto/ddp-back*")])
