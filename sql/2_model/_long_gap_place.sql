@@ -54,6 +54,7 @@ select
     || coalesce('; before its launch a stream was told to wait for an event (' || told.api_name || ')', '')
     || if(cpu.rule is null, '', '; in it the CPU is in ' || coalesce(cpu.cpu_in, 'no range or CUDA call')) as evidence,
     coalesce(ddp_advice(long.place), case
+        when cpu.rule is null and long.rule = 'host_work' then null  -- its own advice
         when cpu.rule is null
             then 'Look at what the CPU did before the launch: reading input, Python, logging, checkpoints, evaluation, '
                 || 'allocating. Name it with ranges (lorabench.span), or record Python''s stacks.'

@@ -120,7 +120,11 @@ select
     gap.source_id,
     gap.rule,
     gap.place,
-    if(coalesce(calling.name_id, covering.name_id) is not null or many.name_id is null, '', format('{} ranges and calls, most of it ', many.piece_cnt))
+    if(
+        coalesce(calling.name_id, covering.name_id) is not null or many.name_id is null,
+        '',
+        format('{} ranges and calls, most of it ', many.piece_cnt)
+    )
     || replace(name.text, 'autograd::engine::evaluate_function: ', '') as cpu_in,
     case
         when calling.name_id is not null then 'call'
