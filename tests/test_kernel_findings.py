@@ -228,6 +228,36 @@ def test_an_operator_that_is_slow_to_launch_is_named(tmp_path: Path) -> None:
     assert advice.startswith("Compare its calls")
 
 
+@pytest.mark.parametrize(
+    ("call", "calls", "advised"),
+    [("hipFree", 9, "Take and give back no memory"), ("cuModuleUnload", 1, "Avoid this call within steps")],
+)
+def test_the_call_that_takes_most_of_a_gap_is_named_and_not_the_operator_around_it(
+    call: str, calls: int, advised: str, tmp_path: Path
+) -> None:
+    freeing: list[Span] = [("cuda_runtime", call, 600 + n * (27_000 // calls), 26_000 // calls) for n in range(calls)]
+    said, advice = with_gap(tmp_path, [("cpu_op", "NativeBatchNormBackward0", 500, 29_000), *freeing])
+    assert said == call
+    assert advice.startswith(advised)
+
+
+@pytest.mark.parametrize(
+    ("listed", "named"),
+    [(["MI300X"], "MI300X"), (["MI300X", "MI300X"], "MI300X"), (["V100", "T4"], None), ([""], None)],
+)
+def test_a_device_by_another_number_is_as_those_that_the_file_lists(
+    listed: list[str], named: str | None, tmp_path: Path
+) -> None:
+    """ROCm counts the CPU's nodes when it records work, and not when it lists devices."""
+    devices = [{"id": number, "name": name} for number, name in enumerate(listed)]
+    events = launched(0, 10, 100, 1)
+    for event in events:
+        event["args"] = {**event["args"], "device": 9}
+    (tmp_path / "trace.json").write_text(json.dumps({"deviceProperties": devices, "traceEvents": events}), "utf-8")
+    with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
+        assert database.rows("select device_id, device_name from steady_state") == [(9, named)]
+
+
 @pytest.mark.parametrize(("early", "rule"), [(7, "synchronisation"), (-7, "synchronisation"), (50, "long_idle_gap")])
 def test_clocks_of_cpu_and_gpu_may_differ_by_microseconds(early: int, rule: str, tmp_path: Path) -> None:
     """A synchronisation seems to end before the kernel that it waited for."""

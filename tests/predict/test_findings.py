@@ -236,3 +236,16 @@ def test_kernels_of_graphs_that_are_not_recorded_are_no_idle_time(kept: int, tmp
         )
         found = database.rows("select saving_ns from finding where rule = 'unrecorded_graph'")
     assert (blamed, found) == ({}, []) if kept == 1 else (list(blamed), found) == (["unrecorded_graph"], [(None,)])
+
+
+def test_a_step_that_the_cpu_only_queues_is_as_long_as_its_work(tmp_path: Path) -> None:
+    """Nothing waits: the CPU is done with all steps while the GPU is in the first."""
+    run = replace(COMPUTES, steps=5).run(pinned())
+    trace = tmp_path / "run.sqlite"
+    writers.write_nsys(trace, [run.timeline])
+    with analyze([trace], tmp_path / "run.duckdb") as database:
+        ((shortest,),) = database.rows("select min(wall_ns) from step_summary")
+        ((busy,),) = database.rows("select min(gpu_busy_ns) from step_summary")
+        ((shown,),) = database.rows("select min_ns from _answer_step")
+    assert shortest < busy / 2
+    assert shown == busy
