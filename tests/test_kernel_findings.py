@@ -228,6 +228,20 @@ def test_an_operator_that_is_slow_to_launch_is_named(tmp_path: Path) -> None:
     assert advice.startswith("Compare its calls")
 
 
+@pytest.mark.parametrize("call", ["cuLibraryLoadData", "cudaGraphInstantiate"])
+def test_without_steps_the_whole_gap_around_what_is_made_ready_is_said(call: str, tmp_path: Path) -> None:
+    """The first launch behind a load is slow as well: the load alone would leave most of the gap unsaid."""
+    events = [*launched(0, 10, 100, 1), called(call, 500, 9_000), *launched(30_000, 30_010, 100, 2)]
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}), "utf-8")
+    with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
+        ((rule, place, saving_ns, evidence),) = database.rows(
+            "select rule, place, saving_ns, evidence from finding where saving_ns > 0"
+        )
+    assert (rule, place) == ("recompilation", call)
+    assert saving_ns == pytest.approx(29_900_000, rel=0.01)
+    assert evidence.endswith("once; the GPU is idle for 29.9 ms around it")
+
+
 @pytest.mark.parametrize(
     ("call", "calls", "advised"),
     [("hipFree", 9, "Take and give back no memory"), ("cuModuleUnload", 1, "Avoid this call within steps")],

@@ -1,4 +1,4 @@
--- A row is a kind of compiling within steps: torch.compile's, or loading a compiled kernel.
+-- A row is a kind of making ready within steps, or in an input without: compiling, loading a kernel, making a CUDA graph.
 --
 -- Something that was compiled for differs from step to step: lengths (pad to a few sizes, or mark_dynamic), a changing Python value, a new dtype or grad mode. TORCH_LOGS=recompiles says which guard failed. Kernels are loaded at their first use: warm up first.
 with
@@ -9,7 +9,8 @@ in_step as (
     join _steady_time as steady on steady.source_id = compiling.source_id
     where compiling.start_ns < step.end_ns and compiling.start_ns >= steady.start_ns
 ),
--- without steps nobody knows what comes again
+-- without steps nobody knows what comes again; the first launch behind a load, or what is captured, is of the same kind, so
+-- the whole of a gap counts
 once as (
     select compiling.*, null as step_id
     from _compiling as compiling
@@ -34,12 +35,16 @@ select
     found.place,
     -- without GPU work nothing hides the time; with it only idle time can be saved
     least(
-        sum(found.end_ns - found.start_ns),
+        if(count(found.step_id) = 0, null, sum(found.end_ns - found.start_ns)),
         if(gpu.source_id is null, null, coalesce(any_value(idle.saving_ns), 0))
     )::bigint as saving_ns,
     count(*) as occurrence_cnt,
     format('{} {}', any_value(found.what), if(count(*) = 1, 'once', format('{} times', count(*))))
-    || if(count(found.step_id) = 0, '', format(' in {} steps', count(distinct found.step_id))) as evidence,
+    || if(
+        count(found.step_id) = 0,
+        format('; the GPU is idle for {} around it', said_ns(coalesce(any_value(idle.saving_ns), 0))),
+        format(' in {} steps', count(distinct found.step_id))
+    ) as evidence,
     if(
         count(found.step_id) = 0,
         'This is paid once: warm up before the recording begins, and it shows what a long run pays.',
