@@ -1,5 +1,6 @@
 """The one place where errors become lines on stderr and exit codes."""
 
+import os
 import signal
 import sys
 from types import FrameType
@@ -27,11 +28,14 @@ def main() -> None:
     try:
         from .cli import app  # takes long enough to be interrupted
 
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # while BrokenPipeError can still be caught
     except Interrupted as error:
         console.tell(f"lorabench: {error}")
-    except BrokenPipeError:
-        sys.stderr.close()  # `lorabench query … | head` is no error
+    except BrokenPipeError:  # `lorabench query … | head` is no error
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left goes nowhere
         sys.exit(0)
     except LorabenchError as error:
         if not _received:

@@ -232,7 +232,8 @@ def cache(
 def query(
     db: Annotated[Path, typer.Argument(metavar="DB", help="A .duckdb made by analyze, or any input of it.")],
     statement: Annotated[
-        str, typer.Argument(metavar="SQL", help='For example "select * from kernel_summary limit 5".')
+        str,
+        typer.Argument(metavar="SQL", help='A view, or for example "select * from kernel_summary limit 5".'),
     ],
     columns: cli_tables.Columns = None,
     sort: cli_tables.Sort = None,
@@ -248,7 +249,8 @@ def query(
 
     form = outputs.chosen_format(as_csv, as_json)
     with _analyzed([db], wanted=Wanted(rank)) as database:
-        outputs.print_query(database, statement, form, Narrowing(columns, sort, limit))
+        select = f"from {statement}" if statement.strip().isidentifier() else statement
+        outputs.print_query(database, select, form, Narrowing(columns, sort, limit))
 
 
 @app.command(epilog=cli_runs.examples("doctor"))

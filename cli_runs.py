@@ -62,9 +62,9 @@ _EXAMPLES = {
         "lorabench cache clear",
     ),
     "query": (
-        'lorabench query run.sqlite "from finding"',
-        'lorabench query run.sqlite "from kernel_summary" --columns kernel_name,mean --sort mean --limit 5',
-        'lorabench query run.sqlite "from step_summary" --csv',
+        "lorabench query run.sqlite finding",
+        "lorabench query run.sqlite kernel_summary --columns kernel_name,mean --sort mean --limit 5",
+        'lorabench query run.sqlite "from step_summary where duration_ns > 1e9" --csv',
     ),
     "doctor": (
         "lorabench doctor",

@@ -16,7 +16,7 @@ Sort = Annotated[
 Limit = Annotated[int | None, typer.Option(metavar="N", min=1, help="The first N rows.")]
 Threshold = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help='Set a threshold; `lorabench query DB "from threshold"` lists them.'),
+    typer.Option(metavar="NAME=VALUE", help="Set a threshold; `lorabench query DB threshold` lists them."),
 ]
 KernelClasses = Annotated[
     Path | None,

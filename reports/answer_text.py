@@ -265,7 +265,7 @@ def next_steps(found: Row, inputs: Sequence[str]) -> list[str]:
     if verdict(found) == _NOTHING:
         recording = "nsys profile --trace=cuda,nvtx" if found["recorder"] == "nsys" else "activities=[CPU, CUDA]"
         return [f"next: record with {recording}"]
-    commands = ("report {} --open", "what-if {}", 'query {} "from finding"')
+    commands = ("report {} --open", "what-if {}", "query {} finding")
     named, said = shlex.join(inputs), []
     if cell_len(named) > WIDTH - len("next: lorabench ") - max(map(len, commands)):
         if len(inputs) == 1:  # the one line that may be longer: a path that is cut cannot be pasted

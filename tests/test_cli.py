@@ -161,10 +161,29 @@ def test_query_prints_a_table_csv_or_json(trace: Path, run: Callable) -> None:
     assert run(*words).stdout.split()[:2] == ["kernel_name", "kernel_cnt"]
 
 
+def test_query_takes_a_views_name_alone(trace: Path, run: Callable) -> None:
+    assert run("query", trace, "api_summary", "--csv").stdout == run("query", trace, "from api_summary", "--csv").stdout
+
+
+@pytest.mark.parametrize("command", [("views",), ("--help",), ("query", "run.sqlite", "kernel_summary")])
+def test_a_reader_that_leaves_is_no_error(command: tuple[str, ...], trace: Path) -> None:
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    words = [sys.executable, "-m", "lorabench", *command]
+    for environment in (buffered, {**buffered, "PYTHONUNBUFFERED": "1"}):
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run(
+            words, check=False, stdout=writer, stderr=subprocess.PIPE, cwd=trace.parent, env=environment
+        )
+        os.close(writer)
+        assert done.stderr == b""
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         (("query", "run.sqlite", "select nonsense"), "the query failed"),
+        (("query", "run.sqlite", "kernel_sumary"), 'Did you mean "kernel_summary"?'),
         (("query", "run.sqlite", "drop table gpu_op"), "a query is one select"),
         (("query", "run.sqlite", "from kernel_sumary"), 'Did you mean "kernel_summary"?'),
         (("analyze", "run.sqlite", "--report", "nothing", "-o", "x.csv"), "`lorabench views` lists them"),
