@@ -16,7 +16,7 @@ FILES = [
     ROOT / "fixtures" / "lora-run.sqlite", ROOT / "fixtures" / "h200-batch",
 ]  # fmt: skip
 VIEWS = ("_blamed_gap", "_judged_gap", "_device_activity", "_exposed", "_critical_range", "_elementwise_run",
-         "_steady_spent")  # fmt: skip
+         "_op_class", "_steady_spent")  # fmt: skip
 
 
 def rows(database: Database, relation: str) -> list[tuple[object, ...]]:

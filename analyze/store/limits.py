@@ -27,6 +27,9 @@ COMPLETE_MEMORY = _INGEST_MEMORY or "192MB"
 QUERY_MEMORY_ASKED = _asked("LORABENCH_QUERY_MEMORY", _SIZE, "a size, as 4GB")
 QUERY_MEMORY = QUERY_MEMORY_ASKED or "1500MB"
 
+# Of a smaller database each statement takes longer to share out among threads than it gains by them.
+SMALL_BYTES = 16 << 20
+
 # Nothing is ever downloaded or loaded from outside the package.
 SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",

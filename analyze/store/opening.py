@@ -13,7 +13,7 @@ from ...errors import CorruptInputError, InputError, OutputError, UnknownFormatE
 from ...sql import literal, quoted
 from . import blank, cache, upgrades
 from .database import OPENED, Database
-from .limits import QUERY_MEMORY, QUERY_MEMORY_ASKED, SETTINGS, first_line
+from .limits import QUERY_MEMORY, QUERY_MEMORY_ASKED, SETTINGS, SMALL_BYTES, first_line
 from .settings import Settings
 
 
@@ -52,6 +52,8 @@ def _connect_afresh(path: Path) -> duckdb.DuckDBPyConnection:
     since; such a file is opened under a second name, which is gone at once.
     """
     config = SETTINGS | {"memory_limit": QUERY_MEMORY}
+    if path.stat().st_size < SMALL_BYTES:
+        config.setdefault("threads", 1)
     if not any(database.path.absolute() == path.absolute() for database in OPENED):
         return duckdb.connect(str(path.absolute()), read_only=True, config=config)
     link = unfinished.beside(path, "open")

@@ -74,7 +74,7 @@ def needed() -> tuple[dict[str, sql.SqlFile], dict[str, set[str]]]:
 @cache
 def _words_of(statement: str) -> frozenset[str]:
     """The words of a statement outside of texts and comments, and the names that a table function is given as texts."""
-    given = re.findall(r"\w+\('(\w+)'\)", statement)
+    given = re.findall(r"(?<=\w)\('(\w+)'\)", statement)
     return frozenset((*re.findall(r"\w+", re.sub(r"'(?:[^']|'')*'|--[^\n]*", "''", statement)), *given))
 
 
