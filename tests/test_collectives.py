@@ -415,3 +415,43 @@ def test_the_answer_says_whether_it_is_the_rank_or_its_machine(
     said = run_command("summary", tmp_path / "job").out
     assert says in said
     assert ("all ranks of" in said) == (job.slow_host is not None)
+
+
+# thread, begin, length, name: threads 1 and 2 compute, 3 communicates
+ON_CPU = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from([1, 2]), st.integers(0, 40), st.integers(1, 12), st.sampled_from(
+            ["aten::mm", "_c10d_functional::wait_tensor", "c10d::allreduce_"])),
+        st.tuples(st.just(3), st.integers(0, 40), st.integers(1, 12), st.just("gloo:all_reduce")),
+    ),
+    min_size=1, max_size=8,
+)  # fmt: skip
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=12)
+@given(events=ON_CPU)
+def test_on_cpus_communication_is_exposed_while_no_operator_computes(events: list[Any], tmp_path: Path) -> None:
+    starts = {(thread, begin): (thread, begin, length, name) for thread, begin, length, name in events}
+    nested = [
+        event for event in starts.values() if not any(
+            other[0] == event[0] and other[1] < event[1] < other[1] + other[2] < event[1] + event[2]
+            for other in starts.values()
+        )
+    ]  # fmt: skip
+    whole = [
+        {"ph": "X", "cat": "user_annotation" if thread == 3 else "cpu_op", "name": name, "pid": 1, "tid": thread,
+         "ts": begin, "dur": length}
+        for thread, begin, length, name in nested
+    ]  # fmt: skip
+    (tmp_path / "run.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": whole}))
+
+    def is_exposed(at: float) -> bool:
+        open_now = [(thread, name) for thread, begin, length, name in nested if begin < at < begin + length]
+        waits = {thread for thread, name in open_now if "c10d" in name}
+        computes = any(name == "aten::mm" and thread not in waits for thread, name in open_now)
+        return not computes and any(thread == 3 for thread, _ in open_now)
+
+    exposed = sum(is_exposed(at + 0.5) for at in range(60))
+    with analyze([tmp_path / "run.json"], force=True) as database:
+        rows = database.rows("select limit_ns from _predicted_finding where rule = 'exposed_communication'")
+    assert sum(ns for (ns,) in rows) == exposed * 1_000

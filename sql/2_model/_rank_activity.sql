@@ -1,7 +1,6 @@
 -- A row is a stretch of time in which a rank was busy, computed, or computed or communicated: of several ranks only.
 --
--- Of inputs with GPU work these are the stretches of their devices. On CPUs operators compute, and gloo's executions
--- communicate; that an operator waits for them does not make it one that computes.
+-- Of inputs with GPU work these are the stretches of their devices, of others _cpu_activity.
 --
 -- columns:
 --   source_id   integer   the input
@@ -11,25 +10,15 @@
 --   end_ns      bigint    end
 
 with
-on_cpu as materialized (
-    select source_id
-    from _several_ranks
-    where source_id not in (select source_id from _source_with_gpu)
-        and source_id in (select source_id from collective where found_by = 'gloo')
-),
 work as (
-    select range.source_id, range.start_ns, range.end_ns, ['busy', 'compute', 'compute or communication'] as activities
-    from range
-    join name using (name_id)
-    left join range as parent on parent.range_id = range.parent_id
-    where range.source_id in (from on_cpu)
-        and range.kind = 'operator'
-        and parent.kind is distinct from 'operator'
-        and not regexp_matches(name.text, '^(c10d::|record_param_comms|gloo:)')
-    union all
-    select source_id, work_start_ns, work_end_ns, ['busy', 'compute or communication']
-    from collective
-    where source_id in (from on_cpu) and work_start_ns is not null
+    select
+        source_id,
+        start_ns,
+        end_ns,
+        if(activity = 'compute', ['busy', 'compute', 'compute or communication'], ['busy', 'compute or communication'])
+            as activities
+    from _cpu_activity
+    semi join _several_ranks using (source_id)
 ),
 each_activity as (
     select source_id, unnest(activities) as activity, start_ns, end_ns

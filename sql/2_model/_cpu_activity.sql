@@ -1,0 +1,63 @@
+-- A row is a stretch in which a thread of an input without GPU work computed, or in which gloo communicated.
+--
+-- Operators compute, but for those that wait for communication, wherever they lie.
+--
+-- columns:
+--   source_id   integer   the input
+--   activity    varchar   'compute' or 'communication'
+--   start_ns    bigint    begin
+--   end_ns      bigint    end
+
+with
+on_cpu as materialized (
+    select distinct source_id
+    from collective
+    where found_by = 'gloo' and source_id not in (from _source_with_gpu)
+),
+operator as (
+    select
+        range.source_id,
+        range.thread_id,
+        range.start_ns,
+        range.end_ns,
+        regexp_matches(name.text, '^(_?c10d(_functional)?::|record_param_comms|gloo:)') as is_wait,
+        parent.kind is distinct from 'operator' as is_outer
+    from range
+    join name using (name_id)
+    left join range as parent on parent.range_id = range.parent_id
+    where range.source_id in (from on_cpu) and range.kind = 'operator'
+),
+change as (
+    select
+        source_id,
+        thread_id,
+        unnest([start_ns, end_ns]) as time_ns,
+        if(is_outer, unnest([1, -1]), 0) as operator_cnt,
+        if(is_wait, unnest([1, -1]), 0) as wait_cnt
+    from operator
+    where is_outer or is_wait
+),
+moment as (
+    select source_id, thread_id, time_ns, sum(operator_cnt) as operator_cnt, sum(wait_cnt) as wait_cnt
+    from change
+    group by all
+),
+held as (
+    select
+        source_id,
+        time_ns as start_ns,
+        lead(time_ns) over in_thread as end_ns,
+        sum(operator_cnt) over so_far as operator_cnt,
+        sum(wait_cnt) over so_far as wait_cnt
+    from moment
+    window
+        in_thread as (partition by source_id, thread_id order by time_ns),
+        so_far as (partition by source_id, thread_id order by time_ns rows unbounded preceding)
+)
+select source_id, 'compute' as activity, start_ns, end_ns
+from held
+where operator_cnt > 0 and wait_cnt = 0
+union all
+select source_id, 'communication', work_start_ns, work_end_ns
+from collective
+where source_id in (from on_cpu) and work_start_ns is not null
