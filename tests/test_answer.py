@@ -21,8 +21,8 @@ FILES = [
     *corpus_params("nsys/*.sqlite"), *corpus_params("kineto/*.json.gz"), *corpus_params("memory_snapshots/*.pickle"),
     ROOT / "fixtures" / "lora-run.sqlite", ROOT / "fixtures" / "torch-cpu.json.gz", ROOT / "fixtures" / "h200-batch",
 ]  # fmt: skip
-IDLE = ("late_input", "recompilation", "blocking_copy", "pageable_async_copy", "synchronisation", "launch_bound_range",
-        "unified_memory", "long_idle_gap", "long_dependency", "host_work")  # fmt: skip
+IDLE = ("late_input", "compiling_or_loading", "blocking_copy", "pageable_async_copy", "synchronisation",
+        "launch_bound_range", "unified_memory", "long_idle_gap", "long_dependency", "host_work")  # fmt: skip
 
 KERNELS = ("padding", "math_attention", "float32_matmul", "layout_conversion", "unfused_elementwise", "dominant_kernel")
 

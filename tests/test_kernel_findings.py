@@ -139,11 +139,13 @@ def test_products_in_64_bits_are_not_told_to_use_16(tmp_path: Path) -> None:
     assert advice.startswith("Compute in 32 bits or fewer")
 
 
-def launched(launch: int, begin: int, length: int, number: int) -> list[dict[str, Any]]:
+def launched(
+    launch: int, begin: int, length: int, number: int, call_length: int = 2, name: str = GEMM
+) -> list[dict[str, Any]]:
     """A launching call and its kernel, in microseconds."""
     link = {"correlation": number}
-    call = {"ph": "X", "pid": 1, "tid": 1, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": launch, "dur": 2}
-    kernel = {"ph": "X", "cat": "kernel", "name": GEMM, "pid": 0, "tid": 7, "ts": begin, "dur": length}
+    call = called("cudaLaunchKernel", launch, call_length)
+    kernel = {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": begin, "dur": length}
     return [call | {"args": link}, kernel | {"args": link | {"device": 0, "stream": 7}}]
 
 
@@ -237,9 +239,26 @@ def test_without_steps_the_whole_gap_around_what_is_made_ready_is_said(call: str
         ((rule, place, saving_ns, evidence),) = database.rows(
             "select rule, place, saving_ns, evidence from finding where saving_ns > 0"
         )
-    assert (rule, place) == ("recompilation", call)
+    assert (rule, place) == ("compiling_or_loading", call)
     assert saving_ns == pytest.approx(29_900_000, rel=0.01)
     assert evidence.endswith("once; the GPU is idle for 29.9 ms around it")
+
+
+@pytest.mark.parametrize("before", [0, 1, 4])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_launch_that_takes_the_whole_gap_was_late_although_it_began_in_time(
+    before: int, is_first: bool, tmp_path: Path
+) -> None:
+    """At its first launch a kernel is loaded; a slow launch behind that is the CPU's all the same."""
+    events = [*launched(0, 10, 100, 1), *launched(5, 110, 8, 2, name="idle" if is_first else "other")]
+    events += launched(118 - before, 9_130, 8, 3, call_length=9_000, name="other")
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}), "utf-8")
+    with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
+        assert database.rows("select cause, idle_ns from idle_gap") == [("host", 9_012_000)]
+        found = database.rows("select rule, place, limit_ns from _predicted_finding where limit_ns > 0")
+    assert found == [
+        ("compiling_or_loading", "cudaLaunchKernel", 9_012_000) if is_first else ("long_idle_gap", None, 9_012_000)
+    ]
 
 
 @pytest.mark.parametrize(

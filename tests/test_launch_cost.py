@@ -134,8 +134,8 @@ def test_compiling_inside_steps_is_a_finding(tmp_path: Path) -> None:
     quiet = run(tmp_path / "b", "batch", 2, 4)
     (folder / "trace.json").write_text(json.dumps(content), "utf-8")
     with analyze([folder], tmp_path / "x.duckdb") as database:
-        assert database.rows("select place, saving_ns, occurrence_cnt from finding where rule = 'recompilation'") == [
-            (f"step/{name}", 300_000, 1)
-        ], "the kernel was loaded while the GPU was busy: that costs nothing"
+        assert database.rows(
+            "select place, saving_ns, occurrence_cnt from finding where rule = 'compiling_or_loading'"
+        ) == [(f"step/{name}", 300_000, 1)], "the kernel was loaded while the GPU was busy: that costs nothing"
     with analyze([quiet], tmp_path / "y.duckdb") as database:
-        assert database.rows("select count(*) from finding where rule = 'recompilation'") == [(0,)]
+        assert database.rows("select count(*) from finding where rule = 'compiling_or_loading'") == [(0,)]

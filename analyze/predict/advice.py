@@ -201,7 +201,7 @@ _FOLLOWED: dict[str, _Followed] = {
     "launch_bound_range": _closed,
     "long_idle_gap": _closed,
     "long_dependency": _closed,
-    "recompilation": _closed,
+    "compiling_or_loading": _closed,
     "synchronisation": _not_waiting,
     "blocking_copy": _not_waiting,
     "pageable_async_copy": _not_waiting,

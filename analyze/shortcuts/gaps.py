@@ -50,7 +50,7 @@ CAUSES = ("host", "dependency", "kernel_wait")
 _HOST, _DEPENDENCY, _KERNEL_WAIT = range(len(CAUSES))
 # In the order in which they are tried.
 _RULES = (
-    "recompilation", "late_input", "unified_memory", "pageable_async_copy", "blocking_copy", "synchronisation",
+    "compiling_or_loading", "late_input", "unified_memory", "pageable_async_copy", "blocking_copy", "synchronisation",
     "unrecorded_graph", "long_idle_gap", "long_dependency", "launch_bound_range",
 )  # fmt: skip
 _OF_WAITS = ("pageable_async_copy", "blocking_copy", "synchronisation")
@@ -210,8 +210,9 @@ def _causes(gaps: _Gaps, work: Columns, is_managed: Bools, limits: dict[str, flo
     """Why each gap is: see the views _gap and idle_gap."""
     launched, returned = work["launch_start"][gaps.row], work["launch_end"][gaps.row]
     waited = (gaps.end - returned > np.maximum(limits["late_launch_ns"], gaps.idle / 2)) & (returned != _NEVER)
-    is_late = (launched >= gaps.start) & ~waited
     is_kernel = work["is_kernel"][gaps.row].astype(bool)
+    is_slow = is_kernel & (returned != _NEVER) & (2 * (returned - gaps.start) > gaps.idle)
+    is_late = np.where(launched >= gaps.start, ~waited, is_slow)
     distance = np.full(len(gaps.row), limits["kernel_wait_ns"])
     for device in np.unique(gaps.device_id[gaps.device_id != NO_DEVICE]):
         mine = gaps.device_id == device
@@ -260,7 +261,7 @@ def _rules(
     is_move = take(waits["is_move"], around.wait, 0) == 1
     is_late = cause == _HOST
     fits = {
-        "recompilation": around.compiling >= 0,
+        "compiling_or_loading": around.compiling >= 0,
         "late_input": around.input >= 0,
         "unified_memory": is_managed,
         "pageable_async_copy": is_move & (take(waits["is_pageable"], around.wait, 0) == 1),

@@ -1,7 +1,7 @@
 -- A row is an idle gap of a device and the one rule that it is blamed on.
 --
 -- The first of these that fits:
---   recompilation         something was compiled or loaded meanwhile
+--   compiling_or_loading  something was compiled or loaded meanwhile
 --   late_input            the CPU was fetching input for more than half of it
 --   unified_memory        pages of managed memory moved behind it
 --   blocking_copy, pageable_async_copy, synchronisation
@@ -95,7 +95,7 @@ judged as (
         *,
         case
             when cause = 'kernel_wait' then null
-            when compiled is not null then 'recompilation'
+            when compiled is not null then 'compiling_or_loading'
             when input_ns * 2 > idle_ns then 'late_input'
             when name_id in (select name_id from managed) then 'unified_memory'
             when waited_kind in ('memcpy', 'memset') and is_pageable then 'pageable_async_copy'

@@ -1,5 +1,8 @@
 -- A row is a time in which something was compiled by torch.compile, a compiled kernel loaded, or a CUDA graph made.
 --
+-- CUDA loads a kernel in the call that launches it first, unless its module was loaded before: such a call takes longer than
+-- the threshold long_gap_ns, without having waited for the GPU.
+--
 -- columns:
 --   source_id   integer   the input
 --   process     bigint    the process, as _work_process has it
@@ -8,6 +11,29 @@
 --   end_ns      bigint    end
 --   what        varchar   'compiled', 'loaded' or 'made'
 
+with
+slow as (
+    select call.api_call_id, call.source_id, call.thread_id, call.name_id, call.start_ns, call.end_ns
+    from api_call as call
+    left join _call_wait as wait using (api_call_id)
+    where call.end_ns - call.start_ns - coalesce(wait.wait_ns, 0) > (select value from threshold where name = 'long_gap_ns')
+        and not call.is_duplicate
+        and call.name_id in (
+            select name_id from name where contains(lower(text), 'launch') and not contains(text, 'GraphLaunch')
+        )
+),
+launched as (
+    select slow.*, op.process_id, op.name_id as kernel_name_id, op.start_ns as op_start_ns
+    from slow
+    join gpu_op as op using (api_call_id)
+    where op.kind = 'kernel'
+),
+used as (
+    select op.source_id, op.process_id, op.name_id as kernel_name_id, min(op.start_ns) as op_start_ns
+    from gpu_op as op
+    semi join launched on launched.source_id = op.source_id and launched.kernel_name_id = op.name_id
+    group by all
+)
 select range.source_id, own.process, range_path.path as place, range.start_ns, range.end_ns, 'compiled' as what
 from range
 join _work_process as own using (source_id, thread_id)
@@ -21,3 +47,13 @@ join name using (name_id)
 join _work_process as own using (source_id, thread_id)
 where regexp_matches(name.text, '^(cu|cuda|hip)((Module|Library)Load|Stream(Begin|End)Capture|GraphInstantiate)')
     and not call.is_duplicate
+union all by name
+select launched.source_id, own.process, name.text as place, launched.start_ns, launched.end_ns, 'loaded' as what
+from launched
+join used
+    on used.source_id = launched.source_id
+    and used.process_id is not distinct from launched.process_id
+    and used.kernel_name_id = launched.kernel_name_id
+    and used.op_start_ns = launched.op_start_ns
+join name on name.name_id = launched.name_id
+join _work_process as own on own.source_id = launched.source_id and own.thread_id = launched.thread_id

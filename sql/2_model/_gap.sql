@@ -1,7 +1,8 @@
 -- A row is an idle gap of a device with its cause, as idle_gap has it, without texts.
 --
 -- The CPU was late when it launched the work after the gap had begun; unless the work then waited for more than half of
--- the gap and longer than the threshold late_launch_ns, which is no launching. Pages of managed memory that move without a
+-- the gap and longer than the threshold late_launch_ns, which is no launching. It was late, too, when the call that launched a
+-- kernel had begun before, but took more than half of the gap. Pages of managed memory that move without a
 -- call while no kernel runs are touched by the CPU: the GPU has nothing to do because the CPU does something else.
 --
 -- The distance between two kernels is the device's own: twice the median of the gaps before kernels that were launched
@@ -23,9 +24,14 @@ gap as materialized (
         gpu_op.kind = 'kernel' as is_kernel,
         gpu_op.launch_start_ns is null
         and gpu_op.name_id in (select name_id from name where contains(text, 'Unified Memory')) as is_touched,
-        coalesce(gpu_op.launch_start_ns >= gap.start_ns, false)
-        and not coalesce(
-            gap.end_ns - gpu_op.launch_end_ns > greatest(threshold.value, (gap.end_ns - gap.start_ns) / 2), false
+        coalesce(
+            if(
+                gpu_op.launch_start_ns >= gap.start_ns,
+                gap.end_ns - gpu_op.launch_end_ns <= greatest(threshold.value, (gap.end_ns - gap.start_ns) / 2),
+                gpu_op.kind = 'kernel' and 2 * (gpu_op.launch_end_ns - gap.start_ns) > gap.end_ns - gap.start_ns
+            ),
+            gpu_op.launch_start_ns >= gap.start_ns,
+            false
         ) as is_late
     from _idle_gap as gap
     join gpu_op using (gpu_op_id)

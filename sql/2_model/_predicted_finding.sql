@@ -40,7 +40,7 @@ followed as (
         hidden.hidden_ns,
         idle.idle_ns,
         limited.rule in (
-            'late_input', 'recompilation', 'blocking_copy', 'pageable_async_copy', 'synchronisation', 'launch_bound_range',
+            'late_input', 'compiling_or_loading', 'blocking_copy', 'pageable_async_copy', 'synchronisation', 'launch_bound_range',
             'unified_memory', 'long_idle_gap', 'long_dependency', 'host_work'
         ) as is_idle,
         case

@@ -1,6 +1,6 @@
 -- A row is a kind of making ready within steps, or in an input without: compiling, loading a kernel, making a CUDA graph.
 --
--- Something that was compiled for differs from step to step: lengths (pad to a few sizes, or mark_dynamic), a changing Python value, a new dtype or grad mode. TORCH_LOGS=recompiles says which guard failed. Kernels are loaded at their first use: warm up first.
+-- Something that was compiled for differs from step to step: lengths (pad to a few sizes, or mark_dynamic), a changing Python value, a new dtype or grad mode. TORCH_LOGS=recompiles says which guard failed.
 with
 in_step as (
     select compiling.*, step.step_id
@@ -27,7 +27,7 @@ found as (
 idle as (
     select source_id, compiled as place, sum(saving_ns) as saving_ns
     from _judged_gap
-    where rule = 'recompilation'
+    where rule = 'compiling_or_loading'
     group by source_id, compiled
 )
 select
@@ -43,13 +43,15 @@ select
     || if(
         count(found.step_id) = 0,
         format('; the GPU is idle for {} around it', said_ns(coalesce(any_value(idle.saving_ns), 0))),
-        format(' in {} steps', count(distinct found.step_id))
+        format(' in {}', if(count(distinct found.step_id) = 1, 'one step', count(distinct found.step_id) || ' steps'))
     ) as evidence,
-    if(
-        count(found.step_id) = 0,
-        'This is paid once: warm up before the recording begins, and it shows what a long run pays.',
-        null
-    ) as advice
+    case
+        when count(found.step_id) = 0
+            then 'This is paid once: warm up before the recording begins, and it shows what a long run pays.'
+        when bool_and(found.what = 'loaded')
+            then 'Kernels are loaded at their first use, which is paid once: warm up with steps like these before what counts '
+            || 'begins (CUDA_MODULE_LOADING=EAGER loads all at the start).'
+    end as advice
 from found
 left join _source_with_gpu as gpu on gpu.source_id = found.source_id
 left join idle on idle.source_id = found.source_id and idle.place = found.place
