@@ -16,11 +16,16 @@ RECORDERS = {"nsys": "nsys", "kineto": "torch.profiler", "snapshot": "allocator 
 # What is missing in the recording comes first: the rest is to be read with it.
 FINDINGS = (
     "select * exclude source_id from _answer_rule where source_id = {id} "
-    "order by rule = 'unrecorded_graph' desc, saving_ns desc nulls last, rule"
+    "order by starts_with(rule, 'unrecorded') desc, saving_ns desc nulls last, rule"
 )
 _PHASES = "select * exclude source_id from _answer_phase where source_id = {id}"
 _CRITICAL = "select gpu_frac from _answer_critical where source_id = {id}"
-_UNRECORDED = "select sum(saving_ns) as ns from _judged_gap where source_id = {id} and rule = 'unrecorded_graph'"
+_UNRECORDED = """
+    select rule, sum(saving_ns) as ns
+    from _judged_gap
+    where source_id = {id} and starts_with(rule, 'unrecorded')
+    group by rule
+    order by ns desc"""
 _STEPS = "select * exclude source_id from _answer_step where source_id = {id}"
 _MEMORY = "select * exclude source_id from _answer_memory where source_id = {id} order by device = 'cpu', device"
 _RANGES = "select * exclude source_id from _answer_range where source_id = {id} order by self_wall_ns desc, path"
@@ -113,7 +118,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         ),
         "kernel": next(iter(rows("select short_name, kernel_frac from _steady_kernel where source_id = {id}")), None),
         "critical_gpu_frac": next((row["gpu_frac"] for row in rows(_CRITICAL)), None),
-        "unrecorded_ns": rows(_UNRECORDED)[0]["ns"],
+        "unrecorded": next(iter(rows(_UNRECORDED)), None),
         "phases": _phases(rows(_PHASES)),
         "findings": rows(FINDINGS),
         "slowest": next(iter(rows(_SLOWEST.replace("{kind}", str(kind)))), None) if rank_cnt > 1 else None,

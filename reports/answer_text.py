@@ -28,6 +28,10 @@ _MEANINGS = {
     "dependency": "waiting: {:.0%} of the time the GPU is idle though the next work was not late",
     "kernel_wait": "many tiny kernels: {:.0%} of the time is the distance between them",
 }
+_MISSING = {
+    "unrecorded_graph": "kernels of CUDA graphs are missing in {:.0%} of the time",
+    "unrecorded_work": "in {:.0%} of the time the CPU waits for missing GPU work",
+}
 
 
 def lines(found: Row) -> Iterator[str]:
@@ -116,9 +120,9 @@ def verdict(found: Row) -> str:
         if found["recorder"] == RECORDERS["snapshot"]:
             return "memory alone: a snapshot has no work"
         return "no GPU work in this file: times are the CPU's" if found["has_times"] else _NOTHING
-    unrecorded = (found["unrecorded_ns"] or 0) / found["window_ns"] if found["window_ns"] else 0
-    if 2 * unrecorded > max(parts.values()):
-        return f"not all is recorded: kernels of CUDA graphs are missing in {unrecorded:.0%} of the time"
+    missing = found["unrecorded"]
+    if missing and found["window_ns"] and 2 * missing["ns"] > max(parts.values()) * found["window_ns"]:
+        return f"not all is recorded: {_MISSING[missing['rule']].format(missing['ns'] / found['window_ns'])}"
     return _paced(parts, found["critical_gpu_frac"]) or _meaning(parts, found["kernel"])
 
 

@@ -166,6 +166,31 @@ def test_a_stream_that_was_told_to_wait_is_named(told_at: int | None, tmp_path: 
     assert ("cudaStreamWaitEvent" in evidence) is (told_at == -2)
 
 
+@pytest.mark.parametrize(
+    ("wait", "other_device", "rule"),
+    [
+        ((25, 30_000), False, "unrecorded_work"),
+        ((25, 9_000), False, "long_dependency"),
+        ((25, 30_000), True, "long_dependency"),
+    ],
+)
+def test_what_the_cpu_waits_for_while_the_gpu_seems_idle_is_not_in_the_file(
+    wait: tuple[int, int], other_device: bool, rule: str, tmp_path: Path
+) -> None:
+    """The work was launched in time; with two devices, what it waits for may be on the other."""
+    events = [*launched(0, 10, 8, 1), *launched(15, 30_000, 8, 2), called("cudaStreamSynchronize", wait[0], wait[1])]
+    if other_device:
+        events += launched(17, 20, 8, 3)
+        events[-1]["args"]["device"] = 1
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}), "utf-8")
+    with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
+        ((found, saving_ns, evidence),) = database.rows(
+            "select rule, saving_ns, evidence from finding where rule in ('long_dependency', 'unrecorded_work')"
+        )
+    assert found == rule
+    assert (saving_ns is None) == ("cudaStreamSynchronize" in evidence) == (rule == "unrecorded_work")
+
+
 def test_elementwise_kernels_with_a_copy_between_them_are_no_row(tmp_path: Path) -> None:
     kernels = [(ADD, 7, 1100 + 100 * n, 100, None) for n in range(2)] + [("Memcpy", 7, 1300, 10, None)]
     kernels += [(ADD, 7, 1310 + 100 * n, 100, None) for n in range(2)]

@@ -43,7 +43,8 @@ _WAITS = f"""
     select process, start_ns, end_ns, kind in ('memcpy', 'memset') as is_move, kind, is_pageable, name_id,
         coalesce(path_id, {NONE}) as path_id
     from _gap_wait
-    where source_id = {{id}}"""
+    where source_id = {{id}}
+    order by start_ns, end_ns"""
 _INPUT = "select process, start_ns, end_ns, path_id from _data_range where source_id = {id}"
 _COMPILING = "select process, start_ns, end_ns, place from _compiling where source_id = {id}"
 CAUSES = ("host", "dependency", "kernel_wait")
@@ -51,7 +52,7 @@ _HOST, _DEPENDENCY, _KERNEL_WAIT = range(len(CAUSES))
 # In the order in which they are tried.
 _RULES = (
     "compiling_or_loading", "late_input", "unified_memory", "pageable_async_copy", "blocking_copy", "synchronisation",
-    "unrecorded_graph", "long_idle_gap", "long_dependency", "launch_bound_range",
+    "unrecorded_graph", "unrecorded_work", "long_idle_gap", "long_dependency", "launch_bound_range",
 )  # fmt: skip
 _OF_WAITS = ("pageable_async_copy", "blocking_copy", "synchronisation")
 _LEAST_DISTANCES = 20  # so many gaps of a device say what the distance between its kernels is
@@ -87,9 +88,12 @@ class _Gaps:
 
 @dataclass(frozen=True)
 class _Around:
-    """Of each gap the wait that ended in it, the input and the compiling that it fell into: rows, NONE without."""
+    """Of each gap the wait that ended in it, the one over most of it, the input and the compiling that it fell into: rows,
+    NONE without.
+    """
 
     wait: Ints
+    covering: Ints
     input: Ints
     compiling: Ints
 
@@ -170,13 +174,15 @@ def _of_source(database: Database, number: int, busy: list[Stretches], limits: d
     cause = _causes(gaps, work, is_managed, limits)
     around = _around(gaps, cause, waits, inputs, compiling, limits["clock_slack_ns"])
     is_unrecorded = _unrecorded(gaps, cause, columns(_OF_GRAPHS, "gpu_op_id"), limits["late_launch_ns"])
+    devices = sum(of.device_id != NO_DEVICE for of in busy)
+    if devices != 1:  # another one may be what is waited for
+        around.covering[:] = NONE
     rule = _rules(cause, around, waits, is_managed, is_unrecorded, gaps.idle > limits["long_gap_ns"])
     path = np.select(
         [rule == _RULES.index("late_input"), np.isin(rule, [_RULES.index(name) for name in _OF_WAITS])],
         [take(inputs["path_id"], around.input), take(waits["path_id"], around.wait)],
         work["path_id"][gaps.row],
     )
-    devices = sum(of.device_id != NO_DEVICE for of in busy)
     rows = {
         "source_id": pa.array(np.full(len(gaps.row), number, dtype=np.int32)),
         "device_id": device_column(gaps.device_id),
@@ -225,13 +231,18 @@ def _causes(gaps: _Gaps, work: Columns, is_managed: Bools, limits: dict[str, flo
 
 def _around(gaps: _Gaps, cause: Ints, waits: Columns, inputs: Columns, compiling: Columns, slack_ns: float) -> _Around:
     """What the CPU was in, of each kind the last that had begun in the process of the gap."""
-    found = _Around(*(np.full(len(gaps.row), NONE, dtype=np.int64) for _ in range(3)))
+    found = _Around(*(np.full(len(gaps.row), NONE, dtype=np.int64) for _ in range(4)))
     for process in np.unique(gaps.process):
         mine = np.flatnonzero(gaps.process == process)
         start, end = gaps.start[mine], gaps.end[mine]
         wait = _last(waits, process, start)
         ended = take(waits["end_ns"], wait, _NEVER)
         found.wait[mine] = np.where((cause[mine] == _HOST) & (ended >= start - slack_ns) & (ended <= end), wait, NONE)
+        over = _last(waits, process, (start + end) // 2 + 1)
+        common = np.minimum(take(waits["end_ns"], over, _NEVER), end) - np.maximum(
+            take(waits["start_ns"], over, _NEVER), start
+        )
+        found.covering[mine] = np.where(2 * common > end - start, over, NONE)
         own = inputs["process"] == process
         fetched = Cover.of(inputs["start_ns"][own], inputs["end_ns"][own]).within(start, end)
         found.input[mine] = np.where(2 * fetched > end - start, _last(inputs, process, (start + end) // 2 + 1), NONE)
@@ -268,6 +279,7 @@ def _rules(
         "blocking_copy": is_move,
         "synchronisation": around.wait >= 0,
         "unrecorded_graph": is_unrecorded,
+        "unrecorded_work": is_long & ~is_late & (around.covering >= 0),
         "long_idle_gap": is_long & is_late,
         "long_dependency": is_long,
         "launch_bound_range": is_late,

@@ -8,6 +8,8 @@
 --                         the CPU had waited for the device, which had nothing left to do when the wait was over
 --   unrecorded_graph      work of a CUDA graph that has gaps between its own nodes (so some of them are missing) ended it, or
 --                         came before
+--   unrecorded_work       it was long, the work that ended it had been launched in time, and the CPU was in a wait for the GPU
+--                         for more than half of it: the input's one device works, but nothing of it is in the file
 --   long_idle_gap         it was long and the CPU late
 --   long_dependency       it was long and the CPU in time
 --   launch_bound_range    the CPU was late with the launch
@@ -90,6 +92,23 @@ unrecorded as (
         and op.device_id is not distinct from waiting.device_id
         and (op.gpu_op_id = waiting.gpu_op_id or op.end_ns = waiting.start_ns)
 ),
+-- what covers more than half of a gap covers its middle
+with_wait as (
+    select
+        with_compiling.*,
+        wait.start_ns is not null
+        and device_cnt.cnt = 1
+        and 2 * (least(wait.end_ns, with_compiling.end_ns) - greatest(wait.start_ns, with_compiling.start_ns))
+            > with_compiling.idle_ns as is_waited_for
+    from with_compiling
+    left join device_cnt using (source_id)
+    asof left join (
+        select source_id, process, start_ns, max(end_ns) as end_ns from _gap_wait group by all
+    ) as wait
+        on wait.source_id = with_compiling.source_id
+        and wait.process = with_compiling.process
+        and wait.start_ns <= (with_compiling.start_ns + with_compiling.end_ns) // 2
+),
 judged as (
     select
         *,
@@ -103,10 +122,10 @@ judged as (
             when waited_kind is not null then 'synchronisation'
             when gpu_op_id in (from unrecorded) then 'unrecorded_graph'
             when idle_ns > (select value from threshold where name = 'long_gap_ns')
-                then if(cause = 'host', 'long_idle_gap', 'long_dependency')
+                then case when cause = 'host' then 'long_idle_gap' when is_waited_for then 'unrecorded_work' else 'long_dependency' end
             when cause = 'host' then 'launch_bound_range'
         end as rule
-    from with_compiling
+    from with_wait
 )
 select
     judged.source_id,

@@ -31,7 +31,7 @@ weighed as (
     from _predicted_finding as found
     left join _steady_kernel as kernel using (source_id)
     left join _steady_time as steady using (source_id)
-    where found.saving_ns > 0 or found.rule in ('dominant_kernel', 'unrecorded_graph', 'uneven_steps')
+    where found.saving_ns > 0 or found.rule in ('dominant_kernel', 'unrecorded_graph', 'unrecorded_work', 'uneven_steps')
 )
 select
     source_id,

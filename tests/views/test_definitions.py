@@ -457,7 +457,7 @@ def test_tables_equal_the_views_that_define_them(database: Database) -> None:
 
 IDLE_RULES = (
     "compiling_or_loading", "late_input", "blocking_copy", "pageable_async_copy", "synchronisation", "long_idle_gap",
-    "long_dependency", "unified_memory", "launch_bound_range", "unrecorded_graph",
+    "long_dependency", "unified_memory", "launch_bound_range", "unrecorded_graph", "unrecorded_work",
 )  # fmt: skip
 
 
@@ -507,7 +507,7 @@ def test_finding(database: Database) -> None:
     for row in found:
         assert row["evidence"] and row["advice"]
         if row["saving_ns"] is None:
-            assert row["rule"] in ("uneven_steps", "dominant_kernel", "unrecorded_graph")
+            assert row["rule"] in ("uneven_steps", "dominant_kernel", "unrecorded_graph", "unrecorded_work")
             continue
         assert 0 < row["saving_ns"] <= window[row["source_id"]]
         assert row["saving_frac"] == pytest.approx(row["saving_ns"] / window[row["source_id"]], abs=1e-6)

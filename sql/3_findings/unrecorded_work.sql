@@ -1,0 +1,24 @@
+-- A row is an input in which the CPU waits for a GPU that seems to be idle.
+--
+-- What it waits for was launched before the recording began, or by another process on this GPU: begin to record between two synchronisations, record all processes. Until then nobody knows what of this time is idle.
+select
+    gap.source_id,
+    'before the recording, or of others' as place,
+    null::double as saving_ns,
+    count(*) as occurrence_cnt,
+    format('{}, {} together, in which the CPU waits for the GPU ({}) and nothing is recorded there',
+        if(count(*) = 1, 'a gap', count(*) || ' gaps'), said_ns(sum(gap.saving_ns)), arg_max(name.text, gap.idle_ns)) as evidence
+from _judged_gap as gap
+join _steady_time as steady using (source_id)
+join gpu_op as op using (gpu_op_id)
+asof left join (
+    select source_id, process, start_ns, arg_max(name_id, (end_ns, -name_id)) as name_id from _gap_wait group by all
+) as wait
+    on wait.source_id = gap.source_id
+    and wait.process = coalesce(op.process_id, 0)
+    and wait.start_ns <= (gap.start_ns + gap.end_ns) // 2
+left join name on name.name_id = wait.name_id
+where gap.rule = 'unrecorded_work'
+group by gap.source_id
+having sum(gap.saving_ns)
+    >= (select value from threshold where name = 'notable_frac') * any_value(steady.end_ns - steady.start_ns)
