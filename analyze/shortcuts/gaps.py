@@ -88,8 +88,8 @@ class _Gaps:
 
 @dataclass(frozen=True)
 class _Around:
-    """Of each gap the wait that ended in it, the one over most of it, the input and the compiling that it fell into: rows,
-    NONE without.
+    """Of each gap the wait that ended in it, the one over most of it, the input and the compiling that it fell into:
+    rows, NONE without.
     """
 
     wait: Ints
