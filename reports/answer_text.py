@@ -160,6 +160,8 @@ def counted(found: Row) -> str | None:
     if outside > LEAST_FRAC * steady["recorded_ns"]:
         left.append(f"{said_ns(outside)} around")
     steps = f"{steady['step_cnt']}{' warm' if cold else ''} step{'s' if steady['step_cnt'] > 1 else ''}"
+    if steady["has_rest"]:
+        steps += " and what follows"
     return f"{steps}, {said_ns(steady['window_ns'])}; left out: {', '.join(left)}"
 
 

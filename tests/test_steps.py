@@ -1,14 +1,19 @@
 """Steps and phases of traces that name them in every way, or in none; and what must not be taken for a step."""
 
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+import writers
 from conftest import corpus_params
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.database import Database
+from lorabench.reports.answer import answer
+from simulated_gpu import Gpu, Training
 
 Event = dict[str, Any]
 STEP_US = 1000.0
@@ -185,3 +190,31 @@ def test_real_traces_have_the_steps_that_a_person_sees(
 ) -> None:
     found = database_of(path).rows("select found_by, step_cnt from step_statistics")
     assert found == ([steps] if steps else [])
+
+
+@pytest.mark.parametrize("wait_us", [0, 400_000])
+def test_layers_behind_a_long_start_are_no_steps(wait_us: int, tmp_path: Path) -> None:
+    """One pass of an inference: its blocks repeat, after its first kernel took long."""
+    block = ["norm", "gemm", "softmax", "gemm2", "add", "norm", "gelu", "gemm3", "add2"]
+    events = launches(0, ["embed"], 1) + launches(20 + wait_us, block * 10, 1000)
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}))
+    with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
+        assert bool(steps(database)) == (wait_us == 0)
+
+
+def test_processes_of_one_file_are_not_added_up(tmp_path: Path) -> None:
+    """Adapters in turn are; two processes do the same steps at the same time, each on its device."""
+    writers.write_nsys(tmp_path / "run.sqlite", [Training(steps=6, kernel=400_000).run(Gpu()).timeline])
+    found = []
+    for _ in range(2):
+        with analyze([tmp_path / "run.sqlite"], tmp_path / "x.duckdb", force=True) as database:
+            found.append(answer(database)["steps"])
+        with closing(sqlite3.connect(tmp_path / "run.sqlite")) as trace, trace:
+            for (table,) in trace.execute("select name from sqlite_master where type = 'table'").fetchall():
+                names = [row[1] for row in trace.execute(f"pragma table_info({table})")]
+                other = {"globalPid": "globalPid + (1 << 24)", "globalTid": "globalTid + (1 << 24)", "deviceId": 1}
+                if {"globalPid", "globalTid"} & set(names) and table != "ThreadNames":
+                    columns = ", ".join(str(other.get(name, name)) for name in names)
+                    trace.execute(f"insert into {table} select {columns} from {table}")
+    assert found[0]["step_cnt"] == 6
+    assert found[1] == found[0]

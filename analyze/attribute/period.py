@@ -28,7 +28,7 @@ _MOST_WARM_UP = 0.5
 _LEAST_KNOWN = 0.7
 _MOST_OTHERS = 1  # names that are in no step, but between steps or behind them
 _ODD = 1  # names that may differ among three
-_MOST_OF_A_LAYER = 500  # kernels
+MOST_OF_A_LAYER = 500  # kernels
 _MOST_TRIED = 64  # anchors that come at equal distances, each a pass over the sequence
 
 _NO_STEPS = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
@@ -199,4 +199,4 @@ def _are_layers(names: Ints, begins: Ints, ends: Ints) -> bool:
         return True
     outside = names[begins[0] :][~is_inside[begins[0] :]]
     others = np.setdiff1d(outside, of_steps)
-    return bool(np.median(ends - begins) < _MOST_OF_A_LAYER and len(others) > _MOST_OTHERS)
+    return bool(np.median(ends - begins) < MOST_OF_A_LAYER and len(others) > _MOST_OTHERS)

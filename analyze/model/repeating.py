@@ -6,11 +6,12 @@ import numpy as np
 import pyarrow as pa
 
 from ... import sql
-from ..attribute.period import steps
+from ..attribute.period import MOST_OF_A_LAYER, steps
 from ..read.staging import Staging
 
 # What is looked at first is cheap.
 _SHOWN_BY = ("_step_range", "_optimizer_step")
+_LEAST_OF_TIME = 0.25
 _KERNELS = """
     select name, start, "end", thread
     from ({kernels})
@@ -34,6 +35,12 @@ def write(staging: Staging) -> None:
         begins, ends = kernels["start"][begin], _ends(kernels, begin, end)
         if (ends <= begins).any():  # one launch of a graph holds several
             continue
+        lasted = kernels["end"].max() - kernels["start"].min()
+        if (
+            np.median(end - begin) < MOST_OF_A_LAYER
+            and np.median(ends - begins) * len(begins) < _LEAST_OF_TIME * lasted
+        ):
+            continue  # the layers of one pass behind a long start
         threads, counts = np.unique(kernels["thread"], return_counts=True)
         thread = int(threads[counts.argmax()])
         none = np.ones(begin.size, dtype=bool)

@@ -1,9 +1,11 @@
--- A row is the kernel that takes most of an input's time of kernels, in the time that the answer is about (_steady_time).
+-- A row is the kernel that takes most of what an input computes, in the time that the answer is about (_steady_time).
+--
+-- A CUDA graph that is recorded as a whole is one kernel here. Communication computes nothing.
 --
 -- columns:
 --   source_id     integer   the input
 --   short_name    varchar   the kernel, see kernel_summary
---   kernel_frac   double    its share of the kernels' summed time
+--   kernel_frac   double    its share of the summed time of all that computes
 
 with
 own as (
@@ -11,9 +13,9 @@ own as (
         op.source_id,
         op.name_id,
         sum(op.end_ns - op.start_ns) as kernel_ns
-    from gpu_op as op
+    from _classed_op as op
     join _steady_time as steady using (source_id)
-    where op.kind = 'kernel' and op.start_ns >= steady.start_ns and op.start_ns < steady.end_ns
+    where op.kind in ('kernel', 'graph') and op.class <> 'communication' and op.start_ns >= steady.start_ns and op.start_ns < steady.end_ns
     group by op.source_id, op.name_id
 ),
 largest as (

@@ -1,9 +1,10 @@
 -- A row is an input and the time that its answer is about: its steps once they are warm, else all that was recorded.
 --
--- Steps at the begin that take more than twice the median are cold: what is loaded, chosen and compiled there is paid
+-- Steps at the begin that take more than 1.5 times the median are cold: what is loaded, chosen and compiled there is paid
 -- once. Warm steps count where at least half of the kernels' time lies in them, and where there are cold ones or a
 -- twentieth of the recorded time lies outside: what is loaded before the first step and written behind the last says
--- nothing of training. They end when what was launched in them has ended.
+-- nothing of training. They end when what was launched in them has ended. Where half of the kernels' time lies in them and
+-- behind them, but not in them alone, all from the first warm one on counts.
 --
 -- columns:
 --   source_id       integer   the input
@@ -15,6 +16,7 @@
 --   step_cnt        bigint    steps that count, of all processes; NULL without steps
 --   cold_step_cnt   bigint    cold steps before them, 0 where they count
 --   cold_ns         bigint    their length
+--   has_rest        boolean   whether what follows the last step counts, too
 
 with
 work as (
@@ -41,7 +43,7 @@ step as (
         start_ns,
         end_ns,
         end_ns - start_ns as wall_ns,
-        end_ns - start_ns > 2 * median(end_ns - start_ns) over (partition by source_id) as is_slow
+        end_ns - start_ns > 1.5 * median(end_ns - start_ns) over (partition by source_id) as is_slow
     from _step
 ),
 warm as (
@@ -64,21 +66,32 @@ counted as (
 launched as (
     select
         gpu_op.source_id,
-        max(gpu_op.end_ns) as end_ns,
-        coalesce(sum(gpu_op.end_ns - gpu_op.start_ns) filter (kind <> 'memcpy' and kind <> 'memset'), 0) as kernel_ns
-    from gpu_op
-    join counted using (source_id)
-    where coalesce(gpu_op.launch_start_ns, gpu_op.start_ns) between counted.start_ns and counted.end_ns
+        max(gpu_op.end_ns) filter (is_within) as end_ns,
+        coalesce(sum(kernel_ns) filter (is_within), 0) as kernel_ns,
+        coalesce(sum(kernel_ns), 0) as since_kernel_ns
+    from (
+        select
+            gpu_op.source_id,
+            gpu_op.end_ns,
+            if(kind = 'memcpy' or kind = 'memset', 0, gpu_op.end_ns - gpu_op.start_ns) as kernel_ns,
+            coalesce(gpu_op.launch_start_ns, gpu_op.start_ns) <= counted.end_ns as is_within
+        from gpu_op
+        join counted using (source_id)
+        where coalesce(gpu_op.launch_start_ns, gpu_op.start_ns) >= counted.start_ns
+    ) as gpu_op
     group by gpu_op.source_id
 ),
 steady as (
     select
         counted.*,
+        coalesce(2 * launched.kernel_ns < extent.kernel_ns and counted.cold_step_cnt > 0, false) as has_rest,
         extent.end_ns - extent.start_ns as recorded_ns,
         greatest(counted.start_ns, extent.start_ns) as since_ns,
         -- the last step's work is on the device for some time yet
-        least(greatest(counted.end_ns, coalesce(launched.end_ns, counted.end_ns)), extent.end_ns) as until_ns,
-        2 * coalesce(launched.kernel_ns, 0) >= extent.kernel_ns as has_most
+        least(
+            greatest(counted.end_ns, if(has_rest, extent.end_ns, coalesce(launched.end_ns, counted.end_ns))), extent.end_ns
+        ) as until_ns,
+        2 * if(has_rest, launched.since_kernel_ns, coalesce(launched.kernel_ns, 0)) >= extent.kernel_ns as has_most
     from counted
     join extent using (source_id)
     left join launched using (source_id)
@@ -98,6 +111,7 @@ select
     if(judged.is_steady, judged.start_ns, null) as first_step_ns,
     (judged.step_cnt - if(judged.is_steady, judged.cold_step_cnt, 0))::bigint as step_cnt,
     coalesce(if(judged.is_steady, judged.cold_step_cnt, 0), 0)::bigint as cold_step_cnt,
-    coalesce(if(judged.is_steady, judged.cold_ns, 0), 0)::bigint as cold_ns
+    coalesce(if(judged.is_steady, judged.cold_ns, 0), 0)::bigint as cold_ns,
+    coalesce(judged.is_steady and judged.has_rest, false) as has_rest
 from extent
 left join judged using (source_id)

@@ -1,6 +1,6 @@
--- A row is an input with CUDA graphs whose nodes are not all recorded: the GPU seems idle while they run.
+-- A row is an input with CUDA graphs whose nodes are not all recorded: the GPU seems idle while they run, or nobody knows what runs.
 --
--- Record every node: nsys profile --cuda-graph-trace=node; for torch.profiler a newer driver and CUPTI, or one run without graphs. Until then nobody knows what of this time is idle.
+-- Record every node: nsys profile --cuda-graph-trace=node; for torch.profiler a newer driver and CUPTI, or one run without graphs. Until then nobody knows what of this time is idle, or which kernel takes it.
 select
     gap.source_id,
     'CUDA graphs' as place,
@@ -13,4 +13,19 @@ join _steady_time as steady using (source_id)
 where gap.rule = 'unrecorded_graph'
 group by gap.source_id
 having sum(gap.saving_ns)
+    >= (select value from threshold where name = 'notable_frac') * any_value(steady.end_ns - steady.start_ns)
+union all
+select
+    op.source_id,
+    'CUDA graphs',
+    null,
+    count(*),
+    format('{} recorded as a whole, {} together, {} on average: their kernels are not in the file',
+        if(count(*) = 1, 'a launch of a graph', count(*) || ' launches of graphs'), said_ns(sum(op.end_ns - op.start_ns)),
+        said_ns(avg(op.end_ns - op.start_ns)))
+from gpu_op as op
+join _steady_time as steady using (source_id)
+where op.kind = 'graph' and op.start_ns >= steady.start_ns and op.start_ns < steady.end_ns
+group by op.source_id
+having sum(op.end_ns - op.start_ns)
     >= (select value from threshold where name = 'notable_frac') * any_value(steady.end_ns - steady.start_ns)

@@ -1,4 +1,5 @@
--- A row is a step of an input; those of one number that follow one another (adapters in turn) are one.
+-- A row is a step of an input; those of one number that follow one another (adapters in turn) are one, those of several
+-- processes, which run at the same time, are not.
 --
 -- columns:
 --   source_id   integer   the input
@@ -6,18 +7,21 @@
 --   found_by    varchar   how it was found, see step_summary
 --   start_ns    bigint    begin of the first of them
 --   wall_ns     bigint    their durations added up
---   busy_ns     bigint    how long their GPU work kept each device busy, on average
+--   busy_ns     bigint    how long their GPU work kept each device of a process busy, on average
 --   token_cnt   bigint    tokens, NULL where not known
+--   is_beside   boolean   whether it is the step of another process at the time of the one before
 
 with
 next as (
     select
         *,
-        step is distinct from lag(step) over (partition by source_id order by start_ns, range_id) as is_next
+        step is distinct from lag(step) over in_order as is_next,
+        coalesce(step = lag(step) over in_order and start_ns < lag(start_ns + wall_ns) over in_order, false) as is_beside
     from step_summary
+    window in_order as (partition by source_id order by start_ns, range_id)
 ),
 numbered as (
-    select *, sum(is_next::integer) over (partition by source_id order by start_ns, range_id) as turn_id
+    select *, sum((is_next or is_beside)::integer) over (partition by source_id order by start_ns, range_id) as turn_id
     from next
 )
 select
@@ -27,7 +31,12 @@ select
     min(start_ns) as start_ns,
     sum(wall_ns)::bigint as wall_ns,
     (sum(gpu_busy_ns) / any_value(device.cnt))::bigint as busy_ns,
-    any_value(token_cnt) as token_cnt
+    any_value(token_cnt) as token_cnt,
+    bool_or(is_beside) as is_beside
 from numbered
-left join (select source_id, count(distinct device_id) as cnt from gpu_op group by source_id) as device using (source_id)
+left join (
+    select source_id, greatest(1, count(distinct device_id) / count(distinct coalesce(process_id, 0))) as cnt
+    from gpu_op
+    group by source_id
+) as device using (source_id)
 group by source_id, turn_id

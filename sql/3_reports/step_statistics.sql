@@ -1,7 +1,7 @@
 -- A row is one input with steps: how their times are spread, and tokens a second where their number is known.
 --
--- Steps of one number that follow one another (adapters in turn) count as one: their times are added up. Quantiles are
--- interpolated.
+-- Steps of one number that follow one another (adapters in turn) count as one: their times are added up. Those of several
+-- processes in one file count each. Quantiles are interpolated.
 --
 -- columns:
 --   found_by        varchar   how they were found, see step_summary

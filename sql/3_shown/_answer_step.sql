@@ -5,7 +5,7 @@
 --
 -- columns:
 --   source_id   integer   the input
---   step_cnt    bigint    how many
+--   step_cnt    bigint    how many, of all processes together
 --   p50_ns      double    median, interpolated
 --   p95_ns      double    95th percentile
 --   min_ns      bigint    shortest
@@ -13,7 +13,7 @@
 
 select
     step.source_id,
-    count(*) as step_cnt,
+    count(*) filter (not step.is_beside) as step_cnt,
     quantile_cont(step.length_ns, 0.5) as p50_ns,
     quantile_cont(step.length_ns, 0.95) as p95_ns,
     min(step.length_ns) as min_ns,

@@ -126,6 +126,19 @@ def test_steps_that_hold_little_of_the_work_are_not_the_answer(tmp_path: Path) -
     assert found["window_ns"] == found["steady"]["recorded_ns"]
 
 
+@pytest.mark.parametrize("cold", [(), (700 * MS,)])
+def test_a_cold_step_is_left_out_although_more_work_follows_the_steps(cold: tuple[int, ...], tmp_path: Path) -> None:
+    """A few steps to warm up, and then what is measured, without steps."""
+    run = Around(cold=cold).run(Training(steps=4, kernel=6_000), Gpu())
+    for _ in range(2_000):
+        run.launch("matmul_gemm_kernel", 400_000)
+    found = answered(run.finished(), tmp_path)
+    steady = found["steady"]
+    assert steady["is_steady"] == steady["has_rest"] == bool(cold)
+    assert found["parts"]["compute"] > 0.9 or not cold
+    assert any(line.startswith("  4 warm steps and what follows, ") for line in lines(found)) == bool(cold)
+
+
 def test_predictions_are_about_warm_steps(tmp_path: Path) -> None:
     training = Training(steps=8, kernel=6_000)
 
