@@ -75,12 +75,12 @@ def _measured(found: Row) -> Iterator[str]:
     if phases:
         yield _cut(f"  a step on the CPU: {', '.join(phases)}")
     for row in found["memory"][:2]:
+        known = f"{row['largest'].replace('_', ' ')} ({row['largest_bytes'] / 2**20:,.0f} MiB"
+        known += ", guessed)" if row["is_guessed"] else ")"
         part = "most of it" if 2 * row["largest_bytes"] > row["peak_bytes"] else "largest part"
-        yield _cut(
-            f"  memory of {row['device']}: peak {row['peak_bytes'] / 2**20:,.0f} MiB, {part} "
-            f"{row['largest'].replace('_', ' ')} ({row['largest_bytes'] / 2**20:,.0f} MiB"
-            f"{', guessed' if row['is_guessed'] else ''})"
-        )
+        if row["unknown_bytes"] > row["largest_bytes"]:
+            part = f"{row['unknown_bytes'] / row['peak_bytes']:.0%} unknown,"
+        yield _cut(f"  memory of {row['device']}: peak {row['peak_bytes'] / 2**20:,.0f} MiB, {part} {known}")
 
 
 def _more(found: Row) -> Iterator[str]:
@@ -182,6 +182,8 @@ def _known(found: Row) -> Iterator[str]:
         yield f"{count} step{'s' if count > 1 else ''} of {said_ns(steps['p50_ns'])}{f' ({apart})' if apart else ''}"
     if found["window_ns"]:
         yield f"GPU window {said_ns(found['steady']['recorded_ns'])}"
+    elif found["ranges"] and found["steady"]:
+        yield f"{said_ns(found['steady']['recorded_ns'])} recorded"
     if found["device"]:
         yield f"{found['device_cnt']} x {found['device']}" if found["device_cnt"] > 1 else str(found["device"])
     yield str(found["recorder"])

@@ -24,7 +24,7 @@ from .json_pieces import Pieces
 from .json_salvage import salvage
 from .staging import Bare, Staging
 
-READER_VERSION = 10
+READER_VERSION = 11
 
 # A double holds a time with three decimals exactly below this many microseconds (2^43: 101 days).
 _EXACT_US = 1 << 43
@@ -32,6 +32,7 @@ _LARGE_FRACTION = re.compile(rb'"ts"\s*:\s*"?-?(?:[0-9]{13,}\.[0-9]*[1-9]|[0-9.]
 _TIME = re.compile(rb'("(?:ts|dur)"\s*:\s*)(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?=\s*[,}])')
 # Events that DuckDB refuses though Python reads them are looked for one by one up to so many: each costs 20 ms.
 _MOST_REFUSED = 100
+_MANY_UNREAD = 100  # events of a category: it is about the work that is missing
 # What events become (or their phase), the staging file that makes it of them, and the table. A piece without such
 # events does without the statement, which takes 2 to 8 ms to plan.
 _TARGETS = (
@@ -302,7 +303,7 @@ class _Reader:
                 staging.fact("lost", f"events {category}", self.unusable[kind], "without a usable time or duration")
         self._note_losses()
         self._note_metadata()
-        self._note_missing({becomes for _, _, becomes in self.events})
+        self._note_missing()
 
     def _why(self) -> str:
         return f": {self.pieces.cut_off}" if self.pieces.cut_off else ""
@@ -341,15 +342,31 @@ class _Reader:
             if isinstance(gpu, dict):
                 self.staging.add_device(gpu.get("id"), gpu.get("name"), gpu.get("totalGlobalMem"), gpu.get("numSms"))
 
-    def _note_missing(self, present: set[str | None]) -> None:
-        if "gpu_op" not in present:
-            why = (
-                "it may stand in the part of the file that is lost" if self.pieces.cut_off else
-                "nothing ran on a GPU, or ProfilerActivity.CUDA was not among the activities"
-            )  # fmt: skip
-            self.staging.fact("missing", "GPU work", "no kernels, copies or memsets", why)
-        if "api_call" not in present:
+    def _note_missing(self) -> None:
+        counts: Counter[str | None] = Counter()
+        for (_, _, becomes), count in self.events.items():
+            counts[becomes] += count
+        if not counts["gpu_op"]:
+            self.staging.fact(
+                "missing", "GPU work", "no kernels, copies or memsets", self._why_no_work(counts["api_call"])
+            )
+        if not counts["api_call"]:
             self.staging.fact("missing", "CUDA calls", "none", "no GPU work can be attributed to ranges")
+
+    def _why_no_work(self, call_cnt: int) -> str:
+        if self.pieces.cut_off:
+            return "it may stand in the part of the file that is lost"
+        # those of other accelerators, as mtia_ccp_events
+        unread = {kind[1]: count for kind, count in self.events.items() if kind[0] == "X" and kind[1] and not kind[2]}
+        most = max(unread, key=lambda category: unread[category], default=None)
+        if most is not None and unread[most] >= _MANY_UNREAD:
+            return f"{unread[most]} events of the category {most} are not read: work of another accelerator?"
+        if call_cnt:
+            return (
+                f"{call_cnt} calls of CUDA are there: the recording ended before the GPU's work was collected; "
+                "torch.cuda.synchronize() before the profiler ends"
+            )
+        return "nothing ran on a GPU, or ProfilerActivity.CUDA was not among the activities"
 
 
 def _only_group(groups: object) -> list[int]:

@@ -6,6 +6,7 @@
 --   peak_bytes      bigint    the peak, of a MiB or more
 --   largest         varchar   the category that holds most then
 --   largest_bytes   bigint    how much it holds
+--   unknown_bytes   bigint    how much of it is for nobody knows what
 --   is_guessed      boolean   whether the category of some of that goes by lifetimes and phases
 
 with
@@ -13,15 +14,17 @@ held as (
     select
         source_id, device, peak_bytes, category, sum(live_bytes)::bigint as live_bytes, bool_or(basis = 'heuristic') as is_guessed
     from memory_peak
-    where peak_bytes >= 1048576 and category <> 'unknown'
+    where peak_bytes >= 1048576
     group by all
 )
 select
     source_id,
     device,
     any_value(peak_bytes) as peak_bytes,
-    arg_max(category, live_bytes) as largest,
-    max(live_bytes) as largest_bytes,
-    arg_max(is_guessed, live_bytes) as is_guessed
+    arg_max(category, live_bytes) filter (category <> 'unknown') as largest,
+    max(live_bytes) filter (category <> 'unknown') as largest_bytes,
+    coalesce(max(live_bytes) filter (category = 'unknown'), 0) as unknown_bytes,
+    arg_max(is_guessed, live_bytes) filter (category <> 'unknown') as is_guessed
 from held
 group by source_id, device
+having largest is not null

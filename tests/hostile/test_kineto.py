@@ -186,3 +186,20 @@ def _refusing(parse: Any, word: bytes) -> Any:
         parse(self, events)
 
     return refuse
+
+
+@pytest.mark.parametrize(
+    ("category", "count", "why"),
+    [
+        ("cpu_op", 300, "nothing ran on a GPU"),
+        ("cuda_runtime", 300, "300 calls of CUDA are there: the recording ended before"),
+        ("mtia_ccp_events", 300, "300 events of the category mtia_ccp_events are not read"),
+        ("Trace", 1, "nothing ran on a GPU"),
+    ],
+)
+def test_why_a_trace_has_no_gpu_work_is_said(category: str, count: int, why: str, tmp_path: Path) -> None:
+    events = [CALL | {"cat": category, "ts": 10 * number} for number in range(count)]
+    (tmp_path / "run.json").write_text(json.dumps({"traceEvents": [CALL | {"cat": "cpu_op"}, *events]}), "utf-8")
+    with opened(tmp_path / "run.json") as database:
+        ((note,),) = database.rows("select note from trace_info where section = 'missing' and item = 'GPU work'")
+    assert note.startswith(why)
