@@ -71,7 +71,10 @@ _SCHEMA = pa.schema(list(_TYPES.items()))
 
 @dataclass(frozen=True)
 class _Gaps:
-    """Gaps of one source: the operation that ended each, its row among the source's and process, begin and end."""
+    """Gaps of one source: the operation that ended each, its row among the source's and process, begin and end.
+
+    Behind those between busy stretches, `lead_cnt` from the begin of the first step to the first work of a device.
+    """
 
     device_id: Ints
     gpu_op_id: Ints
@@ -79,6 +82,12 @@ class _Gaps:
     process: Ints
     start: Ints
     end: Ints
+    lead_cnt: int
+
+    @property
+    def is_lead(self) -> Bools:
+        """Which are before any work of their device."""
+        return np.arange(len(self.row)) >= len(self.row) - self.lead_cnt
 
     @property
     def idle(self) -> Ints:
@@ -106,7 +115,8 @@ class Blame:
 
     def rows(self) -> pa.Table:
         """The rows of the view _blamed_gap."""
-        return pa.concat_tables([_SCHEMA.empty_table(), *(of.rows for of in self._sources)])
+        between = (of.rows.slice(0, len(of.rows) - of.gaps.lead_cnt) for of in self._sources)
+        return pa.concat_tables([_SCHEMA.empty_table(), *between])
 
     def judged(self) -> pa.Table:
         """The rows of the view _judged_gap: gaps within the time that findings are about."""
@@ -128,9 +138,10 @@ class Blame:
     @cached_property
     def _sources(self) -> "list[_Judged]":
         limits = dict(self._database.rows("select name, value from threshold"))
+        leads = dict(self._database.rows("select source_id, start_ns from _steady_time where lead_ns > 0"))
         busy = [of for of in self._activity.stretches if of.activity == BUSY]
         return [
-            _of_source(self._database, number, [of for of in busy if of.source_id == number], limits)
+            _of_source(self._database, number, [of for of in busy if of.source_id == number], limits, leads.get(number))
             for number in sorted({of.source_id for of in busy})
         ]
 
@@ -162,13 +173,15 @@ class _Judged:
         return pa.table([columns.get(name, rows[name]) for name in rows.column_names], _SCHEMA)
 
 
-def _of_source(database: Database, number: int, busy: list[Stretches], limits: dict[str, float]) -> _Judged:
+def _of_source(
+    database: Database, number: int, busy: list[Stretches], limits: dict[str, float], lead: int | None
+) -> _Judged:
     def columns(statement: str, by: str) -> Columns:
         return database.columns(statement.format(id=number), by)
 
     work = columns(_WORK, "gpu_op_id")
     waits, inputs, compiling = (columns(asked, "start_ns") for asked in (_WAITS, _INPUT, _COMPILING))
-    gaps = _gaps(busy, work)
+    gaps = _gaps(busy, work, lead)
     managed = database.columns("select name_id from name where contains(text, 'Unified Memory')")["name_id"]
     is_managed = np.isin(work["name_id"], managed)[gaps.row]
     cause = _causes(gaps, work, is_managed, limits)
@@ -178,6 +191,7 @@ def _of_source(database: Database, number: int, busy: list[Stretches], limits: d
     if devices != 1:  # another one may be what is waited for
         around.covering[:] = NONE
     rule = _rules(cause, around, waits, is_managed, is_unrecorded, gaps.idle > limits["long_gap_ns"])
+    rule[gaps.is_lead & (around.covering >= 0) & (cause != _KERNEL_WAIT)] = _RULES.index("unrecorded_work")
     path = np.select(
         [rule == _RULES.index("late_input"), np.isin(rule, [_RULES.index(name) for name in _OF_WAITS])],
         [take(inputs["path_id"], around.input), take(waits["path_id"], around.wait)],
@@ -201,15 +215,17 @@ def _of_source(database: Database, number: int, busy: list[Stretches], limits: d
     return _Judged(number, gaps, cause, pa.table(rows, _SCHEMA))
 
 
-def _gaps(busy: list[Stretches], work: Columns) -> _Gaps:
-    """What lies between the busy stretches of each device."""
+def _gaps(busy: list[Stretches], work: Columns, lead: int | None) -> _Gaps:
+    """What lies between the busy stretches of each device, and before the first where a step begins long before it."""
     found = [
         (np.full(len(of.gpu_op_id) - 1, of.device_id), of.gpu_op_id[1:], of.union.end[:-1], of.union.start[1:])
         for of in busy
     ]
+    leads = [] if lead is None else busy
+    found += [(np.array([of.device_id]), of.gpu_op_id[:1], np.array([lead]), of.union.start[:1]) for of in leads]
     device, ended_by, start, end = (np.concatenate(columns).astype(np.int64) for columns in zip(*found, strict=True))
     row = place_of(work["gpu_op_id"], ended_by)
-    return _Gaps(device, ended_by, row, work["process"][row], start, end)
+    return _Gaps(device, ended_by, row, work["process"][row], start, end, len(leads))
 
 
 def _causes(gaps: _Gaps, work: Columns, is_managed: Bools, limits: dict[str, float]) -> Ints:
@@ -222,7 +238,7 @@ def _causes(gaps: _Gaps, work: Columns, is_managed: Bools, limits: dict[str, flo
     distance = np.full(len(gaps.row), limits["kernel_wait_ns"])
     for device in np.unique(gaps.device_id[gaps.device_id != NO_DEVICE]):
         mine = gaps.device_id == device
-        own = gaps.idle[mine & is_kernel & ~is_late]
+        own = gaps.idle[mine & is_kernel & ~is_late & ~gaps.is_lead]
         if len(own) >= _LEAST_DISTANCES:
             distance[mine] = min(limits["kernel_wait_ns"], 2 * np.median(own))
     is_touched = is_managed & (launched == _NEVER)

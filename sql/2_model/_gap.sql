@@ -18,6 +18,7 @@ gap as materialized (
         gap.end_ns,
         gap.end_ns - gap.start_ns as idle_ns,
         gap.gpu_op_id,
+        gap.is_lead,
         coalesce(gpu_op.process_id, 0) as process,
         gpu_op.range_id,
         gpu_op.name_id,
@@ -40,7 +41,7 @@ gap as materialized (
 distance as (
     select source_id, device_id, 2 * median(idle_ns) as kernel_wait_ns
     from gap
-    where is_kernel and not is_late
+    where is_kernel and not is_late and not is_lead
     group by source_id, device_id
     having count(*) >= 20
 )
@@ -57,6 +58,7 @@ select
         else 'dependency'
     end::enum('host', 'dependency', 'kernel_wait') as cause,
     gap.gpu_op_id,
+    gap.is_lead,
     gap.process,
     gap.range_id,
     gap.name_id

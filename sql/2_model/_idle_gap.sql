@@ -1,4 +1,7 @@
--- A row is a stretch between two busy stretches of a device, with the work that ended it.
+-- A row is a stretch between two busy stretches of a device, or from the begin of the first step to its first work, with the
+-- work that ended it.
+--
+-- The second only where a step begins long before any GPU work (_steady_time): is_lead says so.
 
 with
 busy as (
@@ -11,6 +14,11 @@ busy as (
     from _device_activity
     where activity = 'busy'
 )
-select source_id, device_id, start_ns, end_ns, gpu_op_id
+select source_id, device_id, start_ns, end_ns, gpu_op_id, false as is_lead
 from busy
 where start_ns is not null
+union all
+select busy.source_id, busy.device_id, steady.start_ns, busy.end_ns, busy.gpu_op_id, true
+from busy
+join _steady_time as steady using (source_id)
+where busy.start_ns is null and steady.lead_ns > 0

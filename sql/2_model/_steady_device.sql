@@ -1,4 +1,5 @@
--- A row is one device and when, of the time that findings are about (_steady_time), it had its own first and last work.
+-- A row is one device and when, of the time that findings are about (_steady_time), it had its own first and last work;
+-- from the begin of the first step, where that lies long before any work.
 --
 -- columns:
 --   source_id   integer   the input
@@ -9,7 +10,9 @@
 select
     op.source_id,
     op.device_id,
-    greatest(min(op.start_ns), any_value(steady.start_ns)) as start_ns,
+    if(
+        any_value(steady.lead_ns) > 0, any_value(steady.start_ns), greatest(min(op.start_ns), any_value(steady.start_ns))
+    ) as start_ns,
     least(max(op.end_ns), any_value(steady.end_ns)) as end_ns
 from gpu_op as op
 join _steady_time as steady using (source_id)

@@ -1,6 +1,6 @@
 -- A row is one device and what it did in the time that findings are about (_steady_time), from its own first work to its last.
 --
--- Of stretches of work (_device_activity) and gaps (_blamed_gap) that begin before or end behind it counts what lies in it.
+-- Of stretches of work (_device_activity) and gaps (_explained_gap) that begin before or end behind it counts what lies in it.
 --
 -- columns:
 --   source_id        integer   the input
@@ -28,7 +28,7 @@ clipped as (
     left join (
         select source_id, device_id, activity, start_ns, end_ns from _device_activity
         union all
-        select source_id, device_id, cause, start_ns, end_ns from _blamed_gap
+        select source_id, device_id, cause, start_ns, end_ns from _explained_gap
     ) as done
         on done.source_id = own.source_id
         and done.device_id is not distinct from own.device_id

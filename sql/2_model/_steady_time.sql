@@ -4,13 +4,15 @@
 -- once. Warm steps count where at least half of the kernels' time lies in them, and where there are cold ones or a
 -- twentieth of the recorded time lies outside: what is loaded before the first step and written behind the last says
 -- nothing of training. They end when what was launched in them has ended. Where half of the kernels' time lies in them and
--- behind them, but not in them alone, all from the first warm one on counts.
+-- behind them, but not in them alone, all from the first warm one on counts. Where that begins long before any GPU work
+-- (_lead), the device waits from its begin on.
 --
 -- columns:
 --   source_id       integer   the input
 --   start_ns        bigint    begin
 --   end_ns          bigint    end
---   recorded_ns     bigint    from the begin of the first GPU work, or range, to the end of the last
+--   recorded_ns     bigint    from the begin of the first GPU work, or range, to the end of the last; with lead_ns before it
+--   lead_ns         bigint    how long the first step that counts lasts before any GPU work, 0 where that is not said (_lead)
 --   is_steady       boolean   whether it is the warm steps
 --   first_step_ns   bigint    begin of the first step that counts, NULL without steps
 --   step_cnt        bigint    steps that count, of all processes; NULL without steps
@@ -37,31 +39,16 @@ extent as (
     where source_id not in (select source_id from work)
     group by source_id
 ),
-step as (
-    select
-        source_id,
-        start_ns,
-        end_ns,
-        end_ns - start_ns as wall_ns,
-        end_ns - start_ns > 1.5 * median(end_ns - start_ns) over (partition by source_id) as is_slow
-    from _step
-),
-warm as (
-    select source_id, min(start_ns) filter (not is_slow) as start_ns, max(end_ns) as end_ns
-    from step
-    group by source_id
-),
 counted as (
     select
-        step.source_id,
-        any_value(warm.start_ns) as start_ns,
-        any_value(warm.end_ns) as end_ns,
+        source_id,
+        min(start_ns) filter (not is_cold) as start_ns,
+        max(end_ns) as end_ns,
         count(*) as step_cnt,
-        count(*) filter (step.start_ns < warm.start_ns) as cold_step_cnt,
-        coalesce(sum(step.wall_ns) filter (step.start_ns < warm.start_ns), 0) as cold_ns
-    from step
-    join warm using (source_id)
-    group by step.source_id
+        count(*) filter (is_cold) as cold_step_cnt,
+        coalesce(sum(end_ns - start_ns) filter (is_cold), 0) as cold_ns
+    from _warm_step
+    group by source_id
 ),
 launched as (
     select
@@ -85,8 +72,9 @@ steady as (
     select
         counted.*,
         coalesce(2 * launched.kernel_ns < extent.kernel_ns and counted.cold_step_cnt > 0, false) as has_rest,
-        extent.end_ns - extent.start_ns as recorded_ns,
-        greatest(counted.start_ns, extent.start_ns) as since_ns,
+        coalesce(lead.lead_ns, 0) as lead_ns,
+        extent.end_ns - extent.start_ns + coalesce(lead.lead_ns, 0) as recorded_ns,
+        greatest(counted.start_ns, extent.start_ns - coalesce(lead.lead_ns, 0)) as since_ns,
         -- the last step's work is on the device for some time yet
         least(
             greatest(counted.end_ns, if(has_rest, extent.end_ns, coalesce(launched.end_ns, counted.end_ns))), extent.end_ns
@@ -95,6 +83,7 @@ steady as (
     from counted
     join extent using (source_id)
     left join launched using (source_id)
+    left join _lead as lead using (source_id)
 ),
 judged as (
     select
@@ -104,9 +93,10 @@ judged as (
 )
 select
     extent.source_id,
-    if(judged.is_steady, judged.since_ns, extent.start_ns) as start_ns,
+    if(judged.is_steady, judged.since_ns, extent.start_ns - coalesce(judged.lead_ns, 0)) as start_ns,
     if(judged.is_steady, judged.until_ns, extent.end_ns) as end_ns,
-    (extent.end_ns - extent.start_ns)::bigint as recorded_ns,
+    (extent.end_ns - extent.start_ns + coalesce(judged.lead_ns, 0))::bigint as recorded_ns,
+    coalesce(judged.lead_ns, 0)::bigint as lead_ns,
     coalesce(judged.is_steady, false) as is_steady,
     if(judged.is_steady, judged.start_ns, null) as first_step_ns,
     (judged.step_cnt - if(judged.is_steady, judged.cold_step_cnt, 0))::bigint as step_cnt,

@@ -34,6 +34,7 @@ select
     idle_ns,
     cause,
     gpu_op_id,
+    is_lead,
     process,
     range_id,
     name_id,

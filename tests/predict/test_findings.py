@@ -11,6 +11,7 @@ from conftest import quick
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.database import Database
 from simulated_gpu import COMPUTE, COPIES, Gpu, Training
+from synthetic import Call
 
 LAUNCHES, COMPUTES = Training(kernel=6_000), Training(kernel=400_000)
 
@@ -125,6 +126,47 @@ def test_no_fault_and_a_fault_that_costs_nothing_are_not_listed(fault: Fault, tm
     assert hidden.get(fault.rule, 0) <= 0.002 * fault.hidden().timeline.end
     if fault.rule != "launch_bound_range":
         assert fault.rule not in findings(fault.without(), tmp_path) or fault.rule == "exposed_copy"
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+@pytest.mark.parametrize("load", [60_000_000, 400_000])
+def test_input_that_the_first_step_begins_with_counts(steps: int, load: int, tmp_path: Path) -> None:
+    """A profile of one step would else say that the GPU is busy: no work comes before what it waits for."""
+    training = replace(COMPUTES, steps=steps, load=load)
+    before, without = training.run(pinned()), replace(training, load=0).run(pinned())
+    saved = before.timeline.end - without.timeline.end
+    found = findings(before, tmp_path)
+    if load < 500_000:
+        assert "late_input" not in found
+    else:
+        assert 0.9 * saved <= found["late_input"] <= 1.02 * saved
+    with recorded(before, tmp_path) as database:
+        ((window_ns, parts_ns),) = database.rows(
+            "select window_ns, compute_ns + exposed_communication_ns + exposed_memory_ns + host_idle_ns "
+            "+ dependency_idle_ns + kernel_wait_ns from steady_state"
+        )
+        ((idle_ns, summed_ns),) = database.rows(
+            "select (select sum(idle_ns) from idle_summary), (select sum(idle_ns) from gpu_timeline_summary)"
+        )
+    assert window_ns == parts_ns
+    assert idle_ns == summed_ns, "these are about all from the first GPU work on"
+
+
+@pytest.mark.parametrize("works", [False, True])
+def test_a_cpu_that_waits_at_the_first_steps_begin_waits_for_what_is_not_recorded(works: bool, tmp_path: Path) -> None:
+    """The recording begins in the middle of a program: the last step's kernels are still running, and are not in it."""
+    gpu = pinned()
+    with gpu.range("step 0"):
+        begin = gpu.now
+        gpu.work(30_000_000)
+        if not works:
+            gpu.timeline.calls.append(Call(gpu.tid, begin, gpu.now, "cudaDeviceSynchronize", 999))
+        gpu.launch("matmul_gemm_kernel", 2_000_000)
+    with recorded(gpu.finished(), tmp_path) as database:
+        found = database.rows(
+            "select rule, saving_ns is null from finding where rule in ('unrecorded_work', 'long_idle_gap')"
+        )
+    assert found == [("long_idle_gap", False) if works else ("unrecorded_work", True)]
 
 
 def test_the_stream_of_the_work_is_the_one_that_matters() -> None:

@@ -1,0 +1,154 @@
+-- A row is an idle gap of a device, or the time from a first step's begin to its first work, and the one rule that it is
+-- blamed on.
+--
+-- The first of these that fits:
+--   compiling_or_loading  something was compiled or loaded meanwhile
+--   late_input            the CPU was fetching input for more than half of it
+--   unified_memory        pages of managed memory moved behind it
+--   blocking_copy, pageable_async_copy, synchronisation
+--                         the CPU had waited for the device, which had nothing left to do when the wait was over
+--   unrecorded_graph      work of a CUDA graph that has gaps between its own nodes (so some of them are missing) ended it, or
+--                         came before
+--   unrecorded_work       the CPU was in a wait for the GPU for more than half of the time before the first work of a step; or it
+--                         was long, the work that ended it had been launched in time, and the CPU was in such a wait: the input's one device works, but nothing of it is in the file
+--   long_idle_gap         it was long and the CPU late
+--   long_dependency       it was long and the CPU in time
+--   launch_bound_range    the CPU was late with the launch
+-- Gaps of the device's own (cause kernel_wait) and short ones behind a dependency are nobody's. So each nanosecond is
+-- blamed once, and all that rules blame together is no more than the idle time.
+--
+-- columns:
+--   source_id    integer   the input
+--   device_id    integer   the device
+--   gpu_op_id    bigint    the operation that ended the gap
+--   start_ns     bigint    its begin
+--   end_ns       bigint    its end
+--   idle_ns      bigint    its length
+--   saving_ns    double    its share of the idle time of all devices: what the input would save without it, at most
+--   cause        varchar   'host', 'dependency' or 'kernel_wait', as in idle_gap
+--   waited_name_id   bigint     the call in which the CPU waited for the GPU until the gap had begun, NULL without
+--   waited_kind  varchar   its kind, as in sync_summary
+--   rule         varchar   the rule, NULL for none
+--   path_id      bigint    path of the range that is to be changed, NULL outside all ranges
+--   compiled     varchar   what was compiled or loaded, else NULL
+--   is_lead      boolean   whether it lies before the device's first work
+
+with
+device_cnt as (
+    select source_id, count(distinct device_id) as cnt
+    from gpu_op
+    group by source_id
+),
+managed as (select name_id from name where contains(text, 'Unified Memory')),
+with_input as (
+    select
+        gap.*,
+        middle.path_id as input_path_id,
+        coalesce(till.before_ns + least(gap.end_ns, till.end_ns) - till.start_ns, 0)
+        - coalesce(since.before_ns + least(gap.start_ns, since.end_ns) - since.start_ns, 0) as input_ns
+    from _waited_gap as gap
+    asof left join _data_range as since
+        on since.source_id = gap.source_id
+        and since.process = gap.process
+        and since.start_ns <= gap.start_ns
+    -- what covers more than half of a gap covers its middle
+    asof left join _data_range as middle
+        on middle.source_id = gap.source_id
+        and middle.process = gap.process
+        and middle.start_ns <= (gap.start_ns + gap.end_ns) // 2
+    asof left join _data_range as till
+        on till.source_id = gap.source_id
+        and till.process = gap.process
+        and till.start_ns <= gap.end_ns
+),
+with_compiling as (
+    select with_input.*, if(compiling.end_ns > with_input.start_ns, compiling.place, null) as compiled
+    from with_input
+    asof left join _compiling as compiling
+        on compiling.source_id = with_input.source_id
+        and compiling.process = with_input.process
+        and compiling.start_ns < with_input.end_ns
+),
+waiting as (
+    select *
+    from _waited_gap
+    where cause = 'dependency' and idle_ns > (select value from threshold where name = 'late_launch_ns')
+),
+graph as (
+    select api_call_id
+    from api_call
+    semi join (select name_id from name where contains(text, 'GraphLaunch')) as launching using (name_id)
+),
+hollow as (
+    select distinct op.api_call_id
+    from waiting
+    join gpu_op as op using (gpu_op_id)
+    semi join graph on graph.api_call_id = op.api_call_id
+    where not op.is_first_op
+),
+unrecorded as (
+    select waiting.gpu_op_id
+    from waiting
+    join (gpu_op semi join hollow using (api_call_id)) as op
+        on op.source_id = waiting.source_id
+        and op.device_id is not distinct from waiting.device_id
+        and (op.gpu_op_id = waiting.gpu_op_id or op.end_ns = waiting.start_ns)
+),
+-- what covers more than half of a gap covers its middle
+with_wait as (
+    select
+        with_compiling.*,
+        wait.start_ns is not null
+        and device_cnt.cnt = 1
+        and 2 * (least(wait.end_ns, with_compiling.end_ns) - greatest(wait.start_ns, with_compiling.start_ns))
+            > with_compiling.idle_ns as is_waited_for
+    from with_compiling
+    left join device_cnt using (source_id)
+    asof left join (
+        select source_id, process, start_ns, max(end_ns) as end_ns from _gap_wait group by all
+    ) as wait
+        on wait.source_id = with_compiling.source_id
+        and wait.process = with_compiling.process
+        and wait.start_ns <= (with_compiling.start_ns + with_compiling.end_ns) // 2
+),
+judged as (
+    select
+        *,
+        case
+            when cause = 'kernel_wait' then null
+            when is_lead and is_waited_for then 'unrecorded_work'
+            when compiled is not null then 'compiling_or_loading'
+            when input_ns * 2 > idle_ns then 'late_input'
+            when name_id in (select name_id from managed) then 'unified_memory'
+            when waited_kind in ('memcpy', 'memset') and is_pageable then 'pageable_async_copy'
+            when waited_kind in ('memcpy', 'memset') then 'blocking_copy'
+            when waited_kind is not null then 'synchronisation'
+            when gpu_op_id in (from unrecorded) then 'unrecorded_graph'
+            when idle_ns > (select value from threshold where name = 'long_gap_ns')
+                then case when cause = 'host' then 'long_idle_gap' when is_waited_for then 'unrecorded_work' else 'long_dependency' end
+            when cause = 'host' then 'launch_bound_range'
+        end as rule
+    from with_wait
+)
+select
+    judged.source_id,
+    judged.device_id,
+    judged.gpu_op_id,
+    judged.start_ns,
+    judged.end_ns,
+    judged.idle_ns,
+    judged.idle_ns / device_cnt.cnt as saving_ns,
+    judged.cause::varchar as cause,
+    judged.waited_name_id,
+    judged.waited_kind,
+    judged.rule,
+    case
+        when judged.rule = 'late_input' then judged.input_path_id
+        when judged.rule in ('pageable_async_copy', 'blocking_copy', 'synchronisation') then judged.waited_path_id
+        else range.path_id
+    end as path_id,
+    judged.compiled,
+    judged.is_lead
+from judged
+join device_cnt using (source_id)
+left join range using (range_id)
