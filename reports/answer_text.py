@@ -17,6 +17,7 @@ _ADVICE_LINES = ((3, 3, 3), (3, 2, 2), (2, 2, 2))  # of each finding
 _CHANGE_WIDTH, _NAME_WIDTH = 46, 20
 _LEAST_SHOWN = 0.001  # of a step: what a change saves at least to have a line of its own
 _MUCH_FRAC = 0.15  # of the kernels' time: what a kernel takes at least to be named
+_WORD_WIDTH = 28  # of evidence: a path that is longer would push what stands around it off the screen
 _MANY_STEPS = 20  # from which on the 95th percentile is not just the longest
 _NOTHING = "nothing is timed in this file: no ranges, CUDA calls or GPU work; record it anew"
 # Of steady_state: what is the largest part of the window, and what that means.
@@ -211,7 +212,8 @@ def _first(findings: list[Row], window_ns: int | None, advice_lines: Sequence[in
             saving = f"at most {saving}"
         place = keep_end(row["place"] or "(outside all ranges)", WIDTH - len(title) - len(others) - len(saving) - 2)
         yield _columns(f"{title}{place}{others}", saving)
-        yield from textwrap.wrap(evidence(row, window_ns), WIDTH, initial_indent="  ", subsequent_indent="  ",
+        said = " ".join(keep_end(word, _WORD_WIDTH) for word in evidence(row, window_ns).split(" "))
+        yield from textwrap.wrap(said, WIDTH, initial_indent="  ", subsequent_indent="  ",
                                  max_lines=_EVIDENCE_LINES, placeholder=" …")  # fmt: skip
         yield from _advice(row["advice"], advice_lines[number - 1])
     if len(found) > _FINDING_CNT:
@@ -222,7 +224,8 @@ def _advice(text: str, most: int) -> Iterator[str]:
     """The sentences that fit into so many lines; of a first one that is longer its begin."""
 
     def wrapped(said: list[str]) -> list[str]:
-        return textwrap.wrap(" ".join(said), WIDTH, initial_indent="  -> ", subsequent_indent="     ")
+        return textwrap.wrap(" ".join(said), WIDTH, initial_indent="  -> ", subsequent_indent="     ",
+                             break_on_hyphens=False)  # fmt: skip
 
     sentences = re.split(r"(?<=\.) (?=[A-Z])", text)
     while len(sentences) > 1 and len(wrapped(sentences)) > most:

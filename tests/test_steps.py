@@ -218,3 +218,12 @@ def test_processes_of_one_file_are_not_added_up(tmp_path: Path) -> None:
                     trace.execute(f"insert into {table} select {columns} from {table}")
     assert found[0]["step_cnt"] == 6
     assert found[1] == found[0]
+
+
+@pytest.mark.parametrize(("name", "count"), [("ProfilerStep#{}", 3), ("step {}", 4)])
+def test_what_the_profiler_opens_at_its_end_is_no_step(name: str, count: int, tmp_path: Path) -> None:
+    events = [annotation(name.format(number), number * 1000, 990) for number in range(3)]
+    events += [annotation(name.format(3), 3000, 20), *launches(2100, KERNELS, 1)]
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}))
+    with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
+        assert len(steps(database)) == count

@@ -75,6 +75,8 @@ select
         when cpu.cpu_kind = 'many'
             then 'Do less in many small steps there: fewer and larger operators (foreach, fused, torch.compile), nothing '
                 || 'asked of each tensor in Python.'
+        when cpu.cpu_kind = 'python'
+            then 'Look at what is done there besides launching: input, logging, saving, checks. What it calls is in the trace.'
         else 'Look at what is done there besides launching: input, logging, saving, Python. Narrower ranges '
             || '(lorabench.span) or stacks say which part.'
     end) as what_to_do

@@ -3,7 +3,8 @@
 -- Of these three ways the first that finds any in an input, see step_summary. Of nested ones (a ProfilerStep around a step
 -- of the program) the outer is the step. One that repeats covers at least half of the time in which the input launched
 -- GPU work (in which it has ranges, where it has no GPU work), comes three times or more on one thread, and is none of
--- a phase: only in an input without a backward is the forward the step.
+-- a phase: only in an input without a backward is the forward the step. What torch's profiler opens when the last step is
+-- over, and closes at once as it ends, is none.
 
 with
 said as (
@@ -13,6 +14,7 @@ said as (
         contains(lower(text), 'epoch') as is_of_epoch,
         framework_step(text) as framework,
         phase_of(text) as phase,
+        starts_with(text, 'ProfilerStep#') as is_profilers,
         regexp_matches(text, '^(nccl|gloo|mpi|ucc):|^## Call CompiledFxGraph|^Torch-Compiled Region') as is_inner
     from name
     semi join (
@@ -22,6 +24,7 @@ said as (
 called as (
     select
         range.source_id, range.range_id, range.path_id, range.thread_id, range.depth, range.start_ns, range.end_ns,
+        said.is_profilers,
         if(said.is_of_epoch, null, said.step) as step,
         if(said.step is not null, 'annotation', 'framework') as found_by,
         if(said.step is not null, 0, said.framework) as place
@@ -73,10 +76,10 @@ repeated as (
     ) = 1
 ),
 found as (
-    select source_id, range_id, path_id, thread_id, step, start_ns, end_ns, found_by
+    select source_id, range_id, path_id, thread_id, step, start_ns, end_ns, found_by, is_profilers
     from called
     union all
-    select source_id, range_id, path_id, thread_id, null, start_ns, end_ns, 'repetition'
+    select source_id, range_id, path_id, thread_id, null, start_ns, end_ns, 'repetition', false
     from range
     semi join repeated using (source_id, thread_id, path_id)
     where kind = 'annotation'
@@ -85,6 +88,11 @@ outermost as (
     select *
     from found
     qualify is_outermost(source_id, thread_id, start_ns, end_ns, range_id)
+        and not (
+            is_profilers
+            and start_ns = max(start_ns) over (partition by source_id, thread_id)
+            and 10 * (end_ns - start_ns) < median(end_ns - start_ns) over (partition by source_id, thread_id)
+        )
 )
 select
     outermost.source_id,

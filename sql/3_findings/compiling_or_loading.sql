@@ -50,7 +50,7 @@ select
             then 'This is paid once: warm up before the recording begins, and it shows what a long run pays.'
         when bool_and(found.what = 'loaded')
             then 'Kernels are loaded at their first use, which is paid once: warm up with steps like these before what counts '
-            || 'begins (CUDA_MODULE_LOADING=EAGER loads all at the start).'
+            || if(starts_with(found.place, 'hip'), 'begins.', 'begins (CUDA_MODULE_LOADING=EAGER loads all at the start).')
     end as advice
 from found
 left join _source_with_gpu as gpu on gpu.source_id = found.source_id

@@ -1,4 +1,4 @@
--- A row is a kernel that takes a tenth of the time or more of an input in which the GPU is busy most of the time.
+-- A row is a kernel that takes a tenth of the time or more of an input in which the GPU computes a third of the time or more.
 --
 -- What makes it cheaper depends on what it is: fewer bits, a fused implementation, fewer and larger calls. The limit is what the device's data sheet allows; NULL where the trace has no shapes to say.
 with
@@ -6,7 +6,7 @@ busy as (
     select source_id, avg(window_ns) as window_ns
     from steady_state
     group by source_id
-    having sum(compute_ns) >= sum(window_ns) / 2
+    having 3 * sum(compute_ns) >= sum(window_ns)
 ),
 own as (
     select operator_id, sum(end_ns - start_ns) as gpu_ns
@@ -53,9 +53,17 @@ select
             'Take a fused kernel (FlashAttention, scaled_dot_product_attention), is_causal in place of a mask, and '
             || 'leave padding out.'
         when any_value(kernel.class) = 'dequantise' then 'Keep the base in 16 bits where memory allows, or take a kernel that multiplies 4-bit weights.'
+        when any_value(kernel.is_softmax) then
+            'Between two products of matrices it is attention written out: scaled_dot_product_attention makes one kernel of '
+            || 'all three and moves far fewer bytes.'
         else 'Let torch.compile, or a fused implementation, make one kernel of it and its neighbours; move fewer bytes.'
     end as advice
-from _blamed_kernel as kernel
+from (
+    select _blamed_kernel.*, regexp_matches(name.text, '(?i)softmax') and not contains(name.text, 'LogSoftmax')
+        and not contains(name.text, 'LogSoftMax') as is_softmax
+    from _blamed_kernel
+    join name using (name_id)
+) as kernel
 join busy using (source_id)
 join gpu_op as op using (gpu_op_id)
 join _short_name as short on short.source_id = kernel.source_id and short.name_id = kernel.name_id

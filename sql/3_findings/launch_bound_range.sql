@@ -28,6 +28,9 @@ select
         when range_path.path like '%zero_grad%' then
             'Let gradients be none instead of zero: optimizer.zero_grad(set_to_none=True) launches nothing. '
             || 'Elsewhere launch fewer and larger kernels: torch.compile, CUDA graphs, foreach operators.'
+        when regexp_matches(range_path.path, 'CompiledFxGraph|Torch-Compiled Region') then
+            'It is compiled: let CUDA graphs launch it, torch.compile(mode="reduce-overhead"), with shapes that do not change. '
+            || 'Elsewhere launch fewer and larger kernels: larger batches.'
         when exists (select 1 from _lora_path as lora where lora.source_id = late.source_id) then
             'Launch fewer and larger kernels: all adapters in one pass (BatchLoRA) instead of one after another, '
             || 'torch.compile, CUDA graphs, fused or foreach operators, larger batches.'
