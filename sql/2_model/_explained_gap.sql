@@ -9,12 +9,14 @@
 --                         the CPU had waited for the device, which had nothing left to do when the wait was over
 --   unrecorded_graph      work of a CUDA graph that has gaps between its own nodes (so some of them are missing) ended it, or
 --                         came before
---   unrecorded_work       the CPU was in a wait for the GPU for more than half of the time before the first work of a step; or it
---                         was long, the work that ended it had been launched in time, and the CPU was in such a wait: the input's one device works, but nothing of it is in the file
+--   unrecorded_work       it was long, the work that ended it had been launched in time, and the CPU was in a wait for the GPU
+--                         for more than half of it (before the first work of a step: in such a wait in any case): the
+--                         input's one device works, but nothing of it is in the file
 --   long_idle_gap         it was long and the CPU late
 --   long_dependency       it was long and the CPU in time
 --   launch_bound_range    the CPU was late with the launch
--- Gaps of the device's own (cause kernel_wait) and short ones behind a dependency are nobody's. So each nanosecond is
+-- Gaps of the device's own (cause kernel_wait) and short ones behind a dependency are nobody's: without the latter no trace
+-- that was looked at would be shorter by a hundredth, because the CPU is as late for what follows. So each nanosecond is
 -- blamed once, and all that rules blame together is no more than the idle time.
 --
 -- columns:

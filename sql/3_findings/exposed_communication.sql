@@ -49,12 +49,21 @@ select
     saving_ns,
     occurrence_cnt,
     format('{} of communication with nothing beside it, the most in {}', said_ns(saving_ns), largest) as evidence,
-    if(
-        exists (select 1 from name where regexp_matches(text, '(?i)backward|(^|[^a-z])bwd|wgrad|dgrad|(^|[^a-z])adamw?([^a-z]|$)')),
-        null,
-        'Without a backward: let fewer GPUs hold one model (less tensor parallelism, more replicas), send less (8 bits, '
-        || 'all-reduce fused with the norm behind it), batch more, or find the rank that comes late: see straggler.'
-    ) as advice
+    case
+        -- what all_to_all launches is called so, too; sends of pipelines are in ranges that say so
+        when regexp_matches(place, '(?i)all_?to_?all')
+            or contains(largest, 'SendRecv') and not regexp_matches(place, '(?i)(^|[/:_ ])i?(send|recv)|p2p')
+            then 'All-to-all: exchange while something else computes (the next batch''s lookups, experts'' shared part), balance '
+            || 'what ranks send (sharding of embeddings, capacity of experts), send fewer bits, or find the rank that comes '
+            || 'late: see straggler.'
+        when not exists (
+            select 1
+            from name
+            where regexp_matches(text, '(?i)backward|(^|[^a-z])bwd|wgrad|dgrad|(^|[^a-z])adamw?([^a-z]|$)')
+        )
+            then 'Without a backward: let fewer GPUs hold one model (less tensor parallelism, more replicas), send less (8 bits, '
+            || 'all-reduce fused with the norm behind it), batch more, or find the rank that comes late: see straggler.'
+    end as advice
 from _exposed_place
 where activity = 'communication'
 union all
