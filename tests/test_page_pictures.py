@@ -532,12 +532,12 @@ def test_the_receipt_is_the_window_of_the_gpu(opened: Callable[..., Opened], tra
     )
     bar = page.locator(".receipt").bounding_box()
     assert bar and sum(width for _, width in drawn) == pytest.approx(bar["width"], abs=1)
-    window = "(select sum(window_ns) from gpu_timeline_summary)"
+    window = "(select sum(window_ns) from steady_state)"
     found = dict(drawn)
     for name, time in (
-        ("computes", "sum(compute_ns) from gpu_timeline_summary"),
-        ("copies, nothing else", "sum(exposed_memory_ns) from gpu_timeline_summary"),
-        ("waits for the CPU", "sum(idle_ns) from idle_summary where cause = 'host'"),
+        ("computes", "sum(compute_ns) from steady_state"),
+        ("copies, nothing else", "sum(exposed_memory_ns) from steady_state"),
+        ("waits for the CPU", "sum(host_idle_ns) from steady_state"),
     ):
         value = time.replace(" from", f" / {window} from")
         assert found.get(name, 0) == pytest.approx(number(database, f"select {value}") * bar["width"], abs=1), name

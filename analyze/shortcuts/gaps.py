@@ -234,6 +234,7 @@ def _causes(gaps: _Gaps, work: Columns, is_managed: Bools, limits: dict[str, flo
     waited = (gaps.end - returned > np.maximum(limits["late_launch_ns"], gaps.idle / 2)) & (returned != _NEVER)
     is_kernel = work["is_kernel"][gaps.row].astype(bool)
     is_slow = is_kernel & (returned != _NEVER) & (2 * (returned - gaps.start) > gaps.idle)
+    is_slow &= gaps.idle > limits["kernel_wait_ns"]
     is_late = np.where(launched >= gaps.start, ~waited, is_slow)
     distance = np.full(len(gaps.row), limits["kernel_wait_ns"])
     for device in np.unique(gaps.device_id[gaps.device_id != NO_DEVICE]):

@@ -141,7 +141,7 @@ def test_idle_gap(database: Database, operations: list[Row]) -> None:
             waited = end - op["launch_end_ns"] if is_late else 0
             is_late = is_late and waited <= max(limits["late_launch_ns"], (end - start) / 2)
             if op["kind"] == "kernel" and op["launch_end_ns"] and op["launch_start_ns"] < start:
-                is_late = op["launch_end_ns"] - start > (end - start) / 2
+                is_late = op["launch_end_ns"] - start > (end - start) / 2 and end - start > threshold
             gaps.append((start, end, op, is_late))
         queued = [end - start for start, end, op, is_host in gaps if op["kind"] == "kernel" and not is_host]
         own = min(threshold, 2 * statistics.median(queued)) if len(queued) >= 20 else threshold
