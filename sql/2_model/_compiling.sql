@@ -14,10 +14,12 @@
 with
 slow as (
     select call.api_call_id, call.source_id, call.thread_id, call.name_id, call.start_ns, call.end_ns
-    from api_call as call
+    from (
+        from api_call
+        where end_ns - start_ns > (select value from threshold where name = 'long_gap_ns') and not is_duplicate
+    ) as call
     left join _call_wait as wait using (api_call_id)
     where call.end_ns - call.start_ns - coalesce(wait.wait_ns, 0) > (select value from threshold where name = 'long_gap_ns')
-        and not call.is_duplicate
         and call.name_id in (
             select name_id from name where contains(lower(text), 'launch') and not contains(text, 'GraphLaunch')
         )

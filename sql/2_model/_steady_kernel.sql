@@ -13,9 +13,11 @@ own as (
         op.source_id,
         op.name_id,
         sum(op.end_ns - op.start_ns) as kernel_ns
-    from _classed_op as op
+    from gpu_op as op
     join _steady_time as steady using (source_id)
-    where op.kind in ('kernel', 'graph') and op.class <> 'communication' and op.start_ns >= steady.start_ns and op.start_ns < steady.end_ns
+    where op.kind in ('kernel', 'graph')
+        and op.name_id not in (select name_id from _op_class where class = 'communication')
+        and op.start_ns >= steady.start_ns and op.start_ns < steady.end_ns
     group by op.source_id, op.name_id
 ),
 largest as (

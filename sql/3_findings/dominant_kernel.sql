@@ -8,6 +8,11 @@ busy as (
     group by source_id
     having 3 * sum(compute_ns) >= sum(window_ns)
 ),
+softmax as (
+    select name_id
+    from name
+    where regexp_matches(text, '(?i)softmax') and not contains(lower(text), 'logsoftmax')
+),
 own as (
     select operator_id, sum(end_ns - start_ns) as gpu_ns
     from gpu_op
@@ -53,21 +58,17 @@ select
             'Take a fused kernel (FlashAttention, scaled_dot_product_attention), is_causal in place of a mask, and '
             || 'leave padding out.'
         when any_value(kernel.class) = 'dequantise' then 'Keep the base in 16 bits where memory allows, or take a kernel that multiplies 4-bit weights.'
-        when any_value(kernel.is_softmax) then
+        when bool_or(softmax.name_id is not null) then
             'Between two products of matrices it is attention written out: scaled_dot_product_attention makes one kernel of '
             || 'all three and moves far fewer bytes.'
         else 'Let torch.compile, or a fused implementation, make one kernel of it and its neighbours; move fewer bytes.'
     end as advice
-from (
-    select _blamed_kernel.*, regexp_matches(name.text, '(?i)softmax') and not contains(name.text, 'LogSoftmax')
-        and not contains(name.text, 'LogSoftMax') as is_softmax
-    from _blamed_kernel
-    join name using (name_id)
-) as kernel
+from _blamed_kernel as kernel
 join busy using (source_id)
 join gpu_op as op using (gpu_op_id)
 join _short_name as short on short.source_id = kernel.source_id and short.name_id = kernel.name_id
 left join near on near.range_id = op.operator_id
+left join softmax on softmax.name_id = kernel.name_id
 left join _padding as padding on padding.source_id = kernel.source_id
 where kernel.rule is null
 group by kernel.source_id, short.short_name
