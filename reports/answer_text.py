@@ -97,7 +97,7 @@ def _ranks(found: Row) -> Iterator[str]:
     if slowest := found["slowest"]:
         steps = f" of {slowest['step_cnt']}" if slowest["step_cnt"] else ""
         yield _cut(
-            f"of {slowest['rank_cnt']} ranks {slowest['rank']} is the slowest: "
+            f"rank {slowest['rank']} of {slowest['rank_cnt']} is the slowest: "
             f"last in {slowest['straggler_cnt']}{steps} steps, others waited {said_ns(slowest['kept_waiting_ns'])}"
         )
         if why := cause(slowest, 56):

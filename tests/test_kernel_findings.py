@@ -191,6 +191,18 @@ def test_what_the_cpu_waits_for_while_the_gpu_seems_idle_is_not_in_the_file(
     assert (saving_ns is None) == ("cudaStreamSynchronize" in evidence) == (rule == "unrecorded_work")
 
 
+def test_a_recording_may_end_behind_a_copy_that_waits(tmp_path: Path) -> None:
+    """No wait follows it that would say whether its result is read."""
+    link = {"correlation": 9}
+    copied = {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy DtoH (Device -> Pageable)", "pid": 0, "tid": 7}
+    copied |= {"ts": 9_020, "dur": 5, "args": link | {"device": 0, "stream": 7, "bytes": 4}}
+    events = [*launched(0, 10, 9_000, 1), called("cudaMemcpyAsync", 20, 9_020) | {"args": link}, copied]
+    events += launched(30_000, 30_010, 8, 2)
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}), "utf-8")
+    with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
+        assert database.rows("select rule from _judged_gap where rule is not null") == [("pageable_async_copy",)]
+
+
 def test_elementwise_kernels_with_a_copy_between_them_are_no_row(tmp_path: Path) -> None:
     kernels = [(ADD, 7, 1100 + 100 * n, 100, None) for n in range(2)] + [("Memcpy", 7, 1300, 10, None)]
     kernels += [(ADD, 7, 1310 + 100 * n, 100, None) for n in range(2)]

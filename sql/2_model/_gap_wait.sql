@@ -17,15 +17,18 @@ with
 wait as (
     select
         call.*,
-        call.kind = 'memcpy'
-        and lead(call.kind) over of_thread in ('stream', 'device', 'event')
-        and lead(call.start_ns) over of_thread - call.end_ns
-            < (select value from threshold where name = 'late_launch_ns')
-        and call.api_call_id in (
-            select gpu_op.api_call_id
-            from memory_operation as moved
-            join gpu_op using (gpu_op_id)
-            where moved.copy_kind = 'DtoH'
+        coalesce(
+            call.kind = 'memcpy'
+            and lead(call.kind) over of_thread in ('stream', 'device', 'event')
+            and lead(call.start_ns) over of_thread - call.end_ns
+                < (select value from threshold where name = 'late_launch_ns')
+            and call.api_call_id in (
+                select gpu_op.api_call_id
+                from memory_operation as moved
+                join gpu_op using (gpu_op_id)
+                where moved.copy_kind = 'DtoH'
+            ),
+            false
         ) as is_read
     from _sync_call as call
     window of_thread as (partition by call.source_id, call.thread_id order by call.start_ns, call.end_ns)
@@ -36,7 +39,7 @@ select
     wait.start_ns,
     wait.end_ns,
     if(wait.is_read, 'stream', wait.kind) as kind,
-    not wait.is_read and wait.is_pageable and regexp_matches(wait.api_name, '(?i)async') as is_pageable,
+    coalesce(not wait.is_read and wait.is_pageable and regexp_matches(wait.api_name, '(?i)async'), false) as is_pageable,
     wait.name_id,
     range.path_id
 from wait

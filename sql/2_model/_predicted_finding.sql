@@ -25,11 +25,16 @@ idle as (
     where cause <> 'kernel_wait'
     group by source_id
 ),
+-- a replay is of steps: where what follows them counts, too, it says nothing of that
+replayed as (
+    from followed_rule
+    where source_id not in (select source_id from _steady_time where has_rest)
+),
 -- where the link has no time left for most of the copies, they cannot be hidden, and copying less is all that helps
 hidden as (
     select source_id, exposed.rule, hidden.saving_ns as hidden_ns
-    from (from followed_rule where rule = 'exposed_copy') as exposed
-    join (from followed_rule where rule = 'hidden_copy') as hidden using (source_id)
+    from (from replayed where rule = 'exposed_copy') as exposed
+    join (from replayed where rule = 'hidden_copy') as hidden using (source_id)
     where 2 * hidden.saving_ns < exposed.saving_ns
 ),
 followed as (
@@ -50,7 +55,7 @@ followed as (
             else greatest(0, least(followed_rule.saving_ns, limited.limit_ns))
         end as saving_ns
     from limited
-    left join followed_rule on followed_rule.source_id = limited.source_id and followed_rule.rule = limited.rule
+    left join replayed as followed_rule on followed_rule.source_id = limited.source_id and followed_rule.rule = limited.rule
     left join hidden on hidden.source_id = limited.source_id and hidden.rule = limited.rule
     left join idle on idle.source_id = limited.source_id
 ),

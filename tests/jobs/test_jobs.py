@@ -130,7 +130,7 @@ def test_commands_read_a_job_as_they_read_a_trace(
     more = ("-o", tmp_path / "page.html") if command == "report" else ()
     done = run_command(command, job, *more)
     if command == "summary":
-        assert "of 8 ranks 5 is the slowest: last in 2 of 6 steps" in done.out
+        assert "rank 5 of 8 is the slowest: last in 2 of 6 steps" in done.out
     if command == "validate":
         assert done.err.startswith("no problem: backward_seq_id_uniqueness, clock_drift, ")
     if command == "report":
