@@ -17,6 +17,7 @@ _ADVICE_LINES = ((3, 3, 3), (3, 2, 2), (2, 2, 2))  # of each finding
 _CHANGE_WIDTH, _NAME_WIDTH = 46, 20
 _LEAST_SHOWN = 0.001  # of a step: what a change saves at least to have a line of its own
 _MUCH_FRAC = 0.15  # of the kernels' time: what a kernel takes at least to be named
+_PACING_FRAC = 0.75  # of the compute: where less hangs on it, and less than half of all, the CPU sets the pace
 _WORD_WIDTH = 28  # of evidence: a path that is longer would push what stands around it off the screen
 _MANY_STEPS = 20  # from which on the 95th percentile is not just the longest
 _NOTHING = "nothing is timed in this file: no ranges, CUDA calls or GPU work; record it anew"
@@ -131,7 +132,7 @@ def _paced(parts: dict[str, float], critical_gpu_frac: float | None) -> str:
     """That the CPU sets the pace, where the GPU computes much of the time and little hangs on it; else ""."""
     if critical_gpu_frac is None or not parts.get("host") or 2 * parts["compute"] < max(parts.values()):
         return ""
-    if 2 * critical_gpu_frac >= parts["compute"]:
+    if critical_gpu_frac >= min(_PACING_FRAC * parts["compute"], 0.5):
         return ""
     most = f"at most {critical_gpu_frac:.0%}" if critical_gpu_frac >= LEAST_FRAC / 2 else "nothing"
     return f"the CPU sets the pace: compute is {parts['compute']:.0%}, but faster kernels save {most}"

@@ -289,7 +289,8 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
     ),
     _Asked(
         "idle", "Why the GPU was idle",
-        "host: for the CPU; dependency: for another stream, an event or a copy; kernel_wait: between kernels.",
+        "host: for the CPU; dependency: for another stream, an event or a copy; kernel_wait: between kernels. The time "
+        "before the first work of all is not among them.",
         "idle_summary", "device_id, cause, gap_cnt, idle_ns, behind_wait_ns, idle_frac, max_ns",
         _idle_bars,
     ),
