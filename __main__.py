@@ -1,15 +1,16 @@
 """The one place where errors become lines on stderr and exit codes."""
 
-import os
+import errno
 import signal
 import sys
 from types import FrameType
 from typing import Any
 
 from . import console
-from .errors import Interrupted, LorabenchError
+from .errors import Interrupted, LorabenchError, OutputError
 
 _AGAIN_S = 0.01
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 _HEEDED = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
 _NOTHING_CHANGED = "lorabench: interrupted; nothing was changed"
 _received: list[int] = []
@@ -31,12 +32,18 @@ def main() -> None:
         try:
             app()
         finally:
-            sys.stdout.flush()  # while BrokenPipeError can still be caught
+            console.flush()  # while what fails can still be caught
     except Interrupted as error:
         console.tell(f"lorabench: {error}")
     except BrokenPipeError:  # `lorabench query … | head` is no error
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left goes nowhere
+        console.discard()
         sys.exit(0)
+    except OSError as error:
+        if error.errno not in _DISK_FULL or error.filename is not None:
+            raise
+        console.discard()
+        console.tell(f"lorabench: cannot write the output: {error.strerror}")
+        sys.exit(OutputError.exit_code)
     except LorabenchError as error:
         if not _received:
             console.tell(f"lorabench: {error}")

@@ -4,6 +4,7 @@ Names of kernels, ranges, files and columns are chosen by whoever made a trace. 
 cursor, change colours or titles, ring, forge lines or turn the direction of writing; here they are made visible first.
 """
 
+import os
 import re
 import sys
 
@@ -46,6 +47,17 @@ def pass_on(is_error: bool, data: bytes) -> None:
     else:  # somebody collects text
         stream.write(data.decode("utf-8", errors="replace"))
     stream.flush()
+
+
+def flush() -> None:
+    """Write what is still held back. Raises OSError where stdout takes no more."""
+    if sys.stdout is not None:  # somebody closed it before the program began
+        sys.stdout.flush()
+
+
+def discard() -> None:
+    """Let what is still held back for stdout go nowhere, so that ending the interpreter does not fail by it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def prepare() -> None:

@@ -179,6 +179,16 @@ def test_a_reader_that_leaves_is_no_error(command: tuple[str, ...], trace: Path)
         assert done.stderr == b""
 
 
+@pytest.mark.parametrize("command", ["views", "query run.sqlite launch_trace --csv"])
+@pytest.mark.parametrize(("target", "says"), [("/dev/full", "lorabench: cannot write the output: "), ("&-", "")])
+def test_output_that_nobody_takes_is_a_line(command: str, target: str, says: str, trace: Path) -> None:
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    line = f"{sys.executable} -m lorabench {command} >{target}"
+    done = subprocess.run(line, shell=True, check=False, stderr=subprocess.PIPE, cwd=trace.parent, env=buffered)
+    assert "Traceback" not in done.stderr.decode() and "ignored" not in done.stderr.decode()
+    assert done.stderr.decode().startswith(says)
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
