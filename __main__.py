@@ -10,7 +10,7 @@ from . import console
 from .errors import Interrupted, LorabenchError, OutputError
 
 _AGAIN_S = 0.01
-_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 _HEEDED = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
 _NOTHING_CHANGED = "lorabench: interrupted; nothing was changed"
 _received: list[int] = []

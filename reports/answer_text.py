@@ -4,6 +4,7 @@ import re
 import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from rich.cells import cell_len
 
@@ -78,8 +79,8 @@ def _measured(found: Row) -> Iterator[str]:
         yield _cut(f"  a step on the CPU: {', '.join(phases)}")
     for row in found["memory"][:2]:
         known = f"{row['largest'].replace('_', ' ')} ({row['largest_bytes'] / 2**20:,.0f} MiB"
-        known += ", guessed)" if row["is_guessed"] else ")"
-        part = "most of it" if 2 * row["largest_bytes"] > row["peak_bytes"] else "largest part"
+        known += " guessed)" if row["is_guessed"] else ")"
+        part = "most of it" if 2 * row["largest_bytes"] > row["peak_bytes"] else "largest:"
         if row["unknown_bytes"] > row["largest_bytes"]:
             part = f"{row['unknown_bytes'] / row['peak_bytes']:.0%} unknown,"
         yield _cut(f"  memory of {row['device']}: peak {row['peak_bytes'] / 2**20:,.0f} MiB, {part} {known}")
@@ -213,12 +214,19 @@ def _first(findings: list[Row], window_ns: int | None, advice_lines: Sequence[in
             saving = f"at most {saving}"
         place = keep_end(row["place"] or "(outside all ranges)", WIDTH - len(title) - len(others) - len(saving) - 2)
         yield _columns(f"{title}{place}{others}", saving)
-        said = " ".join(keep_end(word, _WORD_WIDTH) for word in evidence(row, window_ns).split(" "))
-        yield from textwrap.wrap(said, WIDTH, initial_indent="  ", subsequent_indent="  ",
-                                 max_lines=_EVIDENCE_LINES, placeholder=" …")  # fmt: skip
+        yield from _evidence(evidence(row, window_ns))
         yield from _advice(row["advice"], advice_lines[number - 1])
     if len(found) > _FINDING_CNT:
         yield f"and {', '.join(row['rule'].replace('_', ' ') for row in found[_FINDING_CNT:])}"
+
+
+def _evidence(text: str) -> Iterator[str]:
+    """The clauses that fit into two lines; of a first one that is longer its begin."""
+    clauses = " ".join(keep_end(word, _WORD_WIDTH) for word in text.split(" ")).split("; ")
+    wrap = partial(textwrap.wrap, width=WIDTH, initial_indent="  ", subsequent_indent="  ")
+    while len(clauses) > 1 and len(wrap("; ".join(clauses))) > _EVIDENCE_LINES:
+        clauses.pop()
+    yield from wrap("; ".join(clauses), max_lines=_EVIDENCE_LINES, placeholder=" …")
 
 
 def _advice(text: str, most: int) -> Iterator[str]:

@@ -11,7 +11,7 @@ from ..read.staging import Staging
 
 # What is looked at first is cheap.
 _SHOWN_BY = ("_step_range", "_optimizer_step")
-_LEAST_OF_TIME = 0.25
+_LEAST_OF_TIME = 0.25  # that steps of few kernels cover: what takes less is the layers of one pass behind a long start
 _KERNELS = """
     select name, start, "end", thread
     from ({kernels})
@@ -35,12 +35,10 @@ def write(staging: Staging) -> None:
         begins, ends = kernels["start"][begin], _ends(kernels, begin, end)
         if (ends <= begins).any():  # one launch of a graph holds several
             continue
-        lasted = kernels["end"].max() - kernels["start"].min()
-        if (
-            np.median(end - begin) < MOST_OF_A_LAYER
-            and np.median(ends - begins) * len(begins) < _LEAST_OF_TIME * lasted
-        ):
-            continue  # the layers of one pass behind a long start
+        covered = len(begins) * np.median(ends - begins)
+        is_most = covered >= _LEAST_OF_TIME * (kernels["end"].max() - kernels["start"].min())
+        if np.median(end - begin) < MOST_OF_A_LAYER and not is_most:
+            continue
         threads, counts = np.unique(kernels["thread"], return_counts=True)
         thread = int(threads[counts.argmax()])
         none = np.ones(begin.size, dtype=bool)

@@ -49,7 +49,6 @@ _INPUT = "select process, start_ns, end_ns, path_id from _data_range where sourc
 _COMPILING = "select process, start_ns, end_ns, place from _compiling where source_id = {id}"
 CAUSES = ("host", "dependency", "kernel_wait")
 _HOST, _DEPENDENCY, _KERNEL_WAIT = range(len(CAUSES))
-# In the order in which they are tried.
 _RULES = (
     "compiling_or_loading", "late_input", "unified_memory", "pageable_async_copy", "blocking_copy", "synchronisation",
     "unrecorded_graph", "unrecorded_work", "long_idle_gap", "long_dependency", "launch_bound_range",
@@ -190,8 +189,7 @@ def _of_source(
     devices = sum(of.device_id != NO_DEVICE for of in busy)
     if devices != 1:  # another one may be what is waited for
         around.covering[:] = NONE
-    rule = _rules(cause, around, waits, is_managed, is_unrecorded, gaps.idle > limits["long_gap_ns"])
-    rule[gaps.is_lead & (around.covering >= 0) & (cause != _KERNEL_WAIT)] = _RULES.index("unrecorded_work")
+    rule = _rules(gaps, cause, around, waits, is_managed, is_unrecorded, limits["long_gap_ns"])
     path = np.select(
         [rule == _RULES.index("late_input"), np.isin(rule, [_RULES.index(name) for name in _OF_WAITS])],
         [take(inputs["path_id"], around.input), take(waits["path_id"], around.wait)],
@@ -283,26 +281,27 @@ def _unrecorded(gaps: _Gaps, cause: Ints, nodes: Columns, least_ns: float) -> Bo
 
 
 def _rules(
-    cause: Ints, around: _Around, waits: Columns, is_managed: Bools, is_unrecorded: Bools, is_long: Bools
+    gaps: _Gaps, cause: Ints, around: _Around, waits: Columns, is_managed: Bools, is_unrecorded: Bools, long_ns: float
 ) -> Ints:
     """The rule that each gap is blamed on, NONE for none: the first that fits, see the view."""
     is_move = take(waits["is_move"], around.wait, 0) == 1
-    is_late = cause == _HOST
-    fits = {
-        "compiling_or_loading": around.compiling >= 0,
-        "late_input": around.input >= 0,
-        "unified_memory": is_managed,
-        "pageable_async_copy": is_move & (take(waits["is_pageable"], around.wait, 0) == 1),
-        "blocking_copy": is_move,
-        "synchronisation": around.wait >= 0,
-        "unrecorded_graph": is_unrecorded,
-        "unrecorded_work": is_long & ~is_late & (around.covering >= 0),
-        "long_idle_gap": is_long & is_late,
-        "long_dependency": is_long,
-        "launch_bound_range": is_late,
-    }
-    numbers = [_RULES.index(name) for name in fits]
-    return np.select([cause == _KERNEL_WAIT, *fits.values()], [NONE, *numbers], NONE)
+    is_late, is_long, is_waited_for = cause == _HOST, gaps.idle > long_ns, around.covering >= 0
+    fits = [
+        ("unrecorded_work", gaps.is_lead & is_waited_for),
+        ("compiling_or_loading", around.compiling >= 0),
+        ("late_input", around.input >= 0),
+        ("unified_memory", is_managed),
+        ("pageable_async_copy", is_move & (take(waits["is_pageable"], around.wait, 0) == 1)),
+        ("blocking_copy", is_move),
+        ("synchronisation", around.wait >= 0),
+        ("unrecorded_graph", is_unrecorded),
+        ("long_idle_gap", is_long & is_late),
+        ("unrecorded_work", is_long & is_waited_for),
+        ("long_dependency", is_long),
+        ("launch_bound_range", is_late),
+    ]
+    numbers = [_RULES.index(name) for name, _ in fits]
+    return np.select([cause == _KERNEL_WAIT, *(fitting for _, fitting in fits)], [NONE, *numbers], NONE)
 
 
 def _last(columns: Columns, process: int, time: Ints) -> Ints:

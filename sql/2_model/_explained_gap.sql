@@ -100,6 +100,7 @@ unrecorded as (
 with_wait as (
     select
         with_compiling.*,
+        with_compiling.idle_ns > (select value from threshold where name = 'long_gap_ns') as is_long,
         wait.start_ns is not null
         and device_cnt.cnt = 1
         and 2 * (least(wait.end_ns, with_compiling.end_ns) - greatest(wait.start_ns, with_compiling.start_ns))
@@ -126,8 +127,9 @@ judged as (
             when waited_kind in ('memcpy', 'memset') then 'blocking_copy'
             when waited_kind is not null then 'synchronisation'
             when gpu_op_id in (from unrecorded) then 'unrecorded_graph'
-            when idle_ns > (select value from threshold where name = 'long_gap_ns')
-                then case when cause = 'host' then 'long_idle_gap' when is_waited_for then 'unrecorded_work' else 'long_dependency' end
+            when is_long and cause = 'host' then 'long_idle_gap'
+            when is_long and is_waited_for then 'unrecorded_work'
+            when is_long then 'long_dependency'
             when cause = 'host' then 'launch_bound_range'
         end as rule
     from with_wait

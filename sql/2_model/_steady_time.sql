@@ -95,7 +95,7 @@ select
     extent.source_id,
     if(judged.is_steady, judged.since_ns, extent.start_ns - coalesce(judged.lead_ns, 0)) as start_ns,
     if(judged.is_steady, judged.until_ns, extent.end_ns) as end_ns,
-    (extent.end_ns - extent.start_ns + coalesce(judged.lead_ns, 0))::bigint as recorded_ns,
+    coalesce(judged.recorded_ns, extent.end_ns - extent.start_ns)::bigint as recorded_ns,
     coalesce(judged.lead_ns, 0)::bigint as lead_ns,
     coalesce(judged.is_steady, false) as is_steady,
     if(judged.is_steady, judged.start_ns, null) as first_step_ns,

@@ -2,34 +2,32 @@
 --
 -- Overlap it with computing (DDP's buckets, FSDP's prefetching, gradient accumulation with no_sync), send less (LoRA's gradients alone, bfloat16), or find the rank that comes late: see straggler.
 with
-change as (
+-- what lies in the time that is judged: operators alone, and operators or communication
+within as (
     select
         found.source_id,
-        unnest([greatest(found.start_ns, steady.start_ns), least(found.end_ns, steady.end_ns)]) as time_ns,
-        if(found.activity = 'communication', unnest([1, -1]), 0) as communication_cnt,
-        if(found.activity = 'compute', unnest([1, -1]), 0) as compute_cnt
+        unnest(if(found.activity = 'compute', ['compute', 'either'], ['either'])) as activity,
+        greatest(found.start_ns, steady.start_ns) as start_ns,
+        least(found.end_ns, steady.end_ns) as end_ns
     from _cpu_activity as found
     join _steady_time as steady using (source_id)
     where found.start_ns < steady.end_ns and found.end_ns > steady.start_ns
 ),
-moment as (
-    select source_id, time_ns, sum(communication_cnt) as communication_cnt, sum(compute_cnt) as compute_cnt
-    from change
-    group by source_id, time_ns
-),
-held as (
+follows as (
     select
-        source_id,
-        lead(time_ns) over (partition by source_id order by time_ns) - time_ns as length_ns,
-        sum(communication_cnt) over so_far as communication_cnt,
-        sum(compute_cnt) over so_far as compute_cnt
-    from moment
-    window so_far as (partition by source_id order by time_ns rows unbounded preceding)
+        *,
+        max(end_ns) over (
+            partition by source_id, activity
+            order by start_ns, end_ns rows between unbounded preceding and 1 preceding
+        ) as before_ns
+    from within
 ),
 on_cpu as (
-    select source_id, sum(length_ns) as saving_ns
-    from held
-    where communication_cnt > 0 and compute_cnt = 0
+    select
+        source_id,
+        sum(if(activity = 'either', 1, -1) * greatest(0, end_ns - greatest(start_ns, coalesce(before_ns, start_ns))))
+            as saving_ns
+    from follows
     group by source_id
 ),
 gloo as (

@@ -1,7 +1,8 @@
 -- A row is an input with steps: how those that its answer is about are spread, so without cold ones (_steady_time).
 --
 -- Where the CPU runs ahead, as at the begin of a recording, steps are shorter there, together, than what they queue for the
--- GPU: then each counts as long as the GPU takes for it.
+-- GPU: then each counts as long as the GPU takes for it. So does the last in any case: where no range is the step, it ends
+-- with its last launch.
 --
 -- columns:
 --   source_id   integer   the input
@@ -22,7 +23,8 @@ from (
     select
         *,
         if(
-            sum(busy_ns) over (partition by source_id) > sum(wall_ns) over (partition by source_id),
+            sum(busy_ns) over (partition by source_id) > sum(wall_ns) over (partition by source_id)
+            or start_ns = max(start_ns) over (partition by source_id),
             greatest(wall_ns, coalesce(busy_ns, 0)),
             wall_ns
         ) as length_ns
