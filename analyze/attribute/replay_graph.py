@@ -2,7 +2,8 @@
 
     operation behind its stream   it had been launched when the one before it ended: what lies between is distance
     behind its launch             the stream was free: all between its launching call's begin and its own is latency
-    behind another stream         it began long after both, just after an operation of another stream ended
+    behind another stream         it began long after both, just after an operation of another stream ended, or while
+                                  one ran: for lack of room or an event that nobody names, by that stream's progress
 
 Edges that were not the last get what is usual in the trace: the low decile of latencies, the median distance. A trace
 does not say which event a stream waits for; a launch that follows a call like cudaStreamWaitEvent on its thread needs
@@ -148,7 +149,14 @@ def _behind(points: Points, follows: Ints, by_thread: Ints, number: Ints, first:
 
 
 def _needs(work: Operations, points: Points, previous: Ints) -> Ints:
-    """The operation of another stream behind whose end an operation began, long after its stream and its launch."""
+    """The operation of another stream behind whose end an operation began, long after its stream and its launch.
+
+    Just behind it; or, while a device works for others, however long behind the last one that ended meanwhile:
+
+    launch    |c|
+    stream 1      . . . . . . [ c ]       c needs a: were a and b shorter, it would not wait as long as it did
+    stream 2    [  a   ][   b    ]
+    """
     ready = np.maximum(take(work.end, previous, NEVER), _launched(work, points))
     late = np.flatnonzero(work.start - ready > LONG_DELAY_NS)
     needs = np.full(len(work), NONE, dtype=np.int64)
@@ -161,7 +169,11 @@ def _needs(work: Operations, points: Points, previous: Ints) -> Ints:
         other = take(ended, np.searchsorted(work.end[ended], work.start[mine], side="right") - 1)
         fits = (other >= 0) & (take(work.stream, other) != work.stream[mine]) & (take(work.end, other) > ready[mine])
         fits &= (take(work.process, other) == work.process[mine]) & (take(work.start, other) < work.start[mine])
-        fits &= work.start[mine] - take(work.end, other) <= LONG_DELAY_NS
+        began = np.flatnonzero(work.device == device)
+        running_until = np.append(NEVER, np.maximum.accumulate(work.end[began]))
+        is_beside = running_until[np.searchsorted(work.start[began], work.start[mine])] > work.start[mine]
+        is_beside &= take(points.end, work.point[mine], -NEVER) <= work.start[mine]
+        fits &= is_beside | (work.start[mine] - take(work.end, other) <= LONG_DELAY_NS)
         needs[mine[fits]] = other[fits]
     return needs
 
