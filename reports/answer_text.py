@@ -156,13 +156,13 @@ def counted(found: Row) -> str | None:
     steady = found["steady"]
     if steady is None or not steady["is_steady"]:
         return None
-    cold, outside = steady["cold_step_cnt"], steady["recorded_ns"] - steady["window_ns"] - steady["cold_ns"]
+    cold, outside = found["steps"]["cold_cnt"], steady["recorded_ns"] - steady["window_ns"] - steady["cold_ns"]
     left = []
     if cold:
         left.append(f"the first{'' if cold == 1 else f' {cold}'} ({said_ns(steady['cold_ns'])})")
     if outside > LEAST_FRAC * steady["recorded_ns"]:
         left.append(f"{said_ns(outside)} around")
-    steps = f"{steady['step_cnt']}{' warm' if cold else ''} step{'s' if steady['step_cnt'] > 1 else ''}"
+    steps = number_of(found["steps"], "warm " if cold else "")
     if steady["has_rest"]:
         steps += " and what follows"
     return f"{steps}, {said_ns(steady['window_ns'])}; left out: {', '.join(left)}"
@@ -181,8 +181,8 @@ def _headline(found: Row) -> Iterator[str]:
 
 def _known(found: Row) -> Iterator[str]:
     if steps := found["steps"]:
-        count, apart = steps["step_cnt"], spread(steps)
-        yield f"{count} step{'s' if count > 1 else ''} of {said_ns(steps['p50_ns'])}{f' ({apart})' if apart else ''}"
+        apart = spread(steps)
+        yield f"{number_of(steps)} of {said_ns(steps['p50_ns'])}{f' ({apart})' if apart else ''}"
     if found["window_ns"]:
         yield f"GPU window {said_ns(found['steady']['recorded_ns'])}"
     elif found["ranges"] and found["steady"]:
@@ -190,6 +190,12 @@ def _known(found: Row) -> Iterator[str]:
     if found["device"]:
         yield f"{found['device_cnt']} x {found['device']}" if found["device_cnt"] > 1 else str(found["device"])
     yield str(found["recorder"])
+
+
+def number_of(steps: Row, kind: str = "") -> str:
+    """How many, and what they are: what nobody named may be layers as well as steps."""
+    count, named = steps["step_cnt"], "step" if steps["is_named"] else "repetition"
+    return f"{count} {kind}{named}{'s' if count > 1 else ''}"
 
 
 def spread(steps: Row) -> str:

@@ -13,6 +13,7 @@ from conftest import corpus_params
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.database import Database
 from lorabench.reports.answer import answer
+from lorabench.reports.answer_text import lines
 from simulated_gpu import Gpu, Training
 
 Event = dict[str, Any]
@@ -134,6 +135,7 @@ def test_without_any_range_the_period_of_the_kernels_is_the_step(trace: Callable
     assert database.rows("select wall_ns from step_summary order by start_ns limit 5") == [(1_000_000,)] * 5
     assert database.rows("select count(distinct step) from critical_path") == [(6,)]
     assert database.rows("select found_by, step_cnt from step_statistics") == [("period", 6)]
+    assert "6 repetitions of " in " ".join(lines(answer(database))), "nobody said that they are steps"
 
 
 @pytest.mark.parametrize(
@@ -143,8 +145,9 @@ def test_without_any_range_the_period_of_the_kernels_is_the_step(trace: Callable
         (lambda number: [(f"step {number}: load", 0, 10)] if number == 1 else [], ["gemm", "add"] * 20),
         (lambda number: [("nccl:all_reduce", 0, 900)], ["gemm"] * 40),
         (lambda number: [("backward", 0, 900)], ["gemm"] * 40),
+        (lambda number: [("rand", 0, 40 if number else 4_000)], ["gemm"] * 40),
     ],
-    ids=["covers little", "a numbered list", "a collective", "a phase"],
+    ids=["covers little", "a numbered list", "a collective", "a phase", "the first one loads"],
 )
 def test_what_is_no_step_is_not_taken_for_one(
     named: Callable[[int], Any], kernels: list[str], trace: Callable[..., Database]

@@ -29,7 +29,7 @@ def _steps(source: Source, run: Run | None) -> list[dict[str, str]]:
         "select shown.*, every.token_per_s from _answer_step as shown join step_statistics as every using (source_id) "
         "where source_id = {id}"
     ):
-        steps = f"{row['step_cnt']} steps, {answer_text.spread(row)}" if row["step_cnt"] > 1 else "one step"
+        steps = f"{answer_text.number_of(row)}, {answer_text.spread(row)}" if row["step_cnt"] > 1 else "one step"
         if run is None:
             found.append(_card("step, median", f"{row['p50_ns'] / 1e6:,.2f} ms", f"profiled, {steps}"))
             if row["token_per_s"]:

@@ -60,7 +60,7 @@ select
                 || 'allocating. Name it with ranges (lorabench.span), or record Python''s stacks.'
         when cpu.cpu_kind is null
             then 'Name what the CPU does there with ranges (lorabench.span), or record Python''s stacks (with_stack=True): '
-                || 'nothing of it is in the trace. Often it reads input, logs or saves.'
+                || 'nothing of it is in the trace. Often it reads input, logs, saves or compiles.'
         when cpu.cpu_kind = 'call' and long.longest_ns >= 1000000000
             then 'So long a call makes CUDA or a library ready, which is paid once: warm up before the recording begins.'
         when cpu.cpu_kind = 'call' and regexp_matches(cpu.cpu_in, '(?i)free|malloc')

@@ -2,8 +2,8 @@
 --
 -- Of these three ways the first that finds any in an input, see step_summary. Of nested ones (a ProfilerStep around a step
 -- of the program) the outer is the step. One that repeats covers at least half of the time in which the input launched
--- GPU work (in which it has ranges, where it has no GPU work), comes three times or more on one thread, and is none of
--- a phase: only in an input without a backward is the forward the step. What torch's profiler opens when the last step is
+-- GPU work (in which it has ranges, where it has no GPU work), also without the longest of them, which may have loaded or
+-- compiled; it comes three times or more on one thread, and is none of a phase: only in an input without a backward is the forward the step. What torch's profiler opens when the last step is
 -- over, and closes at once as it ends, is none.
 
 with
@@ -58,8 +58,11 @@ with_backward as (
     where is_backward or said.phase = 'backward'
     group by source_id
 ),
-repeated as (
-    select range.source_id, range.thread_id, range.path_id, any_value(range.depth) as depth
+candidate as (
+    select
+        range.source_id, range.thread_id, range.path_id, range.depth, range.end_ns - range.start_ns as duration_ns,
+        active.end_ns - active.start_ns as active_ns,
+        least(range.end_ns, active.end_ns) - greatest(range.start_ns, active.start_ns) as inside_ns
     from range
     join active using (source_id)
     join said using (text_id)
@@ -68,11 +71,16 @@ repeated as (
         and (said.phase is null or said.phase = 'forward' and range.source_id not in (from with_backward))
         and range.end_ns > active.start_ns
         and range.start_ns < active.end_ns
-    group by range.source_id, range.thread_id, range.path_id
-    having count(*) >= 3 and sum(range.end_ns - range.start_ns) * 2 >= any_value(active.end_ns - active.start_ns)
+),
+repeated as (
+    select source_id, thread_id, path_id
+    from candidate
+    group by source_id, thread_id, path_id
+    having count(*) >= 3
+        and 2 * (sum(inside_ns) - max(inside_ns)) >= any_value(active_ns) - max(inside_ns)
     qualify row_number() over (
-        partition by range.source_id, range.thread_id
-        order by any_value(range.depth), sum(range.end_ns - range.start_ns) desc, range.path_id
+        partition by source_id, thread_id
+        order by any_value(depth), sum(duration_ns) desc, path_id
     ) = 1
 ),
 found as (

@@ -6,7 +6,9 @@
 --
 -- columns:
 --   source_id   integer   the input
---   step_cnt    bigint    how many, of all processes together
+--   step_cnt    bigint    how many, one after another: those of processes side by side count once
+--   cold_cnt    bigint    cold ones before them, counted in the same way
+--   is_named    boolean   a range or the optimizer says what a step is; else it is a period of the kernels' names
 --   p50_ns      double    median, interpolated
 --   p95_ns      double    95th percentile
 --   min_ns      bigint    shortest
@@ -14,22 +16,25 @@
 
 select
     step.source_id,
-    count(*) filter (not step.is_beside) as step_cnt,
-    quantile_cont(step.length_ns, 0.5) as p50_ns,
-    quantile_cont(step.length_ns, 0.95) as p95_ns,
-    min(step.length_ns) as min_ns,
-    max(step.length_ns) as max_ns
+    count(*) filter (step.is_shown and not step.is_beside) as step_cnt,
+    count(*) filter (not step.is_shown and not step.is_beside) as cold_cnt,
+    any_value(step.found_by) <> 'period' as is_named,
+    quantile_cont(step.length_ns, 0.5) filter (step.is_shown) as p50_ns,
+    quantile_cont(step.length_ns, 0.95) filter (step.is_shown) as p95_ns,
+    min(step.length_ns) filter (step.is_shown) as min_ns,
+    max(step.length_ns) filter (step.is_shown) as max_ns
 from (
     select
-        *,
+        turn.*,
+        turn.start_ns >= coalesce(steady.first_step_ns, turn.start_ns) as is_shown,
         if(
-            sum(busy_ns) over (partition by source_id) > sum(wall_ns) over (partition by source_id)
-            or start_ns = max(start_ns) over (partition by source_id),
-            greatest(wall_ns, coalesce(busy_ns, 0)),
-            wall_ns
+            sum(turn.busy_ns) over (partition by turn.source_id) > sum(turn.wall_ns) over (partition by turn.source_id)
+            or turn.start_ns = max(turn.start_ns) over (partition by turn.source_id),
+            greatest(turn.wall_ns, coalesce(turn.busy_ns, 0)),
+            turn.wall_ns
         ) as length_ns
-    from _step_turn
+    from _step_turn as turn
+    left join _steady_time as steady using (source_id)
 ) as step
-left join _steady_time as steady using (source_id)
-where step.start_ns >= coalesce(steady.first_step_ns, step.start_ns)
 group by step.source_id
+having bool_or(step.is_shown)
