@@ -33,7 +33,8 @@ def compare(
         typer.Option(
             metavar="WHAT",
             help="summary (what runs measured), range, operator, kernel, class, lora, adapter, api, idle, device, "
-            "step, finding or memory [default: summary for run directories, else range].",
+            "step, finding or memory [default: summary for run directories; else range, or kernel where ranges "
+            "hold less than half of the GPU time].",
         ),
     ] = None,
     measure: Annotated[
@@ -85,13 +86,19 @@ def compare(
         return
     allowed = _fraction(fail_above)
     are_runs = all((path / rundir.SUMMARY).is_file() for path in inputs)
+    if by == "summary" and not are_runs:
+        other = next(path for path in inputs if not (path / rundir.SUMMARY).is_file())
+        raise UsageError(
+            f"--by summary compares run directories of `lorabench collect`, and {other} is none; "
+            "of traces compare range, kernel, class, step, …"
+        )
     if by == "summary" or (by is None and are_runs and runs.have_measures(inputs)):
         if measure or only or totals:
             raise UsageError("--measure, --only and --totals go with a view; name it with --by")
         compared, gate = runs.compare(inputs), runs.check
     else:
         with bar.shown() as progress:
-            compared = changes.compare_inputs(inputs, by or "range", measure, only, totals, progress)
+            compared = changes.compare_inputs(inputs, by, measure, only, totals, progress)
         gate = changes.check
     form = "markdown" if as_markdown else outputs.chosen_format(as_csv, as_json)
     _put(compared, limit, output, form)

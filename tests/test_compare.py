@@ -213,12 +213,30 @@ def test_rows_can_be_limited(run: Callable[..., Any], two: list[Path]) -> None:
     assert "3 more rows, which changed less" in run(*two, "--by", "kernel", "--limit", "2").out
 
 
+def test_without_ranges_that_hold_the_work_rows_are_kernels(
+    run: Callable[..., Any], two: list[Path], tmp_path: Path
+) -> None:
+    bare = []
+    for path in two:
+        events = json.loads(path.read_text("utf-8"))["traceEvents"]
+        kept = [event for event in events if event["cat"] != "user_annotation" or event["name"] == "range copy"]
+        bare.append(tmp_path / f"bare-{path.name}")
+        bare[-1].write_text(json.dumps({"traceEvents": kept}), "utf-8")
+    assert list(table(run(*two, "--csv")))[1].startswith("step")
+    assert set(table(run(*bare, "--csv"))) == {"(total)", "gemm", "copy", "old", "new"}
+    assert "Ranges hold less than half of the GPU time" in run(*bare).out
+    assert list(table(run(*bare, "--csv", "--by", "range"))) == ["(total)", "range copy"], "unless they are asked for"
+    assert "is none; of traces compare range" in run(*bare, "--by", "summary", code=2).err
+
+
 def test_markdown_takes_no_name_for_markup(run: Callable[..., Any], tmp_path: Path) -> None:
     name = "a|b<img src=x>*_`@me"
     one, other = trace(tmp_path / "a.json", 1, **{name: 100}), trace(tmp_path / "b.json", 1, **{name: 150})
+    said = run(one, other, "--by", "range", "--markdown").out
+    (row,) = (line for line in said.splitlines() if "img" in line)
+    assert row.split(" | ")[0] == r"| step/range a\|b\<img src=x\>\*\_\`\@me"
     said = run(one, other, "--by", "kernel", "--markdown").out
-    (row,) = (line for line in said.splitlines() if line.startswith("| a"))
-    assert row == r"| a\|b\<img src=x\>\*\_\`\@me | 100.0 | 150.0 | +50.0 | +50.0 | 100.0 |"
+    assert r"| a\|b | 100.0 | 150.0 | +50.0 | +50.0 | 100.0 |" in said, "a kernel's short name"
     assert "|---|---:|---:|---:|---:|---:|" in said and said.startswith("**")
     assert "choose one of" in run(one, other, "--markdown", "--csv", code=2).err
 
@@ -299,7 +317,7 @@ def test_a_table_can_go_to_a_file(run: Callable[..., Any], two: list[Path], tmp_
         (["--only", "("], "not a regular expression"),
         (["--fail-above", "much"], "write a share"),
         (["--fail-above", "-3%"], "write a share"),
-        (["--by", "summary", "--totals"], "go with a view"),
+        (["--by", "summary", "--totals"], "is none; of traces compare range"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(

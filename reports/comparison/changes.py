@@ -2,6 +2,7 @@
 
 import re
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -21,6 +22,8 @@ from .spread import Spread, of_rows, of_steps
 
 Values = dict[tuple[Any, ...], float]
 TOTAL, MEDIAN = "(total)", "(median)"
+_MOST = 0.5  # of the GPU's time in kernels: what ranges must hold to be what a comparison is about, unless one says so
+_RANGES_HOLD_LITTLE = "Ranges hold less than half of the GPU time: rows are kernels; others by --by range, class, …"
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,30 @@ def choose(by: str, measure: str | None) -> Comparison:
     if measure is not None and measure not in columns:
         raise UsageError(f"--measure {measure}: choose one of {', '.join(columns)}")
     return chosen if measure is None else replace(chosen, measure=measure, on_cpu=None)
+
+
+def natural(databases: Sequence[Database]) -> str:
+    """What inputs are compared by unless one says so.
+
+    Ranges; kernels where those of an input hold little of its GPU time; operators of recordings without either.
+    """
+    if any(_held(database) < _MOST for database in databases):
+        return "kernel"
+    return "range" if any(_values(database, COMPARISONS["range"]) for database in databases) else "operator"
+
+
+def _held(database: Database) -> float:
+    """The share of the GPU's time in kernels that outermost annotations hold; 1 without such time."""
+    ((whole,),) = database.rows(
+        f"select sum(kernel_ns) from kernel_summary where source_id in "
+        f"(select source_id from source where {counting(database)})"
+    )
+    held = 0.0
+    last = "/"
+    for (path,), time in sorted(_values(database, COMPARISONS["range"]).items()):
+        if not path.startswith(f"{last}/"):
+            held, last = held + time, path
+    return held / whole if whole else 1.0
 
 
 def fitting(how: Comparison, databases: dict[str, Database]) -> Comparison:
@@ -121,19 +148,38 @@ def compare(
 
 
 def compare_inputs(
-    inputs: list[Path], by: str, measure: str | None, only: str | None, totals: bool, progress: Progress
+    inputs: list[Path], by: str | None, measure: str | None, only: str | None, totals: bool, progress: Progress
 ) -> Compared:
-    """The same for files and folders, each read into a database of its own, with the verdict."""
-    how, names = choose(by, measure), runs.names(inputs)
+    """The same for files and folders, each read into a database of its own, with the verdict.
+
+    by: a name of COMPARISONS; None for what is natural.
+    """
+    chosen, names = choose(by or "range", measure), runs.names(inputs)
     with ExitStack() as stack:
         opened = [stack.enter_context(analyze([baselines.readable(path)], progress=progress)) for path in inputs]
         databases = dict(zip(names, opened, strict=True))
-        how = fitting(how, databases)
+        is_own = by is not None or measure is not None or only is not None
+        by = by if by is not None else "range" if is_own else natural(opened)
+        how = fitting(chosen if is_own else choose(by, None), databases)
         rows = compare(databases, how, only, totals)
         is_per_step = bool(steps_of(opened, how, totals))
-        return verdict.of_traces(
-            inputs, databases, verdict.Asked(by, how.view, how.measure, is_per_step), how.keys, rows
-        )
+        compared = verdict.of_traces(
+            inputs, databases, verdict.Asked(by, how.view, how.measure, is_per_step), how.keys, rows,
+            _labels(opened) if by == "kernel" else {},
+        )  # fmt: skip
+        if not is_own and by == "kernel":
+            compared.notes.insert(0, _RANGES_HOLD_LITTLE)
+        return compared
+
+
+def _labels(databases: Sequence[Database]) -> dict[str, str]:
+    """Short names of kernels where no other kernel of any input has the same."""
+    found = dict(
+        row for database in reversed(databases)
+        for row in database.rows("select kernel_name, min(short_name) from kernel_summary group by kernel_name")
+    )  # fmt: skip
+    count = Counter(found.values())
+    return {name: short for name, short in found.items() if count[short] == 1}
 
 
 def check(compared: Compared, limit: float) -> list[str]:

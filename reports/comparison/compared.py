@@ -32,6 +32,7 @@ class Compared:
     measure: str  # in words, with the column and the view
     ending: str | None  # the unit of all rows as names of columns have it; None where each row has its own
     notes: list[str] = field(default_factory=list)
+    labels: dict[str, str] = field(default_factory=dict)  # what people are shown in the place of a key
 
     @property
     def names(self) -> list[str]:

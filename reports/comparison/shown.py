@@ -23,7 +23,8 @@ def show(compared: Compared, limit: int | None) -> None:
     for note in compared.notes:
         _wrapped(note)
     rows = compared.rows if limit is None else compared.rows[:limit]
-    renamed = [[_cut(f"-> {visible(row[RENAMED_TO])}")] if row.get(RENAMED_TO) else [] for row in rows]
+    others = [str(row.get(RENAMED_TO) or "") for row in rows]
+    renamed = [[_cut(f"-> {visible(compared.labels.get(name, name))}")] if name else [] for name in others]
     terminal.print_columns(columns(compared, rows), renamed)
     if left := len(compared.rows) - len(rows):
         put(f"{left} more rows, which changed less: --limit {len(compared.rows)}, or --csv")
@@ -68,7 +69,7 @@ def columns(compared: Compared, rows: list[Row]) -> list[Column]:
         return mark if is_pair else f"{mark} {letter(number)}"
 
     made = [
-        Column(key, [units.text(row[key]) for row in rows], False, units.is_path(key))
+        Column(key, [compared.labels.get(row[key], units.text(row[key])) for row in rows], False, units.is_path(key))
         for key in compared.keys
         if key != "unit"
     ]

@@ -54,8 +54,12 @@ class _Amounts:
     own: str = "true"
     named_by: str = "select name_id as key, text as name from name"
     has_one_key: bool = True  # else the name is of several, with _BETWEEN between them
+    process: str = "coalesce(gpu_op.process_id, 0)"  # whose steps have it: processes of a file run side by side
 
 
+_THREAD = """(
+    select process from _work_process as own where own.source_id = {0}.source_id and own.thread_id = {0}.thread_id)"""
+_ANY = "0"  # of what no process has alone
 _GPU = "coalesce(gpu_op.launch_start_ns, gpu_op.start_ns)"
 _GPU_NS = "gpu_op.end_ns - gpu_op.start_ns"
 _MEASURED = ("gpu_op_cnt", "kernel_cnt", "launch_cnt", "launch_api_ns", "queue_ns", "launch_latency_ns", "gpu_op_ns",
@@ -66,6 +70,7 @@ _AMOUNTS = {
         "range left join range_measure using (range_id)", "range", "range.path_id", "range.start_ns",
         {"wall_ns": "range.end_ns - range.start_ns", "range_cnt": "1"} | {m: f"range_measure.{m}" for m in _MEASURED},
         "range.kind = 'annotation'", "select path_id as key, path as name from range_path",
+        process=_THREAD.format("range"),
     ),
     "kernel_summary": _Amounts(
         "gpu_op", "gpu_op", "gpu_op.name_id", _GPU, {"kernel_ns": _GPU_NS, "kernel_cnt": "1"}, "gpu_op.kind = 'kernel'",
@@ -85,11 +90,12 @@ _AMOUNTS = {
     "api_summary": _Amounts(
         "api_call", "api_call", "api_call.name_id", "api_call.start_ns",
         {"call_ns": "api_call.end_ns - api_call.start_ns", "call_cnt": "1"}, "not api_call.is_duplicate",
+        process=_THREAD.format("api_call"),
     ),
     "idle_summary": _Amounts(
         "_blamed_gap", "_blamed_gap", "_blamed_gap.cause", "_blamed_gap.start_ns",
         {"idle_ns": "_blamed_gap.idle_ns", "gap_cnt": "1"},
-        named_by="select distinct cause as key, cause as name from _blamed_gap",
+        named_by="select distinct cause as key, cause as name from _blamed_gap", process=_ANY,
     ),
     "lora_summary": _Amounts(
         _LORA, "gpu_op", "concat_ws(chr(31), place.module, place.part, reached.direction)", _GPU,
@@ -117,6 +123,19 @@ def of_steps(database: Database, measure: str = "wall_ns") -> Spread | None:
     return Spread(low, median, high, count) if count else None
 
 
+def said_of_steps(database: Database) -> str:
+    """How many steps there are; of processes in one file of each."""
+    ((every, numbered, processes, inputs),) = database.rows(
+        f"""select count(*), count(distinct (source_id, step)), count(distinct (source_id, process)),
+            count(distinct source_id)
+        from _step join _work_process using (source_id, thread_id)
+        where source_id in (select source_id from source where {counting(database)})"""
+    )
+    if processes > inputs == 1 and every == numbered * processes:
+        return f"{numbered} steps in each of {processes} processes"
+    return "no steps" if not every else "1 step" if every == 1 else f"{every} steps"
+
+
 def of_rows(database: Database, view: str, measure: str, only: Iterable[Keys] | None = None) -> dict[Keys, Spread]:
     """The spread of each row of a view over the steps, and under () that of all rows together.
 
@@ -141,20 +160,24 @@ def _asked(
     """The spreads of all rows and under () of their sum. Numbers stand for names until all is added up."""
     names = None if only is None else ", ".join(literal(_BETWEEN.join(map(str, keys))) for keys in only)
     wanted = "" if names is None else f"where name in ({names})" if names else "where false"
+    process = _ANY if amounts.process == _ANY else "own.process"
     rows = database.rows(
         f"""with step as (
-            select source_id, step, start_ns, end_ns
-            from _step where source_id in (select source_id from source where {counting(database)})
+            select _step.source_id, _step.step, _step.start_ns, _step.end_ns, {process} as process
+            from _step join _work_process as own using (source_id, thread_id)
+            where source_id in (select source_id from source where {counting(database)})
         ),
         named as (from ({amounts.named_by}) {wanted}),
         amount as (
             select {amounts.alias}.source_id, {amounts.at_ns} as at_ns, {amounts.key} as key,
-                {amounts.values[measure]} as value
+                {amounts.values[measure]} as value, {amounts.process} as process
             from {amounts.found_in} where {amounts.own} and {also}
         ),
         by_step as (
             select amount.key, step.source_id, step.step, sum(amount.value)::double as value
-            from amount asof join step on step.source_id = amount.source_id and step.start_ns <= amount.at_ns
+            from amount asof join step
+                on step.source_id = amount.source_id and step.process = amount.process
+                and step.start_ns <= amount.at_ns
             where amount.at_ns <= step.end_ns
             group by all
         ),

@@ -37,8 +37,9 @@ class Asked:
 
 
 def of_traces(
-    inputs: list[Path], databases: dict[str, Database], asked: Asked, keys: Sequence[str], rows: list[Row]
-) -> Compared:
+    inputs: list[Path], databases: dict[str, Database], asked: Asked, keys: Sequence[str], rows: list[Row],
+    labels: dict[str, str],
+) -> Compared:  # fmt: skip
     """The comparison of traces with its verdict, what each input is, and what must be known to read it."""
     names = list(databases)
     timed = [of_run(path) for path in inputs]
@@ -51,17 +52,17 @@ def of_traces(
         if first and other:
             said.append(of_steps(first, other, letter(0), letter(number), _source(are_timed)))
         if not (first and other) or asked.view not in ("step_summary",):
-            said.append(_of_total(rows, names, number, asked))
+            said.append(_of_total(rows, names, number, asked, labels))
     about = [
-        f"{recorder}, {_steps(found)}"
-        for recorder, found in zip(recorders, [spread.of_steps(d) for d in databases.values()], strict=True)
+        f"{recorder}, {spread.said_of_steps(database)}"
+        for recorder, database in zip(recorders, databases.values(), strict=True)
     ]
     ending = asked.measure.rpartition("_")[2]
     return Compared(
         [Input(name, text) for name, text in zip(names, about, strict=True)], list(keys), rows,
         [line for line in said if line],
         f"{_what(asked)} ({asked.measure} of {asked.view}){' per step' if asked.is_per_step else ''}", ending,
-        _notes(recorders, any(timed)),
+        _notes(recorders, any(timed)), labels,
     )  # fmt: skip
 
 
@@ -88,7 +89,7 @@ def of_steps(first: spread.Spread, other: spread.Spread, one: str, two: str, sou
     return f"{two} is {said} {one}: {step}"
 
 
-def _of_total(rows: list[Row], names: list[str], number: int, asked: Asked) -> str:
+def _of_total(rows: list[Row], names: list[str], number: int, asked: Asked, labels: dict[str, str]) -> str:
     """How the first row of a table changed, and which row has most of it."""
     first, name = rows[0], names[number]
     before, after = first[names[0]] or 0.0, first[name] or 0.0
@@ -108,7 +109,8 @@ def _of_total(rows: list[Row], names: list[str], number: int, asked: Asked) -> s
     if most is None or not most[f"{name} Δ"] or most[f"{name} is"] == "no difference":
         return text
     _, (change,) = units.scaled(ending, [most[f"{name} Δ"]], signed=True)
-    keys = [str(value) for value in list(most.values())[: list(most).index(names[0])] if value is not None]
+    most_keys = list(most)[: list(most).index(names[0])]
+    keys = [labels.get(most[key], str(most[key])) for key in most_keys if most[key] is not None]
     most_unit, _ = units.scaled(ending, [most[f"{name} Δ"]])
     return f"{text}, most of all {_short(' '.join(keys))} ({change} {most_unit})".replace(" )", ")")
 
@@ -134,10 +136,6 @@ def _nothing_in_common(rows: list[Row], names: list[str], asked: Asked) -> str:
     return f"nothing in common: not one {asked.by} of A is in {others}"
 
 
-def _steps(found: spread.Spread | None) -> str:
-    return "no steps" if found is None else "1 step" if found.step_cnt == 1 else f"{found.step_cnt} steps"
-
-
 def _source(are_timed: bool) -> str:
     return "timing pass, no profiler attached" if are_timed else "profiled"
 
@@ -150,7 +148,7 @@ def _recorder(database: Database) -> str:
 
 
 def _notes(recorders: list[str], has_timing: bool) -> list[str]:
-    notes = ["Rows are from profiled steps: what the profiler costs is in them."]
+    notes = ["Rows are from the profile: what the profiler costs is in them."]
     if len(set(recorders)) > 1:
         notes.append("The inputs were recorded by different profilers, which cost differently; compare like with like.")
     if has_timing:
