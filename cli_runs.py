@@ -64,7 +64,7 @@ _EXAMPLES = {
     "query": (
         "lorabench query run.sqlite finding",
         "lorabench query run.sqlite kernel_summary --columns kernel_name,mean --sort mean --limit 5",
-        'lorabench query run.sqlite "from step_summary where duration_ns > 1e9" --csv',
+        'lorabench query run.sqlite "from step_summary where length_ns > 1e9" --csv',
     ),
     "doctor": (
         "lorabench doctor",

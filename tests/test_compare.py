@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import writers
 from conftest import quick
 from lorabench import rundir
 from lorabench.errors import UsageError
 from lorabench.reports.comparison import changes, spread
+from simulated_gpu import Gpu, Training
 
 
 def trace(path: Path, steps: int | list[int], **kernels: int) -> Path:
@@ -213,6 +215,17 @@ def test_rows_can_be_limited(run: Callable[..., Any], two: list[Path]) -> None:
     assert "3 more rows, which changed less" in run(*two, "--by", "kernel", "--limit", "2").out
 
 
+def test_a_step_is_as_long_as_the_gpu_takes_for_it(run: Callable[..., Any], tmp_path: Path) -> None:
+    """The CPU enqueues steps faster than the GPU computes them, and in one trace it is held up by Python."""
+    paths = []
+    for name, kernel, host in (("a", 400_000, 12_000), ("b", 400_000, 2_000), ("c", 800_000, 2_000)):
+        paths.append(tmp_path / f"{name}.sqlite")
+        writers.write_nsys(paths[-1], [Training(kernel=kernel, host=host).run(Gpu(is_pinned=True)).timeline])
+    assert run(paths[0], paths[1]).out.startswith("no difference: step")
+    assert run(paths[0], paths[2]).out.startswith("B is 1.99 x as slow as A: step")
+    assert run(paths[0], paths[2], "--by", "step").out.startswith("B is 1.99 x as slow as A: step")
+
+
 def test_without_ranges_that_hold_the_work_rows_are_kernels(
     run: Callable[..., Any], two: list[Path], tmp_path: Path
 ) -> None:
@@ -233,7 +246,7 @@ def test_markdown_takes_no_name_for_markup(run: Callable[..., Any], tmp_path: Pa
     name = "a|b<img src=x>*_`@me"
     one, other = trace(tmp_path / "a.json", 1, **{name: 100}), trace(tmp_path / "b.json", 1, **{name: 150})
     said = run(one, other, "--by", "range", "--markdown").out
-    (row,) = (line for line in said.splitlines() if "img" in line)
+    (row,) = (line for line in said.splitlines() if line.startswith("| step") and "img" in line)
     assert row.split(" | ")[0] == r"| step/range a\|b\<img src=x\>\*\_\`\@me"
     said = run(one, other, "--by", "kernel", "--markdown").out
     assert r"| a\|b | 100.0 | 150.0 | +50.0 | +50.0 | 100.0 |" in said, "a kernel's short name"

@@ -49,7 +49,7 @@ COMPARISONS = {
     "api": Comparison("api_summary", ("api_name",), "call_ns"),
     "idle": Comparison("idle_summary", ("cause",), "idle_ns"),
     "device": Comparison("gpu_timeline_summary", ("device_id",), "busy_ns"),
-    "step": Comparison("step_summary", ("step",), "wall_ns", is_per_step=False),
+    "step": Comparison("step_summary", ("step",), "length_ns", is_per_step=False),
     "finding": Comparison("finding", ("rule", "place"), "saving_ns"),
     "memory": Comparison("memory_peak", ("device", "category"), "live_bytes", is_per_step=False, table="memory_event"),
 }

@@ -114,7 +114,7 @@ _AMOUNTS = {
 }  # fmt: skip
 
 
-def of_steps(database: Database, measure: str = "wall_ns") -> Spread | None:
+def of_steps(database: Database, measure: str = "length_ns") -> Spread | None:
     """The quartiles of a column of step_summary; None without steps."""
     ((low, median, high, count),) = database.rows(
         f"select {_quartiles(quoted(measure))}, count({quoted(measure)}) from step_summary "

@@ -20,9 +20,11 @@ _WORDS = {
     "kernel_ns": "GPU time in kernels", "gpu_op_ns": "GPU time", "self_gpu_ns": "GPU time", "wall_ns": "CPU time",
     "self_cpu_ns": "CPU time", "call_ns": "time in CUDA calls", "idle_ns": "idle GPU time", "busy_ns": "busy GPU time",
     "saving_ns": "time that could be saved", "live_bytes": "live memory",
+    "length_ns": "time of a step",
 }  # fmt: skip
 _RECORDERS = {"nsys": "nsys", "kineto": "torch.profiler", "snapshot": "torch's allocator"}
 _NAME = 60  # characters of a name within a sentence
+_AS_MUCH = 0.9  # of the largest change: what says where it comes from
 _SMALL = 0.05  # a factor nearer to 1 than this is said in per cent
 
 
@@ -106,6 +108,9 @@ def _of_total(rows: list[Row], names: list[str], number: int, asked: Asked, labe
         return f"{what}: no difference, {cells[0]} and {cells[1]}{each} lie within the spread of the steps"
     text = f"{what}: {cells[0]} -> {cells[1]}{each} ({after / before - 1:+.1%})"
     most = max(rows[1:], key=lambda row: abs(row[f"{name} Δ"]), default=None)
+    if most is not None and "path" in most:  # ranges nest: of those that changed as much the innermost says where
+        alike = [row for row in rows[1:] if abs(row[f"{name} Δ"]) >= _AS_MUCH * abs(most[f"{name} Δ"])]
+        most = max(alike, key=lambda row: str(row["path"]).count("/"))
     if most is None or not most[f"{name} Δ"] or most[f"{name} is"] == "no difference":
         return text
     _, (change,) = units.scaled(ending, [most[f"{name} Δ"]], signed=True)

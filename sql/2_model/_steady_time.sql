@@ -3,7 +3,7 @@
 -- Steps at the begin that take more than 1.5 times the median are cold: what is loaded, chosen and compiled there is paid
 -- once. Warm steps count where at least half of the kernels' time lies in them, and where there are cold ones or a
 -- twentieth of the recorded time lies outside: what is loaded before the first step and written behind the last says
--- nothing of training. They end when what was launched in them has ended. Where half of the kernels' time lies in them and
+-- nothing of training. They begin when what was launched in cold ones has ended, and end when what was launched in them has. Where half of the kernels' time lies in them and
 -- behind them, but not in them alone, all from the first warm one on counts. Where that begins long before any GPU work
 -- (_lead), the device waits from its begin on.
 --
@@ -46,25 +46,28 @@ counted as (
         max(end_ns) as end_ns,
         count(*) as step_cnt,
         count(*) filter (is_cold) as cold_step_cnt,
-        coalesce(sum(end_ns - start_ns) filter (is_cold), 0) as cold_ns
+        coalesce(sum(length_ns) filter (is_cold), 0) as cold_ns
     from _warm_step
     group by source_id
 ),
 launched as (
     select
         gpu_op.source_id,
+        min(gpu_op.start_ns) filter (is_since) as start_ns,
+        max(gpu_op.end_ns) filter (not is_since) as before_end_ns,
         max(gpu_op.end_ns) filter (is_within) as end_ns,
         coalesce(sum(kernel_ns) filter (is_within), 0) as kernel_ns,
-        coalesce(sum(kernel_ns), 0) as since_kernel_ns
+        coalesce(sum(kernel_ns) filter (is_since), 0) as since_kernel_ns
     from (
         select
             gpu_op.source_id,
+            gpu_op.start_ns,
             gpu_op.end_ns,
             if(kind = 'memcpy' or kind = 'memset', 0, gpu_op.end_ns - gpu_op.start_ns) as kernel_ns,
-            coalesce(gpu_op.launch_start_ns, gpu_op.start_ns) <= counted.end_ns as is_within
+            coalesce(gpu_op.launch_start_ns, gpu_op.start_ns) >= counted.start_ns as is_since,
+            coalesce(gpu_op.launch_start_ns, gpu_op.start_ns) between counted.start_ns and counted.end_ns as is_within
         from gpu_op
         join counted using (source_id)
-        where coalesce(gpu_op.launch_start_ns, gpu_op.start_ns) >= counted.start_ns
     ) as gpu_op
     group by gpu_op.source_id
 ),
@@ -74,7 +77,16 @@ steady as (
         coalesce(2 * launched.kernel_ns < extent.kernel_ns and counted.cold_step_cnt > 0, false) as has_rest,
         coalesce(lead.lead_ns, 0) as lead_ns,
         extent.end_ns - extent.start_ns + coalesce(lead.lead_ns, 0) as recorded_ns,
-        greatest(counted.start_ns, extent.start_ns - coalesce(lead.lead_ns, 0)) as since_ns,
+        greatest(
+            counted.start_ns,
+            extent.start_ns - coalesce(lead.lead_ns, 0),
+            -- cold ones have left work on the device
+            if(
+                counted.cold_step_cnt > 0,
+                least(coalesce(launched.before_end_ns, counted.start_ns), coalesce(launched.start_ns, counted.start_ns)),
+                counted.start_ns
+            )
+        ) as since_ns,
         -- the last step's work is on the device for some time yet
         least(
             greatest(counted.end_ns, if(has_rest, extent.end_ns, coalesce(launched.end_ns, counted.end_ns))), extent.end_ns

@@ -4,20 +4,24 @@
 --   source_id   integer   the input
 --   start_ns    bigint    begin
 --   end_ns      bigint    end
+--   length_ns   bigint    how long it takes (_step_length)
 --   is_cold     boolean   whether it is before the first warm one
 
 with
 judged as (
     select
-        source_id,
-        start_ns,
-        end_ns,
-        end_ns - start_ns > 1.5 * median(end_ns - start_ns) over (partition by source_id) as is_slow
-    from _step
+        step.source_id,
+        step.start_ns,
+        step.end_ns,
+        length.length_ns,
+        length.length_ns > 1.5 * median(length.length_ns) over (partition by step.source_id) as is_slow
+    from _step as step
+    join _step_length as length using (step_id)
 )
 select
     source_id,
     start_ns,
     end_ns,
+    length_ns,
     start_ns < min(start_ns) filter (not is_slow) over (partition by source_id) as is_cold
 from judged

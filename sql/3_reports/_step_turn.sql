@@ -6,8 +6,7 @@
 --   turn_id     bigint    its place among them, from 1
 --   found_by    varchar   how it was found, see step_summary
 --   start_ns    bigint    begin of the first of them
---   wall_ns     bigint    their durations added up
---   busy_ns     bigint    how long their GPU work kept each device of a process busy, on average
+--   length_ns   bigint    how long they take together
 --   token_cnt   bigint    tokens, NULL where not known
 --   is_beside   boolean   whether it is the step of another process at the time of the one before
 
@@ -29,14 +28,8 @@ select
     turn_id::bigint as turn_id,
     any_value(found_by) as found_by,
     min(start_ns) as start_ns,
-    sum(wall_ns)::bigint as wall_ns,
-    (sum(gpu_busy_ns) / any_value(device.cnt))::bigint as busy_ns,
+    sum(length_ns)::bigint as length_ns,
     any_value(token_cnt) as token_cnt,
     bool_or(is_beside) as is_beside
 from numbered
-left join (
-    select source_id, greatest(1, count(distinct device_id) / count(distinct coalesce(process_id, 0))) as cnt
-    from gpu_op
-    group by source_id
-) as device using (source_id)
 group by source_id, turn_id

@@ -1,7 +1,7 @@
 -- A row is one input with steps: how their times are spread, and tokens a second where their number is known.
 --
--- Steps of one number that follow one another (adapters in turn) count as one: their times are added up. Those of several
--- processes in one file count each. Quantiles are interpolated.
+-- A step's time is its length_ns in step_summary: where the CPU runs ahead, the GPU's. Steps of one number that follow one
+-- another (adapters in turn) count as one: their times are added up. Those of several processes in one file count each. Quantiles are interpolated.
 --
 -- columns:
 --   found_by        varchar   how they were found, see step_summary
@@ -23,25 +23,25 @@
 
 with
 compared as (
-    select *, median(wall_ns) over (partition by source_id) as median_ns
+    select *, median(length_ns) over (partition by source_id) as median_ns
     from _step_turn
 )
 select
     any_value(compared.found_by) as found_by,
     count(*) as step_cnt,
-    avg(wall_ns) as mean_ns,
-    sample_stddev(wall_ns) as stddev_ns,
-    min(wall_ns)::bigint as min_ns,
-    quantile_cont(wall_ns, 0.5) as p50_ns,
-    quantile_cont(wall_ns, 0.9) as p90_ns,
-    quantile_cont(wall_ns, 0.95) as p95_ns,
-    quantile_cont(wall_ns, 0.99) as p99_ns,
-    max(wall_ns)::bigint as max_ns,
+    avg(length_ns) as mean_ns,
+    sample_stddev(length_ns) as stddev_ns,
+    min(length_ns)::bigint as min_ns,
+    quantile_cont(length_ns, 0.5) as p50_ns,
+    quantile_cont(length_ns, 0.9) as p90_ns,
+    quantile_cont(length_ns, 0.95) as p95_ns,
+    quantile_cont(length_ns, 0.99) as p99_ns,
+    max(length_ns)::bigint as max_ns,
     count(*) filter (
-        wall_ns > median_ns * (1 + (select value from threshold where name = 'uneven_step_frac'))
+        length_ns > median_ns * (1 + (select value from threshold where name = 'uneven_step_frac'))
     ) as uneven_cnt,
     sum(compared.token_cnt)::bigint as token_cnt,
-    sum(compared.token_cnt) / nullif(sum(wall_ns) filter (compared.token_cnt is not null), 0) * 1e9 as token_per_s,
+    sum(compared.token_cnt) / nullif(sum(length_ns) filter (compared.token_cnt is not null), 0) * 1e9 as token_per_s,
     any_value(padding.padding_frac) as padding_frac,
     compared.source_id,
     source.rank

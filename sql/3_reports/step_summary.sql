@@ -15,7 +15,9 @@
 -- columns:
 --   step                bigint    its number; counted from 1 on where none is said
 --   found_by            varchar   'annotation', 'framework', 'repetition', 'optimizer' or 'period'
---   wall_ns             bigint    its duration on the CPU
+--   length_ns           bigint    how long it takes: wall_ns, or gpu_busy_ns (of each device) where that is longer and the CPU
+--         runs ahead of it in most steps; of the last step always the longer one
+--   wall_ns             bigint    its duration on the CPU, which may just enqueue what the GPU then takes long for
 --   data_ns             bigint    wall time of fetching input inside it
 --   h2d_ns              bigint    of copying input to the device
 --   forward_ns          bigint    of the forward, or time covered by its operators
@@ -29,7 +31,7 @@
 --   gpu_busy_ns         bigint    time in which its GPU work ran, per device, added up
 --   launch_overhead_ns  bigint    time of the step in which none of its GPU work ran, NULL where the file has no GPU work
 --   token_cnt           bigint    tokens of the step of all adapters; NULL without steps.csv of lorabench collect beside the trace
---   slower_frac         double    wall_ns / median of the input's steps - 1
+--   slower_frac         double    length_ns / median of the input's steps - 1
 --   is_uneven           boolean   slower_frac above the threshold
 --   path                varchar   name path of the step, NULL where no range is the step
 --   start_ns            bigint    begin
@@ -42,13 +44,15 @@ measured as (
     select
         step.*,
         step.end_ns - step.start_ns as wall_ns,
-        (step.end_ns - step.start_ns) / median(step.end_ns - step.start_ns) over (partition by step.source_id) - 1
-            as slower_frac
+        length.length_ns,
+        length.length_ns / median(length.length_ns) over (partition by step.source_id) - 1 as slower_frac
     from _step as step
+    join _step_length as length using (step_id)
 )
 select
     measured.step,
     measured.found_by,
+    measured.length_ns,
     measured.wall_ns,
     phase.data_ns,
     phase.h2d_ns,

@@ -1,8 +1,6 @@
 -- A row is an input with steps: how those that its answer is about are spread, so without cold ones (_steady_time).
 --
--- Where the CPU runs ahead, as at the begin of a recording, steps are shorter there, together, than what they queue for the
--- GPU: then each counts as long as the GPU takes for it. So does the last in any case: where no range is the step, it ends
--- with its last launch.
+-- Steps are as long as _step_length says.
 --
 -- columns:
 --   source_id   integer   the input
@@ -26,13 +24,7 @@ select
 from (
     select
         turn.*,
-        turn.start_ns >= coalesce(steady.first_step_ns, turn.start_ns) as is_shown,
-        if(
-            sum(turn.busy_ns) over (partition by turn.source_id) > sum(turn.wall_ns) over (partition by turn.source_id)
-            or turn.start_ns = max(turn.start_ns) over (partition by turn.source_id),
-            greatest(turn.wall_ns, coalesce(turn.busy_ns, 0)),
-            turn.wall_ns
-        ) as length_ns
+        turn.start_ns >= coalesce(steady.first_step_ns, turn.start_ns) as is_shown
     from _step_turn as turn
     left join _steady_time as steady using (source_id)
 ) as step

@@ -90,7 +90,10 @@ def test_what_is_paid_once_changes_no_share(
     alone = dict(shares(without))
     found = answered(Around(load, cold, save).run(training, Gpu()), tmp_path)
     assert dict(shares(found)) == pytest.approx(alone, abs=0.02)
-    assert found["steps"] == {name: pytest.approx(value, rel=0.05) for name, value in without["steps"].items()}
+    counts = {"cold_cnt": len(cold)}
+    assert found["steps"] == counts | {
+        name: pytest.approx(value, rel=0.05) for name, value in without["steps"].items() if name not in counts
+    }
     if load or cold or save:
         assert found["steady"]["is_steady"]
         assert found["steady"]["cold_step_cnt"] == len(cold)
@@ -103,6 +106,34 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     assert said.startswith("  8 warm steps, ")
     assert "left out: the first (447." in said and said.endswith(" around")
     assert not [line for line in lines(answered(Training(steps=8).run(Gpu()), tmp_path)) if "left out" in line]
+
+
+def test_a_first_step_that_the_cpu_alone_takes_long_for_is_not_cold(tmp_path: Path) -> None:
+    """The GPU has as much to do for it as for the others, and begins at once."""
+    made = Gpu(is_pinned=True)
+    with made.range("step 0"):
+        made.launch("matmul_gemm_kernel", 20 * MS)
+        made.work(3 * MS)
+    for step in range(1, 6):
+        with made.range(f"step {step}"):
+            made.launch("matmul_gemm_kernel", 20 * MS)
+            made.work(MS)
+    found = answered(made.finished(), tmp_path)
+    assert (found["steps"]["step_cnt"], found["steps"]["cold_cnt"]) == (6, 0)
+    assert found["steps"]["p50_ns"] == 20 * MS, "what the GPU takes: the CPU is ahead"
+    assert found["window_ns"] == pytest.approx(120 * MS, rel=0.01)
+
+
+def test_the_work_of_cold_steps_is_not_in_the_window(tmp_path: Path) -> None:
+    """The CPU launches warm steps while the GPU is at work for the cold one."""
+    made = Gpu(is_pinned=True)
+    for step in range(6):
+        with made.range(f"step {step}"):
+            made.launch("matmul_gemm_kernel", 20 * MS if step else 90 * MS)
+            made.work(MS)
+    found = answered(made.finished(), tmp_path)
+    assert (found["steps"]["step_cnt"], found["steps"]["cold_cnt"]) == (5, 1)
+    assert found["window_ns"] == pytest.approx(100 * MS, rel=0.01)
 
 
 def test_a_busy_gpu_that_nothing_waits_for_is_not_called_the_limit(tmp_path: Path) -> None:
