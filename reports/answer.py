@@ -119,6 +119,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         "kernel": next(iter(rows("select short_name, kernel_frac from _steady_kernel where source_id = {id}")), None),
         "critical_gpu_frac": next((row["gpu_frac"] for row in rows(_CRITICAL)), None),
         "unrecorded": next(iter(rows(_UNRECORDED)), None),
+        "cut_off": next(iter(rows("select * exclude source_id from _work_missing where source_id = {id}")), None),
         "phases": _phases(rows(_PHASES)),
         "findings": rows(FINDINGS),
         "slowest": next(iter(rows(_SLOWEST.replace("{kind}", str(kind)))), None) if rank_cnt > 1 else None,

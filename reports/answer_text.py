@@ -62,6 +62,11 @@ def _measured(found: Row) -> Iterator[str]:
         yield _cut(verdict(found))
         if (steps := counted(found)) is not None:
             yield _cut(f"  {steps}")
+        if lost := found["cut_off"]:
+            yield _cut(
+                f"  the last {lost['missing_cnt']:,} of {lost['launch_cnt']:,} launches have no GPU work: "
+                "the recording ended too soon"
+            )
         idle = {name: parts[name] for name in ("host", "dependency", "kernel_wait") if parts.get(name)}
         busy = {name: parts[name] for name in ("compute", "communication", "copies") if parts[name]}
         yield _cut(f"  busy {sum(busy.values()):6.1%} = {_sum(busy)}")

@@ -300,7 +300,7 @@ def test_a_launch_that_takes_the_whole_gap_was_late_although_it_began_in_time(
 
 @pytest.mark.parametrize(
     ("call", "calls", "advised"),
-    [("hipFree", 9, "Take and give back no memory"), ("cuModuleUnload", 1, "Avoid this call within steps")],
+    [("hipFree", 9, "Once, it is a library"), ("cuModuleUnload", 1, "Avoid this call within steps")],
 )
 def test_the_call_that_takes_most_of_a_gap_is_named_and_not_the_operator_around_it(
     call: str, calls: int, advised: str, tmp_path: Path

@@ -205,6 +205,21 @@ def test_layers_behind_a_long_start_are_no_steps(wait_us: int, tmp_path: Path) -
         assert bool(steps(database)) == (wait_us == 0)
 
 
+@pytest.mark.parametrize("is_one_call", [True, False])
+def test_what_repeats_in_one_call_of_a_module_are_its_layers(is_one_call: bool, tmp_path: Path) -> None:
+    """With stacks a trace says which module's forward the kernels are of."""
+    block = ["norm", "gemm", "softmax", "gemm2", "add", "norm", "gelu", "gemm3", "add2"]
+    events, length = [], 10 * len(block)
+    for place in range(10):
+        events += launches(place * length, block, 1 + 100 * place)
+    calls = [(-5, 10 * length)] if is_one_call else [(place * length - 5, length) for place in range(10)]
+    python = {"ph": "X", "cat": "python_function", "name": "nn.Module: Model_0", "pid": 1, "tid": 1}
+    events += [python | {"ts": begin, "dur": took, "args": {"Python id": n}} for n, (begin, took) in enumerate(calls)]
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}))
+    with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
+        assert len(steps(database)) == (0 if is_one_call else 10)
+
+
 def test_processes_of_one_file_are_not_added_up(tmp_path: Path) -> None:
     """Adapters in turn are; two processes do the same steps at the same time, each on its device."""
     writers.write_nsys(tmp_path / "run.sqlite", [Training(steps=6, kernel=400_000).run(Gpu()).timeline])

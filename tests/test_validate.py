@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import writers
 from conftest import corpus_params, quick
 from lorabench import sql
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.building import building
+from lorabench.reports.answer import answer
+from lorabench.reports.answer_text import lines
+from simulated_gpu import Gpu, Training
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 TORCHS = (
@@ -136,11 +140,31 @@ def test_errors_end_with_9_and_warnings_only_when_strict(run: Callable[..., Any]
     said = run(written(tmp_path / "w.json", CASES["gpu_kernel_causality"][0]), "--csv", code=9)
     rows = {row["rule"]: row for row in csv.DictReader(io.StringIO(said.out))}
     assert rows["gpu_kernel_causality"]["example"] == "k began 10.000 us before its launch"
-    assert "1 of 17 rules are broken: gpu_kernel_causality" in said.err
+    assert "1 of 18 rules are broken: gpu_kernel_causality" in said.err
     orphan = written(tmp_path / "o.json", [event("kernel", "k", 10, 5, correlation=3, device=0, stream=7)])
     said = run(orphan, "--json")
     assert {row["rule"] for row in json.loads(said.out)} >= {"launch_missing"}
     run(orphan, "--strict", code=9)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "kept", "missing"), [("sqlite", 0.5, True), ("json", 0.5, True), ("sqlite", 1, False)]
+)
+def test_a_recording_that_ends_while_the_gpu_is_behind_says_so(
+    suffix: str, kept: float, missing: bool, run: Callable[..., Any], tmp_path: Path
+) -> None:
+    made = Training(kernel=400_000).run(Gpu(is_pinned=True)).timeline
+    until = made.ops[int(kept * len(made.ops)) - 1].start
+    made.ops = [op for op in made.ops if op.start <= until]
+    trace = tmp_path / f"run.{suffix}"
+    (writers.write_nsys if suffix == "sqlite" else writers.write_kineto)(trace, [made])
+    said = [row["example"] for row in json.loads(run(trace, "--json").out or "[]") if row["rule"] == "work_missing"]
+    launched = 6 * (4 * 12 + 30)
+    there = sum(op.kind == "kernel" for op in made.ops)
+    text = f"the last {launched - there} of {launched} launches have no GPU work: the recording ended before it"
+    assert said == ([text] if missing else [])
+    with analyze([trace], tmp_path / "x.duckdb") as database:
+        assert ("the recording ended too soon" in "".join(lines(answer(database)))) == missing
 
 
 def test_what_was_lost_is_a_warning(run: Callable[..., Any], tmp_path: Path) -> None:

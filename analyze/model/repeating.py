@@ -17,6 +17,12 @@ _KERNELS = """
     from ({kernels})
     where process_id is not distinct from ? and device_id is not distinct from ?
     order by start, ran, number"""
+_MODULES = """
+    select start_ns as start, end_ns as "end"
+    from range
+    semi join reading using (source_id)
+    where text_id in (select name_id from name where starts_with(text, 'nn.Module: '))"""
+_MOST_IN_A_MODULE = 2  # steps that begin in one call of a module; if there are more, they are its layers
 
 
 def write(staging: Staging) -> None:
@@ -38,6 +44,10 @@ def write(staging: Staging) -> None:
         covered = len(begins) * np.median(ends - begins)
         is_most = covered >= _LEAST_OF_TIME * (kernels["end"].max() - kernels["start"].min())
         if np.median(end - begin) < MOST_OF_A_LAYER and not is_most:
+            continue
+        modules = run(_MODULES).fetchnumpy()
+        inside = np.searchsorted(begins, modules["end"]) - np.searchsorted(begins, modules["start"])
+        if inside.max(initial=0) > _MOST_IN_A_MODULE:
             continue
         threads, counts = np.unique(kernels["thread"], return_counts=True)
         thread = int(threads[counts.argmax()])

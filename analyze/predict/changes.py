@@ -103,7 +103,18 @@ def _graph(scene: Scene, weights: Weights, change: Change) -> Weights:
     host = weights.host - scene.launching_within(weights, cover)
     own = np.where(inside, 0, weights.own)
     host[_first_launches(scene, cover)] += GRAPH_LAUNCH_NS
-    return replace(weights, host=host, own=own)
+    return _with_calls(scene, replace(weights, host=host), own)
+
+
+def _with_calls(scene: Scene, weights: Weights, own: Ints) -> Weights:
+    """The weights with calls that take so long. What a long call launches begins so much sooner behind its begin.
+
+    call        |-- loads its kernel: 347 ms --|
+    kernel                                    |--|      without the loading 5 us behind the call's begin
+    """
+    spared = np.maximum(weights.own - own - LAUNCH_NS, 0)
+    latency = weights.latency - take(spared, scene.work.point, 0)
+    return replace(weights, own=own, latency=np.maximum(latency, np.minimum(weights.latency, LAUNCH_NS)))
 
 
 def _first_launches(scene: Scene, cover: Cover) -> Ints:
@@ -130,7 +141,7 @@ def _cpu(scene: Scene, weights: Weights, change: Change) -> Weights:
     inside = cover.holds(scene.points.begin)
     spared = np.rint(scene.host_within(weights, cover) * (1 - change.factor)).astype(np.int64)
     own = np.where(inside, np.rint(weights.own * change.factor).astype(np.int64), weights.own)
-    return replace(weights, host=weights.host - spared, own=own)
+    return _with_calls(scene, replace(weights, host=weights.host - spared), own)
 
 
 def _prefetch(scene: Scene, weights: Weights, change: Change) -> Weights:
@@ -201,7 +212,7 @@ def _fuse(scene: Scene, weights: Weights, change: Change) -> Weights:
     _, at = np.unique(of[is_longest], return_index=True)
     keeps[passes[is_longest][at]] = True
     length[passes] = np.where(keeps[passes], length[passes], 0)
-    return replace(weights, host=host, own=own, length=length, distance=distance)
+    return _with_calls(scene, replace(weights, host=host, length=length, distance=distance), own)
 
 
 def _batch(scene: Scene, weights: Weights, change: Change) -> Weights:
@@ -224,10 +235,10 @@ def _batch(scene: Scene, weights: Weights, change: Change) -> Weights:
     of = scene.of_points(inside)
     length = np.where(of & scene.trace.is_kernel, np.maximum(weights.length - KERNEL_FLOOR_NS, 0), weights.length)
     length = _merged(scene, length, leader, ~stays)
-    return replace(
-        weights, host=host, own=np.where(inside, 0, weights.own), waits=weights.waits & ~inside,
-        length=length, distance=np.where(of, 0, weights.distance),
-    )  # fmt: skip
+    changed = replace(
+        weights, host=host, waits=weights.waits & ~inside, length=length, distance=np.where(of, 0, weights.distance)
+    )
+    return _with_calls(scene, changed, np.where(inside, 0, weights.own))
 
 
 def _batch_on_cpu(scene: Scene, weights: Weights, spared: Cover) -> Weights:

@@ -233,7 +233,9 @@ def _causes(gaps: _Gaps, work: Columns, is_managed: Bools, limits: dict[str, flo
     is_kernel = work["is_kernel"][gaps.row].astype(bool)
     is_slow = is_kernel & (returned != _NEVER) & (2 * (returned - gaps.start) > gaps.idle)
     is_slow &= gaps.idle > limits["kernel_wait_ns"]
-    is_late = np.where(launched >= gaps.start, ~waited, is_slow)
+    is_loading = is_kernel & (returned > gaps.start) & (returned - launched > limits["long_gap_ns"])
+    is_loading &= gaps.idle > limits["kernel_wait_ns"]
+    is_late = np.where(launched >= gaps.start, ~waited, is_slow) | is_loading
     distance = np.full(len(gaps.row), limits["kernel_wait_ns"])
     for device in np.unique(gaps.device_id[gaps.device_id != NO_DEVICE]):
         mine = gaps.device_id == device

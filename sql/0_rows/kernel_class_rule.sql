@@ -18,7 +18,7 @@ from (
     (510, 'path', '(^|/)(optimizer|Optimizer\.step)', 'optimizer'),
     (590, 'kernel', 'nchwtonhwc|nhwctonchw|batched_transpose', 'layout'),
     (600, 'kernel', '(^|[^b]|[^f]b)gemm|gemv|cutlass($|[^:]|::(kernel|device|gemm|conv|reduction))|cublas|xmma|wgrad|dgrad|fprop|matmul|_mm_|nvjet|splitk|^cijk_|^bmm_|ck_moe', 'matmul'),
-    (610, 'kernel', 'conv($|[^e])|fft\dd_(r2c|c2r)|scudnn|winograd|ampere_.*_tn|miopensp3', 'matmul'),
+    (610, 'kernel', 'conv($|[^e])|fft\dd_(r2c|c2r)|[hsdi]\d*cudnn_|winograd|ampere_.*_tn|miopensp3', 'matmul'),
     (650, 'kernel', 'routing|moe::dev|moe_align', 'routing'),
     (660, 'kernel', 'topk|radix|bitonic|sort', 'sort'),
     (690, 'kernel', 'rope_|rotary', 'elementwise'),

@@ -46,7 +46,7 @@ full_precision as (
     select name_id, if(regexp_matches(text, '(?i)winograd'), 4, 1) as fewer
     from name
     where regexp_matches(text, '(?i)sgemm|_simt_|ffma|scudnn|(engine|convolve)<float|^Cijk_A\w{3}_B\w{3}_S_?B_')
-        and not regexp_matches(text, '(?i)<(__half|half|__nv_bfloat)')
+        and not regexp_matches(text, '(?i)<(__half|half|__nv_bfloat)|_fp16_')
 ),
 math as (
     select attribution.attribution_id, min(attribution.path_id) as path_id

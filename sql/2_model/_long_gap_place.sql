@@ -11,7 +11,17 @@
 
 with
 place as (
-    select long.*, launch.thread_id, launch.start_ns as launch_ns
+    select
+        long.*,
+        launch.thread_id,
+        launch.start_ns as launch_ns,
+        -- the call that launches what ends the longest gap, where it is most of that gap
+        if(
+            2 * (least(launch.end_ns, op.start_ns) - greatest(launch.start_ns, op.start_ns - long.longest_ns))
+            > long.longest_ns,
+            launch.name_id,
+            null
+        ) as launching_id
     from _blamed_place as long
     join gpu_op as op on op.gpu_op_id = long.ended_by
     left join api_call as launch on launch.api_call_id = op.api_call_id
@@ -52,17 +62,32 @@ select
     if(long.occurrence_cnt = 1, 'a gap of ', format('{} gaps, the longest ', long.occurrence_cnt))
     || format('{}, ended by {}', said_ns(long.longest_ns), short.short_name)
     || coalesce('; before its launch a stream was told to wait for an event (' || told.api_name || ')', '')
-    || if(cpu.rule is null, '', '; in it the CPU is in ' || coalesce(cpu.cpu_in, 'no range or CUDA call')) as evidence,
+    || case
+        when launching.text is not null then '; in it the CPU is in ' || launching.text || ' itself'
+        when cpu.rule is null then ''
+        else '; in it the CPU is in ' || coalesce(cpu.cpu_in, 'no range or CUDA call')
+    end as evidence,
     coalesce(ddp_advice(long.place), case
         when cpu.rule is null and long.rule = 'host_work' then null  -- its own advice
         when cpu.rule is null
             then 'Look at what the CPU did before the launch: reading input, Python, logging, checkpoints, evaluation, '
                 || 'allocating. Name it with ranges (lorabench.span), or record Python''s stacks.'
+        when contains(launching.text, 'GraphLaunch')
+            then 'The first launch of a graph makes it ready: replay it once before the recording begins. If each takes so '
+                || 'long, the graph has many nodes: launch ahead of the GPU, or capture fewer and larger kernels.'
+        when launching.text is not null
+            then 'The launch itself takes so long: the first one of a kernel loads it, so warm up before the recording '
+                || 'begins; later ones wait for a lock or a core.'
         when cpu.cpu_kind is null
             then 'Name what the CPU does there with ranges (lorabench.span), or record Python''s stacks (with_stack=True): '
                 || 'nothing of it is in the trace. Often it reads input, logs, saves or compiles.'
         when cpu.cpu_kind = 'call' and long.longest_ns >= 1000000000
             then 'So long a call makes CUDA or a library ready, which is paid once: warm up before the recording begins.'
+        when cpu.cpu_kind = 'call' and regexp_matches(cpu.cpu_in, 'Create')
+            then 'Streams, events and handles are made once, not in each step: warm up before the recording begins.'
+        when cpu.cpu_kind = 'call' and long.occurrence_cnt <= 2 and regexp_matches(cpu.cpu_in, '(?i)free|malloc')
+            then 'Once, it is a library that makes itself ready (cuBLAS, cuDNN): warm up before the recording begins. In '
+                || 'each step it is an allocator without a cache, or memory so full that it frees by itself.'
         when cpu.cpu_kind = 'call' and regexp_matches(cpu.cpu_in, '(?i)free|malloc')
             then 'Take and give back no memory within steps: leave PyTorch''s caching allocator on (no '
                 || 'PYTORCH_NO_*_MEMORY_CACHING), no empty_cache(), and memory not so full that it frees by itself.'
@@ -83,6 +108,7 @@ select
 from place as long
 join gpu_op as op on op.gpu_op_id = long.ended_by
 join _short_name as short on short.source_id = op.source_id and short.name_id = op.name_id
+left join name as launching on launching.name_id = long.launching_id
 left join told on told.ended_by = long.ended_by and told.rule = long.rule
 left join _place_cpu as cpu
     on cpu.source_id = long.source_id

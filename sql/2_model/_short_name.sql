@@ -27,7 +27,8 @@ plain as (
 parted as (
     select
         *,
-        regexp_extract(regexp_extract(plain, '^[^<(]*'), '([^:]*)$', 1) as base,
+        -- of kernels that are called just that the namespace
+        regexp_extract(regexp_extract(plain, '^[^<(]*'), '([^:]*?)(?:::kernel)?$', 1) as base,
         regexp_extract(plain, '[<(](.*)$', 1) as rest,
         -- an index is no type of the values
         replace(if(contains(plain, '<'), regexp_extract(plain, '<(.*)>(?:\(|$)', 1), plain), 'lambda(int)', '') as typed
@@ -56,7 +57,7 @@ judged as (
             coalesce(
                 nullif(regexp_extract(
                     typed,
-                    '\b(?:__nv_|__hip_)?(bfloat16|BFloat16|DF16b|half|Half|Float8_e\w*|float8_e\w*|double|float)(?:_t)?\b', 1
+                    '\b(?:__nv_|__hip_|__)?(bfloat16|BFloat16|DF16b|half|Half|Float8_e\w*|float8_e\w*|double|float)(?:_t)?\b', 1
                 ), ''),
                 regexp_extract(typed, '\b(OpaqueType|long|int64_t|int|bool|signed char|unsigned char|int8_t)\b', 1)
             )[:6]
@@ -110,7 +111,7 @@ said as (
             tensile || said_as(text, '_MT(\d+x\d+x\d+)', ' MT\1'),
             said_as(text, 'cutlass_(?:\d+_)?(?:simt_|tensorop_|wmma_)?(\w*?(?:gemm|fprop|dgrad|wgrad))(?:_[a-z]+\d*)*?'
                 || '_(\d+x\d+)_(\d+x\d+)_(nn|nt|tn|tt|\w+?)_align(\d+)', 'cutlass \1 \2 \4 a\5'),
-            said_as(text, '(?:ampere|volta|turing|maxwell|hopper|pascal)_(\w*?gemm\w*?|scudnn)_(?:(winograd)_)?(\d+x\d+)'
+            said_as(text, '(?:ampere|volta|turing|maxwell|hopper|pascal)_(\w*?gemm\w*?|(?:fp16_|fp32_)?[hsdi]\d*cudnn)_(?:fp16_|fp32_)?(?:(winograd)_)?(\d+x\d+)'
                 || '(?:_ldg\d)*(?:_relu|_interior|_small|_medium|_large|_xregs|_exp|_tile\w+)*(_stridedB|_sliced\w+?)?(_splitK)?'
                 || '(?:_\w+?)??_(nn|nt|tn|tt)\b?', '\1 \2 \3\4\5 \6'),
             said_as(text, 'sm\d+_xmma_(fprop|wgrad|dgrad|gemm)_(?:implicit_gemm_indexed_)?([a-z]+\d+)\w*?_(?:(nn|nt|tn|tt)_n_)?'
@@ -122,6 +123,7 @@ said as (
             said_as(text, 'igemm_(fwd|bwd|wrw)_\w+?_(nhwc|nchw)_(\w+?)_\w*?bt(\d+x\d+x\d+)', 'igemm \1 \2 \3 \4'),
             said_as(text, 'bmm_(\w+?)_Fp32_t(\d+x\d+x\d+)\w*?(_swiGlu)?', 'bmm \1 \2'),
             said_as(text, 'bmm_(\w+?)_t(\d+x\d+x\d+)', 'bmm \1 \2'),
+            said_as(text, 'cutlass\w*::Kernel\w*<(?:cutlass_)?(\w+)>', '\1'),
             said_as(text, 'ImplicitGemmConvolution.*?(Fprop|Dgrad|Wgrad)', 'cutlass conv \1'),
             said_as(text, '\dkernel_(grouped_conv_(?:fwd|bwd_data|bwd_weight))', 'ck \1'),
             said_as(text, 'ck_tile.*?\d\d([A-Z][a-z]+\w*?(?:Fwd|Bwd))I', 'ck_tile \1'),

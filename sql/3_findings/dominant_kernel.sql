@@ -47,6 +47,9 @@ select
     case
         when regexp_matches(short.short_name, '\b(f64|[dz]gem[mv])') then
             'Compute in 32 bits or fewer where the result allows: most devices have few units for 64.'
+        when regexp_matches(short.short_name, 'gemv') then
+            'It multiplies by a vector, so it reads each weight for one row: give it more rows (larger batches, several '
+            || 'sequences or adapters at once), or weights of fewer bits.'
         when any_value(kernel.class) = 'matmul' then
             if(regexp_matches(short.short_name, '(f16|fp16|fp8|fp4|e4m3|e5m2|[is]8\b|int8|hgemm|h884|16816)'), 'Compute',
                 'Compute in 16 or 8 bits,')
@@ -54,6 +57,12 @@ select
             || if(kernel.source_id in (select source_id from _lora_path), 'several adapters in one pass', 'larger batches')
             || '); leave padding out.'
         when any_value(kernel.class) = 'lora' then 'Train several adapters in one pass, in 16 bits, with ranks that are multiples of 16.'
+        when any_value(kernel.class) = 'attention' and regexp_matches(short.short_name, 'fmha.* f32') then
+            'It is fused, but in float32: in 16 bits (autocast, bfloat16 weights) FlashAttention takes its place. is_causal '
+            || 'in place of a mask, and leave padding out.'
+        when any_value(kernel.class) = 'attention' and regexp_matches(short.short_name, '(?i)flash|fmha|sage|fused') then
+            'It is fused already: is_causal in place of a mask, leave padding out, fewer heads of keys and values; on newer '
+            || 'devices a newer kernel (FlashAttention 3, cuDNN).'
         when any_value(kernel.class) = 'attention' then
             'Take a fused kernel (FlashAttention, scaled_dot_product_attention), is_causal in place of a mask, and '
             || 'leave padding out.'

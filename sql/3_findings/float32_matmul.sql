@@ -23,7 +23,12 @@ select
     count(*) as occurrence_cnt,
     format('{} of the critical path; 16 bits are {:.0f} times as fast by this device''s data sheet', said_ns(sum(kernel.critical_ns)),
         1 / (1 - max(kernel.gain_frac))) as evidence,
-    any_value(other.advice) as advice
+    case
+        when any_value(other.advice) is not null then any_value(other.advice)
+        -- a tensor core takes twice as long for TF32 as for 16 bits
+        when max(kernel.gain_frac) <= 0.5 then
+            'Let tensor cores do it in 16 bits: autocast, or bfloat16 weights. TF32 is no faster than float32 on this device.'
+    end as advice
 from _blamed_kernel as kernel
 join _short_name as short using (source_id, name_id)
 left join other using (source_id)

@@ -1,0 +1,42 @@
+-- A row is an input whose last launches have no GPU work: the recording ended before the GPU came to them.
+--
+-- At least ten, behind the last launch whose work is there, and a hundredth of all. While a CUDA graph is captured nothing
+-- runs; an input that captures behind its last work has no row.
+--
+-- columns:
+--   source_id     integer   the input
+--   missing_cnt   bigint    such calls
+--   launch_cnt    bigint    all calls that launch a kernel
+
+with
+launch as (
+    select call.source_id, call.api_call_id, call.start_ns
+    from api_call as call
+    where not call.is_duplicate
+        and call.name_id in (
+            select name_id from name
+            where regexp_matches(text, '^(cu|cuda|hip)(Module|Ext|ExtModule)?Launch(Cooperative)?Kernel')
+        )
+),
+last as (
+    select source_id, max(start_ns) as start_ns
+    from launch
+    semi join gpu_op using (api_call_id)
+    group by source_id
+),
+capture as (
+    select call.source_id, max(call.end_ns) as end_ns
+    from api_call as call
+    where call.name_id in (select name_id from name where contains(text, 'StreamEndCapture'))
+    group by call.source_id
+)
+select
+    launch.source_id,
+    count(*) filter (launch.start_ns > last.start_ns) as missing_cnt,
+    count(*) as launch_cnt
+from launch
+join last using (source_id)
+left join capture using (source_id)
+where coalesce(capture.end_ns <= last.start_ns, true)
+group by launch.source_id
+having missing_cnt >= 10 and 100 * missing_cnt >= launch_cnt
