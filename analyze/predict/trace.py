@@ -1,6 +1,6 @@
 """A source of a finished database, or a part of it, as the arrays that are replayed."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -107,12 +107,7 @@ class Trace:
         begin = self.points.begin
         before = steps.last[~steps.is_judged & (begin[steps.last] <= begin[first])]
         if not len(before):
-            measured = self.graph.measured
-            weights = replace(
-                weights,
-                host=np.where(begin <= begin[first], measured.host, weights.host),
-                own=np.where(begin < begin[first], measured.own, weights.own),
-            )
+            weights = self._as_measured_before(weights, first)
         replayed = self.graph.replay(weights)
         if len(before):
             ended = self.graph.begin_of_operations(weights, replayed) + weights.length
@@ -120,6 +115,21 @@ class Trace:
         launched = take(self.work.point, self.graph.by_stream[self.graph.groups.first]) <= int(last.max())
         until = max(int(replayed.begin[last].max()), int(replayed.group_end[launched].max(initial=0)))
         return until - int(replayed.begin[first])
+
+    def _as_measured_before(self, weights: Weights, first: int) -> Weights:
+        """The weights with those of what comes before a point, and of what is launched there, as they were measured."""
+        measured, begin = self.graph.measured, self.points.begin
+        is_before = begin < begin[first]
+        is_earlier = np.append(is_before, False)[self.work.point]
+        before = {
+            "host": begin <= begin[first], "own": is_before, "waits": is_before,
+            "length": is_earlier, "distance": is_earlier, "latency": is_earlier,
+        }  # fmt: skip
+        return Weights(**{
+            name: known if changed is known else np.where(stays, known, changed)
+            for name, stays in before.items()
+            for known, changed in [(getattr(measured, name), getattr(weights, name))]
+        })  # fmt: skip
 
     def _done(self, replayed: Replayed, ended: Ints, last: Ints) -> int:
         """When steps that end at these points have ended, and the operations that were launched until then."""
