@@ -14,7 +14,8 @@ from .units import keep_begin, keep_end, said_ns
 WIDTH = 80
 _FINDING_CNT, _CLASS_CNT = 3, 5
 _SCREEN_LINES, _EVIDENCE_LINES = 24, 2
-_ADVICE_LINES = ((3, 3, 3), (3, 2, 2), (2, 2, 2))  # of each finding
+# Whether paths of which the last part is cut have lines of their own; how many lines the advice of each finding has.
+_ROOM = ((True, (3, 3, 3)), (True, (3, 2, 2)), (True, (2, 2, 2)), (False, (2, 2, 2)))
 _CHANGE_WIDTH, _NAME_WIDTH = 46, 20
 _LEAST_SHOWN = 0.001  # of a step: what a change saves at least to have a line of its own
 _MUCH_FRAC = 0.15  # of the kernels' time: what a kernel takes at least to be named
@@ -41,8 +42,8 @@ def lines(found: Row) -> Iterator[str]:
     """The answer for a person: lines of at most 80 characters, as much of each advice as a screen has room for."""
     before, behind = list(_measured(found)), list(_more(found))
     window_ns = found["window_ns"] or (found["steady"] or {}).get("window_ns")
-    for advice in _ADVICE_LINES:
-        first = list(_first(found["findings"], window_ns, advice))
+    for has_paths, advice in _ROOM:
+        first = list(_first(found["findings"], window_ns, advice, has_paths))
         if len(before) + len(first) + len(behind) <= _SCREEN_LINES:
             break
     yield from [*before, *first, *behind]
@@ -128,6 +129,8 @@ def verdict(found: Row) -> str:
         if found["recorder"] == RECORDERS["snapshot"]:
             return "memory alone: a snapshot has no work"
         return "no GPU work in this file: times are the CPU's" if found["has_times"] else _NOTHING
+    if found["classes"] and all(row["class"] == "copy" for row in found["classes"]):
+        return f"no kernels in this file: copies and memsets alone, {parts['copies']:.0%} of the time"
     missing = found["unrecorded"]
     if missing and found["window_ns"] and 2 * missing["ns"] > max(parts.values()) * found["window_ns"]:
         return f"not all is recorded: {_MISSING[missing['rule']].format(missing['ns'] / found['window_ns'])}"
@@ -212,7 +215,7 @@ def spread(steps: Row) -> str:
     return f"p95 {said_ns(steps['p95_ns'])}"
 
 
-def _first(findings: list[Row], window_ns: int | None, advice_lines: Sequence[int]) -> Iterator[str]:
+def _first(findings: list[Row], window_ns: int | None, advice_lines: Sequence[int], has_paths: bool) -> Iterator[str]:
     found = worth(findings, window_ns) if window_ns else []
     if not found or not window_ns:
         return
@@ -225,6 +228,8 @@ def _first(findings: list[Row], window_ns: int | None, advice_lines: Sequence[in
             saving = f"at most {saving}"
         place = keep_end(row["place"] or "(outside all ranges)", WIDTH - len(title) - len(others) - len(saving) - 2)
         yield _columns(f"{title}{place}{others}", saving)
+        if has_paths and place.startswith("…") and "/" not in place:
+            yield f"  {keep_end(row['place'], WIDTH - 2)}"
         yield from _evidence(evidence(row, window_ns))
         yield from _advice(row["advice"], advice_lines[number - 1])
     if len(found) > _FINDING_CNT:
@@ -253,7 +258,10 @@ def _advice(text: str, most: int) -> Iterator[str]:
     whole = wrapped(sentences)
     yield from whole[: most - 1]
     if len(whole) >= most:
-        yield whole[most - 1] if len(whole) == most else keep_begin(f"{whole[most - 1]} {whole[most].strip()}", WIDTH)
+        last = whole[most - 1]
+        while len(whole) > most and cell_len(last) > WIDTH - 2:
+            last = last.rpartition(" ")[0]
+        yield last if len(whole) == most else f"{last} …"
 
 
 def predictions(rows: list[Row]) -> Iterator[str]:

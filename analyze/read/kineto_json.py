@@ -306,7 +306,10 @@ class _Reader:
         self._note_missing()
 
     def _why(self) -> str:
-        return f": {self.pieces.cut_off}" if self.pieces.cut_off else ""
+        if self.pieces.cut_off:
+            return f": {self.pieces.cut_off}"
+        held = f"its {self.events.total():,} entries have no phase (ph)" if self.events.total() else "it is empty"
+        return f": {held}; a trace of torch.profiler is what export_chrome_trace() writes"
 
     def _note_losses(self) -> None:
         lost = partial(self.staging.fact, "lost")

@@ -10,7 +10,7 @@ from typing import Any
 from ... import rundir
 from ...errors import InputError
 from ...small_files import read_text
-from .spread import Spread
+from .spread import FEW_STEPS, Spread
 
 TIMING = "timing"
 
@@ -35,6 +35,8 @@ def of_summary(path: Path, summary: dict[str, Any]) -> Spread | None:
     if len(walls) < 2:
         return Spread(median, median, median, len(walls) or 1)
     low, _, high = statistics.quantiles(walls, n=4, method="inclusive")
+    if len(walls) < FEW_STEPS:
+        low, high = min(walls), max(walls)
     return Spread(low, float(median), high, len(walls))
 
 

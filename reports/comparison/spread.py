@@ -1,6 +1,7 @@
 """How much the steps of one input differ among themselves, by which a difference between two inputs is judged.
 
-The spread of a row is the distance between the quartiles of what each step has of it, over the steps that have any. A
+The spread of a row is the distance between the quartiles of what each step has of it, over the steps that have any; of
+fewer than five steps between the extremes: one in three that waits for input says as much as the other two. A
 difference of no more than half of both spreads is within them: the middle halves of the steps overlap. With fewer than
 three steps no spread is known.
 """
@@ -14,6 +15,7 @@ from ...sql import literal, quoted
 from ..sources import counting
 
 LEAST_STEPS = 3
+FEW_STEPS = 5  # of fewer the extremes take the place of the quartiles
 Keys = tuple[Any, ...]
 _BETWEEN = "\x1f"  # of several names that are one key
 
@@ -198,7 +200,12 @@ def _keys(amounts: _Amounts, name: str, is_all: int) -> Keys:
 
 
 def _quartiles(value: str) -> str:
-    return ", ".join(f"quantile_cont({value}::double, {share})" for share in (0.25, 0.5, 0.75))
+    number = f"{value}::double"
+    return (
+        f"if(count({value}) < {FEW_STEPS}, min({number}), quantile_cont({number}, 0.25)), "
+        f"quantile_cont({number}, 0.5), "
+        f"if(count({value}) < {FEW_STEPS}, max({number}), quantile_cont({number}, 0.75))"
+    )
 
 
 def is_within(change: float, *widths: float | None) -> bool:

@@ -4,8 +4,8 @@
 -- than the gaps that it is blamed for. A wait costs more than the gap behind it, because the CPU loses its lead; what rules
 -- about idle time save together, the largest first, is never more than the idle time. Where without a wait less than half of
 -- the idle time behind it would go, the evidence says whose the rest is, and host_work what it would save; where more than
--- half as much again would, why. Copies that the link has no time for beside other work can only be fewer: what that saves
--- is at most what they cost. Without a replay nobody knows what a wait leaves, and host_work saves nothing.
+-- half as much again would, why. Copies save what hiding them does; those that the link has no time for beside other work
+-- can only be fewer: what that saves is at most what they cost. Without a replay nobody knows what a wait leaves, and host_work saves nothing.
 --
 -- It has the columns of _finding, and
 --
@@ -52,10 +52,16 @@ followed as (
             when followed_rule.saving_ns is null then if(limited.rule = 'host_work', 0, limited.limit_ns)
             when limited.rule in ('blocking_copy', 'pageable_async_copy', 'synchronisation')
                 then greatest(0, followed_rule.saving_ns)
-            else greatest(0, least(followed_rule.saving_ns, limited.limit_ns))
+            else greatest(0, least(followed_rule.saving_ns, beside.saving_ns, limited.limit_ns))
         end as saving_ns
     from limited
     left join replayed as followed_rule on followed_rule.source_id = limited.source_id and followed_rule.rule = limited.rule
+    -- copies that can be hidden still take their time on the link
+    left join replayed as beside
+        on beside.source_id = limited.source_id
+        and limited.rule = 'exposed_copy'
+        and beside.rule = 'hidden_copy'
+        and limited.source_id not in (select source_id from hidden)
     left join hidden on hidden.source_id = limited.source_id and hidden.rule = limited.rule
     left join idle on idle.source_id = limited.source_id
 ),
