@@ -1,15 +1,19 @@
 """The view critical_path: exact on real traces, and right where the answer is known."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import duckdb
 import pytest
+import writers
 from conftest import corpus_params
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lorabench import sql
+from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.database import Database
+from simulated_gpu import Gpu, Training
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 TRACES = [
@@ -29,7 +33,7 @@ def test_the_rows_of_a_step_add_up_to_its_time(path: Path, database_of: Callable
         "select step, count(*), sum(critical_ns), sum(critical_frac), min(critical_ns) from critical_path group by all"
     )
     walls: dict[int | None, int] = {}
-    for step, wall in database.rows("select step, sum(wall_ns)::bigint from step_summary group by 1"):
+    for step, wall in database.rows("select step, sum(end_ns - start_ns)::bigint from _step_window group by 1"):
         walls[step] = wall
     for step, _, critical, share, least in found:
         assert critical == walls.get(step, critical) and least > 0
@@ -57,6 +61,20 @@ def test_the_cpu_is_what_a_tiny_model_on_a_large_gpu_waits_for(database_of: Call
 SPANS = st.tuples(st.integers(0, 30), st.integers(0, 12)).map(lambda span: (span[0], span[0] + span[1]))
 
 
+def test_a_step_that_the_cpu_only_enqueues_hangs_on_its_kernels(tmp_path: Path) -> None:
+    run = Training(kernel=400_000, host=2_000).run(Gpu(is_pinned=True))
+    writers.write_nsys(tmp_path / "run.sqlite", [run.timeline])
+    with analyze([tmp_path / "run.sqlite"], tmp_path / "x.duckdb") as database:
+        found = database.rows(
+            "select step, sum(critical_ns), sum(critical_ns) filter (activity in ('kernel', 'memcpy')) "
+            "from critical_path group by 1 order by 1"
+        )
+    ops = run.timeline.ops
+    done = [ops[(number + 1) * len(ops) // 6 - 1].end for number in range(6)]
+    assert [whole for _, whole, _ in found] == [end - start for start, end in pairwise([1_000_000, *done])]
+    assert min(on_gpu / whole for _, whole, on_gpu in found) > 0.98
+
+
 @given(
     st.lists(st.tuples(SPANS, st.sampled_from([None, 1, 2])), max_size=8),
     st.lists(st.tuples(SPANS, st.sampled_from([(None, 4), (1, 5), (1, 6), (2, 7)])), max_size=8),
@@ -71,14 +89,14 @@ def test_a_segment_lies_in_all_steps_of_its_process_that_it_overlaps(segments: l
             "start_ns bigint, end_ns bigint)"
         )
         connection.execute(
-            "create table _step (source_id int, process_id int, thread_id int, step_id int, step int, "
+            "create table _step_window (source_id int, process_id int, thread_id int, step_id int, step int, "
             "start_ns bigint, end_ns bigint)"
         )
         for number, ((start, end), process) in enumerate(segments):
             connection.execute("insert into critical_segment values (1, ?, 3, 'cpu', ?, ?, ?)",
                                [process, number, start, end])  # fmt: skip
         for number, ((start, end), (process, thread)) in enumerate(steps):
-            connection.execute("insert into _step values (1, ?, ?, ?, ?, ?, ?)",
+            connection.execute("insert into _step_window values (1, ?, ?, ?, ?, ?, ?)",
                                [process, thread, number, number, start, end])  # fmt: skip
         found = connection.execute(f"select gpu_op_id, step, start_ns, end_ns from ({view.statement})").fetchall()
     asked: list = [(span, number, process) for number, (span, (process, _)) in enumerate(steps)]

@@ -1,4 +1,4 @@
--- A row is a stretch of the critical path within one step.
+-- A row is a stretch of the critical path within one step (_step_window).
 --
 -- An input without steps counts as one, number NULL.
 -- A segment lies in steps from the first that ends after its begin, or behind which such a one lies, to the last that
@@ -18,11 +18,11 @@ step as (
         max(end_ns) over in_order as latest_ns
     from (
         select source_id, process_id, thread_id, step_id, step, start_ns, end_ns
-        from _step
+        from _step_window
         union all
         select source_id, null, null, null, null, start_ns, end_ns
         from whole
-        where source_id not in (select source_id from _step)
+        where source_id not in (select source_id from _step_window)
     )
     window in_order as (
         partition by source_id, process_id, thread_id order by start_ns, end_ns, step_id rows unbounded preceding

@@ -12,6 +12,7 @@
 --   source_id   integer   the input
 --   step_id     bigint    the step, as _step has it
 --   length_ns   bigint    how long it takes
+--   is_ahead    boolean   whether the CPU runs ahead in its input
 
 with
 busy as (
@@ -32,15 +33,21 @@ busy as (
 asked as (
     select *, wall_ns <= 1.5 * median(wall_ns) over (partition by source_id) as is_asked
     from busy
+),
+judged as (
+    select
+        *,
+        sum(busy_ns) filter (is_asked) over (partition by source_id)
+        > sum(wall_ns) filter (is_asked) over (partition by source_id) as is_ahead
+    from asked
 )
 select
     source_id,
     step_id,
     if(
-        sum(busy_ns) filter (is_asked) over (partition by source_id)
-        > sum(wall_ns) filter (is_asked) over (partition by source_id)
-        or start_ns = max(start_ns) over (partition by source_id),
+        is_ahead or start_ns = max(start_ns) over (partition by source_id),
         greatest(wall_ns, coalesce(busy_ns, 0)),
         wall_ns
-    )::bigint as length_ns
-from asked
+    )::bigint as length_ns,
+    coalesce(is_ahead, false) as is_ahead
+from judged

@@ -3,7 +3,8 @@
 -- From the end of the trace back, each time to what was waited for: a GPU operation to the one before it on its stream
 -- when it was queued behind it, to another on its device when it began long after its launch, else to its launching
 -- call; the CPU to the operation whose end it last waited for. Which stream waits for which is inferred from times, of
--- torch's traces too, which name the event. The rows of a step add up to its duration exactly. Only what is here makes a
+-- torch's traces too, which name the event. The rows of a step add up to its duration exactly; where the CPU runs ahead of the
+-- GPU (length_ns of step_summary), to the time from when the GPU is done with the step before to when it is done with it. Only what is here makes a
 -- step shorter when it gets faster, and only until something else is in its place. CPU time belongs to the innermost
 -- annotation of its thread; operators are left out, as they may cross annotations.
 --
@@ -13,7 +14,7 @@
 --   name            varchar   the GPU operation; NULL for the CPU
 --   path            varchar   range path that owns the operation, or that the CPU was in; NULL outside all ranges
 --   critical_ns     bigint    time on the critical path
---   critical_frac   double    critical_ns / duration of the step
+--   critical_frac   double    critical_ns / what the rows of the step add up to
 --   segment_cnt     bigint    stretches, NULL for the CPU
 --   source_id       integer   the input, see trace_info
 --   rank            integer   rank of the input, NULL if not recorded

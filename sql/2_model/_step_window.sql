@@ -1,0 +1,57 @@
+-- A row is a step and the time in which it decides how long its input takes.
+--
+-- That is its own time; where the CPU runs ahead (_step_length), from when the GPU is done with the step before to when it is
+-- done with it.
+--
+-- columns:
+--   source_id    integer   the input
+--   process_id   bigint    process of the step
+--   thread_id    bigint    its thread
+--   step_id      bigint    the step, as _step has it
+--   step         bigint    its number
+--   start_ns     bigint    begin
+--   end_ns       bigint    end
+
+with
+step as (
+    select _step.*, own.process, length.is_ahead
+    from _step
+    join _step_length as length using (step_id)
+    left join _work_process as own on own.source_id = _step.source_id and own.thread_id = _step.thread_id
+),
+ahead as (
+    select source_id, step_id, process, start_ns
+    from step
+    where is_ahead
+),
+done as (
+    select ahead.step_id, max(op.end_ns) as end_ns
+    from (
+        select source_id, end_ns, coalesce(launch_start_ns, start_ns) as launch_ns, coalesce(process_id, 0) as process
+        from gpu_op
+        where source_id in (select source_id from ahead)
+    ) as op
+    asof join ahead
+        on ahead.source_id = op.source_id and ahead.process = op.process and ahead.start_ns <= op.launch_ns
+    group by ahead.step_id
+),
+ended as (
+    select
+        step.*,
+        max(greatest(step.end_ns, coalesce(done.end_ns, step.end_ns))) over (
+            partition by step.source_id, step.process_id, step.thread_id
+            order by step.start_ns, step.step_id rows unbounded preceding
+        ) as done_ns
+    from step
+    left join done using (step_id)
+)
+select
+    source_id,
+    process_id,
+    thread_id,
+    step_id,
+    step,
+    if(is_ahead, greatest(start_ns, coalesce(lag(done_ns) over in_order, start_ns)), start_ns) as start_ns,
+    if(is_ahead, done_ns, end_ns) as end_ns
+from ended
+window in_order as (partition by source_id, process_id, thread_id order by start_ns, step_id)
