@@ -9,34 +9,29 @@
 --   launch_cnt    bigint    all calls that launch a kernel
 
 with
-launch as (
-    select call.source_id, call.api_call_id, call.start_ns
-    from api_call as call
-    where not call.is_duplicate
-        and call.name_id in (
-            select name_id from name
-            where regexp_matches(text, '^(cu|cuda|hip)(Module|Ext|ExtModule)?Launch(Cooperative)?Kernel')
-        )
-),
 last as (
-    select source_id, max(start_ns) as start_ns
-    from launch
-    semi join gpu_op using (api_call_id)
+    select source_id, max(launch_start_ns) as start_ns
+    from gpu_op
     group by source_id
 ),
 capture as (
-    select call.source_id, max(call.end_ns) as end_ns
-    from api_call as call
-    where call.name_id in (select name_id from name where contains(text, 'StreamEndCapture'))
-    group by call.source_id
+    select source_id, max(end_ns) as end_ns
+    from api_call
+    where name_id in (select name_id from name where contains(text, 'StreamEndCapture'))
+    group by source_id
 )
 select
-    launch.source_id,
-    count(*) filter (launch.start_ns > last.start_ns) as missing_cnt,
+    call.source_id,
+    count(*) filter (call.start_ns > last.start_ns) as missing_cnt,
     count(*) as launch_cnt
-from launch
+from api_call as call
 join last using (source_id)
 left join capture using (source_id)
-where coalesce(capture.end_ns <= last.start_ns, true)
-group by launch.source_id
+where not call.is_duplicate
+    and call.name_id in (
+        select name_id from name
+        where regexp_matches(text, '^(cu|cuda|hip)(Module|Ext|ExtModule)?Launch(Cooperative)?Kernel')
+    )
+    and coalesce(capture.end_ns <= last.start_ns, true)
+group by call.source_id
 having missing_cnt >= 10 and 100 * missing_cnt >= launch_cnt
