@@ -21,7 +21,7 @@
 
 with
 step as (
-    select distinct source_id, step_id, step, step_ns
+    select distinct source_id, step_id, step
     from _critical_piece
 ),
 summed as (
@@ -43,7 +43,8 @@ select
     name.text as name,
     range_path.path,
     summed.critical_ns,
-    summed.critical_ns / nullif(step.step_ns, 0) as critical_frac,
+    summed.critical_ns / nullif(sum(summed.critical_ns) over (partition by summed.source_id, summed.step_id), 0)
+        as critical_frac,
     summed.segment_cnt,
     summed.source_id,
     source.rank
