@@ -30,21 +30,16 @@ def exported(report: Path) -> Iterator[Path]:
                 nsys.import_stream(report, source)
             nsys.export(found, source, target)
         except ToolError as error:
-            raise ToolError(_why(report, found, error) or f"{report} cannot be exported: {error}") from error
+            raise ToolError(_why(report, found, error)) from error
         yield target
 
 
-_NOT_UNDERSTOOD = "ProtobufParseException"
-
-
-def _why(report: Path, tool: str, error: ToolError) -> str | None:
-    """What is wrong with a report that the installed nsys does not export, None when only nsys knows."""
+def _why(report: Path, tool: str, error: ToolError) -> str:
+    """What is wrong with a report that the installed nsys does not export, and what to do."""
     theirs, ours = nsys.made_by(report), nsys.version(tool)
-    if theirs <= ours and not str(error).endswith(_NOT_UNDERSTOOD):
-        return None
     newer, older = (".".join(map(str, version)) for version in (theirs, ours))
-    why = f"was made by nsys {newer}" if theirs > ours else f"is no report that nsys can parse ({_NOT_UNDERSTOOD})"
-    return (
-        f"{report} {why}, the one here is {older}; export it where it was made (nsys export "
-        f"--type sqlite {report.name}), or name a newer nsys in ${nsys.VARIABLE}"
-    )
+    there = f"export it where it was made (nsys export --type sqlite {report.name})"
+    other = f"or name a newer nsys in ${nsys.VARIABLE}"
+    if theirs > ours:
+        return f"{report} was made by nsys {newer}, the one here is {older}; {there}, {other}"
+    return f"{report} cannot be exported: {error}; it is damaged, or newer than the nsys here ({older}): {there}"

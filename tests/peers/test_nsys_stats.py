@@ -155,16 +155,9 @@ def test_a_report_of_a_newer_nsys_says_so(nsys: str, name: str, title: bytes, tm
         analyze([tmp_path / name], tmp_path / "x.duckdb")
 
 
-def test_a_report_whose_version_nobody_knows_says_what_to_do(nsys: str, tmp_path: Path) -> None:
-    (tmp_path / "run.nsys-rep").write_bytes(
-        b"NVIDIA Tegra Profiler Report 1.\n\x0bLocal (CLI)\x12\x08\x08" + b"\x7f" * 200
-    )
-    with pytest.raises(ToolError, match="that nsys can parse .*export it where it was made|cannot be exported"):
-        analyze([tmp_path / "run.nsys-rep"], tmp_path / "x.duckdb")
-
-
 def test_a_damaged_report_gives_the_words_of_nsys(nsys: str, tmp_path: Path) -> None:
     (tmp_path / "run.nsys-rep").write_bytes(b"\x00nsys")
-    with pytest.raises(ToolError, match="nsys"):
+    said = r"cannot be exported: nsys .*; it is damaged, or newer than .* export it where it was made \(nsys export"
+    with pytest.raises(ToolError, match=said):
         analyze([tmp_path / "run.nsys-rep"], tmp_path / "x.duckdb")
     assert [p.name for p in tmp_path.iterdir()] == ["run.nsys-rep"]
