@@ -132,10 +132,14 @@ def _step_bars(rows: Rows) -> Any:
     counts = Counter(row["step"] for row in rows)
     named = [
         {"label": f"step {row['step']}" + (f", {place} of {counts[row['step']]}" if counts[row["step"]] > 1 else ""),
-         **row, "rest_ns": max(0, row["wall_ns"] - sum(row[f"{phase}_ns"] or 0 for phase in known))}
+         **row, "rest_ns": max(0, row["wall_ns"] - sum(row[f"{phase}_ns"] or 0 for phase in known)),
+         "gpu_ns": row["length_ns"] - row["wall_ns"]}
         for row, place in zip(rows[:_STEP_KEPT], _places([row["step"] for row in rows]), strict=False)
     ]  # fmt: skip
-    drawn = figures.stacked_bars(named, "label", [(f"{phase}_ns", phase) for phase in [*known, "rest"]])
+    parts = [(f"{phase}_ns", phase) for phase in [*known, "rest"]]
+    if any(row["gpu_ns"] for row in named):
+        parts.append(("gpu_ns", "GPU, behind the CPU"))
+    drawn = figures.stacked_bars(named, "label", parts)
     times = [[row["start_ns"], row["start_ns"] + row["wall_ns"]] for row in named]
     return figures.chosen_from(drawn, _STEP_CNT, step=[row["step"] for row in named], time=times)
 
@@ -144,7 +148,7 @@ def _step_phases(source: Source) -> Iterable[Section | None]:
     """Steps by phases, each beside the median of its phase; nothing for a step or two, or where no phase is known."""
     known = [phase for phase in _PHASES if source.rows(
         f"from step_summary where source_id = {{id}} and {phase}_ns > 0 limit 1")]  # fmt: skip
-    names = [*known, "wall"]
+    names = [*known, "length"]
     medians = ", ".join(f"median({name}_ns) over () as {name}_median_ns" for name in names)
     steps = source.rows(
         f"select step, {', '.join(f'{name}_ns' for name in names)}, {medians} from step_summary "
@@ -178,7 +182,7 @@ def _step_phases(source: Source) -> Iterable[Section | None]:
 
 def _phase(column: str) -> str:
     name = column.removesuffix("_ns")
-    return {"h2d": "copies to the GPU", "wall": "whole step"}.get(name, name)
+    return {"h2d": "copies to the GPU", "length": "whole step"}.get(name, name)
 
 
 _ROOFS = (("matrix16_flops", "matrix products in 16 bits"), ("matrix32_flops", "32 bits, without TF32"))
@@ -301,9 +305,9 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
     ),
     memory_sections,
     _Asked(
-        "steps", "Steps", "Each step, with its phases.", "step_summary",
-        "step, start_ns - {begin} as start_ns, wall_ns, data_ns, h2d_ns, forward_ns, backward_ns, optimizer_ns, "
-        "launch_cnt, kernel_ns, gpu_busy_ns, token_cnt, is_uneven",
+        "steps", "Steps", "Each step, with its phases on the CPU.", "step_summary",
+        "step, start_ns - {begin} as start_ns, length_ns, wall_ns, data_ns, h2d_ns, forward_ns, backward_ns, "
+        "optimizer_ns, launch_cnt, kernel_ns, gpu_busy_ns, token_cnt, is_uneven",
         _step_bars, keys={"step": "step", "start_ns": "begin", "wall_ns": "length"}, follows=("step", "time"),
     ),
     _step_phases,
