@@ -6,7 +6,7 @@
 --   rank                       integer   rank of the input, NULL if not recorded
 --   name                       varchar   the file
 --   step_cnt                   bigint    steps
---   step_ns                    bigint    median duration of a step, NULL without steps
+--   step_ns                    bigint    median duration of a step (length_ns of step_summary), NULL without steps
 --   max_step_ns                bigint    duration of the longest
 --   slower_frac                double    step_ns / the median of the ranks - 1
 --   window_ns                  bigint    from the first GPU work to the end of the last, NULL without GPU work
@@ -24,9 +24,8 @@
 
 with
 step as (
-    select source_id, count(*) as step_cnt, median(end_ns - start_ns)::bigint as step_ns,
-        max(end_ns - start_ns) as max_step_ns
-    from _step
+    select source_id, count(*) as step_cnt, median(length_ns)::bigint as step_ns, max(length_ns) as max_step_ns
+    from _step_length
     group by source_id
 ),
 timeline as (
