@@ -226,6 +226,21 @@ def test_a_step_is_as_long_as_the_gpu_takes_for_it(run: Callable[..., Any], tmp_
     assert run(paths[0], paths[2], "--by", "step").out.startswith("B is 1.99 x as slow as A: step")
 
 
+def test_compiled_graphs_are_compared_by_their_order(run: Callable[..., Any], tmp_path: Path) -> None:
+    """torch.compile names them by a hash, which every change of the program changes."""
+    paths = []
+    for name, kernels in (("a", {"q" * 40: 100, "r" * 40: 50}), ("b", {"z" * 40: 100, "e" * 40: 75})):
+        paths.append(trace(tmp_path / f"{name}.json", 3, **kernels))
+        text = paths[-1].read_text("utf-8")
+        for graph in kernels:
+            text = text.replace(f"range {graph}", f"## Call CompiledFxGraph f{graph} ##")
+        paths[-1].write_text(text, "utf-8")
+    rows = table(run(*paths, "--csv"))
+    assert {path: row["b.json Δ"] for path, row in rows.items() if "Graph" in path} == {
+        "step/## Call CompiledFxGraph 1 ##": "0.0", "step/## Call CompiledFxGraph 2 ##": "25000.0",
+    }  # fmt: skip
+
+
 def test_without_ranges_that_hold_the_work_rows_are_kernels(
     run: Callable[..., Any], two: list[Path], tmp_path: Path
 ) -> None:

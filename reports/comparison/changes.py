@@ -131,6 +131,9 @@ def compare(
         widths = _spreads(database, how, None if only is None else whole.keys(), bool(steps))
         scale = (scales or [1.0] * len(databases))[len(spreads)]
         spreads.append({key: width.scaled(scale) for key, width in widths.items()} if scale != 1 else widths)
+        if how.view == "range_summary" and (compiled := renamed.of_compiled(database)):
+            found[-1] = renamed.with_names(found[-1], compiled)
+            spreads[-1] = renamed.with_names(spreads[-1], compiled)
     renamed_to = _joined(list(databases.values()), found, spreads) if how.view == "kernel_summary" else {}
     keys = sorted({key for values in found for key, value in values.items() if value},
                   key=lambda key: (-_largest_change(found, key), -abs(found[0].get(key, 0.0)), str(key)))  # fmt: skip

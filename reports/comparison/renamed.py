@@ -1,18 +1,24 @@
 """Kernels that have another name in the second trace: another tile, other template arguments, another library.
 
+And graphs that torch.compile names by a hash of what they are: here they have the number of their first call.
+
 A kernel has its place where most of its time is: the path of the ranges and the operator that launch it, and its class.
 Where as many kernels of the first trace alone as of the second alone have one place, they are one another's, in the
 order of their time. Kernels without a range around them have no place.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Collection
+from typing import Any, TypeVar
 
 from ...analyze.store.database import Database
 from ...sql import literal
 from ..sources import counting
 
+_T = TypeVar("_T")
 Place = tuple[str, str]
+_COMPILED = re.compile(r"(?<=CompiledFxGraph )f[a-z0-9]{20,}")
 
 
 def pairs(first: Database, other: Database, gone: Collection[str], new: Collection[str]) -> dict[str, str]:
@@ -26,6 +32,28 @@ def pairs(first: Database, other: Database, gone: Collection[str], new: Collecti
         if len(names) == len(after.get(place, ()))
         for old, young in zip(names, after[place], strict=True)
     }
+
+
+def of_compiled(database: Database) -> dict[str, str]:
+    """The paths of ranges of compiled graphs, with numbers in the place of hashes: 1 for the graph called first."""
+    rows = database.rows(
+        f"""select range_path.path, min(range.start_ns) as start_ns
+        from range join range_path using (path_id)
+        where contains(range_path.path, 'CompiledFxGraph f')
+            and range.source_id in (select source_id from source where {counting(database)})
+        group by range_path.path
+        order by start_ns, range_path.path"""
+    )
+    number: dict[str, int] = {}
+    for path, _ in rows:
+        for name in _COMPILED.findall(path):
+            number.setdefault(name, len(number) + 1)
+    return {path: _COMPILED.sub(lambda match: str(number[match[0]]), path) for path, _ in rows}
+
+
+def with_names(rows: dict[tuple[Any, ...], _T], names: dict[str, str]) -> dict[tuple[Any, ...], _T]:
+    """Rows by keys in which these names stand in the place of others."""
+    return {tuple(names.get(part, part) for part in key): row for key, row in rows.items()}
 
 
 def _by_place(database: Database, names: Collection[str]) -> dict[Place, list[str]]:
