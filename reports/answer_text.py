@@ -66,7 +66,7 @@ def _measured(found: Row) -> Iterator[str]:
         if lost := found["cut_off"]:
             yield _cut(
                 f"  the last {lost['missing_cnt']:,} of {lost['launch_cnt']:,} launches have no GPU work: "
-                "the recording ended too soon"
+                "the recording ended early"
             )
         idle = {name: parts[name] for name in ("host", "dependency", "kernel_wait") if parts.get(name)}
         busy = {name: parts[name] for name in ("compute", "communication", "copies") if parts[name]}

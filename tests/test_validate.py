@@ -164,7 +164,7 @@ def test_a_recording_that_ends_while_the_gpu_is_behind_says_so(
     text = f"the last {launched - there} of {launched} launches have no GPU work: the recording ended before it"
     assert said == ([text] if missing else [])
     with analyze([trace], tmp_path / "x.duckdb") as database:
-        assert ("the recording ended too soon" in "".join(lines(answer(database)))) == missing
+        assert ("the recording ended early" in "".join(lines(answer(database)))) == missing
 
 
 def test_what_was_lost_is_a_warning(run: Callable[..., Any], tmp_path: Path) -> None:

@@ -75,6 +75,9 @@ select
         when contains(launching.text, 'GraphLaunch')
             then 'The first launch of a graph makes it ready: replay it once before the recording begins. If each takes so '
                 || 'long, the graph has many nodes: launch ahead of the GPU, or capture fewer and larger kernels.'
+        when launching.text is not null and op.kind in ('memcpy', 'memset')
+            then 'The call itself takes so long before anything moves: what is pageable is copied to a buffer of the '
+                || 'driver first, so copy from pinned memory (pin_memory=True, non_blocking=True); a first call makes CUDA ready.'
         when launching.text is not null
             then 'The launch itself takes so long: the first one of a kernel loads it, so warm up before the recording '
                 || 'begins; later ones wait for a lock or a core.'

@@ -60,9 +60,9 @@ select
         when any_value(kernel.class) = 'attention' and regexp_matches(short.short_name, 'fmha.* f32') then
             'It is fused, but in float32: in 16 bits (autocast, bfloat16 weights) FlashAttention takes its place. is_causal '
             || 'in place of a mask, and leave padding out.'
-        when any_value(kernel.class) = 'attention' and regexp_matches(short.short_name, '(?i)flash|fmha|sage|fused') then
-            'It is fused already: is_causal in place of a mask, leave padding out, fewer heads of keys and values; on newer '
-            || 'devices a newer kernel (FlashAttention 3, cuDNN).'
+        when any_value(kernel.class) = 'attention' and regexp_matches(short.short_name, '(?i)flash|fmha|sage|fused|attn_(fwd|bwd)') then
+            'It is fused already: is_causal in place of a mask, leave padding out, fewer heads of keys and values, windows of '
+            || 'attention for long sequences.'
         when any_value(kernel.class) = 'attention' then
             'Take a fused kernel (FlashAttention, scaled_dot_product_attention), is_causal in place of a mask, and '
             || 'leave padding out.'
