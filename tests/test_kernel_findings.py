@@ -267,6 +267,36 @@ def test_an_operator_that_is_slow_to_launch_is_named(tmp_path: Path) -> None:
     assert advice.startswith("Compare its calls")
 
 
+def test_what_a_slow_launch_returned_from_in_the_gap_begins_late_for_the_loading(tmp_path: Path) -> None:
+    """Lazy loading goes on behind the call: nothing else is there that the kernel could have waited for."""
+    events = [*launched(0, 10, 500, 1), *launched(300, 2_500, 8, 2, call_length=800, name="other")]
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}), "utf-8")
+    with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
+        assert database.rows("select cause, idle_ns from idle_gap") == [("host", 1_990_000)]
+        assert database.rows("select rule from _judged_gap") == [("compiling_or_loading",)]
+
+
+@pytest.mark.parametrize(
+    ("call", "category", "name", "advised"),
+    [
+        ("cudaGraphLaunch", "kernel", "other", "The first launch of a graph"),
+        ("cudaMemcpyAsync", "gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", "The call itself takes so long"),
+    ],
+)
+def test_a_call_that_is_most_of_the_gap_that_its_own_work_ends_is_named(
+    call: str, category: str, name: str, advised: str, tmp_path: Path
+) -> None:
+    """And not the Python around it, of which nothing else is there to be looked at."""
+    slow, work = launched(200, 9_130, 8, 3, call_length=8_900, name=name)
+    around = {"ph": "X", "pid": 1, "tid": 1, "cat": "user_annotation", "name": "replay", "ts": 150, "dur": 9_000}
+    events = [*launched(0, 10, 100, 1), slow | {"name": call}, work | {"cat": category}, around]
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}), "utf-8")
+    with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
+        ((evidence, advice),) = database.rows("select evidence, advice from finding where rule = 'long_idle_gap'")
+    assert evidence.endswith(f"in it the CPU is in {call} itself")
+    assert advice.startswith(advised)
+
+
 @pytest.mark.parametrize("call", ["cuLibraryLoadData", "cudaGraphInstantiate"])
 def test_without_steps_the_whole_gap_around_what_is_made_ready_is_said(call: str, tmp_path: Path) -> None:
     """The first launch behind a load is slow as well: the load alone would leave most of the gap unsaid."""

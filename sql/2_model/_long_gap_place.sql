@@ -68,10 +68,6 @@ select
         else '; in it the CPU is in ' || coalesce(cpu.cpu_in, 'no range or CUDA call')
     end as evidence,
     coalesce(ddp_advice(long.place), case
-        when cpu.rule is null and long.rule = 'host_work' then null  -- its own advice
-        when cpu.rule is null
-            then 'Look at what the CPU did before the launch: reading input, Python, logging, checkpoints, evaluation, '
-                || 'allocating. Name it with ranges (lorabench.span), or record Python''s stacks.'
         when contains(launching.text, 'GraphLaunch')
             then 'The first launch of a graph makes it ready: replay it once before the recording begins. If each takes so '
                 || 'long, the graph has many nodes: launch ahead of the GPU, or capture fewer and larger kernels.'
@@ -81,6 +77,10 @@ select
         when launching.text is not null
             then 'The launch itself takes so long: the first one of a kernel loads it, so warm up before the recording '
                 || 'begins; later ones wait for a lock or a core.'
+        when cpu.rule is null and long.rule = 'host_work' then null  -- its own advice
+        when cpu.rule is null
+            then 'Look at what the CPU did before the launch: reading input, Python, logging, checkpoints, evaluation, '
+                || 'allocating. Name it with ranges (lorabench.span), or record Python''s stacks.'
         when cpu.cpu_kind is null
             then 'Name what the CPU does there with ranges (lorabench.span), or record Python''s stacks (with_stack=True): '
                 || 'nothing of it is in the trace. Often it reads input, logs, saves or compiles.'
