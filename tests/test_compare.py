@@ -226,6 +226,17 @@ def test_a_step_is_as_long_as_the_gpu_takes_for_it(run: Callable[..., Any], tmp_
     assert run(paths[0], paths[2], "--by", "step").out.startswith("B is 1.99 x as slow as A: step")
 
 
+def test_the_verdict_names_the_phase_that_a_step_became_longer_in(run: Callable[..., Any], tmp_path: Path) -> None:
+    paths = []
+    for name, load, kernel in (("a", 0, 20_000), ("b", 9_000_000, 20_000), ("c", 0, 300_000)):
+        paths.append(tmp_path / f"{name}.sqlite")
+        writers.write_nsys(paths[-1], [Training(kernel=kernel, load=load).run(Gpu()).timeline])
+    slower, faster, computing = (run(*pair).out.splitlines() for pair in (paths[:2], paths[1::-1], paths[::2]))
+    assert "most of it data (+9.000 ms)" in " ".join(slower[:2])
+    assert "most of it data (-9.000 ms)" in " ".join(faster[:2])
+    assert "most of it" not in computing[0] and "most of all step/" in " ".join(computing[1:4])
+
+
 def test_compiled_graphs_are_compared_by_their_order(run: Callable[..., Any], tmp_path: Path) -> None:
     """torch.compile names them by a hash, which every change of the program changes."""
     paths = []

@@ -24,7 +24,11 @@ _WORDS = {
 }  # fmt: skip
 _RECORDERS = {"nsys": "nsys", "kineto": "torch.profiler", "snapshot": "torch's allocator"}
 _NAME = 60  # characters of a name within a sentence
+_MOST = 0.5  # of a change: what one of its parts has to have to be named
+_TELLING = 0.1  # of the whole change: a row that has less does not say where it comes from
 _AS_MUCH = 0.9  # of the largest change: what says where it comes from
+_NONE = "no difference"
+_PHASES = ("data", "h2d", "forward", "backward", "optimizer")
 _SMALL = 0.05  # a factor nearer to 1 than this is said in per cent
 
 
@@ -52,7 +56,11 @@ def of_traces(
     for number in range(1, len(names)):
         first, other = steps[0], steps[number]
         if first and other:
-            said.append(of_steps(first, other, letter(0), letter(number), _source(are_timed)))
+            line = of_steps(first, other, letter(0), letter(number), _source(are_timed))
+            named = (
+                "" if are_timed or line.startswith(_NONE) else _phase(databases, number, other.median - first.median)
+            )
+            said.append(line + named)
         if not (first and other) or asked.view not in ("step_summary",):
             said.append(_of_total(rows, names, number, asked, labels))
     about = [
@@ -77,18 +85,35 @@ def of_steps(first: spread.Spread, other: spread.Spread, one: str, two: str, sou
     if first.width is None or other.width is None:
         widths = f"no spread is known of fewer than {spread.LEAST_STEPS} steps"
     elif spread.is_within(other.median - first.median, first.width, other.width):
-        return f"no difference: steps of {cells[0]} and {cells[1]} {unit} lie within the spread ({facts}; {widths})"
+        return f"{_NONE}: steps of {cells[0]} and {cells[1]} {unit} lie within the spread ({facts}; {widths})"
     step = f"step {cells[0]} -> {cells[1]} {unit} ({facts}; {widths})"
     if not first.median or not other.median:
         return step
     if first.median == other.median:
-        return f"no difference: {step}"
+        return f"{_NONE}: {step}"
     factor = first.median / other.median
     if abs(factor - 1) < _SMALL:
         slower = other.median / first.median - 1
         return f"{two} is {abs(slower):.1%} {'slower' if slower > 0 else 'faster'} than {one}: {step}"
     said = f"{factor:.2f} x as fast as" if factor > 1 else f"{1 / factor:.2f} x as slow as"
     return f"{two} is {said} {one}: {step}"
+
+
+def _phase(databases: dict[str, Database], number: int, change: float) -> str:
+    """The phase on the CPU that has most of a change of the step, if one has; of what the GPU works it has the wait."""
+    if not change:
+        return ""
+    first, *others = databases.values()
+    found: dict[str, float] = {}
+    for name in (*_PHASES, "gpu_busy"):
+        before, after = (spread.of_steps(one, f"{name}_ns") for one in (first, others[number - 1]))
+        if before and after:
+            found[name] = (after.median - before.median) / change  # of it, so above 0 where it went the same way
+    most = max(found, key=lambda name: found[name], default=None)
+    if most is None or found[most] < _MOST or found.get("gpu_busy", 0) >= _MOST:
+        return ""
+    unit, (said,) = units.scaled("ns", [found[most] * change], signed=True)
+    return f", most of it {'copies to the GPU' if most == 'h2d' else most} ({said} {unit})"
 
 
 def _of_total(rows: list[Row], names: list[str], number: int, asked: Asked, labels: dict[str, str]) -> str:
@@ -107,17 +132,23 @@ def _of_total(rows: list[Row], names: list[str], number: int, asked: Asked, labe
     if spread.is_within(after - before, *widths):
         return f"{what}: no difference, {cells[0]} and {cells[1]}{each} lie within the spread of the steps"
     text = f"{what}: {cells[0]} -> {cells[1]}{each} ({after / before - 1:+.1%})"
-    most = max(rows[1:], key=lambda row: abs(row[f"{name} Δ"]), default=None)
+    most = max(_telling(rows[1:]), key=lambda row: abs(row[f"{name} Δ"]), default=None)
     if most is not None and "path" in most:  # ranges nest: of those that changed as much the innermost says where
-        alike = [row for row in rows[1:] if abs(row[f"{name} Δ"]) >= _AS_MUCH * abs(most[f"{name} Δ"])]
+        alike = [row for row in _telling(rows[1:]) if abs(row[f"{name} Δ"]) >= _AS_MUCH * abs(most[f"{name} Δ"])]
         most = max(alike, key=lambda row: str(row["path"]).count("/"))
-    if most is None or not most[f"{name} Δ"] or most[f"{name} is"] == "no difference":
+    if most is None or most[f"{name} is"] == _NONE or most[f"{name} Δ"] / (after - before) < _TELLING:
         return text
     _, (change,) = units.scaled(ending, [most[f"{name} Δ"]], signed=True)
     most_keys = list(most)[: list(most).index(names[0])]
     keys = [labels.get(most[key], str(most[key])) for key in most_keys if most[key] is not None]
     most_unit, _ = units.scaled(ending, [most[f"{name} Δ"]])
     return f"{text}, most of all {_short(' '.join(keys))} ({change} {most_unit})".replace(" )", ")")
+
+
+def _telling(rows: list[Row]) -> list[Row]:
+    """The rows without outermost ranges that have others inside: that the step changed is said already."""
+    around = {str(row["path"]).partition("/")[0] for row in rows if "/" in str(row.get("path"))}
+    return [row for row in rows if row.get("path") not in around]
 
 
 def _short(name: str) -> str:
