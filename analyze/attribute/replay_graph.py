@@ -19,6 +19,8 @@ from .replay import NEVER, Chains, Graph, Groups, Weights
 
 # Behind its stream and its launch by more than this, an operation waited for something else.
 LONG_DELAY_NS = 10_000
+# A kernel that fills a device leaves room for others when a part of it is left: of four one.
+LAST_PART = 4
 # What a synchronisation takes that does not wait, and how long the CPU takes to return from one that does.
 CALL_NS, RETURN_NS = 5_000, 2_000
 # Where a trace does not show it: from a launching call's begin to its kernel's, and between two kernels of a queue.
@@ -151,11 +153,12 @@ def _behind(points: Points, follows: Ints, by_thread: Ints, number: Ints, first:
 def _needs(work: Operations, points: Points, previous: Ints) -> Ints:
     """The operation of another stream behind whose end an operation began, long after its stream and its launch.
 
-    Just behind it; or, while a device works for others, however long behind the last one that ended meanwhile:
+    Just behind it; or, while a device works for others, however long behind the last one that ended meanwhile; or before
+    the end of one that filled the device until then and leaves room in its last quarter:
 
-    launch    |c|
-    stream 1      . . . . . . [ c ]       c needs a: were a and b shorter, it would not wait as long as it did
-    stream 2    [  a   ][   b    ]
+    launch    |c|                             |d|
+    stream 1      . . . . . . [ c ]              . . . . . [ d ]      c needs a, d needs e: were these shorter, it
+    stream 2    [  a   ][   b    ]             [      e      ]        would not wait as long as it did
     """
     ready = np.maximum(take(work.end, previous, NEVER), _launched(work, points))
     late = np.flatnonzero(work.start - ready > LONG_DELAY_NS)
@@ -169,13 +172,24 @@ def _needs(work: Operations, points: Points, previous: Ints) -> Ints:
         other = take(ended, np.searchsorted(work.end[ended], work.start[mine], side="right") - 1)
         fits = (other >= 0) & (take(work.stream, other) != work.stream[mine]) & (take(work.end, other) > ready[mine])
         fits &= (take(work.process, other) == work.process[mine]) & (take(work.start, other) < work.start[mine])
-        began = np.flatnonzero(work.device == device)
-        running_until = np.append(NEVER, np.maximum.accumulate(work.end[began]))
-        is_beside = running_until[np.searchsorted(work.start[began], work.start[mine])] > work.start[mine]
-        is_beside &= take(points.end, work.point[mine], -NEVER) <= work.start[mine]
+        running = _running(work, np.flatnonzero(work.device == device), mine)
+        left = take(work.end, running) - work.start[mine]
+        is_beside = (running >= 0) & (left > 0) & (take(points.end, work.point[mine], -NEVER) <= work.start[mine])
         fits &= is_beside | (work.start[mine] - take(work.end, other) <= LONG_DELAY_NS)
         needs[mine[fits]] = other[fits]
+        drains = ~fits & is_beside & (take(work.process, running) == work.process[mine])
+        drains &= LAST_PART * left <= take(work.end, running) - take(work.start, running)
+        needs[mine[drains]] = running[drains]
     return needs
+
+
+def _running(work: Operations, of_device: Ints, mine: Ints) -> Ints:
+    """Of operations that had begun on a device before each of some, the one that ends last; NONE without."""
+    end = work.end[of_device]
+    latest = np.maximum.accumulate(end)
+    holder = np.maximum.accumulate(np.where(end >= latest, np.arange(len(end)), 0))
+    before = np.searchsorted(work.start[of_device], work.start[mine]) - 1
+    return take(of_device, np.where(before >= 0, holder[before], NONE))
 
 
 def _told(work: Operations, needs: Ints) -> Ints:
