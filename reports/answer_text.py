@@ -89,7 +89,9 @@ def _measured(found: Row) -> Iterator[str]:
         part = "most of it" if 2 * row["largest_bytes"] > row["peak_bytes"] else "largest:"
         if row["unknown_bytes"] > row["largest_bytes"]:
             part = f"{row['unknown_bytes'] / row['peak_bytes']:.0%} unknown,"
-        yield _cut(f"  memory of {row['device']}: peak {row['peak_bytes'] / 2**20:,.0f} MiB, {part} {known}")
+        if 20 * row["largest_bytes"] < row["peak_bytes"]:  # next to nothing of it
+            part, known = "what for is unknown", ""
+        yield _cut(f"  memory of {row['device']}: peak {row['peak_bytes'] / 2**20:,.0f} MiB, {part} {known}".rstrip())
 
 
 def _more(found: Row) -> Iterator[str]:

@@ -159,7 +159,11 @@ class Reporter:
 
     def _say(self, time: int, address: int, size: int) -> None:
         self.total += size
-        args = {"Device Type": 0, "Device Id": -1, "Bytes": size, "Addr": address, "Total Allocated": self.total}
+        self.write(time, address, size, self.total)
+
+    def write(self, time: int, address: int, size: int, total: int) -> None:
+        """One event."""
+        args = {"Device Type": 0, "Device Id": -1, "Bytes": size, "Addr": address, "Total Allocated": total}
         self.events.append({"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1,
                             "ts": time, "args": args})  # fmt: skip
 
@@ -200,6 +204,29 @@ def test_a_second_recording_of_a_process_has_no_memory_below_none(
         most = check_categories(database)
     first = reporter.events[0]["args"]["Addr"]  # with its first event an address is another's
     assert most.get("parameter", 0) == sum(length for address, length in known if address != first)
+
+
+@given(turns=st.lists(st.tuples(st.booleans(), st.integers(1, 4), st.integers(1, 1_000)), min_size=1, max_size=12))
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_pinned_blocks_count_beside_a_total_that_leaves_them_out(
+    turns: list[tuple[bool, int, int]], tmp_path: Path
+) -> None:
+    """As torch writes them on a CPU: with the event of a pinned block the total is 0, with others that of these."""
+    live: dict[tuple[bool, int], int] = {}
+    reporter, most = Reporter(), 0
+    for time, (is_pinned, address, size) in enumerate(turns, start=1):
+        bytes_ = -live.pop((is_pinned, address)) if (is_pinned, address) in live else size
+        if bytes_ > 0:
+            live[is_pinned, address] = bytes_
+        total = 0 if is_pinned else sum(length for (pinned, _), length in live.items() if not pinned)
+        reporter.write(10 * time, address + 100 * is_pinned, bytes_, total)
+        most = max(most, sum(live.values()))
+    folder = Path(tempfile.mkdtemp(dir=tmp_path))
+    (folder / "memory.json").write_text(json.dumps({"traceEvents": reporter.events}), "utf-8")
+    with analyze([folder / "memory.json"], folder / "x.duckdb") as database:
+        assert database.rows(
+            "select max(peak_bytes), sum(live_bytes)::bigint, min(live_bytes) > 0 from memory_peak"
+        ) == [(most, most, True)]
 
 
 @pytest.mark.parametrize("path", corpus_params("kineto/qwen*.json.gz"))

@@ -153,8 +153,8 @@ def _behind(points: Points, follows: Ints, by_thread: Ints, number: Ints, first:
 def _needs(work: Operations, points: Points, previous: Ints) -> Ints:
     """The operation of another stream behind whose end an operation began, long after its stream and its launch.
 
-    Just behind it; or, while a device works for others, however long behind the last one that ended meanwhile; or before
-    the end of one that filled the device until then and leaves room in its last quarter:
+    Just behind it; or, while a device works for others, however long behind the last one that ended meanwhile; or
+    before the end of one that filled the device until then and leaves room in its last quarter:
 
     launch    |c|                             |d|
     stream 1      . . . . . . [ c ]              . . . . . [ d ]      c needs a, d needs e: were these shorter, it

@@ -5,18 +5,34 @@
 -- So does one that frees what nobody saw allocated: torch knows on a CPU what earlier recordings of the process saw, and
 -- frees at an address as much as they saw there.
 --
+-- torch's totals of a CPU leave out pinned memory, whose events are there: such blocks count beside the total.
+--
 -- Two threads that allocate at once may be timed in another order than they were counted in. Then the file's total and
 -- the sum of the events part for a few events; where they part for good, events were lost.
 
 with
-summed as (
+-- a block that is larger than all that is said to be live with it is in no total
+apart as (
+    select distinct source_id, process_id, device, address
+    from memory_event
+    where bytes > coalesce(allocated_bytes, requested_bytes)
+),
+counted as (
     select
         *,
-        coalesce(allocated_bytes, requested_bytes) as counted_bytes,
-        sum(bytes) over (
-            partition by source_id, process_id, device order by time_ns, bytes rows unbounded preceding
-        ) as summed_bytes
+        (source_id, coalesce(process_id, -1), device, address)
+            in (select (source_id, coalesce(process_id, -1), device, address) from apart) as is_apart
     from memory_event
+),
+summed as (
+    select
+        * exclude (is_apart),
+        if(is_apart, last_value(if(is_apart, null, coalesce(allocated_bytes, requested_bytes)) ignore nulls) over until_now,
+            coalesce(allocated_bytes, requested_bytes))
+        + coalesce(sum(bytes) filter (is_apart) over until_now, 0) as counted_bytes,
+        sum(bytes) over until_now as summed_bytes
+    from counted
+    window until_now as (partition by source_id, process_id, device order by time_ns, bytes rows unbounded preceding)
 ),
 parting as (
     select source_id, process_id, device
