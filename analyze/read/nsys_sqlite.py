@@ -102,8 +102,24 @@ def read(path: Path, staging: Staging) -> None:
         for load in LOADS:
             _read_table(export, load, staging)
     staging.columns("staged_range")
+    _add_calls_of_syncs(staging)
     staging.columns("staged_api_call")
     staging.load("nsys_thread", "thread")
+
+
+def _add_calls_of_syncs(staging: Staging) -> None:
+    """Calls that wait long for the GPU and are in no table of calls: meanwhile the CPU would seem to work."""
+    if not staging.scalar("select exists (from sync semi join reading using (source_id))"):
+        return
+    staging.intern("values ('cudaDeviceSynchronize'), ('cudaStreamSynchronize'), ('cudaEventSynchronize')")
+    staging.columns("staged_api_call")
+    if added := staging.load("nsys_call_of_sync", "staged_api_call"):
+        staging.fact(
+            "holds",
+            "long synchronisations without a call",
+            added,
+            "the table of calls lacks them; they count as such calls",
+        )
 
 
 def checked(path: Path) -> Export:

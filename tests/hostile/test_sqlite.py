@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import writers
 from conftest import opened
 from lorabench.errors import CorruptInputError, LorabenchError
+from simulated_gpu import Gpu
 
 COLUMNS = "start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER, correlationId INTEGER, demangledName INTEGER"
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -144,3 +146,33 @@ def test_a_schema_that_is_not_utf8_is_read(tmp_path: Path) -> None:
     path.write_bytes(content.replace(b"StringIds", b"String\xff\xfe\xfd"))
     with pytest.raises(CorruptInputError):
         read(path, tmp_path)
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_wait_whose_call_is_lost_is_a_wait(is_lost: bool, tmp_path: Path) -> None:
+    """CUPTI records the synchronisation and not always its call; without it the CPU seems to work all the time."""
+    run = Gpu()
+    for _ in range(80):
+        run.launch("matmul_gemm_kernel", 400_000)
+    run.synchronise()
+    path = tmp_path / "run.sqlite"
+    writers.write_nsys(path, [run.finished().timeline])
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute(
+            "create table CUPTI_ACTIVITY_KIND_SYNCHRONIZATION (start INTEGER, end INTEGER, deviceId INTEGER, "
+            "streamId INTEGER, correlationId INTEGER, globalPid INTEGER, syncType INTEGER)"
+        )
+        waits = (
+            "CUPTI_ACTIVITY_KIND_RUNTIME where nameId in (select id from StringIds where value like '%Synchronize%')"
+        )
+        file.execute(
+            "insert into CUPTI_ACTIVITY_KIND_SYNCHRONIZATION "
+            f"select start, end, 0, -1, correlationId, globalTid & ~16777215, 4 from {waits}"
+        )
+        if is_lost:
+            file.execute(f"delete from {waits}")
+    with opened(path, db=tmp_path / "x.duckdb") as database:
+        assert database.rows("select kind, call_cnt from sync_summary") == [("device", 1)]
+        assert database.rows("select count(*) from api_call") == [(len(run.timeline.calls),)]
+        ((critical,),) = database.rows("select sum(critical_frac) from critical_path where activity = 'kernel'")
+    assert critical > 0.95
