@@ -5,6 +5,7 @@ import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import groupby
 
 from rich.cells import cell_len
 
@@ -16,7 +17,7 @@ _FINDING_CNT, _CLASS_CNT = 3, 5
 _SCREEN_LINES, _EVIDENCE_LINES = 24, 2
 # Whether paths of which the last part is cut have lines of their own; how many lines the advice of each finding has.
 _ROOM = ((True, (3, 3, 3)), (True, (3, 2, 2)), (True, (2, 2, 2)), (False, (2, 2, 2)))
-_CHANGE_WIDTH, _NAME_WIDTH = 46, 20
+_CHANGE_WIDTH, _NAME_WIDTH, _INPUT_CNT = 46, 20, 3
 _LEAST_SHOWN = 0.001  # of a step: what a change saves at least to have a line of its own
 _MUCH_FRAC = 0.15  # of the kernels' time: what a kernel takes at least to be named
 _PACING_FRAC = 0.75  # of the compute: where less hangs on it, and less than half of all, the CPU sets the pace
@@ -106,9 +107,10 @@ def _ranks(found: Row) -> Iterator[str]:
     """Of several ranks the slowest and why, and what does not fit together."""
     if slowest := found["slowest"]:
         steps = f" of {slowest['step_cnt']}" if slowest["step_cnt"] else ""
+        steps += " step" if (slowest["step_cnt"] or slowest["straggler_cnt"]) == 1 else " steps"
         yield _cut(
             f"rank {slowest['rank']} of {slowest['rank_cnt']} is the slowest: "
-            f"last in {slowest['straggler_cnt']}{steps} steps, others waited {said_ns(slowest['kept_waiting_ns'])}"
+            f"last in {slowest['straggler_cnt']}{steps}, others waited {said_ns(slowest['kept_waiting_ns'])}"
         )
         if why := cause(slowest, 56):
             yield from textwrap.wrap(f"cause: {why}", WIDTH, initial_indent="  ", subsequent_indent="    ")
@@ -267,10 +269,21 @@ def _advice(text: str, most: int) -> Iterator[str]:
 
 
 def predictions(rows: list[Row]) -> Iterator[str]:
-    """Rows of what_if for a person: of one input in lines of at most 80 characters, the largest saving first."""
+    """Rows of what_if for a person, in lines of at most 80 characters: input by input, the largest saving first."""
     if not rows:
         yield "no change can be replayed: there is no GPU work and no input in this file"
-        return
+    inputs = [list(of) for _, of in groupby(rows, key=lambda row: row["source_id"])]
+    for number, of_input in enumerate(inputs[:_INPUT_CNT]):
+        if len(inputs) > 1:
+            yield from ([""] if number else [])
+            rank = of_input[0]["rank"]
+            yield f"input {number + 1}:" if rank is None else f"rank {rank}:"
+        yield from _of_input(of_input)
+    if len(inputs) > _INPUT_CNT:
+        yield from ("", f"{len(inputs) - _INPUT_CNT} more inputs: --csv has all, or name one of them alone")
+
+
+def _of_input(rows: list[Row]) -> Iterator[str]:
     known = [row for row in rows if row["saving_ns"] is not None]
     if known:
         before = said_ns(known[0]["step_ns"] + known[0]["saving_ns"])

@@ -6,9 +6,28 @@
 --   place            varchar   name path of the range, '(launch not recorded)' for what was launched before, NULL outside all ranges
 --   saving_ns        double    how long nothing hides it, the mean over the devices
 --   occurrence_cnt   bigint    stretches
---   largest          varchar   the operations by name that the most of it begins with
+--   largest          varchar   the operations by name that the most of it is as long as
 
 with
+stretch as (
+    select exposed.*, op.start_ns
+    from _exposed as exposed
+    join gpu_op as op using (gpu_op_id)
+),
+-- copies in both directions run beside each other: the longest of a stretch is what it is as long as
+longest as (
+    select stretch.gpu_op_id, arg_max(moved.gpu_op_id, (moved.length_ns, -moved.gpu_op_id)) as longest_id
+    from (
+        select source_id, device_id, gpu_op_id, start_ns, end_ns - start_ns as length_ns
+        from gpu_op
+        where kind in ('memcpy', 'memset')
+    ) as moved
+    asof join (from stretch where activity = 'memory') as stretch
+        on stretch.source_id = moved.source_id
+        and stretch.device_id is not distinct from moved.device_id
+        and stretch.start_ns <= moved.start_ns
+    group by stretch.gpu_op_id
+),
 named as (
     select
         exposed.source_id,
@@ -18,15 +37,16 @@ named as (
         sum(exposed.exposed_ns) as exposed_ns,
         count(*) as occurrence_cnt,
         any_value(devices.cnt) as device_cnt
-    from _exposed as exposed
-    join gpu_op as op using (gpu_op_id)
+    from stretch as exposed
+    left join longest on longest.gpu_op_id = exposed.gpu_op_id and exposed.activity = 'memory'
+    join gpu_op as op on op.gpu_op_id = coalesce(longest.longest_id, exposed.gpu_op_id)
     join _steady_time as steady on steady.source_id = exposed.source_id
     join _short_name as short on short.source_id = op.source_id and short.name_id = op.name_id
     join (select source_id, count(distinct device_id) as cnt from gpu_op group by source_id) as devices
         on devices.source_id = exposed.source_id
     left join _owner as own on own.attribution_id = op.attribution_id
     left join range_path on range_path.path_id = own.path_id
-    where exposed.exposed_ns > 0 and op.start_ns >= steady.start_ns and op.start_ns < steady.end_ns
+    where exposed.exposed_ns > 0 and exposed.start_ns >= steady.start_ns and exposed.start_ns < steady.end_ns
     group by all
 )
 select

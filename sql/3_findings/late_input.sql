@@ -6,6 +6,7 @@ select
     place,
     saving_ns,
     occurrence_cnt,
-    format('the GPU waits {} times, {} on average', occurrence_cnt, said_ns(mean_ns)) as evidence
+    if(occurrence_cnt = 1, 'the GPU waits once, ' || said_ns(mean_ns),
+        format('the GPU waits {} times, {} on average', occurrence_cnt, said_ns(mean_ns))) as evidence
 from _blamed_place
 where rule = 'late_input'

@@ -267,6 +267,22 @@ def test_copies_hide_behind_other_work_alone(kernel: int, tmp_path: Path) -> Non
     assert advice.startswith("Copy less") == (not is_predicted)
 
 
+@pytest.mark.parametrize("is_read_back_first", [True, False])
+def test_of_copies_beside_each_other_the_longer_one_is_named(is_read_back_first: bool, tmp_path: Path) -> None:
+    gpu = pinned()
+    for step in range(6):
+        with gpu.range(f"step {step}"):
+            for name, ns, stream in sorted(
+                [("read back", 1_000_000, COMPUTE), ("load", 9_000_000, COPIES)], reverse=is_read_back_first
+            ):
+                with gpu.range(name):
+                    gpu.copy(ns, stream)
+            gpu.synchronise()
+    with recorded(gpu.finished(), tmp_path) as database:
+        places = {place for (place,) in database.rows("select place from finding where rule = 'exposed_copy'")}
+    assert places == {"step/load"}
+
+
 @pytest.mark.parametrize("kept", [1, 5, 20])
 def test_kernels_of_graphs_that_are_not_recorded_are_no_idle_time(kept: int, tmp_path: Path) -> None:
     """Of the kernels in a graph some are in the trace, as some drivers leave it."""
