@@ -33,6 +33,13 @@ _STEADY = """
     select is_steady, step_cnt, cold_step_cnt, cold_ns, has_rest, recorded_ns, end_ns - start_ns as window_ns
     from _steady_time
     where source_id = {id}"""
+_WHOLE = """
+    select max(end_ns) - min(start_ns) as whole_ns
+    from (
+        select min(start_ns) as start_ns, max(end_ns) as end_ns from range where source_id = {id}
+        union all
+        select min(start_ns), max(end_ns) from api_call where source_id = {id}
+    )"""
 _SLOWEST = "from _slowest_rank where kind = '{kind}'"
 _ALIKE = "from _answer_alike where kind = '{kind}'"
 _UNFIT = """
@@ -111,6 +118,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         ),
         "steps": next(iter(rows(_STEPS)), None),
         "window_ns": devices[0]["window_ns"] if devices else None,
+        "whole_ns": rows(_WHOLE)[0]["whole_ns"],
         "parts": _parts(devices),
         "steady": next(iter(rows(_STEADY)), None),
         "classes": rows(

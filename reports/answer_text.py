@@ -22,6 +22,7 @@ _LEAST_SHOWN = 0.001  # of a step: what a change saves at least to have a line o
 _MUCH_FRAC = 0.15  # of the kernels' time: what a kernel takes at least to be named
 _PACING_FRAC = 0.75  # of the compute: where less hangs on it, and less than half of all, the CPU sets the pace
 _WORD_WIDTH = 28  # of evidence: a path that is longer would push what stands around it off the screen
+_MUCH_MORE = 1.25  # than the time from the first GPU work to the last: what was recorded around it is worth a word
 _MANY_STEPS = 20  # from which on the 95th percentile is not just the longest
 _NOTHING = "nothing is timed in this file: no ranges, CUDA calls or GPU work; record it anew"
 # Of steady_state: what is the largest part of the window, and what that means.
@@ -196,7 +197,9 @@ def _known(found: Row) -> Iterator[str]:
         apart = spread(steps)
         yield f"{number_of(steps)} of {said_ns(steps['p50_ns'])}{f' ({apart})' if apart else ''}"
     if found["window_ns"]:
-        yield f"GPU window {said_ns(found['steady']['recorded_ns'])}"
+        recorded, whole = found["steady"]["recorded_ns"], found["whole_ns"] or 0
+        of = f" of {said_ns(whole)}" if whole > _MUCH_MORE * recorded else ""
+        yield f"GPU window {said_ns(recorded)}{of}"
     elif found["ranges"] and found["steady"]:
         yield f"{said_ns(found['steady']['recorded_ns'])} recorded"
     if found["device"]:
