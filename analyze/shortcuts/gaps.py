@@ -234,7 +234,7 @@ def _causes(gaps: _Gaps, work: Columns, is_managed: Bools, limits: dict[str, flo
     is_slow = is_kernel & (returned != _NEVER) & (2 * (returned - gaps.start) > gaps.idle)
     is_slow &= gaps.idle > limits["kernel_wait_ns"]
     is_loading = is_kernel & (returned > gaps.start) & (returned - launched > limits["long_gap_ns"])
-    is_loading &= gaps.idle > limits["kernel_wait_ns"]
+    is_loading &= (gaps.idle > limits["kernel_wait_ns"]) & (gaps.end - returned <= 2 * (returned - launched))
     is_late = np.where(launched >= gaps.start, ~waited, is_slow) | is_loading
     distance = np.full(len(gaps.row), limits["kernel_wait_ns"])
     for device in np.unique(gaps.device_id[gaps.device_id != NO_DEVICE]):

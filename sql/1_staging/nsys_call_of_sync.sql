@@ -1,4 +1,4 @@
--- A row is a synchronisation whose call CUPTI did not record, as that call, if it lasts longer than the threshold long_gap_ns.
+-- A row is a synchronisation whose call CUPTI did not record, as that call, if it lasts longer than long_gap_ns.
 --
 -- Of the threads of its process that called nothing meanwhile it is on the one with the most calls; without one it is
 -- left out.
@@ -19,8 +19,8 @@ lost as (
     where kind in ('event', 'stream', 'context')
         and correlation_id is not null
         and end_ns - start_ns > (select value from threshold where name = 'long_gap_ns')
-        and correlation_id not in (
-            select correlation_id from staged_api_call
+        and (process_id, correlation_id) not in (
+            select (thread_id & ~16777215, correlation_id) from staged_api_call
             where correlation_id in (select correlation_id from sync semi join reading using (source_id))
         )
 ),

@@ -3,8 +3,8 @@
 -- The CPU was late when it launched the work after the gap had begun; unless the work then waited for more than half of
 -- the gap and longer than the threshold late_launch_ns, which is no launching. It was late, too, when the call that launched a
 -- kernel had begun before, but took more than half of a gap that is longer than the threshold kernel_wait_ns; and when that
--- call returned within the gap after longer than the threshold long_gap_ns: the first launch of a kernel loads it, and the
--- device begins some time after that. Pages of managed memory that move without a
+-- call returned within the gap after longer than the threshold long_gap_ns, and the work began within twice as long after it:
+-- the first launch of a kernel loads it, and the device begins some time after that. Pages of managed memory that move without a
 -- call while no kernel runs are touched by the CPU: the GPU has nothing to do because the CPU does something else.
 --
 -- The distance between two kernels is the device's own: twice the median of the gaps before kernels that were launched
@@ -42,7 +42,8 @@ gap as materialized (
             gpu_op.kind = 'kernel'
             and gpu_op.launch_end_ns > gap.start_ns
             and gpu_op.launch_end_ns - gpu_op.launch_start_ns > (select value from threshold where name = 'long_gap_ns')
-            and gap.end_ns - gap.start_ns > (select value from threshold where name = 'kernel_wait_ns'),
+            and gap.end_ns - gap.start_ns > (select value from threshold where name = 'kernel_wait_ns')
+            and gap.end_ns - gpu_op.launch_end_ns <= 2 * (gpu_op.launch_end_ns - gpu_op.launch_start_ns),
             false
         ) as is_late
     from _idle_gap as gap

@@ -5,7 +5,8 @@
 -- about idle time save together, the largest first, is never more than the idle time. Where without a wait less than half of
 -- the idle time behind it would go, the evidence says whose the rest is, and host_work what it would save; where more than
 -- half as much again would, why. Copies save what hiding them does; those that the link has no time for beside other work
--- can only be fewer: what that saves is at most what they cost. Without a replay nobody knows what a wait leaves, and host_work saves nothing.
+-- can only be fewer: what that saves is at most what they cost. Without a replay nobody knows what a wait leaves, and
+-- host_work saves nothing.
 --
 -- It has the columns of _finding, and
 --

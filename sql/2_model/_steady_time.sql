@@ -3,9 +3,9 @@
 -- Steps at the begin that take more than 1.5 times the median are cold: what is loaded, chosen and compiled there is paid
 -- once. Warm steps count where at least half of the kernels' time lies in them, and where there are cold ones or a
 -- twentieth of the recorded time lies outside: what is loaded before the first step and written behind the last says
--- nothing of training. They begin when what was launched in cold ones has ended, and end when what was launched in them has. Where half of the kernels' time lies in them and
--- behind them, but not in them alone, all from the first warm one on counts. Where that begins long before any GPU work
--- (_lead), the device waits from its begin on.
+-- nothing of training. They begin when what was launched in cold ones has ended, and end when what was launched in them
+-- has. Where half of the kernels' time lies in them and behind them, but not in them alone, all from the first warm one on
+-- counts. Where that begins long before any GPU work (_lead), the device waits from its begin on.
 --
 -- columns:
 --   source_id       integer   the input

@@ -3,11 +3,13 @@
 -- cause is 'host' when the launching call of the work that ended the gap began after the gap did: the device waited
 -- for the CPU; unless the work then waited, its call over, for more than half of the gap and longer than the threshold
 -- late_launch_ns. It is 'host', too, when the call that launched a kernel had begun before, but took more than half of a gap
--- longer than the threshold kernel_wait_ns: the first launch of a kernel loads it. Otherwise the work was waiting already: 'kernel_wait' when the gap is no longer than the device's own
--- distance between two kernels (twice the median gap before kernels that were launched already, at most the threshold
--- kernel_wait_ns), 'dependency' when it is longer (another stream, an event, a copy, memory, a driver that hands it over
--- late). Work whose launching call is not in the file was launched before it; but pages of managed memory that move between
--- kernels are touched by the CPU, which is 'host'. The gaps of a device add up to its idle_ns in gpu_timeline_summary exactly.
+-- longer than the threshold kernel_wait_ns, or returned in it after longer than the threshold long_gap_ns and soon before
+-- the kernel began: the first launch of a kernel loads it. Otherwise the work was waiting already: 'kernel_wait' when the
+-- gap is no longer than the device's own distance between two kernels (twice the median gap before kernels that were
+-- launched already, at most the threshold kernel_wait_ns), 'dependency' when it is longer (another stream, an event, a
+-- copy, memory, a driver that hands it over late). Work whose launching call is not in the file was launched before it; but
+-- pages of managed memory that move between kernels are touched by the CPU, which is 'host'. The gaps of a device add up to
+-- its idle_ns in gpu_timeline_summary exactly.
 --
 -- columns:
 --   device_id      integer   the device
