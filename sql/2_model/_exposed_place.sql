@@ -14,13 +14,17 @@ stretch as (
     from _exposed as exposed
     join gpu_op as op using (gpu_op_id)
 ),
--- copies in both directions run beside each other: the longest of a stretch is what it is as long as
+-- copies of several streams run beside each other: the longest of a stretch is what it is as long as
 longest as (
     select stretch.gpu_op_id, arg_max(moved.gpu_op_id, (moved.length_ns, -moved.gpu_op_id)) as longest_id
     from (
         select source_id, device_id, gpu_op_id, start_ns, end_ns - start_ns as length_ns
         from gpu_op
         where kind in ('memcpy', 'memset')
+            and source_id in (
+                select source_id from gpu_op where kind in ('memcpy', 'memset')
+                group by source_id having min(stream_id) < max(stream_id)
+            )
     ) as moved
     asof join (from stretch where activity = 'memory') as stretch
         on stretch.source_id = moved.source_id
