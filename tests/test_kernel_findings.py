@@ -267,6 +267,16 @@ def test_an_operator_that_is_slow_to_launch_is_named(tmp_path: Path) -> None:
     assert advice.startswith("Compare its calls")
 
 
+@pytest.mark.parametrize("loads", [0, 1, 3])
+def test_what_is_loaded_while_something_compiles_does_not_end_it(loads: int, tmp_path: Path) -> None:
+    compiled = {"ph": "X", "pid": 1, "tid": 1, "cat": "user_annotation", "name": "backend_compile (dynamo_timed)"}
+    events = [*launched(0, 10, 100, 1), compiled | {"ts": 1, "dur": 29_900}, *launched(30_000, 30_010, 100, 2)]
+    events += [called("cuModuleLoadData", 20 + 20 * number, 10) for number in range(loads)]
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}), "utf-8")
+    with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
+        assert database.rows("select rule, idle_ns from _judged_gap") == [("compiling_or_loading", 29_900_000)]
+
+
 def test_what_a_slow_launch_returned_from_in_the_gap_begins_late_for_the_loading(tmp_path: Path) -> None:
     """Lazy loading goes on behind the call: nothing else is there that the kernel could have waited for."""
     events = [*launched(0, 10, 500, 1), *launched(300, 2_500, 8, 2, call_length=800, name="other")]

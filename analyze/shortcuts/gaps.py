@@ -46,7 +46,7 @@ _WAITS = f"""
     where source_id = {{id}}
     order by start_ns, end_ns"""
 _INPUT = "select process, start_ns, end_ns, path_id from _data_range where source_id = {id}"
-_COMPILING = "select process, start_ns, end_ns, place from _compiling where source_id = {id}"
+_COMPILING = "select process, start_ns, end_ns, place from _compiling_until where source_id = {id}"
 CAUSES = ("host", "dependency", "kernel_wait")
 _HOST, _DEPENDENCY, _KERNEL_WAIT = range(len(CAUSES))
 _RULES = (

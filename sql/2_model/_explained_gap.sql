@@ -66,7 +66,7 @@ with_input as (
 with_compiling as (
     select with_input.*, if(compiling.end_ns > with_input.start_ns, compiling.place, null) as compiled
     from with_input
-    asof left join _compiling as compiling
+    asof left join _compiling_until as compiling
         on compiling.source_id = with_input.source_id
         and compiling.process = with_input.process
         and compiling.start_ns < with_input.end_ns
