@@ -33,8 +33,8 @@ def compare(
         typer.Option(
             metavar="WHAT",
             help="summary (what runs measured), range, operator, kernel, class, lora, adapter, api, idle, device, "
-            "step, finding or memory [default: summary for run directories; else range, or kernel where ranges "
-            "hold less than half of the GPU time].",
+            "step, finding or memory [default: summary for run directories; else range, kernel where ranges "
+            "hold less than half of the GPU time, operator where there is neither].",
         ),
     ] = None,
     measure: Annotated[

@@ -30,7 +30,7 @@ _STEPS = "select * exclude source_id from _answer_step where source_id = {id}"
 _MEMORY = "select * exclude source_id from _answer_memory where source_id = {id} order by device = 'cpu', device"
 _RANGES = "select * exclude source_id from _answer_range where source_id = {id} order by self_wall_ns desc, path"
 _STEADY = """
-    select is_steady, step_cnt, cold_step_cnt, cold_ns, has_rest, recorded_ns, end_ns - start_ns as window_ns
+    select is_steady, cold_ns, has_rest, recorded_ns, end_ns - start_ns as window_ns
     from _steady_time
     where source_id = {id}"""
 _WHOLE = """

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...errors import UsageError
+from ...vocabulary import PHASES
 from ..attribute.cover import Cover
 from ..store.database import Database
 from .changes import Change, apply, micro_batches, parse
@@ -26,7 +27,6 @@ _TIMED = """
     from source
     where kind in ('nsys', 'kineto')
     order by exists (select 1 from gpu_op where gpu_op.source_id = source.source_id) desc, source_id"""
-_PHASES = ("data", "h2d", "forward", "backward", "optimizer")
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def _scene(database: Database) -> Scene | None:
 
 def _written(scene: Scene, text: str) -> list[Change]:
     """The change that a text asks for; {optimizer} in it stands for each range that means this phase."""
-    phase = next((name for name in _PHASES if f"{{{name}}}" in text), None)
+    phase = next((name for name in PHASES if f"{{{name}}}" in text), None)
     if phase is None:
         return [parse(text)]
     paths = scene.phase_paths(phase)

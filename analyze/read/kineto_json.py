@@ -308,9 +308,10 @@ class _Reader:
     def _why(self) -> str:
         if self.pieces.cut_off:
             return f": {self.pieces.cut_off}"
-        held = f"its {self.events.total():,} entries have no phase (ph)" if self.events.total() else "it is empty"
         if self.lost_cnt:
             held = "what it holds is no valid JSON"
+        else:
+            held = f"its {self.events.total():,} entries have no phase (ph)" if self.events.total() else "it is empty"
         return f": {held}; a trace of torch.profiler is what export_chrome_trace() writes"
 
     def _note_losses(self) -> None:

@@ -157,20 +157,21 @@ def compare_inputs(
 
     by: a name of COMPARISONS; None for what is natural.
     """
-    chosen, names = choose(by or "range", measure), runs.names(inputs)
+    if by is None and (measure is not None or only is not None):
+        by = "range"
+    asked, names = None if by is None else choose(by, measure), runs.names(inputs)
     with ExitStack() as stack:
         opened = [stack.enter_context(analyze([baselines.readable(path)], progress=progress)) for path in inputs]
         databases = dict(zip(names, opened, strict=True))
-        is_own = by is not None or measure is not None or only is not None
-        by = by if by is not None else "range" if is_own else natural(opened)
-        how = fitting(chosen if is_own else choose(by, None), databases)
+        by = by or natural(opened)
+        how = fitting(asked or choose(by, None), databases)
         rows = compare(databases, how, only, totals)
         is_per_step = bool(steps_of(opened, how, totals))
         compared = verdict.of_traces(
             inputs, databases, verdict.Asked(by, how.view, how.measure, is_per_step), how.keys, rows,
             _labels(opened) if by == "kernel" else {},
         )  # fmt: skip
-        if not is_own and by == "kernel":
+        if asked is None and by == "kernel":
             compared.notes.insert(0, _RANGES_HOLD_LITTLE)
         return compared
 

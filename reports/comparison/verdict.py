@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ... import rundir
 from ...analyze.store.database import Database
+from ...vocabulary import PHASES
 from .. import units
 from ..sources import counting
 from . import spread
@@ -28,7 +29,6 @@ _MOST = 0.5  # of a change: what one of its parts has to have to be named
 _TELLING = 0.1  # of the whole change: a row that has less does not say where it comes from
 _AS_MUCH = 0.9  # of the largest change: what says where it comes from
 _NONE = "no difference"
-_PHASES = ("data", "h2d", "forward", "backward", "optimizer")
 _SMALL = 0.05  # a factor nearer to 1 than this is said in per cent
 
 
@@ -105,7 +105,7 @@ def _phase(databases: dict[str, Database], number: int, change: float) -> str:
         return ""
     first, *others = databases.values()
     found: dict[str, float] = {}
-    for name in (*_PHASES, "gpu_busy"):
+    for name in (*PHASES, "gpu_busy"):
         before, after = (spread.of_steps(one, f"{name}_ns") for one in (first, others[number - 1]))
         if before and after:
             found[name] = (after.median - before.median) / change  # of it, so above 0 where it went the same way

@@ -7,10 +7,10 @@ without GPU work the phases of a step.
 from dataclasses import dataclass
 
 from ...analyze.store.database import Database
+from ...vocabulary import PHASES
 from ..page.receipt import PARTS
 from ..sources import counting
 
-_PHASES = ("data", "h2d", "forward", "backward", "optimizer")
 _REST, _WAITS = "outside of phases", "waits"
 _AGAINST_WINDOW = "step less the GPU's window"
 Values = dict[str, float]
@@ -90,12 +90,12 @@ def _of_gpu(database: Database, by_step: bool) -> Values:
 
 def _of_phases(database: Database) -> Values:
     """What the phases of a step take, on average."""
-    sums = ", ".join(f"coalesce(sum({phase}_ns), 0)" for phase in _PHASES)
+    sums = ", ".join(f"coalesce(sum({phase}_ns), 0)" for phase in PHASES)
     ((step_cnt, wall, *phases),) = database.rows(
         f"select count(distinct (source_id, step)), sum(wall_ns), {sums} from step_summary "
         f"where source_id in (select source_id from source where {counting(database)})"
     )
     if not step_cnt or not wall:
         return {}
-    found = {phase: float(time) / step_cnt for phase, time in zip(_PHASES, phases, strict=True)}
+    found = {phase: float(time) / step_cnt for phase, time in zip(PHASES, phases, strict=True)}
     return found | {_REST: float(wall) / step_cnt - sum(found.values())}

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...vocabulary import PHASES
 from . import figures
 from .cells import shapes
 from .memory_sections import memory_sections
@@ -121,12 +122,9 @@ def _idle_bars(rows: Rows) -> Any:
     return figures.stacked_bars(named[:_GROUP_CNT], "label", [("idle_ns", "idle")])
 
 
-_PHASES = ("data", "h2d", "forward", "backward", "optimizer")
-
-
 def _step_bars(rows: Rows) -> Any:
     """The steps with their phases; None without phases or with one step."""
-    known = [phase for phase in _PHASES if any(row[f"{phase}_ns"] for row in rows)]
+    known = [phase for phase in PHASES if any(row[f"{phase}_ns"] for row in rows)]
     if not known or len(rows) < 2:
         return None
     counts = Counter(row["step"] for row in rows)
@@ -146,7 +144,7 @@ def _step_bars(rows: Rows) -> Any:
 
 def _step_phases(source: Source) -> Iterable[Section | None]:
     """Steps by phases, each beside the median of its phase; nothing for a step or two, or where no phase is known."""
-    known = [phase for phase in _PHASES if source.rows(
+    known = [phase for phase in PHASES if source.rows(
         f"from step_summary where source_id = {{id}} and {phase}_ns > 0 limit 1")]  # fmt: skip
     names = [*known, "length"]
     medians = ", ".join(f"median({name}_ns) over () as {name}_median_ns" for name in names)

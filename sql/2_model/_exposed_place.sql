@@ -34,23 +34,23 @@ longest as (
 ),
 named as (
     select
-        exposed.source_id,
-        exposed.activity,
+        stretch.source_id,
+        stretch.activity,
         coalesce(range_path.path, if(op.api_call_id is null, '(launch not recorded)', null)) as place,
         short.short_name,
-        sum(exposed.exposed_ns) as exposed_ns,
+        sum(stretch.exposed_ns) as exposed_ns,
         count(*) as occurrence_cnt,
         any_value(devices.cnt) as device_cnt
-    from stretch as exposed
-    left join longest on longest.gpu_op_id = exposed.gpu_op_id and exposed.activity = 'memory'
-    join gpu_op as op on op.gpu_op_id = coalesce(longest.longest_id, exposed.gpu_op_id)
-    join _steady_time as steady on steady.source_id = exposed.source_id
+    from stretch
+    left join longest on longest.gpu_op_id = stretch.gpu_op_id and stretch.activity = 'memory'
+    join gpu_op as op on op.gpu_op_id = coalesce(longest.longest_id, stretch.gpu_op_id)
+    join _steady_time as steady on steady.source_id = stretch.source_id
     join _short_name as short on short.source_id = op.source_id and short.name_id = op.name_id
     join (select source_id, count(distinct device_id) as cnt from gpu_op group by source_id) as devices
-        on devices.source_id = exposed.source_id
+        on devices.source_id = stretch.source_id
     left join _owner as own on own.attribution_id = op.attribution_id
     left join range_path on range_path.path_id = own.path_id
-    where exposed.exposed_ns > 0 and exposed.start_ns >= steady.start_ns and exposed.start_ns < steady.end_ns
+    where stretch.exposed_ns > 0 and stretch.start_ns >= steady.start_ns and stretch.start_ns < steady.end_ns
     group by all
 )
 select
