@@ -14,10 +14,15 @@ RECORDERS = {"nsys": "nsys", "kineto": "torch.profiler", "snapshot": "allocator 
 
 # Of each rule all that its places save together: they share no nanosecond.
 # What is missing in the recording comes first: the rest is to be read with it.
-FINDINGS = (
-    "select * exclude source_id from _answer_rule where source_id = {id} "
-    "order by starts_with(rule, 'unrecorded') desc, saving_ns desc nulls last, rule"
-)
+# Stragglers are of all ranks: whichever is shown waits for them.
+FINDINGS = """
+    select *
+    from (
+        select * exclude source_id from _answer_rule where source_id = {id} and rule <> 'straggler_rank'
+        union all by name
+        select * exclude kind from _answer_straggler where kind = (select kind from source where source_id = {id})
+    )
+    order by starts_with(rule, 'unrecorded') desc, saving_ns desc nulls last, rule"""
 _PHASES = "select * exclude source_id from _answer_phase where source_id = {id}"
 _CRITICAL = "select gpu_frac from _answer_critical where source_id = {id}"
 _UNRECORDED = """
@@ -55,7 +60,8 @@ _ASKED = (
 )  # fmt: skip
 # Of the parts of the first line the columns of steady_state.
 _PARTS = {
-    "compute": "compute_ns", "communication": "exposed_communication_ns", "copies": "exposed_memory_ns",
+    "compute": "compute_ns", "communication": "exposed_communication_ns", "rank_wait": "rank_wait_ns",
+    "copies": "exposed_memory_ns",
     "host": "host_idle_ns", "dependency": "dependency_idle_ns", "kernel_wait": "kernel_wait_ns",
 }  # fmt: skip
 Row = dict[str, Any]
@@ -143,7 +149,8 @@ def _parts(devices: list[Row]) -> dict[str, float]:
     windows = sum(row["window_ns"] for row in devices)
     if not windows:
         return {}
-    found = {name: sum(row[column] for row in devices) / windows for name, column in _PARTS.items()}
+    found = {name: sum(row[column] or 0 for row in devices) / windows for name, column in _PARTS.items()}
+    found["communication"] -= found["rank_wait"]
     return {name: share for name, share in found.items() if share or name in ("compute", "communication", "copies")}
 
 

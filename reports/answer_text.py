@@ -21,14 +21,17 @@ _CHANGE_WIDTH, _NAME_WIDTH, _INPUT_CNT = 46, 20, 3
 _LEAST_SHOWN = 0.001  # of a step: what a change saves at least to have a line of its own
 _MUCH_FRAC = 0.15  # of the kernels' time: what a kernel takes at least to be named
 _PACING_FRAC = 0.75  # of the compute: where less hangs on it, and less than half of all, the CPU sets the pace
+_WHOLE_WIDTH = len("  busy 100.0% = ")
 _WORD_WIDTH = 28  # of evidence: a path that is longer would push what stands around it off the screen
 _MUCH_MORE = 1.25  # than the time from the first GPU work to the last: what was recorded around it is worth a word
 _MANY_STEPS = 20  # from which on the 95th percentile is not just the longest
+_STRAGGLER = "straggler_rank"
 _NOTHING = "nothing is timed in this file: no ranges, CUDA calls or GPU work; record it anew"
 # Of steady_state: what is the largest part of the window, and what that means.
 _MEANINGS = {
     "compute": "GPU-bound: it computes {:.0%} of the time",
     "communication": "communication-bound: {:.0%} of the time it does nothing else",
+    "rank_wait": "ranks wait for one another: this one {:.0%} of the time for later ones",
     "copies": "copy-bound: {:.0%} of the time copies run with nothing beside them",
     "host": "the CPU is late: {:.0%} of the time the GPU waits for it",
     "dependency": "waiting: {:.0%} of the time the GPU is idle though the next work was not late",
@@ -71,7 +74,8 @@ def _measured(found: Row) -> Iterator[str]:
                 "the recording ended early"
             )
         idle = {name: parts[name] for name in ("host", "dependency", "kernel_wait") if parts.get(name)}
-        busy = {name: parts[name] for name in ("compute", "communication", "copies") if parts[name]}
+        busy = {name: parts[name] for name in ("compute", "rank_wait", "communication", "copies")
+                if parts.get(name)}  # fmt: skip
         yield _cut(f"  busy {sum(busy.values()):6.1%} = {_sum(busy)}")
         yield _cut(f"  idle {sum(idle.values()):6.1%} = {_sum(idle)}" if idle else "  idle   0.0%")
         classes = [
@@ -106,23 +110,25 @@ def _more(found: Row) -> Iterator[str]:
 
 def _ranks(found: Row) -> Iterator[str]:
     """Of several ranks the slowest and why, and what does not fit together."""
-    if slowest := found["slowest"]:
+    window_ns = found["window_ns"] or (found["steady"] or {}).get("window_ns")
+    told = [row["rule"] for row in worth(found["findings"], window_ns)] if window_ns else []
+    slowest, is_listed = found["slowest"] if _STRAGGLER in told else None, _STRAGGLER in told[:_FINDING_CNT]
+    if slowest and not is_listed:
         steps = f" of {slowest['step_cnt']}" if slowest["step_cnt"] else ""
         steps += " step" if (slowest["step_cnt"] or slowest["straggler_cnt"]) == 1 else " steps"
         yield _cut(
             f"rank {slowest['rank']} of {slowest['rank_cnt']} is the slowest: "
-            f"last in {slowest['straggler_cnt']}{steps}, others waited {said_ns(slowest['kept_waiting_ns'])}"
+            f"late in {slowest['straggler_cnt']}{steps}, others waited {said_ns(slowest['kept_waiting_ns'])}"
         )
         if why := cause(slowest, 56):
             yield from textwrap.wrap(f"cause: {why}", WIDTH, initial_indent="  ", subsequent_indent="    ")
-        if slowest["late_host"]:
-            behind = said_ns(slowest["host_lag_ns"])
-            yield _cut(f"  all ranks of {slowest['late_host']} are late, by {behind} in a step (median)")
-    if alike := found["alike"]:
-        alone = f", {said_ns(alike['alone_ns'])} of it by rank {alike['rank']}" if alike["alone_ns"] else ""
+    if slowest and slowest["late_host"]:
+        behind = said_ns(slowest["host_lag_ns"])
         yield _cut(
-            f"  if ranks were alike: steps {said_ns(alike['saving_ns'])} ({alike['saving_frac']:.0%}) shorter{alone}"
+            f"{'' if is_listed else '  '}all ranks of {slowest['late_host']} are late, by {behind} in a step (median)"
         )
+    if (alike := found["alike"]) and _STRAGGLER not in told:
+        yield _cut(f"if ranks were alike: steps {said_ns(alike['saving_ns'])} ({alike['saving_frac']:.0%}) shorter")
     for row in found["unfit"]:
         yield _cut(f"  {row['rule'].replace('_', ' ')}: {row['example']}")
 
@@ -139,6 +145,8 @@ def verdict(found: Row) -> str:
     missing = found["unrecorded"]
     if missing and found["window_ns"] and 2 * missing["ns"] > max(parts.values()) * found["window_ns"]:
         return f"not all is recorded: {_MISSING[missing['rule']].format(missing['ns'] / found['window_ns'])}"
+    if max(parts, key=lambda name: parts[name]) == "rank_wait":
+        return _MEANINGS["rank_wait"].format(parts["rank_wait"])
     return _paced(parts, found["critical_gpu_frac"]) or _meaning(parts, found["kernel"])
 
 
@@ -334,7 +342,11 @@ def next_steps(found: Row, inputs: Sequence[str]) -> list[str]:
 
 
 def _sum(parts: dict[str, float]) -> str:
-    return " + ".join(f"{name.replace('_', ' ')} {value:.1%}" for name, value in parts.items())
+    """The parts behind the whole; where a line has no room for all those that are worth a word."""
+    told = [f"{name.replace('_', ' ')} {value:.1%}" for name, value in parts.items()]
+    if cell_len(" + ".join(told)) > WIDTH - _WHOLE_WIDTH:
+        told = [text for text, value in zip(told, parts.values(), strict=True) if value >= LEAST_FRAC / 2]
+    return " + ".join(told)
 
 
 def _middle(name: str, places: int) -> str:

@@ -19,8 +19,8 @@ from ...progress import Progress
 from ...small_files import parse_json, read_text
 from ...sql import literal, quoted
 from ..parts import WHOLE_FILE
-from ..ranks import matching
-from ..store import compact
+from ..ranks import alike, matching
+from ..store import compact, views
 from ..store.building import building
 from ..store.database import Database
 from ..store.jobs import JobInput, overlaid
@@ -41,6 +41,29 @@ _RULES = (
     "steps_differ",
 )
 _FINDING = "straggler_rank"
+_IS_REPLAYED = "exists(from _replayed_rank where without_ns is not null)"
+# A rank alone takes for communication what it waits for others; here is what exposed_communication says of several.
+_WITHOUT_WAITING = """
+    update _predicted_finding as found
+    set saving_ns = greatest(0, found.saving_ns - late.waited_ns),
+        limit_ns = greatest(0, found.limit_ns - late.waited_ns),
+        evidence = regexp_replace(
+            found.evidence, '(, the most in |$)',
+            format(', {} of it waiting for later ranks', said_ns(least(found.limit_ns, late.waited_ns))) || '\\1'
+        )
+    from (
+        select source_id, if(device_id is null, null, place) as place, device_id is null as is_cpu,
+            sum(waited_ns) / count(distinct device_id) as waited_ns
+        from _late_rank_wait
+        group by all
+    ) as late
+    where found.rule = 'exposed_communication' and late.source_id = found.source_id and late.waited_ns > 0
+        and (late.is_cpu or late.place is not distinct from found.place)"""
+_RANK_WAIT = """
+    update steady_state as steady
+    set rank_wait_ns = least(late.waited_ns, steady.exposed_communication_ns)
+    from (select source_id, device_id, sum(waited_ns) as waited_ns from _late_rank_wait group by all) as late
+    where late.source_id = steady.source_id and late.device_id = steady.device_id"""
 
 
 @dataclass(frozen=True)
@@ -231,6 +254,7 @@ def _compare(new: Database, job: Path, entries: Sequence[Entry]) -> None:
     _replace(new, "_straggler", new.rows_of("_straggler"))
     _replace(new, "_straggler_place", _places(new, entries))
     _replace(new, "straggler", new.rows_of("straggler"))
+    _replace(new, "_replayed_rank", alike.rows(new))
     new.connection.execute("delete from _validation where rule in (select unnest(?))", [_RULES])  # of ranks alone
     for rule in sql.in_folder(sql.VALIDATIONS):
         if rule.name in _RULES:
@@ -240,14 +264,13 @@ def _compare(new: Database, job: Path, entries: Sequence[Entry]) -> None:
             _add_rule(new, "_validation", rule, where)
     for rule in sql.in_folder(sql.FINDINGS):
         if rule.name == _FINDING:
-            _add_rule(new, "_predicted_finding", rule, "", ", saving_ns as limit_ns, false as is_predicted")
+            _add_rule(new, "_predicted_finding", rule, "", f", saving_ns as limit_ns, {_IS_REPLAYED} as is_predicted")
+    new.connection.execute(_WITHOUT_WAITING)
+    new.connection.execute(_RANK_WAIT)
 
 
 def _add_rule(new: Database, table: str, rule: sql.SqlFile, where: str, more: str = "") -> None:
-    new.connection.execute(
-        f"insert into {quoted(table)} by name select {literal(rule.name)} as rule, {literal(rule.method)} as advice, "
-        f"*{more} from ({rule.statement}){where}"
-    )
+    new.connection.execute(f"insert into {quoted(table)} by name select *{more} from ({views.of_rule(rule)}){where}")
 
 
 def _replace(new: Database, view: str, rows: pa.Table) -> None:

@@ -49,6 +49,15 @@ _UNMATCHED = """
         and collective.operation not in ('send', 'recv')"""
 
 
+_LATE = """
+    select source_id, step, coalesce(
+        2 * sum(cause_ns) filter (cause = 'compute') over same_step > sum(cause_ns) over same_step, false
+    )
+    from _straggler join source using (source_id)
+    where is_straggler and step is not null
+    window same_step as (partition by source.kind, step)"""
+
+
 class Milestone(NamedTuple):
     """What happens at a moment of a rank's own time: of which of its collectives, or at the end of which step."""
 
@@ -115,14 +124,15 @@ def rows(database: Database) -> pa.Table:
     met, steps = database.columns(_MET), database.columns(_STEPS)
     unmatched = {kind for (kind,) in database.rows(_UNMATCHED)}
     pipelines = {source_id for (source_id,) in database.rows("select source_id from _stage")}
+    late = {(source_id, step): is_work for source_id, step, is_work in database.rows(_LATE)}
     found: list[tuple[object, ...]] = []
     for kind in sorted(set(met["kind"].tolist())):
         numbers = sorted(set(met["source_id"][met["kind"] == kind].tolist()))
         members, meetings = _members(met, steps, numbers)
         reason = "collectives are not matched" if kind in unmatched else _reason(members, pipelines)
-        found += _of_kind(members, meetings, reason)
-    names = ("source_id", "step", "measured_ns", "replayed_ns", "ideal_ns", "alone_ns", "reason")
-    types = (pa.int32(), *(pa.int64() for _ in range(5)), pa.string())
+        found += _of_kind(members, meetings, reason, late)
+    names = ("source_id", "step", "measured_ns", "replayed_ns", "ideal_ns", "without_ns", "alone_ns", "reason")
+    types = (pa.int32(), *(pa.int64() for _ in range(6)), pa.string())
     columns = list(zip(*found, strict=True)) or [()] * len(names)
     return pa.table({n: pa.array(c, t) for n, c, t in zip(names, columns, types, strict=True)})
 
@@ -220,7 +230,60 @@ def _mean(members: list[Member]) -> list[Milestone]:
     return sorted(plan)
 
 
-def _of_kind(members: list[Member], meetings: Meetings, reason: str | None) -> list[tuple[object, ...]]:
+def _caught_up(members: list[Member], late: Mapping[tuple[int, int], bool]) -> list[list[Milestone]]:
+    """The plans, those of ranks in the steps in which they are `late` as the mean of the others in these.
+
+        rank 0   --a--[launch]--b--|        rank 1, late in this step   ----c----[launch]--d--|
+        rank 2   --e--[launch]--f--|        as the others               -(a+e)/2-[launch]-----|
+
+    Where it is work that makes them late (the values of `late`), all ranks share it: each is as the mean of all.
+    """
+    parts = [_by_step(member.plan) for member in members]
+    plans: list[list[Milestone]] = [[] for _ in members]
+    ends = [0] * len(members)
+    for place, step in enumerate(members[0].steps):
+        slow = [(member.source_id, step) in late for member in members]
+        shares = any(late.get((member.source_id, step)) for member in members)
+        others = [part[place] for part, is_slow in zip(parts, slow, strict=True) if shares or not is_slow]
+        usual: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for point in (point for part in others for point in part):
+            usual[point.kind, point.number].append(point.own)
+        mean = {key: round(sum(of) / len(of)) for key, of in usual.items() if 2 * len(of) >= len(others)}
+        for n, part in enumerate(parts):
+            kept = _like(mean, part[place]) if mean and (shares or slow[n]) else part[place]
+            plans[n] += [Milestone(ends[n] + point.own, point.kind, point.number) for point in kept]
+            ends[n] = plans[n][-1].own
+    for n, part in enumerate(parts):
+        plans[n] += [Milestone(ends[n] + point.own, point.kind, point.number) for point in part[-1]]
+    return plans
+
+
+def _by_step(plan: list[Milestone]) -> list[list[Milestone]]:
+    """The milestones of each step, from its begin on, its border the last; at the end those behind all steps."""
+    found: list[list[Milestone]] = [[]]
+    begin = 0
+    for point in plan:
+        found[-1].append(Milestone(point.own - begin, point.kind, point.number))
+        if point.kind == BORDER:
+            begin = point.own
+            found.append([])
+    return found
+
+
+def _like(mean: Mapping[tuple[int, int], int], part: list[Milestone]) -> list[Milestone]:
+    """A step with what it launches when others do, and blocked where they are."""
+    end = mean[BORDER, part[-1].number]
+    launched = {point.number: mean.get((LAUNCH, point.number), min(point.own, end))
+                for point in part if point.kind == LAUNCH}  # fmt: skip
+    blocked = {number: own for (kind, number), own in mean.items() if kind == BLOCK}
+    found = [Milestone(own, LAUNCH, number) for number, own in launched.items()]
+    found += [Milestone(max(own, launched.get(number, own)), BLOCK, number) for number, own in blocked.items()]
+    return [*sorted(found), Milestone(max([end, *(point.own for point in found)]), BORDER, part[-1].number)]
+
+
+def _of_kind(
+    members: list[Member], meetings: Meetings, reason: str | None, late: Mapping[tuple[int, int], bool]
+) -> list[tuple[object, ...]]:
     """The rows of all ranks of a kind."""
     matches = [member.matches for member in members]
     plans = [member.plan for member in members]
@@ -231,8 +294,9 @@ def _of_kind(members: list[Member], meetings: Meetings, reason: str | None) -> l
         reason = reason or "collectives cannot be put in an order"
     elif abs(whole.sum() - measured.sum()) > _MOST_ERROR * measured.sum():
         reason = f"the replay is off by {abs(whole.sum() / measured.sum() - 1):.0%}"
-    ideal, alone = None, dict[int, Ints | None]()
+    ideal, without, alone = None, None, dict[int, Ints | None]()
     if reason is None:
+        without = _steps(replay(_caught_up(members, late), matches, cnt, meetings.transfer))
         mean = _mean(members)
         ideal = _steps(replay([mean] * len(members), matches, cnt, meetings.usual))
         at_once = min(_MOST_ALONE, 1 + _MOST_POINTS // max(1, sum(map(len, plans))))
@@ -248,6 +312,7 @@ def _of_kind(members: list[Member], meetings: Meetings, reason: str | None) -> l
             member.measured[place],
             _at(whole, place),
             _at(ideal, place),
+            _at(without, place),
             _at(alone.get(n), place),
             reason,
         )

@@ -6,7 +6,7 @@ from ...sql import quoted
 from ..store import views
 from ..store.database import Database
 
-VIEWS = ("straggler", "_rank_activity", "_straggler_place", "_replayed_rank")
+VIEWS = ("straggler", "_rank_activity", "_straggler_place", "_replayed_rank", "_rank_wait", "_late_rank_wait")
 
 
 def none(database: Database, view: str) -> pa.Table:

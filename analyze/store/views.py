@@ -78,16 +78,14 @@ def _words_of(statement: str) -> frozenset[str]:
     return frozenset((*re.findall(r"\w+", re.sub(r"'(?:[^']|'')*'|--[^\n]*", "''", statement)), *given))
 
 
+def of_rule(rule: sql.SqlFile) -> str:
+    """A statement of the rows of a rule, each with the rule's name and advice, unless a row has its own."""
+    own = f"* replace (coalesce(advice, {literal(rule.method)}) as advice)"
+    columns = own if _OWN_ADVICE in rule.statement else f"{literal(rule.method)} as advice, *"
+    return f"select {literal(rule.name)} as rule, {columns} from ({rule.statement})"
+
+
 def _all_rules(folder: str, view: str) -> sql.SqlFile:
-    """A view of the rows of all rules of a folder, each with its rule's name and advice, unless a row has its own."""
-    rules = [
-        f"select {literal(rule.name)} as rule, "
-        + (
-            f"* replace (coalesce(advice, {literal(rule.method)}) as advice)"
-            if _OWN_ADVICE in rule.statement
-            else f"{literal(rule.method)} as advice, *"
-        )
-        + f" from ({rule.statement})"
-        for rule in sql.in_folder(folder)
-    ]
+    """A view of the rows of all rules of a folder."""
+    rules = [of_rule(rule) for rule in sql.in_folder(folder)]
     return sql.SqlFile(sql.MODEL, view, "A row is what one rule found.", "", (), " union all by name ".join(rules))

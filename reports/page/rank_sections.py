@@ -55,7 +55,7 @@ def _verdict(slowest: Rows) -> str:
         return "No rank keeps the others waiting."
     (row,) = slowest
     waited = said_ns(row["kept_waiting_ns"])
-    text = f"Rank {row['rank']} is the slowest: last in {row['straggler_cnt']} steps, others waited {waited} for it."
+    text = f"Rank {row['rank']} is the slowest: late in {row['straggler_cnt']} steps, others waited {waited} for it."
     if why := cause(row):
         text += f" Cause: {why}."
     if row["late_host"]:

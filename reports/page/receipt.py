@@ -8,6 +8,7 @@ from typing import Any
 PARTS = {
     "compute": ("computes", "matmul"),
     "communication": ("communicates, nothing else", "communication"),
+    "rank_wait": ("waits for later ranks", "idle other"),
     "copies": ("copies, nothing else", "copy"),
     "host": ("waits for the CPU", "idle"),
     "dependency": ("waits for other work", "idle other"),

@@ -42,7 +42,10 @@ followed as (
     select
         limited.*,
         -- small products do not reach what a data sheet says
-        followed_rule.saving_ns is not null and hidden.hidden_ns is null and limited.rule <> 'float32_matmul' as is_predicted,
+        followed_rule.saving_ns is not null and hidden.hidden_ns is null and limited.rule <> 'float32_matmul'
+        or limited.rule = 'straggler_rank' and limited.source_id in (
+            select source_id from _replayed_rank where without_ns is not null
+        ) as is_predicted,
         hidden.hidden_ns,
         idle.idle_ns,
         limited.rule in (

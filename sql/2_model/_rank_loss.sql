@@ -2,7 +2,8 @@
 --
 -- meeting is the same for what is compared: a matched collective, or a step. part is 'compute', 'copies' (beside which nothing
 -- ran), 'exposed communication' (of other groups, on the way to a collective only), or 'idle', with what it is blamed on.
--- excess_ns is part_ns minus the median of the ranks of the same stage.
+-- excess_ns is part_ns minus the median of the ranks of the same stage, of an even number the lower of the middle ones: where
+-- half of the ranks are late, what they are late by is the whole difference.
 
 with
 part as materialized (
@@ -66,5 +67,5 @@ select
     step,
     part,
     part_ns::bigint as part_ns,
-    (part_ns - median(part_ns) over (partition by meeting, stage, part))::bigint as excess_ns
+    (part_ns - quantile_disc(part_ns, 0.5) over (partition by meeting, stage, part))::bigint as excess_ns
 from complete

@@ -7,6 +7,8 @@
 -- columns:
 --   source_id       integer   the input
 --   collective_id   bigint    the row of collective
+--   device_id       integer   its device, NULL on CPUs
+--   place           varchar   the range that its communication belongs to, as in _exposed_place
 --   step            bigint    number of the step, NULL outside of steps
 --   start_ns        bigint    begin of its work
 --   end_ns          bigint    end of its work
@@ -17,6 +19,7 @@ met as (
     select
         collective.source_id,
         collective.collective_id,
+        collective.device_id,
         coalesce(collective.device_id, -1) as device,
         matched.step,
         collective.work_start_ns as start_ns,
@@ -33,10 +36,25 @@ compute as (
     select source_id, coalesce(device_id, -1) as device, start_ns, end_ns
     from _rank_activity
     where activity = 'compute' and source_id in (select source_id from met)
+),
+-- stretches of communication, with the range of what they begin with
+placed as (
+    select
+        stretch.source_id,
+        stretch.device_id,
+        op.start_ns,
+        coalesce(range_path.path, if(op.api_call_id is null, '(launch not recorded)', null)) as place
+    from _exposed as stretch
+    join gpu_op as op using (gpu_op_id)
+    left join _owner as own on own.attribution_id = op.attribution_id
+    left join range_path on range_path.path_id = own.path_id
+    where stretch.activity = 'communication' and stretch.source_id in (select source_id from met)
 )
 select
     met.source_id,
     met.collective_id,
+    met.device_id,
+    placed.place,
     met.step,
     met.start_ns,
     met.end_ns,
@@ -44,3 +62,5 @@ select
 from met
 asof left join compute
     on compute.source_id = met.source_id and compute.device = met.device and compute.start_ns < met.near_end_ns
+asof left join placed
+    on placed.source_id = met.source_id and placed.device_id = met.device_id and placed.start_ns <= met.start_ns

@@ -8,6 +8,7 @@
 --   measured_ns   bigint    the step, from the end of the one before
 --   replayed_ns   bigint    the mean step of the ranks when they are replayed as they were
 --   ideal_ns      bigint    the same if all ranks were alike, NULL where it cannot be known
+--   without_ns    bigint    the same if stragglers took as long as the others, NULL likewise
 --   alone_ns      bigint    the same if all but this one were, NULL likewise
 --   reason        varchar   why it cannot be known, NULL where it can
 
@@ -17,6 +18,7 @@ select
     null::bigint as measured_ns,
     null::bigint as replayed_ns,
     null::bigint as ideal_ns,
+    null::bigint as without_ns,
     null::bigint as alone_ns,
     null::varchar as reason
 where false

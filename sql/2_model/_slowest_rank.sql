@@ -14,13 +14,14 @@
 --   cause_ns          bigint    how much more
 --   cause_place       varchar   where its CPU was for most of that
 --   place_ns          bigint    the part of cause_ns there
---   late_host         varchar   its machine if all of that is late, NULL if not
+--   late_host         varchar   its machine if all of that is late and there are others, NULL if not
 --   host_lag_ns       bigint    median lag of the ranks of its machine
 
 with
 placed as (
-    select source_id, kind, host, count(*) over (partition by kind, host) > 1 as is_shared
+    select source.source_id, source.kind, source.host, count(*) over (partition by kind, host) > 1 and hosts.cnt > 1 as is_shared
     from source
+    join (select kind, count(distinct host) as cnt from source group by kind) as hosts using (kind)
 ),
 compared as materialized (
     select straggler.*, placed.kind, placed.host, placed.is_shared

@@ -1,7 +1,11 @@
 -- A row is one step of one rank beside the others, as straggler has it, without the place that its CPU was in.
 --
--- is_by_arrival says how the straggler of the step was found; collective_ids are those to which the rank came last, in the
--- group that waited longest for it, NULL where there are none.
+--   arrives at    rank 0 ...|wwwwwwwwwwwww|        w: waits. While two are missing each is blamed for half of that,
+--                 rank 1 ..........|......|w|      then rank 2 alone for what ranks 0 and 1 wait.
+--                 rank 2 .................|.|
+--
+-- is_by_arrival says how the straggler of the step was found; collective_ids are those to which the rank came later than
+-- half of the others, in the group that waited longest for it, NULL where there are none.
 
 with
 part as materialized (
@@ -54,16 +58,42 @@ waited as (
 own_late as (
     select
         met.*,
-        late_ns - coalesce(waited_ns, 0) + median(coalesce(waited_ns, 0)) over (partition by match_id) as own_late_ns,
+        coalesce(late_ns, 0) - coalesce(waited_ns, 0) as own_late_ns,
+        work_start_ns - way_start_ns - coalesce(waited_ns, 0) as own_way_ns,
         sum(wait_ns) over (partition by match_id) as all_waited_ns
     from met
     left join waited using (collective_id)
     where skew_ns is not null
 ),
-blamed as materialized (
-    select *
+ordered as (
+    select
+        *,
+        row_number() over by_arrival as place,
+        count(*) over (partition by match_id) as member_cnt,
+        own_late_ns - quantile_disc(own_late_ns, 0.5) over (partition by match_id) as came_behind_ns,
+        -- who did not take longer since the collective before was late already: before the recording began
+        least(
+            came_behind_ns, own_way_ns - quantile_disc(own_way_ns, 0.5) over (partition by match_id)
+        ) as behind_ns,
+        own_late_ns - coalesce(lag(own_late_ns) over by_arrival, own_late_ns) as later_ns
     from own_late
-    qualify row_number() over (partition by match_id order by own_late_ns desc nulls last, source_id) = 1 and own_late_ns > 0
+    window by_arrival as (partition by match_id order by own_late_ns, source_id desc)
+),
+-- each moment of waiting is shared equally by those that are not there yet
+shared as (
+    select
+        *,
+        sum((place - 1) * later_ns / (member_cnt - place + 1)) over (
+            partition by match_id order by place rows unbounded preceding
+        ) as share_ns
+    from ordered
+),
+blamed as materialized (
+    select
+        *,
+        all_waited_ns * share_ns / sum(share_ns) over (partition by match_id) * behind_ns / came_behind_ns as kept_waiting_ns
+    from shared
+    qualify behind_ns > 0
 ),
 -- what is not known is no more than what is
 certain as (
@@ -78,8 +108,8 @@ by_group as (
         source_id,
         step,
         "group",
-        sum(late_ns) as late_ns,
-        sum(all_waited_ns) as kept_waiting_ns,
+        sum(behind_ns) as late_ns,
+        sum(kept_waiting_ns) as kept_waiting_ns,
         list(collective_id order by collective_id) as collective_ids
     from blamed
     group by source_id, step, "group"
@@ -105,23 +135,37 @@ compared as (
         arrived.collective_ids,
         certain.kind is not null as is_by_arrival,
         count(*) over same_step as rank_cnt,
-        median(wall_ns - exposed_communication_ns) over same_step as median_ns,
-        max(wall_ns - exposed_communication_ns) over same_step as slowest_ns,
-        sum(wall_ns - exposed_communication_ns) over same_step as sum_ns
+        row_number() over by_own as place,
+        wall_ns - exposed_communication_ns
+        - quantile_disc(wall_ns - exposed_communication_ns, 0.5) over same_step as lag_ns,
+        wall_ns - exposed_communication_ns
+        - coalesce(lag(wall_ns - exposed_communication_ns) over by_own, wall_ns - exposed_communication_ns) as more_ns
     from own
     left join arrived on arrived.source_id = own.source_id and arrived.step is not distinct from own.step
     left join certain on certain.kind = own.kind and certain.step is not distinct from own.step
-    window same_step as (partition by own.kind, own.step)
+    window
+        same_step as (partition by own.kind, own.step),
+        by_own as (partition by own.kind, own.step order by wall_ns - exposed_communication_ns, own.source_id desc)
 ),
 placed as (
     select
         *,
-        own_ns - median_ns as lag_ns,
-        row_number() over (
-            partition by kind, step
-            order by if(is_by_arrival, coalesce(arrived_waiting_ns, 0), own_ns) desc, rank, source_id
-        ) as place
+        if(
+            is_by_arrival,
+            coalesce(arrived_waiting_ns, 0),
+            sum((place - 1) * more_ns / (rank_cnt - place + 1)) over (
+                partition by kind, step order by place rows unbounded preceding
+            ) * (lag_ns > 0)::int
+        ) as kept_waiting_ns,
+        if(is_by_arrival, coalesce(late_ns, 0), lag_ns) as behind_ns
     from compared
+),
+judged as (
+    select
+        *,
+        behind_ns > wall_ns * (select value from threshold where name = 'straggler_frac')
+        and 2 * kept_waiting_ns >= max(kept_waiting_ns) over (partition by kind, step) as is_straggler
+    from placed
 ),
 -- on the way to the collectives to which it came last, or in the whole step
 excess as (
@@ -146,36 +190,30 @@ cause as (
     group by source_id, step, is_by_arrival
 )
 select
-    placed.step,
-    placed.rank,
-    placed.wall_ns::bigint as wall_ns,
-    placed.compute_ns::bigint as compute_ns,
-    placed.exposed_communication_ns::bigint as exposed_communication_ns,
-    placed.own_ns::bigint as own_ns,
-    placed.lag_ns::bigint as lag_ns,
-    placed.late_ns::bigint as late_ns,
-    case
-        when placed.place > 1 then 0
-        when placed.is_by_arrival then coalesce(placed.arrived_waiting_ns, 0)
-        else placed.slowest_ns * placed.rank_cnt - placed.sum_ns
-    end::bigint as kept_waiting_ns,
-    placed.place = 1
-    and coalesce(if(placed.is_by_arrival, placed.late_ns, placed.lag_ns), 0)
-    > placed.wall_ns * (select value from threshold where name = 'straggler_frac') as is_straggler,
-    placed.is_by_arrival,
-    placed.collective_ids,
-    if(placed.place = 1, cause.part, null) as cause,
-    if(placed.place = 1, cause.excess_ns, null)::bigint as cause_ns,
-    if(placed.host is null, null, median(placed.lag_ns) over (partition by placed.kind, placed.step, placed.host))::bigint
+    judged.step,
+    judged.rank,
+    judged.wall_ns::bigint as wall_ns,
+    judged.compute_ns::bigint as compute_ns,
+    judged.exposed_communication_ns::bigint as exposed_communication_ns,
+    judged.own_ns::bigint as own_ns,
+    judged.lag_ns::bigint as lag_ns,
+    judged.late_ns::bigint as late_ns,
+    judged.kept_waiting_ns::bigint as kept_waiting_ns,
+    judged.is_straggler,
+    judged.is_by_arrival,
+    judged.collective_ids,
+    if(judged.is_straggler, cause.part, null) as cause,
+    if(judged.is_straggler, cause.excess_ns, null)::bigint as cause_ns,
+    if(judged.host is null, null, median(judged.lag_ns) over (partition by judged.kind, judged.step, judged.host))::bigint
         as host_lag_ns,
-    if(stage.stage is null, null, median(placed.lag_ns) over (partition by placed.kind, placed.step, stage.stage))::bigint
+    if(stage.stage is null, null, median(judged.lag_ns) over (partition by judged.kind, judged.step, stage.stage))::bigint
         as stage_lag_ns,
-    placed.rank_cnt,
-    placed.source_id
-from placed
+    judged.rank_cnt,
+    judged.source_id
+from judged
 left join cause
-    on cause.source_id = placed.source_id
-    and cause.step is not distinct from placed.step
-    and cause.is_by_arrival = placed.is_by_arrival
-left join _stage as stage on stage.source_id = placed.source_id
-where placed.rank_cnt > 1
+    on cause.source_id = judged.source_id
+    and cause.step is not distinct from judged.step
+    and cause.is_by_arrival = judged.is_by_arrival
+left join _stage as stage on stage.source_id = judged.source_id
+where judged.rank_cnt > 1

@@ -40,13 +40,33 @@ gloo as (
     where collective.work_start_ns >= steady.start_ns and collective.work_start_ns < steady.end_ns
         and collective.found_by = 'gloo'
     group by collective.source_id
+),
+-- sending less does not help where a rank waits for others
+late as (
+    select source_id, place, sum(waited_ns) / any_value(devices.cnt) as waited_ns
+    from _late_rank_wait
+    join (select source_id, greatest(1, count(distinct device_id)) as cnt from gpu_op group by source_id) as devices
+        using (source_id)
+    group by source_id, place
+),
+found as (
+    select
+        exposed.* replace (greatest(0, saving_ns - coalesce(late.waited_ns, 0)) as saving_ns),
+        format('{} of communication with nothing beside it', said_ns(saving_ns))
+        || if(
+            coalesce(late.waited_ns > 0, false),
+            format(', {} of it waiting for later ranks', said_ns(least(saving_ns, late.waited_ns))), ''
+        ) as evidence
+    from _exposed_place as exposed
+    left join late on late.source_id = exposed.source_id and late.place is not distinct from exposed.place
+    where exposed.activity = 'communication'
 )
 select
     source_id,
     place,
     saving_ns,
     occurrence_cnt,
-    format('{} of communication with nothing beside it, the most in {}', said_ns(saving_ns), largest) as evidence,
+    format('{}, the most in {}', evidence, largest) as evidence,
     case
         -- what all_to_all launches is called so, too; sends of pipelines are in ranges that say so
         when regexp_matches(place, '(?i)all_?to_?all')
@@ -62,15 +82,21 @@ select
             then 'Without a backward: let fewer GPUs hold one model (less tensor parallelism, more replicas), send less (8 bits, '
             || 'all-reduce fused with the norm behind it), batch more, or find the rank that comes late: see straggler.'
     end as advice
-from _exposed_place
-where activity = 'communication'
+from found
 union all
 select
     source_id,
     gloo.place,
-    on_cpu.saving_ns,
+    greatest(0, on_cpu.saving_ns - coalesce(late.waited_ns, 0)) as saving_ns,
     gloo.occurrence_cnt,
-    format('{} of communication while no operator computes', said_ns(on_cpu.saving_ns)) as evidence,
+    format('{} of communication while no operator computes', said_ns(on_cpu.saving_ns))
+    || if(
+        coalesce(late.waited_ns > 0, false),
+        format(', {} of it waiting for later ranks', said_ns(least(on_cpu.saving_ns, late.waited_ns))), ''
+    ) as evidence,
     null as advice
 from on_cpu
 join gloo using (source_id)
+left join (
+    select source_id, sum(waited_ns) as waited_ns from _late_rank_wait group by source_id
+) as late using (source_id)

@@ -1,28 +1,72 @@
--- A row is a rank that others waited for, in the steps of which it was the straggler, with what it spent more on.
+-- A row is a rank that others waited for, in the steps in which it was a straggler, with what it spent more on.
 --
 -- Of compute: uneven batches or lengths on this rank, or a slower GPU. Of idle: its CPU is late, in the range that is named (the data, a file system, a busy host). Of copies or exposed communication: its links. Compare it with another rank: lorabench compare.
 
 with
 late as (
-    select *, if(found_by = 'arrival', coalesce(late_ns, 0), lag_ns) as behind_ns
-    from straggler
-    where is_straggler
+    select
+        judged.*,
+        source.kind,
+        if(found_by = 'arrival', coalesce(late_ns, 0), lag_ns) as behind_ns
+    from straggler as judged
+    join source using (source_id)
+    join _steady_time as steady using (source_id)
+    left join (
+        select source_id, step, max(end_ns) as end_ns from _step group by source_id, step
+    ) as timed on timed.source_id = judged.source_id and timed.step = judged.step
+    where judged.is_straggler and coalesce(timed.end_ns > steady.start_ns, true)
+),
+replayed as (
+    select source.kind, replayed.step, avg(replayed_ns - without_ns) as saving_ns
+    from _replayed_rank as replayed
+    join source using (source_id)
+    where replayed.without_ns is not null
+    group by source.kind, replayed.step
+),
+-- what a step is shorter by without its stragglers, each of which has its part
+shared as (
+    select
+        late.*,
+        coalesce(replayed.saving_ns, max(behind_ns) over same_step) * kept_waiting_ns
+        / nullif(sum(kept_waiting_ns) over same_step, 0) as saving_ns
+    from late
+    left join replayed on replayed.kind = late.kind and replayed.step = late.step
+    window same_step as (partition by late.kind, late.step)
 )
 select
-    late.source_id,
-    format('rank {}', any_value(late.rank)) as place,
-    greatest(sum(behind_ns), 0)::bigint as saving_ns,
+    shared.source_id,
+    format('rank {}', any_value(shared.rank)) as place,
+    greatest(sum(saving_ns), 0)::bigint as saving_ns,
     count(*) as occurrence_cnt,
-    format('last in {} steps, others waited {} for it', count(*), said_ns(sum(kept_waiting_ns)))
+    if(
+        any_value(shared.step) is null, 'late',
+        format('late in {} step{}', count(*), if(count(*) = 1, '', 's'))
+    )
+    || format(', others waited {} for it', said_ns(sum(kept_waiting_ns)))
     || coalesce(
-        format('; cause: {}, {} more than the others', any_value(why.cause), said_ns(any_value(why.cause_ns)))
+        format('; cause: {}, {} more than the others', replace(any_value(why.cause), '_', ' '), said_ns(any_value(why.cause_ns)))
         || coalesce(
             if(any_value(why.place_ns) < any_value(why.cause_ns), format(', {} of it', said_ns(any_value(why.place_ns))), ',')
-            || format(' in {}', any_value(why.cause_place)),
+            || format(' in {}', if(
+                length(any_value(why.cause_place)) > 28, regexp_extract(any_value(why.cause_place), '[^/]*$'), any_value(why.cause_place)
+            )),
             ''
         ),
         ''
-    ) as evidence
-from late
-left join _straggler_cause as why on why.source_id = late.source_id
-group by late.source_id
+    ) as evidence,
+    case
+        when any_value(why.cause) = 'compute'
+            then 'Give each rank as many tokens (batches by length, packing); if they are even, its GPU is slower: look at clocks, heat '
+            || 'and other programs (nvidia-smi -q -d PERFORMANCE).'
+        when any_value(why.cause) = 'idle: late_input'
+            then 'Its data comes later than the others'': look at its shard (long samples, another disk), at its loader''s workers '
+            || 'and at what else runs on its CPUs.'
+        when any_value(why.cause) like 'idle%'
+            then 'Its CPU is late: look at what this rank alone does there (logging, checkpoints, evaluation), at what else runs on '
+            || 'its cores, and bind each rank to cores near its GPU (numactl).'
+        when any_value(why.cause) is not null
+            then 'Its links are slower: compare nvidia-smi topo -m, link widths and network cards of the machines, and what else uses them.'
+    end as advice
+from shared
+left join _straggler_cause as why using (source_id)
+group by shared.source_id

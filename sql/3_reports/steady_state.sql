@@ -18,6 +18,8 @@
 --   cold_ns                    bigint    their length
 --   compute_ns                 bigint    time with kernels that do not communicate, or graphs
 --   exposed_communication_ns   bigint    time with communication and without compute
+--   rank_wait_ns               bigint    part of it in which the rank waits for ranks that come later to a collective; NULL where
+--         none are compared
 --   exposed_memory_ns          bigint    time with copies or memsets and nothing else
 --   host_idle_ns               bigint    idle because the CPU launched late, see idle_gap
 --   dependency_idle_ns         bigint    idle though the work was launched in time
@@ -38,6 +40,7 @@ select
     steady.cold_ns,
     spent.compute_ns,
     spent.active_ns - spent.compute_ns as exposed_communication_ns,
+    if(late.waited_ns is null, null, least(late.waited_ns, spent.active_ns - spent.compute_ns))::bigint as rank_wait_ns,
     spent.busy_ns - spent.active_ns as exposed_memory_ns,
     spent.host_ns as host_idle_ns,
     spent.dependency_ns as dependency_idle_ns,
@@ -50,4 +53,7 @@ from _steady_spent as spent
 join _steady_time as steady using (source_id)
 join source using (source_id)
 left join device on device.source_id = spent.source_id and device.device_id = spent.device_id
+left join (
+    select source_id, device_id, sum(waited_ns) as waited_ns from _late_rank_wait group by source_id, device_id
+) as late on late.source_id = spent.source_id and late.device_id = spent.device_id
 order by spent.source_id, spent.device_id

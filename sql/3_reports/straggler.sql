@@ -2,11 +2,14 @@
 --
 -- Ranks that train together meet in collectives, so their steps last equally long; the one that comes last waits least
 -- in them. Where the clocks of the ranks are known well enough (clock_offset: what they leave open in a step is no more
--- than what they show), the straggler of a step is the rank for which the others waited longest in its matched
--- collectives (found_by 'arrival'). That is the last to arrive, unless it had itself waited for others of another group
--- on its way. late_ns is by how much it came behind the median of the ranks, in the group that waited longest for it.
--- Elsewhere (found_by 'own time') it is the rank with the largest own_ns: the step without the time in which nothing but
--- communication ran, idle time included. Either way it must be late by more than the threshold straggler_frac of the step.
+-- than what they show), a rank is judged by when it came to its matched collectives, without what it had itself waited for
+-- others of another group on its way (found_by 'arrival'): each moment in which others wait is shared equally by the ranks
+-- that are not there yet. late_ns is by how much it came behind the median of the ranks, in the group that waited longest
+-- for it, and no more than its way from the collective before was longer than theirs: what came late already when the
+-- recording began has no cause in it. Elsewhere (found_by 'own time') it is judged by own_ns in the same way: the step without the time in which nothing
+-- but communication ran, idle time included. A straggler is late by more than the threshold straggler_frac of the step,
+-- and others wait for it at least half as long as for the one they wait for longest: two that are equally late both are
+-- stragglers. Of an even number of ranks the median is the lower of the two in the middle.
 --
 -- cause is what the rank spent more on than the median of the ranks of its stage, since the collective before of that
 -- group (own time: in the step): the largest of compute, copies, exposed communication and idle, idle by what it is blamed
@@ -23,9 +26,8 @@
 --   own_ns                     bigint    wall_ns - exposed_communication_ns
 --   lag_ns                     bigint    own_ns - the median of the ranks
 --   late_ns                    bigint    lateness at the collectives in which others waited for it; NULL where clocks do not say
---   kept_waiting_ns            bigint    summed time that others waited for it (own time: had less of their own); 0 for all
---         but the slowest
---   is_straggler               boolean   true for the slowest where it is late enough
+--   kept_waiting_ns            bigint    its part of the summed time that others waited (own time: had less of their own)
+--   is_straggler               boolean   whether it is late enough, and others waited for it long enough
 --   found_by                   varchar   'arrival' or 'own time'
 --   cause                      varchar   what it spent more on than the others, NULL where it was not late
 --   cause_ns                   bigint    how much more

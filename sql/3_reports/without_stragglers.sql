@@ -4,7 +4,8 @@
 -- is done, a collective ends its transfer after the last one arrived, and a rank goes on where it had waited for the end.
 -- The transfer is the time of the member whose work was shortest: it waited for nobody. If ranks are alike (ideal_ns) the
 -- time between collectives, computing and idle, is the mean of all ranks, and a transfer the median of those of the same
--- operation, group size and bytes. Of alone_ns the rank itself and the collectives that it takes part in stay as they were.
+-- operation, group size and bytes. For without_ns a rank does in the steps in which it is a straggler what the others do
+-- there on average (where it is mostly compute that makes it late, all ranks share it), and all else stays as it was. Of alone_ns the rank itself and the collectives that it takes part in stay as they were.
 -- Steps count from the end of the one before; of ranks with over 100,000 collectives in all the last steps are replayed. Ranks
 -- in pipelines do different work and are not compared; nothing is said either where ranks do not take part in the same
 -- collectives, or where the replay of what was is off by more than 5 %.
@@ -16,6 +17,7 @@
 --   replayed_ns         bigint    mean of the ranks when they are replayed as they were
 --   ideal_ns            bigint    the same if all ranks were alike; NULL where it cannot be known
 --   slower_frac         double    replayed_ns / ideal_ns - 1: what stragglers make the step longer
+--   without_ns          bigint    the same if the stragglers (is_straggler) took as long as the others; NULL likewise
 --   alone_ns            bigint    the same if all ranks but this one were alike; NULL likewise, and of over 64 ranks (or of many
 --         collectives) for all but those with the most work of their own
 --   alone_slower_frac   double    alone_ns / ideal_ns - 1: what this rank alone makes it longer
@@ -29,6 +31,7 @@ select
     replayed.replayed_ns,
     replayed.ideal_ns,
     replayed.replayed_ns / nullif(replayed.ideal_ns, 0) - 1 as slower_frac,
+    replayed.without_ns,
     replayed.alone_ns,
     replayed.alone_ns / nullif(replayed.ideal_ns, 0) - 1 as alone_slower_frac,
     replayed.reason,

@@ -1,0 +1,34 @@
+-- A row is a kind of inputs of several ranks and what they save without their stragglers: _answer_rule of all of them.
+--
+-- columns:
+--   kind              varchar   kind of the inputs
+--   rule              varchar   'straggler_rank'
+--   saving_ns         bigint    what all stragglers save
+--   place_cnt         bigint    ranks, without those that save next to nothing
+--   place             varchar   the rank that saves most
+--   place_saving_ns   bigint    its part
+--   evidence          varchar   what speaks for it
+--   advice            varchar   what to do there
+--   is_predicted      boolean   whether it is by replay
+
+select
+    source.kind,
+    found.rule,
+    sum(found.saving_ns)::bigint as saving_ns,
+    greatest(1, count(*) filter (is_listed)) as place_cnt,
+    arg_max(found.place, weight) as place,
+    arg_max(found.saving_ns, weight) as place_saving_ns,
+    arg_max(found.evidence, weight) as evidence,
+    arg_max(found.advice, weight) as advice,
+    bool_and(found.is_predicted) as is_predicted
+from (
+    select
+        found.*,
+        (saving_ns, -source_id) as weight,
+        saving_ns >= (steady.end_ns - steady.start_ns) * (select value from threshold where name = 'least_frac') as is_listed
+    from _answer_rule as found
+    join _steady_time as steady using (source_id)
+    where found.rule = 'straggler_rank'
+) as found
+join source using (source_id)
+group by source.kind, found.rule
