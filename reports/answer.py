@@ -33,6 +33,11 @@ _UNRECORDED = """
     order by ns desc"""
 _STEPS = "select * exclude source_id from _answer_step where source_id = {id}"
 _MEMORY = "select * exclude source_id from _answer_memory where source_id = {id} order by device = 'cpu', device"
+_MEMORY_FINDINGS = """
+    select rule, device, cost_bytes, evidence, advice
+    from memory_finding
+    where source_id = {id} and (select kind from source where source_id = {id}) = 'snapshot'
+    order by rule <> 'out_of_memory', cost_bytes desc, rule, device"""
 _RANGES = "select * exclude source_id from _answer_range where source_id = {id} order by self_wall_ns desc, path"
 _STEADY = """
     select is_steady, cold_ns, has_rest, recorded_ns, end_ns - start_ns as window_ns
@@ -140,6 +145,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         "alike": next(iter(rows(_ALIKE.replace("{kind}", str(kind)))), None) if rank_cnt > 1 else None,
         "unfit": rows(_UNFIT) if rank_cnt > 1 else [],
         "memory": rows(_MEMORY),
+        "memory_findings": [] if devices else rows(_MEMORY_FINDINGS),
         "ranges": [] if devices else rows(_RANGES),
     }
 

@@ -21,6 +21,7 @@ _CHANGE_WIDTH, _NAME_WIDTH, _INPUT_CNT = 46, 20, 3
 _LEAST_SHOWN = 0.001  # of a step: what a change saves at least to have a line of its own
 _MUCH_FRAC = 0.15  # of the kernels' time: what a kernel takes at least to be named
 _PACING_FRAC = 0.75  # of the compute: where less hangs on it, and less than half of all, the CPU sets the pace
+_DEVICE_CNT = 4  # of which the memory is shown
 _WHOLE_WIDTH = len("  busy 100.0% = ")
 _WORD_WIDTH = 28  # of evidence: a path that is longer would push what stands around it off the screen
 _MUCH_MORE = 1.25  # than the time from the first GPU work to the last: what was recorded around it is worth a word
@@ -48,7 +49,7 @@ def lines(found: Row) -> Iterator[str]:
     before, behind = list(_measured(found)), list(_more(found))
     window_ns = found["window_ns"] or (found["steady"] or {}).get("window_ns")
     for has_paths, advice in _ROOM:
-        first = list(_first(found["findings"], window_ns, advice, has_paths))
+        first = [*_first(found["findings"], window_ns, advice, has_paths), *_memory(found["memory_findings"], advice)]
         if len(before) + len(first) + len(behind) <= _SCREEN_LINES:
             break
     yield from [*before, *first, *behind]
@@ -89,15 +90,18 @@ def _measured(found: Row) -> Iterator[str]:
     phases = [f"{name} {part:.0%}" for name, part in found["phases"].items() if part >= LEAST_FRAC / 2]
     if phases:
         yield _cut(f"  a step on the CPU: {', '.join(phases)}")
-    for row in found["memory"][:2]:
-        known = f"{row['largest'].replace('_', ' ')} ({row['largest_bytes'] / 2**20:,.0f} MiB"
+    for row in found["memory"][:_DEVICE_CNT]:
+        largest = row["largest_bytes"] or 0
+        known = f"{(row['largest'] or '').replace('_', ' ')} ({largest / 2**20:,.0f} MiB"
         known += " guessed)" if row["is_guessed"] else ")"
-        part = "most of it" if 2 * row["largest_bytes"] > row["peak_bytes"] else "largest:"
-        if row["unknown_bytes"] > row["largest_bytes"]:
+        part = "most of it" if 2 * largest > row["peak_bytes"] else "largest:"
+        if row["unknown_bytes"] > largest:
             part = f"{row['unknown_bytes'] / row['peak_bytes']:.0%} unknown,"
-        if 20 * row["largest_bytes"] < row["peak_bytes"]:  # next to nothing of it
+        if 20 * largest < row["peak_bytes"]:  # next to nothing of it
             part, known = "what for is unknown", ""
         yield _cut(f"  memory of {row['device']}: peak {row['peak_bytes'] / 2**20:,.0f} MiB, {part} {known}".rstrip())
+    if others := found["memory"][_DEVICE_CNT:]:
+        yield f"  and of {len(others)} more, the most of {max(row['peak_bytes'] for row in others) / 2**20:,.0f} MiB"
 
 
 def _more(found: Row) -> Iterator[str]:
@@ -208,7 +212,7 @@ def _known(found: Row) -> Iterator[str]:
         recorded, whole = found["steady"]["recorded_ns"], found["whole_ns"] or 0
         of = f" of {said_ns(whole)}" if whole > _MUCH_MORE * recorded else ""
         yield f"GPU window {said_ns(recorded)}{of}"
-    elif found["ranges"] and found["steady"]:
+    elif found["steady"]:
         yield f"{said_ns(found['steady']['recorded_ns'])} recorded"
     if found["device"]:
         yield f"{found['device_cnt']} x {found['device']}" if found["device_cnt"] > 1 else str(found["device"])
@@ -249,6 +253,20 @@ def _first(findings: list[Row], window_ns: int | None, advice_lines: Sequence[in
         yield from _advice(row["advice"], advice_lines[number - 1])
     if len(found) > _FINDING_CNT:
         yield f"and {', '.join(row['rule'].replace('_', ' ') for row in found[_FINDING_CNT:])}"
+
+
+def _memory(findings: list[Row], advice_lines: Sequence[int]) -> Iterator[str]:
+    """What takes memory and can be changed, for what holds memory alone."""
+    if findings:
+        yield _columns("what to do first", "takes")
+    for number, (row, lines_cnt) in enumerate(zip(findings, advice_lines, strict=False), start=1):
+        yield _columns(
+            f"{number} {row['rule'].replace('_', ' ')}: {row['device']}", f"{row['cost_bytes'] / 2**20:,.0f} MiB"
+        )
+        yield from _evidence(row["evidence"])
+        yield from _advice(row["advice"], lines_cnt)
+    if others := [row["rule"].replace("_", " ") for row in findings[len(advice_lines) :]]:
+        yield f"and {', '.join(dict.fromkeys(others))}"
 
 
 def _evidence(text: str) -> Iterator[str]:
@@ -330,7 +348,9 @@ def next_steps(found: Row, inputs: Sequence[str]) -> list[str]:
     if verdict(found) == _NOTHING:
         recording = "nsys profile --trace=cuda,nvtx" if found["recorder"] == "nsys" else "activities=[CPU, CUDA]"
         return [f"next: record with {recording}"]
-    commands = ("report {} --open", "what-if {}", "query {} finding")
+    is_memory = found["recorder"] == RECORDERS["snapshot"]
+    asked = ("query {} memory_finding", "query {} memory_peak") if is_memory else ("what-if {}", "query {} finding")
+    commands = ("report {} --open", *asked)
     named, said = shlex.join(inputs), []
     if cell_len(named) > WIDTH - len("next: lorabench ") - max(map(len, commands)):
         if len(inputs) == 1:  # the one line that may be longer: a path that is cut cannot be pasted

@@ -1,7 +1,8 @@
 """Makes the graph that `replay` solves from what was measured: which edge was the last, and how much slack others had.
 
     operation behind its stream   it had been launched when the one before it ended: what lies between is distance
-    behind its launch             the stream was free: all between its launching call's begin and its own is latency
+    behind its launch             the stream was free, or it was on its way when that ended: all between its launching
+                                  call's begin and its own is latency
     behind another stream         it began long after both, just after an operation of another stream ended, or while
                                   one ran: for lack of room or an event that nobody names, by that stream's progress
 
@@ -230,8 +231,12 @@ def _slack(work: Operations, points: Points, previous: Ints, needs: Ints) -> tup
     is_queued &= needs < 0
     is_late = is_launched & ~is_queued & (needs < 0)
     usual = int(np.quantile(latency[is_late], 0.1, method="lower")) if is_late.any() else LATENCY_NS
+    # on its way to the device when the one before ended: it came as soon behind its launch as it could
+    underway = is_launched & is_queued & (distance > 2 * DISTANCE_NS) & (latency <= 1.1 * usual)
+    is_late |= underway
+    is_queued &= ~underway
     close = distance[is_queued & (distance >= 0) & (distance <= LONG_DELAY_NS)]
-    apart = int(np.median(close)) if close.size else DISTANCE_NS
+    apart = int(np.median(close)) if close.size > underway.sum() else DISTANCE_NS
     latency = np.where(is_late, latency, np.minimum(latency, usual))
     distance = np.where(is_queued, distance, np.minimum(distance, apart))
     distance[~is_behind] = 0

@@ -79,7 +79,7 @@ def rules(scene: Scene, part: Part | None = None) -> dict[str, Followed] | None:
     if weights is not None:
         beside = None if unblocked is None or both is None else (unblocked, both)
         found["exposed_copy"] = Followed(weights, 1 if part is None else part.share, beside)
-        found["hidden_copy"] = replace(found["exposed_copy"], least_ns=scene.link_ns(measured.length))
+        found["hidden_copy"] = replace(found["exposed_copy"], least_ns=scene.link_ns(measured))
     return found
 
 

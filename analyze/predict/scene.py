@@ -203,10 +203,11 @@ class Scene:
         )
         return rows[0] if rows else None
 
-    def link_ns(self, length: Ints) -> int:
+    def link_ns(self, weights: Weights) -> int:
         """How long the busiest direction of the link to a device copies in the window, where copies take so long each.
 
-        Beside whatever else they run, no step is shorter. Copies from and to the host alone have a link.
+        Beside whatever else they run, no step is shorter. Copies from and to the host alone have a link. Without steps
+        none runs before the first work does.
         """
         found = self.database.columns(
             f"""select gpu_op_id, copy_kind = 'HtoD' as is_to_device
@@ -219,8 +220,25 @@ class Scene:
         place, direction = place[counts], direction[counts]
         key, start = 2 * self.work.device[place] + direction, self.work.start[place]
         order = np.lexsort((start, key))
-        _, busy = union_length(key[order], start[order], (start + length[place])[order])
-        return int(busy.max(initial=0))
+        _, busy = union_length(key[order], start[order], (start + weights.length[place])[order])
+        lead = 0
+        if len(place) and not self.trace.steps.is_judged.any():
+            graph = self.trace.graph
+            lead = int(graph.begin_of_operations(weights, graph.replay(weights)).min())
+        return lead + int(busy.max(initial=0))
+
+    def pinned_copies(self) -> tuple[Ints, Ints]:
+        """The copies of pageable memory, and how long each takes where the link is as fast as it is known to be."""
+        found = self.database.columns(
+            f"""select gpu_op_id, (moved.bytes / slow.link_bytes_s * 1e9)::bigint as length_ns
+            from memory_operation as moved
+            join gpu_op using (gpu_op_id)
+            join _slow_pageable as slow using (source_id)
+            where gpu_op.source_id = {self.trace.source_id}
+                and 'Pageable' in (coalesce(moved.src_kind, ''), coalesce(moved.dst_kind, ''))"""
+        )
+        place = self.trace.place_of(found["gpu_op_id"])
+        return place[place >= 0], found["length_ns"][place >= 0]
 
     @cached_property
     def _is_in_window(self) -> Bools:

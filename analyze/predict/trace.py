@@ -29,10 +29,22 @@ _EVENTS = """
         and not is_duplicate
         and {within}
         and name_id in (select name_id from name where regexp_matches(text, '^(cu|cuda|hip)StreamWaitEvent'))"""
+# CUPTI says for which stream a synchronisation waits
 _WAITS = """
-    select api_call_id as call, start_ns as begin, kind, is_pageable
-    from waiting_call
-    where source_id = {id} and {within}"""
+    select waiting.api_call_id as call, waiting.start_ns as begin, waiting.kind, waiting.is_pageable,
+        coalesce(asked.process, -1) as process, coalesce(asked.stream_id, -1) as stream
+    from (from waiting_call where source_id = {id} and {within}) as waiting
+    left join (
+        select call.api_call_id, any_value(own.process) as process, any_value(sync.stream_id) as stream_id
+        from api_call as call
+        join _work_process as own on own.source_id = call.source_id and own.thread_id = call.thread_id
+        join sync
+            on sync.source_id = call.source_id
+            and sync.correlation_id = call.correlation_id
+            and coalesce(sync.process_id, own.process) = own.process
+        where sync.kind = 'stream' and call.source_id = {id}
+        group by call.api_call_id
+    ) as asked using (api_call_id)"""
 _THREADS = "select thread_id as thread, process from _work_process where source_id = {id}"
 _LAST = """
     select thread_id as thread, max(end_ns) as "end"
@@ -168,7 +180,8 @@ def fetch(database: Database, source_id: int, part: Part | None = None) -> Trace
     waiter = waiting[wait_row[is_known]]
     launch = take(waiting, place_of(calls["call"], work["call"]))
     process, stream = _streams(work)
-    points = _with_waits({name: column[kept] for name, column in rows.items()}, waits, waiter, launch, stream)
+    asked = _asked(waits, work, stream)
+    points = _with_waits({name: column[kept] for name, column in rows.items()}, waits, waiter, asked, launch, stream)
     is_told = take(_told(points, columns(_EVENTS, "begin")), launch, 0) == 1
     operations = Operations(
         work["start_ns"], work["end_ns"], process, work["device"].astype(np.int64), stream, launch, is_told
@@ -239,11 +252,30 @@ def _points_of(rows: Columns) -> tuple[Ints, Ints]:
     return point, order[is_point]
 
 
-def _with_waits(rows: Columns, waits: Columns, waiter: Ints, launch: Ints, stream: Ints) -> Points:
-    """The points; a call that waits for what it launched itself waits for the stream of that."""
+def _asked(waits: Columns, work: Columns, stream: Ints) -> Ints:
+    """Of each wait the number of the stream that it is said to wait for, NONE where nothing is said.
+
+    A stream without work has a number of its own: nothing holds who waits for it. Which device it is on is not said: of
+    several with a stream of that name it may be each.
+    """
+    names = ("process", "stream")
+    count = len(waits["call"])
+    number = numbered(*(np.concatenate([waits[name], work[name]]).astype(np.int64) for name in names))
+    asked, of_work = number[:count], number[count:]
+    first, last = (np.full(int(number.max(initial=0)) + 1, NONE, dtype=np.int64) for _ in range(2))
+    last[of_work] = stream
+    first[of_work[::-1]] = stream[::-1]
+    found = np.where(last[asked] >= 0, last[asked], int(stream.max(initial=0)) + 1)
+    found[(waits["stream"] < 0) | (first[asked] != last[asked])] = NONE
+    return found
+
+
+def _with_waits(rows: Columns, waits: Columns, waiter: Ints, asked: Ints, launch: Ints, stream: Ints) -> Points:
+    """The points; a call that waits for what it launched itself waits for the stream of that, unless one is `asked`."""
     count = len(rows["begin"])
     own_stream = np.full(count, NONE, dtype=np.int64)
     own_stream[launch[launch >= 0]] = stream[launch >= 0]
+    own_stream[waiter[asked >= 0]] = asked[asked >= 0]
     is_waiting = np.zeros(count, dtype=bool)
     is_waiting[waiter] = True
     is_launch = np.zeros(count, dtype=bool)

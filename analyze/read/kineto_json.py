@@ -369,8 +369,9 @@ class _Reader:
             return f"{unread[most]} events of the category {most} are not read: work of another accelerator?"
         if call_cnt:
             return (
-                f"{call_cnt} calls of CUDA are there: the recording ended before the GPU's work was collected; "
-                "torch.cuda.synchronize() before the profiler ends"
+                f"{call_cnt} calls of CUDA are there, but not what they launched: the recording ended before that "
+                "was collected (torch.cuda.synchronize() before the profiler ends), or CUPTI gave none (it does not fit the "
+                "driver, or another profiler was attached)"
             )
         return "nothing ran on a GPU, or ProfilerActivity.CUDA was not among the activities"
 

@@ -45,8 +45,8 @@ _WAITS = f"""
     from _gap_wait
     where source_id = {{id}}
     order by start_ns, end_ns"""
-_INPUT = "select process, start_ns, end_ns, path_id from _data_range where source_id = {id}"
-_COMPILING = "select process, start_ns, end_ns, place from _compiling_until where source_id = {id}"
+_INPUT = "select process, start_ns, end_ns, place from merged('_data_range') where source_id = {id}"
+_COMPILING = "select process, start_ns, end_ns, place from merged('_compiling') where source_id = {id}"
 CAUSES = ("host", "dependency", "kernel_wait")
 _HOST, _DEPENDENCY, _KERNEL_WAIT = range(len(CAUSES))
 _RULES = (
@@ -192,7 +192,7 @@ def _of_source(
     rule = _rules(gaps, cause, around, waits, is_managed, is_unrecorded, limits["long_gap_ns"])
     path = np.select(
         [rule == _RULES.index("late_input"), np.isin(rule, [_RULES.index(name) for name in _OF_WAITS])],
-        [take(inputs["path_id"], around.input), take(waits["path_id"], around.wait)],
+        [take(inputs["place"], around.input), take(waits["path_id"], around.wait)],
         work["path_id"][gaps.row],
     )
     rows = {
@@ -236,6 +236,13 @@ def _causes(gaps: _Gaps, work: Columns, is_managed: Bools, limits: dict[str, flo
     is_loading = is_kernel & (returned > gaps.start) & (returned - launched > limits["long_gap_ns"])
     is_loading &= (gaps.idle > limits["kernel_wait_ns"]) & (gaps.end - returned <= 2 * (returned - launched))
     is_late = np.where(launched >= gaps.start, ~waited, is_slow) | is_loading
+    underway = gaps.end - launched
+    for device in np.unique(gaps.device_id):
+        mine = is_kernel & (gaps.device_id == device)
+        came = underway[mine & (launched >= gaps.start)]
+        if len(came) >= _LEAST_DISTANCES:
+            soon = 1.1 * np.quantile(came, 0.1, method="inverted_cdf")
+            is_late |= mine & (gaps.idle > limits["near_kernel_ns"]) & (underway <= soon)
     distance = np.full(len(gaps.row), limits["kernel_wait_ns"])
     for device in np.unique(gaps.device_id[gaps.device_id != NO_DEVICE]):
         mine = gaps.device_id == device
@@ -260,11 +267,10 @@ def _around(gaps: _Gaps, cause: Ints, waits: Columns, inputs: Columns, compiling
             take(waits["start_ns"], over, _NEVER), start
         )
         found.covering[mine] = np.where(2 * common > end - start, over, NONE)
-        own = inputs["process"] == process
-        fetched = Cover.of(inputs["start_ns"][own], inputs["end_ns"][own]).within(start, end)
-        found.input[mine] = np.where(2 * fetched > end - start, _last(inputs, process, (start + end) // 2 + 1), NONE)
-        compiled = _last(compiling, process, end)
-        found.compiling[mine] = np.where(take(compiling["end_ns"], compiled, _NEVER) > start, compiled, NONE)
+        for times, most in ((inputs, found.input), (compiling, found.compiling)):
+            own = times["process"] == process
+            covered = Cover.of(times["start_ns"][own], times["end_ns"][own]).within(start, end)
+            most[mine] = np.where(2 * covered > end - start, _last(times, process, (start + end) // 2 + 1), NONE)
     return found
 
 

@@ -70,8 +70,11 @@ def choose(by: str, measure: str | None) -> Comparison:
 def natural(databases: Sequence[Database]) -> str:
     """What inputs are compared by unless one says so.
 
-    Ranges; kernels where those of an input hold little of its GPU time; operators of recordings without either.
+    Memory of snapshots of an allocator, which have nothing else. Ranges; kernels where those of an input hold little of
+    its GPU time; operators of recordings without either.
     """
+    if not any(db.rows(f"select 1 from source where {counting(db)} and kind <> 'snapshot'") for db in databases):
+        return "memory"
     if any(_held(database) < _MOST for database in databases):
         return "kernel"
     return "range" if any(_values(database, COMPARISONS["range"]) for database in databases) else "operator"

@@ -13,7 +13,7 @@ from ...analyze.store.database import Database
 from ...vocabulary import PHASES
 from .. import units
 from ..sources import counting
-from . import spread
+from . import spread, waterfall
 from .compared import Compared, Input, Row, letter
 from .run_steps import of_run
 
@@ -61,6 +61,8 @@ def of_traces(
                 "" if are_timed or line.startswith(_NONE) else _phase(databases, number, other.median - first.median)
             )
             said.append(line + named)
+        else:
+            said.append(_of_window([databases[names[0]], databases[names[number]]], number))
         if not (first and other) or asked.view not in ("step_summary",):
             said.append(_of_total(rows, names, number, asked, labels))
     about = [
@@ -114,6 +116,37 @@ def _phase(databases: dict[str, Database], number: int, change: float) -> str:
         return ""
     unit, (said,) = units.scaled("ns", [found[most] * change], signed=True)
     return f", most of it {'copies to the GPU' if most == 'h2d' else most} ({said} {unit})"
+
+
+def _of_window(pair: list[Database], number: int) -> str:
+    """How long the GPUs' work takes from the first to the last, for recordings that are in no steps; "" without work.
+
+    What most of the difference is may be anything: kernels alone are said not to have changed where copies did.
+    """
+    fell = waterfall.of(pair, None, False)
+    if fell is None or not fell.first or not fell.second:
+        return ""
+    unit, cells = units.scaled("ns", [fell.first, fell.second])
+    counts = [_kernel_cnt(database) for database in pair]
+    held = " and ".join(f"{count:,}" for count in dict.fromkeys(counts)) + (
+        " kernels" if max(counts) != 1 else " kernel"
+    )
+    text = (
+        f"GPU window of {letter(number)}: {cells[0]} -> {cells[1]} {unit} ({fell.second / fell.first - 1:+.1%}; {held})"
+    )
+    most = fell.most()
+    if most is None or abs(most[1]) < _TELLING * abs(fell.second - fell.first):
+        return text
+    most_unit, (change,) = units.scaled("ns", [most[1]], signed=True)
+    return f"{text}, most of it while {fell.words(most[0])} ({change} {most_unit})"
+
+
+def _kernel_cnt(database: Database) -> int:
+    ((count,),) = database.rows(
+        "select coalesce(sum(kernel_cnt), 0)::bigint from kernel_summary "
+        f"where source_id in (select source_id from source where {counting(database)})"
+    )
+    return int(count)
 
 
 def _of_total(rows: list[Row], names: list[str], number: int, asked: Asked, labels: dict[str, str]) -> str:

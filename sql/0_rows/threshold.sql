@@ -4,6 +4,7 @@ select name, value, doc
 from (
     values
     ('kernel_wait_ns', 5000.0, 'idle_gap: a gap longer than this is never the device''s own distance between two kernels'),
+    ('near_kernel_ns', 3000.0, 'idle_gap: a gap shorter than this may be the distance between two kernels, however late the launch'),
     ('clock_slack_ns', 10000.0, 'a wait of the CPU may seem to end so much before what it waited for: clocks differ'),
     ('short_kernel_ns', 10000.0, 'launch_outlier: a kernel shorter than this is tiny'),
     ('late_launch_ns', 100000.0, 'launch_outlier: work that begins later than this after its launching call ended waited long'),

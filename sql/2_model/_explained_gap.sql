@@ -2,7 +2,7 @@
 -- blamed on.
 --
 -- The first of these that fits:
---   compiling_or_loading  something was compiled or loaded meanwhile
+--   compiling_or_loading  something was compiled or loaded for more than half of it
 --   late_input            the CPU was fetching input for more than half of it
 --   unified_memory        pages of managed memory moved behind it
 --   blocking_copy, pageable_async_copy, synchronisation
@@ -45,31 +45,44 @@ managed as (select name_id from name where contains(text, 'Unified Memory')),
 with_input as (
     select
         gap.*,
-        middle.path_id as input_path_id,
+        middle.place as input_path_id,
         coalesce(till.before_ns + least(gap.end_ns, till.end_ns) - till.start_ns, 0)
         - coalesce(since.before_ns + least(gap.start_ns, since.end_ns) - since.start_ns, 0) as input_ns
     from _waited_gap as gap
-    asof left join _data_range as since
+    asof left join merged('_data_range') as since
         on since.source_id = gap.source_id
         and since.process = gap.process
         and since.start_ns <= gap.start_ns
-    -- what covers more than half of a gap covers its middle
-    asof left join _data_range as middle
+    -- what covers more than half of a gap covers its middle, or ended before it
+    asof left join merged('_data_range') as middle
         on middle.source_id = gap.source_id
         and middle.process = gap.process
         and middle.start_ns <= (gap.start_ns + gap.end_ns) // 2
-    asof left join _data_range as till
+    asof left join merged('_data_range') as till
         on till.source_id = gap.source_id
         and till.process = gap.process
         and till.start_ns <= gap.end_ns
 ),
 with_compiling as (
-    select with_input.*, if(compiling.end_ns > with_input.start_ns, compiling.place, null) as compiled
-    from with_input
-    asof left join _compiling_until as compiling
-        on compiling.source_id = with_input.source_id
-        and compiling.process = with_input.process
-        and compiling.start_ns < with_input.end_ns
+    select
+        gap.*,
+        middle.place as compiled,
+        coalesce(till.before_ns + least(gap.end_ns, till.end_ns) - till.start_ns, 0)
+        - coalesce(since.before_ns + least(gap.start_ns, since.end_ns) - since.start_ns, 0) as compiled_ns
+    from with_input as gap
+    asof left join merged('_compiling') as since
+        on since.source_id = gap.source_id
+        and since.process = gap.process
+        and since.start_ns <= gap.start_ns
+    -- what covers more than half of a gap covers its middle, or ended before it
+    asof left join merged('_compiling') as middle
+        on middle.source_id = gap.source_id
+        and middle.process = gap.process
+        and middle.start_ns <= (gap.start_ns + gap.end_ns) // 2
+    asof left join merged('_compiling') as till
+        on till.source_id = gap.source_id
+        and till.process = gap.process
+        and till.start_ns <= gap.end_ns
 ),
 waiting as (
     select *
@@ -120,7 +133,7 @@ judged as (
         case
             when cause = 'kernel_wait' then null
             when is_lead and is_waited_for then 'unrecorded_work'
-            when compiled is not null then 'compiling_or_loading'
+            when compiled_ns * 2 > idle_ns then 'compiling_or_loading'
             when input_ns * 2 > idle_ns then 'late_input'
             when name_id in (select name_id from managed) then 'unified_memory'
             when waited_kind in ('memcpy', 'memset') and is_pageable then 'pageable_async_copy'
@@ -151,7 +164,7 @@ select
         when judged.rule in ('pageable_async_copy', 'blocking_copy', 'synchronisation') then judged.waited_path_id
         else range.path_id
     end as path_id,
-    judged.compiled,
+    if(judged.compiled_ns * 2 > judged.idle_ns, judged.compiled, null) as compiled,
     judged.is_lead
 from judged
 join device_cnt using (source_id)

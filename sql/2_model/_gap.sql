@@ -6,13 +6,16 @@
 -- call returned within the gap after longer than the threshold long_gap_ns, and the work began within twice as long after it:
 -- the first launch of a kernel loads it, and the device begins some time after that. Pages of managed memory that move without a
 -- call while no kernel runs are touched by the CPU: the GPU has nothing to do because the CPU does something else.
+-- A kernel is on its way to the device for some time, 5 to 10 us: one that comes as soon behind its launch as those that were
+-- launched in a gap (the low decile of 20 or more, and a tenth more) came late, too, though its launch was over when the gap
+-- began; unless the gap is no longer than the threshold near_kernel_ns.
 --
 -- The distance between two kernels is the device's own: twice the median of the gaps before kernels that were launched
 -- already when the gap began, which is 1.3 to 3 us on NVIDIA's GPUs and next to nothing in AMD's traces; at most the
 -- threshold kernel_wait_ns, and that threshold for a device with fewer than 20 such gaps.
 
 with
-gap as materialized (
+measured as materialized (
     select
         gap.source_id,
         gap.device_id,
@@ -25,6 +28,7 @@ gap as materialized (
         gpu_op.range_id,
         gpu_op.name_id,
         gpu_op.kind = 'kernel' as is_kernel,
+        gap.end_ns - gpu_op.launch_start_ns as underway_ns,
         gpu_op.launch_start_ns is null
         and gpu_op.name_id in (select name_id from name where contains(text, 'Unified Memory')) as is_touched,
         coalesce(
@@ -49,6 +53,21 @@ gap as materialized (
     from _idle_gap as gap
     join gpu_op using (gpu_op_id)
     join threshold on threshold.name = 'late_launch_ns'
+),
+latency as (
+    select source_id, device_id, 1.1 * quantile_disc(underway_ns, 0.1) as latency_ns
+    from measured
+    where is_kernel and underway_ns <= idle_ns
+    group by source_id, device_id
+    having count(*) >= 20
+),
+gap as materialized (
+    select
+        measured.* exclude (is_late),
+        is_late or coalesce(is_kernel and idle_ns > threshold.value and underway_ns <= latency.latency_ns, false) as is_late
+    from measured
+    join threshold on threshold.name = 'near_kernel_ns'
+    left join latency on latency.source_id = measured.source_id and latency.device_id is not distinct from measured.device_id
 ),
 distance as (
     select source_id, device_id, 2 * median(idle_ns) as kernel_wait_ns

@@ -3,7 +3,7 @@
 -- An address belongs to an allocation until its next event. What a run's ledger names is what it says ('exact'), and what
 -- torch's memory timeline names, too ('heuristic': it infers them from the graph). The rest goes by lifetime:
 -- 'temporary' is freed by the operator that allocated it or within its phase; memory of the forward that the backward
--- frees, of a recomputation that outlives it, and of a compiled graph that nothing frees, is 'activation'; what the backward keeps for later is 'gradient', what
+-- or nothing within the forward frees, of a recomputation that outlives it, and of a compiled graph that nothing frees, is 'activation'; what the backward keeps for later is 'gradient', what
 -- the optimizer keeps is 'optimizer_state'; the rest of the backward is 'autograd_detail'. What was there before the
 -- recording goes by who frees it: the optimizer its state, zero_grad gradients. That is 'exact' where a ledger has taken
 -- out what it knows, 'heuristic' elsewhere.
@@ -96,6 +96,8 @@ judged as (
                 if(has_ledger.source_id is null and free_ns is null, 'optimizer_state', 'temporary')
             when phase in ('data', 'h2d') then 'input'
             when free_phase in ('backward', 'recompute') then 'activation'
+            -- kept for a backward that did not come: dropped outside of the forward, by an error, or never
+            when phase = 'forward' and free_phase is null then 'activation'
             when free_ns is null then 'unknown'
             else 'temporary'
         end as likely_category

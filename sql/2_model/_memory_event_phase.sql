@@ -1,6 +1,7 @@
 -- A row is an event of memory with the phase of training that it fell into, NULL where nothing tells.
 --
 -- By what was open on its thread: the innermost annotation whose name means a phase (see phase_of), else an autograd node (backward); in allocator snapshots by the files and functions of the stack. The
+-- thread of autograd's engine has no Python: in a snapshot with stacks, none of which is of a backward, what has none is its. The
 -- part of the optimizer that lets gradients go is 'zero_grad'. What a graph compiled by inductor asked for is marked: one
 -- call allocates for a whole model.
 
@@ -33,13 +34,24 @@ stack_phase as (
         end as phase
     from name
     semi join (select distinct stack_id as name_id from memory_event) using (name_id)
+),
+-- frees have stacks only where all of an event was asked for
+engine as (
+    select event.source_id
+    from memory_event as event
+    left join stack_phase on stack_phase.name_id = event.stack_id
+    group by event.source_id
+    having bool_or(stack_phase.phase = 'forward' and event.bytes > 0)
+        and bool_or(stack_phase.phase = 'forward' and event.bytes < 0)
+        and not bool_or(coalesce(stack_phase.phase in ('backward', 'recompute'), false))
 )
 select
     event.*,
     coalesce(
         path_phase.phase,
         if(starts_with(operator_name.text, 'autograd::engine::evaluate_function'), 'backward', null),
-        stack_phase.phase
+        stack_phase.phase,
+        if(engine.source_id is not null and event.stack_id is null and not event.is_before, 'backward', null)
     ) as phase,
     coalesce(path_phase.is_compiled or stack_phase.is_compiled, false) as is_compiled,
     operator.end_ns as operator_end_ns,
@@ -50,3 +62,4 @@ left join path_phase on path_phase.path_id = around.path_id
 left join range as operator on operator.range_id = event.operator_id
 left join name as operator_name on operator_name.name_id = operator.name_id
 left join stack_phase on stack_phase.name_id = event.stack_id
+left join engine on engine.source_id = event.source_id

@@ -84,15 +84,15 @@ shared as (
 )
 select
     found.* replace (
-        found.saving_ns * shared.shared_ns / nullif(shared.limit_ns, 0) as saving_ns,
+        if(found.saving_ns = 0, 0, found.saving_ns * shared.shared_ns / nullif(shared.limit_ns, 0)) as saving_ns,
         if(
-            shared.hidden_ns is not null,
+            shared.hidden_ns is not null and not starts_with(found.advice, 'Pin '),
             'Copy less: keep weights and optimizer states on the device, token ids instead of embeddings, 8 or 16 bits '
             || 'instead of 32, fewer and larger batches between two transfers of the weights.',
             found.advice
         ) as advice,
         case
-            when shared.hidden_ns is not null
+            when shared.hidden_ns is not null and not starts_with(found.advice, 'Pin ')
                 then found.evidence || format('; the link is busy: beside other work they would save {}',
                     said_ns(shared.hidden_ns))
             when found.rule not in ('blocking_copy', 'pageable_async_copy', 'synchronisation') or not shared.is_predicted

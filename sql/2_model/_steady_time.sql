@@ -11,7 +11,7 @@
 --   source_id       integer   the input
 --   start_ns        bigint    begin
 --   end_ns          bigint    end
---   recorded_ns     bigint    from the begin of the first GPU work, or range, to the end of the last; with lead_ns before it
+--   recorded_ns     bigint    from the begin of the first GPU work, or range (of a snapshot: event), to the end of the last; with lead_ns before it
 --   lead_ns         bigint    how long the first step that counts lasts before any GPU work, 0 where that is not said (_lead)
 --   is_steady       boolean   whether it is the warm steps
 --   first_step_ns   bigint    begin of the first step that counts, NULL without steps
@@ -35,7 +35,11 @@ extent as (
     from work
     union all
     select source_id, min(start_ns), max(end_ns), 0
-    from range
+    from (
+        select source_id, start_ns, end_ns from range
+        union all
+        select source_id, time_ns, time_ns from memory_event semi join (from source where kind = 'snapshot' and is_timed) using (source_id)
+    )
     where source_id not in (select source_id from work)
     group by source_id
 ),

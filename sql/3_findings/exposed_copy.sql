@@ -6,8 +6,15 @@ select
     place,
     saving_ns,
     occurrence_cnt,
-    format('{} of copies with nothing beside them, the most in {}', said_ns(saving_ns), largest) as evidence,
+    format('{} of copies with nothing beside them, the most in {}', said_ns(saving_ns), largest)
+    || if(
+        slow.source_id is not null and regexp_matches(largest, 'HtoD|DtoH'),
+        format('; pageable memory at {:.1f} GB/s, where the link does {:.1f}', pageable_bytes_s / 1e9, link_bytes_s / 1e9), ''
+    ) as evidence,
     case
+        when slow.source_id is not null and regexp_matches(largest, 'HtoD|DtoH') then
+            'Pin the host''s memory (DataLoader(pin_memory=True), tensor.pin_memory(), cudaMallocHost): the driver copies '
+            || 'pageable memory twice. Then copy beside other work (non_blocking=True).'
         when starts_with(largest, 'memset') then
             'Set less memory to zero: zero_grad(set_to_none=True), torch.empty where all of it is written. What a library '
             || 'sets to zero inside its call stays.'
@@ -22,4 +29,5 @@ select
             || 'written to disk by another thread.'
     end as advice
 from _exposed_place
+left join _slow_pageable as slow using (source_id)
 where activity = 'memory'

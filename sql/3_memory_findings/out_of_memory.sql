@@ -9,5 +9,10 @@ select
     format('{:.0f} MiB were asked for with {:.0f} MiB in use, {:.0f} held unused and {} left on the device; most was {} ({:.0f} MiB)',
         requested_bytes / 1048576, live_bytes / 1048576, unused_bytes / 1048576,
         coalesce(format('{:.0f}', free_bytes / 1048576), 'an unknown amount'), coalesce(largest_category, 'unknown'),
-        coalesce(largest_bytes, 0) / 1048576) as evidence
+        coalesce(largest_bytes, 0) / 1048576) as evidence,
+    if(
+        unused_bytes > requested_bytes,
+        'It was there, in pieces too small or of another pool: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, and fewer different sizes.',
+        'The run needs less memory: begin with what most was.'
+    ) as advice
 from out_of_memory

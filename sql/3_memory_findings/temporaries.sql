@@ -6,9 +6,13 @@ select
     source_id,
     device,
     sum(live_bytes) as cost_bytes,
-    format('{:.0f} MiB at the peak are short-lived; the largest: {}', sum(live_bytes) / 1048576,
-        coalesce(arg_max(path, live_bytes), arg_max(split_part(stack, ' < ', 1), live_bytes), 'outside all ranges'))
-    as evidence
+    coalesce(arg_max(path, live_bytes), arg_max(split_part(stack, ' < ', 1), live_bytes), 'outside all ranges') as place,
+    format('{:.0f} MiB at the peak are short-lived; the largest: {}', sum(live_bytes) / 1048576, place) as evidence,
+    if(
+        regexp_matches(place, 'Optimizer\.step|torch/optim/') and not contains(place, 'zero_grad'),
+        'The optimizer copies as much as it updates at once: fused=True updates in place, foreach=False one weight at a time.',
+        null
+    ) as advice
 from memory_peak
 where category in ('temporary', 'autograd_detail', 'quantisation_workspace')
 group by source_id, device

@@ -4,7 +4,7 @@
 --   source_id       integer   the input
 --   device          varchar   the device, 'cpu' or 'cuda:0'
 --   peak_bytes      bigint    the peak, of a MiB or more
---   largest         varchar   the category that holds most then
+--   largest         varchar   the category that holds most then, NULL where none is known
 --   largest_bytes   bigint    how much it holds
 --   unknown_bytes   bigint    how much of it is for nobody knows what
 --   is_guessed      boolean   whether the category of some of that goes by lifetimes and phases
@@ -27,4 +27,3 @@ select
     arg_max(is_guessed, live_bytes) filter (category <> 'unknown') as is_guessed
 from held
 group by source_id, device
-having largest is not null

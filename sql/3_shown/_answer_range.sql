@@ -7,7 +7,7 @@
 --   path           varchar   its name path, of an operator its name
 --   self_wall_ns   bigint    its time without what lies in it, of all threads
 --   thread_cnt     bigint    in how many threads it is
---   open_frac      double    share of the time in which one is open in any thread, of the steps or else of all ranges
+--   open_frac      double    share of the recorded time in which one is open in any thread
 
 with
 measured as (
@@ -53,20 +53,13 @@ opened as (
         sum(greatest(0, end_ns - greatest(start_ns, coalesce(before_ns, start_ns)))) as open_ns
     from ordered
     group by source_id, path, kind
-),
-whole as (
-    select source_id, max(end_ns) - min(start_ns) as ns
-    from range
-    where kind <> 'python'
-    group by source_id
 )
 select
     chosen.source_id,
     chosen.path,
     chosen.self_wall_ns,
     opened.thread_cnt,
-    least(1, opened.open_ns / nullif(coalesce(steady.end_ns - steady.start_ns, whole.ns), 0)) as open_frac
+    least(1, opened.open_ns / nullif(steady.recorded_ns, 0)) as open_frac
 from chosen
 join opened using (source_id, path, kind)
-join whole using (source_id)
 left join _steady_time as steady using (source_id)

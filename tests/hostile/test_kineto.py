@@ -192,7 +192,7 @@ def _refusing(parse: Any, word: bytes) -> Any:
     ("category", "count", "why"),
     [
         ("cpu_op", 300, "nothing ran on a GPU"),
-        ("cuda_runtime", 300, "300 calls of CUDA are there: the recording ended before"),
+        ("cuda_runtime", 300, "300 calls of CUDA are there, but not what they launched: "),
         ("mtia_ccp_events", 300, "300 events of the category mtia_ccp_events are not read"),
         ("Trace", 1, "nothing ran on a GPU"),
     ],

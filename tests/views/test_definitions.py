@@ -1,5 +1,6 @@
 """Each report against its definition, worked out by plain loops over the operations of real and synthetic traces."""
 
+import math
 import re
 import statistics
 from collections import defaultdict
@@ -143,6 +144,16 @@ def test_idle_gap(database: Database, operations: list[Row]) -> None:
             if op["kind"] == "kernel" and op["launch_end_ns"] and op["launch_start_ns"] < start:
                 is_late = op["launch_end_ns"] - start > (end - start) / 2 and end - start > threshold
             gaps.append((start, end, op, is_late))
+        # as soon behind its launch as those that were launched in a gap
+        ways = sorted(
+            end - op["launch_start_ns"]
+            for start, end, op, _ in gaps
+            if op["kind"] == "kernel" and (op["launch_start_ns"] or -1) >= start
+        )
+        soon = 1.1 * ways[math.ceil(len(ways) / 10) - 1] if len(ways) >= 20 else 0
+        for number, (start, end, op, is_host) in enumerate(gaps):
+            if op["kind"] == "kernel" and end - start > limits["near_kernel_ns"] and op["launch_start_ns"] is not None:
+                gaps[number] = (start, end, op, is_host or end - op["launch_start_ns"] <= soon)
         queued = [end - start for start, end, op, is_host in gaps if op["kind"] == "kernel" and not is_host]
         own = min(threshold, 2 * statistics.median(queued)) if len(queued) >= 20 else threshold
         for start, end, op, is_host in gaps:
