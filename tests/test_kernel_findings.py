@@ -277,6 +277,18 @@ def test_what_is_loaded_while_something_compiles_does_not_end_it(loads: int, tmp
         assert database.rows("select rule, idle_ns from _judged_gap") == [("compiling_or_loading", 29_900_000)]
 
 
+@pytest.mark.parametrize("load", [5_000, 20_000])
+def test_a_gap_is_blamed_on_loading_that_is_most_of_it(load: int, tmp_path: Path) -> None:
+    """A kernel that loads for 5 of 30 ms ends a gap in which the CPU did something else; one for 20 what made it."""
+    slow = launched(30_000 - load, 30_010, 100, 2, call_length=load, name="other")
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": [*launched(0, 10, 100, 1), *slow]}), "utf-8")
+    with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
+        rules = database.rows("select rule from _judged_gap")
+        savings = database.rows("select saving_ns from finding where rule = 'compiling_or_loading'")
+    assert rules == [("compiling_or_loading" if load == 20_000 else "long_idle_gap",)]
+    assert len(savings) == (load == 20_000)
+
+
 def test_what_a_slow_launch_returned_from_in_the_gap_begins_late_for_the_loading(tmp_path: Path) -> None:
     """Lazy loading goes on behind the call: nothing else is there that the kernel could have waited for."""
     events = [*launched(0, 10, 500, 1), *launched(300, 2_500, 8, 2, call_length=800, name="other")]

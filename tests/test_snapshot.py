@@ -284,6 +284,40 @@ def lived(size: int, frames_of_alloc: Any, frames_of_free: Any) -> dict[str, Any
     return {"segments": [kept], "device_traces": [history if frames_of_alloc else history[1:]]}
 
 
+LOOP = [{"filename": "/x/train.py", "line": 3, "name": "<module>"}]
+
+
+def kept(freed_by: Any, has_stacks: bool = True) -> dict[str, Any]:
+    """Four blocks of 10 MiB of a forward that `freed_by` frees, and one that the forward gives back itself."""
+    forward = FORWARD if has_stacks else []
+    history = [entry("alloc", 100 * MIB, 2 * MIB, 1, forward), entry("free_requested", 100 * MIB, 2 * MIB, 2, forward)]
+    history += [entry("alloc", number * 10 * MIB, 10 * MIB, 3 + number, forward) for number in range(4)]
+    if freed_by is not None:
+        history += [entry("free_requested", n * 10 * MIB, 10 * MIB, 90_000 + n, freed_by) for n in reversed(range(4))]
+    blocks = [] if freed_by is not None else [block(n * 10 * MIB, 10 * MIB, 10 * MIB) for n in range(4)]
+    rest = [block(40 * MIB, 70 * MIB, 0, "inactive")] if freed_by is None else [block(0, 110 * MIB, 0, "inactive")]
+    return {"segments": [{**SEGMENT, "total_size": 110 * MIB, "blocks": blocks + rest}], "device_traces": [history]}
+
+
+@pytest.mark.parametrize("freed_by", [BACKWARD, [], LOOP, None], ids=["backward", "engine", "loop", "never"])
+def test_what_the_forward_keeps_is_activation_whoever_frees_it(
+    freed_by: Any, tmp_path: Path, run_command: Callable[..., Any]
+) -> None:
+    """The engine's thread has no Python; a forward alone is dropped by the loop, or is there at the end."""
+    path = written(tmp_path, kept(freed_by))
+    with analyze([path], tmp_path / "x.duckdb") as database:
+        held_at_peak = database.rows("select category, sum(live_bytes)::bigint from memory_peak group by 1")
+    assert held_at_peak == [("activation", 40 * MIB)]
+    said = run_command("summary", path).out
+    assert "activations: cuda:0" in said and "40 MiB" in said and "lorabench what-if" not in said
+    assert ("90.0 ms recorded" in said) is (freed_by is not None)
+
+
+def test_without_stacks_nobody_is_the_engine(tmp_path: Path) -> None:
+    with analyze([written(tmp_path, kept([], has_stacks=False))], tmp_path / "x.duckdb") as database:
+        assert database.rows("select distinct category from memory_peak") == [("temporary",)]
+
+
 def held(unused: int) -> dict[str, Any]:
     blocks = [block(0, 30 * MIB, 30 * MIB), block(30 * MIB, unused, 0, "inactive")]
     return {"segments": [{**SEGMENT, "total_size": 30 * MIB + unused, "blocks": blocks}]}

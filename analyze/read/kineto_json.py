@@ -370,8 +370,8 @@ class _Reader:
         if call_cnt:
             return (
                 f"{call_cnt} calls of CUDA are there, but not what they launched: the recording ended before that "
-                "was collected (torch.cuda.synchronize() before the profiler ends), or CUPTI gave none (it does not fit the "
-                "driver, or another profiler was attached)"
+                "was collected (torch.cuda.synchronize() before the profiler ends), or CUPTI gave none (it does not "
+                "fit the driver, or another profiler was attached)"
             )
         return "nothing ran on a GPU, or ProfilerActivity.CUDA was not among the activities"
 

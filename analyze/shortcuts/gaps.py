@@ -267,10 +267,11 @@ def _around(gaps: _Gaps, cause: Ints, waits: Columns, inputs: Columns, compiling
             take(waits["start_ns"], over, _NEVER), start
         )
         found.covering[mine] = np.where(2 * common > end - start, over, NONE)
-        for times, most in ((inputs, found.input), (compiling, found.compiling)):
+        middle = (start + end) // 2
+        for times, most, parts, at in ((inputs, found.input, 2, middle), (compiling, found.compiling, 4, end)):
             own = times["process"] == process
             covered = Cover.of(times["start_ns"][own], times["end_ns"][own]).within(start, end)
-            most[mine] = np.where(2 * covered > end - start, _last(times, process, (start + end) // 2 + 1), NONE)
+            most[mine] = np.where(parts * covered > end - start, _last(times, process, at + 1), NONE)
     return found
 
 

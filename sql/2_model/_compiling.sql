@@ -1,7 +1,8 @@
 -- A row is a time in which something was compiled by torch.compile, a compiled kernel loaded, or a CUDA graph made.
 --
 -- CUDA loads a kernel in the call that launches it first, unless its module was loaded before: such a call takes longer than
--- the threshold long_gap_ns, without having waited for the GPU.
+-- the threshold long_gap_ns, without having waited for the GPU. Loading goes on behind it: until the kernel begins, where that
+-- is no more than twice as long after the call as the call took.
 --
 -- columns:
 --   source_id   integer   the input
@@ -50,7 +51,16 @@ join _work_process as own using (source_id, thread_id)
 where regexp_matches(name.text, '^(cu|cuda|hip)((Module|Library)Load|Stream(Begin|End)Capture|GraphInstantiate)')
     and not call.is_duplicate
 union all by name
-select launched.source_id, own.process, name.text as place, launched.start_ns, launched.end_ns, 'loaded' as what
+select
+    launched.source_id,
+    own.process,
+    name.text as place,
+    launched.start_ns,
+    if(
+        launched.op_start_ns - launched.end_ns between 0 and 2 * (launched.end_ns - launched.start_ns),
+        launched.op_start_ns, launched.end_ns
+    ) as end_ns,
+    'loaded' as what
 from launched
 join used
     on used.source_id = launched.source_id

@@ -2,7 +2,7 @@
 -- blamed on.
 --
 -- The first of these that fits:
---   compiling_or_loading  something was compiled or loaded for more than half of it
+--   compiling_or_loading  something was compiled or loaded for more than a quarter of it: what lies around is of the same kind
 --   late_input            the CPU was fetching input for more than half of it
 --   unified_memory        pages of managed memory moved behind it
 --   blocking_copy, pageable_async_copy, synchronisation
@@ -66,7 +66,7 @@ with_input as (
 with_compiling as (
     select
         gap.*,
-        middle.place as compiled,
+        till.place as compiled,
         coalesce(till.before_ns + least(gap.end_ns, till.end_ns) - till.start_ns, 0)
         - coalesce(since.before_ns + least(gap.start_ns, since.end_ns) - since.start_ns, 0) as compiled_ns
     from with_input as gap
@@ -74,11 +74,6 @@ with_compiling as (
         on since.source_id = gap.source_id
         and since.process = gap.process
         and since.start_ns <= gap.start_ns
-    -- what covers more than half of a gap covers its middle, or ended before it
-    asof left join merged('_compiling') as middle
-        on middle.source_id = gap.source_id
-        and middle.process = gap.process
-        and middle.start_ns <= (gap.start_ns + gap.end_ns) // 2
     asof left join merged('_compiling') as till
         on till.source_id = gap.source_id
         and till.process = gap.process
@@ -133,7 +128,7 @@ judged as (
         case
             when cause = 'kernel_wait' then null
             when is_lead and is_waited_for then 'unrecorded_work'
-            when compiled_ns * 2 > idle_ns then 'compiling_or_loading'
+            when compiled_ns * 4 > idle_ns then 'compiling_or_loading'
             when input_ns * 2 > idle_ns then 'late_input'
             when name_id in (select name_id from managed) then 'unified_memory'
             when waited_kind in ('memcpy', 'memset') and is_pageable then 'pageable_async_copy'
@@ -164,7 +159,7 @@ select
         when judged.rule in ('pageable_async_copy', 'blocking_copy', 'synchronisation') then judged.waited_path_id
         else range.path_id
     end as path_id,
-    if(judged.compiled_ns * 2 > judged.idle_ns, judged.compiled, null) as compiled,
+    if(judged.compiled_ns * 4 > judged.idle_ns, judged.compiled, null) as compiled,
     judged.is_lead
 from judged
 join device_cnt using (source_id)

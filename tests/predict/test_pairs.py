@@ -1,5 +1,6 @@
 """What is predicted of a run against the run with the change made: a GPU whose rules are written down runs both."""
 
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -53,3 +54,85 @@ def test_no_standard_change_costs_time(load: int, tmp_path: Path) -> None:
         savings = {row["change"]: row["saving_ns"] for row in what_if(database).to_dicts()}
     assert savings["drop-sync=*"] == pytest.approx(12 * 21_000, rel=0.1), "of each layer what launching takes"
     assert min(saving for saving in savings.values() if saving is not None) >= 0
+
+
+def tiny_kernels(host: int) -> Gpu:
+    """Steps of kernels that are on their way for longer than they run, each fifth launched late."""
+    gpu = Gpu()
+    for step in range(6):
+        with gpu.range(f"step {step}"):
+            for number in range(100):
+                gpu.work(host * (8 if number % 5 == 0 else 1))
+                gpu.launch("elementwise_kernel", 3_000)
+    return gpu.finished()
+
+
+def test_work_that_is_on_its_way_when_the_one_before_ends_was_launched_late(tmp_path: Path) -> None:
+    """A launch each 7.5 us, a kernel of 3 us: no kernel is queued behind another, though each was launched before."""
+    run, fast = tiny_kernels(2_500), tiny_kernels(0)
+    writers.write_nsys(tmp_path / "run.sqlite", [run.timeline])
+    with analyze([tmp_path / "run.sqlite"], tmp_path / "run.duckdb") as database:
+        causes = dict(database.rows("select cause, sum(idle_ns) from idle_gap group by cause"))
+        (row,) = what_if(database, ["cpu=*:0"]).to_dicts()
+    assert causes["host"] > 0.99 * sum(causes.values())
+    # a call is taken to be a little shorter, too
+    assert 0.85 < row["step_ns"] * 6 / (fast.timeline.end - 1_000_000) < 1.01
+
+
+@pytest.mark.parametrize("stream", [9, None])
+def test_a_synchronisation_waits_for_the_stream_that_it_names(stream: int | None, tmp_path: Path) -> None:
+    """Of a stream that holds nothing it returns at once; that the CPU is no further is its own time."""
+    gpu = Gpu()
+    for step in range(6):
+        with gpu.range(f"step {step}"):
+            for _ in range(50):
+                gpu.work(30_000)
+                gpu.launch("elementwise_kernel", 15_000)
+                gpu.synchronise(stream)
+    writers.write_nsys(tmp_path / "run.sqlite", [gpu.finished().timeline])
+    if stream is not None:
+        say_stream(tmp_path / "run.sqlite", stream)
+    with analyze([tmp_path / "run.sqlite"], tmp_path / "run.duckdb") as database:
+        (row,) = what_if(database, ["cpu=*:0"]).to_dicts()
+    each = row["step_ns"] / 50
+    assert each == pytest.approx(16_200 if stream is not None else 6_000 + 15_000 + 2_000, rel=0.05)
+
+
+def say_stream(trace: Path, stream: int) -> None:
+    """Adds what CUPTI says of synchronisations of a stream."""
+    with sqlite3.connect(trace) as file:
+        file.execute(
+            "create table CUPTI_ACTIVITY_KIND_SYNCHRONIZATION (start integer, end integer, deviceId integer, "
+            "contextId integer, greenContextId integer, eventId integer, correlationId integer, globalPid integer, "
+            "syncType integer, streamId integer, eventSyncId integer)"
+        )
+        file.execute(
+            f"""insert into CUPTI_ACTIVITY_KIND_SYNCHRONIZATION
+            select start, end, 0, 1, null, 4294967295, correlationId, globalTid & 0xFFFFFFFFFF000000, 3, {stream}, 0
+            from CUPTI_ACTIVITY_KIND_RUNTIME
+            where nameId in (select id from StringIds where value like 'cudaStreamSynchronize%')"""
+        )
+
+
+def test_pinned_memory_is_as_fast_as_other_copies_of_the_trace(tmp_path: Path) -> None:
+    """Copies of a MiB take 500 us from pageable memory, and 50 where they are pinned."""
+
+    def run(is_pinned: bool) -> Gpu:
+        gpu = Gpu(is_pinned=is_pinned)
+        for step in range(6):
+            with gpu.range(f"step {step}"):
+                for _ in range(10):
+                    gpu.copy(50_000 if is_pinned else 500_000)
+                gpu.is_pinned = True
+                gpu.copy(50_000)
+                gpu.is_pinned = is_pinned
+                gpu.launch("elementwise_kernel", 20_000)
+        return gpu.finished()
+
+    before, after = run(False), run(True)
+    writers.write_nsys(tmp_path / "run.sqlite", [before.timeline])
+    with analyze([tmp_path / "run.sqlite"], tmp_path / "run.duckdb") as database:
+        (row,) = what_if(database, ["pin=*"]).to_dicts()
+        ((evidence, advice),) = database.rows("select evidence, advice from finding where rule = 'exposed_copy'")
+    assert row["step_ns"] * 6 == pytest.approx(after.timeline.end - 1_000_000, rel=0.03)
+    assert "pageable memory at 2.1 GB/s, where the link does 21.0" in evidence and advice.startswith("Pin ")

@@ -482,7 +482,9 @@ def test_findings_blame_each_nanosecond_once(database: Database) -> None:
     assert {r["rule"] for r in blamed} <= {*IDLE_RULES, None}
     assert {r["rule"] for r in blamed if r["cause"] == "kernel_wait"} <= {None}
     for source_id, device_cnt in devices.items():
-        idle = sum(r["idle_ns"] for r in blamed if r["source_id"] == source_id and r["rule"])
+        ((idle,),) = database.rows(  # what lies before the first work counts, too, where a step begins with it
+            f"select coalesce(sum(idle_ns), 0) from _judged_gap where source_id = {source_id} and rule is not null"
+        )
         saved = database.rows(
             f"select sum(saving_ns) from _finding where source_id = {source_id} and rule in {IDLE_RULES}"
         )[0][0]
@@ -504,8 +506,9 @@ def test_exposed_time_is_what_nothing_hides(database: Database) -> None:
 def test_finding(database: Database) -> None:
     """Every finding says where, why and what to do; in the order of the answer, of a rule the largest saving first."""
     found = rows(database, "from finding")
-    window = {r["source_id"]: r["window_ns"] for r in rows(
-        database, "select source_id, max(end_ns) - min(start_ns) as window_ns from gpu_op group by all")}  # fmt: skip
+    window = dict(
+        database.rows("select source_id, end_ns - start_ns from _steady_time semi join gpu_op using (source_id)")
+    )
     for source_id in window:
         mine = [row for row in found if row["source_id"] == source_id]
         listed = list(dict.fromkeys(row["rule"] for row in mine if row["saving_ns"] is not None))
