@@ -367,6 +367,12 @@ class _Reader:
         most = max(unread, key=lambda category: unread[category], default=None)
         if most is not None and unread[most] >= _MANY_UNREAD:
             return f"{unread[most]} events of the category {most} are not read: work of another accelerator?"
+        nameless = sum(count for (phase, category, _), count in self.events.items() if phase == "X" and not category)
+        if nameless >= _MANY_UNREAD and not call_cnt:
+            return (
+                f"{nameless} timed events have no category and are not read: of another program, or of "
+                "torch.autograd.profiler before torch.profiler"
+            )
         if call_cnt:
             return (
                 f"{call_cnt} calls of CUDA are there, but not what they launched: the recording ended before that "

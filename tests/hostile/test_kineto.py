@@ -195,6 +195,8 @@ def _refusing(parse: Any, word: bytes) -> Any:
         ("cuda_runtime", 300, "300 calls of CUDA are there, but not what they launched: "),
         ("mtia_ccp_events", 300, "300 events of the category mtia_ccp_events are not read"),
         ("Trace", 1, "nothing ran on a GPU"),
+        ("", 300, "300 timed events have no category and are not read"),
+        (None, 300, "300 timed events have no category and are not read"),
     ],
 )
 def test_why_a_trace_has_no_gpu_work_is_said(category: str, count: int, why: str, tmp_path: Path) -> None:
