@@ -27,3 +27,4 @@ select
     arg_max(is_guessed, live_bytes) filter (category <> 'unknown') as is_guessed
 from held
 group by source_id, device
+having largest is not null or device <> 'cpu'
