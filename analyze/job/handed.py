@@ -35,7 +35,7 @@ VIEWS = (
     "_steady_class", "_steady_kernel", "_kernel_total", "_predicted_finding", "_validation",
 )  # fmt: skip
 # Computed of those when ranks are put together.
-MERGED = ("_straggler", "_straggler_place", "straggler", "_replayed_rank")
+MERGED = ("_straggler", "_straggler_place", "straggler")
 MATCHED = ("matched_collective", "clock")
 CONSTANT = ("threshold", "kernel_class_rule", "device_peak", "memory_category")  # the same in every database
 # Have a row for each operation, allocation or bin of time, or for each kernel of each path or thread: they stay with

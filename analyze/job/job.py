@@ -14,6 +14,7 @@ from ...errors import InputError, UsageError
 from ...progress import Progress, Silent
 from ...sql import quoted
 from .. import fillers
+from ..ranks import alike
 from ..read import inputs
 from ..store.database import Database
 from ..store.jobs import JobInput, job_inputs, open_job
@@ -135,6 +136,7 @@ def opened(job: Path, wanted: Wanted, writes_into: Path | None = None) -> Databa
     ]
     database.give(handed.LARGE)
     database.filling({view: partial(_large, database, results, view) for view in handed.LARGE})
+    database.filling({"_replayed_rank": partial(alike.rows, database)})
     if part is not None:
         fillers.fill(
             database, without={*given, *handed.LARGE, "followed_rule", "replayed_step", "predicted_change", "_finding"}

@@ -8,8 +8,24 @@
 --   occurrence_cnt   bigint    gaps
 --   evidence         varchar   how often which calls, and how long the GPU is idle then
 --   calls            varchar   their names
+--   reads_back       boolean   whether most of it is behind copies to the host
 
 with
+-- the copy that a gap begins behind
+behind as (
+    select gap.gpu_op_id, any_value(moved.copy_kind) = 'DtoH' as is_back
+    from (from _judged_gap where rule in ('blocking_copy', 'pageable_async_copy')) as gap
+    join (
+        select op.source_id, op.device_id, op.end_ns, moved.copy_kind
+        from memory_operation as moved
+        join gpu_op as op using (gpu_op_id)
+        where moved.copy_kind in ('DtoH', 'HtoD')
+    ) as moved
+        on moved.source_id = gap.source_id
+        and moved.device_id is not distinct from gap.device_id
+        and moved.end_ns = gap.start_ns
+    group by gap.gpu_op_id
+),
 waited as (
     select
         gap.source_id,
@@ -18,8 +34,10 @@ waited as (
         sum(gap.saving_ns) as saving_ns,
         count(*) as occurrence_cnt,
         string_agg(distinct name.text, ', ' order by name.text) as calls,
-        avg(gap.idle_ns) as mean_ns
+        avg(gap.idle_ns) as mean_ns,
+        coalesce(2 * sum(gap.saving_ns) filter (behind.is_back) > sum(gap.saving_ns), false) as reads_back
     from _judged_gap as gap
+    left join behind using (gpu_op_id)
     left join name on name.name_id = gap.waited_name_id
     left join range_path using (path_id)
     where gap.rule in ('synchronisation', 'blocking_copy', 'pageable_async_copy')
@@ -40,7 +58,8 @@ select
         if(waited.occurrence_cnt = 1, '; the CPU is then in ', '; in the longest gap the CPU is in ')
         || coalesce(cpu.cpu_in, 'no range or CUDA call')
     ) as evidence,
-    waited.calls
+    waited.calls,
+    waited.reads_back
 from waited
 left join _place_cpu as cpu
     on cpu.source_id = waited.source_id

@@ -7,8 +7,7 @@
 -- columns:
 --   source_id       integer   the input
 --   collective_id   bigint    the row of collective
---   device_id       integer   its device, NULL on CPUs
---   place           varchar   the range that its communication belongs to, as in _exposed_place
+--   place           varchar   the range that its communication belongs to, as in _exposed_place, NULL where it waits for nothing
 --   step            bigint    number of the step, NULL outside of steps
 --   start_ns        bigint    begin of its work
 --   end_ns          bigint    end of its work
@@ -53,8 +52,7 @@ placed as (
 select
     met.source_id,
     met.collective_id,
-    met.device_id,
-    placed.place,
+    if(met.end_ns > coalesce(compute.end_ns, met.start_ns), placed.place, null) as place,
     met.step,
     met.start_ns,
     met.end_ns,

@@ -4,8 +4,8 @@
 --                 rank 1 ..........|......|w|      then rank 2 alone for what ranks 0 and 1 wait.
 --                 rank 2 .................|.|
 --
--- is_by_arrival says how the straggler of the step was found; collective_ids are those to which the rank came later than
--- half of the others, in the group that waited longest for it, NULL where there are none.
+-- is_by_arrival says how the step's stragglers were found; their collective_ids are those to which the rank came later than
+-- half of the others, in the group that waited longest for it, NULL for others.
 
 with
 part as materialized (
@@ -201,7 +201,7 @@ select
     judged.kept_waiting_ns::bigint as kept_waiting_ns,
     judged.is_straggler,
     judged.is_by_arrival,
-    judged.collective_ids,
+    if(judged.is_straggler, judged.collective_ids, null) as collective_ids,
     if(judged.is_straggler, cause.part, null) as cause,
     if(judged.is_straggler, cause.excess_ns, null)::bigint as cause_ns,
     if(judged.host is null, null, median(judged.lag_ns) over (partition by judged.kind, judged.step, judged.host))::bigint
