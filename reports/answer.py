@@ -20,7 +20,9 @@ FINDINGS = """
     from (
         select * exclude source_id from _answer_rule where source_id = {id} and rule <> 'straggler_rank'
         union all by name
-        select * exclude kind from _answer_straggler where kind = (select kind from source where source_id = {id})
+        select * exclude (kind, told_by)
+        from _answer_straggler
+        where kind = (select kind from source where source_id = {id}) and told_by is distinct from {id}
     )
     order by starts_with(rule, 'unrecorded') desc, saving_ns desc nulls last, rule"""
 _PHASES = "select * exclude source_id from _answer_phase where source_id = {id}"

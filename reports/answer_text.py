@@ -116,7 +116,9 @@ def _ranks(found: Row) -> Iterator[str]:
     """Of several ranks the slowest and why, and what does not fit together."""
     window_ns = found["window_ns"] or (found["steady"] or {}).get("window_ns")
     told = [row["rule"] for row in worth(found["findings"], window_ns)] if window_ns else []
-    slowest, is_listed = found["slowest"] if _STRAGGLER in told else None, _STRAGGLER in told[:_FINDING_CNT]
+    # what makes the rank itself late that is shown is a finding of its own
+    slowest = found["slowest"] if _STRAGGLER in told or _is_late(found) else None
+    is_listed = _STRAGGLER in told[:_FINDING_CNT]
     if slowest and not is_listed:
         steps = f" of {slowest['step_cnt']}" if slowest["step_cnt"] else ""
         steps += " step" if (slowest["step_cnt"] or slowest["straggler_cnt"]) == 1 else " steps"
@@ -131,10 +133,14 @@ def _ranks(found: Row) -> Iterator[str]:
         yield _cut(
             f"{'' if is_listed else '  '}all ranks of {slowest['late_host']} are late, by {behind} in a step (median)"
         )
-    if (alike := found["alike"]) and _STRAGGLER not in told:
+    if (alike := found["alike"]) and _STRAGGLER not in told and not slowest:
         yield _cut(f"if ranks were alike: steps {said_ns(alike['saving_ns'])} ({alike['saving_frac']:.0%}) shorter")
     for row in found["unfit"]:
         yield _cut(f"  {row['rule'].replace('_', ' ')}: {row['example']}")
+
+
+def _is_late(found: Row) -> bool:
+    return bool(found["slowest"]) and found["slowest"]["rank"] == found["rank"]
 
 
 def verdict(found: Row) -> str:

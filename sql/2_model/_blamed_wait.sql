@@ -8,7 +8,7 @@
 --   occurrence_cnt   bigint    gaps
 --   evidence         varchar   how often which calls, and how long the GPU is idle then
 --   calls            varchar   their names
---   reads_back       boolean   whether most of it is behind copies to the host
+--   own_advice       varchar   what to do where most of it is behind copies to the host, else NULL
 
 with
 -- the copy that a gap begins behind
@@ -59,7 +59,12 @@ select
         || coalesce(cpu.cpu_in, 'no range or CUDA call')
     ) as evidence,
     waited.calls,
-    waited.reads_back
+    if(
+        waited.reads_back,
+        'The CPU reads a result back and waits for it: keep it on the device, read it every N steps, or copy it to pinned memory '
+        || '(non_blocking=True) and look at it a step later. In PyTorch .item(), .cpu(), .tolist(), nonzero and boolean masks do.',
+        null
+    ) as own_advice
 from waited
 left join _place_cpu as cpu
     on cpu.source_id = waited.source_id

@@ -54,7 +54,7 @@ found as (
         exposed.* replace (greatest(0, saving_ns - coalesce(late.waited_ns, 0)) as saving_ns),
         format('{} of communication with nothing beside it', said_ns(saving_ns))
         || if(
-            coalesce(late.waited_ns > 0, false),
+            coalesce(20 * late.waited_ns > saving_ns, false), -- else next to nothing
             format(', {} of it waiting for later ranks', said_ns(least(saving_ns, late.waited_ns))), ''
         ) as evidence
     from _exposed_place as exposed
@@ -91,7 +91,7 @@ select
     gloo.occurrence_cnt,
     format('{} of communication while no operator computes', said_ns(on_cpu.saving_ns))
     || if(
-        coalesce(late.waited_ns > 0, false),
+        coalesce(20 * late.waited_ns > on_cpu.saving_ns, false),
         format(', {} of it waiting for later ranks', said_ns(least(on_cpu.saving_ns, late.waited_ns))), ''
     ) as evidence,
     null as advice

@@ -1,17 +1,6 @@
 -- A row is one range whose asynchronous copies use pageable memory, which blocks the CPU, so that the GPU is idle behind them.
 --
 -- Allocate the host tensor in pinned memory (DataLoader(pin_memory=True), tensor.pin_memory()); CUDA stages others through a buffer of its own while the CPU waits. Let no synchronisation stand behind the copy: it would wait in its place. Do not read results back in the loop (.item(), .cpu()).
-select
-    source_id,
-    place,
-    saving_ns,
-    occurrence_cnt,
-    evidence,
-    if(
-        reads_back,
-        'The CPU reads a result back and waits for it: keep it on the device, read it every N steps, or copy it to pinned memory '
-        || '(non_blocking=True) and look at it a step later. In PyTorch .item(), .cpu(), .tolist(), nonzero and boolean masks do.',
-        null
-    ) as advice
+select source_id, place, saving_ns, occurrence_cnt, evidence, own_advice as advice
 from _blamed_wait
 where rule = 'pageable_async_copy'

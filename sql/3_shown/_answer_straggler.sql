@@ -2,6 +2,7 @@
 --
 -- columns:
 --   kind              varchar   kind of the inputs
+--   told_by           integer   the input that says the same by a rule of its own, as the one that is late because it is idle, else NULL
 --   rule              varchar   'straggler_rank'
 --   saving_ns         bigint    what all stragglers save
 --   place_cnt         bigint    ranks, without those that save next to nothing
@@ -13,6 +14,8 @@
 
 select
     source.kind,
+    if(count(*) filter (is_listed) <= 1 and starts_with(arg_max(why.cause, weight), 'idle'), arg_max(found.source_id, weight), null)
+        as told_by,
     found.rule,
     sum(found.saving_ns)::bigint as saving_ns,
     greatest(1, count(*) filter (is_listed)) as place_cnt,
@@ -31,4 +34,5 @@ from (
     where found.rule = 'straggler_rank'
 ) as found
 join source using (source_id)
+left join _straggler_cause as why on why.source_id = found.source_id
 group by source.kind, found.rule
