@@ -231,7 +231,7 @@ def _slack(work: Operations, points: Points, previous: Ints, needs: Ints) -> tup
     is_queued &= needs < 0
     is_late = is_launched & ~is_queued & (needs < 0)
     usual = int(np.quantile(latency[is_late], 0.1, method="lower")) if is_late.any() else LATENCY_NS
-    # on its way to the device when the one before ended: it came as soon behind its launch as it could
+    # on its way to the device when the one before ended: it came as soon behind its launch as it could (as in _gap)
     underway = is_launched & is_queued & (distance > 2 * DISTANCE_NS) & (latency <= 1.1 * usual)
     is_late |= underway
     is_queued &= ~underway

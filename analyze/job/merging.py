@@ -49,10 +49,7 @@ _WITHOUT_WAITING = """
         limit_ns = greatest(0, found.limit_ns - late.waited_ns),
         evidence = regexp_replace(
             found.evidence, '(, the most in |$)',
-            if(
-                20 * late.waited_ns > found.limit_ns,
-                format(', {} of it waiting for later ranks', said_ns(least(found.limit_ns, late.waited_ns))), ''
-            ) || '\\1'
+            said_waiting(late.waited_ns, found.limit_ns) || '\\1'
         )
     from (
         select source_id, if(device_id is null, null, place) as place, device_id is null as is_cpu,

@@ -46,7 +46,10 @@ _WAITS = f"""
     where source_id = {{id}}
     order by start_ns, end_ns"""
 _INPUT = "select process, start_ns, end_ns, place from merged('_data_range') where source_id = {id}"
-_COMPILING = "select process, start_ns, end_ns, place from merged('_compiling') where source_id = {id}"
+_COMPILING = """
+    select process, start_ns, end_ns, place, contains(place, 'LaunchKernel') as is_launch
+    from merged('_compiling')
+    where source_id = {id}"""
 CAUSES = ("host", "dependency", "kernel_wait")
 _HOST, _DEPENDENCY, _KERNEL_WAIT = range(len(CAUSES))
 _RULES = (
@@ -267,11 +270,12 @@ def _around(gaps: _Gaps, cause: Ints, waits: Columns, inputs: Columns, compiling
             take(waits["start_ns"], over, _NEVER), start
         )
         found.covering[mine] = np.where(2 * common > end - start, over, NONE)
-        middle = (start + end) // 2
-        for times, most, parts, at in ((inputs, found.input, 2, middle), (compiling, found.compiling, 4, end)):
-            own = times["process"] == process
-            covered = Cover.of(times["start_ns"][own], times["end_ns"][own]).within(start, end)
-            most[mine] = np.where(parts * covered > end - start, _last(times, process, at + 1), NONE)
+        fetched = _last(inputs, process, (start + end) // 2 + 1)
+        found.input[mine] = np.where(2 * _within(inputs, process, start, end) > end - start, fetched, NONE)
+        compiled = _last(compiling, process, end + 1)
+        parts = np.where(take(compiling["is_launch"].astype(np.int64), compiled, 0) == 1, 2, 4)
+        most = parts * _within(compiling, process, start, end) > end - start
+        found.compiling[mine] = np.where(most, compiled, NONE)
     return found
 
 
@@ -311,6 +315,12 @@ def _rules(
     ]
     numbers = [_RULES.index(name) for name, _ in fits]
     return np.select([cause == _KERNEL_WAIT, *(fitting for _, fitting in fits)], [NONE, *numbers], NONE)
+
+
+def _within(columns: Columns, process: int, start: Ints, end: Ints) -> Ints:
+    """How much of each gap the times of a process take."""
+    own = columns["process"] == process
+    return Cover.of(columns["start_ns"][own], columns["end_ns"][own]).within(start, end)
 
 
 def _last(columns: Columns, process: int, time: Ints) -> Ints:

@@ -2,7 +2,8 @@
 -- blamed on.
 --
 -- The first of these that fits:
---   compiling_or_loading  something was compiled or loaded for more than a quarter of it: what lies around is of the same kind
+--   compiling_or_loading  something was compiled, loaded or made for more than a quarter of it: what lies around is of the same
+--                         kind; a launch that loads its kernel is the whole of that, and counts where it is more than half
 --   late_input            the CPU was fetching input for more than half of it
 --   unified_memory        pages of managed memory moved behind it
 --   blocking_copy, pageable_async_copy, synchronisation
@@ -109,6 +110,7 @@ with_wait as (
     select
         with_compiling.*,
         with_compiling.idle_ns > (select value from threshold where name = 'long_gap_ns') as is_long,
+        compiled_ns * if(contains(compiled, 'LaunchKernel'), 2, 4) > with_compiling.idle_ns as is_compiling,
         wait.start_ns is not null
         and device_cnt.cnt = 1
         and 2 * (least(wait.end_ns, with_compiling.end_ns) - greatest(wait.start_ns, with_compiling.start_ns))
@@ -128,7 +130,7 @@ judged as (
         case
             when cause = 'kernel_wait' then null
             when is_lead and is_waited_for then 'unrecorded_work'
-            when compiled_ns * 4 > idle_ns then 'compiling_or_loading'
+            when is_compiling then 'compiling_or_loading'
             when input_ns * 2 > idle_ns then 'late_input'
             when name_id in (select name_id from managed) then 'unified_memory'
             when waited_kind in ('memcpy', 'memset') and is_pageable then 'pageable_async_copy'
@@ -159,7 +161,7 @@ select
         when judged.rule in ('pageable_async_copy', 'blocking_copy', 'synchronisation') then judged.waited_path_id
         else range.path_id
     end as path_id,
-    if(judged.compiled_ns * 4 > judged.idle_ns, judged.compiled, null) as compiled,
+    if(judged.is_compiling, judged.compiled, null) as compiled,
     judged.is_lead
 from judged
 join device_cnt using (source_id)

@@ -53,10 +53,7 @@ found as (
     select
         exposed.* replace (greatest(0, saving_ns - coalesce(late.waited_ns, 0)) as saving_ns),
         format('{} of communication with nothing beside it', said_ns(saving_ns))
-        || if(
-            coalesce(20 * late.waited_ns > saving_ns, false), -- else next to nothing
-            format(', {} of it waiting for later ranks', said_ns(least(saving_ns, late.waited_ns))), ''
-        ) as evidence
+        || said_waiting(late.waited_ns, saving_ns) as evidence
     from _exposed_place as exposed
     left join late on late.source_id = exposed.source_id and late.place is not distinct from exposed.place
     where exposed.activity = 'communication'
@@ -90,10 +87,7 @@ select
     greatest(0, on_cpu.saving_ns - coalesce(late.waited_ns, 0)) as saving_ns,
     gloo.occurrence_cnt,
     format('{} of communication while no operator computes', said_ns(on_cpu.saving_ns))
-    || if(
-        coalesce(20 * late.waited_ns > on_cpu.saving_ns, false),
-        format(', {} of it waiting for later ranks', said_ns(least(on_cpu.saving_ns, late.waited_ns))), ''
-    ) as evidence,
+    || said_waiting(late.waited_ns, on_cpu.saving_ns) as evidence,
     null as advice
 from on_cpu
 join gloo using (source_id)
