@@ -31,6 +31,8 @@ SOURCE_NSYS: Final = "nsys"
 SOURCE_KINETO: Final = "kineto"
 SOURCE_SNAPSHOT: Final = "snapshot"  # of torch's caching allocator
 
+WHOLE_FILE: Final = "the whole file"  # the fact of an input that could not be read while others could
+
 # What memory is for; from the most lasting purpose on, for storages that serve two.
 MEMORY_PARAMETER: Final = "parameter"
 MEMORY_ADAPTER: Final = "adapter_parameter"

@@ -1,24 +1,62 @@
-"""What is computed of a finished database by arrays and not by its views' statements, for those who ask for it."""
+"""What is computed of a finished database by arrays and not by its views' statements, for those who ask for it.
 
-from collections.abc import Collection
-from functools import partial
+The modules that compute it take longer to load than a small table takes to show: they are loaded when asked for.
+"""
 
-from .predict.predictions import Predictions
-from .ranks import alike, stragglers
-from .shortcuts import views as shortcuts
+from collections.abc import Callable, Collection, Mapping
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+from .ranks import stragglers
 from .store.database import Database
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SHORTCUTS = (
+    "_device_activity", "_exposed", "_blamed_gap", "_judged_gap", "_critical_range", "_op_class", "_elementwise_run",
+    "_steady_spent",
+)  # fmt: skip
+_PREDICTIONS = ("replayed_step", "predicted_change", "followed_rule")
+# What many read (rules the same views, reports the steps): planned in each statement it takes seconds in all.
+_BY_STATEMENT = ("_finding", "_predicted_finding", "_steady_time", "_step")
 
 
 def fill(opened: Database, without: Collection[str] = ()) -> Database:
     """The database, in which views read what arrays compute, but for those `without`."""
-    found = shortcuts.tables(opened) | Predictions(opened).tables()
-    # what many read (rules the same views, reports the steps): planned in each statement it takes seconds in all
-    by_statement = ["_finding", "_step"]
+    found = _late(_SHORTCUTS, lambda: _shortcuts(opened)) | _late(_PREDICTIONS, lambda: _predictions(opened))
+    by_statement = [*_BY_STATEMENT]
     if opened.rows("from _several_ranks limit 1"):
         by_statement.append("straggler")
-        found["_replayed_rank"] = partial(alike.rows, opened)
+        found |= _late(("_replayed_rank",), lambda: _replayed(opened))
     else:
         found |= {view: partial(stragglers.none, opened, view) for view in stragglers.VIEWS}
     found |= {view: partial(opened.rows_of, view) for view in by_statement}
-    opened.filling({name: make for name, make in found.items() if name not in without}, by_statement)
+    opened.filling({name: make for name, make in found.items() if name not in without}, by_statement, once=True)
     return opened
+
+
+def _late(
+    names: Collection[str], load: "Callable[[], Mapping[str, Callable[[], pa.Table]]]"
+) -> "dict[str, Callable[[], pa.Table]]":
+    """The functions of these names that `load` returns; it is called when the first of them is."""
+    loaded = cache(load)
+    return {name: partial(lambda name: loaded()[name](), name) for name in names}
+
+
+def _shortcuts(opened: Database) -> "Mapping[str, Callable[[], pa.Table]]":
+    from .shortcuts import views
+
+    return views.tables(opened)
+
+
+def _predictions(opened: Database) -> "Mapping[str, Callable[[], pa.Table]]":
+    from .predict.predictions import Predictions
+
+    return Predictions(opened).tables()
+
+
+def _replayed(opened: Database) -> "Mapping[str, Callable[[], pa.Table]]":
+    from .ranks import alike
+
+    return {"_replayed_rank": partial(alike.rows, opened)}

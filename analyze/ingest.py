@@ -12,6 +12,7 @@ from ..progress import Progress
 from ..vocabulary import SOURCE_KINETO, SOURCE_NSYS, SOURCE_SNAPSHOT
 from .model import completion as model
 from .read import companions, kineto_json, memory_snapshot, nsys_report, nsys_sqlite
+from .read.identity import identity
 from .read.inputs import Input, Kind
 from .read.staging import Staging
 from .store.database import Database
@@ -21,25 +22,15 @@ def _refuse(path: Path, staging: Staging) -> None:
     raise CorruptInputError(f"{path} cannot be read")
 
 
-_READERS: dict[Kind, tuple[str | None, int, Callable[[Path, Staging], None]]] = {
-    Kind.UNREADABLE: (None, 0, _refuse),
-    Kind.NSYS_SQLITE: (SOURCE_NSYS, nsys_sqlite.READER_VERSION, nsys_sqlite.read),
-    Kind.NSYS_REPORT: (SOURCE_NSYS, nsys_sqlite.READER_VERSION, nsys_sqlite.read),
-    Kind.KINETO: (SOURCE_KINETO, kineto_json.READER_VERSION, kineto_json.read),
-    Kind.SNAPSHOT: (SOURCE_SNAPSHOT, memory_snapshot.READER_VERSION, memory_snapshot.read),
+_READERS: dict[Kind, tuple[str | None, Callable[[Path, Staging], None]]] = {
+    Kind.UNREADABLE: (None, _refuse),
+    Kind.NSYS_SQLITE: (SOURCE_NSYS, nsys_sqlite.read),
+    Kind.NSYS_REPORT: (SOURCE_NSYS, nsys_sqlite.read),
+    Kind.KINETO: (SOURCE_KINETO, kineto_json.read),
+    Kind.SNAPSHOT: (SOURCE_SNAPSHOT, memory_snapshot.read),
 }
 # In a file's name; profile_0.json is Accelerate's.
 _RANK = re.compile(r"(?:rank[-_. ]?|^profile_(?=\d+\.json))(\d{1,6})", re.IGNORECASE)
-
-
-def identity(item: Input) -> tuple[str, int, int, int]:
-    """What tells whether a database holds an input as it is now: (name, size, mtime, reader version)."""
-    return name_of(item), item.size_bytes, item.mtime_ns, _READERS[item.kind][1]
-
-
-def name_of(item: Input) -> str:
-    """The file's name as text; bytes that are no text are written out."""
-    return item.path.name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def add_source(database: Database, source_id: int, item: Input, *, is_final: bool = True) -> None:
@@ -47,17 +38,17 @@ def add_source(database: Database, source_id: int, item: Input, *, is_final: boo
 
     Unless `is_final` the database does not count as one that holds the input: the next analysis tries again.
     """
-    kind, version, _ = _READERS[item.kind]
+    name, size_bytes, mtime_ns, version = identity(item)
     database.connection.execute(
         "insert into source (source_id, kind, name, size_bytes, mtime_ns, reader_version, is_timed) "
         "values (?, ?, ?, ?, ?, ?, true)",
-        [source_id, kind, name_of(item), item.size_bytes, item.mtime_ns, version if is_final else None],
+        [source_id, _READERS[item.kind][0], name, size_bytes, mtime_ns, version if is_final else None],
     )
 
 
 def fill(database: Database, source_id: int, item: Input, progress: Progress) -> None:
     """Read one input and complete the model for it."""
-    read = _READERS[item.kind][2]
+    _, read = _READERS[item.kind]
     add_source(database, source_id, item)
     staging = Staging(database, source_id, progress)
     staging.create()

@@ -21,15 +21,15 @@ from ..errors import InputError, LorabenchError, OutputError, ToolError
 from ..progress import Progress, Silent
 from ..sql import literal, quoted
 from ..tuning import tune
+from ..vocabulary import WHOLE_FILE
 from . import ingest
 from .read import inputs
+from .read.identity import identity
 from .read.inputs import Input
 from .store.building import building
 from .store.database import Database
 from .store.opening import sources_of
 from .store.settings import Settings
-
-WHOLE_FILE = "the whole file"  # the loss of an input that could not be read while others could
 
 # A worker loads numpy, DuckDB and pyarrow, which takes longer than reading this much.
 WORTH_A_WORKER = 16 << 20
@@ -179,7 +179,7 @@ def is_current(part: Path, item: Input, settings: Settings) -> bool:
         held = sources_of(part, settings)
     except LorabenchError:
         return False
-    return held == [ingest.identity(item)]
+    return held == [identity(item)]
 
 
 def append(database: Database, part: Path, source_id: int) -> None:

@@ -1,21 +1,28 @@
-"""Inputs in, a finished database out; an unchanged input is not read twice."""
+"""Inputs in, a finished database out; an unchanged input is not read twice.
+
+What reads takes longer to load than it takes to open what was read: it is loaded when there is something to read.
+"""
 
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import UsageError
 from ..progress import Progress, Silent
-from . import fillers, ingest, parts
+from . import fillers
 from .job import folder
-from .job import job as jobs
-from .ranks import matching
 from .read import inputs
-from .read.inputs import Kind
+from .read.identity import identity
+from .read.inputs import Input, Kind
 from .store import cache, checks
 from .store.building import building
 from .store.database import Database
 from .store.opening import open_database, sources_of
+from .store.remembered import Remembered, forget
 from .store.settings import Settings
+
+if TYPE_CHECKING:
+    from .job import job as jobs
 
 
 def analyze(
@@ -26,7 +33,7 @@ def analyze(
     progress: Progress | None = None,
     settings: Settings | None = None,
     writes_into: Path | None = None,
-    wanted: jobs.Wanted | None = None,
+    wanted: "jobs.Wanted | None" = None,
 ) -> Database:
     """Read the inputs into a database at the given path, or open it when it already holds them unchanged.
 
@@ -42,6 +49,8 @@ def analyze(
                 f"{paths[0]} is a job folder, which keeps what it was made with; leave out --db, --force, --threshold "
                 "and --kernel-classes"
             )
+        from .job import job as jobs
+
         return jobs.opened(paths[0], wanted or jobs.Wanted(), writes_into)
     return fillers.fill(_opened(paths, database, force, progress or Silent(), settings, writes_into))
 
@@ -67,25 +76,37 @@ def _opened(
     inputs.spare(paths, database)
     held = sources_of(database, settings)  # never replace a file that is not a lorabench database
     is_own = cache.holds(database)
-    if not force and held == [ingest.identity(item) for item in found]:
+    identities = [identity(item) for item in found]
+    remembered = Remembered(database, (settings.fingerprint, identities)) if is_own else None
+    if not force and held == identities:
         if is_own:
             cache.used(database)
-        return open_database(database, writes_into, is_own=is_own)
-    is_complete = True
+        return open_database(database, writes_into, is_own=is_own, remembered=remembered)
+    forget(database)
     with building(database, settings) as new:
-        if len(found) > 1:
-            is_complete = parts.read(new, found, _parts_of(database), settings, progress)
-        else:
-            ingest.fill(new, 1, found[0], progress)
-        matching.complete(new)
+        is_complete = _read(new, found, _parts_of(database), settings, progress)
         progress.step("checks")
         checks.run(new)
     if is_complete:  # else the next analysis goes on with them
         shutil.rmtree(_parts_of(database), ignore_errors=True)
-    opened = open_database(database, writes_into, is_own=True)  # it was made just now
+    opened = open_database(database, writes_into, is_own=True, remembered=remembered)  # it was made just now
     if is_own:
         cache.trim(keep=database)
     return opened
+
+
+def _read(new: Database, found: list[Input], beside: Path, settings: Settings, progress: Progress) -> bool:
+    """Read inputs into a new database; whether all that could be read was."""
+    from . import ingest, parts
+    from .ranks import matching
+
+    is_complete = True
+    if len(found) > 1:
+        is_complete = parts.read(new, found, beside, settings, progress)
+    else:
+        ingest.fill(new, 1, found[0], progress)
+    matching.complete(new)
+    return is_complete
 
 
 def _parts_of(database: Path) -> Path:

@@ -102,6 +102,10 @@ def answer(database: Database) -> Row:
 
     Raises InputError for a database without inputs that could be read.
     """
+    return database.once("answer", lambda: _computed(database))
+
+
+def _computed(database: Database) -> Row:
     source_id = sources.shown(database)
     ((rank_cnt,),) = database.rows("select count(distinct rank) from source where kind is not null")
     with database.computing_once((*_ASKED, "straggler") if rank_cnt > 1 else _ASKED):

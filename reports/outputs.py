@@ -13,6 +13,7 @@ from typing import Any
 from .. import rundir, sql
 from ..console import HIDDEN_IN_TEXT, put, put_json, put_lines, tell, visible
 from ..errors import InputError, UsageError
+from ..vocabulary import WHOLE_FILE
 from .answering import ordered, telling, view_of, why_empty
 from .narrowing import Narrowing
 
@@ -259,8 +260,6 @@ def _listed(names: Sequence[str]) -> str:
 
 def require_all(database: Any) -> None:
     """Raise InputError when an input could not be read: what was written holds the others alone."""
-    from ..analyze.parts import WHOLE_FILE
-
     lost = [str(n) for (n,) in database.rows(
         "select name from source join source_fact using (source_id) where section = 'lost' and item = ?", WHOLE_FILE
     )]  # fmt: skip

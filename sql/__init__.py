@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 from ..errors import UsageError
 
@@ -125,22 +126,28 @@ def _columns(lines: list[str]) -> tuple[Column, ...]:
 @cache
 def load() -> tuple[SqlFile, ...]:
     """Every SQL file of the package, folder by folder, each folder in name order."""
-    found = []
-    for folder in FOLDERS:
-        paths = sorted(files(__name__).joinpath(folder).iterdir(), key=lambda p: p.name)
-        found += [
-            parse(folder, path.name.removesuffix(".sql"), path.read_text("utf-8"))
-            for path in paths
-            if path.name.endswith(".sql")
-        ]
-    return tuple(found)
+    return tuple(
+        parse(folder, path.name.removesuffix(".sql"), path.read_text("utf-8"))
+        for folder in FOLDERS
+        for path in _in(folder)
+        if path.name.endswith(".sql")
+    )
+
+
+def _in(folder: str) -> list[Traversable]:
+    """What lies in a folder, in order of its names."""
+    return sorted(files(__name__).joinpath(folder).iterdir(), key=lambda path: path.name)
 
 
 @cache
 def fingerprint() -> str:
     """A short text that changes with any SQL file; a database of another one is not used again."""
-    content = repr((load(), [csv_rows(name) for name in csv_names()]))
-    return hashlib.sha256(content.encode()).hexdigest()[:16]
+    content = hashlib.sha256()
+    for folder in FOLDERS:
+        for path in _in(folder):
+            content.update(f"{folder}/{path.name}\0".encode())
+            content.update(path.read_bytes() + b"\0")
+    return content.hexdigest()[:16]
 
 
 def public() -> tuple[SqlFile, ...]:
@@ -166,8 +173,7 @@ def csv_rows(name: str) -> tuple[dict[str, str], ...]:
 
 def csv_names() -> tuple[str, ...]:
     """The tables whose rows lie in a CSV file."""
-    found = (path.name for path in files(__name__).joinpath(ROWS).iterdir())
-    return tuple(sorted(name.removesuffix(".csv") for name in found if name.endswith(".csv")))
+    return tuple(path.name.removesuffix(".csv") for path in _in(ROWS) if path.name.endswith(".csv"))
 
 
 def in_folder(folder: str) -> tuple[SqlFile, ...]:

@@ -19,8 +19,8 @@ from ..read import inputs
 from ..store.database import Database
 from ..store.jobs import JobInput, job_inputs, open_job
 from ..store.settings import Settings
-from . import folder, handed, merging, remote
-from .executors import Executor, Outcomes
+from . import folder, handed, merging, remote, running
+from .executors import Executor
 from .folder import Task
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _TABLES = (*handed.TABLES, *handed.MATCHED, *handed.CONSTANT)  # of its database
 class Done:
     """What became of the inputs that were to be read here, of so many in all."""
 
-    outcomes: Outcomes
+    outcomes: running.Outcomes
     input_cnt: int
 
     def count(self, what: str) -> int:
@@ -63,7 +63,7 @@ def read(
     text = (settings or Settings()).text
     found = tasks(named, job, text)
     folder.make(job, text)
-    return Done(executor.run(executor.share(found), progress or Silent(), force=force), len(found))
+    return Done(running.run(executor, executor.share(found), progress or Silent(), force=force), len(found))
 
 
 def tasks(named: Sequence[str], job: Path, settings: str) -> list[Task]:

@@ -18,7 +18,7 @@ from ...errors import CorruptInputError, InputError
 from ...progress import Progress
 from ...small_files import parse_json, read_text
 from ...sql import literal, quoted
-from ..parts import WHOLE_FILE
+from ...vocabulary import WHOLE_FILE
 from ..ranks import alike, matching
 from ..store import compact, views
 from ..store.building import building

@@ -24,8 +24,6 @@ from .json_pieces import Pieces
 from .json_salvage import salvage
 from .staging import Bare, Staging
 
-READER_VERSION = 11
-
 # A double holds a time with three decimals exactly below this many microseconds (2^43: 101 days).
 _EXACT_US = 1 << 43
 _LARGE_FRACTION = re.compile(rb'"ts"\s*:\s*"?-?(?:[0-9]{13,}\.[0-9]*[1-9]|[0-9.]+[eE])')

@@ -23,7 +23,6 @@ from ...errors import CorruptInputError, UnknownFormatError
 from . import plain_pickle
 from .staging import Staging
 
-READER_VERSION = 2
 _LEAST_BOMB, _BOMB_RATIO = 64 << 20, 250  # of what gzip expands to
 _MOST_FRAMES = 24
 _USED = ("active_allocated",)

@@ -11,7 +11,6 @@ from . import nvtx_payloads
 from .nsys_tables import WHAT_TO_DO, Export, Table, Tally
 from .staging import Staging
 
-READER_VERSION = 6
 BATCHES_AT_ONCE = 6
 
 

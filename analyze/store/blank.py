@@ -1,6 +1,6 @@
 """The blank database: all tables and views, no rows. DuckDB takes more than a second to make it, so it is made once.
 
-It lies in the user's cache folder under a name that changes with every statement that it is made of and with DuckDB.
+It lies in the user's cache folder under a name that changes with all that it is made of and with DuckDB.
 """
 
 import hashlib
@@ -70,7 +70,9 @@ def _make_here(path: Path, config: dict[str, Any]) -> duckdb.DuckDBPyConnection:
 
 def cached(folder: Path) -> Path:
     """The blank database in the cache, made if it is not there yet; those of other versions go."""
-    made_of = "\n".join([duckdb.__version__, *_statements()])
+    made_of = repr(
+        (duckdb.__version__, sql.fingerprint(), MEMORY_CATEGORIES, *map(_text_of, (__file__, views.__file__)))
+    )
     kept = folder / f"{PREFIX}{hashlib.sha256(made_of.encode()).hexdigest()[:24]}.duckdb"
     if not kept.exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -84,6 +86,10 @@ def cached(folder: Path) -> Path:
             if other != kept:
                 other.unlink(missing_ok=True)
     return kept
+
+
+def _text_of(module: str) -> bytes:
+    return Path(module).read_bytes()
 
 
 def _make(path: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ... import unfinished
 from ...errors import OutputError, UsageError
-from . import blank
+from . import blank, remembered
 from .settings import Settings
 
 SIZE_VARIABLE = "LORABENCH_CACHE_GB"
@@ -27,7 +27,7 @@ _DAY_S = 86_400
 
 @dataclass(frozen=True)
 class Entry:
-    """A database in the cache, with the parts of an unfinished one."""
+    """A database in the cache, with what was computed of it, and the parts of an unfinished one."""
 
     path: Path
     size_bytes: int
@@ -106,7 +106,8 @@ def entries() -> list[Entry]:
             status = path.stat()
         except OSError:
             continue  # another process removed it meanwhile
-        found.append(Entry(path, status.st_size + _size(_parts(path)), status.st_mtime))
+        size = status.st_size + _size(_parts(path)) + _size(remembered.folder_of(path))
+        found.append(Entry(path, size, status.st_mtime))
     return sorted(found, key=lambda entry: -entry.used_s)
 
 
@@ -146,6 +147,7 @@ def clear() -> tuple[int, int]:
 def _remove(path: Path) -> None:
     path.unlink(missing_ok=True)  # who has it open reads on
     shutil.rmtree(_parts(path), ignore_errors=True)
+    remembered.forget(path)
 
 
 def _parts(path: Path) -> Path:

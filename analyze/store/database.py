@@ -6,6 +6,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,6 +17,7 @@ from ...errors import CorruptInputError, OutputError, UsageError
 from ...sql import literal, quoted
 from . import views
 from .limits import CANNOT_WRITE, COMPLETE_MEMORY, READ_MEMORY, first_line
+from .remembered import Remembered
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -37,11 +39,13 @@ class Database:
         can_grow: bool = False,
         given: Collection[str] = (),
         elsewhere: Mapping[str, str] | None = None,
+        remembered: Remembered | None = None,
     ):
         """`scratch` is a folder that does not exist, the only place where DuckDB may make files.
 
         With `can_grow` a statement that runs out of DuckDB's memory is tried again with more. Views that are `given`
-        are there as rows; of tables and views whose rows are `elsewhere` it says where.
+        are there as rows; of tables and views whose rows are `elsewhere` it says where. What of its results is
+        `remembered` is not computed again.
         """
         self.connection = connection
         self.path = path
@@ -49,6 +53,7 @@ class Database:
         self._can_grow = can_grow
         self._given = frozenset(given)
         self._elsewhere = dict(elsewhere or {})
+        self._remembered = remembered
         self.notes: list[str] = []  # what a person should know of it
         self._fillers: dict[str, Callable[[], pa.Table]] = {}
         self._filled: set[str] = set()
@@ -75,19 +80,26 @@ class Database:
         self.connection.close()
         OPENED.discard(self)
 
-    def filling(self, fillers: "dict[str, Callable[[], pa.Table]]", by_statement: Collection[str] = ()) -> None:
+    def filling(
+        self, fillers: "Mapping[str, Callable[[], pa.Table]]", by_statement: Collection[str] = (), *, once: bool = False
+    ) -> None:
         """Let statements that read these tables or views see what the functions return, called when that is asked for.
 
         The tables and views of the file stay as they are. The functions of views that are `by_statement` ask what their
-        statements ask (rows_of); others make the rows without it.
+        statements ask (rows_of); others make the rows without it. With `once` a process before may have called them.
         """
-        self._fillers.update(fillers)
+        remembered = self._remembered if once else None
+        for name, make in fillers.items():
+            self._fillers[name] = make if remembered is None else partial(remembered.table, name, make)
         self._made = (self._made - fillers.keys()) | (fillers.keys() - set(by_statement))
+
+    def once(self, name: str, make: Callable[[], _T]) -> _T:
+        """What `make` returns, which JSON can hold, or what it returned to a process before this one."""
+        return make() if self._remembered is None else self._remembered.document(name, make)
 
     def rows_of(self, view: str) -> "pa.Table":
         """The rows of a view of the file, views that it reads more than once computed once."""
-        known, _ = views.needed()
-        self._filled_for(known[view].statement)
+        self._filled_for(views.known()[view].statement)
         with self.computing_once((view, view)), self._explained(view):
             return self._roomy(lambda: self.connection.sql(f"from main.{quoted(view)}").to_arrow_table())
 

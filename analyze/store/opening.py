@@ -14,10 +14,13 @@ from ...sql import literal, quoted
 from . import blank, cache, upgrades
 from .database import OPENED, Database
 from .limits import QUERY_MEMORY, QUERY_MEMORY_ASKED, SETTINGS, SMALL_BYTES, first_line
+from .remembered import Remembered
 from .settings import Settings
 
 
-def open_database(path: Path, writes_into: Path | None = None, *, is_own: bool = False) -> Database:
+def open_database(
+    path: Path, writes_into: Path | None = None, *, is_own: bool = False, remembered: Remembered | None = None
+) -> Database:
     """Open a finished database, read-only.
 
     Unless `is_own` it may be somebody else's, and its views are SQL: only its tables are used, under views of ours, and
@@ -35,7 +38,7 @@ def open_database(path: Path, writes_into: Path | None = None, *, is_own: bool =
         scratch = scratch_beside(writes_into)
         connection.execute("set allowed_directories = ?", [[f"{scratch.absolute()}{os.sep}"]])
     connection.execute("set enable_external_access = false")
-    database = Database(connection, path, scratch, can_grow=is_own and not QUERY_MEMORY_ASKED)
+    database = Database(connection, path, scratch, can_grow=is_own and not QUERY_MEMORY_ASKED, remembered=remembered)
     try:
         if is_own:
             _require_this_version(database)

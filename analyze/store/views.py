@@ -16,18 +16,16 @@ READ_THROUGH = frozenset({"_classed_op"})
 
 def in_order() -> list[sql.SqlFile]:
     """All views and the functions that they share, each after those that it needs; always in the same order."""
-    known, needs = needed()
-    graph = {name: sorted(needs[name]) for name in sorted(needs)}
-    return [known[name] for name in TopologicalSorter(graph).static_order()]
+    graph = {name: sorted(_needs(name)) for name in sorted(known())}
+    return [known()[name] for name in TopologicalSorter(graph).static_order()]
 
 
 def reached(asked: Collection[str], given: Collection[str] = ()) -> set[str]:
     """The views asked for and all that they need; what is `given`, as rows, needs nothing."""
-    _, needs = needed()
     found, left = set(asked), list(asked)
     while left:
         name = left.pop()
-        new = needs[name] - found if name not in given else set()
+        new = _needs(name) - found if name not in given else set()
         found |= new
         left += new
     return found
@@ -43,32 +41,35 @@ def readings(readers: Collection[str]) -> Counter[str]:
 
 
 def _readings(name: str) -> Counter[str]:
-    known, _ = needed()
-    return Counter(read for read in re.findall(r"\b(?:from|join)\s+(\w+)", known[name].statement) if read in known)
+    words = re.findall(r"\b(?:from|join)\s+(\w+)", known()[name].statement)
+    return Counter(read for read in words if read in known())
 
 
 def read_by(statement: str, given: Collection[str]) -> set[str]:
     """The words of a statement and of the views that it reads, directly or through others: tables and views are among
     them. What is `given`, as rows, reads nothing.
     """
-    known, _ = needed()
     words = set(_words_of(statement))
-    for view in reached(words & known.keys(), given) - set(given):
-        words |= _words_of(known[view].statement)
+    for view in reached(words & known().keys(), given) - set(given):
+        words |= _words_of(known()[view].statement)
     return words
 
 
 @cache
-def needed() -> tuple[dict[str, sql.SqlFile], dict[str, set[str]]]:
-    """All views and the functions that they share by name, and the names of those that each needs."""
+def known() -> dict[str, sql.SqlFile]:
+    """All views and the functions that they share by name."""
     folders = (sql.DEFINITIONS, sql.MODEL, sql.REPORTS, sql.SHOWN, sql.CHECKS)
-    known = {view.name: view for folder in folders for view in sql.in_folder(folder)}
-    known["_finding"] = _all_rules(sql.FINDINGS, "_finding")
-    known["_memory_finding"] = _all_rules(sql.MEMORY_FINDINGS, "_memory_finding")
-    known["_validation"] = _all_rules(sql.VALIDATIONS, "_validation")
-    known |= {macro.name: macro for macro in sql.in_folder(sql.MACROS)}
-    needs = {name: known.keys() & (_words_of(view.statement) - {name}) for name, view in known.items()}
-    return known, needs
+    found = {view.name: view for folder in folders for view in sql.in_folder(folder)}
+    found["_finding"] = _all_rules(sql.FINDINGS, "_finding")
+    found["_memory_finding"] = _all_rules(sql.MEMORY_FINDINGS, "_memory_finding")
+    found["_validation"] = _all_rules(sql.VALIDATIONS, "_validation")
+    return found | {macro.name: macro for macro in sql.in_folder(sql.MACROS)}
+
+
+@cache
+def _needs(name: str) -> frozenset[str]:
+    """Which of these a view or function needs."""
+    return _words_of(known()[name].statement) & known().keys() - {name}
 
 
 @cache

@@ -177,14 +177,13 @@ def test_a_view_that_cannot_be_computed_takes_no_other_with_it(
 
     files = tuple(map(broken, sql.load()))
     monkeypatch.setattr(sql, "load", lambda: files)
-    sql.fingerprint.cache_clear()
-    views.needed.cache_clear()
+    monkeypatch.setattr(sql, "fingerprint", lambda: "broken")
+    views.known.cache_clear()
     monkeypatch.setattr(checks, "run", lambda database: None)
     try:
         said = run_command("analyze", trace, "-o", tmp_path / "all", code=3).err
     finally:
-        sql.fingerprint.cache_clear()
-        views.needed.cache_clear()
+        views.known.cache_clear()
     assert "views cannot be computed (" in said and "kernel_summary" in said
     written = {path.stem for path in (tmp_path / "all").iterdir()}
     assert {"range_summary", "launch_trace", "trace_info"} <= written and "kernel_summary" not in written

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from conftest import absent
 from lorabench import modules
-from lorabench.analyze.job import executors
+from lorabench.analyze.job import running
 from simulated_ranks import Job, simulate
 
 _CLUSTER = """
@@ -82,7 +82,7 @@ def test_a_scheduler_that_does_not_answer_is_one_line(
     if find_spec("distributed") is None:
         absent("dask", "Dask is not installed: pip install 'lorabench[dask]'")
     simulate(Job(ranks=2, steps=1)).write(tmp_path / "ranks")
-    monkeypatch.setattr(executors, "_ANSWERS_S", 1)
+    monkeypatch.setattr(running, "_ANSWERS_S", 1)
     words = ("analyze", tmp_path / "ranks", "-o", tmp_path / "job", "--dask", "tcp://127.0.0.1:9", "-q")
     err = run_command(*words, code=4).err
     assert err.startswith("lorabench: no Dask scheduler answers at tcp://127.0.0.1:9") and err.count("\n") == 1

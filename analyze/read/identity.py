@@ -1,0 +1,22 @@
+"""What tells whether a database holds an input as it is now, read as lorabench reads it now."""
+
+from .inputs import Input, Kind
+
+# Raised when a reader reads anything differently: what it read before is read again.
+READER_VERSIONS = {
+    Kind.UNREADABLE: 0,
+    Kind.NSYS_SQLITE: 6,
+    Kind.NSYS_REPORT: 6,  # exported, and read as that
+    Kind.KINETO: 11,
+    Kind.SNAPSHOT: 2,
+}
+
+
+def identity(item: Input) -> tuple[str, int, int, int]:
+    """(name, size, mtime, reader version) of an input."""
+    return name_of(item), item.size_bytes, item.mtime_ns, READER_VERSIONS[item.kind]
+
+
+def name_of(item: Input) -> str:
+    """The file's name as text; bytes that are no text are written out."""
+    return item.path.name.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -1,0 +1,96 @@
+"""What was computed of a database of the cache is the same when it is asked for again, and is made anew when it must be."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lorabench.analyze.store import database, remembered
+
+pytestmark = pytest.mark.own_cache
+
+
+@pytest.fixture
+def trace(synthetic_trace: Callable[..., Path], tmp_path: Path) -> Path:
+    return Path(shutil.copy(synthetic_trace("nsys"), tmp_path / "run.sqlite"))
+
+
+ASKED = (("summary",), ("query", "finding", "--csv"), ("what-if",))
+
+
+@pytest.fixture
+def ask(trace: Path, run_command: Callable[..., Any]) -> Callable[[], list[str]]:
+    """What the answer and two views that take long to compute say."""
+    return lambda: [run_command(command, trace, *more).out for command, *more in ASKED]
+
+
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The tables that are computed, by name, from now on."""
+    found = []
+    whole = database.Database.rows_of
+    monkeypatch.setattr(database.Database, "rows_of", lambda self, view: (found.append(view), whole(self, view))[1])
+    return found
+
+
+def results(tmp_path: Path) -> list[Path]:
+    return sorted(tmp_path.glob("cache/lorabench/*.results/*"))
+
+
+def test_what_was_computed_is_said_again(ask: Callable[[], list[str]], computed: list[str], tmp_path: Path) -> None:
+    first = ask()
+    assert "_finding" in computed and "GPU" in first[0] and "replayed within" in first[2]
+    computed.clear()
+    assert ask() == first and not computed
+    assert all(path.stat().st_mode & 0o077 == 0 for path in tmp_path.glob("cache/lorabench/*.results"))
+
+
+def test_what_is_damaged_is_computed_again(ask: Callable[[], list[str]], computed: list[str], tmp_path: Path) -> None:
+    first = ask()
+    for number, path in enumerate(results(tmp_path)):
+        content = path.read_bytes()
+        path.write_bytes((content[: len(content) // 2], b"", b"\xff" * 100)[number % 3])
+    computed.clear()
+    assert ask() == first and "_finding" in computed
+
+
+@pytest.mark.parametrize("change", ["input", "settings", "code", "force", "cleared"])
+def test_what_may_be_another_is_computed_again(
+    change: str, trace: Path, ask: Callable[[], list[str]], computed: list[str], run_command: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    first = ask()
+    computed.clear()
+    if change == "input":
+        os.utime(trace, ns=(1, 1))
+    elif change == "settings":
+        run_command("summary", trace, "--threshold", "severe_frac=0.9")
+    elif change == "code":
+        monkeypatch.setattr(remembered, "_code", lambda: "another")
+    elif change == "force":
+        run_command("analyze", trace, "--force")
+    else:
+        run_command("cache", "clear")
+    assert ask() == first and "_finding" in computed
+
+
+def test_changes_that_somebody_names_are_not_the_standard_ones(trace: Path, run_command: Callable[..., Any]) -> None:
+    named = run_command("what-if", trace, "--change", "batch=4").out
+    standard = run_command("what-if", trace).out
+    assert named != standard
+    assert run_command("what-if", trace, "--change", "batch=4").out == named
+    assert run_command("what-if", trace).out == standard
+
+
+def test_a_cache_that_takes_no_results_is_done_without(
+    trace: Path, ask: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    first = ask()
+    for path in tmp_path.glob("cache/lorabench/*.results"):
+        shutil.rmtree(path)
+        path.write_text("a file is in the way")
+    assert ask() == first
+    monkeypatch.setattr(remembered, "_LARGEST_BYTES", 0)
+    assert ask() == first
