@@ -10,7 +10,6 @@ from . import sources
 from .units import keep_end, said_ns
 
 LEAST_FRAC = 0.01  # of the window: what saves less is not worth a line
-RECORDERS = {"nsys": "nsys", "kineto": "torch.profiler", "snapshot": "allocator snapshot"}
 
 # Of each rule all that its places save together: they share no nanosecond.
 # What is missing in the recording comes first: the rest is to be read with it.
@@ -116,12 +115,14 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
     def rows(statement: str) -> list[Row]:
         return database.dicts(statement.replace("{id}", str(source_id)))
 
-    ((name, kind, rank),) = database.rows(f"select name, kind, rank from source where source_id = {source_id}")
+    ((name, kind, rank, recorder),) = database.rows(
+        f"select name, kind, rank, recorder from source join _recorder using (source_id) where source_id = {source_id}"
+    )
     ((input_cnt,),) = database.rows("select count(*) from source where kind is not null")
     devices = rows("from steady_state where source_id = {id} order by device_id")
     return {
         "input": name,
-        "recorder": RECORDERS.get(kind, kind),
+        "recorder": recorder,
         "rank": rank,
         "input_cnt": input_cnt,
         "device_cnt": len(devices),

@@ -9,7 +9,7 @@ from itertools import groupby
 
 from rich.cells import cell_len
 
-from .answer import LEAST_FRAC, RECORDERS, Row, cause, evidence, worth
+from .answer import LEAST_FRAC, Row, cause, evidence, worth
 from .units import keep_begin, keep_end, said_ns
 
 WIDTH = 80
@@ -38,6 +38,7 @@ _MEANINGS = {
     "dependency": "waiting: {:.0%} of the time the GPU is idle though the next work was not late",
     "kernel_wait": "many tiny kernels: {:.0%} of the time is the distance between them",
 }
+_SNAPSHOT = "allocator snapshot"  # of _recorder
 _MISSING = {
     "unrecorded_graph": "kernels of CUDA graphs are missing in {:.0%} of the time",
     "unrecorded_work": "in {:.0%} of the time the CPU waits for missing GPU work",
@@ -147,7 +148,7 @@ def verdict(found: Row) -> str:
     """What the largest part of the time means, in one sentence."""
     parts = found["parts"]
     if not parts:
-        if found["recorder"] == RECORDERS["snapshot"]:
+        if found["recorder"] == _SNAPSHOT:
             return "memory alone: a snapshot has no work"
         return "no GPU work in this file: times are the CPU's" if found["has_times"] else _NOTHING
     if found["classes"] and all(row["class"] == "copy" for row in found["classes"]):
@@ -354,7 +355,7 @@ def next_steps(found: Row, inputs: Sequence[str]) -> list[str]:
     if verdict(found) == _NOTHING:
         recording = "nsys profile --trace=cuda,nvtx" if found["recorder"] == "nsys" else "activities=[CPU, CUDA]"
         return [f"next: record with {recording}"]
-    is_memory = found["recorder"] == RECORDERS["snapshot"]
+    is_memory = found["recorder"] == _SNAPSHOT
     asked = ("query {} memory_finding", "query {} memory_peak") if is_memory else ("what-if {}", "query {} finding")
     commands = ("report {} --open", *asked)
     named, said = shlex.join(inputs), []

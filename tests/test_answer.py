@@ -139,7 +139,7 @@ def test_what_to_type_next_can_be_pasted(found: dict[str, Any], path: str) -> No
     if lines[0].startswith("INPUT="):
         (named["INPUT"],) = shlex.split(lines.pop(0).removeprefix("INPUT="))
     words = [[named.get(word.removeprefix("$"), word) for word in shlex.split(line)] for line in lines]
-    asked = "query" if found["recorder"] == answer.RECORDERS["snapshot"] else "what-if"
+    asked = "query" if found["recorder"] == "allocator snapshot" else "what-if"
     assert [(typed[:2], typed[2]) for typed in words] == [
         (["lorabench", command], path) for command in ("report", asked, "query")
     ]
@@ -226,3 +226,21 @@ if __name__ == "__main__":
             with analyze([Path(chosen)], Path(folder) / f"{number}.duckdb") as opened:
                 texts += said(Path(chosen), answer.answer(opened))
         READ.write_text("\n".join([*texts, ""]), "utf-8")
+
+
+@pytest.mark.parametrize(
+    ("head", "category", "said"),
+    [
+        ({}, "kernel", "chrome trace"),
+        ({"schemaVersion": 1}, "kernel", "torch.profiler"),
+        ({}, "cpu_op", "torch.profiler"),
+        ({}, "Operator", "torch.profiler"),
+        ({}, "forward", "chrome trace"),
+    ],
+)
+def test_a_trace_is_torchs_where_something_in_it_says_so(
+    head: dict[str, Any], category: str, said: str, tmp_path: Path, run_command: Callable[..., Any]
+) -> None:
+    event = {"ph": "X", "cat": category, "name": "aten::mm", "ts": 1, "dur": 5, "pid": 1, "tid": 1}
+    (tmp_path / "t.json").write_text(json.dumps(head | {"traceEvents": [event]}))
+    assert json.loads(run_command("summary", tmp_path / "t.json", "--json").out)["recorder"] == said

@@ -1,4 +1,4 @@
-"""What was computed of a database of the cache is the same when it is asked for again, and is made anew when it must be."""
+"""What was computed of a database of the cache is said again, and is made anew when it must be."""
 
 import os
 import shutil

@@ -7,7 +7,7 @@ READER_VERSIONS = {
     Kind.UNREADABLE: 0,
     Kind.NSYS_SQLITE: 6,
     Kind.NSYS_REPORT: 6,  # exported, and read as that
-    Kind.KINETO: 11,
+    Kind.KINETO: 12,
     Kind.SNAPSHOT: 2,
 }
 

@@ -30,6 +30,7 @@ _LARGE_FRACTION = re.compile(rb'"ts"\s*:\s*"?-?(?:[0-9]{13,}\.[0-9]*[1-9]|[0-9.]
 _TIME = re.compile(rb'("(?:ts|dur)"\s*:\s*)(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?=\s*[,}])')
 # Events that DuckDB refuses though Python reads them are looked for one by one up to so many: each costs 20 ms.
 _MOST_REFUSED = 100
+_OPERATORS = {"cpu_op", "Operator"}  # categories of PyTorch's own ranges
 _MANY_UNREAD = 100  # events of a category: it is about the work that is missing
 # What events become (or their phase), the staging file that makes it of them, and the table. A piece without such
 # events does without the statement, which takes 2 to 8 ms to plan.
@@ -334,6 +335,11 @@ class _Reader:
     def _note_metadata(self) -> None:
         about = self.pieces.metadata
         self.staging.set_source("format_version", about.get("schemaVersion"))
+        if "schemaVersion" not in about and not any(category in _OPERATORS for _, category, _ in self.events):
+            self.staging.fact(
+                "about", "recorder", "chrome trace",
+                "without a schema version and operators, which torch.profiler writes: it may be of any program",
+            )  # fmt: skip
         self.staging.set_source("origin_ns", about.get("baseTimeNanoseconds"))
         distributed = about.get("distributedInfo")
         if isinstance(distributed, dict):

@@ -23,7 +23,6 @@ _WORDS = {
     "saving_ns": "time that could be saved", "live_bytes": "live memory",
     "length_ns": "time of a step",
 }  # fmt: skip
-_RECORDERS = {"nsys": "nsys", "kineto": "torch.profiler", "snapshot": "torch's allocator"}
 _NAME = 60  # characters of a name within a sentence
 _MOST = 0.5  # of a change: what one of its parts has to have to be named
 _TELLING = 0.1  # of the whole change: a row that has less does not say where it comes from
@@ -210,10 +209,11 @@ def _source(are_timed: bool) -> str:
 
 
 def _recorder(database: Database) -> str:
-    kinds = [
-        kind for (kind,) in database.rows(f"select distinct kind from source where {counting(database)} order by 1")
-    ]
-    return " and ".join(_RECORDERS.get(kind, kind) for kind in kinds) or "nothing read"
+    rows = database.rows(
+        "select distinct kind, recorder from source join _recorder using (source_id) "
+        f"where {counting(database)} order by all"
+    )
+    return " and ".join(recorder for _, recorder in rows) or "nothing read"
 
 
 def _notes(recorders: list[str], has_timing: bool) -> list[str]:

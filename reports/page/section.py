@@ -76,9 +76,7 @@ class Source:
             if value and name.startswith("run: ")
         ]
         device = [value for name, value in told.items() if name.startswith("device")]
-        recorder = {"nsys": "NVIDIA Nsight Systems", "kineto": "torch.profiler", "snapshot": "torch's allocator"}.get(
-            str(self.kind), str(self.kind)
-        )
+        ((recorder,),) = self.database.rows(f"select recorder from _recorder where source_id = {self.source_id}")
         return ", ".join([f"recorded by {recorder}", *device[:2], *run])
 
 

@@ -1,0 +1,15 @@
+-- A row is an input: what recorded it, in a person's words.
+--
+-- columns:
+--   source_id   integer   the input
+--   recorder    varchar   'nsys', 'torch.profiler', 'allocator snapshot', or what the reader found out (trace_info, about)
+
+select
+    source.source_id,
+    coalesce(
+        fact.value, case source.kind when 'kineto' then 'torch.profiler' when 'snapshot' then 'allocator snapshot' else source.kind end
+    ) as recorder
+from source
+left join source_fact as fact
+    on fact.source_id = source.source_id and fact.section = 'about' and fact.item = 'recorder'
+where source.kind is not null
