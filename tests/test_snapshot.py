@@ -177,6 +177,21 @@ def test_old_forms_are_read(tmp_path: Path) -> None:
         assert database.rows("select bytes from memory_event") == [(4000,)]
 
 
+@pytest.mark.parametrize("history", [[], [entry("alloc", 1 << 30, 700, 20, FORWARD)]], ids=["without", "with"])
+def test_what_was_there_before_is_counted_once(history: list[dict[str, Any]], tmp_path: Path) -> None:
+    """Blocks of very different sizes: the largest come last in the order of the events."""
+    sizes = [512, 1024, 2048, 1 << 20, 3 << 20, 1 << 26]
+    places = [sum(sizes[:number]) for number in range(len(sizes))]
+    blocks = [block(place, size, size - 8) for place, size in zip(places, sizes, strict=True)]
+    segment = SEGMENT | {"total_size": sum(sizes), "allocated_size": sum(sizes), "blocks": blocks}
+    later = SEGMENT | {"address": 1 << 30, "blocks": [block(1 << 30, 1024, 700)] if history else []}
+    made = SNAPSHOT | {"segments": [segment, later], "device_traces": [history]}
+    with analyze([written(tmp_path, made)], tmp_path / "x.duckdb") as database:
+        rows = database.rows("select sum(live_bytes), any_value(peak_bytes), max(largest_bytes) from memory_peak")
+    there = sum(sizes) - 8 * len(sizes) + sum(event["size"] for event in history)
+    assert rows == [(there, there, (1 << 26) - 8)]
+
+
 def test_events_without_times_have_numbers(tmp_path: Path, run_command: Callable) -> None:
     """torch 2.0 recorded the history without times: no view and no picture may invent some."""
     history = [{k: v for k, v in event.items() if k != "time_us"} for event in HISTORY]

@@ -30,7 +30,9 @@ summed as (
         if(is_apart, last_value(if(is_apart, null, coalesce(allocated_bytes, requested_bytes)) ignore nulls) over until_now,
             coalesce(allocated_bytes, requested_bytes))
         + coalesce(sum(bytes) filter (is_apart) over until_now, 0) as counted_bytes,
-        sum(bytes) over until_now as summed_bytes
+        -- what was there before the recording was there at once
+        if(is_before, sum(bytes) filter (is_before) over (partition by source_id, process_id, device), sum(bytes) over until_now)
+            as summed_bytes
     from counted
     window until_now as (partition by source_id, process_id, device order by time_ns, bytes rows unbounded preceding)
 ),
