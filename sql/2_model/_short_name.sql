@@ -28,7 +28,10 @@ parted as (
     select
         *,
         -- of kernels that are called just that the namespace
-        regexp_extract(regexp_extract(plain, '^[^<(]*'), '([^:]*?)(?:::kernel)?$', 1) as base,
+        coalesce(
+            nullif(regexp_extract(plain, '^[\w:]*\bdevice_kernel<[\w:]*?(\w+)::\w*[Kk]ernel>', 1), ''),
+            regexp_extract(regexp_extract(plain, '^[^<(]*'), '([^:]*?)(?:::kernel)?$', 1)
+        ) as base,
         regexp_extract(plain, '[<(](.*)$', 1) as rest,
         -- an index is no type of the values
         replace(if(contains(plain, '<'), regexp_extract(plain, '<(.*)>(?:\(|$)', 1), plain), 'lambda(int)', '') as typed

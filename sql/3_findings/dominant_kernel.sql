@@ -51,7 +51,7 @@ select
             'It multiplies by a vector, so it reads each weight for one row: give it more rows (larger batches, several '
             || 'sequences or adapters at once), or weights of fewer bits.'
         when any_value(kernel.class) = 'matmul' then
-            if(regexp_matches(short.short_name, '(f16|fp16|fp8|fp4|e4m3|e5m2|[is]8\b|int8|hgemm|h884|16816)'), 'Compute',
+            if(regexp_matches(short.short_name || ' ' || any_value(name.text), '(?i)(f16|fp8|fp4|e4m3|e5m2|[is]8\b|int8|hgemm|h884|16816)'), 'Compute',
                 'Compute in 16 or 8 bits,')
             || ' with sizes that are multiples of 64, in fewer and larger products ('
             || if(kernel.source_id in (select source_id from _lora_path), 'several adapters in one pass', 'larger batches')
@@ -75,6 +75,7 @@ select
 from _blamed_kernel as kernel
 join busy using (source_id)
 join gpu_op as op using (gpu_op_id)
+join name on name.name_id = kernel.name_id
 join _short_name as short on short.source_id = kernel.source_id and short.name_id = kernel.name_id
 left join near on near.range_id = op.operator_id
 left join softmax on softmax.name_id = kernel.name_id
