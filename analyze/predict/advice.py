@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import numpy.typing as npt
 
+from ..attribute.cover import Cover
 from ..attribute.intervals import Bools, Ints, take
 from ..attribute.replay import Weights
 from .changes import Change, apply
@@ -171,6 +172,26 @@ def _spared(scene: Scene, weights: Weights, gaps: _Blamed) -> tuple[Ints, Ints, 
     return host, own, launching
 
 
+def _in_time(scene: Scene, weights: Weights, gaps: _Blamed) -> Weights:
+    """Input is there when it is asked for: the gaps close, and other threads of a process do not work on it in them.
+
+    reader       [------ Run ------]             its range: the input that is late
+    copies              host      [c]            of a thread that hands on what is read
+    launches     [a]------------------host--[b]  of the thread whose work ends the gap
+    gap              |--------------------|
+    """
+    closed = _closed(scene, weights, gaps)
+    begin, host = scene.points.begin, closed.host.copy()
+    owner, until = scene.work.process[gaps.place], scene.work.start[gaps.place]
+    for process in np.unique(owner):
+        here = owner == process
+        idle = Cover.of(until[here] - gaps.ns[here], until[here])
+        mine = np.flatnonzero(scene.points.process == process)
+        spared = idle.within(begin[mine] - weights.host[mine], begin[mine])
+        host[mine] = np.minimum(host[mine], weights.host[mine] - spared)
+    return replace(closed, host=host)
+
+
 def _not_waiting(scene: Scene, weights: Weights, gaps: _Blamed) -> Weights:
     """Nothing waits that returned in these gaps: a copy that blocks, and the synchronisation behind it."""
     chains, end = scene.trace.graph.chains, scene.points.end
@@ -197,7 +218,7 @@ def _faster(_: Scene, weights: Weights, kernels: _Blamed) -> Weights:
 
 _Followed = Callable[[Scene, Weights, _Blamed], Weights]
 _FOLLOWED: dict[str, _Followed] = {
-    "late_input": _closed,
+    "late_input": _in_time,
     "launch_bound_range": _closed,
     "long_idle_gap": _closed,
     "long_dependency": _closed,

@@ -45,7 +45,8 @@ create macro phase_of(text) as
         when regexp_matches(
             words_of(text),
             '^ enumerate data ?loader|^ .* dataloader next$|^ data collator\b|'
-            || '^ (fetch|data ?loading|collate|collation)( [0-9]+)?$'
+            || '^ (fetch|data ?loading|collate|collation)( [0-9]+)?$|'
+            || '^( dali)+ data reader run( [0-9]+)?$'  -- waits for what DALI reads
         )
             or regexp_matches(
                 words_of(text),

@@ -1,5 +1,6 @@
 """Findings beside what a simulated GPU does: the fault that costs, no fault, and the fault that something hides."""
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -309,4 +310,31 @@ def test_a_step_that_the_cpu_only_queues_is_as_long_as_its_work(tmp_path: Path) 
         ((busy,),) = database.rows("select min(gpu_busy_ns) from step_summary")
         ((shown,),) = database.rows("select min_ns from _answer_step")
     assert shortest < busy / 2
-    assert shown == busy
+    assert busy <= shown == pytest.approx(busy, rel=0.01), "with the distance between kernels"
+
+
+@pytest.mark.parametrize("name", ["load batch", "DALI:[DALI][DataReader] Run #0"])
+def test_input_that_another_thread_reads_is_late_for_all_of_them(name: str, tmp_path: Path) -> None:
+    """A thread reads for 20 ms, another one copies what it read, and a third trains on it for 5 ms."""
+    events: list[dict[str, object]] = []
+
+    def add(thread: int, start: float, length: float, link: int = 0, **more: object) -> None:
+        args = {"correlation": link} if link else {}
+        events.append({"ph": "X", "pid": 1, "tid": thread, "ts": start, "dur": length, "args": args} | more)
+
+    for step in range(12):
+        begin, link = 1e4 + 20_000 * step, 10 * step + 1
+        add(1, begin, 19_900, cat="user_annotation", name=name)
+        add(2, begin + 19_950, 20, link, cat="cuda_runtime", name="cudaMemcpyAsync")
+        add(3, begin + 20_100, 300, cat="user_annotation", name=f"step {step}")
+        add(3, begin + 20_110, 20, link + 1, cat="cuda_runtime", name="cudaLaunchKernel")
+        on_gpu = {"pid": 0, "tid": 7}
+        add(7, begin + 19_980, 100, cat="gpu_memcpy", name="Memcpy HtoD (Pinned -> Device)", **on_gpu)
+        events[-1]["args"] = {"correlation": link, "device": 0, "stream": 7, "bytes": 1 << 20}
+        add(7, begin + 20_140, 5_000, cat="kernel", name="gemm", **on_gpu)
+        events[-1]["args"] = {"correlation": link + 1, "device": 0, "stream": 7}
+    (tmp_path / "t.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    with analyze([tmp_path / "t.json"], tmp_path / "t.duckdb") as database:
+        ((rule, place, saving),) = database.rows("select rule, place, saving_frac from finding limit 1")
+    assert (rule, place) == ("late_input", name)
+    assert saving == pytest.approx(0.72, abs=0.05)
