@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -140,7 +141,7 @@ def test_errors_end_with_9_and_warnings_only_when_strict(run: Callable[..., Any]
     said = run(written(tmp_path / "w.json", CASES["gpu_kernel_causality"][0]), "--csv", code=9)
     rows = {row["rule"]: row for row in csv.DictReader(io.StringIO(said.out))}
     assert rows["gpu_kernel_causality"]["example"] == "k began 10.000 us before its launch"
-    assert "1 of 18 rules are broken: gpu_kernel_causality" in said.err
+    assert "1 of 19 rules are broken: gpu_kernel_causality" in said.err
     orphan = written(tmp_path / "o.json", [event("kernel", "k", 10, 5, correlation=3, device=0, stream=7)])
     said = run(orphan, "--json")
     assert {row["rule"] for row in json.loads(said.out)} >= {"launch_missing"}
@@ -183,3 +184,30 @@ def test_sums_that_are_not_what_sql_defines_are_named(
     with building(tmp_path / "x.duckdb") as new:
         new.connection.execute("insert into path_busy values (1, 0, 7)")
     assert "path_busy (1 rows)" in run_command("validate", tmp_path / "x.duckdb", "--definitions", code=9).err
+
+
+@pytest.mark.parametrize("kernel", [2_000, 400_000], ids=["launch-bound", "GPU-bound"])
+@pytest.mark.parametrize("shift_ms", [0, 20, -150])
+def test_clocks_that_were_not_matched_are_said_first(kernel: int, shift_ms: int, tmp_path: Path) -> None:
+    """Steps that wait for the GPU, whose work is moved as a whole."""
+    gpu = Gpu(is_pinned=True)
+    for step in range(12):
+        with gpu.range(f"step {step}"):
+            for _ in range(20):
+                gpu.work(8_000)
+                gpu.launch("matmul_gemm_kernel", kernel)
+            gpu.synchronise()
+    timeline = gpu.finished().timeline
+    shift = shift_ms * 1_000_000
+    timeline.ops[:] = [replace(op, start=op.start + shift, end=op.end + shift) for op in timeline.ops]
+    writers.write_nsys(tmp_path / "run.sqlite", [timeline])
+    with analyze([tmp_path / "run.sqlite"], tmp_path / "x.duckdb") as database:
+        found = answer(database)
+        rules = {rule for (rule,) in database.rows("select rule from validation where severity = 'error'")}
+    said = " ".join(lines(found))
+    if not shift:
+        assert found["clock_shift_ns"] is None and not rules and "clocks" not in said
+        return
+    assert abs(found["clock_shift_ns"] - shift) < 100_000
+    assert rules == {"clock_shift" if shift > 0 else "gpu_kernel_causality"}
+    assert f"too {'late' if shift > 0 else 'early'} beside the CPU's" in said and "sets the pace" not in said
