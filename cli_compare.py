@@ -51,8 +51,8 @@ def compare(
         str | None,
         typer.Option(
             metavar="5%",
-            help="Exit with 8 when the first row (of runs: time, launches, memory) grew by more, and by more than the "
-            "spread of the steps where it is known.",
+            help="Exit with 8 when the first row, or without --by the steps (of runs: time, launches, memory), grew by "
+            "more, and by more than the spread of the steps where it is known.",
         ),
     ] = None,
     output: Annotated[

@@ -82,7 +82,8 @@ def _opened(
         if is_own:
             cache.used(database)
         return open_database(database, writes_into, is_own=is_own, remembered=remembered)
-    forget(database)
+    if is_own:
+        forget(database)
     with building(database, settings) as new:
         is_complete = _read(new, found, _parts_of(database), settings, progress)
         progress.step("checks")

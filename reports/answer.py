@@ -40,6 +40,7 @@ _MEMORY_FINDINGS = """
     where source_id = {id} and (select kind from source where source_id = {id}) = 'snapshot'
     order by rule <> 'out_of_memory', cost_bytes desc, rule, device"""
 _RANGES = "select * exclude source_id from _answer_range where source_id = {id} order by self_wall_ns desc, path"
+_CLOCKS = "select shift_ns from _clock_shift where source_id = {id}"
 _STEADY = """
     select is_steady, cold_ns, has_rest, recorded_ns, end_ns - start_ns as window_ns
     from _steady_time
@@ -145,6 +146,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         "kernel": next(iter(rows("select short_name, kernel_frac from _steady_kernel where source_id = {id}")), None),
         "critical_gpu_frac": next((row["gpu_frac"] for row in rows(_CRITICAL)), None),
         "unrecorded": next(iter(rows(_UNRECORDED)), None),
+        "clock_shift_ns": next((row["shift_ns"] for row in rows(_CLOCKS)), None),
         "cut_off": next(iter(rows("select * exclude source_id from _work_missing where source_id = {id}")), None),
         "phases": _phases(rows(_PHASES)),
         "findings": rows(FINDINGS),

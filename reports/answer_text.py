@@ -26,6 +26,7 @@ _WHOLE_WIDTH = len("  busy 100.0% = ")
 _WORD_WIDTH = 28  # of evidence: a path that is longer would push what stands around it off the screen
 _MUCH_MORE = 1.25  # than the time from the first GPU work to the last: what was recorded around it is worth a word
 _MANY_STEPS = 20  # from which on the 95th percentile is not just the longest
+_UNEVEN = 1.25  # a mean that is more times the median is what counts: in a loop that waits in every other step
 _STRAGGLER = "straggler_rank"
 _NOTHING = "nothing is timed in this file: no ranges, CUDA calls or GPU work; record it anew"
 # Of steady_state: what is the largest part of the window, and what that means.
@@ -70,6 +71,9 @@ def _measured(found: Row) -> Iterator[str]:
         yield _cut(verdict(found))
         if (steps := counted(found)) is not None:
             yield _cut(f"  {steps}")
+        if shift := found["clock_shift_ns"]:
+            yield f"  clocks: {said_shift(shift)};"
+            yield "  why it is idle, waits and savings are not to be trusted: record again"
         if lost := found["cut_off"]:
             yield _cut(
                 f"  the last {lost['missing_cnt']:,} of {lost['launch_cnt']:,} launches have no GPU work: "
@@ -88,7 +92,11 @@ def _measured(found: Row) -> Iterator[str]:
         while cell_len(line := f"  the GPU's work: {', '.join(classes)}") > WIDTH:
             classes.pop()
         yield line
-    phases = [f"{name} {part:.0%}" for name, part in found["phases"].items() if part >= LEAST_FRAC / 2]
+    phases = [
+        f"{'between steps' if name == 'between' else name} {part:.0%}"
+        for name, part in found["phases"].items()
+        if part >= LEAST_FRAC / 2
+    ]
     if phases:
         yield _cut(f"  a step on the CPU: {', '.join(phases)}")
     for row in found["memory"][:_DEVICE_CNT]:
@@ -103,6 +111,11 @@ def _measured(found: Row) -> Iterator[str]:
         yield _cut(f"  memory of {row['device']}: peak {row['peak_bytes'] / 2**20:,.0f} MiB, {part} {known}".rstrip())
     if others := found["memory"][_DEVICE_CNT:]:
         yield f"  and of {len(others)} more, the most of {max(row['peak_bytes'] for row in others) / 2**20:,.0f} MiB"
+
+
+def said_shift(ns: int) -> str:
+    """What clocks that were not matched mean."""
+    return f"GPU times are {said_ns(abs(ns))} too {'late' if ns > 0 else 'early'} beside the CPU's"
 
 
 def _more(found: Row) -> Iterator[str]:
@@ -158,7 +171,8 @@ def verdict(found: Row) -> str:
         return f"not all is recorded: {_MISSING[missing['rule']].format(missing['ns'] / found['window_ns'])}"
     if max(parts, key=lambda name: parts[name]) == "rank_wait":
         return _MEANINGS["rank_wait"].format(parts["rank_wait"])
-    return _paced(parts, found["critical_gpu_frac"]) or _meaning(parts, found["kernel"])
+    is_paced = None if found["clock_shift_ns"] else _paced(parts, found["critical_gpu_frac"])
+    return is_paced or _meaning(parts, found["kernel"])
 
 
 def _paced(parts: dict[str, float], critical_gpu_frac: float | None) -> str:
@@ -214,7 +228,7 @@ def _headline(found: Row) -> Iterator[str]:
 def _known(found: Row) -> Iterator[str]:
     if steps := found["steps"]:
         apart = spread(steps)
-        yield f"{number_of(steps)} of {said_ns(steps['p50_ns'])}{f' ({apart})' if apart else ''}"
+        yield f"{number_of(steps)} of {said_ns(centre_ns(steps))}{f' ({apart})' if apart else ''}"
     if found["window_ns"]:
         recorded, whole = found["steady"]["recorded_ns"], found["whole_ns"] or 0
         of = f" of {said_ns(whole)}" if whole > _MUCH_MORE * recorded else ""
@@ -232,10 +246,18 @@ def number_of(steps: Row, kind: str = "") -> str:
     return f"{count} {kind}{named}{'s' if count > 1 else ''}"
 
 
+def centre_ns(steps: Row) -> float:
+    """What a step takes: the median, of very uneven ones the mean."""
+    median, mean = float(steps["p50_ns"]), float(steps["mean_ns"])
+    return median if mean <= _UNEVEN * median else mean
+
+
 def spread(steps: Row) -> str:
     """How far steps are apart: of few, or where the median alone would say that all take as long, the extremes."""
     if steps["step_cnt"] == 1:
         return ""
+    if centre_ns(steps) != steps["p50_ns"]:
+        return f"the mean; {said_ns(steps['min_ns'])} to {said_ns(steps['max_ns'])}"
     if steps["step_cnt"] < _MANY_STEPS or 2 * steps["min_ns"] < steps["p50_ns"]:
         return f"{said_ns(steps['min_ns'])} to {said_ns(steps['max_ns'])}"
     return f"p95 {said_ns(steps['p95_ns'])}"

@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,15 @@ from lorabench.reports.comparison import changes, spread
 from simulated_gpu import Gpu, Training
 
 
-def trace(path: Path, steps: int | list[int], **kernels: int) -> Path:
-    """Steps of 1000 µs (or as listed) with a kernel of so many µs each, launched in a range of its name."""
+def trace(path: Path, steps: int | list[int], between: Sequence[int] = (0,), **kernels: int) -> Path:
+    """Steps of 1000 µs (or as listed) with a kernel of so many µs each, launched in a range of its name; between them
+    it takes so many µs, in turn.
+    """
     events: list[dict[str, Any]] = []
     link = 0
     walls = steps if isinstance(steps, list) else [1000] * steps
     for step, wall in enumerate(walls):
-        begin = 10_000 + step * 2000
+        begin = 10_000 + sum(walls[:step]) + sum(between[n % len(between)] for n in range(step))
         cpu = {"ph": "X", "pid": 1, "tid": 1}
         events.append(cpu | {"cat": "user_annotation", "name": f"step {step}", "ts": begin, "dur": wall})
         for number, (name, duration) in enumerate(kernels.items()):
@@ -86,6 +88,17 @@ def test_steps_show_their_median_first(run: Callable[..., Any], two: list[Path])
     found = table(run(*two, "--by", "step", "--csv"))
     assert list(found) == ["(median)", "2", "3", "0", "1"] and found["2"]["b.json is"] == "new"
     assert found["(median)"]["b.json Δ frac"] == "0.0"
+
+
+def test_a_loop_that_waits_in_every_other_step_is_judged_by_its_mean(run: Callable[..., Any], tmp_path: Path) -> None:
+    """The loader is slow, not the steps: their medians are alike, what they take is not."""
+    waiting = trace(tmp_path / "waiting.json", [1000] * 40, between=[0, 0, 3000], gemm=100)
+    fast = trace(tmp_path / "fast.json", [1000] * 40, gemm=100)
+    said = run(waiting, fast).out.splitlines()
+    assert said[0].startswith("B is 1.98") and "most of it between the steps" in " ".join(said[:2])
+    assert "takes 9" in run(fast, waiting, "--fail-above", "5%", code=8).err
+    run(waiting, fast, "--fail-above", "5%")
+    run(fast, waiting, "--by", "kernel", "--fail-above", "5%")
 
 
 def test_three_inputs_are_each_held_against_the_first(run: Callable[..., Any], two: list[Path], tmp_path: Path) -> None:

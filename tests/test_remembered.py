@@ -76,6 +76,17 @@ def test_what_may_be_another_is_computed_again(
     assert ask() == first and "_finding" in computed
 
 
+def test_nothing_is_kept_or_removed_beside_a_database_of_the_users(
+    trace: Path, tmp_path: Path, run_command: Callable[..., Any]
+) -> None:
+    beside = tmp_path / "mine.duckdb.results"
+    beside.mkdir()
+    (beside / "notes.txt").write_text("of somebody else")
+    for more in ((), ("--force",)):
+        run_command("analyze", trace, "-o", tmp_path / "r.csv", "--db", tmp_path / "mine.duckdb", *more)
+    assert [path.name for path in beside.iterdir()] == ["notes.txt"]
+
+
 def test_changes_that_somebody_names_are_not_the_standard_ones(trace: Path, run_command: Callable[..., Any]) -> None:
     named = run_command("what-if", trace, "--change", "batch=4").out
     standard = run_command("what-if", trace).out

@@ -18,7 +18,7 @@ from ...sql import quoted
 from ..sources import counting
 from . import baselines, renamed, runs, verdict
 from .compared import RENAMED_TO, SAME, Compared, Row, changes_of
-from .spread import Spread, of_rows, of_steps
+from .spread import Spread, are_alike, centres, of_rows, of_steps
 
 Values = dict[tuple[Any, ...], float]
 TOTAL, MEDIAN = "(total)", "(median)"
@@ -176,7 +176,7 @@ def compare_inputs(
         )  # fmt: skip
         if asked is None and by == "kernel":
             compared.notes.insert(0, _RANGES_HOLD_LITTLE)
-        return compared
+        return compared if asked is None else replace(compared, steps=())
 
 
 def _labels(databases: Sequence[Database]) -> dict[str, str]:
@@ -190,11 +190,22 @@ def _labels(databases: Sequence[Database]) -> dict[str, str]:
 
 
 def check(compared: Compared, limit: float) -> list[str]:
-    """Raise RegressionError when the first row of a table grew by more than the limit, a fraction.
+    """Raise RegressionError when steps or the first row of a table grew by more than the limit, a fraction.
 
     Returns what grew by more and is not counted, because it lies within the spread of the steps.
     """
     first, names, notes = compared.rows[0], compared.names, []
+    base, *others = compared.steps or [None]
+    for name, other in zip(names[1:], others, strict=False):
+        if base is None or other is None:
+            continue
+        before, after = centres(base, other)
+        if not before or after / before - 1 <= limit:
+            continue
+        said = f"a step of {name} takes {after / before - 1:.1%} longer than of {names[0]}"
+        if not are_alike(base, other):
+            raise RegressionError(f"{said}; {limit:.1%} is allowed")
+        notes.append(f"{said}, within the spread of the steps: not counted")
     for name in names[1:]:
         change = first[f"{name} Δ frac"]
         if change is None and (first[name] or 0) > 0 and not first[names[0]]:

@@ -33,6 +33,7 @@ class Compared:
     ending: str | None  # the unit of all rows as names of columns have it; None where each row has its own
     notes: list[str] = field(default_factory=list)
     labels: dict[str, str] = field(default_factory=dict)  # what people are shown in the place of a key
+    steps: Sequence[spread.Spread | None] = ()  # of each input, where they are known
 
     @property
     def names(self) -> list[str]:

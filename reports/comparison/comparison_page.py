@@ -19,7 +19,7 @@ from ..sources import counting
 from . import baselines, changes, difference, runs, shown, spread, verdict, waterfall
 from .compared import letter
 from .run_steps import of_run
-from .spread import Spread, is_within
+from .spread import Spread, are_alike, centres
 
 _SHOWN = 15
 # Measures that a profiler slows: those of the GPU's own clock it leaves as they are.
@@ -92,12 +92,12 @@ def _differences(
     for number in range(1, len(names)):
         pair = [databases[names[0]], databases[names[number]]]
         one, two = steps[0], steps[number]
-        fell = waterfall.of(pair, [one.median, two.median] if one and two else None, is_timed)
+        fell = waterfall.of(pair, [*centres(one, two)] if one and two else None, is_timed)
         letters = letter(0), letter(number)
         if fell is not None and fell.parts:
             made.append(_waterfall(fell, letters, bool(one and two), is_timed))
             most = fell.most()
-            if most and one and two and not is_within(two.median - one.median, one.width, two.width):
+            if most and one and two and not are_alike(one, two):
                 sign = "+" if most[1] > 0 else "-"
                 said.append(f"most of the difference from {letters[0]} to {letters[1]}: {fell.words(most[0])}, "
                             f"{sign}{units.said_ns(abs(most[1]))} in a step")  # fmt: skip

@@ -4,8 +4,12 @@ The spread of a row is the distance between the quartiles of what each step has 
 fewer than five steps between the extremes: one in three that waits for input says as much as the other two. A
 difference of no more than half of both spreads is within them: the middle halves of the steps overlap. With fewer than
 three steps no spread is known.
+
+A loop that waits for input in every other step has two kinds of steps, and a median that says little: there the mean
+counts, where it differs by more than three standard errors.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +19,9 @@ from ...sql import literal, quoted
 from ..sources import counting
 
 LEAST_STEPS = 3
+_ERRORS = 3  # by so many standard errors means differ that are no accident
+_UNEVEN = 1.25  # a mean that is more times the median, or less, is not what most steps take
+_LEAST_MEAN = 0.05  # a smaller change of the mean is left to the medians
 FEW_STEPS = 5  # of fewer the extremes take the place of the quartiles
 Keys = tuple[Any, ...]
 _BETWEEN = "\x1f"  # of several names that are one key
@@ -28,6 +35,8 @@ class Spread:
     median: float
     high: float
     step_cnt: int
+    mean: float | None = None  # of warm steps
+    error: float | None = None  # its standard error
 
     @property
     def width(self) -> float | None:
@@ -42,6 +51,19 @@ class Spread:
     def frac(self) -> float | None:
         """The same as a fraction of the median."""
         return None if self.width is None or not self.median else self.width / self.median
+
+
+def centres(first: Spread, other: Spread) -> tuple[float, float]:
+    """The numbers by which two are compared: their medians, or their means (have_other_means)."""
+    if first.mean is not None and other.mean is not None and have_other_means(first, other):
+        return first.mean, other.mean
+    return first.median, other.median
+
+
+def are_alike(first: Spread, other: Spread) -> bool:
+    """Whether the difference of two lies within their spread, and that of their means is no more than an accident."""
+    change = other.median - first.median
+    return not have_other_means(first, other) and is_within(change, first.width, other.width)
 
 
 @dataclass(frozen=True)
@@ -117,12 +139,31 @@ _AMOUNTS = {
 
 
 def of_steps(database: Database, measure: str = "length_ns") -> Spread | None:
-    """The quartiles of a column of step_summary; None without steps."""
-    ((low, median, high, count),) = database.rows(
-        f"select {_quartiles(quoted(measure))}, count({quoted(measure)}) from step_summary "
-        f"where source_id in (select source_id from source where {counting(database)})"
+    """The quartiles of a column of step_summary, and the mean of its warm steps; None without steps."""
+    value = quoted(measure)
+    ((low, median, high, count, mean, error),) = database.rows(
+        f"""select {_quartiles(value)}, count({value}), avg(warm), sample_stddev(warm) / sqrt(count(warm))
+        from (
+            select *, if(start_ns >= coalesce(first_step_ns, start_ns), {value}, null) as warm
+            from step_summary
+            left join (select source_id, first_step_ns from _steady_time) as steady using (source_id)
+        )
+        where source_id in (select source_id from source where {counting(database)})"""
     )
-    return Spread(low, median, high, count) if count else None
+    return Spread(low, median, high, count, mean, error) if count else None
+
+
+def have_other_means(first: Spread, other: Spread) -> bool:
+    """Whether means tell apart what medians cannot, or say better what uneven steps take."""
+    if first.mean is None or other.mean is None or first.error is None or other.error is None:
+        return False
+    change = abs(other.mean - first.mean)
+    if change <= _ERRORS * math.hypot(first.error, other.error) or change <= _LEAST_MEAN * first.mean:
+        return False
+    are_uneven = any(
+        not 1 / _UNEVEN < one.mean / one.median < _UNEVEN for one in (first, other) if one.mean and one.median
+    )
+    return are_uneven or is_within(other.median - first.median, first.width, other.width)
 
 
 def said_of_steps(database: Database) -> str:

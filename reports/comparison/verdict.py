@@ -12,6 +12,7 @@ from ... import rundir
 from ...analyze.store.database import Database
 from ...vocabulary import PHASES
 from .. import units
+from ..answer_text import said_shift
 from ..sources import counting
 from . import spread, waterfall
 from .compared import Compared, Input, Row, letter
@@ -27,6 +28,7 @@ _NAME = 60  # characters of a name within a sentence
 _MOST = 0.5  # of a change: what one of its parts has to have to be named
 _TELLING = 0.1  # of the whole change: a row that has less does not say where it comes from
 _AS_MUCH = 0.9  # of the largest change: what says where it comes from
+_PHASE_WORDS = {"h2d": "copies to the GPU", "between": "between the steps"}
 _NONE = "no difference"
 _SMALL = 0.05  # a factor nearer to 1 than this is said in per cent
 
@@ -56,10 +58,7 @@ def of_traces(
         first, other = steps[0], steps[number]
         if first and other:
             line = of_steps(first, other, letter(0), letter(number), _source(are_timed))
-            named = (
-                "" if are_timed or line.startswith(_NONE) else _phase(databases, number, other.median - first.median)
-            )
-            said.append(line + named)
+            said.append(line if are_timed or line.startswith(_NONE) else line + _phase(databases, number, first, other))
         else:
             said.append(_of_window([databases[names[0]], databases[names[number]]], number))
         if not (first and other) or asked.view not in ("step_summary",):
@@ -69,18 +68,24 @@ def of_traces(
         for recorder, database in zip(recorders, databases.values(), strict=True)
     ]
     ending = asked.measure.rpartition("_")[2]
+    lacks = [line for number, database in enumerate(databases.values()) for line in _lacks(database, letter(number))]
     return Compared(
         [Input(name, text) for name, text in zip(names, about, strict=True)], list(keys), rows,
         [line for line in said if line],
         f"{_what(asked)} ({asked.measure} of {asked.view}){' per step' if asked.is_per_step else ''}", ending,
-        _notes(recorders, any(timed)), labels,
+        [*lacks, *_notes(recorders, any(timed))], labels, steps,
     )  # fmt: skip
 
 
 def of_steps(first: spread.Spread, other: spread.Spread, one: str, two: str, source: str) -> str:
     """Which of two is faster by the medians of their steps, with the spread of both."""
-    unit, cells = units.scaled("ns", [first.median, other.median])
     counts = f"{first.step_cnt} and {other.step_cnt}" if first.step_cnt != other.step_cnt else f"{first.step_cnt}"
+    if spread.have_other_means(first, other):
+        before, after = spread.centres(first, other)
+        unit, cells = units.scaled("ns", [before, after, first.median, other.median])
+        facts = f"mean of {counts} steps, {source}; medians {cells[2]} and {cells[3]} {unit}"
+        return _factor(before / after, one, two, f"step {cells[0]} -> {cells[1]} {unit} ({facts})")
+    unit, cells = units.scaled("ns", [first.median, other.median])
     facts = f"median of {counts} steps, {source}" if counts != "1" else f"one step of each, {source}"
     widths = f"spread {one} {_per_cent(first.frac)}, {two} {_per_cent(other.frac)}"
     if first.width is None or other.width is None:
@@ -92,29 +97,38 @@ def of_steps(first: spread.Spread, other: spread.Spread, one: str, two: str, sou
         return step
     if first.median == other.median:
         return f"{_NONE}: {step}"
-    factor = first.median / other.median
+    return _factor(first.median / other.median, one, two, step)
+
+
+def _factor(factor: float, one: str, two: str, step: str) -> str:
     if abs(factor - 1) < _SMALL:
-        slower = other.median / first.median - 1
+        slower = 1 / factor - 1
         return f"{two} is {abs(slower):.1%} {'slower' if slower > 0 else 'faster'} than {one}: {step}"
     said = f"{factor:.2f} x as fast as" if factor > 1 else f"{1 / factor:.2f} x as slow as"
     return f"{two} is {said} {one}: {step}"
 
 
-def _phase(databases: dict[str, Database], number: int, change: float) -> str:
+def _phase(databases: dict[str, Database], number: int, first: spread.Spread, other: spread.Spread) -> str:
     """The phase on the CPU that has most of a change of the step, if one has; of what the GPU works it has the wait."""
+    by_mean = spread.have_other_means(first, other)
+
+    def grown(one: spread.Spread, two: spread.Spread) -> float:
+        return (two.mean or 0) - (one.mean or 0) if by_mean else two.median - one.median
+
+    change = grown(first, other)
     if not change:
         return ""
-    first, *others = databases.values()
+    base, *others = databases.values()
     found: dict[str, float] = {}
-    for name in (*PHASES, "gpu_busy"):
-        before, after = (spread.of_steps(one, f"{name}_ns") for one in (first, others[number - 1]))
+    for name in (*PHASES, "between", "gpu_busy"):
+        before, after = (spread.of_steps(one, f"{name}_ns") for one in (base, others[number - 1]))
         if before and after:
-            found[name] = (after.median - before.median) / change  # of it, so above 0 where it went the same way
+            found[name] = grown(before, after) / change  # of it, so above 0 where it went the same way
     most = max(found, key=lambda name: found[name], default=None)
     if most is None or found[most] < _MOST or found.get("gpu_busy", 0) >= _MOST:
         return ""
     unit, (said,) = units.scaled("ns", [found[most] * change], signed=True)
-    return f", most of it {'copies to the GPU' if most == 'h2d' else most} ({said} {unit})"
+    return f", most of it {_PHASE_WORDS.get(most, most)} ({said} {unit})"
 
 
 def _of_window(pair: list[Database], number: int) -> str:
@@ -214,6 +228,18 @@ def _recorder(database: Database) -> str:
         f"where {counting(database)} order by all"
     )
     return " and ".join(recorder for _, recorder in rows) or "nothing read"
+
+
+def _lacks(database: Database, of: str) -> list[str]:
+    """What is missing or wrong in a recording, so that its numbers are not those of its steps."""
+    is_counted = f"source_id in (select source_id from source where {counting(database)})"
+    found = [
+        f"The last {missing:,} of {launches:,} launches of {of} have no GPU work, as the recording ended early: "
+        f"what the GPU does in a step of {of} is too little."
+        for missing, launches in database.rows(f"select missing_cnt, launch_cnt from _work_missing where {is_counted}")
+    ]
+    shifts = database.rows(f"select shift_ns from _clock_shift where {is_counted}")
+    return [*found, *(f"In {of} {said_shift(shift)}." for (shift,) in shifts)]
 
 
 def _notes(recorders: list[str], has_timing: bool) -> list[str]:

@@ -131,10 +131,12 @@ def _step_bars(rows: Rows) -> Any:
     named = [
         {"label": f"step {row['step']}" + (f", {place} of {counts[row['step']]}" if counts[row["step"]] > 1 else ""),
          **row, "rest_ns": max(0, row["wall_ns"] - sum(row[f"{phase}_ns"] or 0 for phase in known)),
-         "gpu_ns": row["length_ns"] - row["wall_ns"]}
+         "gpu_ns": max(0, row["length_ns"] - row["wall_ns"] - (row["between_ns"] or 0))}
         for row, place in zip(rows[:_STEP_KEPT], _places([row["step"] for row in rows]), strict=False)
     ]  # fmt: skip
     parts = [(f"{phase}_ns", phase) for phase in [*known, "rest"]]
+    if any(row["between_ns"] for row in named):
+        parts.append(("between_ns", "before the next step"))
     if any(row["gpu_ns"] for row in named):
         parts.append(("gpu_ns", "GPU, behind the CPU"))
     drawn = figures.stacked_bars(named, "label", parts)
@@ -304,8 +306,8 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
     memory_sections,
     _Asked(
         "steps", "Steps", "Each step, with its phases on the CPU.", "step_summary",
-        "step, start_ns - {begin} as start_ns, length_ns, wall_ns, data_ns, h2d_ns, forward_ns, backward_ns, "
-        "optimizer_ns, launch_cnt, kernel_ns, gpu_busy_ns, token_cnt, is_uneven",
+        "step, start_ns - {begin} as start_ns, length_ns, wall_ns, between_ns, data_ns, h2d_ns, forward_ns, "
+        "backward_ns, optimizer_ns, launch_cnt, kernel_ns, gpu_busy_ns, token_cnt, is_uneven",
         _step_bars, keys={"step": "step", "start_ns": "begin", "wall_ns": "length"}, follows=("step", "time"),
     ),
     _step_phases,

@@ -3,7 +3,7 @@
 -- columns:
 --   source_id        integer   the input
 --   rule             varchar   'long_idle_gap', 'long_dependency' or 'host_work'
---   place            varchar   name path of the range, NULL outside all ranges
+--   place            varchar   name path of the range, NULL outside all ranges; '(between steps)' where the CPU was there, in nothing
 --   saving_ns        double    what the input would save without them, at most
 --   occurrence_cnt   bigint    gaps
 --   evidence         varchar   how many, how long, and before which work
@@ -56,7 +56,7 @@ told as (
 select
     long.source_id,
     long.rule,
-    long.place,
+    if(cpu.is_between and cpu.cpu_kind is null and launching.text is null, '(between steps)', long.place) as place,
     long.saving_ns,
     long.occurrence_cnt,
     if(long.occurrence_cnt = 1, 'a gap of ', format('{} gaps, the longest ', long.occurrence_cnt))
@@ -65,7 +65,8 @@ select
     || case
         when launching.text is not null then '; in it the CPU is in ' || launching.text || ' itself'
         when cpu.rule is null then ''
-        else '; in it the CPU is in ' || coalesce(cpu.cpu_in, 'no range or CUDA call')
+        else '; in it the CPU is ' || if(cpu.is_between and cpu.cpu_kind is null, 'between two steps, ', '')
+            || 'in ' || coalesce(cpu.cpu_in, 'no range or CUDA call')
     end as evidence,
     coalesce(ddp_advice(long.place), case
         when contains(launching.text, 'GraphLaunch')
@@ -81,6 +82,9 @@ select
         when cpu.rule is null
             then 'Look at what the CPU did before the launch: reading input, Python, logging, checkpoints, evaluation, '
                 || 'allocating. Name it with ranges (lorabench.span), or record Python''s stacks.'
+        when cpu.cpu_kind is null and cpu.is_between
+            then 'Most loops get their input there. Load ahead: DataLoader(num_workers=…, prefetch_factor=…, '
+                || 'persistent_workers=True). If it logs, saves or evaluates instead: more rarely; ranges (lorabench.span) say which.'
         when cpu.cpu_kind is null
             then 'Name what the CPU does there with ranges (lorabench.span), or record Python''s stacks (with_stack=True): '
                 || 'nothing of it is in the trace. Often it reads input, logs, saves or compiles.'
@@ -88,7 +92,9 @@ select
             then 'So long a call makes CUDA or a library ready, which is paid once: warm up before the recording begins.'
         when cpu.cpu_kind = 'call' and regexp_matches(cpu.cpu_in, 'Create')
             then 'Streams, events and handles are made once, not in each step: warm up before the recording begins.'
-        when cpu.cpu_kind = 'call' and long.occurrence_cnt <= 2 and regexp_matches(cpu.cpu_in, '(?i)free|malloc')
+        when cpu.cpu_kind = 'call'
+            and (long.occurrence_cnt <= 2 or 2 * long.longest_ns > long.saving_ns)
+            and regexp_matches(cpu.cpu_in, '(?i)free|malloc')
             then 'Once, it is a library that makes itself ready (cuBLAS, cuDNN): warm up before the recording begins. In '
                 || 'each step it is an allocator without a cache, or memory so full that it frees by itself.'
         when cpu.cpu_kind = 'call' and regexp_matches(cpu.cpu_in, '(?i)free|malloc')

@@ -12,6 +12,7 @@
 --   cpu_in      varchar   the range or call, NULL where it was in neither; of autograd's the node that it evaluates; of many
 --         how many, and the one with the most of the gap
 --   cpu_kind    varchar   the kind of the range, or 'call'; 'several', from eight on 'many'; NULL where it was in neither
+--   is_between  boolean   whether more than half of the gap lies between two steps of its process
 
 with
 gap as (
@@ -27,6 +28,20 @@ gap as (
     join api_call as call using (api_call_id)
     where place.rule in ('blocking_copy', 'pageable_async_copy', 'synchronisation', 'long_idle_gap', 'host_work')
     qualify row_number() over (partition by place.source_id order by place.saving_ns desc, place.rule, place.place) <= 16
+),
+between as (
+    select gap.source_id, gap.rule, gap.place
+    from gap
+    join _work_process as own on own.source_id = gap.source_id and own.thread_id = gap.thread_id
+    join _step_pace as step
+        on step.source_id = gap.source_id
+        and step.process = own.process
+        and step.is_followed
+        and step.end_ns < gap.end_ns
+        and step.start_ns + step.turn_ns > gap.start_ns
+    group by gap.source_id, gap.rule, gap.place
+    having 2 * sum(least(step.start_ns + step.turn_ns, gap.end_ns) - greatest(step.end_ns, gap.start_ns))
+        > any_value(gap.end_ns - gap.start_ns)
 ),
 -- what is shorter than half of the shortest gap covers more than half of none
 least_length as (select min(end_ns - start_ns) / 2 as ns from gap),
@@ -130,8 +145,13 @@ select
         when calling.name_id is not null then 'call'
         when many.name_id is null then covering.kind
         else if(many.piece_cnt < 8, 'several', 'many')
-    end as cpu_kind
+    end as cpu_kind,
+    between.source_id is not null as is_between
 from gap
+left join between
+    on between.source_id = gap.source_id
+    and between.rule = gap.rule
+    and between.place is not distinct from gap.place
 left join calling
     on calling.source_id = gap.source_id
     and calling.rule = gap.rule

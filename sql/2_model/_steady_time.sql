@@ -50,7 +50,7 @@ counted as (
         max(end_ns) as end_ns,
         count(*) as step_cnt,
         count(*) filter (is_cold) as cold_step_cnt,
-        coalesce(sum(length_ns) filter (is_cold), 0) as cold_ns
+        coalesce(sum(own_ns) filter (is_cold), 0) as cold_ns
     from _warm_step
     group by source_id
 ),

@@ -1,6 +1,6 @@
 -- A row is a step and the time in which it decides how long its input takes.
 --
--- That is its own time; where the CPU runs ahead (_step_length), from when the GPU is done with the step before to when it is
+-- That is its own time; where the CPU runs ahead (_step_pace), from when the GPU is done with the step before to when it is
 -- done with it.
 --
 -- columns:
@@ -13,15 +13,9 @@
 --   end_ns       bigint    end
 
 with
-step as (
-    select _step.*, own.process, length.is_ahead
-    from _step
-    join _step_length as length using (step_id)
-    left join _work_process as own on own.source_id = _step.source_id and own.thread_id = _step.thread_id
-),
 ahead as (
     select source_id, step_id, process, start_ns
-    from step
+    from _step_pace
     where is_ahead
 ),
 done as (
@@ -42,7 +36,7 @@ ended as (
             partition by step.source_id, step.process_id, step.thread_id
             order by step.start_ns, step.step_id rows unbounded preceding
         ) as done_ns
-    from step
+    from _step_pace as step
     left join done using (step_id)
 )
 select

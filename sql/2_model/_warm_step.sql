@@ -4,7 +4,7 @@
 --   source_id   integer   the input
 --   start_ns    bigint    begin
 --   end_ns      bigint    end
---   length_ns   bigint    how long it takes (_step_length)
+--   own_ns      bigint    how long it takes without what is between the steps (_step_length)
 --   is_cold     boolean   whether it is before the first warm one
 
 with
@@ -13,8 +13,8 @@ judged as (
         step.source_id,
         step.start_ns,
         step.end_ns,
-        length.length_ns,
-        length.length_ns > 1.5 * median(length.length_ns) over (partition by step.source_id) as is_slow
+        length.own_ns,
+        length.own_ns > 1.5 * median(length.own_ns) over (partition by step.source_id) as is_slow
     from _step as step
     join _step_length as length using (step_id)
 )
@@ -22,6 +22,6 @@ select
     source_id,
     start_ns,
     end_ns,
-    length_ns,
+    own_ns,
     start_ns < min(start_ns) filter (not is_slow) over (partition by source_id) as is_cold
 from judged

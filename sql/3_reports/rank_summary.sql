@@ -25,7 +25,7 @@
 with
 step as (
     select source_id, count(*) as step_cnt, median(length_ns)::bigint as step_ns, max(length_ns) as max_step_ns
-    from _step_length
+    from step_summary
     group by source_id
 ),
 timeline as (

@@ -15,9 +15,10 @@
 -- columns:
 --   step                bigint    its number; counted from 1 on where none is said
 --   found_by            varchar   'annotation', 'framework', 'repetition', 'optimizer' or 'period'
---   length_ns           bigint    how long it takes: wall_ns, or gpu_busy_ns (of each device) where that is longer and the CPU
---         runs ahead of it in most steps; of the last step always the longer one
---   wall_ns             bigint    its duration on the CPU, which may just enqueue what the GPU then takes long for
+--   length_ns           bigint    how long it takes: until the next one begins; where the CPU runs ahead of the GPU, from when
+--         the GPU is done with the step before to when it is done with it; of a step that none follows wall_ns, or what keeps a device busy for longer
+--   wall_ns             bigint    its own duration on the CPU, which may just enqueue what the GPU then takes long for
+--   between_ns          bigint    time on the CPU between its end and the begin of the next one: loading, logging; NULL where none follows
 --   data_ns             bigint    wall time of fetching input inside it
 --   h2d_ns              bigint    of copying input to the device
 --   forward_ns          bigint    of the forward, or time covered by its operators
@@ -45,6 +46,7 @@ measured as (
         step.*,
         step.end_ns - step.start_ns as wall_ns,
         length.length_ns,
+        length.between_ns,
         length.length_ns / median(length.length_ns) over (partition by step.source_id) - 1 as slower_frac
     from _step as step
     join _step_length as length using (step_id)
@@ -54,6 +56,7 @@ select
     measured.found_by,
     measured.length_ns,
     measured.wall_ns,
+    measured.between_ns,
     phase.data_ns,
     phase.h2d_ns,
     phase.forward_ns,

@@ -1,8 +1,9 @@
--- A row is an input with steps: how much of the CPU's time of those that count is in which phase.
+-- A row is an input with steps: how much of the CPU's time of those that count is in which phase, and between them.
 --
 -- columns:
 --   source_id   integer   the input
 --   wall_ns     bigint    all of it
+--   between     bigint    ns between their ends and the begins of the next ones
 --   data        bigint    ns in getting input
 --   h2d         bigint    ns in moving it to the device
 --   forward     bigint    ns in the forward
@@ -11,7 +12,8 @@
 
 select
     step.source_id,
-    sum(step.wall_ns)::bigint as wall_ns,
+    (sum(step.wall_ns) + coalesce(sum(step.between_ns), 0))::bigint as wall_ns,
+    coalesce(sum(step.between_ns), 0)::bigint as between,
     sum(step.data_ns)::bigint as data,
     sum(step.h2d_ns)::bigint as h2d,
     sum(step.forward_ns)::bigint as forward,

@@ -1,0 +1,82 @@
+-- A row is a step, how long it takes until the next one begins, and whether the CPU runs ahead of the GPU in its input.
+--
+-- What a program does between two steps on their thread is as much a part of the first as what it does inside: input that a
+-- loop loads before it opens the range, logging behind it. Not so where the next step is not the next one: where
+-- numbers leave some out, as a profiler does that records some steps of each hundred, or begin again, as in a new epoch.
+--
+--     CPU  | step 1 |  load  | step 2 |  load  | step 3 |
+--          [     turn_ns     ][     turn_ns    ][  wall  ]
+--
+-- The CPU runs ahead where the steps together take it less than what they queue keeps a device busy; those that take the
+-- CPU more than 1.5 times the median are not asked, as they may have loaded or compiled.
+--
+-- columns:
+--   source_id     integer   the input
+--   process_id    bigint    process of the step
+--   thread_id     bigint    its thread
+--   process       bigint    the process by which its GPU work is known (_work_process)
+--   step_id       bigint    the step, as _step has it
+--   step          bigint    its number
+--   start_ns      bigint    begin
+--   end_ns        bigint    end
+--   turn_ns       bigint    until the next one begins, or its own duration where none follows
+--   is_followed   boolean   whether one follows
+--   busy_ns       bigint    time in which its GPU work keeps a device busy
+--   is_ahead      boolean   whether the CPU runs ahead in its input
+
+with
+next as (
+    select
+        step.*,
+        own.process,
+        lead(step.start_ns) over in_order as next_ns,
+        lead(step.step) over in_order as next_step
+    from _step as step
+    left join _work_process as own on own.source_id = step.source_id and own.thread_id = step.thread_id
+    window in_order as (
+        partition by step.source_id, step.process_id, step.thread_id order by step.start_ns, step.step_id
+    )
+),
+followed as (
+    select
+        *,
+        coalesce(
+            next_ns >= end_ns and (found_by <> 'annotation' or next_step = step or next_step = step + 1), false
+        ) as is_followed
+    from next
+),
+busy as (
+    select
+        step.*,
+        if(is_followed, next_ns, end_ns) - step.start_ns as turn_ns,
+        (coalesce(work.gpu_busy_ns, 0) / greatest(1, device.device_cnt / device.process_cnt))::bigint as busy_ns
+    from followed as step
+    left join _step_work as work using (step_id)
+    left join (
+        select source_id, count(distinct device_id) as device_cnt, count(distinct coalesce(process_id, 0)) as process_cnt
+        from gpu_op
+        group by source_id
+    ) as device using (source_id)
+),
+asked as (
+    select *, turn_ns <= 1.5 * median(turn_ns) over (partition by source_id) as is_asked
+    from busy
+)
+select
+    source_id,
+    process_id,
+    thread_id,
+    process,
+    step_id,
+    step,
+    start_ns,
+    end_ns,
+    turn_ns::bigint as turn_ns,
+    is_followed,
+    busy_ns,
+    coalesce(
+        sum(busy_ns) filter (is_asked) over (partition by source_id)
+        > sum(turn_ns) filter (is_asked) over (partition by source_id),
+        false
+    ) as is_ahead
+from asked
