@@ -309,3 +309,21 @@ def test_eight_real_ranks_add_up_to_their_files(packed: Path, tmp_path: Path) ->
     assert matched == [("all_reduce", 3, 3), ("all_to_all", 5, 5)]
     ((clock_cnt, offset, error),) = clocks
     assert clock_cnt == 8 and offset <= error < 70_000  # one machine: 0 lies in every interval
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["RANK 0 - CPU", "RANK 0 - GPU", "RANK 1 - CPU"], "2 in one file"),
+        (["rank 3", "python"], None),
+        (["python", "GPU 0", "GPU 1"], None),
+    ],
+)
+def test_a_trace_that_was_merged_of_ranks_says_so(names: list[str], said: str | None, tmp_path: Path) -> None:
+    named = {"ph": "M", "name": "process_name", "tid": 0}
+    events: list[dict[str, Any]] = [named | {"pid": pid, "args": {"name": name}} for pid, name in enumerate(names)]
+    events.append({"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 0, "tid": 1, "ts": 1, "dur": 5})
+    (tmp_path / "t.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    with analyze([tmp_path / "t.json"], tmp_path / "t.duckdb") as database:
+        rows = database.rows("select value from source_fact where section = 'missing' and item = 'ranks'")
+    assert rows == ([(said,)] if said else [])

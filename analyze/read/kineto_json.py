@@ -30,6 +30,11 @@ _LARGE_FRACTION = re.compile(rb'"ts"\s*:\s*"?-?(?:[0-9]{13,}\.[0-9]*[1-9]|[0-9.]
 _TIME = re.compile(rb'("(?:ts|dur)"\s*:\s*)(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?=\s*[,}])')
 # Events that DuckDB refuses though Python reads them are looked for one by one up to so many: each costs 20 ms.
 _MOST_REFUSED = 100
+# How many ranks the processes are called after, as where their traces were merged.
+_RANKS = """
+    select count(distinct regexp_extract(label, '(?i)^rank[ _:]*([0-9]+)', 1))
+    from kineto_label
+    where what = 'process_name' and regexp_matches(label, '(?i)^rank[ _:]*[0-9]+')"""
 _OPERATORS = {"cpu_op", "Operator"}  # categories of PyTorch's own ranges
 _MANY_UNREAD = 100  # events of a category: it is about the work that is missing
 # What events become (or their phase), the staging file that makes it of them, and the table. A piece without such
@@ -360,6 +365,11 @@ class _Reader:
             self.staging.fact(
                 "missing", "GPU work", "no kernels, copies or memsets", self._why_no_work(counts["api_call"])
             )
+        if (ranks := self.staging.scalar(_RANKS)) > 1:
+            self.staging.fact(
+                "missing", "ranks", f"{ranks} in one file",
+                "their traces were merged and are read as one process: give each rank's own, in one command",
+            )  # fmt: skip
         if not counts["api_call"]:
             self.staging.fact("missing", "CUDA calls", "none", "no GPU work can be attributed to ranges")
 
