@@ -82,14 +82,14 @@ def _opened(
         if is_own:
             cache.used(database)
         return open_database(database, writes_into, is_own=is_own, remembered=remembered)
-    if is_own:
-        forget(database)
     with building(database, settings) as new:
         is_complete = _read(new, found, _parts_of(database), settings, progress)
         progress.step("checks")
         checks.run(new)
     if is_complete:  # else the next analysis goes on with them
         shutil.rmtree(_parts_of(database), ignore_errors=True)
+    if is_own:
+        forget(database)
     opened = open_database(database, writes_into, is_own=True, remembered=remembered)  # it was made just now
     if is_own:
         cache.trim(keep=database)

@@ -109,7 +109,7 @@ def test_cells_of_steps_and_phases_are_deviations_from_the_median(opened: Callab
     rows, steps, told = page.evaluate(f"[{place}.data[0].y, {place}.data[0].base, {place}.data[0].customdata]")
     cells = {(row, step): text.split(": ")[1] for row, step, text in zip(rows, steps, told, strict=True)}
     phases = ("data", "forward", "backward", "optimizer")
-    columns = {phase: f"{phase}_ns" for phase in phases} | {"whole step": "wall_ns"}
+    columns = {phase: f"{phase}_ns" for phase in phases} | {"whole step": "length_ns"}
     assert page.evaluate(f"{place}._fullLayout.yaxis._categories") == list(columns)
     for name, column in columns.items():
         said = database.rows(f"select {column} - median({column}) over () from step_summary order by start_ns")

@@ -87,6 +87,17 @@ def test_nothing_is_kept_or_removed_beside_a_database_of_the_users(
     assert [path.name for path in beside.iterdir()] == ["notes.txt"]
 
 
+def test_clearing_the_cache_leaves_nothing_of_what_was_computed(
+    ask: Callable[[], list[str]], run_command: Callable[..., Any], tmp_path: Path
+) -> None:
+    ask()
+    for kept in tmp_path.glob("cache/lorabench/[0-9a-f]*.duckdb"):
+        kept.unlink()
+    assert results(tmp_path)
+    run_command("cache", "clear")
+    assert not list(tmp_path.glob("cache/lorabench/*"))
+
+
 def test_changes_that_somebody_names_are_not_the_standard_ones(trace: Path, run_command: Callable[..., Any]) -> None:
     named = run_command("what-if", trace, "--change", "batch=4").out
     standard = run_command("what-if", trace).out

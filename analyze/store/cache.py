@@ -140,6 +140,8 @@ def clear() -> tuple[int, int]:
         _remove(entry.path)
     for path in folder().glob(f"{blank.PREFIX}*"):
         path.unlink(missing_ok=True)
+    for path in folder().glob(f"*{remembered.SUFFIX}"):  # of a database that somebody removed by hand
+        shutil.rmtree(path, ignore_errors=True)
     unfinished.remove_left(folder())
     return len(found), sum(entry.size_bytes for entry in found)
 

@@ -18,6 +18,7 @@ from ... import sql, unfinished
 if TYPE_CHECKING:
     import pyarrow as pa
 
+SUFFIX = ".duckdb.results"
 _LARGEST_BYTES = 1 << 20  # what is larger has a row for each operation, and takes as long to read as to compute
 _PACKAGE = Path(__file__).resolve().parents[2]
 
@@ -57,7 +58,7 @@ class Remembered:
 
 def folder_of(database: Path) -> Path:
     """Where the results of a database are kept."""
-    return database.with_name(f"{database.name}.results")
+    return database.with_name(f"{database.stem}{SUFFIX}")
 
 
 def forget(database: Path) -> None:
