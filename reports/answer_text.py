@@ -26,7 +26,7 @@ _WHOLE_WIDTH = len("  busy 100.0% = ")
 _WORD_WIDTH = 28  # of evidence: a path that is longer would push what stands around it off the screen
 _MUCH_MORE = 1.25  # than the time from the first GPU work to the last: what was recorded around it is worth a word
 _MANY_STEPS = 20  # from which on the 95th percentile is not just the longest
-_UNEVEN = 1.25  # a mean that is more times the median is what counts: in a loop that waits in every other step
+_UNEVEN = 1.25  # a mean that is more times the median is what counts
 _STRAGGLER = "straggler_rank"
 _NOTHING = "nothing is timed in this file: no ranges, CUDA calls or GPU work; record it anew"
 # Of steady_state: what is the largest part of the window, and what that means.
@@ -171,8 +171,8 @@ def verdict(found: Row) -> str:
         return f"not all is recorded: {_MISSING[missing['rule']].format(missing['ns'] / found['window_ns'])}"
     if max(parts, key=lambda name: parts[name]) == "rank_wait":
         return _MEANINGS["rank_wait"].format(parts["rank_wait"])
-    is_paced = None if found["clock_shift_ns"] else _paced(parts, found["critical_gpu_frac"])
-    return is_paced or _meaning(parts, found["kernel"])
+    paced = "" if found["clock_shift_ns"] else _paced(parts, found["critical_gpu_frac"])
+    return paced or _meaning(parts, found["kernel"])
 
 
 def _paced(parts: dict[str, float], critical_gpu_frac: float | None) -> str:
@@ -228,6 +228,8 @@ def _headline(found: Row) -> Iterator[str]:
 def _known(found: Row) -> Iterator[str]:
     if steps := found["steps"]:
         apart = spread(steps)
+        if is_uneven(steps):
+            apart = f"the mean; {apart}"
         yield f"{number_of(steps)} of {said_ns(centre_ns(steps))}{f' ({apart})' if apart else ''}"
     if found["window_ns"]:
         recorded, whole = found["steady"]["recorded_ns"], found["whole_ns"] or 0
@@ -246,19 +248,21 @@ def number_of(steps: Row, kind: str = "") -> str:
     return f"{count} {kind}{named}{'s' if count > 1 else ''}"
 
 
+def is_uneven(steps: Row) -> bool:
+    """Whether the median says little of what steps take: as of a loop that waits in every other one."""
+    return float(steps["mean_ns"]) > _UNEVEN * float(steps["p50_ns"])
+
+
 def centre_ns(steps: Row) -> float:
     """What a step takes: the median, of very uneven ones the mean."""
-    median, mean = float(steps["p50_ns"]), float(steps["mean_ns"])
-    return median if mean <= _UNEVEN * median else mean
+    return float(steps["mean_ns" if is_uneven(steps) else "p50_ns"])
 
 
 def spread(steps: Row) -> str:
     """How far steps are apart: of few, or where the median alone would say that all take as long, the extremes."""
     if steps["step_cnt"] == 1:
         return ""
-    if centre_ns(steps) != steps["p50_ns"]:
-        return f"the mean; {said_ns(steps['min_ns'])} to {said_ns(steps['max_ns'])}"
-    if steps["step_cnt"] < _MANY_STEPS or 2 * steps["min_ns"] < steps["p50_ns"]:
+    if steps["step_cnt"] < _MANY_STEPS or 2 * steps["min_ns"] < steps["p50_ns"] or is_uneven(steps):
         return f"{said_ns(steps['min_ns'])} to {said_ns(steps['max_ns'])}"
     return f"p95 {said_ns(steps['p95_ns'])}"
 

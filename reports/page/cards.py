@@ -31,9 +31,8 @@ def _steps(source: Source, run: Run | None) -> list[dict[str, str]]:
     ):
         steps = f"{answer_text.number_of(row)}, {answer_text.spread(row)}" if row["step_cnt"] > 1 else "one step"
         if run is None:
-            centre_ns = answer_text.centre_ns(row)
-            what = "step, median" if centre_ns == row["p50_ns"] else "step, mean"
-            found.append(_card(what, f"{centre_ns / 1e6:,.2f} ms", f"profiled, {steps.replace('the mean; ', '')}"))
+            what = "step, mean" if answer_text.is_uneven(row) else "step, median"
+            found.append(_card(what, f"{answer_text.centre_ns(row) / 1e6:,.2f} ms", f"profiled, {steps}"))
             if row["token_per_s"]:
                 found.append(_card("tokens", f"{row['token_per_s']:,.0f} /s", "with the profiler's cost"))
         else:

@@ -32,8 +32,6 @@ select
     source_id,
     step_id,
     case
-        -- work that is launched behind the last one is none of it
-        when is_ahead and is_next and not is_followed then least(done_ns - before_ns, greatest(end_ns - start_ns, busy_ns))
         when is_ahead and is_next then done_ns - before_ns
         when is_followed and not is_ahead then turn_ns
         else greatest(end_ns - start_ns, busy_ns)

@@ -14,7 +14,7 @@
 
 with
 ahead as (
-    select source_id, step_id, process, start_ns
+    select source_id, step_id, process, start_ns, if(is_followed, null, end_ns) as until_ns
     from _step_pace
     where is_ahead
 ),
@@ -27,6 +27,7 @@ done as (
     ) as op
     asof join ahead
         on ahead.source_id = op.source_id and ahead.process = op.process and ahead.start_ns <= op.launch_ns
+    where coalesce(op.launch_ns <= ahead.until_ns, true)  -- what is launched behind the last one is none of it
     group by ahead.step_id
 ),
 ended as (
