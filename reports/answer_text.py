@@ -10,6 +10,7 @@ from itertools import groupby
 from rich.cells import cell_len
 
 from .answer import LEAST_FRAC, Row, cause, evidence, worth
+from .step_text import centre_ns, number_of, says_mean, spread
 from .units import keep_begin, keep_end, said_ns
 
 WIDTH = 80
@@ -25,8 +26,6 @@ _DEVICE_CNT = 4  # of which the memory is shown
 _WHOLE_WIDTH = len("  busy 100.0% = ")
 _WORD_WIDTH = 28  # of evidence: a path that is longer would push what stands around it off the screen
 _MUCH_MORE = 1.25  # than the time from the first GPU work to the last: what was recorded around it is worth a word
-_MANY_STEPS = 20  # from which on the 95th percentile is not just the longest
-_UNEVEN = 1.25  # a mean that is more times the median is what counts
 _STRAGGLER = "straggler_rank"
 _NOTHING = "nothing is timed in this file: no ranges, CUDA calls or GPU work; record it anew"
 # Of steady_state: what is the largest part of the window, and what that means.
@@ -228,7 +227,7 @@ def _headline(found: Row) -> Iterator[str]:
 def _known(found: Row) -> Iterator[str]:
     if steps := found["steps"]:
         apart = spread(steps)
-        if is_uneven(steps):
+        if says_mean(steps):
             apart = f"the mean; {apart}"
         yield f"{number_of(steps)} of {said_ns(centre_ns(steps))}{f' ({apart})' if apart else ''}"
     if found["window_ns"]:
@@ -240,31 +239,6 @@ def _known(found: Row) -> Iterator[str]:
     if found["device"]:
         yield f"{found['device_cnt']} x {found['device']}" if found["device_cnt"] > 1 else str(found["device"])
     yield str(found["recorder"])
-
-
-def number_of(steps: Row, kind: str = "") -> str:
-    """How many, and what they are: what nobody named may be layers as well as steps."""
-    count, named = steps["step_cnt"], "step" if steps["is_named"] else "repetition"
-    return f"{count} {kind}{named}{'s' if count > 1 else ''}"
-
-
-def is_uneven(steps: Row) -> bool:
-    """Whether the median says little of what steps take: as of a loop that waits in every other one."""
-    return float(steps["mean_ns"]) > _UNEVEN * float(steps["p50_ns"])
-
-
-def centre_ns(steps: Row) -> float:
-    """What a step takes: the median, of very uneven ones the mean."""
-    return float(steps["mean_ns" if is_uneven(steps) else "p50_ns"])
-
-
-def spread(steps: Row) -> str:
-    """How far steps are apart: of few, or where the median alone would say that all take as long, the extremes."""
-    if steps["step_cnt"] == 1:
-        return ""
-    if steps["step_cnt"] < _MANY_STEPS or 2 * steps["min_ns"] < steps["p50_ns"] or is_uneven(steps):
-        return f"{said_ns(steps['min_ns'])} to {said_ns(steps['max_ns'])}"
-    return f"p95 {said_ns(steps['p95_ns'])}"
 
 
 def _first(findings: list[Row], window_ns: int | None, advice_lines: Sequence[int], has_paths: bool) -> Iterator[str]:

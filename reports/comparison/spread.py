@@ -17,10 +17,10 @@ from typing import Any
 from ...analyze.store.database import Database
 from ...sql import literal, quoted
 from ..sources import counting
+from ..step_text import is_uneven
 
 LEAST_STEPS = 3
 _ERRORS = 3  # by so many standard errors means differ that are no accident
-_UNEVEN = 1.25  # a mean that is more times the median, or less, is not what most steps take
 _LEAST_MEAN = 0.05  # a smaller change of the mean is left to the medians
 FEW_STEPS = 5  # of fewer the extremes take the place of the quartiles
 Keys = tuple[Any, ...]
@@ -160,9 +160,7 @@ def have_other_means(first: Spread, other: Spread) -> bool:
     change = abs(other.mean - first.mean)
     if change <= _ERRORS * math.hypot(first.error, other.error) or change <= _LEAST_MEAN * first.mean:
         return False
-    are_uneven = any(
-        not 1 / _UNEVEN < one.mean / one.median < _UNEVEN for one in (first, other) if one.mean and one.median
-    )
+    are_uneven = is_uneven(first.mean, first.median) or is_uneven(other.mean, other.median)
     return are_uneven or is_within(other.median - first.median, first.width, other.width)
 
 

@@ -1,6 +1,6 @@
 """The cards at the top of a page: how long a step takes, whether the GPU is busy, how much memory it needs."""
 
-from .. import answer_text
+from .. import step_text
 from .run import Run
 from .section import Source
 
@@ -29,10 +29,10 @@ def _steps(source: Source, run: Run | None) -> list[dict[str, str]]:
         "select shown.*, every.token_per_s from _answer_step as shown join step_statistics as every using (source_id) "
         "where source_id = {id}"
     ):
-        steps = f"{answer_text.number_of(row)}, {answer_text.spread(row)}" if row["step_cnt"] > 1 else "one step"
+        steps = f"{step_text.number_of(row)}, {step_text.spread(row)}" if row["step_cnt"] > 1 else "one step"
         if run is None:
-            what = "step, mean" if answer_text.is_uneven(row) else "step, median"
-            found.append(_card(what, f"{answer_text.centre_ns(row) / 1e6:,.2f} ms", f"profiled, {steps}"))
+            what = "step, mean" if step_text.says_mean(row) else "step, median"
+            found.append(_card(what, f"{step_text.centre_ns(row) / 1e6:,.2f} ms", f"profiled, {steps}"))
             if row["token_per_s"]:
                 found.append(_card("tokens", f"{row['token_per_s']:,.0f} /s", "with the profiler's cost"))
         else:
