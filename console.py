@@ -6,7 +6,9 @@ cursor, change colours or titles, ring, forge lines or turn the direction of wri
 
 import os
 import re
+import shutil
 import sys
+import textwrap
 
 # Control characters, marks and overrides of direction, separators of lines.
 HIDDEN_IN_TEXT = r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
@@ -21,6 +23,16 @@ def visible(text: str) -> str:
 def tell(text: object) -> None:
     """A line for a person, on stderr."""
     print(visible(str(text)), file=sys.stderr)
+
+
+def tell_sentence(text: object) -> None:
+    """A longer line for a person, on stderr: in a terminal in lines that fit, else as it is."""
+    if not sys.stderr.isatty():
+        tell(text)
+        return
+    wide = shutil.get_terminal_size((80, 24)).columns
+    for line in textwrap.wrap(visible(str(text)), wide, subsequent_indent="  ", break_on_hyphens=False):
+        tell(line)
 
 
 def put(text: str) -> None:

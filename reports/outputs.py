@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import rundir, sql
-from ..console import HIDDEN_IN_TEXT, put, put_json, put_lines, tell, visible
+from ..console import HIDDEN_IN_TEXT, put, put_json, put_lines, tell, tell_sentence, visible
 from ..errors import InputError, UsageError
 from ..vocabulary import WHOLE_FILE
 from .answering import ordered, telling, view_of, why_empty
@@ -235,7 +235,9 @@ def tell_losses(database: Any) -> None:
         items.append(item)
         notes += [note] if note else []
     for (names, section, value, _), (items, notes) in islice(lines.items(), _MOST_LINES):
-        tell(f"{_some(names)}: {section}: {', '.join(items)}: {value}" + (f" ({'; '.join(notes)})" if notes else ""))
+        tell_sentence(
+            f"{_some(names)}: {section}: {', '.join(items)}: {value}" + (f" ({'; '.join(notes)})" if notes else "")
+        )
     if len(lines) > _MOST_LINES:
         tell(f"and {len(lines) - _MOST_LINES} lines more; all: --report trace_info")
 

@@ -57,6 +57,7 @@ class Operations:
     device: Ints
     stream: Ints  # a number for each process, device and stream, from 0 without holes
     point: Ints  # the launching call among the points, NONE where it is not known
+    is_kernel: Bools
     is_told: Bools  # the launching thread made the stream wait for an event just before
 
     def __len__(self) -> int:
@@ -229,6 +230,10 @@ def _slack(work: Operations, points: Points, previous: Ints, needs: Ints) -> tup
     is_launched, is_behind = work.point >= 0, previous >= 0
     is_queued = is_behind & (~is_launched | (take(work.end, previous) > _launched(work, points)))
     is_queued &= needs < 0
+    # a call that took most of the time since loaded the kernel, and was late though it had begun before (as in _gap)
+    loaded = work.is_kernel & is_queued & (distance > LONG_DELAY_NS)
+    loaded &= 2 * (take(points.end, work.point, NEVER) - take(work.end, previous)) > distance
+    is_queued &= ~loaded
     is_late = is_launched & ~is_queued & (needs < 0)
     usual = int(np.quantile(latency[is_late], 0.1, method="lower")) if is_late.any() else LATENCY_NS
     # on its way to the device when the one before ended: it came as soon behind its launch as it could (as in _gap)

@@ -184,8 +184,9 @@ def fetch(database: Database, source_id: int, part: Part | None = None) -> Trace
     points = _with_waits({name: column[kept] for name, column in rows.items()}, waits, waiter, asked, launch, stream)
     is_told = take(_told(points, columns(_EVENTS, "begin")), launch, 0) == 1
     operations = Operations(
-        work["start_ns"], work["end_ns"], process, work["device"].astype(np.int64), stream, launch, is_told
-    )
+        work["start_ns"], work["end_ns"], process, work["device"].astype(np.int64), stream, launch,
+        work["is_kernel"].astype(bool), is_told,
+    )  # fmt: skip
     borders = point[len(calls["call"]) :]
     count = len(steps["step"])
     is_pageable = np.zeros(len(points), dtype=bool)

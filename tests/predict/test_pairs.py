@@ -41,6 +41,26 @@ def test_a_cpu_that_takes_no_time_leaves_what_the_gpu_takes(tmp_path: Path) -> N
     assert row["saving_ns"] > 150_000_000
 
 
+def loading(load: int) -> Gpu:
+    """Kernels that run once, each loaded while one runs that is launched late."""
+    gpu = Gpu(is_pinned=True, load=load)
+    for number in range(20):
+        gpu.work(1_000_000)
+        gpu.launch("again", 300_000)
+        gpu.launch(f"once_{number}", 300_000)
+    return gpu.finished()
+
+
+def test_kernels_that_are_loaded_while_others_run_come_as_much_sooner_without(tmp_path: Path) -> None:
+    """Of each load what the GPU waits for it. The rest of it, beside a kernel that runs, is not blamed on it."""
+    run, loaded = loading(2_000_000), loading(0)
+    writers.write_nsys(tmp_path / "run.sqlite", [run.timeline])
+    with analyze([tmp_path / "run.sqlite"], tmp_path / "run.duckdb") as database:
+        ((saving,),) = database.rows("select saving_ns from finding where rule = 'compiling_or_loading'")
+    assert saving == pytest.approx(20 * (2_000_000 - 300_000), rel=0.01)
+    assert saving < run.timeline.end - loaded.timeline.end
+
+
 @pytest.mark.parametrize("load", [0, 300_000_000])
 def test_no_standard_change_costs_time(load: int, tmp_path: Path) -> None:
     """Waits that are dropped before the steps let the CPU get ahead, but the steps begin with the same work queued."""

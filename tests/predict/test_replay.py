@@ -99,7 +99,7 @@ def graph_of(gpu: Gpu) -> tuple[Graph, Points, Operations]:
     none = np.zeros(len(ops), dtype=np.int64)
     work = Operations(
         array(o.start for o in ops), array(o.end for o in ops), none, none, array(names.index(o.stream) for o in ops),
-        array(place[o.correlation] for o in ops), none > 0,
+        array(place[o.correlation] for o in ops), np.array([o.kind == "kernel" for o in ops]), none > 0,
     )  # fmt: skip
     return graph(points, work), points, work
 
