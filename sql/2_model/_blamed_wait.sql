@@ -35,6 +35,7 @@ waited as (
         count(*) as occurrence_cnt,
         string_agg(distinct name.text, ', ' order by name.text) as calls,
         avg(gap.idle_ns) as mean_ns,
+        max(gap.idle_ns) as longest_ns,
         coalesce(2 * sum(gap.saving_ns) filter (behind.is_back) > sum(gap.saving_ns), false) as reads_back
     from _judged_gap as gap
     left join behind using (gpu_op_id)
@@ -50,8 +51,7 @@ select
     waited.saving_ns,
     waited.occurrence_cnt,
     format('{} of {}, then the GPU is idle for {}', if(waited.occurrence_cnt = 1, 'a call', waited.occurrence_cnt || ' calls'),
-        waited.calls, said_ns(waited.mean_ns))
-    || if(waited.occurrence_cnt = 1, '', ' on average')
+        waited.calls, said_mean(waited.occurrence_cnt, waited.mean_ns, waited.longest_ns))
     || if(
         cpu.rule is null,
         '',

@@ -5,7 +5,8 @@
 -- about idle time save together, the largest first, is never more than the idle time. Where without a wait less than half of
 -- the idle time behind it would go, the evidence says whose the rest is, and host_work what it would save; where more than
 -- half as much again would, why. Copies save what hiding them does; those that the link has no time for beside other work
--- can only be fewer: what that saves is at most what they cost. Without a replay nobody knows what a wait leaves, and
+-- can only be fewer: what that saves is at most what they cost. Hiding them is a limit, too, in an input without steps, where
+-- nothing from before or after a step can run beside them. Without a replay nobody knows what a wait leaves, and
 -- host_work saves nothing.
 --
 -- It has the columns of _finding, and
@@ -43,6 +44,8 @@ followed as (
         limited.*,
         -- small products do not reach what a data sheet says
         followed_rule.saving_ns is not null and hidden.hidden_ns is null and limited.rule <> 'float32_matmul'
+        -- what is copied once, computed once and copied back has nothing of a step before or after to run beside
+        and (limited.rule <> 'exposed_copy' or limited.source_id in (select source_id from _steady_time where step_cnt > 0))
         or limited.rule = 'straggler_rank' and limited.source_id in (
             select source_id from _replayed_rank where without_ns is not null
         ) as is_predicted,

@@ -6,7 +6,7 @@ select
     place,
     saving_ns,
     occurrence_cnt,
-    if(occurrence_cnt = 1, 'the GPU waits once, ' || said_ns(mean_ns),
-        format('the GPU waits {} times, {} on average', occurrence_cnt, said_ns(mean_ns))) as evidence
+    format('the GPU waits {}, {}', if(occurrence_cnt = 1, 'once', occurrence_cnt || ' times'),
+        said_mean(occurrence_cnt, mean_ns, longest_ns)) as evidence
 from _blamed_place
 where rule = 'late_input'

@@ -6,6 +6,7 @@ select
     place,
     saving_ns,
     occurrence_cnt,
-    format('{} gaps of {} on average before pages move', occurrence_cnt, said_ns(mean_ns)) as evidence
+    format('{} of {} before pages move', if(occurrence_cnt = 1, 'a gap', occurrence_cnt || ' gaps'),
+        said_mean(occurrence_cnt, mean_ns, longest_ns)) as evidence
 from _blamed_place
 where rule = 'unified_memory'
