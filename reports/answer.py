@@ -41,6 +41,7 @@ _MEMORY_FINDINGS = """
     order by rule <> 'out_of_memory', cost_bytes desc, rule, device"""
 _RANGES = "select * exclude source_id from _answer_range where source_id = {id} order by self_wall_ns desc, path"
 _CLOCKS = "select shift_ns from _clock_shift where source_id = {id}"
+MEAN_WINDOW = "select window_ns::bigint as window_ns from _mean_window where source_id = {id}"
 _STEADY = """
     select is_steady, cold_ns, has_rest, recorded_ns, end_ns - start_ns as window_ns
     from _steady_time
@@ -136,7 +137,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
             )
         ),
         "steps": next(iter(rows(_STEPS)), None),
-        "window_ns": devices[0]["window_ns"] if devices else None,
+        "window_ns": rows(MEAN_WINDOW)[0]["window_ns"] if devices else None,
         "whole_ns": rows(_WHOLE)[0]["whole_ns"],
         "parts": _parts(devices),
         "steady": next(iter(rows(_STEADY)), None),

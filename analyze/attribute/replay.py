@@ -68,11 +68,16 @@ class Groups:
 
 @dataclass(frozen=True)
 class Replayed:
-    """When each point begins, when the last operation of each group ends, and when the last of everything ends."""
+    """When each point begins and its call is done, and when the last operation of each group ends."""
 
     begin: Ints
+    done: Ints
     group_end: Ints
-    length_ns: int
+
+    @property
+    def length_ns(self) -> int:
+        """When the last of everything ends."""
+        return max((int(column.max()) for column in (self.done, self.group_end) if column.size), default=0)
 
 
 @dataclass(frozen=True)
@@ -102,8 +107,7 @@ class Graph:
         waiting, delayed = self.chains.waiting, np.append(delay, 0)[self.chains.behind]
         done += delayed
         done[waiting] += delay - delayed[waiting]
-        last = max((int(column.max()) for column in (done, group_end) if column.size), default=0)
-        return Replayed(begin + delayed, group_end, last)
+        return Replayed(begin + delayed, done, group_end)
 
     @cached_property
     def _begin_as_measured(self) -> Ints:

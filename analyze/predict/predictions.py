@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from ...sql import TABLES, in_folder
-from ..attribute.replay import Weights
 from ..store.database import Database
 from ..store.jobs import require_no_job
 from . import advice, suggestions
@@ -140,7 +139,7 @@ def predict(scene: Scene, asked: Iterable[Sequence[Change]]) -> list[Row]:
     rows = []
     for changes in asked:
         weights = apply(scene, scene.trace.graph.measured, changes)
-        saving = None if weights is None else min(saved(scene, weights), max(0, window - least_ns(scene, changes)))
+        saving = None if weights is None else min(scene.saved_ns(weights), max(0, window - least_ns(scene, changes)))
         rows.append(
             {
                 "source_id": scene.trace.source_id,
@@ -156,15 +155,10 @@ def predict(scene: Scene, asked: Iterable[Sequence[Change]]) -> list[Row]:
     return rows
 
 
-def saved(scene: Scene, weights: Weights) -> int:
-    """By how much all steps, or the whole of a trace without steps, are shorter with these weights."""
-    return scene.window_ns - scene.trace.window_ns(weights)
-
-
 def _saved(scene: Scene, followed: advice.Followed) -> int:
-    """The same of advice, beside that of others."""
-    alone = min(saved(scene, followed.weights), max(0, scene.window_ns - followed.least_ns))
+    """By how much all is shorter with advice followed, beside that of others."""
+    alone = min(scene.saved_ns(followed.weights), max(0, scene.window_ns - followed.least_ns))
     if followed.beside is None:
         return alone
     without, both = followed.beside
-    return min(alone, scene.trace.window_ns(without) - scene.trace.window_ns(both))
+    return min(alone, scene.saved_ns(both, since=without))

@@ -44,7 +44,19 @@ class Scene:
     @cached_property
     def window_ns(self) -> int:
         """The measured length that savings are taken from."""
-        return self.trace.window_ns(self.trace.graph.measured)
+        return int(self._lengths.max())
+
+    @cached_property
+    def _lengths(self) -> Ints:
+        return self.trace.lengths(self.trace.graph.measured)
+
+    def saved_ns(self, weights: Weights, since: Weights | None = None) -> int:
+        """By how much all steps, or the whole of a trace without, are shorter with these weights than as measured.
+
+        Of several processes without steps the mean; `since` are other weights to compare with.
+        """
+        lengths = self._lengths if since is None else self.trace.lengths(since)
+        return round(float((lengths - self.trace.lengths(weights)).mean()))
 
     @cached_property
     def is_queue(self) -> Bools:

@@ -105,8 +105,10 @@ class Trace:
         """Where operations lie among those of the trace; NONE for what is not in its part."""
         return place_of(self.op_id, op_id)
 
-    def window_ns(self, weights: Weights) -> int:
-        """From the begin of the first judged step to the end of the last and of what it launched; else the whole.
+    def lengths(self, weights: Weights) -> Ints:
+        """From the begin of the first judged step to the end of the last and of what it launched.
+
+        Without steps how long each process takes: nobody knows what the others wait for in one of them.
 
         Behind other steps from the end of these, and of what they launched: a CPU that gets ahead begins sooner, and a
         window that began with it would be longer for that. Without such steps the time before the first stays as it
@@ -114,7 +116,7 @@ class Trace:
         """
         steps = self.steps
         if not steps.is_judged.any():
-            return self.graph.replay(weights).length_ns
+            return self._ends(self.graph.replay(weights))
         first, last = int(steps.first[steps.is_judged].min()), steps.last[steps.is_judged]
         begin = self.points.begin
         before = steps.last[~steps.is_judged & (begin[steps.last] <= begin[first])]
@@ -123,10 +125,23 @@ class Trace:
         replayed = self.graph.replay(weights)
         if len(before):
             ended = self.graph.begin_of_operations(weights, replayed) + weights.length
-            return self._done(replayed, ended, last) - self._done(replayed, ended, before)
+            return np.array([self._done(replayed, ended, last) - self._done(replayed, ended, before)])
         launched = take(self.work.point, self.graph.by_stream[self.graph.groups.first]) <= int(last.max())
         until = max(int(replayed.begin[last].max()), int(replayed.group_end[launched].max(initial=0)))
-        return until - int(replayed.begin[first])
+        return np.array([until - int(replayed.begin[first])])
+
+    def _ends(self, replayed: Replayed) -> Ints:
+        """When the last of each process ends."""
+        processes, process = np.unique(self.points.process, return_inverse=True)
+        if len(processes) == 1:
+            return np.array([replayed.length_ns])
+        ends = np.zeros(len(processes), dtype=np.int64)
+        np.maximum.at(ends, process, replayed.done)
+        launched = self.work.process[self.graph.by_stream[self.graph.groups.first]]
+        at = np.minimum(np.searchsorted(processes, launched), len(processes) - 1)
+        is_known = processes[at] == launched
+        np.maximum.at(ends, at[is_known], replayed.group_end[is_known])
+        return ends
 
     def _as_measured_before(self, weights: Weights, first: int) -> Weights:
         """The weights with those of what comes before a point, and of what is launched there, as they were measured."""

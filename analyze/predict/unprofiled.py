@@ -79,7 +79,7 @@ def _replayed(scene: Scene, changes: list[Change]) -> Prediction:
     weights = apply(scene, scene.trace.graph.measured, changes)
     if weights is None or not scene.window_ns:
         return Prediction(None, "one rank cannot know")
-    return Prediction(scene.trace.window_ns(weights) / scene.window_ns)
+    return Prediction(1 - scene.saved_ns(weights) / scene.window_ns)
 
 
 class _Without:

@@ -37,8 +37,8 @@ def first(source: Source) -> First:
 
 
 def _changes(source: Source) -> list[dict[str, str]]:
-    windows = source.rows("select max(window_ns) as ns from steady_state where source_id = {id}")
-    window_ns = windows[0]["ns"] if windows else None
+    windows = source.rows(answer.MEAN_WINDOW)
+    window_ns = windows[0]["window_ns"] if windows else None
     rows = source.rows(answer.FINDINGS)
     rows = (answer.worth(rows, window_ns) if window_ns else rows)[:_FIRST_CNT]
     limits = {row["name"]: row["value"] for row in source.rows("from threshold")}

@@ -3,10 +3,11 @@
 -- What makes it cheaper depends on what it is: fewer bits, a fused implementation, fewer and larger calls. The limit is what the device's data sheet allows; NULL where the trace has no shapes to say.
 with
 busy as (
-    select source_id, avg(window_ns) as window_ns
+    select source_id, any_value(mean.window_ns) as window_ns
     from steady_state
+    join _mean_window as mean using (source_id)
     group by source_id
-    having 3 * sum(compute_ns) >= sum(window_ns)
+    having 3 * sum(compute_ns) >= sum(steady_state.window_ns)
 ),
 softmax as (
     select name_id

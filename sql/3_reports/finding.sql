@@ -14,7 +14,7 @@
 --   severity         varchar   'high', 'medium' or 'low'
 --   place            varchar   the range, kernel, device or cause that it is about, NULL outside all ranges
 --   saving_ns        bigint    what a change would save
---   saving_frac      double    saving_ns as a fraction of the steady state
+--   saving_frac      double    saving_ns as a fraction of the steady state, the mean of its devices'
 --   is_predicted     boolean   true where saving_ns is by replay, false where it is a limit
 --   occurrence_cnt   bigint    how often
 --   evidence         varchar   what was seen
@@ -26,10 +26,10 @@ with
 measured as (
     select
         predicted.*,
-        predicted.saving_ns / nullif(steady.end_ns - steady.start_ns, 0) as saving_frac,
+        predicted.saving_ns / nullif(mean.window_ns, 0) as saving_frac,
         sum(predicted.saving_ns) over (partition by predicted.source_id, predicted.rule) as rule_ns
     from _predicted_finding as predicted
-    left join _steady_time as steady using (source_id)
+    left join _mean_window as mean using (source_id)
 )
 select
     measured.rule,

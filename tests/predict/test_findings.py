@@ -11,6 +11,7 @@ import writers
 from conftest import quick
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.database import Database
+from lorabench.reports.answer import answer
 from simulated_gpu import COMPUTE, COPIES, Gpu, Training
 from synthetic import Call
 
@@ -151,6 +152,31 @@ def test_input_that_the_first_step_begins_with_counts(steps: int, load: int, tmp
         )
     assert window_ns == parts_ns
     assert idle_ns == summed_ns, "these are about all from the first GPU work on"
+
+
+def late(times: int) -> Gpu:
+    """A program without ranges whose kernels are all launched late."""
+    gpu = pinned()
+    for number in range(times):
+        gpu.work(3_000_000 + number)
+        gpu.launch("elementwise_kernel", 100_000)
+    return gpu.finished()
+
+
+def test_processes_of_one_file_save_what_they_save_on_average(tmp_path: Path) -> None:
+    """The longest alone would be no shorter for what others wait for; and all shares are of the mean of the windows."""
+    runs = [late(10), late(30)]
+    writers.write_nsys(tmp_path / "run.sqlite", [run.timeline for run in runs], are_processes=True)
+    with analyze([tmp_path / "run.sqlite"], tmp_path / "run.duckdb") as database:
+        windows = [window for (window,) in database.rows("select window_ns from steady_state")]
+        found = database.rows("select saving_ns, saving_frac, rule from finding where rule <> 'dominant_kernel'")
+        told = answer(database)
+    assert len(set(windows)) == 2
+    mean = sum(windows) / 2
+    idle = mean - 100_000 * 20
+    assert sum(saving for saving, _, _ in found) == pytest.approx(idle, rel=0.02)
+    assert sum(share for _, share, _ in found) == pytest.approx(told["parts"]["host"], rel=0.02)
+    assert told["window_ns"] == round(mean)
 
 
 @pytest.mark.parametrize("works", [False, True])
