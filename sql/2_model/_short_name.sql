@@ -127,6 +127,9 @@ said as (
             said_as(text, 'bmm_(\w+?)_Fp32_t(\d+x\d+x\d+)\w*?(_swiGlu)?', 'bmm \1 \2'),
             said_as(text, 'bmm_(\w+?)_t(\d+x\d+x\d+)', 'bmm \1 \2'),
             said_as(text, 'cutlass\w*::Kernel\w*<(?:cutlass_)?(\w+)>', '\1'),
+            said_as(plain, 'cutlass::gemm::kernel::(\w+)<.*?MainloopSm(\d+).*?\bC<\d+>, (?:cute::)?C<\d+>, (?:cute::)?C<\d+>>'
+                || '.*?\bC<(\d+)>, (?:cute::)?C<(\d+)>, (?:cute::)?C<(\d+)>', 'cutlass \1 sm\2 \3x\4x\5'),
+            said_as(plain, 'cutlass::gemm::kernel::(\w+)<.*?GemmShape<(\d+), ?(\d+), ?(\d+)>', 'cutlass \1 \2x\3x\4'),
             said_as(text, 'ImplicitGemmConvolution.*?(Fprop|Dgrad|Wgrad)', 'cutlass conv \1'),
             said_as(text, '\dkernel_(grouped_conv_(?:fwd|bwd_data|bwd_weight))', 'ck \1'),
             said_as(text, 'ck_tile.*?\d\d([A-Z][a-z]+\w*?(?:Fwd|Bwd))I', 'ck_tile \1'),

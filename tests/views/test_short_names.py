@@ -25,6 +25,13 @@ SAID = {
     "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_128x128_32x4_nn_align8>(T1::Params)":
         "cutlass bf16_s16816gemm 128x128 nn a8",
     "void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>(T1::Params)": "cutlass sgemm 256x128 nn a1",
+    "void cutlass::Kernel<cutlass::gemm::kernel::Gemm<cutlass::gemm::threadblock::MmaPipelined<cutlass::gemm::GemmShape<"
+    "(int)128, (int)64, (int)32>, cutlass::transform::PitchLinear<(int)32>, float> > >(T1::Params)":
+        "cutlass Gemm 128x64x32",
+    "void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int, int, int>, cutlass::gemm::collective"
+    "::CollectiveMma<cutlass::gemm::MainloopSm90TmaGmma<(int)5, cute::tuple<cute::C<(int)2>, cute::C<(int)1>, cute::C<(int)1>>"
+    ", cutlass::gemm::K>, cute::tuple<cute::C<(int)128>, cute::C<(int)256>, cute::C<(int)64>>, cutlass::half_t> > >(T1)":
+        "cutlass GemmUniversal sm90 128x256x64",
     "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cublas":
         "xmma gemm bf16 tn 128x128x64",
     "nvjet_sm90_tst_64x48_64x15_2x4_h_bz_TNT": "nvjet tst 64x48 TNT",
