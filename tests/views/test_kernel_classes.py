@@ -26,6 +26,7 @@ IS = {
     "void fbgemm_gpu::permute_2D_data_kernel<true, long, {0}>(int)": "data_movement",
     "void split_embedding_codegen_forward_unweighted_kernel<{0}, fbgemm_gpu::CacheAlgorithm>(x)": "data_movement",
     "void tcnn::kernel_mlp_fused<64, 2, {0}>(P)": "matmul",
+    "void at::native::(anonymous namespace)::upsample_bilinear2d_out_frame<{0}, float>(int)": "elementwise",
     "float2half(float const*, {0}*, int)": "elementwise",
     "void generate_seed_pseudo<rng_config<curandStateXORWOW, (curandOrdering)101>>({0})": "elementwise",
     "void fbgemm_gpu::f8f8bf16_rowwise::cutlass_gemm_kernel<{0}>(P)": "matmul",
