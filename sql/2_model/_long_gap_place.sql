@@ -69,6 +69,8 @@ select
             || 'in ' || coalesce(cpu.cpu_in, 'no range or CUDA call')
     end as evidence,
     coalesce(ddp_advice(long.place), case
+        when regexp_matches(long.place, '[nr]cclComm(Init|Split|Destroy|Finalize|Abort)')
+            then 'A communicator is made or given up there, which is paid once: begin the recording behind warm steps.'
         when contains(launching.text, 'GraphLaunch')
             then 'The first launch of a graph makes it ready: replay it once before the recording begins. If each takes so '
                 || 'long, the graph has many nodes: launch ahead of the GPU, or capture fewer and larger kernels.'
@@ -92,6 +94,8 @@ select
             then 'So long a call makes CUDA or a library ready, which is paid once: warm up before the recording begins.'
         when cpu.cpu_kind = 'call' and regexp_matches(cpu.cpu_in, 'Create')
             then 'Streams, events and handles are made once, not in each step: warm up before the recording begins.'
+        when cpu.cpu_kind = 'call' and regexp_matches(cpu.cpu_in, 'HostAlloc|HostRegister|MallocHost|HostMalloc')
+            then 'Memory of the host is pinned there, which takes long: pin buffers once, before what counts, and keep them.'
         when cpu.cpu_kind = 'call'
             and (long.occurrence_cnt <= 2 or 2 * long.longest_ns > long.saving_ns)
             and regexp_matches(cpu.cpu_in, '(?i)free|malloc')

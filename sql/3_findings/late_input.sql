@@ -7,6 +7,12 @@ select
     saving_ns,
     occurrence_cnt,
     format('the GPU waits {}, {}', if(occurrence_cnt = 1, 'once', occurrence_cnt || ' times'),
-        said_mean(occurrence_cnt, mean_ns, longest_ns)) as evidence
+        said_mean(occurrence_cnt, mean_ns, longest_ns)) as evidence,
+    if(
+        contains(place, 'DALI'),
+        'Let DALI read ahead: more threads (num_threads), a deeper queue (prefetch_queue_depth), decoding on the GPU '
+        || '(device="mixed"), input on a disk of the node.',
+        null
+    ) as advice
 from _blamed_place
 where rule = 'late_input'

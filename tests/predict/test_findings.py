@@ -154,6 +154,28 @@ def test_input_that_the_first_step_begins_with_counts(steps: int, load: int, tmp
     assert idle_ns == summed_ns, "these are about all from the first GPU work on"
 
 
+@pytest.mark.parametrize(
+    ("name", "call", "advice"),
+    [("NCCL:ncclCommInitRank", "cudaStreamCreate", "A communicator is made"),
+     ("exchange", "cudaHostAlloc", "Memory of the host is pinned"),
+     ("exchange", "cudaMalloc", "Take and give back no memory")],
+)  # fmt: skip
+def test_what_to_do_about_a_call_that_the_gpu_waits_for_depends_on_the_call(
+    name: str, call: str, advice: str, tmp_path: Path
+) -> None:
+    gpu = pinned()
+    for _ in range(4):
+        gpu.launch("elementwise_kernel", 100_000)
+        with gpu.range(name):
+            start = gpu.now
+            gpu.work(5_000_000)
+            gpu.timeline.calls.append(Call(gpu.tid, start, gpu.now, call, 1_000_000 + start))
+            gpu.launch("elementwise_kernel", 100_000)
+    with recorded(gpu.finished(), tmp_path) as database:
+        ((found,),) = database.rows("select advice from finding where rule = 'long_idle_gap'")
+    assert found.startswith(advice)
+
+
 def late(times: int) -> Gpu:
     """A program without ranges whose kernels are all launched late."""
     gpu = pinned()
@@ -361,6 +383,7 @@ def test_input_that_another_thread_reads_is_late_for_all_of_them(name: str, tmp_
         events[-1]["args"] = {"correlation": link + 1, "device": 0, "stream": 7}
     (tmp_path / "t.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
     with analyze([tmp_path / "t.json"], tmp_path / "t.duckdb") as database:
-        ((rule, place, saving),) = database.rows("select rule, place, saving_frac from finding limit 1")
+        ((rule, place, saving, advice),) = database.rows("select rule, place, saving_frac, advice from finding limit 1")
     assert (rule, place) == ("late_input", name)
+    assert advice.startswith("Let DALI read ahead") == ("DALI" in name)
     assert saving == pytest.approx(0.72, abs=0.05)
