@@ -381,6 +381,11 @@ class _Reader:
         most = max(unread, key=lambda category: unread[category], default=None)
         if most is not None and unread[most] >= _MANY_UNREAD:
             return f"{unread[most]} events of the category {most} are not read: work of another accelerator?"
+        begun = sum(count for (phase, *_), count in self.events.items() if phase == "B")
+        if begun >= _MANY_UNREAD and not call_cnt:
+            return (
+                f"{begun} events that begin and end apart (B, E) are not read: of another program, or of torch.compile"
+            )
         nameless = sum(count for (phase, category, _), count in self.events.items() if phase == "X" and not category)
         if nameless >= _MANY_UNREAD and not call_cnt:
             return (
