@@ -26,8 +26,9 @@ LAST_PART = 4
 CALL_NS, RETURN_NS = 5_000, 2_000
 # Where a trace does not show it: from a launching call's begin to its kernel's, and between two kernels of a queue.
 LATENCY_NS, DISTANCE_NS = 5_000, 1_500
-# A thread is at rest while others launch if they fill most of a gap that is longer than this.
-REST_NS = 20_000
+# A thread is at rest while others launch if they fill most of a gap that is longer than this, or if it goes on just
+# behind one of them: after this part of the gap. What they did before they launched (compiling) is in no call.
+REST_NS, HANDED_ON = 20_000, 100
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,8 @@ def _chains(points: Points) -> Chains:
     since = np.where(own >= 0, own + 1, 0)
     gap = points.begin - take(points.end, own)
     filled = take(points.end, last) - points.begin[np.minimum(since, count - 1)]
-    at_rest = (own < 0) | ((gap > REST_NS) & (2 * filled > gap) & (launched[last + 1] > launched[since]))
+    at_once = HANDED_ON * (points.begin - take(points.end, last)) < gap
+    at_rest = (own < 0) | ((gap > REST_NS) & ((2 * filled > gap) | at_once) & (launched[last + 1] > launched[since]))
     follows = np.where(is_other & at_rest, last, own)
     is_first = follows != own
     is_first |= own < 0

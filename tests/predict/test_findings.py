@@ -176,6 +176,27 @@ def test_what_to_do_about_a_call_that_the_gpu_waits_for_depends_on_the_call(
     assert found.startswith(advice)
 
 
+def two_threads(pause: int) -> Gpu:
+    """A thread that pauses before it launches, then the thread of the backward, over and over."""
+    gpu = pinned()
+    for _ in range(3):
+        gpu.work(pause)
+        for _ in range(4):
+            gpu.launch("elementwise_kernel", 100_000)
+        with gpu.backward_thread():
+            for _ in range(4):
+                gpu.launch("elementwise_kernel", 100_000)
+    return gpu.finished()
+
+
+def test_a_thread_that_goes_on_behind_another_one_waited_for_it(tmp_path: Path) -> None:
+    """What the other one did before it launched is in no call: it is not the first one's own work."""
+    run, without = two_threads(50_000_000), two_threads(0)
+    first = 50_000_000  # before any work
+    saved = run.timeline.end - without.timeline.end - first
+    assert findings(run, tmp_path)["long_idle_gap"] == pytest.approx(saved, rel=0.05)
+
+
 def late(times: int) -> Gpu:
     """A program without ranges whose kernels are all launched late."""
     gpu = pinned()
