@@ -94,6 +94,8 @@ select
             then 'So long a call makes CUDA or a library ready, which is paid once: warm up before the recording begins.'
         when cpu.cpu_kind = 'call' and regexp_matches(cpu.cpu_in, 'Create')
             then 'Streams, events and handles are made once, not in each step: warm up before the recording begins.'
+        when cpu.cpu_kind = 'call' and regexp_matches(cpu.cpu_in, 'ProfilerSt(art|op)')
+            then 'A profiler begins or ends its recording there, which a run without it does not pay.'
         when cpu.cpu_kind = 'call' and regexp_matches(cpu.cpu_in, 'HostAlloc|HostRegister|MallocHost|HostMalloc')
             then 'Memory of the host is pinned there, which takes long: pin buffers once, before what counts, and keep them.'
         when cpu.cpu_kind = 'call'

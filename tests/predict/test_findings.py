@@ -158,6 +158,7 @@ def test_input_that_the_first_step_begins_with_counts(steps: int, load: int, tmp
     ("name", "call", "advice"),
     [("NCCL:ncclCommInitRank", "cudaStreamCreate", "A communicator is made"),
      ("exchange", "cudaHostAlloc", "Memory of the host is pinned"),
+     ("exchange", "cudaProfilerStop", "A profiler begins or ends"),
      ("exchange", "cudaMalloc", "Take and give back no memory")],
 )  # fmt: skip
 def test_what_to_do_about_a_call_that_the_gpu_waits_for_depends_on_the_call(
