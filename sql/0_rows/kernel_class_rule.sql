@@ -22,7 +22,7 @@ from (
     (610, 'kernel', 'conv($|[^e])|fft\dd_(r2c|c2r)|vector_fft|regular_fft|[hsdi]\d*cudnn_|winograd|ampere_.*_tn|miopensp3', 'matmul'),
     (650, 'kernel', 'routing|moe::dev|moe_align', 'routing'),
     (660, 'kernel', 'topk|radix|bitonic|sort', 'sort'),
-    (690, 'kernel', 'rope_|rotary|upsample|interpolat|grid_sampl', 'elementwise'),
+    (690, 'kernel', 'rope_|rotary|upsample|grid_sampl', 'elementwise'),
     (700, 'kernel', 'triton_[a-z]+_fused_\w*mean_\w*rsqrt|layer_?norm|rms_?norm|batch_?norm|group_?norm|welford|norm_kernel|bn_(fw|bw)|bnorm', 'norm'),
     (790, 'kernel', 'permute_(pooled|\dd)', 'data_movement'),
     (800, 'kernel', 'triton_(red|per)_|softmax|reduce|sum_|argmax|nll_loss|cross_entropy|cub::device|pool', 'reduction'),
