@@ -46,3 +46,16 @@ def test_a_time_lies_in_the_last_bin_that_has_begun(
         return
     begins = [first + span * number // cnt for number in range(cnt + 1)]  # the last one is the end of all
     assert min(found, cnt) == max((number for number, begin in enumerate(begins) if begin <= time), default=-1)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "said"),
+    [([5_000], "5.0 us"), ([5_000, 4_000, 6_000], "5.0 us on average"),
+     ([56_000_000, 60_000, 64_000], "56.0 ms once, else 62.0 us on average"),
+     ([9_000, 1_000], "9.0 us once, else 1.0 us")],
+)  # fmt: skip
+def test_a_mean_is_not_said_of_times_of_which_one_is_most(
+    lengths: list[int], said: str, connection: duckdb.DuckDBPyConnection
+) -> None:
+    known = [len(lengths), statistics.mean(lengths), max(lengths)]
+    assert connection.execute("select said_mean(?, ?::double, ?)", known).fetchone() == (said,)
