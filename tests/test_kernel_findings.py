@@ -246,7 +246,7 @@ def with_gap(path: Path, inside: list[Span]) -> tuple[str, str]:
     ("inside", "advised"),
     [
         (None, "Name what the CPU does there"),
-        (("cuda_runtime", "cudaHostAlloc"), "Avoid this call within steps"),
+        (("cuda_runtime", "cudaHostAlloc"), "Memory of the host is pinned there"),
         (("cpu_op", "aten::bernoulli_"), "Compare its calls"),
         (("user_annotation", "save"), "Look at what is done there"),
         (("python_function", "train.py(7): log"), "Look at what is done there"),

@@ -157,7 +157,6 @@ def test_input_that_the_first_step_begins_with_counts(steps: int, load: int, tmp
 @pytest.mark.parametrize(
     ("name", "call", "advice"),
     [("NCCL:ncclCommInitRank", "cudaStreamCreate", "A communicator is made"),
-     ("exchange", "cudaHostAlloc", "Memory of the host is pinned"),
      ("exchange", "cudaProfilerStop", "A profiler begins or ends"),
      ("exchange", "cudaMalloc", "Take and give back no memory")],
 )  # fmt: skip

@@ -506,9 +506,7 @@ def test_exposed_time_is_what_nothing_hides(database: Database) -> None:
 def test_finding(database: Database) -> None:
     """Every finding says where, why and what to do; in the order of the answer, of a rule the largest saving first."""
     found = rows(database, "from finding")
-    window = dict(
-        database.rows("select source_id, end_ns - start_ns from _steady_time semi join gpu_op using (source_id)")
-    )
+    window = dict(database.rows("select source_id, avg(window_ns) from steady_state group by source_id"))
     for source_id in window:
         mine = [row for row in found if row["source_id"] == source_id]
         listed = list(dict.fromkeys(row["rule"] for row in mine if row["saving_ns"] is not None))
