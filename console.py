@@ -20,6 +20,11 @@ def visible(text: str) -> str:
     return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
+def terminal_width() -> int:
+    """How many characters a line of the terminal holds."""
+    return shutil.get_terminal_size((80, 24)).columns
+
+
 def tell(text: object) -> None:
     """A line for a person, on stderr."""
     print(visible(str(text)), file=sys.stderr)
@@ -30,8 +35,7 @@ def tell_sentence(text: object) -> None:
     if not sys.stderr.isatty():
         tell(text)
         return
-    wide = shutil.get_terminal_size((80, 24)).columns
-    for line in textwrap.wrap(visible(str(text)), wide, subsequent_indent="  ", break_on_hyphens=False):
+    for line in textwrap.wrap(visible(str(text)), terminal_width(), subsequent_indent="  ", break_on_hyphens=False):
         tell(line)
 
 

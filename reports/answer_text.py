@@ -207,7 +207,7 @@ def counted(found: Row) -> str | None:
         left.append(f"the first{'' if cold == 1 else f' {cold}'} ({said_ns(steady['cold_ns'])})")
     if outside > LEAST_FRAC * steady["recorded_ns"]:
         left.append(f"{said_ns(outside)} around")
-    steps = number_of(found["steps"], "warm " if cold else "")
+    steps = number_of(found["steps"])
     if steady["has_rest"]:
         steps += " and what follows"
     return f"{steps}, {said_ns(steady['window_ns'])}; left out: {', '.join(left)}"

@@ -10,10 +10,10 @@ _UNEVEN = 1.25  # a mean that is so many times the median, or the median so many
 Row = dict[str, Any]
 
 
-def number_of(steps: Row, kind: str = "") -> str:
-    """How many, and what they are: what nobody named may be layers as well as steps."""
+def number_of(steps: Row) -> str:
+    """How many, and what they are: what nobody named may be layers, too; warm ones where cold ones are left out."""
     count, named = steps["step_cnt"], "step" if steps["is_named"] else "repetition"
-    return f"{count} {kind}{named}{'s' if count > 1 else ''}"
+    return f"{count} {'warm ' if steps['cold_cnt'] else ''}{named}{'s' if count > 1 else ''}"
 
 
 def is_uneven(mean: float, median: float) -> bool:

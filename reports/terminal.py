@@ -3,7 +3,6 @@
 Raw numbers are what --csv, --json and files have; nothing here is read by a program.
 """
 
-import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from ..console import tell, visible
+from ..console import tell, terminal_width, visible
 from .units import Column, keep_begin, keep_end, of_values
 
 _PIPE_WIDTH = 120
@@ -24,7 +23,7 @@ _GAP = 2
 
 def width() -> int:
     """How long a line may be: the terminal's width, in a pipe 120."""
-    return shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else _PIPE_WIDTH
+    return terminal_width() if sys.stdout.isatty() else _PIPE_WIDTH
 
 
 def show(rows: list[dict[str, Any]], columns: Sequence[str], more: str = "--csv") -> None:

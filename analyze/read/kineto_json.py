@@ -10,10 +10,8 @@ its event nothing, an event the others nothing.
 import os
 import re
 import tempfile
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -22,6 +20,7 @@ from ... import sql
 from ...errors import CorruptInputError
 from .json_pieces import Pieces
 from .json_salvage import salvage
+from .kineto_notes import Tally, note, why_no_event
 from .staging import Bare, Staging
 
 # A double holds a time with three decimals exactly below this many microseconds (2^43: 101 days).
@@ -30,13 +29,6 @@ _LARGE_FRACTION = re.compile(rb'"ts"\s*:\s*"?-?(?:[0-9]{13,}\.[0-9]*[1-9]|[0-9.]
 _TIME = re.compile(rb'("(?:ts|dur)"\s*:\s*)(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?=\s*[,}])')
 # Events that DuckDB refuses though Python reads them are looked for one by one up to so many: each costs 20 ms.
 _MOST_REFUSED = 100
-# How many ranks the processes are called after, as where their traces were merged.
-_RANKS = """
-    select count(distinct regexp_extract(label, '(?i)^rank[ _:]*([0-9]+)', 1))
-    from kineto_label
-    where what = 'process_name' and regexp_matches(label, '(?i)^rank[ _:]*[0-9]+')"""
-_OPERATORS = {"cpu_op", "Operator"}  # categories of PyTorch's own ranges
-_MANY_UNREAD = 100  # events of a category: it is about the work that is missing
 # What events become (or their phase), the staging file that makes it of them, and the table. A piece without such
 # events does without the statement, which takes 2 to 8 ms to plan.
 _TARGETS = (
@@ -93,7 +85,7 @@ class _PieceFile:
 
 
 class _Reader:
-    """The state of one read: the pieces, what was counted and what was lost."""
+    """The state of one read: the pieces, and what was counted."""
 
     def __init__(self, path: Path, staging: Staging, file: _PieceFile):
         self.path = path
@@ -101,12 +93,8 @@ class _Reader:
         self.file = file
         self.pieces = Pieces(path)
         self.is_decimal = self.is_text = self.has_memory = self.has_collective = False
-        self.loaded_cnt = self.refused_cnt = self.lost_cnt = self.lost_bytes = self.replaced_cnt = 0
-        self.cut_bytes = 0
-        self.misfit_cnt = self.misplaced_cnt = self.memory_lost_cnt = 0
-        # by phase, category and what such events become
-        self.events: Counter[tuple[str | None, str, str | None]] = Counter()
-        self.unusable: Counter[tuple[str | None, str, str | None]] = Counter()
+        self.loaded_cnt = self.refused_cnt = 0
+        self.tally = Tally()
 
     def read(self) -> None:
         """All pieces, then what the trace says about itself."""
@@ -153,10 +141,10 @@ class _Reader:
         found = salvage(piece, self.pieces.at_end, self._load_each)
         if self.pieces.at_end and not found.ended and self.pieces.cut_off is None:
             self.pieces.cut_off = "the JSON ends in the middle"
-        self.lost_cnt += found.lost_cnt
-        self.lost_bytes += found.lost_bytes
-        self.cut_bytes = found.cut_bytes
-        self.replaced_cnt += found.replaced_cnt
+        self.tally.lost_cnt += found.lost_cnt
+        self.tally.lost_bytes += found.lost_bytes
+        self.tally.cut_bytes = found.cut_bytes
+        self.tally.replaced_cnt += found.replaced_cnt
         self.pieces.rest, self.pieces.ended = found.rest.encode(), found.ended
 
     def _load_each(self, events: list[str]) -> None:
@@ -168,8 +156,8 @@ class _Reader:
         except _Refused:
             if len(events) == 1 or self.refused_cnt >= _MOST_REFUSED:
                 self.refused_cnt += 1
-                self.lost_cnt += len(events)
-                self.lost_bytes += sum(map(len, events))
+                self.tally.lost_cnt += len(events)
+                self.tally.lost_bytes += sum(map(len, events))
                 return
             middle = len(events) // 2
             self._load_each(events[:middle])
@@ -184,33 +172,33 @@ class _Reader:
         staging.intern("select distinct coalesce(name, '') from batch where becomes is not null")
         staging.intern("select distinct shape from batch where shape is not null")
         staging.load("kineto_thread", "kineto_thread")
-        present = self._tally()
+        present = self._count()
         for what, file, into in _TARGETS:
             if what in present:
                 staging.load(file, into)
         if self.has_collective:
             staging.load("kineto_collective", "staged_collective")
-            self.misfit_cnt += staging.scalar(sql.staging("kineto_collective_misfit"))
+            self.tally.misfit_cnt += staging.scalar(sql.staging("kineto_collective_misfit"))
         if self.has_memory:
             self._load_memory()
-        self.loaded_cnt = self.events.total()
+        self.loaded_cnt = self.tally.events.total()
 
     def _load_memory(self) -> None:
         run = self.staging.database.connection.execute
         ((loaded,),) = run("insert into kineto_memory from memory_batch where bytes + time_ns is not null").fetchall()
-        self.memory_lost_cnt += self.staging.scalar("select count(*) from memory_batch") - loaded
+        self.tally.memory_lost_cnt += self.staging.scalar("select count(*) from memory_batch") - loaded
 
-    def _tally(self) -> set[str | None]:
+    def _count(self) -> set[str | None]:
         """Count the events of the batch; returns their phases and what they become."""
         present: set[str | None] = set()
         for phase, category, becomes, event_cnt, unusable_cnt in self.staging.database.rows(
             sql.staging("kineto_count")
         ):
-            self.events[phase, category, becomes] += event_cnt
-            self.unusable[phase, category, becomes] += unusable_cnt
+            self.tally.events[phase, category, becomes] += event_cnt
+            self.tally.unusable[phase, category, becomes] += unusable_cnt
             present |= {phase, becomes}
         if self.is_text:
-            self.misfit_cnt += self.staging.scalar(sql.staging("kineto_misfit"))
+            self.tally.misfit_cnt += self.staging.scalar(sql.staging("kineto_misfit"))
         return present
 
     def _parse(self, events: bytes) -> None:
@@ -281,10 +269,12 @@ class _Reader:
             raise _Refused from error
 
     def _finish(self) -> None:
-        """Threads, devices, rank and the tally."""
+        """Threads, the names of ranges, and what is said of the file."""
         staging = self.staging
-        if not any(phase for phase, _, _ in self.events):
-            raise CorruptInputError(f"{self.path} holds no event that can be read" + self._why())
+        if not any(phase for phase, _, _ in self.tally.events):
+            raise CorruptInputError(
+                f"{self.path} holds no event that can be read" + why_no_event(self.tally, self.pieces)
+            )
         staging.load("kineto_thread_done", "thread")
         staging.insert(
             """select kineto_memory.* exclude (tid), kineto_thread.thread_id
@@ -295,123 +285,4 @@ class _Reader:
         staging.drop("kineto_memory")
         staging.columns("staged_range")
         staging.name_ranges("select text from staged_name semi join staged_range on text_id = name_id")
-        for kind in sorted(self.events, key=str):
-            phase, category, becomes = kind
-            if phase is None:
-                self.misplaced_cnt += self.events[kind]
-                continue
-            staging.fact(
-                "holds", f"events {phase} {category}".rstrip(), self.events[kind], None if becomes else "not read"
-            )
-            if self.unusable[kind]:
-                staging.fact("lost", f"events {category}", self.unusable[kind], "without a usable time or duration")
-        self._note_losses()
-        self._note_metadata()
-        self._note_missing()
-
-    def _why(self) -> str:
-        if self.pieces.cut_off:
-            return f": {self.pieces.cut_off}"
-        if self.lost_cnt:
-            held = "what it holds is no valid JSON"
-        else:
-            held = f"its {self.events.total():,} entries have no phase (ph)" if self.events.total() else "it is empty"
-        return f": {held}; a trace of torch.profiler is what export_chrome_trace() writes"
-
-    def _note_losses(self) -> None:
-        lost = partial(self.staging.fact, "lost")
-        if self.pieces.cut_off:
-            held = f"the {self.events.total()} events before it were read"
-            held += f", {self.cut_bytes} bytes of one more were not" if self.cut_bytes else ""
-            lost("end of the file", self.pieces.cut_off, held)
-        if self.pieces.ignored:
-            lost("text behind the events", self.pieces.ignored, "it was not read")
-        if self.lost_cnt:
-            lost("events that are not valid JSON", self.lost_cnt, f"{self.lost_bytes} bytes; the others were read")
-        if self.misplaced_cnt:
-            lost("entries that are not events", self.misplaced_cnt, "without a phase (ph)")
-        if self.misfit_cnt:
-            lost("arguments", self.misfit_cnt, "of another type than they should have; their events were read without")
-        if self.memory_lost_cnt:
-            lost("events [memory]", self.memory_lost_cnt, "without a usable time or number of bytes")
-        if self.replaced_cnt:
-            lost("characters that are not UTF-8", self.replaced_cnt, "decoded as U+FFFD")
-
-    def _note_metadata(self) -> None:
-        about = self.pieces.metadata
-        self.staging.set_source("format_version", about.get("schemaVersion"))
-        if "schemaVersion" not in about and not any(category in _OPERATORS for _, category, _ in self.events):
-            self.staging.fact(
-                "about", "recorder", "chrome trace",
-                "without a schema version and operators, which torch.profiler writes: it may be of any program",
-            )  # fmt: skip
-        self.staging.set_source("origin_ns", about.get("baseTimeNanoseconds"))
-        distributed = about.get("distributedInfo")
-        if isinstance(distributed, dict):
-            self.staging.set_source("rank", distributed.get("rank"))
-            self.staging.set_source("world_size", distributed.get("world_size"))
-            self.staging.note_group(_only_group(distributed.get("pg_config")))
-        self.staging.set_source("host", about.get("host_name"))
-        devices = about.get("deviceProperties")
-        for gpu in devices if isinstance(devices, list) else []:
-            if isinstance(gpu, dict):
-                self.staging.add_device(gpu.get("id"), gpu.get("name"), gpu.get("totalGlobalMem"), gpu.get("numSms"))
-
-    def _note_missing(self) -> None:
-        counts: Counter[str | None] = Counter()
-        for (_, _, becomes), count in self.events.items():
-            counts[becomes] += count
-        if not counts["gpu_op"]:
-            self.staging.fact(
-                "missing", "GPU work", "no kernels, copies or memsets", self._why_no_work(counts["api_call"])
-            )
-        if (ranks := self.staging.scalar(_RANKS)) > 1:
-            self.staging.fact(
-                "missing", "ranks", f"{ranks} in one file",
-                "their traces were merged and are read as one process: give each rank's own, in one command",
-            )  # fmt: skip
-        if not counts["api_call"]:
-            self.staging.fact("missing", "CUDA calls", "none", "no GPU work can be attributed to ranges")
-
-    def _why_no_work(self, call_cnt: int) -> str:
-        if self.pieces.cut_off:
-            return "it may stand in the part of the file that is lost"
-        # those of other accelerators, as mtia_ccp_events
-        unread = {kind[1]: count for kind, count in self.events.items() if kind[0] == "X" and kind[1] and not kind[2]}
-        most = max(unread, key=lambda category: unread[category], default=None)
-        if most is not None and unread[most] >= _MANY_UNREAD:
-            return f"{unread[most]} events of the category {most} are not read: work of another accelerator?"
-        begun = sum(count for (phase, *_), count in self.events.items() if phase == "B")
-        if begun >= _MANY_UNREAD and not call_cnt:
-            return (
-                f"{begun} events that begin and end apart (B, E) are not read: of another program, or of torch.compile"
-            )
-        nameless = sum(count for (phase, category, _), count in self.events.items() if phase == "X" and not category)
-        if nameless >= _MANY_UNREAD and not call_cnt:
-            return (
-                f"{nameless} timed events have no category and are not read: of another program, or of "
-                "torch.autograd.profiler before torch.profiler"
-            )
-        if call_cnt:
-            return (
-                f"{call_cnt} calls of CUDA are there, but not what they launched: the recording ended before that "
-                "was collected (torch.cuda.synchronize() before the profiler ends), or CUPTI gave none (it does not "
-                "fit the driver, or another profiler was attached)"
-            )
-        return "nothing ran on a GPU, or ProfilerActivity.CUDA was not among the activities"
-
-
-def _only_group(groups: object) -> list[int]:
-    """The ranks of the process group where a trace names a single one, or several of the same ranks; else none.
-
-    gloo's ranges do not say their group.
-    """
-    listed = (
-        [group.get("ranks") if isinstance(group, dict) else None for group in groups]
-        if isinstance(groups, list)
-        else []
-    )
-    ranks = listed[0] if listed else None
-    if not isinstance(ranks, list) or any(other != ranks for other in listed):
-        return []
-    return ranks if all(type(rank) is int for rank in ranks) else []
+        note(self.tally, self.pieces, staging)

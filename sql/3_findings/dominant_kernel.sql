@@ -3,11 +3,9 @@
 -- What makes it cheaper depends on what it is: fewer bits, a fused implementation, fewer and larger calls. The limit is what the device's data sheet allows; NULL where the trace has no shapes to say.
 with
 busy as (
-    select source_id, any_value(mean.window_ns) as window_ns
-    from steady_state
-    join _mean_window as mean using (source_id)
-    group by source_id
-    having 3 * sum(compute_ns) >= sum(steady_state.window_ns)
+    select source_id, window_ns
+    from _mean_window
+    where 3 * compute_ns >= window_ns
 ),
 softmax as (
     select name_id

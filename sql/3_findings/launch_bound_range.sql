@@ -8,6 +8,7 @@ with late as (
         sum(gap.saving_ns) as saving_ns,
         count(*) as occurrence_cnt,
         avg(gap.idle_ns) as gap_ns,
+        max(gap.idle_ns) as longest_ns,
         avg(op.end_ns - op.start_ns) as op_ns
     from _judged_gap as gap
     join gpu_op as op using (gpu_op_id)
@@ -19,11 +20,8 @@ select
     range_path.path as place,
     late.saving_ns,
     late.occurrence_cnt,
-    if(
-        late.occurrence_cnt = 1,
-        format('a gap of {} before a kernel of {}', said_ns(late.gap_ns), said_ns(late.op_ns)),
-        format('{} gaps of {} on average before kernels of {}', late.occurrence_cnt, said_ns(late.gap_ns), said_ns(late.op_ns))
-    ) as evidence,
+    format(if(late.occurrence_cnt = 1, '{} gap of {} before a kernel of {}', '{} gaps of {} before kernels of {}'),
+        late.occurrence_cnt, said_mean(late.occurrence_cnt, late.gap_ns, late.longest_ns), said_ns(late.op_ns)) as evidence,
     coalesce(ddp_advice(range_path.path), case
         when range_path.path like '%zero_grad%' then
             'Let gradients be none instead of zero: optimizer.zero_grad(set_to_none=True) launches nothing. '
