@@ -181,9 +181,17 @@ def in_folder(folder: str) -> tuple[SqlFile, ...]:
     return tuple(f for f in load() if f.folder == folder)
 
 
-def staging(name: str) -> str:
-    """The statement of one staging file; KeyError when there is none of that name."""
-    return {f.name: f.statement for f in in_folder(STAGING)}[name]
+def staging(name: str, **given: str) -> str:
+    """The statement of one staging file, with SQL in the place of its $parameters; KeyError for an unknown name."""
+    statement = {f.name: f.statement for f in in_folder(STAGING)}[name]
+    for parameter, text in given.items():
+        statement = statement.replace(f"${parameter}", text)
+    return statement
+
+
+def staging_macro(function: str, parameters: str, name: str) -> str:
+    """A statement that makes a temporary function of a staging file, for others to call."""
+    return f"create or replace temp macro {function}({parameters}) as {staging(name)}"
 
 
 def quoted(identifier: str) -> str:

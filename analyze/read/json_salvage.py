@@ -14,7 +14,7 @@ text behind it, and the slices of a piece together are limited:
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,15 +46,15 @@ class Salvaged:
     ended: bool = False
 
 
-def salvage(piece: bytes, at_end: bool, take: Callable[[list[str]], None]) -> Salvaged:
-    """Decode a piece event by event; `at_end` says that no text follows it.
+def salvage(piece: bytes, at_end: bool, result: Salvaged) -> Iterator[list[str]]:
+    """Decode a piece event by event; `at_end` says that no text follows it. What else is there goes to `result`.
 
-    Whole events are given to `take` as JSON texts, some thousand at a time. An event that is cut off at the end of the
+    Whole events are returned as JSON texts, some thousand at a time. An event that is cut off at the end of the
     piece goes to `rest`; its length alone is told when nothing follows. Behind an invalid event reading goes on at the
     next place that looks like the start of one.
     """
     text = piece.decode("utf-8", "replace")
-    result = Salvaged(replaced_cnt=text.count("\ufffd"))
+    result.replaced_cnt = text.count("\ufffd")
     left = _SLICES_LIMIT * max(len(text), _FIRST_SLICE)
     position = _skip(text, 0)
     events: list[str] = []
@@ -79,12 +79,11 @@ def salvage(piece: bytes, at_end: bool, take: Callable[[list[str]], None]) -> Sa
                 result.lost_cnt += 1
                 result.lost_bytes += size
         if len(events) == _AT_ONCE:
-            take(events)
+            yield events
             events = []
         position = _skip(text, end)
     if events:
-        take(events)
-    return result
+        yield events
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from .json_pieces import Pieces
+from .json_salvage import Salvaged
 from .staging import Staging
 
 # How many ranks the processes are called after, as where their traces were merged.
@@ -25,10 +26,7 @@ class Tally:
 
     events: Counter[_Kind] = field(default_factory=Counter)
     unusable: Counter[_Kind] = field(default_factory=Counter)  # of them, without a usable time or duration
-    lost_cnt: int = 0  # events that are not valid JSON
-    lost_bytes: int = 0
-    cut_bytes: int = 0  # of an event at the end of a file that is cut off
-    replaced_cnt: int = 0  # characters that are not UTF-8
+    lost: Salvaged = field(default_factory=Salvaged)  # of pieces that are not valid JSON
     misfit_cnt: int = 0  # arguments of another type than they should have
     memory_lost_cnt: int = 0
 
@@ -53,7 +51,7 @@ def why_no_event(tally: Tally, pieces: Pieces) -> str:
     """Why a file holds no event that can be read, as the end of a sentence."""
     if pieces.cut_off:
         return f": {pieces.cut_off}"
-    if tally.lost_cnt:
+    if tally.lost.lost_cnt:
         held = "what it holds is no valid JSON"
     else:
         held = f"its {tally.events.total():,} entries have no phase (ph)" if tally.events.total() else "it is empty"
@@ -64,20 +62,24 @@ def _note_losses(tally: Tally, pieces: Pieces, staging: Staging) -> None:
     lost = partial(staging.fact, "lost")
     if pieces.cut_off:
         held = f"the {tally.events.total()} events before it were read"
-        held += f", {tally.cut_bytes} bytes of one more were not" if tally.cut_bytes else ""
+        held += f", {tally.lost.cut_bytes} bytes of one more were not" if tally.lost.cut_bytes else ""
         lost("end of the file", pieces.cut_off, held)
     if pieces.ignored:
         lost("text behind the events", pieces.ignored, "it was not read")
-    if tally.lost_cnt:
-        lost("events that are not valid JSON", tally.lost_cnt, f"{tally.lost_bytes} bytes; the others were read")
+    if tally.lost.lost_cnt:
+        lost(
+            "events that are not valid JSON",
+            tally.lost.lost_cnt,
+            f"{tally.lost.lost_bytes} bytes; the others were read",
+        )
     if misplaced := sum(count for (phase, *_), count in tally.events.items() if phase is None):
         lost("entries that are not events", misplaced, "without a phase (ph)")
     if tally.misfit_cnt:
         lost("arguments", tally.misfit_cnt, "of another type than they should have; their events were read without")
     if tally.memory_lost_cnt:
         lost("events [memory]", tally.memory_lost_cnt, "without a usable time or number of bytes")
-    if tally.replaced_cnt:
-        lost("characters that are not UTF-8", tally.replaced_cnt, "decoded as U+FFFD")
+    if tally.lost.replaced_cnt:
+        lost("characters that are not UTF-8", tally.lost.replaced_cnt, "decoded as U+FFFD")
 
 
 def _note_metadata(tally: Tally, about: dict[str, Any], staging: Staging) -> None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from ... import sql
 from ...progress import Progress
-from ...sql import literal
 from ..store.database import Database
 
 if TYPE_CHECKING:
@@ -40,16 +39,6 @@ COMPUTED = {
 }
 
 
-@dataclass(frozen=True)
-class Bare:
-    """A parameter of a staging file that is SQL itself, as the name of a type."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-
 @dataclass
 class Staging:
     """An open ingest of one source: where rows wait, under which source id, and who listens."""
@@ -63,7 +52,6 @@ class Staging:
     def create(self) -> None:
         """Make the empty staged tables, dropping those of the source before."""
         run = self.database.connection.execute
-        run("drop table if exists temp.batch")  # of a Kineto trace before
         for table, computed in COMPUTED.items():
             columns = {c.name: c.sql_type for c in _table(table).columns if c.name not in computed}
             self.wait_as_columns(f"staged_{table}", columns | _handed_over(table))
@@ -111,9 +99,7 @@ class Staging:
 
     def define(self, function: str, parameters: str, file: str) -> None:
         """A function for staging files, which is a staging file itself."""
-        self.database.connection.execute(
-            f"create or replace temp macro {function}({parameters}) as {sql.staging(file)}"
-        )
+        self.database.connection.execute(sql.staging_macro(function, parameters, file))
 
     def create_from(self, name: str, file: str) -> None:
         """A temporary table of a reader's own, filled by a staging file."""
@@ -201,13 +187,6 @@ class Staging:
     def fill_by_definition(self, table: str, condition: str) -> None:
         """Fill a table with the rows of this source of the view that defines it."""
         self.database.connection.execute(f"insert into {table} by name select * from defined_{table} where {condition}")
-
-    def run_with(self, file: str, into: str, **parameters: "str | int | Bare") -> None:
-        """Run a staging file that has $parameters, as `into` says: an insert or a create."""
-        statement = sql.staging(file)
-        for name, value in parameters.items():
-            statement = statement.replace(f"${name}", literal(value) if isinstance(value, str) else str(value))
-        self.database.connection.execute(f"{into} {statement}")
 
     def add_device(self, *values: object) -> None:
         """Record what the file says about one GPU: number, name, bytes of memory, multiprocessors."""

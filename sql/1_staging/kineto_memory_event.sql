@@ -16,7 +16,6 @@ timed as (
     from (select field, try_cast(field[3] as $time_type) as time from event)
 )
 select
-    reading.source_id,
     whole_text(field[1]) as process_id,
     coalesce(whole_text(field[2]), try_cast(regexp_extract(field[2], '(?:^|[^0-9./])(-?[0-9]+)$', 1) as bigint)) as tid,
     floor(ts)::bigint * 1000 + round((ts - floor(ts)) * 1000)::bigint as time_ns,
@@ -27,4 +26,3 @@ select
     whole_text(field[7]) as reserved_bytes,
     false as is_before
 from timed
-cross join reading

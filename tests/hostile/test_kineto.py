@@ -9,7 +9,7 @@ import pytest
 from conftest import opened, quick
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from lorabench.analyze.read import kineto_json
+from lorabench.analyze.read import kineto_parse
 from oracles import number
 
 CALL = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 2, "ts": 5, "dur": 3}
@@ -166,9 +166,9 @@ def _check_end(begin: str, behind: str, said: str | None, tmp_path: Path, monkey
 def test_events_that_only_duckdb_refuses_are_given_up_after_some(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kineto_json, "_MOST_REFUSED", 4)
+    monkeypatch.setattr(kineto_parse, "_MOST_REFUSED", 4)
     # nothing is known that DuckDB refuses and Python reads
-    monkeypatch.setattr(kineto_json._Reader, "_parse", _refusing(kineto_json._Reader._parse, b"cursed"))
+    monkeypatch.setattr(kineto_parse.Parser, "_parse", _refusing(kineto_parse.Parser._parse, b"cursed"))
     events = [KERNEL | {"name": "cursed" if number % 2 else "fine"} for number in range(40)]
     path = tmp_path / "run.json"
     path.write_text(json.dumps({"traceEvents": events}), "utf-8")
@@ -182,7 +182,7 @@ def test_events_that_only_duckdb_refuses_are_given_up_after_some(
 def _refusing(parse: Any, word: bytes) -> Any:
     def refuse(self: Any, events: bytes) -> None:
         if word in events:
-            raise kineto_json._Refused
+            raise kineto_parse._Refused
         parse(self, events)
 
     return refuse

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lorabench.analyze.read import json_pieces, kineto_json
-from lorabench.analyze.read.json_salvage import salvage
+from lorabench.analyze.read.json_salvage import Salvaged, salvage
 from lorabench.analyze.read.staging import Staging
 from lorabench.analyze.store.building import building
 from lorabench.progress import Silent
@@ -68,18 +68,17 @@ def test_times_are_exact_to_the_nanosecond(time: str, tmp_path: Path) -> None:
 
 
 def test_a_cut_off_event_goes_to_the_next_piece() -> None:
-    events: list[str] = []
-    found = salvage(b'{"a": 1}, {"b": "x}, {"', False, events.extend)
+    found = Salvaged()
+    (events,) = salvage(b'{"a": 1}, {"b": "x}, {"', False, found)
     assert (events, found.lost_cnt, found.rest) == (['{"a": 1}'], 0, '{"b": "x}, {"')
 
 
 def test_the_length_of_an_event_in_which_the_file_ends_is_told() -> None:
-    events: list[str] = []
-    found = salvage(b'{"a": 1}, {"b": "x', True, events.extend)
+    found = Salvaged()
+    (events,) = salvage(b'{"a": 1}, {"b": "x', True, found)
     assert (events, found.lost_cnt, found.cut_bytes) == (['{"a": 1}'], 0, 8)
 
 
 def test_deep_nesting_is_lost_not_fatal() -> None:
-    events: list[str] = []
-    salvage(b'{"a": ' + b"[" * 100_000 + b'}, {"b": 1}', True, events.extend)
+    (events,) = salvage(b'{"a": ' + b"[" * 100_000 + b'}, {"b": 1}', True, Salvaged())
     assert events == ['{"b": 1}']

@@ -1,0 +1,26 @@
+"""Work that another thread does ahead of the one that needs it."""
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
+
+def ahead(items: Iterable[_T]) -> Iterator[_T]:
+    """The items, each made by a thread of its own while the one before is in use; an error is raised in its place.
+
+    An item is no longer in use when the next one is asked for: not before that is the next but one begun.
+    """
+    left = iter(items)
+    with ThreadPoolExecutor(1, "ahead") as thread:
+        coming = thread.submit(_next, left)
+        while (item := coming.result()) is not None:
+            coming = thread.submit(_next, left)
+            yield item[0]
+
+
+def _next(left: Iterator[_T]) -> tuple[_T] | None:
+    for item in left:
+        return (item,)
+    return None
