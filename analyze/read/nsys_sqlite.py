@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from ...errors import CorruptInputError, UnknownFormatError
 from . import nvtx_payloads
+from .ahead import ahead
 from .nsys_tables import WHAT_TO_DO, Export, Table, Tally
 from .staging import Staging
 
@@ -202,7 +203,7 @@ def _load(export: Export, load: Load, staging: Staging) -> None:
     kept = 0
     batches = export.batches(load.table, tally)
     # a statement for a few batches: what one statement inserts cannot leave DuckDB's memory before it ends
-    while some := list(islice(batches, BATCHES_AT_ONCE)):
+    for some in ahead(iter(lambda: list(islice(batches, BATCHES_AT_ONCE)), [])):
         kept += staging.load(load.staging, load.into, pa.Table.from_batches(some))
         staging.progress.advance(sum(map(len, some)))
     if load is not _STRINGS:

@@ -97,8 +97,11 @@ class Export:
         return columns, layouts
 
     def _connected(self) -> "closing[sqlite3.Connection]":
-        """A connection that gives texts as UTF-8 bytes, whatever the file's encoding, and no endless ones."""
-        connection = guarded(sqlite3.connect(self.uri, uri=True))
+        """A connection that gives texts as UTF-8 bytes, whatever the file's encoding, and no endless ones.
+
+        Threads may take turns with it: one reads, and another closes it after an error.
+        """
+        connection = guarded(sqlite3.connect(self.uri, uri=True, check_same_thread=False))
         connection.text_factory = bytes
         return closing(connection)
 
