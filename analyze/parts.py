@@ -28,6 +28,7 @@ from .read.identity import identity
 from .read.inputs import Input
 from .store.building import building
 from .store.database import Database
+from .store.limits import share
 from .store.opening import sources_of
 from .store.settings import Settings
 
@@ -134,7 +135,7 @@ def read_in_workers(
     progress.step(f"reading {len(wanted)} files", len(wanted))
     running: set[subprocess.Popen[str]] = set()
     with ThreadPoolExecutor(count) as pool:
-        tasks = [pool.submit(_work, item, part, settings, running) for item, part in wanted]
+        tasks = [pool.submit(_work, item, part, settings, share(count), running) for item, part in wanted]
         waiting: set[Future[Problem | None]] = set(tasks)
         try:
             while waiting:
@@ -149,10 +150,12 @@ def read_in_workers(
     return [task.result() for task in tasks]
 
 
-def _work(item: Input, part: Path, settings: Settings, running: set[subprocess.Popen[str]]) -> Problem | None:
+def _work(
+    item: Input, part: Path, settings: Settings, environment: dict[str, str], running: set[subprocess.Popen[str]]
+) -> Problem | None:
     words = modules.command(f"{__package__}.parts", str(item.path.absolute()), str(part.absolute()), settings.text)
     with subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="backslashreplace"
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="backslashreplace", env=environment
     ) as worker:
         running.add(worker)
         said, complained = worker.communicate()

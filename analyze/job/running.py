@@ -13,6 +13,7 @@ import psutil
 from ...errors import ToolError
 from ...progress import Progress
 from ..parts import WORTH_A_WORKER
+from ..store.limits import share
 from . import folder
 from .executors import Executor
 from .folder import Task
@@ -42,7 +43,7 @@ def _here(tasks: Sequence[Task], worker_cnt: int | None, progress: Progress, for
 
     def work(task: Task) -> Outcome:
         if not hasattr(own, "worker"):
-            own.worker = Worker()
+            own.worker = Worker(share(count))
             workers.add(own.worker)
         return complete(task, own.worker, force=force)
 

@@ -118,7 +118,8 @@ def _lost(task: Task, text: str, *, is_final: bool, attempt_cnt: int = 0) -> Out
 class Worker:
     """A process that makes one result after the other, started again when it died."""
 
-    def __init__(self) -> None:
+    def __init__(self, environment: dict[str, str] | None = None) -> None:
+        self._environment = environment
         self._process: subprocess.Popen[str] | None = None
         self._complaints = tempfile.TemporaryFile("w+", errors="backslashreplace")  # noqa: SIM115 (closed with it)
 
@@ -157,6 +158,7 @@ class Worker:
                 stdout=subprocess.PIPE,
                 stderr=self._complaints,
                 text=True,
+                env=self._environment,
                 start_new_session=True,  # Ctrl-C is for who started us, who stops us
             )
         return self._process

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from ... import sql
 from ...errors import CorruptInputError
-from .ahead import ahead
 from .kineto_notes import Tally, note, why_no_event
 from .kineto_parse import TABLES, Parsed, parsing, seen, whole
 from .staging import Staging
@@ -39,10 +38,11 @@ def read(path: Path, staging: Staging) -> None:
     tally, done = Tally(), 0
     # one thread parses a piece, and a second one only costs time: it loads the piece before
     with staging.in_order(), parsing(path, staging.database.connection) as parser:
-        for piece in ahead(parser):
-            _load(piece, tally, staging)
-            staging.progress.advance(piece.read_bytes - done)
-            done = piece.read_bytes
+        with staging.ahead(parser) as pieces:
+            for piece in pieces:
+                _load(piece, tally, staging)
+                staging.progress.advance(piece.read_bytes - done)
+                done = piece.read_bytes
         tally.lost = parser.lost
         if not any(phase for phase, _, _ in tally.events):
             raise CorruptInputError(f"{path} holds no event that can be read" + why_no_event(tally, parser.pieces))

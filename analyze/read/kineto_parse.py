@@ -63,9 +63,9 @@ def parsing(path: Path, connection: duckdb.DuckDBPyConnection) -> Iterator["Pars
             yield Parser(path, own, file)
     finally:
         own.close()
-        for table in TABLES:
-            connection.execute(f"drop view if exists temp.{table}")
-        connection.execute("detach parsed")
+    for table in TABLES:  # nobody goes on with a database into which one trace was read in part
+        connection.execute(f"drop view if exists temp.{table}")
+    connection.execute("detach parsed")
 
 
 @contextmanager

@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from ...errors import CorruptInputError, UnknownFormatError
 from . import nvtx_payloads
-from .ahead import ahead
 from .nsys_tables import WHAT_TO_DO, Export, Table, Tally
 from .staging import Staging
 
@@ -203,9 +202,10 @@ def _load(export: Export, load: Load, staging: Staging) -> None:
     kept = 0
     batches = export.batches(load.table, tally)
     # a statement for a few batches: what one statement inserts cannot leave DuckDB's memory before it ends
-    for some in ahead(iter(lambda: list(islice(batches, BATCHES_AT_ONCE)), [])):
-        kept += staging.load(load.staging, load.into, pa.Table.from_batches(some))
-        staging.progress.advance(sum(map(len, some)))
+    with staging.ahead(iter(lambda: list(islice(batches, BATCHES_AT_ONCE)), [])) as coming:
+        for some in coming:
+            kept += staging.load(load.staging, load.into, pa.Table.from_batches(some))
+            staging.progress.advance(sum(map(len, some)))
     if load is not _STRINGS:
         staging.fact("holds", name, kept)
     if kept < tally.rows:

@@ -10,16 +10,19 @@ more.
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ... import sql
 from ...progress import Progress
 from ..store.database import Database
+from .ahead import ahead
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from .waiting import WaitingRows
+
+_T = TypeVar("_T")
 
 # The columns of the model's tables that attribution computes; a staged table has all the others.
 COMPUTED = {
@@ -46,12 +49,14 @@ class Staging:
     database: Database
     source_id: int
     progress: Progress
+    _thread_cnt: int = 1  # that DuckDB may use
     _waiting: "dict[str, WaitingRows]" = field(default_factory=dict)
     _casts: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def create(self) -> None:
         """Make the empty staged tables, dropping those of the source before."""
         run = self.database.connection.execute
+        ((self._thread_cnt,),) = run("select current_setting('threads')").fetchall()
         for table, computed in COMPUTED.items():
             columns = {c.name: c.sql_type for c in _table(table).columns if c.name not in computed}
             self.wait_as_columns(f"staged_{table}", columns | _handed_over(table))
@@ -69,15 +74,23 @@ class Staging:
         run("create or replace temp table unnamed as select name_id from staged_name where text = '[unnamed]'")
 
     @contextmanager
+    def ahead(self, items: Iterable[_T]) -> Iterator[Iterator[_T]]:
+        """The items, each made while the one before is in use, unless one thread is to do all (see ahead.py)."""
+        if self._thread_cnt == 1:
+            yield iter(items)
+        else:
+            with ahead(items) as coming:
+                yield coming
+
+    @contextmanager
     def in_order(self) -> Iterator[None]:
         """While open, rows keep the order of their batch, so that the same file always gets the same keys."""
         run = self.database.connection.execute
-        ((threads,),) = run("select current_setting('threads')").fetchall()
         run("set threads = 1")
         try:
             yield
         finally:
-            run(f"set threads = {threads}")
+            run(f"set threads = {self._thread_cnt}")
 
     def create_table(self, name: str, columns: str) -> None:
         """An empty temporary table of a reader's own."""

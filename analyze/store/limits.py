@@ -37,8 +37,16 @@ SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     # duckdb 2.0.0 fails with it on unions of large views ("dict-surviving join: build pipeline is not single-source")
     "disabled_optimizers": "projection_pullup",
 }
-if _THREADS := _asked("LORABENCH_THREADS", r"[1-9]\d{0,3}", "how many, as 4"):
+_THREADS_VARIABLE = "LORABENCH_THREADS"
+if _THREADS := _asked(_THREADS_VARIABLE, r"[1-9]\d{0,3}", "how many, as 4"):
     SETTINGS["threads"] = int(_THREADS)
+
+
+def share(worker_cnt: int) -> dict[str, str]:
+    """The environment of one of so many processes: with an equal share of the cores, unless somebody said how many."""
+    cores = max(1, len(os.sched_getaffinity(0)) // worker_cnt)
+    return {_THREADS_VARIABLE: str(cores)} | os.environ
+
 
 # What DuckDB raises on a full disk, depending on whether a row group, the log or the checkpoint was being written.
 CANNOT_WRITE = (duckdb.IOException, duckdb.FatalException, duckdb.TransactionException, OSError)
