@@ -100,7 +100,7 @@ def test_what_is_paid_once_changes_no_share(
 
 def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     found = answered(Around(300 * MS, (447 * MS,), 500 * MS).run(Training(steps=8), Gpu()), tmp_path)
-    assert ": 8 steps of " in next(lines(found))
+    assert ": 8 warm steps of " in next(lines(found))
     (said,) = [line for line in lines(found) if "left out" in line]
     assert said.startswith("  8 warm steps, ")
     assert "left out: the first (447." in said and said.endswith(" around")
