@@ -10,7 +10,7 @@ import ctypes
 import os
 import sys
 
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
 _KEPT_BYTES = 128 << 20
 _LARGEST_KEPT = 32 << 20
 _ENVIRONMENT = {
@@ -32,3 +32,4 @@ def tune() -> None:
         if mallopt is not None:
             mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
             mallopt(_M_MMAP_THRESHOLD, _LARGEST_KEPT)
+            mallopt(_M_ARENA_MAX, 1)  # what the thread that reads ahead has freed, others use again
