@@ -88,7 +88,7 @@ def _make(numbered: list[tuple[Input, Path]], settings: Settings, progress: Prog
     """Make the parts that are not there yet; why there is none, for those that cannot be made."""
     problems = {part: Problem(item.problem) for item, part in numbered if item.problem}
     wanted = [(item, part) for item, part in numbered if part not in problems and not is_current(part, item, settings)]
-    count = worker_cnt([item for item, _ in wanted])
+    count = worker_cnt(sum(item.content_bytes >= WORTH_A_WORKER for item, _ in wanted))
     if not count:
         progress.step(f"reading {len(wanted)} files", len(wanted))
         for item, part in wanted:
@@ -117,11 +117,10 @@ def make_part(item: Input, part: Path, settings: Settings) -> str | None:
     return None
 
 
-def worker_cnt(found: list[Input]) -> int:
-    """How many workers at a time: as many as there are cores, large files and memory; 0 when none pays."""
-    large = sum(item.content_bytes >= WORTH_A_WORKER for item in found)
+def worker_cnt(large_cnt: int) -> int:
+    """How many workers at a time for so many large inputs: as cores and memory allow; 0 when none pays."""
     room = int(psutil.virtual_memory().available // _WORKER_MEMORY)
-    count = min(len(os.sched_getaffinity(0)), large, max(room, 1))
+    count = min(len(os.sched_getaffinity(0)), large_cnt, max(room, 1))
     return count if count > 1 else 0
 
 

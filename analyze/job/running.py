@@ -1,6 +1,5 @@
 """Has the inputs of a job read where its executor says: in processes here, or on a cluster of Dask."""
 
-import os
 import threading
 import uuid
 from collections.abc import Sequence
@@ -8,18 +7,15 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict
 from typing import Any
 
-import psutil
-
 from ...errors import ToolError
 from ...progress import Progress
-from ..parts import WORTH_A_WORKER
+from ..parts import WORTH_A_WORKER, worker_cnt
 from ..store.limits import share
 from . import folder
 from .executors import Executor
 from .folder import Task
 from .unit import Outcome, Worker, complete, is_finished
 
-_WORKER_MEMORY = 1 << 30
 _POLL_S = 0.2
 _ANSWERS_S = 30
 
@@ -33,10 +29,12 @@ def run(executor: Executor, tasks: Sequence[Task], progress: Progress, *, force:
     return _here(tasks, executor.worker_cnt, progress, force)
 
 
-def _here(tasks: Sequence[Task], worker_cnt: int | None, progress: Progress, force: bool) -> Outcomes:
+def _here(tasks: Sequence[Task], count: int | None, progress: Progress, force: bool) -> Outcomes:
     """In so many processes; without a number in as many as pay, and in this one where none does."""
     progress.step(f"reading {len(tasks)} inputs", len(tasks))
-    count = _paying(tasks) if worker_cnt is None else min(worker_cnt, max(1, len(tasks)))
+    if count is None:  # inputs are packed, most of them
+        count = worker_cnt(sum(task.size_bytes >= WORTH_A_WORKER // 8 for task in tasks))
+    count = min(count, len(tasks))
     if not count:
         return {task: _counted(complete(task, force=force), progress) for task in tasks}
     own, workers, found = threading.local(), set[Worker](), dict[Future[Outcome], Task]()
@@ -62,14 +60,6 @@ def _here(tasks: Sequence[Task], worker_cnt: int | None, progress: Progress, for
             for worker in list(workers):
                 worker.stop()
     return {task: one.result() for one, task in found.items()}
-
-
-def _paying(tasks: Sequence[Task]) -> int:
-    """As many workers as there are cores, large inputs and memory; 0 when one process is as fast."""
-    large = sum(task.size_bytes >= WORTH_A_WORKER // 8 for task in tasks)  # packed, most of them
-    room = int(psutil.virtual_memory().available // _WORKER_MEMORY)
-    count = min(len(os.sched_getaffinity(0)), large, max(room, 1))
-    return count if count > 1 else 0
 
 
 def _counted(outcome: Outcome, progress: Progress) -> Outcome:

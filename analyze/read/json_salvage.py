@@ -36,25 +36,26 @@ _DECODER = json.JSONDecoder(strict=False, parse_int=_integer, parse_float=str, p
 
 @dataclass
 class Salvaged:
-    """What a piece held besides its whole events: lost ones counted, and what belongs to the next piece."""
+    """What pieces held besides whole events: lost ones counted in all of them, and what the last one left."""
 
     lost_cnt: int = 0
     lost_bytes: int = 0
     cut_bytes: int = 0  # of an event in which the file ends
     replaced_cnt: int = 0
-    rest: str = ""
-    ended: bool = False
+    rest: str = ""  # of the last piece, which the next one begins with
+    ended: bool = False  # the last piece held the end of the array
 
 
 def salvage(piece: bytes, at_end: bool, result: Salvaged) -> Iterator[list[str]]:
     """Decode a piece event by event; `at_end` says that no text follows it. What else is there goes to `result`.
 
-    Whole events are returned as JSON texts, some thousand at a time. An event that is cut off at the end of the
+    Whole events are yielded as JSON texts, some thousand at a time. An event that is cut off at the end of the
     piece goes to `rest`; its length alone is told when nothing follows. Behind an invalid event reading goes on at the
     next place that looks like the start of one.
     """
     text = piece.decode("utf-8", "replace")
-    result.replaced_cnt = text.count("\ufffd")
+    result.rest, result.ended = "", False
+    result.replaced_cnt += text.count("\ufffd")
     left = _SLICES_LIMIT * max(len(text), _FIRST_SLICE)
     position = _skip(text, 0)
     events: list[str] = []

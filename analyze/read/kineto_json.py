@@ -5,7 +5,7 @@ from pathlib import Path
 from ... import sql
 from ...errors import CorruptInputError
 from .kineto_notes import Tally, note, why_no_event
-from .kineto_parse import TABLES, Parsed, parsing, seen, whole
+from .kineto_parse import TABLES, Parsed, parsing, turn_view, whole_macro
 from .staging import Staging
 
 # What events become (or their phase), the staging file that makes it of them, and the table. A piece without such
@@ -35,15 +35,15 @@ def read(path: Path, staging: Staging) -> None:
     staging.define("whole_text", "label", "kineto_whole_text")
     staging.define("whole_written", "number", "kineto_whole_of_text")
     staging.progress.step("events", path.stat().st_size)
-    tally, done = Tally(), 0
-    # one thread parses a piece, and a second one only costs time: it loads the piece before
+    done = 0
+    # DuckDB gains nothing by two threads on one piece: the second thread loads the piece before
     with staging.in_order(), parsing(path, staging.database.connection) as parser:
+        tally = Tally(parser.lost)
         with staging.ahead(parser) as pieces:
             for piece in pieces:
                 _load(piece, tally, staging)
                 staging.progress.advance(piece.read_bytes - done)
                 done = piece.read_bytes
-        tally.lost = parser.lost
         if not any(phase for phase, _, _ in tally.events):
             raise CorruptInputError(f"{path} holds no event that can be read" + why_no_event(tally, parser.pieces))
         _finish(staging)
@@ -55,8 +55,8 @@ def _load(piece: Parsed, tally: Tally, staging: Staging) -> None:
     run = staging.database.connection.execute
     for table, is_there in zip(TABLES, (True, piece.has_memory, piece.has_collective), strict=True):
         if is_there:
-            run(seen(table, piece.turn))
-    run(whole(piece.is_text))
+            run(turn_view(table, piece.turn))
+    run(whole_macro(piece.is_text))
     tally.misfit_cnt += piece.misfit_cnt
     staging.intern("select distinct coalesce(name, '') from batch where becomes is not null")
     staging.intern("select distinct shape from batch where shape is not null")

@@ -24,11 +24,11 @@ _Kind = tuple[str | None, str, str | None]  # phase, category, what such events 
 class Tally:
     """What was counted while a trace was read."""
 
+    lost: Salvaged  # of pieces that are not valid JSON
     events: Counter[_Kind] = field(default_factory=Counter)
     unusable: Counter[_Kind] = field(default_factory=Counter)  # of them, without a usable time or duration
-    lost: Salvaged = field(default_factory=Salvaged)  # of pieces that are not valid JSON
     misfit_cnt: int = 0  # arguments of another type than they should have
-    memory_lost_cnt: int = 0
+    memory_lost_cnt: int = 0  # allocations without a usable time or number of bytes
 
 
 def note(tally: Tally, pieces: Pieces, staging: Staging) -> None:

@@ -143,16 +143,11 @@ class Parser:
 
     def _salvaged(self, piece: bytes) -> Iterator[Parsed]:
         """Read a piece event by event."""
-        found = Salvaged()
-        for events in salvage(piece, self.pieces.at_end, found):
+        for events in salvage(piece, self.pieces.at_end, self.lost):
             yield from self._each(events)
-        if self.pieces.at_end and not found.ended and self.pieces.cut_off is None:
+        if self.pieces.at_end and not self.lost.ended and self.pieces.cut_off is None:
             self.pieces.cut_off = "the JSON ends in the middle"
-        self.lost.lost_cnt += found.lost_cnt
-        self.lost.lost_bytes += found.lost_bytes
-        self.lost.cut_bytes = found.cut_bytes
-        self.lost.replaced_cnt += found.replaced_cnt
-        self.pieces.rest, self.pieces.ended = found.rest.encode(), found.ended
+        self.pieces.rest, self.pieces.ended = self.lost.rest.encode(), self.lost.ended
 
     def _each(self, events: list[str]) -> Iterator[Parsed]:
         """Parse events that are valid JSON; those that DuckDB still refuses are found by halving, up to a limit."""
@@ -233,7 +228,7 @@ class Parser:
         self.is_text = is_text
         file = f"kineto_{'text' if is_text else 'typed'}"
         self.connection.execute(f"create or replace temp macro kineto_piece() as table {self._filled(file)}")
-        self.connection.execute(whole(is_text))
+        self.connection.execute(whole_macro(is_text))
 
     def _filled(self, file: str) -> str:
         return sql.staging(
@@ -249,17 +244,17 @@ class Parser:
             self.connection.execute(f"create or replace table parsed.{into}_{self.turn} as {self._filled(file)}")
         except (duckdb.InvalidInputException, duckdb.ConversionException) as error:
             raise _Refused from error
-        self.connection.execute(seen(into, self.turn))
+        self.connection.execute(turn_view(into, self.turn))
 
     def _rows(self, file: str) -> list[tuple[Any, ...]]:
         return self.connection.execute(sql.staging(file)).fetchall()
 
 
-def seen(table: str, turn: int) -> str:
+def turn_view(table: str, turn: int) -> str:
     """A statement that lets those that read one of TABLES read the one whose turn it is."""
     return f"create or replace temp view {table} as from parsed.{table}_{turn}"
 
 
-def whole(is_text: bool) -> str:
+def whole_macro(is_text: bool) -> str:
     """A statement that lets whole() take numbers of arguments as they are in `batch`."""
     return sql.staging_macro("whole", "number", f"kineto_whole_of_{'text' if is_text else 'double'}")
