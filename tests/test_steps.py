@@ -293,3 +293,23 @@ def test_what_the_profiler_opens_at_its_end_is_no_step(name: str, count: int, tm
     (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}))
     with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
         assert len(steps(database)) == count
+
+
+@pytest.mark.parametrize(("phase", "said"), [("backward", "backward"), ("data", "input"), (None, None)])
+def test_what_is_longer_in_a_slow_step_is_the_phase_that_most_of_it_lies_in(
+    phase: str | None, said: str | None, tmp_path: Path
+) -> None:
+    events, now = [], 0.0
+    for number in range(8):
+        extra, begin = 600 if number == 5 else 0, now  # us
+        for what, length in {"data": 50, "forward": 300, "backward": 400, "optimizer": 100}.items():
+            more = extra // 4 if phase is None else extra * (what == phase)
+            events.append(annotation(what, now, length + more))
+            now += length + more
+        events.append(annotation(f"step {number}", begin, now - begin))
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}))
+    with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
+        ((evidence,),) = database.rows("select evidence from finding where rule = 'uneven_steps'")
+    assert evidence == "one step (step 5) 71 % above the median, 600.0 us longer" + (
+        f"; {said} is 600.0 us longer in it" if said else ""
+    )

@@ -1,6 +1,6 @@
 -- A row is one range whose communication runs while the GPU, or without one the CPU, computes nothing.
 --
--- Overlap it with computing (DDP's buckets, FSDP's prefetching, gradient accumulation with no_sync), send less (LoRA's gradients alone, bfloat16), or find the rank that comes late: see straggler.
+-- Overlap it with computing (DDP's buckets, FSDP's prefetching, gradient accumulation with no_sync), send less (LoRA's gradients alone, bfloat16), or find the late rank: straggler, of all ranks' traces.
 with
 -- what lies in the time that is judged: operators alone, and operators or communication
 within as (
@@ -69,15 +69,16 @@ select
         when regexp_matches(place, '(?i)all_?to_?all')
             or contains(largest, 'SendRecv') and not regexp_matches(place, '(?i)(^|[/:_ ])i?(send|recv)|p2p')
             then 'All-to-all: exchange while something else computes (the next batch''s lookups, experts'' shared part), balance '
-            || 'what ranks send (sharding of embeddings, capacity of experts), send fewer bits, or find the rank that comes '
-            || 'late: see straggler.'
+            || 'what ranks send (sharding of embeddings, capacity of experts), send fewer bits, or find the late rank: '
+            || 'straggler, of all ranks'' traces.'
         when not exists (
             select 1
             from name
             where regexp_matches(text, '(?i)backward|(^|[^a-z])bwd|wgrad|dgrad|(^|[^a-z])adamw?([^a-z]|$)')
         )
             then 'Without a backward: let fewer GPUs hold one model (less tensor parallelism, more replicas), send less (8 bits, '
-            || 'all-reduce fused with the norm behind it), batch more, or find the rank that comes late: see straggler.'
+            || 'all-reduce fused with the norm behind it), batch more, or find the late rank: straggler, of all '
+            || 'ranks'' traces.'
     end as advice
 from found
 union all

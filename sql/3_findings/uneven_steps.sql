@@ -2,20 +2,60 @@
 --
 -- Look at the phases of the slow steps in step_summary: data loading, checkpoints and evaluation, garbage collection, lengths that differ, recompilation.
 
+with
+judged as (
+    select step_summary.*, steady.end_ns - steady.start_ns as judged_ns
+    from step_summary
+    join _steady_time as steady using (source_id)
+    semi join (select source_id from step_summary group by source_id having count(*) >= 5) as enough using (source_id)
+    where found_by <> 'period' -- what differs may be another layer
+        and step_summary.start_ns >= coalesce(steady.first_step_ns, step_summary.start_ns)
+),
+slow as (
+    select *, length_ns - length_ns / (1 + slower_frac) as longer_ns
+    from judged
+    where is_uneven
+),
+slowest as (
+    select source_id, arg_max(step, slower_frac) as step, max(slower_frac) as slower_frac, arg_max(longer_ns, slower_frac) as longer_ns
+    from slow
+    group by source_id
+),
+-- how much longer than in other steps the CPU is in each phase of the slowest one
+phase as (
+    select
+        source_id,
+        step,
+        unnest(['input', 'copies to the device', 'forward', 'backward', 'optimizer', 'what follows the step']) as what,
+        unnest([data_ns, h2d_ns, forward_ns, backward_ns, optimizer_ns, between_ns]) as phase_ns
+    from judged
+),
+longer as (
+    select source_id, step, what, phase_ns - median(phase_ns) over (partition by source_id, what) as longer_ns
+    from phase
+),
+where_found as (
+    select slowest.source_id, arg_max(longer.what, longer.longer_ns) as what, max(longer.longer_ns) as longer_ns
+    from slowest
+    join longer using (source_id, step)
+    where longer.longer_ns >= 0.5 * slowest.longer_ns
+    group by slowest.source_id
+)
 select
-    source_id,
-    any_value(path) as place,
+    slow.source_id,
+    any_value(slow.path) as place,
     null::bigint as saving_ns,
     count(*) as occurrence_cnt,
     format('{} (step {}) {:.0f} % above the median', if(count(*) = 1, 'one step', count(*) || ' steps, the slowest'),
-        arg_max(step, slower_frac), 100 * max(slower_frac))
-    || format(', {}{} longer', if(count(*) = 1, '', 'together '), said_ns(sum(length_ns - length_ns / (1 + slower_frac)))) as evidence
-from step_summary
-join _steady_time as steady using (source_id)
-semi join (select source_id from step_summary group by source_id having count(*) >= 5) as enough using (source_id)
-where is_uneven
-    and found_by <> 'period' -- what differs may be another layer
-    and step_summary.start_ns >= coalesce(steady.first_step_ns, step_summary.start_ns)
-group by source_id
-having sum(length_ns - length_ns / (1 + slower_frac))
-    >= (select value from threshold where name = 'notable_frac') * any_value(steady.end_ns - steady.start_ns)
+        any_value(slowest.step), 100 * any_value(slowest.slower_frac))
+    || format(', {}{} longer', if(count(*) = 1, '', 'together '), said_ns(sum(slow.longer_ns)))
+    || coalesce(
+        format('; {} is {} longer in {}', any_value(where_found.what), said_ns(any_value(where_found.longer_ns)),
+            if(count(*) = 1, 'it', 'the slowest')),
+        ''
+    ) as evidence
+from slow
+join slowest using (source_id)
+left join where_found using (source_id)
+group by slow.source_id
+having sum(slow.longer_ns) >= (select value from threshold where name = 'notable_frac') * any_value(slow.judged_ns)
