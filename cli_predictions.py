@@ -51,7 +51,7 @@ def what_if(
         outputs.tell_losses(database)
         frame = predictions.what_if(database, change or ()).head(limit or _EVERY)
         if form is None:
-            outputs.print_predictions(frame)
+            outputs.print_predictions(frame, database)
         else:
             outputs.print_rows(frame, form)
         outputs.require_all(database)

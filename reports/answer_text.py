@@ -3,7 +3,7 @@
 import re
 import shlex
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 
@@ -304,8 +304,11 @@ def _advice(text: str, most: int) -> Iterator[str]:
         yield last if len(whole) == most else f"{last} …"
 
 
-def predictions(rows: list[Row]) -> Iterator[str]:
-    """Rows of what_if for a person, in lines of at most 80 characters: input by input, the largest saving first."""
+def predictions(rows: list[Row], on_gpu: Container[int]) -> Iterator[str]:
+    """Rows of what_if for a person, in lines of at most 80 characters: input by input, the largest saving first.
+
+    `on_gpu` are the inputs with GPU work.
+    """
     if not rows:
         yield "no change can be replayed: there is no GPU work and no input in this file"
     inputs = [list(of) for _, of in groupby(rows, key=lambda row: row["source_id"])]
@@ -314,18 +317,19 @@ def predictions(rows: list[Row]) -> Iterator[str]:
             yield from ([""] if number else [])
             rank = of_input[0]["rank"]
             yield f"input {number + 1}:" if rank is None else f"rank {rank}:"
-        yield from _of_input(of_input)
+        yield from _of_input(of_input, of_input[0]["source_id"] in on_gpu)
     if len(inputs) > _INPUT_CNT:
         yield from ("", f"{len(inputs) - _INPUT_CNT} more inputs: --csv has all, or name one of them alone")
 
 
-def _of_input(rows: list[Row]) -> Iterator[str]:
+def _of_input(rows: list[Row], has_gpu: bool) -> Iterator[str]:
     known = [row for row in rows if row["saving_ns"] is not None]
     if known:
         before = said_ns(known[0]["step_ns"] + known[0]["saving_ns"])
         error = max(row["replay_error_frac"] or 0 for row in known)
         count = known[0]["step_cnt"]
-        what = "the recording" if count is None else f"{count:,} step{'s' if count > 1 else ''}, GPU work included"
+        what = "the recording" if count is None else f"{count:,} step{'s' if count > 1 else ''}"
+        what += ", GPU work included" if count is not None and has_gpu else ""
         each = " each" if (count or 1) > 1 else ""
         yield _cut(f"{what}: {before}{each}, replayed within {error:.1%}; with a change")
     said = None

@@ -203,11 +203,12 @@ def print_answer(database: Any, inputs: Sequence[Path], *, to_stderr: bool = Fal
         say(line)
 
 
-def print_predictions(frame: Any) -> None:
+def print_predictions(frame: Any, database: Any) -> None:
     """Print the rows of what_if for a person: the change, what the step becomes, what it saves, then what it is."""
     from . import answer_text
 
-    for line in answer_text.predictions(frame.to_dicts()):
+    on_gpu = {source_id for (source_id,) in database.rows("from _source_with_gpu")}
+    for line in answer_text.predictions(frame.to_dicts(), on_gpu):
         put(line)
 
 

@@ -126,7 +126,13 @@ def _first_launches(scene: Scene, cover: Cover) -> Ints:
 
 
 def _scale(scene: Scene, weights: Weights, change: Change) -> Weights:
-    """Kernels and copies whose name or class matches take so much of their time."""
+    """Kernels and copies whose name or class matches take so much of their time.
+
+    Without a GPU operators whose name matches take so much of their work (operators.py).
+    """
+    if not len(scene.work):
+        worked = scene.worked_within(weights, change.where)
+        return replace(weights, host=weights.host + np.rint(worked * (change.factor - 1)).astype(np.int64))
     return _scaled(weights, scene.named(change.where), change.factor)
 
 
@@ -332,7 +338,9 @@ _KINDS = {
     "drop-sync": _Kind("PATH", _drop_sync, "the CPU no longer waits for the GPU here"),
     "graph": _Kind("PATH", _graph, "a CUDA graph: one launch instead of all in the range; waits inside stay"),
     "fuse": _Kind("PATH", _fuse, "one kernel in each range, element-wise work in one pass over memory"),
-    "scale": _Kind("REGEX:FACTOR", _scale, "these kernels take so much of their time"),
+    "scale": _Kind(
+        "REGEX:FACTOR", _scale, "these kernels, or without a GPU these operators, take so much of their time"
+    ),
     "cpu": _Kind(
         "PATH:FACTOR", _cpu, "the CPU takes so much of its time here; 0 is the limit for whatever makes it faster"
     ),
@@ -344,7 +352,7 @@ _KINDS = {
     ),
     "device": _Kind("NAME", _device, "kernels on another GPU, by its peaks; the CPU stays"),
 }
-# What can be asked of a trace without GPU work; batch, merge and fuse by what its operators cost (operators.py).
-_OF_CPU = {"prefetch", "cpu", "skip", "batch", "merge", "fuse"}
+# What can be asked of a trace without GPU work; batch, merge, fuse and scale by what its operators cost (operators.py).
+_OF_CPU = {"prefetch", "cpu", "skip", "batch", "merge", "fuse", "scale"}
 _COUNTS = {"batch": "steps", "merge": "micro batches of a step"}
 FORMS = {name: (kind.form, kind.note) for name, kind in _KINDS.items()}

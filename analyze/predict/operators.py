@@ -10,11 +10,12 @@ calling: Python between operators, dispatch, views and the like, which compute n
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from ...errors import UsageError
 from ..attribute.cover import Cover
 from ..attribute.intervals import Bools, Ints, distinct
 from ..store.database import Database
@@ -46,21 +47,39 @@ _NAMES = """
 
 @dataclass(frozen=True)
 class Operators:
-    """Operators in order of their begin, the work of all before each, and begins of all that a profiler recorded."""
+    """Operators in order of their begin, the work of all before each, and begins of all that a profiler recorded.
+
+    `names` are the texts of `name_id`.
+    """
 
     start: Ints
     worked: Ints
     recorded: Ints
+    name_id: Ints
+    names: dict[int, str]
 
     @classmethod
     def of(cls, database: Database, source_id: int) -> "Operators":
         """Those of a source."""
         columns = database.columns(_OPERATORS.format(id=source_id))
         name = columns["name_id"].astype(np.int64)
-        idle = [number for number, text in database.rows(_NAMES.format(id=source_id)) if _NO_WORK.match(text)]
+        names = dict(database.rows(_NAMES.format(id=source_id)))
+        idle = [number for number, text in names.items() if _NO_WORK.match(text)]
         work = work_ns(name, columns["own_ns"].astype(np.int64), np.isin(name, idle))
         recorded = database.columns(_RECORDED.format(id=source_id))["start_ns"]
-        return cls(columns["start_ns"], np.append(0, np.cumsum(work)), recorded)
+        return cls(columns["start_ns"], np.append(0, np.cumsum(work)), recorded, name, names)
+
+    def named(self, pattern: str) -> "Operators":
+        """The same with the work of those alone whose name a regular expression matches.
+
+        Raises UsageError when there are none.
+        """
+        expression = re.compile(pattern, re.IGNORECASE)
+        chosen = [number for number, text in self.names.items() if expression.search(text)]
+        if not chosen:
+            raise UsageError(f"no operator's name matches {pattern!r}; `--report operator_summary` lists them")
+        work = np.where(np.isin(self.name_id, chosen), np.diff(self.worked), 0)
+        return replace(self, worked=np.append(0, np.cumsum(work)))
 
     def work_in(self, begin: Ints, end: Ints) -> Ints:
         """The work of operators that begin in each interval."""

@@ -149,6 +149,17 @@ class Scene:
         found: Ints = np.maximum(self.host_within(weights, cover) - work, 0)
         return found
 
+    def worked_within(self, weights: Weights, pattern: str) -> Ints:
+        """Of each point how much of the CPU's time since the one it follows is work of operators by name.
+
+        Raises UsageError when no name matches the regular expression.
+        """
+        begin, measured = self.points.begin, self.trace.graph.measured.host
+        found: Ints = np.minimum(
+            self.operators.named(pattern).work_in(begin - measured, begin), np.maximum(weights.host, 0)
+        )
+        return found
+
     def launching_within(self, weights: Weights, cover: Cover) -> Ints:
         """The same of stretches so short that they are launching; nothing of those above the threshold long_gap_ns."""
         ((longest,),) = self.database.rows("select value from threshold where name = 'long_gap_ns'")

@@ -13,6 +13,8 @@ The fastest step of either counts: the others had to share the machine.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from ...errors import UsageError
 from ...vocabulary import PHASES
 from ..attribute.cover import Cover
@@ -90,7 +92,8 @@ class _Without:
         first, last = begin[steps.first], begin[steps.last]
         chosen = fastest(last - first)
         self._everything = Cover.of(first[chosen : chosen + 1], last[chosen : chosen + 1])
-        self._profiled = of_interval(scene.operators, int(first[chosen]), int(last[chosen]))
+        self._begin, self._end = int(first[chosen]), int(last[chosen])
+        self._profiled = of_interval(scene.operators, self._begin, self._end)
         whole = self._profiled(self._everything)
         self._step_ns = step_ns
         self._each_ns = max(0.0, (whole.called + whole.worked - step_ns) / max(whole.recorded, 1))
@@ -118,4 +121,9 @@ class _Without:
         if kind in ("skip", "prefetch", "cpu"):
             rest = change.factor if kind == "cpu" else 0.0
             return parts(scene.ranges(change.where)).times(1 - rest, 1 - rest)
+        if kind == "scale":
+            # work alone: what it is called by was recorded, and is not changed
+            begin, end = np.array([self._begin]), np.array([self._end])
+            worked = float(scene.operators.named(change.where).work_in(begin, end)[0])
+            return Parts(0, worked * (1 - change.factor), 0)
         raise UsageError(f"{change}: the trace has no GPU work")

@@ -130,9 +130,9 @@ def _can_fuse(spec: RunSpec) -> bool:
     return takes and spec.optimizer in kinds.ADAMW and spec.optimizer != "adamw-fused"
 
 
-def _launches(run: Setting) -> str:
-    """What bounds all that makes launching cheaper: the CPU's time, without a GPU what is not operators' work."""
-    return "cpu=*:0" if run.has_gpu else "merge=1024"
+def compiled(has_gpu: bool) -> str:
+    """What bounds compiling: the CPU's time; without a GPU all but products and attention, which nothing fuses away."""
+    return "cpu=*:0" if has_gpu else "merge=1024 scale=^aten::(?!.*(mm|conv|attention)):0"
 
 
 def _is_causal(spec: RunSpec) -> bool:
@@ -154,7 +154,7 @@ _KINDS = (
     _Kind(
         "compile", (TIME,),
         lambda run: _when(run.spec.compile == "eager" and run.spec.quantisation == "none", compile="inductor"),
-        bounded_by=_launches,
+        bounded_by=lambda run: compiled(run.has_gpu),
     ),
     _Kind(
         "fused optimizer", (TIME,),

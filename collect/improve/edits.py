@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from .candidates import compiled
+
 TRL, HF, LIGHTNING, ACCELERATE, TORCH = "TRL", "HF Trainer", "Lightning", "Accelerate", "PyTorch"
 # A framework is there when this module of it was loaded; the first that was.
 MODULES = (
@@ -14,12 +16,12 @@ MODULES = (
 
 @dataclass(frozen=True)
 class Edit:
-    """An edit: what it does, what its saving is predicted or bounded by, and how it is written."""
+    """An edit: what it does, what its saving is predicted by, and how it is written."""
 
     name: str
     words: dict[str, str]  # by framework; others are written as in PyTorch
     predicted_by: str = ""
-    bounded_by: str = ""
+    is_compiling: bool = False  # its saving is bounded as that of compiling
     alters: str = ""
 
     def written(self, framework: str) -> str:
@@ -29,8 +31,8 @@ class Edit:
 
 
 def bound_of(edit: Edit, has_gpu: bool) -> str:
-    """What bounds the saving of an edit; that of making calls cheaper is known otherwise without a GPU."""
-    return "merge=1024" if edit.bounded_by == _CALLS and not has_gpu else edit.bounded_by
+    """What bounds the saving of an edit, empty where nothing does."""
+    return compiled(has_gpu) if edit.is_compiling else ""
 
 
 def framework_of(loaded: Sequence[str]) -> str:
@@ -38,7 +40,6 @@ def framework_of(loaded: Sequence[str]) -> str:
     return next((name for module, name in MODULES if module in loaded), TORCH)
 
 
-_CALLS = "cpu=*:0"
 EDITS = (
     Edit(
         "load the input ahead",
@@ -75,7 +76,7 @@ EDITS = (
     Edit(
         "compile the model",
         {TORCH: "model = torch.compile(model)", HF: "torch_compile=True"},
-        bounded_by=_CALLS,
+        is_compiling=True,
     ),
     Edit("keep activations", {TORCH: "no gradient checkpointing", HF: "gradient_checkpointing=False"}),
     Edit(

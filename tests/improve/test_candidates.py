@@ -121,7 +121,7 @@ def test_every_change_changes_something_and_is_asked_for_in_words_that_what_if_k
         return
     for candidate in possible(Setting(spec, "float32" if spec.dtype == "auto" else spec.dtype, has_gpu), goal):
         assert any(getattr(spec, name) != value for name, value in candidate.settings.items()), candidate
-        for text in filter(None, (candidate.predicted_by, candidate.bounded_by)):
+        for text in f"{candidate.predicted_by} {candidate.bounded_by}".split():
             assert str(changes.parse(text)) == text
         try:
             changed = dataclasses.replace(spec, **candidate.settings)

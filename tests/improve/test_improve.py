@@ -128,7 +128,7 @@ def test_it_finds_batch_by_itself_predicts_it_and_drops_a_compile_that_does_not_
     assert rows["compile"]["why"] == "the step is 40.0% longer"
     assert machine.ran == [
         "00-start", "01-batch", "01-batch-against", "01-batch-passes", "02-checkpointing-none",
-        "02-checkpointing-none-against", "02-checkpointing-none-passes", "03-fused-optimizer", "04-compile",
+        "02-checkpointing-none-against", "02-checkpointing-none-passes", "03-compile", "04-fused-optimizer",
         "05-loop-over-adapters",
     ]  # fmt: skip
     assert max(map(len, said.splitlines())) <= 80
@@ -163,7 +163,7 @@ def test_a_dry_run_lists_the_changes_and_runs_nothing(run: Path, machine: Machin
     lines = run_command("improve", run, "--dry-run").out.splitlines()
     assert machine.ran == [] and not Path("run-improved").exists()
     assert [line.split("  ")[2].strip() for line in lines if line[4:5].strip()] == [
-        "change", "(start)", "batch", "checkpointing none", "1 loader worker", "fused optimizer", "compile", "bfloat16"
+        "change", "(start)", "batch", "checkpointing none", "1 loader worker", "compile", "fused optimizer", "bfloat16"
     ]  # fmt: skip
 
 

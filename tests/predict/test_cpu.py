@@ -20,6 +20,7 @@ PAIRS = [
     ("merge=5", replace(BEFORE, micro=5), replace(BEFORE, rows=50), 1),
     ("skip=recompute", replace(BEFORE, recomputed=(400, 90, 700)), BEFORE, 1),
     ("prefetch={data}", BEFORE, replace(BEFORE, data_ns=0), 1),
+    ("scale=op3$:0.5", BEFORE, replace(BEFORE, forward=(400, 0, 90, 750, 30, 700), backward=(900, 0, 200, 1250, 0)), 1),
 ]  # fmt: skip
 
 
@@ -38,10 +39,12 @@ def test_what_if_predicts_steps_batched_of_a_trace_without_a_gpu(tmp_path: Path)
     with analyze([before], tmp_path / "before.duckdb") as database:
         (row,) = what_if(database, ["batch=4"]).to_dicts()
         (fused,) = what_if(database, ["fuse=step/optimizer"]).to_dicts()
+        (faster,) = what_if(database, ["scale=op3$:0.5"]).to_dicts()
     between = GAP * (BEFORE.steps - 1) / BEFORE.steps * 4
     assert row["step_ns"] * 4 == pytest.approx(after.step_ns() + between, rel=0.01)
     calls = len(BEFORE.optimizer) * (CALL + PYTHON)
     assert fused["saving_ns"] == pytest.approx(calls, rel=0.03)
+    assert faster["saving_ns"] == pytest.approx((1500 + 2500) / 2 * BEFORE.rows, rel=0.03)
 
 
 def test_what_a_trace_does_not_have_is_said(tmp_path: Path) -> None:
@@ -51,7 +54,7 @@ def test_what_a_trace_does_not_have_is_said(tmp_path: Path) -> None:
     assert [p.frac for p in found] == [None] * 4
     assert [p.why.split(";")[0] for p in found] == [
         "there is no range 'recompute'",
-        "scale=gemm:0.5: the trace has no GPU work",
+        "no operator's name matches 'gemm'",
         "pin=*: the trace has no GPU work",
         "the trace has no range that means h2d",
     ]  # fmt: skip
