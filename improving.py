@@ -192,8 +192,13 @@ def _steps(recorded: Recorded, candidates: Sequence[Candidate]) -> dict[str, unp
     trace = next((recorded.path / name for name in names if (recorded.path / name).is_file()), None)
     if trace is None or not asked:
         return {}
+    return _left(trace, recorded.task_ns, asked)
+
+
+def _left(trace: Path, step_ns: float, asked: Sequence[str]) -> dict[str, unprofiled.Prediction]:
+    """What is left of a step with each of these: changes made together, with spaces between them."""
     with analyze([trace]) as database:
-        found = unprofiled.fractions(database, recorded.task_ns, [text.split() for text in asked])
+        found = unprofiled.fractions(database, step_ns, [text.split() for text in asked])
     return dict(zip(asked, found, strict=True))
 
 
@@ -260,7 +265,7 @@ def edited(run: Path, after: Path | None = None) -> tuple[list[dict[str, Any]], 
     before = _of_script(run, summary, has_gpu)
     now = None if after is None else _of_script(after, rundir.read_summary(after), has_gpu)
     rows: list[dict[str, Any]] = []
-    for edit in edits.EDITS:
+    for edit in edits.possible(has_gpu):
         bound = edits.bound_of(edit, has_gpu)
         row: dict[str, Any] = {
             "edit": edit.name, "write": edit.written(framework), "framework": framework, "alters": edit.alters,
@@ -302,7 +307,6 @@ def _of_script(run: Path, summary: dict[str, Any], has_gpu: bool) -> _Script:
         traces = [run / "run.sqlite"]
     if not traces:
         raise InputError(f"{run} has no recording to predict from; collect it with --profiler timing,torch")
-    asked = sorted({text for e in edits.EDITS for text in (e.predicted_by, edits.bound_of(e, has_gpu)) if text})
-    with analyze(traces[:1]) as database:
-        found = unprofiled.fractions(database, step["min"], [[text] for text in asked])
-    return _Script(step["p50"], dict(zip(asked, found, strict=True)))
+    possible = edits.possible(has_gpu)
+    asked = sorted({text for edit in possible for text in (edit.predicted_by, edits.bound_of(edit, has_gpu)) if text})
+    return _Script(step["p50"], _left(traces[0], step["min"], asked))

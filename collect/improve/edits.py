@@ -23,6 +23,7 @@ class Edit:
     predicted_by: str = ""
     is_compiling: bool = False  # its saving is bounded as that of compiling
     alters: str = ""
+    needs_gpu: bool = False
 
     def written(self, framework: str) -> str:
         """The edit in the words of a framework."""
@@ -33,6 +34,11 @@ class Edit:
 def bound_of(edit: Edit, has_gpu: bool) -> str:
     """What bounds the saving of an edit, empty where nothing does."""
     return compiled(has_gpu) if edit.is_compiling else ""
+
+
+def possible(has_gpu: bool) -> list[Edit]:
+    """The edits that mean something with a GPU, or without one."""
+    return [edit for edit in EDITS if has_gpu or not edit.needs_gpu]
 
 
 def framework_of(loaded: Sequence[str]) -> str:
@@ -58,6 +64,7 @@ EDITS = (
             LIGHTNING: "DataLoader(…, pin_memory=True)",
         },
         "pin=*",
+        needs_gpu=True,
     ),
     Edit(
         "fuse the optimizer",
@@ -72,11 +79,21 @@ EDITS = (
             LIGHTNING: "Trainer(log_every_n_steps=50), self.log(…, prog_bar=False)",
         },
         "drop-sync=*",
+        needs_gpu=True,
     ),
     Edit(
         "compile the model",
         {TORCH: "model = torch.compile(model)", HF: "torch_compile=True"},
         is_compiling=True,
+    ),
+    Edit(
+        "CUDA graphs",
+        {
+            TORCH: 'model = torch.compile(model, mode="reduce-overhead")',
+            HF: 'torch_compile=True, torch_compile_mode="reduce-overhead"',
+        },
+        "graph={forward} graph={backward}",
+        needs_gpu=True,
     ),
     Edit("keep activations", {TORCH: "no gradient checkpointing", HF: "gradient_checkpointing=False"}),
     Edit(

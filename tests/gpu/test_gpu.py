@@ -167,3 +167,17 @@ def test_batches_reach_the_gpu_from_pinned_memory_unless_it_is_left_out(pin: boo
     loaded = trainer._load(trainer.adapters)
     assert loaded.batch.input_ids.is_pinned() is pin
     trainer.close()
+
+
+@pytest.mark.parametrize("model", ["tinyllama-1.1b", "llama-2-7b"])
+def test_what_improve_predicts_on_the_gpu_is_measured(model: str, tmp_path: Path) -> None:
+    words = ["--model", model, "--seq-len", "512", "--batch-size", "1", "--steps", "8"]
+    collect(tmp_path / "run", *words, "--lora-cnt", 4, "--profiler", "timing,torch")
+    done = subprocess.run(
+        [sys.executable, "-m", "lorabench", "improve", tmp_path / "run", "--rounds", "3", "-o", tmp_path / "better"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows = list(csv.DictReader((tmp_path / "better" / "improve.csv").read_text("utf-8").splitlines()))
+    errors = {row["change"]: float(row["error_frac"]) for row in rows if row["error_frac"]}
+    assert "batch" in errors and all(abs(error) <= 0.1 for error in errors.values()), errors

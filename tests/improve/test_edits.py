@@ -6,9 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import writers
 from conftest import Ended
 from lorabench import rundir
 from simulated_cpu import Program, with_zero_calls
+from simulated_gpu import Gpu, Training
 
 SLOW = with_zero_calls(Program(data_ns=150_000))
 Run = Callable[..., Ended]
@@ -47,9 +49,24 @@ def test_after_an_edit_it_is_said_which_was_made_and_whether_the_prediction_held
     assert rows["load the input ahead"]["is_made"] is True
     assert rows["fuse the optimizer"]["is_made"] is False
     assert rows["compile the model"]["is_made"] is None  # bounded, not predicted
+    assert 0 < rows["compile the model"]["at_most_frac"] < 1
+    assert not {"CUDA graphs", "copy from pinned memory", "do not wait in each step"} & set(rows), "there is no GPU"
     said = run_command("improve", run, "--after", after).out
     assert "with what was made, measured 166.1 us (+0.4%)" in " ".join(said.split())
     assert "none of the edits was made" in run_command("improve", run, "--after", run).out
+
+
+def test_with_a_gpu_graphs_and_waits_are_among_the_edits(tmp_path: Path, run_command: Run) -> None:
+    directory = rundir.RunDirectory(tmp_path / "run", False)
+    late = Training(kernel=5_000, syncs=True).run(Gpu()).timeline
+    writers.write_nsys(directory.partial / "run.sqlite", [late])
+    directory.write_json(
+        rundir.SUMMARY, {"step_wall_ns": {"p50": 4e6, "min": 4e6}, "device": {"type": "cuda"}, "frameworks": []}
+    )
+    directory.finish({"status": rundir.OK, "message": None, "command": ["python", "train.py"]})
+    rows = {row["edit"]: row for row in json.loads(run_command("improve", tmp_path / "run", "--json").out)}
+    assert rows["CUDA graphs"]["saving_frac"] > 0.2 and 0 <= rows["do not wait in each step"]["saving_frac"] < 1
+    assert rows["compile the model"]["at_most_frac"] >= rows["CUDA graphs"]["saving_frac"] - 0.05
 
 
 def test_a_run_without_a_recording_or_a_timing_pass_is_refused(tmp_path: Path, run_command: Run) -> None:
