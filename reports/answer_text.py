@@ -357,7 +357,8 @@ def _short_change(change: str) -> str:
 def next_steps(found: Row, inputs: Sequence[str]) -> list[str]:
     """What to type next, ready to be pasted: a longer input gets a name of its own before."""
     if verdict(found) == _NOTHING:
-        recording = "nsys profile --trace=cuda,nvtx" if found["recorder"] == "nsys" else "activities=[CPU, CUDA]"
+        by_torch = found["recorder"] == "torch.profiler"
+        recording = "torch.profiler, activities=[CPU, CUDA]" if by_torch else "nsys profile --trace=cuda,nvtx"
         return [f"next: record with {recording}"]
     is_memory = found["recorder"] == _SNAPSHOT
     asked = ("query {} memory_finding", "query {} memory_peak") if is_memory else ("what-if {}", "query {} finding")

@@ -244,3 +244,18 @@ def test_a_trace_is_torchs_where_something_in_it_says_so(
     event = {"ph": "X", "cat": category, "name": "aten::mm", "ts": 1, "dur": 5, "pid": 1, "tid": 1}
     (tmp_path / "t.json").write_text(json.dumps(head | {"traceEvents": [event]}))
     assert json.loads(run_command("summary", tmp_path / "t.json", "--json").out)["recorder"] == said
+
+
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        ({"schemaVersion": 1}, "next: record with torch.profiler, activities=[CPU, CUDA]"),
+        ({}, "next: record with nsys profile --trace=cuda,nvtx"),
+    ],
+)
+def test_who_recorded_nothing_is_told_what_to_record_with(
+    head: dict[str, Any], said: str, tmp_path: Path, run_command: Callable[..., Any]
+) -> None:
+    event = {"ph": "i", "cat": "mark", "name": "here", "ts": 1, "pid": 1, "tid": 1}
+    (tmp_path / "t.json").write_text(json.dumps(head | {"traceEvents": [event]}))
+    assert run_command("summary", tmp_path / "t.json").out.splitlines()[-1] == said
