@@ -4,7 +4,8 @@
 -- than the gaps that it is blamed for. A wait costs more than the gap behind it, because the CPU loses its lead; what rules
 -- about idle time save together, the largest first, is never more than the idle time. Where without a wait less than half of
 -- the idle time behind it would go, the evidence says whose the rest is, and host_work what it would save; where more than
--- half as much again would, why. Copies save what hiding them does; those that the link has no time for beside other work
+-- half as much again would, why. Of what others are blamed for it says how much would be saved where that is less than four
+-- fifths. Copies save what hiding them does; those that the link has no time for beside other work
 -- can only be fewer: what that saves is at most what they cost. Hiding them is a limit, too, in an input without steps, where
 -- nothing from before or after a step can run beside them. Without a replay nobody knows what a wait leaves, and
 -- host_work saves nothing.
@@ -96,10 +97,15 @@ select
         ) as advice,
         case
             when shared.hidden_ns is not null and not starts_with(found.advice, 'Pin ')
-                then found.evidence || format('; the link is busy: beside other work they would save {}',
-                    said_ns(shared.hidden_ns))
-            when found.rule not in ('blocking_copy', 'pageable_async_copy', 'synchronisation') or not shared.is_predicted
-                then found.evidence
+                then found.evidence || format('; {} would be saved, beside other work {}: the link is busy',
+                    said_ns(found.saving_ns * shared.shared_ns / shared.limit_ns),
+                    said_ns(found.saving_ns * least(shared.hidden_ns, shared.shared_ns) / shared.limit_ns))
+            when not shared.is_predicted then found.evidence
+            when found.rule not in ('blocking_copy', 'pageable_async_copy', 'synchronisation')
+                then found.evidence || if(
+                    found.saving_ns > 0 and 5 * shared.shared_ns < 4 * shared.limit_ns,
+                    format('; {} would be saved', said_ns(found.saving_ns * shared.shared_ns / shared.limit_ns)), ''
+                )
             when 2 * shared.shared_ns < shared.limit_ns then found.evidence || '; most of it is the CPU''s work'
             -- behind the idle time, before where the CPU is: a screen has room for two lines
             when 2 * shared.shared_ns > 3 * shared.limit_ns

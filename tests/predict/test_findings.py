@@ -337,6 +337,25 @@ def test_copies_hide_behind_other_work_alone(kernel: int, tmp_path: Path) -> Non
     assert advice.startswith("Copy less") == (not is_predicted)
 
 
+def test_each_place_of_copies_is_said_its_own_share_of_what_hides_beside_other_work(tmp_path: Path) -> None:
+    gpu = pinned()
+    for step in range(8):
+        with gpu.range(f"step {step}"):
+            for name, size in (("large", 30_000_000), ("small", 10_000_000)):
+                with gpu.range(name):
+                    gpu.copy(size, COMPUTE)
+                    gpu.launch("matmul_gemm_kernel", 200_000)
+    with recorded(gpu.finished(), tmp_path) as database:
+        ((hidden_ns,),) = database.rows("select saving_ns from followed_rule where rule = 'hidden_copy'")
+        asked = "select place, saving_ns, evidence from finding where rule = 'exposed_copy'"
+        said = {place.split("/")[-1]: (saving_ns, evidence) for place, saving_ns, evidence in database.rows(asked)}
+        limit_ns = sum(saving_ns for saving_ns, _ in said.values())
+        for saving_ns, evidence in said.values():
+            share = database.rows("select said_ns(?)", hidden_ns * saving_ns / limit_ns)[0][0]
+            assert f"beside other work {share}: the link is busy" in evidence
+    assert said["large"][0] > 2 * said["small"][0] > 0
+
+
 @pytest.mark.parametrize("is_read_back_first", [True, False])
 def test_of_copies_beside_each_other_the_longer_one_is_named(is_read_back_first: bool, tmp_path: Path) -> None:
     gpu = pinned()
