@@ -11,7 +11,8 @@ numbers, so a file may use everything from an earlier folder:
     2_model     private views, names with a leading underscore
     3_reports   public views
     3_shown     private views, what the answer, pages and files for other viewers show: made small
-    3_findings  rules of the view finding: the file's name is the rule, its second paragraph the advice
+    3_findings  rules of the view finding: the file's name is the rule, its second paragraph the advice; a third, if it
+                begins with `Without torch:`, is the advice for a program in which nothing shows torch
     3_memory_findings   rules of the view memory_finding, in the same form
     3_validations   rules of the view validation, in the same form
     4_checks    views that must be empty

@@ -112,11 +112,11 @@ BY_8 = {V100: 1 - 15.7 / 125, MI300X: 1 - 163.4 / 1307}
 @pytest.mark.parametrize(
     ("device", "name", "gain", "advised"),
     [
-        (V100, "volta_scudnn_128x64_relu_medium_nn_v1", BY_8[V100], "torch.float16"),
-        (V100, "void cudnn::detail::dgrad_engine<float, 512, 6, 5, 3, 3, 3, false>(int)", BY_8[V100], "torch.float16"),
-        (V100, "void implicit_convolve_sgemm<float, float, 1024, 6>(int)", BY_8[V100], "torch.float16"),
+        (V100, "volta_scudnn_128x64_relu_medium_nn_v1", BY_8[V100], "to float16"),
+        (V100, "void cudnn::detail::dgrad_engine<float, 512, 6, 5, 3, 3, 3, false>(int)", BY_8[V100], "to float16"),
+        (V100, "void implicit_convolve_sgemm<float, float, 1024, 6>(int)", BY_8[V100], "to float16"),
         # a quarter of the products
-        (V100, "volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1", 1 - 4 * 15.7 / 125, "torch.float16"),
+        (V100, "volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1", 1 - 4 * 15.7 / 125, "to float16"),
         ("NVIDIA A10G", "ampere_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1", 0, ""),
         (V100, "void implicit_convolve_sgemm<__half, __half, 1024, 6>(int)", 0, ""),
         (V100, "volta_h884gemm_64x128_ldg8_tn", 0, ""),

@@ -10,6 +10,7 @@ from ... import sql
 from ...sql import literal
 
 _OWN_ADVICE = " as advice"
+_ELSEWHERE = "\n\nWithout torch: "
 # They join a few columns to each operation, which takes less than to write and read them.
 READ_THROUGH = frozenset({"_classed_op"})
 
@@ -81,8 +82,11 @@ def _words_of(statement: str) -> frozenset[str]:
 
 def of_rule(rule: sql.SqlFile) -> str:
     """A statement of the rows of a rule, each with the rule's name and advice, unless a row has its own."""
-    own = f"* replace (coalesce(advice, {literal(rule.method)}) as advice)"
-    columns = own if _OWN_ADVICE in rule.statement else f"{literal(rule.method)} as advice, *"
+    advice, _, elsewhere = (literal(text) for text in rule.method.partition(_ELSEWHERE))
+    if elsewhere != literal(""):
+        advice = f"if(source_id in (select source_id from _torch_source), {advice}, {elsewhere})"
+    own = f"* replace (coalesce(advice, {advice}) as advice)"
+    columns = own if _OWN_ADVICE in rule.statement else f"{advice} as advice, *"
     return f"select {literal(rule.name)} as rule, {columns} from ({rule.statement})"
 
 

@@ -76,20 +76,30 @@ select
                 || 'long, the graph has many nodes: launch ahead of the GPU, or capture fewer and larger kernels.'
         when launching.text is not null and op.kind in ('memcpy', 'memset')
             then 'The call itself takes so long before anything moves: what is pageable is copied to a buffer of the '
-                || 'driver first, so copy from pinned memory (pin_memory=True, non_blocking=True); a first call makes CUDA ready.'
+                || 'driver first, so copy from pinned memory; a first call makes CUDA ready.'
         when launching.text is not null
             then 'The launch itself takes so long: the first one of a kernel loads it, so warm up before the recording '
                 || 'begins; later ones wait for a lock or a core.'
         when cpu.rule is null and long.rule = 'host_work' then null  -- its own advice
         when cpu.rule is null
-            then 'Look at what the CPU did before the launch: reading input, Python, logging, checkpoints, evaluation, '
-                || 'allocating. Name it with ranges (lorabench.span), or record Python''s stacks.'
+            then if(torch.source_id is not null,
+                'Look at what the CPU did before the launch: reading input, Python, logging, checkpoints, evaluation, '
+                || 'allocating. Name it with ranges (lorabench.span), or record Python''s stacks.',
+                'Look at what the CPU did before the launch: reading input, writing files, logging, allocating. Name it '
+                || 'with ranges (NVTX), or record the CPU''s samples (nsys profile --sample=process-tree).')
         when cpu.cpu_kind is null and cpu.is_between
-            then 'Most loops get their input there. Load ahead: DataLoader(num_workers=…, prefetch_factor=…, '
-                || 'persistent_workers=True). If it logs, saves or evaluates instead: more rarely; ranges (lorabench.span) say which.'
+            then 'Most loops get their input there. '
+                || if(torch.source_id is not null,
+                    'Load ahead: DataLoader(num_workers=…, prefetch_factor=…, persistent_workers=True).',
+                    'Load ahead: read and prepare it in threads of its own.')
+                || ' If it logs, saves or evaluates instead: more rarely; ranges '
+                || if(torch.source_id is not null, '(lorabench.span)', '(NVTX)') || ' say which.'
         when cpu.cpu_kind is null
-            then 'Name what the CPU does there with ranges (lorabench.span), or record Python''s stacks (with_stack=True): '
-                || 'nothing of it is in the trace. Often it reads input, logs, saves or compiles.'
+            then 'Name what the CPU does there with ranges '
+                || if(torch.source_id is not null,
+                    '(lorabench.span), or record Python''s stacks (with_stack=True)',
+                    '(NVTX), or record its samples (nsys profile --sample=process-tree)')
+                || ': nothing of it is in the trace. Often it reads input, logs, saves or compiles.'
         when cpu.cpu_kind = 'call' and long.longest_ns >= 1000000000
             then 'So long a call makes CUDA or a library ready, which is paid once: warm up before the recording begins.'
         when cpu.cpu_kind = 'call' and regexp_matches(cpu.cpu_in, 'Create')
@@ -104,16 +114,19 @@ select
             then 'Once, it is a library that makes itself ready (cuBLAS, cuDNN): warm up before the recording begins. In '
                 || 'each step it is an allocator without a cache, or memory so full that it frees by itself.'
         when cpu.cpu_kind = 'call' and regexp_matches(cpu.cpu_in, '(?i)free|malloc')
-            then 'Take and give back no memory within steps: leave PyTorch''s caching allocator on (no '
-                || 'PYTORCH_NO_*_MEMORY_CACHING), no empty_cache(), and memory not so full that it frees by itself.'
+            then 'Take and give back no memory within steps: '
+                || if(torch.source_id is not null,
+                    'leave PyTorch''s caching allocator on (no PYTORCH_NO_*_MEMORY_CACHING), no empty_cache(), and memory '
+                    || 'not so full that it frees by itself.',
+                    'take it once and keep it, or take it from a pool (cudaMallocAsync).')
         when cpu.cpu_kind = 'call'
-            then 'Avoid this call within steps: keep what is allocated (no empty_cache), load kernels beforehand. If it '
+            then 'Avoid this call within steps: keep what is allocated, load kernels beforehand. If it '
                 || 'should be quick, look for a lock or a missing core.'
         when cpu.cpu_kind = 'operator'
             then 'Compare its calls (range_instance): if some alone are slow, it allocates, compiles or searches an '
                 || 'algorithm (cudnn.benchmark, MIOpen), or lacks a core; if all are, call it less often.'
         when cpu.cpu_kind = 'many'
-            then 'Do less in many small steps there: fewer and larger operators (foreach, fused, torch.compile), nothing '
+            then 'Do less in many small steps there: fewer and larger operators (fused, compiled, foreach), nothing '
                 || 'asked of each tensor in Python.'
         when cpu.cpu_kind = 'python'
             then 'Look at what is done there besides launching: input, logging, saving, checks. What it calls is in the trace.'
@@ -129,3 +142,4 @@ left join _place_cpu as cpu
     on cpu.source_id = long.source_id
     and cpu.rule = long.rule
     and cpu.place is not distinct from long.place
+left join _torch_source as torch on torch.source_id = long.source_id

@@ -69,7 +69,7 @@ select
         when bool_or(softmax.name_id is not null) then
             'Between two products of matrices it is attention written out: scaled_dot_product_attention makes one kernel of '
             || 'all three and moves far fewer bytes.'
-        else 'Let torch.compile, or a fused implementation, make one kernel of it and its neighbours; move fewer bytes.'
+        else 'Make one kernel of it and its neighbours (torch.compile, XLA, a fused implementation); move fewer bytes.'
     end as advice
 from _blamed_kernel as kernel
 join busy using (source_id)

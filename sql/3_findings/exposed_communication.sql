@@ -1,6 +1,8 @@
 -- A row is one range whose communication runs while the GPU, or without one the CPU, computes nothing.
 --
 -- Overlap it with computing (DDP's buckets, FSDP's prefetching, gradient accumulation with no_sync), send less (LoRA's gradients alone, bfloat16), or find the late rank: straggler, of all ranks' traces.
+--
+-- Without torch: Overlap it with computing, send less (16 bits, what changed alone), or find the late rank: straggler, of all ranks' traces.
 with
 -- what lies in the time that is judged: operators alone, and operators or communication
 within as (

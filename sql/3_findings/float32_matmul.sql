@@ -1,6 +1,8 @@
 -- A row is a kernel of matrix products in 32 bits on a device whose tensor cores are faster.
 --
 -- Let tensor cores do it: autocast, bfloat16 weights, or fp32_precision = "tf32" of torch.backends.cuda.matmul and torch.backends.cudnn.conv.
+--
+-- Without torch: Let tensor cores do it: 16 bits, or TF32 by the framework's setting (cuBLAS: cublasSetMathMode; NVIDIA_TF32_OVERRIDE=1 to try it).
 with
 -- tensor cores of Volta and Turing know 16 bits of one kind; PyTorch's settings for TF32 are NVIDIA's
 other as (
@@ -8,8 +10,8 @@ other as (
         source_id,
         if(
             bool_or(regexp_matches(name, '\bMI\d')),
-            'Let matrix cores do it in 16 bits: autocast with torch.bfloat16, or bfloat16 weights.',
-            'Let tensor cores do it: autocast with torch.float16 and a GradScaler, or float16 weights; this device has '
+            'Let matrix cores do it in 16 bits: autocast to bfloat16, or bfloat16 weights.',
+            'Let tensor cores do it: autocast to float16 with scaled gradients (GradScaler), or float16 weights; this device has '
             || 'neither TF32 nor bfloat16 in its tensor cores.'
         ) as advice
     from device

@@ -1,6 +1,8 @@
 -- A row is one range whose GPU work the GPU waits for, because the CPU is late with launching it.
 --
 -- Launch fewer and larger kernels: torch.compile, CUDA graphs (torch.compile(mode="reduce-overhead")), fused or foreach operators, larger batches.
+--
+-- Without torch: Launch fewer and larger kernels: CUDA graphs, fused kernels (XLA makes them for TensorFlow and JAX), larger batches.
 with late as (
     select
         gap.source_id,

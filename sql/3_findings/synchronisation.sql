@@ -1,6 +1,8 @@
 -- A row is one range in which the CPU waits for the GPU, so that the GPU has nothing to do when the wait is over.
 --
 -- Move it behind the step, or do it every N steps: .item(), .cpu(), .tolist(), nonzero, boolean masks, printing or logging a tensor, torch.cuda.synchronize().
+--
+-- Without torch: Move it behind the step, or do it every N steps: reading results back, printing or logging them, cudaDeviceSynchronize, cudaStreamSynchronize.
 select
     source_id,
     place,
@@ -9,7 +11,8 @@ select
     evidence,
     if(
         regexp_matches(calls, '^(cuda|hip)DeviceSynchronize$'),
-        'Leave it out, or do it every N steps: torch.cuda.synchronize(), a timer around a step, or the end of a profile.',
+        format('Leave it out, or do it every N steps: {}, a timer around a step, or the end of a profile.',
+            if(source_id in (select source_id from _torch_source), 'torch.cuda.synchronize()', 'a synchronize() of the code')),
         null
     ) as advice
 from _blamed_wait

@@ -1,6 +1,8 @@
 -- A row is one range in which the GPU is idle until pages of managed memory move.
 --
 -- Prefetch pages (cudaMemPrefetchAsync), or copy explicitly: they move when the CPU or the GPU touches them. Paged optimizers of bitsandbytes do this when memory is short: a smaller batch, or gradient checkpointing.
+--
+-- Without torch: Prefetch pages (cudaMemPrefetchAsync), or copy explicitly: they move when the CPU or the GPU touches them.
 select
     source_id,
     place,

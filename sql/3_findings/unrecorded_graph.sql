@@ -1,6 +1,8 @@
 -- A row is an input with CUDA graphs whose nodes are not all recorded: the GPU seems idle while they run, or nobody knows what runs.
 --
 -- Record every node: nsys profile --cuda-graph-trace=node; for torch.profiler a newer driver and CUPTI, or one run without graphs. Until then nobody knows what of this time is idle, or which kernel takes it.
+--
+-- Without torch: Record every node: nsys profile --cuda-graph-trace=node, or one run without graphs. Until then nobody knows what of this time is idle, or which kernel takes it.
 select
     gap.source_id,
     'CUDA graphs' as place,

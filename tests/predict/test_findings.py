@@ -1,6 +1,7 @@
 """Findings beside what a simulated GPU does: the fault that costs, no fault, and the fault that something hides."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,11 +10,12 @@ from pathlib import Path
 import pytest
 import writers
 from conftest import quick
+from lorabench import sql
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.database import Database
 from lorabench.reports.answer import answer
 from simulated_gpu import COMPUTE, COPIES, Gpu, Training
-from synthetic import Call
+from synthetic import Call, Range
 
 LAUNCHES, COMPUTES = Training(kernel=6_000), Training(kernel=400_000)
 
@@ -427,3 +429,34 @@ def test_input_that_another_thread_reads_is_late_for_all_of_them(name: str, tmp_
     assert (rule, place) == ("late_input", name)
     assert advice.startswith("Let DALI read ahead") == ("DALI" in name)
     assert saving == pytest.approx(0.72, abs=0.05)
+
+
+TORCH = re.compile(
+    r"(?i)torch|DataLoader|non_blocking|lorabench\.span|\.item\(\)|with_stack|Liger|DDP|autocast|bitsandbytes"
+)
+
+
+def with_torch(run: Gpu) -> Gpu:
+    """The same run, with a range that torch makes around its first kernel."""
+    launch = run.timeline.calls[0]
+    run.timeline.ranges.append(Range(launch.tid, launch.start, launch.end, "aten::mm"))
+    return run
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.rule)
+def test_a_program_in_which_nothing_shows_torch_is_not_told_what_to_do_in_torch(fault: Fault, tmp_path: Path) -> None:
+    asked = "select distinct advice from finding where rule = ?"
+    with recorded(fault.costs(), tmp_path) as database:
+        plain = database.rows(asked, fault.rule)
+    with recorded(with_torch(fault.costs()), tmp_path) as database:
+        torchs = database.rows(asked, fault.rule)
+    assert plain and not [advice for (advice,) in plain if TORCH.search(advice)]
+    assert torchs
+
+
+def test_advice_that_names_torch_has_another_text_for_programs_without_it() -> None:
+    for rule in sql.in_folder(sql.FINDINGS):
+        advice, _, elsewhere = rule.method.partition("\n\nWithout torch: ")
+        names_torch = TORCH.search(advice) and rule.name != "math_attention"  # torch's own kernels are what it is about
+        assert bool(elsewhere) == bool(names_torch), rule.name
+        assert not TORCH.search(elsewhere), rule.name
