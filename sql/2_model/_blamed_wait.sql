@@ -62,7 +62,11 @@ select
     if(
         waited.reads_back,
         'The CPU reads a result back and waits for it: keep it on the device, read it every N steps, or copy it to pinned memory '
-        || '(non_blocking=True) and look at it a step later. In PyTorch .item(), .cpu(), .tolist(), nonzero and boolean masks do.',
+        || if(
+            waited.source_id in (select source_id from _torch_source),
+            '(non_blocking=True) and look at it a step later. In PyTorch .item(), .cpu(), .tolist(), nonzero and boolean masks do.',
+            'asynchronously and look at it a step later.'
+        ),
         null
     ) as own_advice
 from waited

@@ -130,8 +130,9 @@ select
                 || 'asked of each tensor in Python.'
         when cpu.cpu_kind = 'python'
             then 'Look at what is done there besides launching: input, logging, saving, checks. What it calls is in the trace.'
-        else 'Look at what is done there besides launching: input, logging, saving, Python. Narrower ranges '
-            || '(lorabench.span) or stacks say which part.'
+        else 'Look at what is done there besides launching: input, logging, saving'
+            || if(torch.source_id is not null, ', Python. Narrower ranges (lorabench.span) or stacks', '. Narrower ranges (NVTX)')
+            || ' say which part.'
     end) as what_to_do
 from place as long
 join gpu_op as op on op.gpu_op_id = long.ended_by
