@@ -37,7 +37,9 @@ _MEANINGS = {
     "host": "the CPU is late: {:.0%} of the time the GPU waits for it",
     "dependency": "waiting: {:.0%} of the time the GPU is idle though the next work was not late",
     "kernel_wait": "many tiny kernels: {:.0%} of the time is the distance between them",
+    "idle": "idle {:.0%} of the time: why is not known",
 }
+_IDLE = ("host", "dependency", "kernel_wait")
 _SNAPSHOT = "allocator snapshot"  # of _recorder
 _MISSING = {
     "unrecorded_graph": "kernels of CUDA graphs are missing in {:.0%} of the time",
@@ -58,7 +60,7 @@ def lines(found: Row) -> Iterator[str]:
 
 def _measured(found: Row) -> Iterator[str]:
     yield from _headline(found)
-    parts = found["parts"]
+    parts = shares(found)
     if not parts:
         yield verdict(found)
         for row in found["ranges"]:
@@ -70,19 +72,14 @@ def _measured(found: Row) -> Iterator[str]:
         yield _cut(verdict(found))
         if (steps := counted(found)) is not None:
             yield _cut(f"  {steps}")
-        if shift := found["clock_shift_ns"]:
-            yield f"  clocks: {said_shift(shift)};"
-            yield "  why it is idle, waits and savings are not to be trusted: record again"
-        if lost := found["cut_off"]:
-            yield _cut(
-                f"  the last {lost['missing_cnt']:,} of {lost['launch_cnt']:,} launches have no GPU work: "
-                "the recording ended early"
-            )
-        idle = {name: parts[name] for name in ("host", "dependency", "kernel_wait") if parts.get(name)}
+        for doubt in doubts(found):
+            yield from textwrap.wrap(doubt, WIDTH, initial_indent="  ", subsequent_indent="  ")
+        idle = {name: parts[name] for name in (*_IDLE, "idle") if parts.get(name)}
         busy = {name: parts[name] for name in ("compute", "rank_wait", "communication", "copies")
                 if parts.get(name)}  # fmt: skip
         yield _cut(f"  busy {sum(busy.values()):6.1%} = {_sum(busy)}")
-        yield _cut(f"  idle {sum(idle.values()):6.1%} = {_sum(idle)}" if idle else "  idle   0.0%")
+        why = f" = {_sum(idle)}" if idle and "idle" not in idle else ""
+        yield _cut(f"  idle {sum(idle.values()):6.1%}{why}")
         classes = [
             f"{row['class'].replace('_', ' ')} {row['gpu_op_frac']:.0%}"
             for row in found["classes"][:_CLASS_CNT]
@@ -110,6 +107,20 @@ def _measured(found: Row) -> Iterator[str]:
         yield _cut(f"  memory of {row['device']}: peak {row['peak_bytes'] / 2**20:,.0f} MiB, {part} {known}".rstrip())
     if others := found["memory"][_DEVICE_CNT:]:
         yield f"  and of {len(others)} more, the most of {max(row['peak_bytes'] for row in others) / 2**20:,.0f} MiB"
+
+
+def doubts(found: Row) -> list[str]:
+    """What in the recording makes numbers of the answer wrong, wherever they are shown: with what to do about it."""
+    said = []
+    if shift := found["clock_shift_ns"]:
+        said.append(
+            f"clocks: {said_shift(shift)}; why it is idle, waits and savings are not to be trusted: "
+            "record again, after warm-up steps"
+        )
+    if lost := found["cut_off"]:
+        missing = f"the last {lost['missing_cnt']:,} of {lost['launch_cnt']:,} launches have no GPU work"
+        said.append(f"{missing}: the recording ended early")
+    return said
 
 
 def said_shift(ns: int) -> str:
@@ -156,9 +167,18 @@ def _is_late(found: Row) -> bool:
     return bool(found["slowest"]) and found["slowest"]["rank"] == found["rank"]
 
 
+def shares(found: Row) -> dict[str, float]:
+    """The parts that the window falls into; idle time is one where the clocks do not let launches tell why."""
+    parts: dict[str, float] = found["parts"]
+    if not parts or not found["clock_shift_ns"]:
+        return parts
+    busy = {name: share for name, share in parts.items() if name not in _IDLE}
+    return {**busy, "idle": sum(parts.get(name) or 0 for name in _IDLE)}
+
+
 def verdict(found: Row) -> str:
     """What the largest part of the time means, in one sentence."""
-    parts = found["parts"]
+    parts = shares(found)
     if not parts:
         if found["recorder"] == _SNAPSHOT:
             return "memory alone: a snapshot has no work"
@@ -170,8 +190,7 @@ def verdict(found: Row) -> str:
         return f"not all is recorded: {_MISSING[missing['rule']].format(missing['ns'] / found['window_ns'])}"
     if max(parts, key=lambda name: parts[name]) == "rank_wait":
         return _MEANINGS["rank_wait"].format(parts["rank_wait"])
-    paced = "" if found["clock_shift_ns"] else _paced(parts, found["critical_gpu_frac"])
-    return paced or _meaning(parts, found["kernel"])
+    return _paced(parts, found["critical_gpu_frac"]) or _meaning(parts, found["kernel"])
 
 
 def _paced(parts: dict[str, float], critical_gpu_frac: float | None) -> str:

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -17,6 +18,7 @@ from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.building import building
 from lorabench.reports.answer import answer
 from lorabench.reports.answer_text import lines
+from lorabench.reports.page.page import write as write_page
 from simulated_gpu import Gpu, Training
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -187,9 +189,9 @@ def test_sums_that_are_not_what_sql_defines_are_named(
 
 
 @pytest.mark.parametrize("kernel", [2_000, 400_000], ids=["launch-bound", "GPU-bound"])
-@pytest.mark.parametrize("shift_ms", [0, 20, -150])
-def test_clocks_that_were_not_matched_are_said_first(kernel: int, shift_ms: int, tmp_path: Path) -> None:
-    """Steps that wait for the GPU, whose work is moved as a whole."""
+@pytest.mark.parametrize("shift_ms", [0, 20, -0.1, -150])
+def test_clocks_that_were_not_matched_are_said_first(kernel: int, shift_ms: float, tmp_path: Path) -> None:
+    """Steps that wait for the GPU, whose work is moved as a whole; also on the page."""
     gpu = Gpu(is_pinned=True)
     for step in range(12):
         with gpu.range(f"step {step}"):
@@ -198,16 +200,23 @@ def test_clocks_that_were_not_matched_are_said_first(kernel: int, shift_ms: int,
                 gpu.launch("matmul_gemm_kernel", kernel)
             gpu.synchronise()
     timeline = gpu.finished().timeline
-    shift = shift_ms * 1_000_000
+    shift = round(shift_ms * 1_000_000)
     timeline.ops[:] = [replace(op, start=op.start + shift, end=op.end + shift) for op in timeline.ops]
     writers.write_nsys(tmp_path / "run.sqlite", [timeline])
     with analyze([tmp_path / "run.sqlite"], tmp_path / "x.duckdb") as database:
         found = answer(database)
         rules = {rule for (rule,) in database.rows("select rule from validation where severity = 'error'")}
+        write_page(database, tmp_path / "page.html")
     said = " ".join(lines(found))
+    page = (tmp_path / "page.html").read_text("utf-8")
     if not shift:
+        assert "too early beside" not in page and "too late beside" not in page
         assert found["clock_shift_ns"] is None and not rules and "clocks" not in said
         return
     assert abs(found["clock_shift_ns"] - shift) < 100_000
     assert rules == {"clock_shift" if shift > 0 else "gpu_kernel_causality"}
-    assert f"too {'late' if shift > 0 else 'early'} beside the CPU's" in said and "sets the pace" not in said
+    doubted = f"too {'late' if shift > 0 else 'early'} beside the CPU"
+    assert doubted in said and doubted in page
+    assert (
+        not re.search("sets the pace|the CPU is late|waiting:|host [0-9]", said) and "waits for the CPU 9" not in page
+    )

@@ -48,6 +48,7 @@ def write(
         said = [answer_text.verdict(answered)]
         if (counted := answer_text.counted(answered)) is not None:
             said.append(counted)
+        said += answer_text.doubts(answered)
         about = [f"{source.subtitle()}."]
         ((input_cnt,),) = database.rows("select count(*) from source where kind is not null")
         if input_cnt > 1 and measured is None:
@@ -61,7 +62,7 @@ def write(
         name = measured.name if measured else str(source.name)
         told, changes = cards(source, measured), first(source)
         made = [found for found in made if found.name != MEMORY_FINDINGS or len(found.rows) > changes.memory_cnt]
-        shares = answered["parts"]
+        shares = answer_text.shares(answered)
         html.write(
             path,
             name,

@@ -13,6 +13,7 @@ PARTS = {
     "host": ("waits for the CPU", "idle"),
     "dependency": ("waits for other work", "idle other"),
     "kernel_wait": ("between kernels", "idle between"),
+    "idle": ("is idle", "idle"),
 }
 
 

@@ -1,6 +1,7 @@
 -- A row is an input whose clocks of CPU and GPU were not matched: its GPU work lies earlier or later than it was.
 --
--- Earlier where most of it begins before its launch. Later where nothing at all begins soon after its launch, though
+-- Earlier where work begins well before its launch, again and again: with a queue in front of it work can be too early
+-- without being seen to be, so a hundredth of it suffices. Later where nothing at all begins soon after its launch, though
 -- again and again a call had waited for the GPU, whose stream had nothing left then:
 --
 --     CPU  [synchronise][launch a]                         the stream is empty when a is launched
@@ -21,7 +22,7 @@ launched as (
     from gpu_op
     where gpu_op.launch_start_ns is not null
     group by gpu_op.source_id
-    having least_ns < -1000000 and 2 * early_cnt > op_cnt or least_ns > 1000000 and op_cnt >= 100
+    having least_ns < -20000 and early_cnt >= 5 and 100 * early_cnt >= op_cnt or least_ns > 1000000 and op_cnt >= 100
 ),
 waited as (
     select call.source_id, call.thread_id, call.end_ns
