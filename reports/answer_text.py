@@ -9,7 +9,7 @@ from itertools import groupby
 
 from rich.cells import cell_len
 
-from .answer import LEAST_FRAC, Row, cause, evidence, worth
+from .answer import LEAST_FRAC, Row, cause, evidence, unpriced, worth
 from .step_text import centre_ns, number_of, says_mean, spread
 from .units import keep_begin, keep_end, said_ns
 
@@ -51,8 +51,11 @@ def lines(found: Row) -> Iterator[str]:
     """The answer for a person: lines of at most 80 characters, as much of each advice as a screen has room for."""
     before, behind = list(_measured(found)), list(_more(found))
     window_ns = found["window_ns"] or (found["steady"] or {}).get("window_ns")
+    findings = worth(found["findings"], window_ns) if window_ns else []
+    if found["clock_shift_ns"]:
+        findings = unpriced(findings)
     for has_paths, advice in _ROOM:
-        first = [*_first(found["findings"], window_ns, advice, has_paths), *_memory(found["memory_findings"], advice)]
+        first = [*_first(findings, window_ns, advice, has_paths), *_memory(found["memory_findings"], advice)]
         if len(before) + len(first) + len(behind) <= _SCREEN_LINES:
             break
     yield from [*before, *first, *behind]
@@ -261,11 +264,10 @@ def _known(found: Row) -> Iterator[str]:
 
 
 def _first(findings: list[Row], window_ns: int | None, advice_lines: Sequence[int], has_paths: bool) -> Iterator[str]:
-    found = worth(findings, window_ns) if window_ns else []
-    if not found or not window_ns:
+    if not findings or not window_ns:
         return
     yield _columns("what to do first", f"would save, of {said_ns(window_ns)}")
-    for number, row in enumerate(found[:_FINDING_CNT], start=1):
+    for number, row in enumerate(findings[:_FINDING_CNT], start=1):
         title = f"{number} {row['rule'].replace('_', ' ')}: "
         others = f" and {row['place_cnt'] - 1:,} more" if row["place_cnt"] > 1 else ""
         saving = "not known" if row["saving_ns"] is None else f"{row['saving_ns'] / window_ns:.1%}"
@@ -277,8 +279,8 @@ def _first(findings: list[Row], window_ns: int | None, advice_lines: Sequence[in
             yield f"  {keep_end(row['place'], WIDTH - 2)}"
         yield from _evidence(evidence(row, window_ns))
         yield from _advice(row["advice"], advice_lines[number - 1])
-    if len(found) > _FINDING_CNT:
-        yield f"and {', '.join(row['rule'].replace('_', ' ') for row in found[_FINDING_CNT:])}"
+    if len(findings) > _FINDING_CNT:
+        yield f"and {', '.join(row['rule'].replace('_', ' ') for row in findings[_FINDING_CNT:])}"
 
 
 def _memory(findings: list[Row], advice_lines: Sequence[int]) -> Iterator[str]:
