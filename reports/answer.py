@@ -3,7 +3,6 @@
 Every number is one of a public view; the parts of the first line add up to the device's window.
 """
 
-import re
 from typing import Any
 
 from ..analyze.store.database import Database
@@ -41,7 +40,7 @@ _MEMORY_FINDINGS = """
     where source_id = {id} and (select kind from source where source_id = {id}) = 'snapshot'
     order by rule <> 'out_of_memory', cost_bytes desc, rule, device"""
 _RANGES = "select * exclude source_id from _answer_range where source_id = {id} order by self_wall_ns desc, path"
-CLOCKS = "select shift_ns from _clock_shift where source_id = {id}"
+_CLOCKS = "select shift_ns from _clock_shift where source_id = {id}"
 MEAN_WINDOW = "select window_ns::bigint as window_ns from _mean_window where source_id = {id}"
 _STEADY = """
     select is_steady, cold_ns, has_rest, recorded_ns, end_ns - start_ns as window_ns
@@ -65,7 +64,7 @@ _UNFIT = """
 
 _ASKED = (
     "_steady_time", "steady_state", "_steady_class", "_steady_kernel", "_predicted_finding",
-    "memory_peak", "range_summary", "step_summary",
+    "memory_peak", "range_summary", "step_summary", "_clock_shift",
 )  # fmt: skip
 # Of the parts of the first line the columns of steady_state.
 _PARTS = {
@@ -79,14 +78,6 @@ Row = dict[str, Any]
 def worth(findings: list[Row], window_ns: int) -> list[Row]:
     """Those of FINDINGS that are worth a line: what saves a hundredth of the time, or it is not known how much."""
     return [row for row in findings if row["saving_ns"] is None or row["saving_ns"] >= LEAST_FRAC * window_ns]
-
-
-def unpriced(findings: list[Row]) -> list[Row]:
-    """Those of FINDINGS without what they save, as where clocks disagree: a replay begins with launches."""
-    return [
-        row | {"saving_ns": None, "evidence": re.sub("(^|; )[^;]+ would be saved$", "", row["evidence"] or "")}
-        for row in findings
-    ]
 
 
 def evidence(finding: Row, window_ns: int | None) -> str:
@@ -156,7 +147,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         "kernel": next(iter(rows("select short_name, kernel_frac from _steady_kernel where source_id = {id}")), None),
         "critical_gpu_frac": next((row["gpu_frac"] for row in rows(_CRITICAL)), None),
         "unrecorded": next(iter(rows(_UNRECORDED)), None),
-        "clock_shift_ns": next((row["shift_ns"] for row in rows(CLOCKS)), None),
+        "clock_shift_ns": next((row["shift_ns"] for row in rows(_CLOCKS)), None),
         "cut_off": next(iter(rows("select * exclude source_id from _work_missing where source_id = {id}")), None),
         "phases": _phases(rows(_PHASES)),
         "findings": rows(FINDINGS),

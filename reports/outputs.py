@@ -205,10 +205,11 @@ def print_answer(database: Any, inputs: Sequence[Path], *, to_stderr: bool = Fal
 
 def print_predictions(frame: Any, database: Any) -> None:
     """Print the rows of what_if for a person: the change, what the step becomes, what it saves, then what it is."""
-    from . import answer_text
+    from . import what_if_text
 
     on_gpu = {source_id for (source_id,) in database.rows("from _source_with_gpu")}
-    for line in answer_text.predictions(frame.to_dicts(), on_gpu):
+    shifts = dict(database.rows("select source_id, shift_ns from _clock_shift"))
+    for line in what_if_text.lines(frame.to_dicts(), on_gpu, shifts):
         put(line)
 
 

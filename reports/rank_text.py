@@ -7,9 +7,9 @@ from typing import Any
 from .. import rundir
 from ..errors import InputError
 from ..vocabulary import PHASES
+from .screen import WIDTH
 
 _MIB = 2**20
-_WIDTH = 80
 _PHASES = (*PHASES, "send", "recv")
 _SHOWN_NS = 5e4  # what takes less has no number
 
@@ -48,7 +48,7 @@ def _rank(rank: dict[str, Any]) -> str:
     before = ", ms: " if parts else "ms: "
     for number, time in enumerate(times):  # what does not fit is in summary.json
         longer = f"{line}{before if number == 0 else ', '}{time}"
-        if len(longer) + (3 if number < len(times) - 1 else 0) > _WIDTH:
+        if len(longer) + (3 if number < len(times) - 1 else 0) > WIDTH:
             return f"{line}, …"
         line = longer
     return line

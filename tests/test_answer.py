@@ -13,7 +13,7 @@ from conftest import CORPUS, ROOT, absent, corpus_params
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.predict.predictions import what_if
 from lorabench.analyze.store.database import Database
-from lorabench.reports import answer, answer_text, sources
+from lorabench.reports import answer, answer_text, screen, sources, verdict_text, what_if_text
 from lorabench.reports.page import cards
 from lorabench.reports.page.section import Source
 
@@ -74,12 +74,12 @@ def test_a_wait_that_costs_more_than_the_idle_time_behind_it_says_why(database: 
 
 def test_the_answer_fits_a_screen(found: dict[str, Any]) -> None:
     lines = list(answer_text.lines(found))
-    assert max(map(len, lines)) <= answer_text.WIDTH
+    assert max(map(len, lines)) <= screen.WIDTH
     assert 2 <= len(lines) <= 24
 
 
 def test_the_first_sentence_is_about_the_largest_part(database: Database, found: dict[str, Any]) -> None:
-    said = answer_text.verdict(found)
+    said = verdict_text.verdict(found)
     assert said[:40] in "\n".join(answer_text.lines(found))
     if not found["parts"]:
         if found["recorder"] == "allocator snapshot":
@@ -131,7 +131,9 @@ def test_a_copy_that_blocks_and_is_exposed_costs_its_time_once(database: Databas
 @pytest.mark.parametrize(
     "path", ["run.sqlite", "/a/" + "long/" * 9 + "run.sqlite", "/a/" + "long/" * 30 + "my run.sqlite"]
 )
-def test_what_to_type_next_can_be_pasted(found: dict[str, Any], path: str) -> None:
+def test_what_to_type_next_can_be_pasted_and_has_an_answer(
+    database: Database, found: dict[str, Any], path: str
+) -> None:
     lines = [line[6:] for line in answer_text.next_steps(found, [path])]
     if "record with" in lines[0]:
         return
@@ -139,10 +141,11 @@ def test_what_to_type_next_can_be_pasted(found: dict[str, Any], path: str) -> No
     if lines[0].startswith("INPUT="):
         (named["INPUT"],) = shlex.split(lines.pop(0).removeprefix("INPUT="))
     words = [[named.get(word.removeprefix("$"), word) for word in shlex.split(line)] for line in lines]
-    asked = "query" if found["recorder"] == "allocator snapshot" else "what-if"
-    assert [(typed[:2], typed[2]) for typed in words] == [
-        (["lorabench", command], path) for command in ("report", asked, "query")
-    ]
+    assert [(word[0], word[2]) for word in words] == [("lorabench", path)] * len(words) and len(words) > 1
+    assert words[0][1:] == ["report", path, "--open"]
+    for command, asked in [(word[1], word[3:]) for word in words[1:]]:
+        view = "what_if" if command == "what-if" else asked[0]
+        assert database.rows(f"select 1 from {view} limit 1"), view
 
 
 def test_two_changes_together_save_no_less_than_one(database: Database, found: dict[str, Any]) -> None:
@@ -160,9 +163,9 @@ def test_two_changes_together_save_no_less_than_one(database: Database, found: d
 def test_a_change_that_is_long_keeps_what_it_does() -> None:
     row = {"change": f"graph={'execute_context_1(888)/' * 9}mm", "saving_ns": 7, "step_ns": 3, "saving_frac": 0.7,
            "replay_error_frac": 0.0, "step_cnt": None, "note": "", "source_id": 1, "rank": None}  # fmt: skip
-    said = list(answer_text.predictions([row], {1}))
-    assert said[1].startswith("  graph=…") and "/mm " in said[1] and max(map(len, said)) <= answer_text.WIDTH
-    ranks = list(answer_text.predictions([row | {"source_id": rank + 1, "rank": rank} for rank in range(5)], ()))
+    said = list(what_if_text.lines([row], {1}, {}))
+    assert said[1].startswith("  graph=…") and "/mm " in said[1] and max(map(len, said)) <= screen.WIDTH
+    ranks = list(what_if_text.lines([row | {"source_id": rank + 1, "rank": rank} for rank in range(5)], (), {}))
     assert [line for line in ranks if "rank" in line] == ["rank 0:", "rank 1:", "rank 2:"]
     assert ranks[-1] == "2 more inputs: --csv has all, or name one of them alone"
 
@@ -190,7 +193,7 @@ def test_the_cards_of_the_page_agree_with_it(database: Database, found: dict[str
 def said(path: Path, found: dict[str, Any]) -> list[str]:
     lines = list(answer_text.lines(found))
     first = [" ".join(line.split()) for line in lines if line.startswith("1 ")]
-    return [path.name, f"  {answer_text.verdict(found)}", *(f"  {line}" for line in first)]
+    return [path.name, f"  {verdict_text.verdict(found)}", *(f"  {line}" for line in first)]
 
 
 def test_what_is_said_first_is_what_a_person_has_read(

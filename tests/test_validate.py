@@ -15,7 +15,9 @@ import writers
 from conftest import corpus_params, quick
 from lorabench import sql
 from lorabench.analyze.pipeline import analyze
+from lorabench.analyze.predict.predictions import what_if
 from lorabench.analyze.store.building import building
+from lorabench.reports import what_if_text
 from lorabench.reports.answer import answer
 from lorabench.reports.answer_text import lines
 from lorabench.reports.page.page import write as write_page
@@ -207,6 +209,10 @@ def test_clocks_that_were_not_matched_are_said_first(kernel: int, shift_ms: floa
         found = answer(database)
         rules = {rule for (rule,) in database.rows("select rule from validation where severity = 'error'")}
         write_page(database, tmp_path / "page.html")
+        predicted = what_if_text.lines(
+            what_if(database).to_dicts(), {1}, dict(database.rows("select source_id, shift_ns from _clock_shift"))
+        )
+        of_idle = database.rows("from finding where is_predicted or rule in ('synchronisation', 'launch_bound_range')")
     said = " ".join(lines(found))
     page = (tmp_path / "page.html").read_text("utf-8")
     if not shift:
@@ -219,5 +225,7 @@ def test_clocks_that_were_not_matched_are_said_first(kernel: int, shift_ms: floa
     assert doubted in said and doubted in page
     assert not re.search("sets the pace|the CPU is late|waiting:|host [0-9]", said)
     assert "waits for the CPU 9" not in page
-    assert not re.search("would be saved|[0-9]% here|at most [0-9]", said)
-    assert not re.search("saves (up to )?[0-9.,]+ ms", page)
+    assert not re.search("would be saved|launch bound|synchronisation", said)
+    assert not re.search("saves [0-9.,]+ ms", page)
+    assert not of_idle, "findings about why it is idle"
+    assert doubted in " ".join(predicted)

@@ -84,7 +84,7 @@ def of_rule(rule: sql.SqlFile) -> str:
     """A statement of the rows of a rule, each with the rule's name and advice, unless a row has its own."""
     advice, _, elsewhere = (literal(text) for text in rule.method.partition(_ELSEWHERE))
     if elsewhere != literal(""):
-        advice = f"if(source_id in (select source_id from _torch_source), {advice}, {elsewhere})"
+        advice = f"if(has_torch(source_id), {advice}, {elsewhere})"
     own = f"* replace (coalesce(advice, {advice}) as advice)"
     columns = own if _OWN_ADVICE in rule.statement else f"{advice} as advice, *"
     return f"select {literal(rule.name)} as rule, {columns} from ({rule.statement})"

@@ -12,8 +12,8 @@ from ... import rundir
 from ...analyze.store.database import Database
 from ...vocabulary import PHASES
 from .. import units
-from ..answer_text import said_shift
 from ..sources import counting
+from ..verdict_text import said_shift
 from . import spread, waterfall
 from .compared import Compared, Input, Row, letter
 from .run_steps import of_run

@@ -11,6 +11,7 @@ from ...collect.improve.rounds import KEPT, Course
 from ...collect.improve.shown import Shown
 from ...collect.settings import written
 from .. import units
+from ..screen import WIDTH
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,6 @@ class Fact:
     note: str = ""
 
 
-_WIDE = 80
 _CHANGE = 27
 _WHY = "      "
 
@@ -50,7 +50,7 @@ def table(rows: Sequence[dict[str, Any]], of_memory: bool = False) -> Iterator[s
         yield _line(number, row["change"], predicted, measured, "" if off is None else f"{off:+.1%}", other,
                     row["verdict"] or "")  # fmt: skip
         yield from textwrap.wrap(
-            row["why"] or "", _WIDE, initial_indent=_WHY, subsequent_indent=_WHY, break_on_hyphens=False
+            row["why"] or "", WIDTH, initial_indent=_WHY, subsequent_indent=_WHY, break_on_hyphens=False
         )
 
 
@@ -69,7 +69,7 @@ def _scaled(ending: str, rows: Sequence[dict[str, Any]], *columns: str) -> Any:
 def wrapped(lines: Iterable[str]) -> Iterator[str]:
     """Sentences in lines that fit."""
     for line in lines:
-        yield from textwrap.wrap(line, _WIDE, subsequent_indent="    ", break_on_hyphens=False)
+        yield from textwrap.wrap(line, WIDTH, subsequent_indent="    ", break_on_hyphens=False)
 
 
 def ending(course: Course, shown: Shown | None, price_per_hour: float | None) -> Iterator[str]:
@@ -138,7 +138,7 @@ def edits(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
             made = f"{'made' if row['is_made'] else 'not made'}: {row['left_frac']:.1%} left"
         yield f"  {row['edit']:<36}{saving:>15}  {made}".rstrip()
         note = f"{row['write']}" + (f" (alters {row['alters']})" if row["alters"] else "")
-        yield from textwrap.wrap(note, _WIDE, initial_indent=_WHY, subsequent_indent=_WHY, break_on_hyphens=False)
+        yield from textwrap.wrap(note, WIDTH, initial_indent=_WHY, subsequent_indent=_WHY, break_on_hyphens=False)
 
 
 def held(rows: Sequence[dict[str, Any]], before_ns: float, after_ns: float) -> str:

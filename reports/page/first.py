@@ -41,8 +41,6 @@ def _changes(source: Source) -> list[dict[str, str]]:
     window_ns = windows[0]["window_ns"] if windows else None
     rows = source.rows(answer.FINDINGS)
     rows = (answer.worth(rows, window_ns) if window_ns else rows)[:_FIRST_CNT]
-    if source.rows(answer.CLOCKS):
-        rows = answer.unpriced(rows)
     limits = {row["name"]: row["value"] for row in source.rows("from threshold")}
     memory = source.rows("from memory_finding")
     memory = [row for row in memory if row["severity"] == "high"][:1] if rows else memory[:_FIRST_CNT]

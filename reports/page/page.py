@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ...analyze.store.database import Database
 from ...errors import InputError, UsageError
-from .. import answer, answer_text
+from .. import answer, verdict_text
 from ..sources import shown
 from . import html, run
 from .cards import cards
@@ -45,10 +45,10 @@ def write(
         if window is not None and not any(section.kind == "timeline" for section in made):
             raise UsageError(f"--window {window.text}: {source.name} has no timeline")
         answered = answer.answer(database)
-        said = [answer_text.verdict(answered)]
-        if (counted := answer_text.counted(answered)) is not None:
+        said = [verdict_text.verdict(answered)]
+        if (counted := verdict_text.counted(answered)) is not None:
             said.append(counted)
-        said += answer_text.doubts(answered)
+        said += verdict_text.doubts(answered)
         about = [f"{source.subtitle()}."]
         ((input_cnt,),) = database.rows("select count(*) from source where kind is not null")
         if input_cnt > 1 and measured is None:
@@ -62,7 +62,7 @@ def write(
         name = measured.name if measured else str(source.name)
         told, changes = cards(source, measured), first(source)
         made = [found for found in made if found.name != MEMORY_FINDINGS or len(found.rows) > changes.memory_cnt]
-        shares = answer_text.shares(answered)
+        shares = verdict_text.shares(answered)
         html.write(
             path,
             name,

@@ -63,7 +63,7 @@ select
         waited.reads_back,
         'The CPU reads a result back and waits for it: keep it on the device, read it every N steps, or copy it to pinned memory '
         || if(
-            waited.source_id in (select source_id from _torch_source),
+            has_torch(waited.source_id),
             '(non_blocking=True) and look at it a step later. In PyTorch .item(), .cpu(), .tolist(), nonzero and boolean masks do.',
             'asynchronously and look at it a step later.'
         ),

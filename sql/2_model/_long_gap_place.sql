@@ -82,21 +82,21 @@ select
                 || 'begins; later ones wait for a lock or a core.'
         when cpu.rule is null and long.rule = 'host_work' then null  -- its own advice
         when cpu.rule is null
-            then if(torch.source_id is not null,
+            then if(has_torch(long.source_id),
                 'Look at what the CPU did before the launch: reading input, Python, logging, checkpoints, evaluation, '
                 || 'allocating. Name it with ranges (lorabench.span), or record Python''s stacks.',
                 'Look at what the CPU did before the launch: reading input, writing files, logging, allocating. Name it '
                 || 'with ranges (NVTX), or record the CPU''s samples (nsys profile --sample=process-tree).')
         when cpu.cpu_kind is null and cpu.is_between
             then 'Most loops get their input there. '
-                || if(torch.source_id is not null,
+                || if(has_torch(long.source_id),
                     'Load ahead: DataLoader(num_workers=…, prefetch_factor=…, persistent_workers=True).',
                     'Load ahead: read and prepare it in threads of its own.')
                 || ' If it logs, saves or evaluates instead: more rarely; ranges '
-                || if(torch.source_id is not null, '(lorabench.span)', '(NVTX)') || ' say which.'
+                || if(has_torch(long.source_id), '(lorabench.span)', '(NVTX)') || ' say which.'
         when cpu.cpu_kind is null
             then 'Name what the CPU does there with ranges '
-                || if(torch.source_id is not null,
+                || if(has_torch(long.source_id),
                     '(lorabench.span), or record Python''s stacks (with_stack=True)',
                     '(NVTX), or record its samples (nsys profile --sample=process-tree)')
                 || ': nothing of it is in the trace. Often it reads input, logs, saves or compiles.'
@@ -115,7 +115,7 @@ select
                 || 'each step it is an allocator without a cache, or memory so full that it frees by itself.'
         when cpu.cpu_kind = 'call' and regexp_matches(cpu.cpu_in, '(?i)free|malloc')
             then 'Take and give back no memory within steps: '
-                || if(torch.source_id is not null,
+                || if(has_torch(long.source_id),
                     'leave PyTorch''s caching allocator on (no PYTORCH_NO_*_MEMORY_CACHING), no empty_cache(), and memory '
                     || 'not so full that it frees by itself.',
                     'take it once and keep it, or take it from a pool (cudaMallocAsync).')
@@ -131,7 +131,7 @@ select
         when cpu.cpu_kind = 'python'
             then 'Look at what is done there besides launching: input, logging, saving, checks. What it calls is in the trace.'
         else 'Look at what is done there besides launching: input, logging, saving'
-            || if(torch.source_id is not null, ', Python. Narrower ranges (lorabench.span) or stacks', '. Narrower ranges (NVTX)')
+            || if(has_torch(long.source_id), ', Python. Narrower ranges (lorabench.span) or stacks', '. Narrower ranges (NVTX)')
             || ' say which part.'
     end) as what_to_do
 from place as long
@@ -143,4 +143,3 @@ left join _place_cpu as cpu
     on cpu.source_id = long.source_id
     and cpu.rule = long.rule
     and cpu.place is not distinct from long.place
-left join _torch_source as torch on torch.source_id = long.source_id

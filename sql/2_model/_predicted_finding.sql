@@ -8,7 +8,8 @@
 -- fifths. Copies save what hiding them does; those that the link has no time for beside other work
 -- can only be fewer: what that saves is at most what they cost. Hiding them is a limit, too, in an input without steps, where
 -- nothing from before or after a step can run beside them. Without a replay nobody knows what a wait leaves, and
--- host_work saves nothing.
+-- host_work saves nothing. Where the clocks of CPU and GPU disagree, no launch tells why a device is idle: rules about that say
+-- nothing, and nothing is replayed.
 --
 -- It has the columns of _finding, and
 --
@@ -32,6 +33,7 @@ idle as (
 replayed as (
     from followed_rule
     where source_id not in (select source_id from _steady_time where has_rest)
+        and source_id not in (select source_id from _clock_shift)
 ),
 -- where the link has no time left for most of the copies, they cannot be hidden, and copying less is all that helps
 hidden as (
@@ -85,6 +87,7 @@ shared as (
             saving_ns
         ) as shared_ns
     from followed
+    where not is_idle or source_id not in (select source_id from _clock_shift)
 )
 select
     found.* replace (

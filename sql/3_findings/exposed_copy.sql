@@ -15,31 +15,30 @@ select
     ) as evidence,
     case
         when slow.source_id is not null and regexp_matches(largest, 'HtoD|DtoH') then
-            if(torch.source_id is not null,
+            if(has_torch(source_id),
                 'Pin the host''s memory (DataLoader(pin_memory=True), tensor.pin_memory(), cudaMallocHost): the driver copies '
                 || 'pageable memory twice. Then copy beside other work (non_blocking=True).',
                 'Pin the host''s memory (cudaMallocHost): the driver copies pageable memory twice. Then copy beside other '
                 || 'work (cudaMemcpyAsync).')
         when starts_with(largest, 'memset') then
             'Set less memory to zero: '
-            || if(torch.source_id is not null,
+            || if(has_torch(source_id),
                 'zero_grad(set_to_none=True), torch.empty where all of it is written.',
                 'none that is written whole before it is read.')
             || ' What a library sets to zero inside its call stays.'
         when starts_with(largest, 'page copy') then
             'Pages move when they are touched: prefetch them beside other work (cudaMemPrefetchAsync), or keep what the GPU '
-            || 'needs out of managed memory' || if(torch.source_id is not null, ' (paged optimizers use it).', '.')
+            || 'needs out of managed memory' || if(has_torch(source_id), ' (paged optimizers use it).', '.')
         when starts_with(largest, 'copy DtoD') then
-            if(torch.source_id is not null,
+            if(has_torch(source_id),
                 'Copy less on the device: views instead of clone(), contiguous() and cat(), tensors made where they are used; '
                 || 'of DDP gradient_as_bucket_view=True.',
                 'Copy less on the device: hand over buffers instead of copies of them, write results where they are used.')
         when starts_with(largest, 'copy DtoH') then
             'Read back less, and later: on a stream of its own into pinned memory ('
-            || if(torch.source_id is not null, 'non_blocking=True', 'cudaMemcpyAsync')
+            || if(has_torch(source_id), 'non_blocking=True', 'cudaMemcpyAsync')
             || '), every N steps, written to disk by another thread.'
     end as advice
 from _exposed_place
 left join _slow_pageable as slow using (source_id)
-left join _torch_source as torch using (source_id)
 where activity = 'memory'

@@ -12,7 +12,7 @@ select
     if(
         regexp_matches(calls, '^(cuda|hip)DeviceSynchronize$'),
         format('Leave it out, or do it every N steps: {}, a timer around a step, or the end of a profile.',
-            if(source_id in (select source_id from _torch_source), 'torch.cuda.synchronize()', 'a synchronize() of the code')),
+            if(has_torch(source_id), 'torch.cuda.synchronize()', 'a synchronize() of the code')),
         null
     ) as advice
 from _blamed_wait

@@ -4,7 +4,8 @@
 -- in all places of the rule (each place has its share), and never more than a limit that no change can exceed: the idle
 -- time that is blamed on the rule, the time in which copies or communication run with nothing beside them, or what
 -- faster kernels take off the critical path; the mean over the devices. Where the advice cannot be replayed it is the
--- limit itself (is_predicted says which). Each idle nanosecond is blamed once (_blamed_gap), so idle time, exposed time
+-- limit itself (is_predicted says which). Where the clocks of CPU and GPU disagree (see validation) rules about idle time
+-- have no rows, and nothing is replayed. Each idle nanosecond is blamed once (_blamed_gap), so idle time, exposed time
 -- and what rules blame agree. NULL is a finding whose cost lies within those of others. What is paid once, before steps
 -- are warm and outside of them, is no finding: see steady_state. Severity is by the share of that time: high from the
 -- threshold severe_frac, medium from notable_frac. The rules are the files of sql/3_findings.

@@ -15,7 +15,8 @@ from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.predict.predictions import what_if
 from lorabench.analyze.store.database import Database
 from lorabench.reports.answer import answer
-from lorabench.reports.answer_text import lines, verdict
+from lorabench.reports.answer_text import lines
+from lorabench.reports.verdict_text import verdict
 from simulated_gpu import Gpu, Training
 
 MS = 1_000_000

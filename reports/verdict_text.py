@@ -1,0 +1,110 @@
+"""The answer in one sentence: what the largest part of the time means, what it is about, and what makes it doubtful."""
+
+from .answer import LEAST_FRAC, Row
+from .step_text import number_of
+from .units import said_ns
+
+_MUCH_FRAC = 0.15  # of the kernels' time: what a kernel takes at least to be named
+_PACING_FRAC = 0.75  # of the compute: where less hangs on it, and less than half of all, the CPU sets the pace
+NOTHING = "nothing is timed in this file: no ranges, CUDA calls or GPU work; record it anew"
+SNAPSHOT = "allocator snapshot"  # of _recorder
+IDLE = ("host", "dependency", "kernel_wait")  # of the parts: why a device is idle, by launches
+# Of steady_state: what is the largest part of the window, and what that means.
+_MEANINGS = {
+    "compute": "GPU-bound: it computes {:.0%} of the time",
+    "communication": "communication-bound: {:.0%} of the time it does nothing else",
+    "rank_wait": "ranks wait for one another: this one {:.0%} of the time for later ones",
+    "copies": "copy-bound: {:.0%} of the time copies run with nothing beside them",
+    "host": "the CPU is late: {:.0%} of the time the GPU waits for it",
+    "dependency": "waiting: {:.0%} of the time the GPU is idle though the next work was not late",
+    "kernel_wait": "many tiny kernels: {:.0%} of the time is the distance between them",
+    "idle": "idle {:.0%} of the time: why is not known",
+}
+_MISSING = {
+    "unrecorded_graph": "kernels of CUDA graphs are missing in {:.0%} of the time",
+    "unrecorded_work": "in {:.0%} of the time the CPU waits for missing GPU work",
+}
+
+
+def verdict(found: Row) -> str:
+    """What the largest part of the time means, in one sentence."""
+    parts = shares(found)
+    if not parts:
+        if found["recorder"] == SNAPSHOT:
+            return "memory alone: a snapshot has no work"
+        return "no GPU work in this file: times are the CPU's" if found["has_times"] else NOTHING
+    if found["classes"] and all(row["class"] == "copy" for row in found["classes"]):
+        return f"no kernels in this file: copies and memsets alone, {parts['copies']:.0%} of the time"
+    missing = found["unrecorded"]
+    if missing and found["window_ns"] and 2 * missing["ns"] > max(parts.values()) * found["window_ns"]:
+        return f"not all is recorded: {_MISSING[missing['rule']].format(missing['ns'] / found['window_ns'])}"
+    if max(parts, key=lambda name: parts[name]) == "rank_wait":
+        return _MEANINGS["rank_wait"].format(parts["rank_wait"])
+    return _paced(parts, found["critical_gpu_frac"]) or _meaning(parts, found["kernel"])
+
+
+def _paced(parts: dict[str, float], critical_gpu_frac: float | None) -> str:
+    """That the CPU sets the pace, where the GPU computes much of the time and little hangs on it; else ""."""
+    if critical_gpu_frac is None or not parts.get("host") or 2 * parts["compute"] < max(parts.values()):
+        return ""
+    if critical_gpu_frac >= min(_PACING_FRAC * parts["compute"], 0.5):
+        return ""
+    most = f"at most {critical_gpu_frac:.0%}" if critical_gpu_frac >= LEAST_FRAC / 2 else "nothing"
+    return f"the CPU sets the pace: compute is {parts['compute']:.0%}, but faster kernels save {most}"
+
+
+def _meaning(parts: dict[str, float], kernel: Row | None) -> str:
+    """What the largest part of the window means; of two that are both large that there are two."""
+    first, *others = sorted(parts, key=lambda name: -parts[name])
+    dominant = ""  # the kernel that takes much of a GPU that computes most of the time
+    if first == "compute" and kernel is not None and kernel["kernel_frac"] >= _MUCH_FRAC:
+        dominant = f"{kernel['kernel_frac']:.0%} of it in {kernel['short_name']}"
+    if others and parts[others[0]] > parts[first] / 2:
+        named = [f"{name.replace('_', ' ')} {parts[name]:.0%}" for name in (first, others[0])]
+        return f"no single limit: {named[0]} of the time{f' ({dominant})' if dominant else ''}, {named[1]}"
+    return _MEANINGS[first].format(parts[first]) + (f", {dominant}" if dominant else "")
+
+
+def shares(found: Row) -> dict[str, float]:
+    """The parts that the window falls into; idle time is one where the clocks do not let launches tell why."""
+    parts: dict[str, float] = found["parts"]
+    if not parts or not found["clock_shift_ns"]:
+        return parts
+    busy = {name: share for name, share in parts.items() if name not in IDLE}
+    return {**busy, "idle": sum(parts.get(name) or 0 for name in IDLE)}
+
+
+def counted(found: Row) -> str | None:
+    """What the answer is about where that is not all that was recorded, else None."""
+    steady = found["steady"]
+    if steady is None or not steady["is_steady"]:
+        return None
+    cold, outside = found["steps"]["cold_cnt"], steady["recorded_ns"] - steady["window_ns"] - steady["cold_ns"]
+    left = []
+    if cold:
+        left.append(f"the first{'' if cold == 1 else f' {cold}'} ({said_ns(steady['cold_ns'])})")
+    if outside > LEAST_FRAC * steady["recorded_ns"]:
+        left.append(f"{said_ns(outside)} around")
+    steps = number_of(found["steps"])
+    if steady["has_rest"]:
+        steps += " and what follows"
+    return f"{steps}, {said_ns(steady['window_ns'])}; left out: {', '.join(left)}"
+
+
+def doubts(found: Row) -> list[str]:
+    """What in the recording makes numbers of the answer wrong, wherever they are shown: with what to do about it."""
+    said = []
+    if shift := found["clock_shift_ns"]:
+        said.append(
+            f"clocks: {said_shift(shift)}; why it is idle, waits and savings are not to be trusted: "
+            "record again, after warm-up steps"
+        )
+    if lost := found["cut_off"]:
+        missing = f"the last {lost['missing_cnt']:,} of {lost['launch_cnt']:,} launches have no GPU work"
+        said.append(f"{missing}: the recording ended early")
+    return said
+
+
+def said_shift(ns: int) -> str:
+    """What clocks that were not matched mean."""
+    return f"GPU times are {said_ns(abs(ns))} too {'late' if ns > 0 else 'early'} beside the CPU's"
