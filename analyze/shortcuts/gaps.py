@@ -25,7 +25,7 @@ _NEVER = -(1 << 62)
 _WORK = f"""
     select gpu_op_id, coalesce(launch_start_ns, {_NEVER}) as launch_start,
         coalesce(launch_end_ns, {_NEVER}) as launch_end, coalesce(own.path_id, {NONE}) as path_id, name_id,
-        kind = 'kernel' as is_kernel, coalesce(process_id, 0) as process
+        kind = 'kernel' as is_kernel, coalesce(process_id, 0) as process, end_ns - start_ns as length
     from gpu_op
     left join _owner as own using (attribution_id)
     where source_id = {{id}}"""
@@ -44,7 +44,7 @@ _WAITS = f"""
         coalesce(path_id, {NONE}) as path_id
     from _gap_wait
     where source_id = {{id}}
-    order by start_ns, end_ns"""
+    order by start_ns, end_ns, name_id desc"""
 _INPUT = "select process, start_ns, end_ns, place from merged('_data_range') where source_id = {id}"
 _COMPILING = """
     select process, start_ns, end_ns, place, contains(place, 'LaunchKernel') as is_launch
@@ -67,6 +67,7 @@ _TYPES = {
     "source_id": pa.int32(), "device_id": pa.int32(), "gpu_op_id": pa.int64(), "start_ns": pa.int64(),
     "end_ns": pa.int64(), "idle_ns": pa.int64(), "saving_ns": pa.float64(), "cause": _TEXT,
     "waited_name_id": pa.int64(), "waited_kind": _TEXT, "rule": _TEXT, "path_id": pa.int64(), "compiled": _TEXT,
+    "ended_by_ns": pa.int64(),
 }  # fmt: skip
 _SCHEMA = pa.schema(list(_TYPES.items()))
 
@@ -193,6 +194,7 @@ def _of_source(
     if devices != 1:  # another one may be what is waited for
         around.covering[:] = NONE
     rule = _rules(gaps, cause, around, waits, is_managed, is_unrecorded, limits["long_gap_ns"])
+    is_missing = rule == _RULES.index("unrecorded_work")
     path = np.select(
         [rule == _RULES.index("late_input"), np.isin(rule, [_RULES.index(name) for name in _OF_WAITS])],
         [take(inputs["place"], around.input), take(waits["path_id"], around.wait)],
@@ -207,11 +209,12 @@ def _of_source(
         "idle_ns": pa.array(gaps.idle),
         "saving_ns": pa.array(gaps.idle / max(devices, 1), mask=np.full(len(gaps.row), not devices)),
         "cause": _said(cause, CAUSES),
-        "waited_name_id": _known(take(waits["name_id"], around.wait)),
+        "waited_name_id": _known(take(waits["name_id"], np.where(is_missing, around.covering, around.wait))),
         "waited_kind": _said(around.wait, waits["kind"].tolist()),
         "rule": _said(rule, _RULES),
         "path_id": _known(path),
         "compiled": _said(around.compiling, compiling["place"].tolist()),
+        "ended_by_ns": pa.array(work["length"][gaps.row]),
     }
     return _Judged(number, gaps, cause, pa.table(rows, _SCHEMA))
 
@@ -259,8 +262,9 @@ def _causes(gaps: _Gaps, work: Columns, is_managed: Bools, limits: dict[str, flo
 def _around(gaps: _Gaps, cause: Ints, waits: Columns, inputs: Columns, compiling: Columns, slack_ns: float) -> _Around:
     """What the CPU was in, of each kind the last that had begun in the process of the gap."""
     found = _Around(*(np.full(len(gaps.row), NONE, dtype=np.int64) for _ in range(4)))
-    for process in np.unique(gaps.process):
-        mine = np.flatnonzero(gaps.process == process)
+    near = np.flatnonzero(np.logical_or.reduce([_near(gaps, of, slack_ns) for of in (waits, inputs, compiling)]))
+    for process in np.unique(gaps.process[near]):
+        mine = near[gaps.process[near] == process]
         start, end = gaps.start[mine], gaps.end[mine]
         wait = _last(waits, process, start)
         ended = take(waits["end_ns"], wait, _NEVER)
@@ -276,6 +280,23 @@ def _around(gaps: _Gaps, cause: Ints, waits: Columns, inputs: Columns, compiling
         parts = np.where(take(compiling["is_launch"].astype(np.int64), compiled, 0) == 1, 2, 4)
         most = parts * _within(compiling, process, start, end) > end - start
         found.compiling[mine] = np.where(most, compiled, NONE)
+    return found
+
+
+def _near(gaps: _Gaps, columns: Columns, slack_ns: float) -> Bools:
+    """Which gaps any of these times reaches, or ends so short before: most gaps are far from all that took long.
+
+    gap    |--|  |-|   |--|    |-|       of a device they are in order, so each time reaches a row of them
+    time       [         ]
+    """
+    found = np.zeros(len(gaps.row), dtype=bool)
+    for device in np.unique(gaps.device_id):
+        mine = np.flatnonzero(gaps.device_id == device)
+        mine = mine[np.argsort(gaps.start[mine], kind="stable")]
+        first = np.searchsorted(gaps.end[mine], columns["start_ns"], side="left")
+        last = np.searchsorted(gaps.start[mine], columns["end_ns"] + slack_ns, side="right")
+        reached = np.bincount(first, minlength=len(mine) + 1) - np.bincount(last, minlength=len(mine) + 1)
+        found[mine] = np.cumsum(reached[:-1]) > 0
     return found
 
 

@@ -13,28 +13,35 @@
 --   mean_ns          double    their mean length
 --   longest_ns       bigint    the length of the longest
 --   ended_by         bigint    the operation that ended the longest
+--   ended_by_ns      double    how long the operations take that ended them, on average
 
 with
+-- by path, of which there are few, before its name is looked up
 blamed as (
-    select source_id, rule::varchar as rule, path_id, saving_ns, idle_ns, gpu_op_id
+    select source_id, rule::varchar as rule, path_id, sum(saving_ns) as saving_ns, count(*) as cnt, sum(idle_ns) as idle_ns,
+        max(idle_ns) as longest_ns, arg_max(gpu_op_id, idle_ns) as ended_by, sum(ended_by_ns) as ended_by_ns
     from _judged_gap
     where rule is not null
+    group by all
     union all
-    select gap.source_id, 'host_work', range.path_id, gap.saving_ns, gap.idle_ns, gap.gpu_op_id
+    select gap.source_id, 'host_work', range.path_id, sum(gap.saving_ns), count(*), sum(gap.idle_ns),
+        max(gap.idle_ns), arg_max(gap.gpu_op_id, gap.idle_ns), sum(gap.ended_by_ns)
     from _judged_gap as gap
     join gpu_op using (gpu_op_id)
     left join range using (range_id)
     where gap.rule in ('blocking_copy', 'pageable_async_copy', 'synchronisation') and gap.cause = 'host'
+    group by gap.source_id, range.path_id
 )
 select
     gap.source_id,
     gap.rule,
     range_path.path as place,
     sum(gap.saving_ns) as saving_ns,
-    count(*) as occurrence_cnt,
-    avg(gap.idle_ns) as mean_ns,
-    max(gap.idle_ns) as longest_ns,
-    arg_max(gap.gpu_op_id, gap.idle_ns) as ended_by
+    sum(gap.cnt)::bigint as occurrence_cnt,
+    sum(gap.idle_ns) / sum(gap.cnt) as mean_ns,
+    max(gap.longest_ns) as longest_ns,
+    arg_max(gap.ended_by, gap.longest_ns) as ended_by,
+    sum(gap.ended_by_ns) / sum(gap.cnt) as ended_by_ns
 from blamed as gap
 left join range_path using (path_id)
 group by gap.source_id, gap.rule, range_path.path

@@ -29,11 +29,13 @@
 --   idle_ns      bigint    its length
 --   saving_ns    double    its share of the idle time of all devices: what the input would save without it, at most
 --   cause        varchar   'host', 'dependency' or 'kernel_wait', as in idle_gap
---   waited_name_id   bigint     the call in which the CPU waited for the GPU until the gap had begun, NULL without
+--   waited_name_id   bigint     the call in which the CPU waited for the GPU until the gap had begun, of unrecorded_work in the
+--                    gap; NULL without
 --   waited_kind  varchar   its kind, as in sync_summary
 --   rule         varchar   the rule, NULL for none
 --   path_id      bigint    path of the range that is to be changed, NULL outside all ranges
 --   compiled     varchar   what was compiled or loaded, else NULL
+--   ended_by_ns  bigint    how long the operation that ended it takes
 --   is_lead      boolean   whether it lies before the device's first work
 
 with
@@ -111,6 +113,7 @@ with_wait as (
         with_compiling.*,
         with_compiling.idle_ns > (select value from threshold where name = 'long_gap_ns') as is_long,
         compiled_ns * if(contains(compiled, 'LaunchKernel'), 2, 4) > with_compiling.idle_ns as is_compiling,
+        wait.name_id as covering_name_id,
         wait.start_ns is not null
         and device_cnt.cnt = 1
         and 2 * (least(wait.end_ns, with_compiling.end_ns) - greatest(wait.start_ns, with_compiling.start_ns))
@@ -118,7 +121,9 @@ with_wait as (
     from with_compiling
     left join device_cnt using (source_id)
     asof left join (
-        select source_id, process, start_ns, max(end_ns) as end_ns from _gap_wait group by all
+        select source_id, process, start_ns, max(end_ns) as end_ns, arg_max(name_id, (end_ns, -name_id)) as name_id
+        from _gap_wait
+        group by all
     ) as wait
         on wait.source_id = with_compiling.source_id
         and wait.process = with_compiling.process
@@ -153,7 +158,7 @@ select
     judged.idle_ns,
     judged.idle_ns / device_cnt.cnt as saving_ns,
     judged.cause::varchar as cause,
-    judged.waited_name_id,
+    if(judged.rule = 'unrecorded_work', judged.covering_name_id, judged.waited_name_id) as waited_name_id,
     judged.waited_kind,
     judged.rule,
     case
@@ -162,7 +167,9 @@ select
         else range.path_id
     end as path_id,
     if(judged.is_compiling, judged.compiled, null) as compiled,
+    op.end_ns - op.start_ns as ended_by_ns,
     judged.is_lead
 from judged
 join device_cnt using (source_id)
 left join range using (range_id)
+join gpu_op as op on op.gpu_op_id = judged.gpu_op_id

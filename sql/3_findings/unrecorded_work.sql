@@ -10,14 +10,7 @@ select
         if(count(*) = 1, 'a gap', count(*) || ' gaps'), said_ns(sum(gap.saving_ns)), arg_max(name.text, gap.idle_ns)) as evidence
 from _judged_gap as gap
 join _steady_time as steady using (source_id)
-join gpu_op as op using (gpu_op_id)
-asof left join (
-    select source_id, process, start_ns, arg_max(name_id, (end_ns, -name_id)) as name_id from _gap_wait group by all
-) as wait
-    on wait.source_id = gap.source_id
-    and wait.process = coalesce(op.process_id, 0)
-    and wait.start_ns <= (gap.start_ns + gap.end_ns) // 2
-left join name on name.name_id = wait.name_id
+left join name on name.name_id = gap.waited_name_id
 where gap.rule = 'unrecorded_work'
 group by gap.source_id
 having sum(gap.saving_ns)

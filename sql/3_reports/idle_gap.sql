@@ -20,8 +20,8 @@
 --   ended_by       varchar   the kernel, copy or memset that ended the gap
 --   api_name       varchar   the call that launched it, NULL when the file does not hold it
 --   launch_start_ns bigint   begin of that call
---   waited_in      varchar   the call in which the CPU waited for the GPU until the gap had begun (sync_summary), NULL
---         without
+--   waited_in      varchar   the call in which the CPU waited for the GPU until the gap had begun (sync_summary), or, where
+--         work that is not recorded fills it, in the gap; NULL without
 --   stream_id      bigint    its stream
 --   path           varchar   name path of the range that owns it, NULL without one
 --   gpu_op_id      bigint    key of the work that ended the gap, see launch_trace
