@@ -27,16 +27,19 @@ judged as (
     where segment.start_ns >= steady.start_ns and segment.start_ns < steady.end_ns
 ),
 process as (
-    select source_id, count(distinct coalesce(process_id, -1)) as cnt
-    from judged
+    select source_id, count(*) as cnt
+    from (select distinct source_id, process_id from judged)
     group by source_id
 ),
 critical as (
-    select segment.source_id, segment.gpu_op_id, sum(segment.end_ns - segment.start_ns) / any_value(process.cnt) as critical_ns
-    from judged as segment
+    select own.source_id, own.gpu_op_id, own.ns / process.cnt as critical_ns
+    from (
+        select source_id, gpu_op_id, sum(end_ns - start_ns) as ns
+        from judged
+        where kind = 'gpu'
+        group by source_id, gpu_op_id
+    ) as own
     join process using (source_id)
-    where segment.kind = 'gpu'
-    group by segment.source_id, segment.gpu_op_id
 ),
 peak as (
     select source_id, matrix32_flops / matrix16_flops as slower_frac

@@ -27,22 +27,38 @@ near as (
         on bound.source_id = range.source_id
         and bound.name_id = range.name_id
         and bound.shape_id = range.shape_id
+),
+-- by name, of which there are few, before it is looked up
+named as (
+    select
+        kernel.source_id,
+        kernel.name_id,
+        count(*) as cnt,
+        sum(kernel.critical_ns) as critical_ns,
+        sum(kernel.critical_ns * greatest(0, 1 - near.roofline_frac)) as far_ns,
+        bool_and(near.roofline_frac is not null) as is_known,
+        any_value(kernel.class) as class
+    from _blamed_kernel as kernel
+    join gpu_op as op using (gpu_op_id)
+    left join near on near.range_id = op.operator_id
+    where kernel.rule is null
+    group by kernel.source_id, kernel.name_id
 )
 select
     kernel.source_id,
     short.short_name as place,
     if(
-        bool_and(near.roofline_frac is not null),
+        bool_and(kernel.is_known),
         -- what is padding is the rule padding's
-        sum(kernel.critical_ns * greatest(0, 1 - near.roofline_frac))
+        sum(kernel.far_ns)
         * (1 - if(any_value(padding.padding_frac) >= (select value from threshold where name = 'padding_frac'),
             any_value(padding.padding_frac), 0)),
         null
     ) as saving_ns,
-    count(*) as occurrence_cnt,
+    sum(kernel.cnt)::bigint as occurrence_cnt,
     format('{}: {:.0f} % of the time is on the critical path in it, {}', any_value(kernel.class),
-        100 * sum(kernel.critical_ns) / any_value(busy.window_ns), said_ns(avg(kernel.critical_ns)))
-    || if(count(*) = 1, '', ' on average') as evidence,
+        100 * sum(kernel.critical_ns) / any_value(busy.window_ns), said_ns(sum(kernel.critical_ns) / sum(kernel.cnt)))
+    || if(sum(kernel.cnt) = 1, '', ' on average') as evidence,
     case
         when regexp_matches(short.short_name, '\b(f64|[dz]gem[mv])') then
             'Compute in 32 bits or fewer where the result allows: most devices have few units for 64.'
@@ -71,14 +87,11 @@ select
             || 'all three and moves far fewer bytes.'
         else 'Make one kernel of it and its neighbours (torch.compile, XLA, a fused implementation); move fewer bytes.'
     end as advice
-from _blamed_kernel as kernel
+from named as kernel
 join busy using (source_id)
-join gpu_op as op using (gpu_op_id)
 join name on name.name_id = kernel.name_id
 join _short_name as short on short.source_id = kernel.source_id and short.name_id = kernel.name_id
-left join near on near.range_id = op.operator_id
 left join softmax on softmax.name_id = kernel.name_id
 left join _padding as padding on padding.source_id = kernel.source_id
-where kernel.rule is null
 group by kernel.source_id, short.short_name
 having sum(kernel.critical_ns) >= (select value from threshold where name = 'severe_frac') * any_value(busy.window_ns)
