@@ -58,31 +58,35 @@ math as (
     join name using (name_id)
     where name.text = 'aten::_scaled_dot_product_attention_math'
     group by attribution.attribution_id
+),
+owner as (
+    select attribution_id, own.path_id, math.path_id as math_path_id, math.attribution_id is not null as is_math
+    from _owner as own
+    full join math using (attribution_id)
 )
 select
     critical.source_id,
     critical.gpu_op_id,
     op.name_id,
-    coalesce(math.path_id, own.path_id) as path_id,
+    coalesce(owner.math_path_id, owner.path_id) as path_id,
     op_class.class,
     critical.critical_ns,
     1 - least(1, full_precision.fewer * peak.slower_frac) as gain_frac,
     run.run_id,
     op.api_call_id is not null as is_launched,
     case
-        when math.attribution_id is not null and op_class.class <> 'matmul' then 'math_attention'
+        when owner.is_math and op_class.class <> 'matmul' then 'math_attention'
         when full_precision.fewer * peak.slower_frac < 1 then 'float32_matmul'
         when op_class.class = 'layout' then 'layout_conversion'
         when run.gpu_op_id is not null then 'unfused_elementwise'
     end as rule
 from critical
 join gpu_op as op using (gpu_op_id)
-left join _owner as own on own.attribution_id = op.attribution_id
+left join owner on owner.attribution_id = op.attribution_id
 join _op_class as op_class
     on op_class.name_id = op.name_id
-    and op_class.path_id is not distinct from own.path_id
-    and op_class.kind = op.kind
-left join math on math.attribution_id = op.attribution_id
+    and op_class.path_id is not distinct from owner.path_id
+    and op_class.kind = 'kernel'
 left join _elementwise_run as run on run.gpu_op_id = critical.gpu_op_id
 left join peak on peak.source_id = critical.source_id
 left join full_precision on full_precision.name_id = op.name_id
