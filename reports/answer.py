@@ -9,6 +9,7 @@ from ..analyze.store.database import Database
 from . import sources
 from .units import keep_end, said_ns
 
+IDLE = ("host", "dependency", "kernel_wait")  # of the parts: why a device is idle, by launches
 LEAST_FRAC = 0.01  # of the window: what saves less is not worth a line
 
 # Of each rule all that its places save together: they share no nanosecond.
@@ -121,6 +122,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         f"select name, kind, rank, recorder from source join _recorder using (source_id) where source_id = {source_id}"
     )
     ((input_cnt,),) = database.rows("select count(*) from source where kind is not null")
+    shift = next((row["shift_ns"] for row in rows(_CLOCKS)), None)
     devices = rows("from steady_state where source_id = {id} order by device_id")
     return {
         "input": name,
@@ -139,7 +141,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         "steps": next(iter(rows(_STEPS)), None),
         "window_ns": rows(MEAN_WINDOW)[0]["window_ns"] if devices else None,
         "whole_ns": rows(_WHOLE)[0]["whole_ns"],
-        "parts": _parts(devices),
+        "parts": _parts(devices, shift is None),
         "steady": next(iter(rows(_STEADY)), None),
         "classes": rows(
             "select class, gpu_op_frac from _steady_class where source_id = {id} order by gpu_op_frac desc"
@@ -147,7 +149,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         "kernel": next(iter(rows("select short_name, kernel_frac from _steady_kernel where source_id = {id}")), None),
         "critical_gpu_frac": next((row["gpu_frac"] for row in rows(_CRITICAL)), None),
         "unrecorded": next(iter(rows(_UNRECORDED)), None),
-        "clock_shift_ns": next((row["shift_ns"] for row in rows(_CLOCKS)), None),
+        "clock_shift_ns": shift,
         "cut_off": next(iter(rows("select * exclude source_id from _work_missing where source_id = {id}")), None),
         "phases": _phases(rows(_PHASES)),
         "findings": rows(FINDINGS),
@@ -160,13 +162,18 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
     }
 
 
-def _parts(devices: list[Row]) -> dict[str, float]:
-    """Shares of the steady state, the mean of the devices': what they do, exposed, and why they are idle."""
+def _parts(devices: list[Row], do_clocks_agree: bool) -> dict[str, float]:
+    """Shares of the steady state, the mean of the devices': what they do, exposed, and why they are idle.
+
+    Where clocks do not agree no launch tells why: idle time is one part.
+    """
     windows = sum(row["window_ns"] for row in devices)
     if not windows:
         return {}
     found = {name: sum(row[column] or 0 for row in devices) / windows for name, column in _PARTS.items()}
     found["communication"] -= found["rank_wait"]
+    if not do_clocks_agree:
+        found["idle"] = sum(found.pop(name) for name in IDLE)
     return {name: share for name, share in found.items() if share or name in ("compute", "communication", "copies")}
 
 

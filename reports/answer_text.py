@@ -9,11 +9,11 @@ from itertools import islice
 
 from rich.cells import cell_len
 
-from .answer import LEAST_FRAC, Row, cause, evidence, worth
+from .answer import IDLE, LEAST_FRAC, Row, cause, evidence, worth
 from .screen import WIDTH, columns, cut
 from .step_text import centre_ns, number_of, says_mean, spread
 from .units import keep_begin, keep_end, said_ns
-from .verdict_text import IDLE, NOTHING, SNAPSHOT, counted, doubts, shares, verdict
+from .verdict_text import NOTHING, SNAPSHOT, counted, doubts, verdict
 
 _FINDING_CNT, _CLASS_CNT = 3, 5
 _NAME_WIDTH = 20
@@ -41,7 +41,7 @@ def lines(found: Row) -> Iterator[str]:
 
 def _measured(found: Row) -> Iterator[str]:
     yield from _headline(found)
-    parts = shares(found)
+    parts = found["parts"]
     if not parts:
         yield verdict(found)
         for row in found["ranges"]:

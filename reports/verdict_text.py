@@ -8,7 +8,6 @@ _MUCH_FRAC = 0.15  # of the kernels' time: what a kernel takes at least to be na
 _PACING_FRAC = 0.75  # of the compute: where less hangs on it, and less than half of all, the CPU sets the pace
 NOTHING = "nothing is timed in this file: no ranges, CUDA calls or GPU work; record it anew"
 SNAPSHOT = "allocator snapshot"  # of _recorder
-IDLE = ("host", "dependency", "kernel_wait")  # of the parts: why a device is idle, by launches
 # Of steady_state: what is the largest part of the window, and what that means.
 _MEANINGS = {
     "compute": "GPU-bound: it computes {:.0%} of the time",
@@ -28,7 +27,7 @@ _MISSING = {
 
 def verdict(found: Row) -> str:
     """What the largest part of the time means, in one sentence."""
-    parts = shares(found)
+    parts = found["parts"]
     if not parts:
         if found["recorder"] == SNAPSHOT:
             return "memory alone: a snapshot has no work"
@@ -63,15 +62,6 @@ def _meaning(parts: dict[str, float], kernel: Row | None) -> str:
         named = [f"{name.replace('_', ' ')} {parts[name]:.0%}" for name in (first, others[0])]
         return f"no single limit: {named[0]} of the time{f' ({dominant})' if dominant else ''}, {named[1]}"
     return _MEANINGS[first].format(parts[first]) + (f", {dominant}" if dominant else "")
-
-
-def shares(found: Row) -> dict[str, float]:
-    """The parts that the window falls into; idle time is one where the clocks do not let launches tell why."""
-    parts: dict[str, float] = found["parts"]
-    if not parts or not found["clock_shift_ns"]:
-        return parts
-    busy = {name: share for name, share in parts.items() if name not in IDLE}
-    return {**busy, "idle": sum(parts.get(name) or 0 for name in IDLE)}
 
 
 def counted(found: Row) -> str | None:

@@ -18,7 +18,7 @@ from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.predict.predictions import what_if
 from lorabench.analyze.store.building import building
 from lorabench.reports import what_if_text
-from lorabench.reports.answer import answer
+from lorabench.reports.answer import IDLE, answer
 from lorabench.reports.answer_text import lines
 from lorabench.reports.page.page import write as write_page
 from simulated_gpu import Gpu, Training
@@ -228,4 +228,5 @@ def test_clocks_that_were_not_matched_are_said_first(kernel: int, shift_ms: floa
     assert not re.search("would be saved|launch bound|synchronisation", said)
     assert not re.search("saves [0-9.,]+ ms", page)
     assert not of_idle, "findings about why it is idle"
+    assert "idle" in found["parts"] and not found["parts"].keys() & set(IDLE)
     assert doubted in " ".join(predicted)

@@ -196,7 +196,7 @@ def _not_waiting(scene: Scene, weights: Weights, gaps: _Blamed) -> Weights:
     """Nothing waits that returned in these gaps: a copy that blocks, and the synchronisation behind it."""
     chains, end = scene.trace.graph.chains, scene.points.end
     point, since = scene.work.point[gaps.place], scene.work.start[gaps.place] - gaps.ns
-    ((slack,),) = scene.database.rows("select value from threshold where name = 'clock_slack_ns'")
+    ((slack,),) = scene.database.rows("select value::bigint from threshold where name = 'clock_slack_ns'")
     waits = weights.waits.copy()
     wait = take(chains.behind, point)
     while True:

@@ -188,7 +188,7 @@ def _of_source(
     managed = database.columns("select name_id from name where contains(text, 'Unified Memory')")["name_id"]
     is_managed = np.isin(work["name_id"], managed)[gaps.row]
     cause = _causes(gaps, work, is_managed, limits)
-    around = _around(gaps, cause, waits, inputs, compiling, limits["clock_slack_ns"])
+    around = _around(gaps, cause, waits, inputs, compiling, int(limits["clock_slack_ns"]))
     is_unrecorded = _unrecorded(gaps, cause, columns(_OF_GRAPHS, "gpu_op_id"), limits["late_launch_ns"])
     devices = sum(of.device_id != NO_DEVICE for of in busy)
     if devices != 1:  # another one may be what is waited for
@@ -259,7 +259,7 @@ def _causes(gaps: _Gaps, work: Columns, is_managed: Bools, limits: dict[str, flo
     return np.select([is_late, gaps.idle <= distance, is_touched], [_HOST, _KERNEL_WAIT, _HOST], _DEPENDENCY)
 
 
-def _around(gaps: _Gaps, cause: Ints, waits: Columns, inputs: Columns, compiling: Columns, slack_ns: float) -> _Around:
+def _around(gaps: _Gaps, cause: Ints, waits: Columns, inputs: Columns, compiling: Columns, slack_ns: int) -> _Around:
     """What the CPU was in, of each kind the last that had begun in the process of the gap."""
     found = _Around(*(np.full(len(gaps.row), NONE, dtype=np.int64) for _ in range(4)))
     near = np.flatnonzero(np.logical_or.reduce([_near(gaps, of, slack_ns) for of in (waits, inputs, compiling)]))
@@ -283,7 +283,7 @@ def _around(gaps: _Gaps, cause: Ints, waits: Columns, inputs: Columns, compiling
     return found
 
 
-def _near(gaps: _Gaps, columns: Columns, slack_ns: float) -> Bools:
+def _near(gaps: _Gaps, columns: Columns, slack_ns: int) -> Bools:
     """Which gaps any of these times reaches, or ends so short before: most gaps are far from all that took long.
 
     gap    |--|  |-|   |--|    |-|       of a device they are in order, so each time reaches a row of them

@@ -62,7 +62,6 @@ def write(
         name = measured.name if measured else str(source.name)
         told, changes = cards(source, measured), first(source)
         made = [found for found in made if found.name != MEMORY_FINDINGS or len(found.rows) > changes.memory_cnt]
-        shares = verdict_text.shares(answered)
         html.write(
             path,
             name,
@@ -71,7 +70,7 @@ def write(
             told,
             changes,
             said,
-            receipt(name, said, shares, told, changes.changes),
+            receipt(name, said, answered["parts"], told, changes.changes),
             kernels(source),
         )
     if source.problems:
