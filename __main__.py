@@ -1,6 +1,7 @@
 """The one place where errors become lines on stderr and exit codes."""
 
 import errno
+import gc
 import signal
 import sys
 from types import FrameType
@@ -10,6 +11,7 @@ from . import console
 from .errors import Interrupted, LorabenchError, OutputError
 
 _AGAIN_S = 0.01
+_NEW_OBJECTS = 100_000  # before garbage is looked for: importing makes fewer, and what they are made of stays
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 _HEEDED = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
 _NOTHING_CHANGED = "lorabench: interrupted; nothing was changed"
@@ -25,12 +27,13 @@ def main() -> None:
     for number in _HEEDED:
         signal.signal(number, _stop)
     sys.unraisablehook = _stop_later
+    gc.set_threshold(_NEW_OBJECTS)
     console.prepare()
     try:
-        from .cli import app  # takes long enough to be interrupted
+        from .cli import run  # takes long enough to be interrupted
 
         try:
-            app()
+            run()
         finally:
             console.flush()  # while what fails can still be caught
     except Interrupted as error:

@@ -1,9 +1,12 @@
 """The command line: parse, call, print; nothing else. Heavy imports happen inside the command that needs them."""
 
+import copy
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.main import get_command_name
 
 from . import (
     cli_baselines,
@@ -50,6 +53,22 @@ def _root(
 ) -> None:
     if context.invoked_subcommand not in cli_runs.COMMANDS:  # what trains must be as it is without lorabench
         tuning.tune()
+
+
+def run() -> None:
+    """Run what the command line asks for.
+
+    Of a command that it begins with only that one is made: for all of them typer takes as long as a small trace.
+    """
+    named = [one for one in app.registered_commands if sys.argv[1:2] == [one.name or get_command_name(_function(one))]]
+    asked = copy.copy(app)
+    if named:
+        asked.registered_commands, asked.registered_groups = named, []
+    asked()
+
+
+def _function(command: Any) -> str:
+    return str(command.callback.__name__)
 
 
 cli_runs.register(app)
@@ -185,8 +204,8 @@ def _analyzed(
 
 def _wanted(report: str, rank: int | None, target: outputs.Target) -> Any:
     """The part that a report needs of a job: that of a rank, or for the page of the one to look at first."""
+    from .analyze.job.folder import Wanted
     from .analyze.job.handed import ROW_LEVEL
-    from .analyze.job.job import Wanted
 
     return Wanted(rank if report in ROW_LEVEL else None, is_first=target.format is outputs.Format.html)
 
@@ -245,7 +264,7 @@ def query(
     ] = None,
 ) -> None:
     """Run SQL on a database. It is read-only; queries cannot access other files."""
-    from .analyze.job.job import Wanted
+    from .analyze.job.folder import Wanted
 
     form = outputs.chosen_format(as_csv, as_json)
     with _analyzed([db], wanted=Wanted(rank)) as database:
@@ -330,7 +349,7 @@ def report(
         if open_it:
             typer.launch(str(output.absolute()))
         return
-    from .analyze.job.job import Wanted
+    from .analyze.job.folder import Wanted
 
     chosen = settings.parse(threshold or [], kernel_classes)
     with _analyzed(inputs, force=force, settings=chosen, wanted=Wanted(is_first=True)) as database:

@@ -11,7 +11,7 @@ from ..errors import CorruptInputError, InputError
 from ..progress import Progress
 from ..vocabulary import SOURCE_KINETO, SOURCE_NSYS, SOURCE_SNAPSHOT
 from .model import completion as model
-from .read import companions, kineto_json, memory_snapshot, nsys_report, nsys_sqlite
+from .read import companions
 from .read.identity import identity
 from .read.inputs import Input, Kind
 from .read.staging import Staging
@@ -22,12 +22,31 @@ def _refuse(path: Path, staging: Staging) -> None:
     raise CorruptInputError(f"{path} cannot be read")
 
 
+def _read_nsys(path: Path, staging: Staging) -> None:
+    from .read import nsys_sqlite
+
+    nsys_sqlite.read(path, staging)
+
+
+def _read_kineto(path: Path, staging: Staging) -> None:
+    from .read import kineto_json
+
+    kineto_json.read(path, staging)
+
+
+def _read_snapshot(path: Path, staging: Staging) -> None:
+    from .read import memory_snapshot
+
+    memory_snapshot.read(path, staging)
+
+
+# Each is loaded when an input is its: of a small one that takes as long as reading it.
 _READERS: dict[Kind, tuple[str | None, Callable[[Path, Staging], None]]] = {
     Kind.UNREADABLE: (None, _refuse),
-    Kind.NSYS_SQLITE: (SOURCE_NSYS, nsys_sqlite.read),
-    Kind.NSYS_REPORT: (SOURCE_NSYS, nsys_sqlite.read),
-    Kind.KINETO: (SOURCE_KINETO, kineto_json.read),
-    Kind.SNAPSHOT: (SOURCE_SNAPSHOT, memory_snapshot.read),
+    Kind.NSYS_SQLITE: (SOURCE_NSYS, _read_nsys),
+    Kind.NSYS_REPORT: (SOURCE_NSYS, _read_nsys),
+    Kind.KINETO: (SOURCE_KINETO, _read_kineto),
+    Kind.SNAPSHOT: (SOURCE_SNAPSHOT, _read_snapshot),
 }
 # In a file's name; profile_0.json is Accelerate's.
 _RANK = re.compile(r"(?:rank[-_. ]?|^profile_(?=\d+\.json))(\d{1,6})", re.IGNORECASE)
@@ -55,6 +74,8 @@ def fill(database: Database, source_id: int, item: Input, progress: Progress) ->
     with database.room_to_read(), ExitStack() as stack:
         path = item.path
         if item.kind is Kind.NSYS_REPORT:
+            from .read import nsys_report
+
             progress.step("nsys export")
             path = stack.enter_context(nsys_report.exported(path))
         try:

@@ -5,7 +5,6 @@ What reads takes longer to load than it takes to open what was read: it is loade
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..errors import UsageError
 from ..progress import Progress, Silent
@@ -21,9 +20,6 @@ from .store.opening import open_database, sources_of
 from .store.remembered import Remembered, forget
 from .store.settings import Settings
 
-if TYPE_CHECKING:
-    from .job import job as jobs
-
 
 def analyze(
     paths: list[Path],
@@ -33,7 +29,7 @@ def analyze(
     progress: Progress | None = None,
     settings: Settings | None = None,
     writes_into: Path | None = None,
-    wanted: "jobs.Wanted | None" = None,
+    wanted: folder.Wanted | None = None,
 ) -> Database:
     """Read the inputs into a database at the given path, or open it when it already holds them unchanged.
 
@@ -51,7 +47,7 @@ def analyze(
             )
         from .job import job as jobs
 
-        return jobs.opened(paths[0], wanted or jobs.Wanted(), writes_into)
+        return jobs.opened(paths[0], wanted or folder.Wanted(), writes_into)
     return fillers.fill(_opened(paths, database, force, progress or Silent(), settings, writes_into))
 
 
@@ -74,15 +70,16 @@ def _opened(
     if database is None:
         database = cache.path_of(paths, settings)
     inputs.spare(paths, database)
-    held = sources_of(database, settings)  # never replace a file that is not a lorabench database
     is_own = cache.holds(database)
+    # a file elsewhere is never replaced unless it is a lorabench database
+    held = None if force and is_own else sources_of(database, settings)
     identities = [identity(item) for item in found]
     remembered = Remembered(database, (settings.fingerprint, identities)) if is_own else None
     if not force and held == identities:
         if is_own:
             cache.used(database)
         return open_database(database, writes_into, is_own=is_own, remembered=remembered)
-    with building(database, settings) as new:
+    with building(database, settings, is_described=not is_own) as new:
         is_complete = _read(new, found, _parts_of(database), settings, progress)
         progress.step("checks")
         checks.run(new)
@@ -98,11 +95,13 @@ def _opened(
 
 def _read(new: Database, found: list[Input], beside: Path, settings: Settings, progress: Progress) -> bool:
     """Read inputs into a new database; whether all that could be read was."""
-    from . import ingest, parts
+    from . import ingest
     from .ranks import matching
 
     is_complete = True
     if len(found) > 1:
+        from . import parts
+
         is_complete = parts.read(new, found, beside, settings, progress)
     else:
         ingest.fill(new, 1, found[0], progress)

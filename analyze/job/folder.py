@@ -36,6 +36,14 @@ _MOST_CHARACTERS = 80
 
 
 @dataclass(frozen=True)
+class Wanted:
+    """Whose rows views with a row for each operation have: those of a rank, or of the one to look at first."""
+
+    rank: int | None = None
+    is_first: bool = False  # the one that others waited for longest, of those whose parts are there
+
+
+@dataclass(frozen=True)
 class Task:
     """One input to read: what tells whether it has changed, and the folder of what it leaves."""
 

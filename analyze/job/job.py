@@ -21,7 +21,7 @@ from ..store.jobs import JobInput, job_inputs, open_job
 from ..store.settings import Settings
 from . import folder, handed, merging, remote, running
 from .executors import Executor
-from .folder import Task
+from .folder import Task, Wanted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -107,14 +107,6 @@ def merge(job: Path, progress: Progress | None = None, *, force: bool = False) -
                 lost = tuple(known_input.location for known_input in known if known_input.result_ns is None)
                 return merging.Merged(len(known) - len(lost), len(lost))
     return merging.merge(job, progress or Silent())
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """Whose rows views with a row for each operation have: those of a rank, or of the one to look at first."""
-
-    rank: int | None = None
-    is_first: bool = False  # the one that others waited for longest, of those whose parts are there
 
 
 def opened(job: Path, wanted: Wanted, writes_into: Path | None = None) -> Database:

@@ -109,7 +109,7 @@ def merge(job: Path, progress: Progress) -> Merged:
 
 def _fill(job: Path, whole: Path, entries: Sequence[Entry], progress: Progress) -> None:
     """Make the database, in one that has all views."""
-    with building(whole, folder.settings_of(job)) as new:
+    with building(whole, folder.settings_of(job), is_described=True) as new:
         new.connection.execute(f"set memory_limit = {literal(_MEMORY)}")
         lost = [(number, entry) for number, entry in enumerate(entries, 1) if entry.problem is not None]
         new.connection.execute("begin")  # a commit for each batch would take a third of the time

@@ -18,9 +18,11 @@ def write(staging: Staging, ranges: Ranges, found: Attribution, threads: Ints, f
 
     `threads` are the threads of the tracks, `first_range` the id of the first of the ranges.
     """
-    run = staging.database.connection.execute
     event = staging.columns("staged_memory_event")
-    names = run(f"select name_id from staged_name where regexp_matches(text, '{_QUANTISES}')").fetchnumpy()
+    if not len(event):
+        staging.drop("staged_memory_event")
+        return
+    names = staging.database.columns(f"select name_id from staged_name where regexp_matches(text, '{_QUANTISES}')")
     quantises = ranges.is_operator & np.isin(ranges.name, names["name_id"])
     at = _innermost(ranges, found, threads, integers(event["thread_id"], NONE), integers(event["time_ns"], NONE))
     annotation, operator, is_quantisation = _around(ranges, found.reach.tree.parent, at, quantises)

@@ -18,7 +18,7 @@ def write(staging: Staging, work: Work, first: int) -> None:
     if not work.start.size:
         return
     run = staging.database.connection.execute
-    waits, others = (run(sql.staging(name)).fetchnumpy() for name in ("critical_wait", "critical_other"))
+    waits, others = (staging.database.columns(sql.staging(name)) for name in ("critical_wait", "critical_other"))
     for number, main, begin, end in run(sql.staging("critical_process")).fetchall():
         mine = np.flatnonzero(work.process == number)
         if not mine.size:

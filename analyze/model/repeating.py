@@ -45,7 +45,7 @@ def write(staging: Staging) -> None:
         is_most = covered >= _LEAST_OF_TIME * (kernels["end"].max() - kernels["start"].min())
         if np.median(end - begin) < MOST_OF_A_LAYER and not is_most:
             continue
-        modules = run(_MODULES).fetchnumpy()
+        modules = staging.database.columns(_MODULES)
         inside = np.searchsorted(begins, modules["end"]) - np.searchsorted(begins, modules["start"])
         if inside.max(initial=0) > _MOST_IN_A_MODULE:
             continue

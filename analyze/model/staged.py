@@ -51,7 +51,7 @@ class StagedRanges:
 def fetch_threads(staging: Staging) -> Threads:
     """The threads that readers and the linking of launches know."""
     staging.create_from("work_thread", "work_thread")
-    t = staging.database.connection.execute("from work_thread order by thread_id").fetchnumpy()
+    t = staging.database.columns("from work_thread order by thread_id")
     return Threads(t["thread_id"], t["process_id"], t["work_process_id"], t["is_main"])
 
 
@@ -138,7 +138,7 @@ def _name_counters(staging: Staging, text: Ints, thread: Ints, start: Ints, end:
     if staging.scalar("select count(*) from range_name where not is_operator") < LEAST_NUMBERS or not text.size:
         return
     staging.create_from("numbered_name", "numbered_name")
-    numbered = run("select text_id, family, place from numbered_name").fetchnumpy()
+    numbered = staging.database.columns("select text_id, family, place from numbered_name")
     row = np.full(max(int(numbered["text_id"].max(initial=NONE)), int(text.max())) + 1, NONE, dtype=np.int64)
     row[numbered["text_id"]] = np.arange(len(numbered["text_id"]))
     row = row[text]
@@ -159,7 +159,7 @@ def _name_counters(staging: Staging, text: Ints, thread: Ints, start: Ints, end:
 
 def _names_of_texts(staging: Staging) -> Ints:
     """The name of each text of a range: what it shares with the other calls."""
-    known = staging.database.connection.execute("select text_id, name_id from range_name").fetchnumpy()
+    known = staging.database.columns("select text_id, name_id from range_name")
     names = np.full(int(known["text_id"].max(initial=NONE)) + 1, NONE, dtype=np.int64)
     names[known["text_id"]] = known["name_id"]
     return names

@@ -1,6 +1,8 @@
 """The blank database: all tables and views, no rows. DuckDB takes more than a second to make it, so it is made once.
 
-It lies in the user's cache folder under a name that changes with all that it is made of and with DuckDB.
+It lies in the user's cache folder under a name that changes with all that it is made of and with DuckDB. There are two:
+in the one for databases that people keep, each table, view and column is described for whoever opens them elsewhere,
+which takes as long to make as all the rest, and half as long again to open.
 """
 
 import hashlib
@@ -19,29 +21,31 @@ from . import views
 PREFIX = "blank-"
 
 
-def create(path: Path, cache_folder: Path | None, config: dict[str, Any]) -> duckdb.DuckDBPyConnection:
+def create(
+    path: Path, cache_folder: Path | None, config: dict[str, Any], *, is_described: bool = False
+) -> duckdb.DuckDBPyConnection:
     """Open a blank database at a path where nothing is: a copy of the one in the cache, or else made here.
 
     Raises duckdb.Error or OSError when the path cannot be written.
     """
     if cache_folder is None:
-        return _make_here(path, config)
+        return _make_here(path, config, is_described)
     try:
-        kept = cached(cache_folder)
+        kept = cached(cache_folder, is_described=is_described)
         shutil.copyfile(kept, path)
     except (OSError, duckdb.IOException):  # a cache that is full or that nobody may write is no reason to fail
-        return _make_here(path, config)
+        return _make_here(path, config, is_described)
     try:
         return duckdb.connect(str(path.absolute()), config=config)
     except duckdb.Error:  # the copy in the cache is damaged
         kept.unlink(missing_ok=True)
-        return _make_here(path, config)
+        return _make_here(path, config, is_described)
 
 
 def fill(connection: duckdb.DuckDBPyConnection, cache_folder: Path | None) -> None:
     """Put the tables and views of a blank database into one in memory: a copy of the one in the cache, if it can be."""
     if cache_folder is None or not _copied(connection, cache_folder):
-        for statement in _statements():
+        for statement in _statements(is_described=False):
             connection.execute(statement)
 
 
@@ -62,28 +66,29 @@ def _copied(connection: duckdb.DuckDBPyConnection, cache_folder: Path) -> bool:
     return True
 
 
-def _make_here(path: Path, config: dict[str, Any]) -> duckdb.DuckDBPyConnection:
+def _make_here(path: Path, config: dict[str, Any], is_described: bool) -> duckdb.DuckDBPyConnection:
     path.unlink(missing_ok=True)
-    _make(path)
+    _make(path, is_described)
     return duckdb.connect(str(path.absolute()), config=config)
 
 
-def cached(folder: Path) -> Path:
+def cached(folder: Path, *, is_described: bool = False) -> Path:
     """The blank database in the cache, made if it is not there yet; those of other versions go."""
     made_of = repr(
         (duckdb.__version__, sql.fingerprint(), MEMORY_CATEGORIES, *map(_text_of, (__file__, views.__file__)))
     )
-    kept = folder / f"{PREFIX}{hashlib.sha256(made_of.encode()).hexdigest()[:24]}.duckdb"
+    version = f"{PREFIX}{hashlib.sha256(made_of.encode()).hexdigest()[:24]}"
+    kept = folder / f"{version}{'-described' if is_described else ''}.duckdb"
     if not kept.exists():
         folder.mkdir(parents=True, exist_ok=True)
         new = unfinished.beside(kept)
         try:
-            _make(new)
+            _make(new, is_described)
             new.replace(kept)
         finally:
             new.unlink(missing_ok=True)
         for other in folder.glob(f"{PREFIX}*.duckdb"):
-            if other != kept:
+            if not other.name.startswith(version):
                 other.unlink(missing_ok=True)
     return kept
 
@@ -92,11 +97,11 @@ def _text_of(module: str) -> bytes:
     return Path(module).read_bytes()
 
 
-def _make(path: Path) -> None:
+def _make(path: Path, is_described: bool) -> None:
     connection = duckdb.connect(str(path.absolute()))
     try:
         connection.execute("begin")
-        for statement in _statements():
+        for statement in _statements(is_described):
             connection.execute(statement)
         connection.execute("commit")
         connection.execute("checkpoint")  # closing would only try, and hide a full disk
@@ -104,11 +109,12 @@ def _make(path: Path) -> None:
         connection.close()
 
 
-def _statements() -> Iterator[str]:
+def _statements(is_described: bool) -> Iterator[str]:
     """Tables with the rows that they always have, then all views and functions, each after those that it needs."""
     for table in sql.in_folder(sql.TABLES):
         yield table.statement
-        yield from _comments("table", table)
+        if is_described:
+            yield from _comments("table", table)
     for rows in sql.in_folder(sql.ROWS):
         yield f"insert into {quoted(rows.name)} {rows.statement}"
     for name in sql.csv_names():
@@ -116,10 +122,10 @@ def _statements() -> Iterator[str]:
         yield f"insert into {quoted(name)} values {', '.join(f'({row})' for row in values)}"
     for number, category in enumerate(MEMORY_CATEGORIES):
         yield f"insert into memory_category values ({number}, {literal(category)})"
-    yield from _views_and_functions()
+    yield from _views_and_functions(is_described)
 
 
-def _views_and_functions() -> Iterator[str]:
+def _views_and_functions(is_described: bool) -> Iterator[str]:
     """Statements that create all views and the functions that they share, each after those that it needs.
 
     A view is bound with all that it reads, and that with all that it reads: five times as much work as to bind each
@@ -131,7 +137,8 @@ def _views_and_functions() -> Iterator[str]:
             yield file.statement
         else:
             yield f"create view {quoted(file.name)} as {file.statement}"
-            yield from _comments("view", file)
+            if is_described:
+                yield from _comments("view", file)
             yield f"create temp table {quoted(file.name)} as from {quoted(file.name)} limit 0"
             made.append(file.name)
     for name in made:

@@ -98,7 +98,7 @@ def test_rows_for_each_event_are_those_of_the_rank_that_is_asked_for(
         for view in (view for view in sql.public() if view.name in handed.ROW_LEVEL):
             columns = [column.name for column in view.columns if column.name != "source_id"]
             statement = f"select {', '.join(columns)} from {view.name}"
-            with analyze([job], wanted=jobs.Wanted(3)) as opened:
+            with analyze([job], wanted=folder.Wanted(3)) as opened:
                 assert sorted(map(repr, opened.rows(statement))) == sorted(map(repr, alone.rows(statement))), view.name
     said = run_command("analyze", job, "--report", "launch_trace", "--rank", 3, "--csv", "--columns", "rank").out
     assert said.splitlines() == ["rank", *["3"] * 24]

@@ -61,3 +61,20 @@ def test_a_database_in_memory_is_filled_whatever_the_cache_is_like(tmp_path: Pat
     in_the_way = tmp_path / "file"
     in_the_way.write_text("a file")
     assert in_memory(cache) == in_memory(in_the_way) == in_memory(None) == copied
+
+
+def test_what_people_keep_is_described_and_what_the_cache_keeps_is_not(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+
+    def comments(name: str, *, is_described: bool) -> tuple[int, int]:
+        with blank.create(tmp_path / name, cache, {}, is_described=is_described) as connection:
+            ((columns, described),) = connection.execute(
+                "select count(*), count(comment) from duckdb_columns() where table_name = 'range_summary'"
+            ).fetchall()
+        return columns, described
+
+    columns, described = comments("kept.duckdb", is_described=True)
+    assert columns == described > 10
+    assert comments("own.duckdb", is_described=False) == (columns, 0)
+    assert comments("again.duckdb", is_described=True) == (columns, columns)
+    assert len(list(cache.iterdir())) == 2
