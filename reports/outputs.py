@@ -207,9 +207,8 @@ def print_predictions(frame: Any, database: Any) -> None:
     """Print the rows of what_if for a person: the change, what the step becomes, what it saves, then what it is."""
     from . import what_if_text
 
-    on_gpu = {source_id for (source_id,) in database.rows("from _source_with_gpu")}
-    shifts = dict(database.rows("select source_id, shift_ns from _clock_shift"))
-    for line in what_if_text.lines(frame.to_dicts(), on_gpu, shifts):
+    known = {row["source_id"]: row for row in database.dicts("from _answer_replay")}
+    for line in what_if_text.lines(frame.to_dicts(), known):
         put(line)
 
 

@@ -1,7 +1,7 @@
 """Rows of what_if for a person: the change, what the step becomes, what it saves, then what the change is."""
 
 import textwrap
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 
 from .answer import Row
@@ -11,12 +11,14 @@ from .verdict_text import said_shift
 
 _CHANGE_WIDTH, _INPUT_CNT = 46, 3
 _LEAST_SHOWN = 0.001  # of a step: what a change saves at least to have a line of its own
+_MOST_AROUND = 1.05  # times as long as its steps: what is replayed has more in it, which is said
+_LEAST_MISSING = 0.05  # of what is replayed: so much time without recorded work is said
 
 
-def lines(rows: list[Row], on_gpu: Container[int], shifts: Mapping[int, int]) -> Iterator[str]:
+def lines(rows: list[Row], known: Mapping[int, Row]) -> Iterator[str]:
     """Rows of what_if for a person, in lines of at most 80 characters: input by input, the largest saving first.
 
-    `on_gpu` are the inputs with GPU work, `shifts` of those whose clocks disagree by how many ns.
+    `known` is what _answer_replay says of each input.
     """
     if not rows:
         yield "no change can be replayed: there is no GPU work and no input in this file"
@@ -26,32 +28,34 @@ def lines(rows: list[Row], on_gpu: Container[int], shifts: Mapping[int, int]) ->
             yield from ([""] if number else [])
             rank = of_input[0]["rank"]
             yield f"input {number + 1}:" if rank is None else f"rank {rank}:"
-        source_id = of_input[0]["source_id"]
-        if source_id in shifts:
-            doubt = f"clocks: {said_shift(shifts[source_id])}; a replay begins with launches, so savings are"
-            yield from textwrap.wrap(f"{doubt} not to be trusted", WIDTH, subsequent_indent="  ")
-        yield from _of_input(of_input, source_id in on_gpu)
+        yield from _of_input(of_input, known[of_input[0]["source_id"]])
     if len(inputs) > _INPUT_CNT:
         yield from ("", f"{len(inputs) - _INPUT_CNT} more inputs: --csv has all, or name one of them alone")
 
 
-def _of_input(rows: list[Row], has_gpu: bool) -> Iterator[str]:
+def _of_input(rows: list[Row], about: Row) -> Iterator[str]:
+    if about["shift_ns"] is not None:
+        doubt = f"clocks: {said_shift(about['shift_ns'])}; a replay begins with launches, so savings are"
+        yield from textwrap.wrap(f"{doubt} not to be trusted", WIDTH, subsequent_indent="  ")
     known = [row for row in rows if row["saving_ns"] is not None]
+    scale = 1
     if known:
-        before = said_ns(known[0]["step_ns"] + known[0]["saving_ns"])
+        step_ns, count = known[0]["step_ns"] + known[0]["saving_ns"], known[0]["step_cnt"]
+        whole_ns = step_ns * (count or 1)
+        has_more = count is not None and about["step_ns"] is not None and step_ns > _MOST_AROUND * about["step_ns"]
+        scale = count if has_more else 1
         error = max(row["replay_error_frac"] or 0 for row in known)
-        count = known[0]["step_cnt"]
-        what = "the recording" if count is None else f"{count:,} step{'s' if count > 1 else ''}"
-        what += ", GPU work included" if count is not None and has_gpu else ""
-        each = " each" if (count or 1) > 1 else ""
-        yield cut(f"{what}: {before}{each}, replayed within {error:.1%}; with a change")
+        yield cut(f"{_what(count, about, has_more, step_ns)}replayed within {error:.1%}; with a change")
+        if about["missing_ns"] > _LEAST_MISSING * whole_ns:
+            missing = f"{said_ns(about['missing_ns'])} of it the CPU waits for GPU work that is not recorded; savings are"
+            yield from textwrap.wrap(f"  {missing} fractions of all", WIDTH, subsequent_indent="  ")
     said = None
     for row in rows:
         change = _short_change(row["change"])
         if row["saving_ns"] is None:
             yield columns(f"  {change}", "unknown to one rank")
         elif abs(row["saving_frac"]) >= _LEAST_SHOWN or len(rows) == 1:
-            yield columns(f"  {change}", f"{said_ns(row['step_ns'])}  saves {row['saving_frac']:6.1%}")
+            yield columns(f"  {change}", f"{said_ns(row['step_ns'] * scale)}  saves {row['saving_frac']:6.1%}")
         else:
             continue
         if row["note"] != said:
@@ -59,6 +63,17 @@ def _of_input(rows: list[Row], has_gpu: bool) -> Iterator[str]:
         said = row["note"]
     if none := [row["change"] for row in known if abs(row["saving_frac"]) < _LEAST_SHOWN and len(rows) > 1]:
         yield from textwrap.wrap(f"less than {_LEAST_SHOWN:.1%}: {', '.join(none)}", WIDTH, subsequent_indent="  ")
+
+
+def _what(count: int | None, about: Row, has_more: bool, step_ns: float) -> str:
+    """What is replayed and how long it takes: a step, or all where much lies before and behind the steps."""
+    if count is None:
+        return f"the recording: {said_ns(step_ns)}, "
+    steps = f"{count:,} step{'s' if count > 1 else ''}"
+    if has_more:
+        return f"{steps} of {said_ns(about['step_ns'])}, in all {said_ns(step_ns * count)}, "
+    included = ", GPU work included" if about["has_gpu"] else ""
+    return f"{steps}{included}: {said_ns(step_ns)}{' each' if count > 1 else ''}, "
 
 
 def _short_change(change: str) -> str:

@@ -163,9 +163,11 @@ def test_two_changes_together_save_no_less_than_one(database: Database, found: d
 def test_a_change_that_is_long_keeps_what_it_does() -> None:
     row = {"change": f"graph={'execute_context_1(888)/' * 9}mm", "saving_ns": 7, "step_ns": 3, "saving_frac": 0.7,
            "replay_error_frac": 0.0, "step_cnt": None, "note": "", "source_id": 1, "rank": None}  # fmt: skip
-    said = list(what_if_text.lines([row], {1}, {}))
+    known = {"has_gpu": True, "shift_ns": None, "step_ns": None, "missing_ns": 0}
+    said = list(what_if_text.lines([row], {1: known}))
     assert said[1].startswith("  graph=…") and "/mm " in said[1] and max(map(len, said)) <= screen.WIDTH
-    ranks = list(what_if_text.lines([row | {"source_id": rank + 1, "rank": rank} for rank in range(5)], (), {}))
+    of_ranks = [row | {"source_id": rank + 1, "rank": rank} for rank in range(5)]
+    ranks = list(what_if_text.lines(of_ranks, dict.fromkeys(range(1, 6), known)))
     assert [line for line in ranks if "rank" in line] == ["rank 0:", "rank 1:", "rank 2:"]
     assert ranks[-1] == "2 more inputs: --csv has all, or name one of them alone"
 

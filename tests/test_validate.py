@@ -209,9 +209,8 @@ def test_clocks_that_were_not_matched_are_said_first(kernel: int, shift_ms: floa
         found = answer(database)
         rules = {rule for (rule,) in database.rows("select rule from validation where severity = 'error'")}
         write_page(database, tmp_path / "page.html")
-        predicted = what_if_text.lines(
-            what_if(database).to_dicts(), {1}, dict(database.rows("select source_id, shift_ns from _clock_shift"))
-        )
+        known = {row["source_id"]: row for row in database.dicts("from _answer_replay")}
+        predicted = list(what_if_text.lines(what_if(database).to_dicts(), known))
         of_idle = database.rows("from finding where is_predicted or rule in ('synchronisation', 'launch_bound_range')")
     said = " ".join(lines(found))
     page = (tmp_path / "page.html").read_text("utf-8")

@@ -17,12 +17,13 @@ from ...progress import Progress
 from ...sql import quoted
 from ..sources import counting
 from . import baselines, renamed, runs, verdict
-from .compared import RENAMED_TO, SAME, Compared, Row, changes_of
+from .compared import RENAMED_TO, SAME, Compared, Row, changes_of, letter
 from .spread import Spread, are_alike, centres, of_rows, of_steps
 
 Values = dict[tuple[Any, ...], float]
 TOTAL, MEDIAN = "(total)", "(median)"
 _MOST = 0.5  # of the GPU's time in kernels: what ranges must hold to be what a comparison is about, unless one says so
+_LEAST_INSIDE = 0.95  # of what is compared: where less lies in the steps, that is said
 _RANGES_HOLD_LITTLE = "Ranges hold less than half of the GPU time: rows are kernels; others by --by range, class, …"
 
 
@@ -111,12 +112,20 @@ def compare(
     """Rows of a table: first the total (of steps the median), then what changed most.
 
     databases: by the name of their column. only: a regular expression that a key must match. Values are for each step
-    where every trace has steps, unless `totals`, and have their spread over the steps beside them. Behind each trace
+    where every trace has steps, unless `totals`, and have their spread over the steps beside them; what lies outside of
+    the steps counts where it is not known by step (memory, findings) alone. Behind each trace
     but the first stand its change against the first, absolute, as a fraction (NULL where the first has next to nothing)
     and as a share of all that changed, and whether the row is new, gone or changed within the spread. Rows that are
     0 everywhere are left out. scales: a factor for each trace that puts all on one clock. Of two traces a kernel that
     has another name in the second is one row. Raises UsageError for an expression that is none.
     """
+    return _compared(databases, how, only, totals, scales)[0]
+
+
+def _compared(
+    databases: dict[str, Database], how: Comparison, only: str | None, totals: bool, scales: Sequence[float] = ()
+) -> tuple[list[Row], list[float]]:
+    """The rows, and how much of each trace lies in its steps, a fraction."""
     try:
         wanted = re.compile(only or "")
     except re.error as error:
@@ -129,9 +138,10 @@ def compare(
     spreads: list[dict[tuple[Any, ...], Spread]] = []
     for database, divisor in zip(databases.values(), divisors, strict=True):
         whole = {k: v for k, v in _values(database, how).items() if wanted.search("/".join(map(str, k)))}
-        found.append({key: value / divisor for key, value in whole.items()})
-        summed.append(_headline(database, how, whole, only is None) / divisor)
         widths = _spreads(database, how, None if only is None else whole.keys(), bool(steps))
+        held = {key: width.held for key, width in widths.items()}
+        found.append({key: value * held.get(key, 1.0) / divisor for key, value in whole.items()})
+        summed.append(_headline(database, how, whole, only is None) * held.get((), 1.0) / divisor)
         scale = (scales or [1.0] * len(databases))[len(spreads)]
         spreads.append({key: width.scaled(scale) for key, width in widths.items()} if scale != 1 else widths)
         if how.view == "range_summary" and (compiled := renamed.of_compiled(database)):
@@ -150,7 +160,8 @@ def compare(
         also = {RENAMED_TO: renamed_to.get(key)} if how.view == "kernel_summary" else {}
         return named | also | changes_of(names, values, widths, summed[0], changed if key else [])
 
-    return [row((), list(summed)), *(row(key, [values.get(key) for values in found]) for key in keys)]
+    rows = [row((), list(summed)), *(row(key, [values.get(key) for values in found]) for key in keys)]
+    return rows, [by_key[()].held if () in by_key else 1.0 for by_key in spreads]
 
 
 def compare_inputs(
@@ -168,15 +179,33 @@ def compare_inputs(
         databases = dict(zip(names, opened, strict=True))
         by = by or natural(opened)
         how = fitting(asked or choose(by, None), databases)
-        rows = compare(databases, how, only, totals)
+        rows, held = _compared(databases, how, only, totals)
         is_per_step = bool(steps_of(opened, how, totals))
         compared = verdict.of_traces(
             inputs, databases, verdict.Asked(by, how.view, how.measure, is_per_step), how.keys, rows,
-            _labels(opened) if by == "kernel" else {},
+            _labels(opened) if by == "kernel" else {}, _by_sequence(databases, how, is_per_step),
         )  # fmt: skip
+        for number, inside in enumerate(held):
+            if inside < _LEAST_INSIDE:
+                compared.notes.append(
+                    f"{1 - inside:.0%} of {verdict.words(how.measure)} in {letter(number)} lies outside of its steps and is "
+                    "left out: --totals."
+                )
         if asked is None and by == "kernel":
             compared.notes.insert(0, _RANGES_HOLD_LITTLE)
         return compared if asked is None else replace(compared, steps=())
+
+
+def _by_sequence(databases: dict[str, Database], how: Comparison, is_per_step: bool) -> list[Values]:
+    """Of ranges' kernels those of the backward of what ran in them, which other ranges launched, for each input."""
+    if (how.view, how.measure) != ("range_summary", "kernel_ns"):
+        return []
+    steps = steps_of(list(databases.values()), how, not is_per_step) or [1] * len(databases)
+    linked = replace(how, measure="sequence_kernel_ns")
+    return [
+        {key: value / count for key, value in _values(database, linked).items() if value}
+        for database, count in zip(databases.values(), steps, strict=True)
+    ]
 
 
 def _labels(databases: Sequence[Database]) -> dict[str, str]:

@@ -4,7 +4,8 @@ And graphs that torch.compile names by a hash of what they are: here they have t
 
 A kernel has its place where most of its time is: the path of the ranges and the operator that launch it, and its class.
 Where as many kernels of the first trace alone as of the second alone have one place, they are one another's, in the
-order of their time. Kernels without a range around them have no place.
+order of their time, unless a call of one takes many times as long as of the other: that is another computation. Kernels
+without a range around them have no place.
 """
 
 import re
@@ -18,6 +19,7 @@ from ..sources import counting
 
 _T = TypeVar("_T")
 Place = tuple[str, str]
+_MOST_FASTER = 32  # of one computation: 16 times by tensor cores in place of float32, and twice for all else
 _COMPILED = re.compile(r"(?<=CompiledFxGraph )f[a-z0-9]{20,}")
 
 
@@ -28,9 +30,10 @@ def pairs(first: Database, other: Database, gone: Collection[str], new: Collecti
     before, after = _by_place(first, gone), _by_place(other, new)
     return {
         old: young
-        for place, names in before.items()
-        if len(names) == len(after.get(place, ()))
-        for old, young in zip(names, after[place], strict=True)
+        for place, kernels in before.items()
+        if len(kernels) == len(after.get(place, ()))
+        for (old, old_ns), (young, young_ns) in zip(kernels, after[place], strict=True)
+        if max(old_ns, young_ns) <= _MOST_FASTER * min(old_ns, young_ns)
     }
 
 
@@ -56,20 +59,20 @@ def with_names(rows: dict[tuple[Any, ...], _T], names: dict[str, str]) -> dict[t
     return {tuple(names.get(part, part) for part in key): row for key, row in rows.items()}
 
 
-def _by_place(database: Database, names: Collection[str]) -> dict[Place, list[str]]:
-    """The kernels of each place, what takes longest first."""
+def _by_place(database: Database, names: Collection[str]) -> dict[Place, list[tuple[str, float]]]:
+    """The kernels of each place with the mean of a call in ns, what takes longest in all first."""
     rows = database.rows(
         f"""with wanted as (
             select name_id, text from name where text in ({", ".join(map(literal, sorted(names)))})
         ),
         work as (
-            select name_id, range.path_id, sum(gpu_op.end_ns - gpu_op.start_ns) as kernel_ns
+            select name_id, range.path_id, sum(gpu_op.end_ns - gpu_op.start_ns) as kernel_ns, count(*) as kernel_cnt
             from gpu_op join wanted using (name_id) join range using (range_id)
             where gpu_op.kind = 'kernel'
                 and gpu_op.source_id in (select source_id from source where {counting(database)})
             group by all
         )
-        select wanted.text, range_path.path, op_class.class, sum(work.kernel_ns)::bigint
+        select wanted.text, range_path.path, op_class.class, sum(work.kernel_ns)::bigint, sum(work.kernel_cnt)::bigint
         from work
         join wanted using (name_id)
         join range_path using (path_id)
@@ -78,9 +81,13 @@ def _by_place(database: Database, names: Collection[str]) -> dict[Place, list[st
         group by all"""
     )
     times: dict[str, dict[Place, int]] = defaultdict(dict)
-    for name, path, kind, kernel_ns in rows:
+    calls: dict[str, int] = defaultdict(int)
+    for name, path, kind, kernel_ns, kernel_cnt in rows:
         times[name][path, kind] = kernel_ns
-    found: dict[Place, list[str]] = defaultdict(list)
-    for name in sorted(times, key=lambda name: (-sum(times[name].values()), name)):
-        found[max(times[name], key=lambda place: (times[name][place], place))].append(name)
+        calls[name] += kernel_cnt
+    found: dict[Place, list[tuple[str, float]]] = defaultdict(list)
+    whole = {name: sum(places.values()) for name, places in times.items()}
+    for name in sorted(times, key=lambda name: (-whole[name], name)):
+        place = max(times[name], key=lambda place: (times[name][place], place))
+        found[place].append((name, whole[name] / calls[name]))
     return found

@@ -37,6 +37,7 @@ class Spread:
     step_cnt: int
     mean: float | None = None  # of warm steps
     error: float | None = None  # its standard error
+    held: float = 1.0  # how much of all there is lies in steps, a fraction
 
     @property
     def width(self) -> float | None:
@@ -45,7 +46,7 @@ class Spread:
 
     def scaled(self, factor: float) -> "Spread":
         """The same on another clock."""
-        return Spread(self.low * factor, self.median * factor, self.high * factor, self.step_cnt)
+        return Spread(self.low * factor, self.median * factor, self.high * factor, self.step_cnt, held=self.held)
 
     @property
     def frac(self) -> float | None:
@@ -79,6 +80,7 @@ class _Amounts:
     named_by: str = "select name_id as key, text as name from name"
     has_one_key: bool = True  # else the name is of several, with _BETWEEN between them
     process: str = "coalesce(gpu_op.process_id, 0)"  # whose steps have it: processes of a file run side by side
+    is_of_window: bool = False  # adds up to a device's window with what is not known by step: nothing is left out
 
 
 _THREAD = """(
@@ -119,7 +121,7 @@ _AMOUNTS = {
     "idle_summary": _Amounts(
         "_blamed_gap", "_blamed_gap", "_blamed_gap.cause", "_blamed_gap.start_ns",
         {"idle_ns": "_blamed_gap.idle_ns", "gap_cnt": "1"},
-        named_by="select distinct cause as key, cause as name from _blamed_gap", process=_ANY,
+        named_by="select distinct cause as key, cause as name from _blamed_gap", process=_ANY, is_of_window=True,
     ),
     "lora_summary": _Amounts(
         _LORA, "gpu_op", "concat_ws(chr(31), place.module, place.part, reached.direction)", _GPU,
@@ -215,21 +217,29 @@ def _asked(
             from {amounts.found_in} where {amounts.own} and {also}
         ),
         by_step as (
-            select amount.key, step.source_id, step.step, sum(amount.value)::double as value
-            from amount asof join step
+            select amount.key, amount.source_id, if(amount.at_ns <= step.end_ns, step.step, null) as step,
+                sum(amount.value)::double as value
+            from amount asof left join step
                 on step.source_id = amount.source_id and step.process = amount.process
                 and step.start_ns <= amount.at_ns
-            where amount.at_ns <= step.end_ns
+            where amount.source_id in (select source_id from step)
             group by all
         ),
         summed as (
-            select named.name, grouping(named.name) as is_all, sum(by_step.value) as value
+            select named.name, grouping(named.name) as is_all, sum(by_step.value) as value,
+                if(by_step.step is null or sum(by_step.value) <= 0, null, sum(by_step.value)) as inside
             from by_step join named using (key)
             group by grouping sets ((named.name, source_id, step), (source_id, step))
         )
-        select name, is_all, {_quartiles("value")}, count(*) from summed where value > 0 group by name, is_all"""
+        select name, is_all, {_quartiles("inside")}, count(inside), coalesce(sum(inside), 0) / nullif(sum(value), 0)
+        from summed group by name, is_all"""
     )
-    return {_keys(amounts, name, is_all): Spread(*quartiles) for name, is_all, *quartiles in rows}
+    return {
+        _keys(amounts, name, is_all): Spread(
+            low or 0.0, median or 0.0, high or 0.0, count, held=1.0 if held is None or amounts.is_of_window else held
+        )
+        for name, is_all, low, median, high, count, held in rows
+    }
 
 
 def _keys(amounts: _Amounts, name: str, is_all: int) -> Keys:

@@ -7,6 +7,7 @@ profiled steps, and are said to. The two are never set against each other.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ... import rundir
 from ...analyze.store.database import Database
@@ -15,7 +16,7 @@ from .. import units
 from ..sources import counting
 from ..verdict_text import said_shift
 from . import spread, waterfall
-from .compared import Compared, Input, Row, letter
+from .compared import RENAMED_TO, Compared, Input, Row, letter
 from .run_steps import of_run
 
 _WORDS = {
@@ -24,12 +25,15 @@ _WORDS = {
     "saving_ns": "time that could be saved", "live_bytes": "live memory",
     "length_ns": "time of a step",
 }  # fmt: skip
+_OF_ALL_DEVICES = ("range_summary", "operator_summary", "kernel_summary", "kernel_class", "lora_summary", "adapter_summary",
+                   "idle_summary")  # fmt: skip
 _NAME = 60  # characters of a name within a sentence
 _MOST = 0.5  # of a change: what one of its parts has to have to be named
 _TELLING = 0.1  # of the whole change: a row that has less does not say where it comes from
 _AS_MUCH = 0.9  # of the largest change: what says where it comes from
 _PHASE_WORDS = {"h2d": "copies to the GPU", "between": "between the steps"}
 _NONE = "no difference"
+_SNAPSHOT = "allocator snapshot"  # as _recorder has it: what is in it takes no time
 _SMALL = 0.05  # a factor nearer to 1 than this is said in per cent
 
 
@@ -45,9 +49,12 @@ class Asked:
 
 def of_traces(
     inputs: list[Path], databases: dict[str, Database], asked: Asked, keys: Sequence[str], rows: list[Row],
-    labels: dict[str, str],
+    labels: dict[str, str], by_sequence: Sequence[dict[tuple[Any, ...], float]] = (),
 ) -> Compared:  # fmt: skip
-    """The comparison of traces with its verdict, what each input is, and what must be known to read it."""
+    """The comparison of traces with its verdict, what each input is, and what must be known to read it.
+
+    labels: what rows are called here. by_sequence: how much of each range's kernels others launched, for each input.
+    """
     names = list(databases)
     timed = [of_run(path) for path in inputs]
     are_timed = all(timed)
@@ -62,7 +69,8 @@ def of_traces(
         else:
             said.append(_of_window([databases[names[0]], databases[names[number]]], number))
         if not (first and other) or asked.view not in ("step_summary",):
-            said.append(_of_total(rows, names, number, asked, labels))
+            elsewhere = [by_sequence[n] for n in (0, number)] if by_sequence else []
+            said.append(_of_total(rows, names, number, asked, labels, elsewhere))
     about = [
         f"{recorder}, {spread.said_of_steps(database)}"
         for recorder, database in zip(recorders, databases.values(), strict=True)
@@ -72,9 +80,24 @@ def of_traces(
     return Compared(
         [Input(name, text) for name, text in zip(names, about, strict=True)], list(keys), rows,
         [line for line in said if line],
-        f"{_what(asked)} ({asked.measure} of {asked.view}){' per step' if asked.is_per_step else ''}", ending,
-        [*lacks, *_notes(recorders, any(timed))], labels, steps,
+        f"{words(asked.measure)} ({asked.measure} of {asked.view}){_each(databases, asked)}", ending,
+        [*lacks, *_notes(recorders, any(timed), any(by_sequence))], labels, steps,
     )  # fmt: skip
+
+
+def _each(databases: dict[str, Database], asked: Asked) -> str:
+    """What a number is of: a step, and where there are several devices all of them."""
+    if asked.view not in _OF_ALL_DEVICES:
+        return " per step" if asked.is_per_step else ""
+    ((most,),) = max(
+        database.rows(
+            "select coalesce(max(cnt), 0) from (select count(*) as cnt from gpu_timeline_summary "
+            f"where source_id in (select source_id from source where {counting(database)}) group by source_id)"
+        )
+        for database in databases.values()
+    )
+    each = " per step" if asked.is_per_step else ""
+    return f"{each}, all {most} devices together" if most > 1 else each
 
 
 def of_steps(first: spread.Spread, other: spread.Spread, one: str, two: str, source: str) -> str:
@@ -162,14 +185,21 @@ def _kernel_cnt(database: Database) -> int:
     return int(count)
 
 
-def _of_total(rows: list[Row], names: list[str], number: int, asked: Asked, labels: dict[str, str]) -> str:
-    """How the first row of a table changed, and which row has most of it."""
+def _of_total(
+    rows: list[Row], names: list[str], number: int, asked: Asked, labels: dict[str, str],
+    elsewhere: Sequence[dict[tuple[Any, ...], float]],
+) -> str:  # fmt: skip
+    """How the first row of a table changed, and which row has most of it.
+
+    Of ranges only what they launch says so, without what `elsewhere` has of them: the backward of what ran in them is in
+    the ranges of the backward, too.
+    """
     first, name = rows[0], names[number]
     before, after = first[names[0]] or 0.0, first[name] or 0.0
     ending = asked.measure.rpartition("_")[2]
     unit, cells = units.scaled(ending, [before, after])
     each = f" {unit}{' per step' if asked.is_per_step else ''}".replace("  ", " ")
-    what = f"{_what(asked)} of {letter(number)}"
+    what = f"{words(asked.measure)} of {letter(number)}"
     widths = [first[f"{n} spread"] for n in (names[0], name)]
     if not before or not after:
         return f"{what}: {cells[0]} -> {cells[1]}{each}" if before or after else ""
@@ -178,16 +208,22 @@ def _of_total(rows: list[Row], names: list[str], number: int, asked: Asked, labe
     if spread.is_within(after - before, *widths):
         return f"{what}: no difference, {cells[0]} and {cells[1]}{each} lie within the spread of the steps"
     text = f"{what}: {cells[0]} -> {cells[1]}{each} ({after / before - 1:+.1%})"
-    most = max(_telling(rows[1:]), key=lambda row: abs(row[f"{name} Δ"]), default=None)
+
+    def own(row: Row) -> float:
+        key = (row.get("path"),)
+        linked = elsewhere[1].get(key, 0.0) - elsewhere[0].get(key, 0.0) if elsewhere else 0.0
+        return float(row[f"{name} Δ"] - linked)
+
+    most = max(_telling(rows[1:]), key=lambda row: abs(own(row)), default=None)
     if most is not None and "path" in most:  # ranges nest: of those that changed as much the innermost says where
-        alike = [row for row in _telling(rows[1:]) if abs(row[f"{name} Δ"]) >= _AS_MUCH * abs(most[f"{name} Δ"])]
+        alike = [row for row in _telling(rows[1:]) if abs(own(row)) >= _AS_MUCH * abs(own(most))]
         most = max(alike, key=lambda row: str(row["path"]).count("/"))
-    if most is None or most[f"{name} is"] == _NONE or most[f"{name} Δ"] / (after - before) < _TELLING:
+    if most is None or most[f"{name} is"] == _NONE or own(most) / (after - before) < _TELLING:
         return text
-    _, (change,) = units.scaled(ending, [most[f"{name} Δ"]], signed=True)
-    most_keys = list(most)[: list(most).index(names[0])]
+    _, (change,) = units.scaled(ending, [own(most)], signed=True)
+    most_keys = [key for key in list(most)[: list(most).index(names[0])] if key != RENAMED_TO]
     keys = [labels.get(most[key], str(most[key])) for key in most_keys if most[key] is not None]
-    most_unit, _ = units.scaled(ending, [most[f"{name} Δ"]])
+    most_unit, _ = units.scaled(ending, [own(most)])
     return f"{text}, most of all {_short(' '.join(keys))} ({change} {most_unit})".replace(" )", ")")
 
 
@@ -201,8 +237,9 @@ def _short(name: str) -> str:
     return name if len(name) <= _NAME else f"{name[: _NAME // 2]}…{name[-_NAME // 2 :]}"
 
 
-def _what(asked: Asked) -> str:
-    return _WORDS.get(asked.measure, asked.measure.replace("_", " ").removesuffix(" ns").removesuffix(" cnt"))
+def words(measure: str) -> str:
+    """What a measure is called in a sentence."""
+    return _WORDS.get(measure, measure.replace("_", " ").removesuffix(" ns").removesuffix(" cnt"))
 
 
 def _are_strangers(rows: list[Row], names: list[str]) -> bool:
@@ -242,8 +279,13 @@ def _lacks(database: Database, of: str) -> list[str]:
     return [*found, *(f"In {of} {said_shift(shift)}." for (shift,) in shifts)]
 
 
-def _notes(recorders: list[str], has_timing: bool) -> list[str]:
-    notes = ["Rows are from the profile: what the profiler costs is in them."]
+def _notes(recorders: list[str], has_timing: bool, by_sequence: bool) -> list[str]:
+    notes = ["Rows are from the profile: what the profiler costs is in them."] if set(recorders) != {_SNAPSHOT} else []
+    if by_sequence:
+        notes.append(
+            "A range has the backward of what ran in it, too (sequence_kernel_ns): those side by side may add up to more "
+            "than the one around them."
+        )
     if len(set(recorders)) > 1:
         notes.append("The inputs were recorded by different profilers, which cost differently; compare like with like.")
     if has_timing:

@@ -7,8 +7,10 @@
 --     CPU  | step 1 |  load  | step 2 |  load  | step 3 |
 --          [     turn_ns     ][     turn_ns    ][  wall  ]
 --
--- The CPU runs ahead where the steps together take it less than what they queue keeps a device busy; those that take the
--- CPU more than 1.5 times the median are not asked, as they may have loaded or compiled.
+-- The CPU runs ahead where the steps together take it less than what they queue keeps a device busy, and where they take it
+-- as long because it waits for room or for copies behind it: the device is busy for nine tenths of the time, and a tenth of
+-- a step's work or more runs behind its end on the CPU. Steps that take the CPU more than 1.5 times the median are not asked,
+-- as they may have loaded or compiled.
 --
 -- columns:
 --   source_id     integer   the input
@@ -49,7 +51,8 @@ busy as (
     select
         step.*,
         if(is_followed, next_ns, end_ns) - step.start_ns as turn_ns,
-        (coalesce(work.gpu_busy_ns, 0) / greatest(1, device.device_cnt / device.process_cnt))::bigint as busy_ns
+        (coalesce(work.gpu_busy_ns, 0) / greatest(1, device.device_cnt / device.process_cnt))::bigint as busy_ns,
+        coalesce(1 - work.gpu_busy_inside_ns / nullif(work.gpu_busy_ns, 0), 0) as behind_frac
     from followed as step
     left join _step_work as work using (step_id)
     left join (
@@ -75,8 +78,12 @@ select
     is_followed,
     busy_ns,
     coalesce(
-        sum(busy_ns) filter (is_asked) over (partition by source_id)
-        > sum(turn_ns) filter (is_asked) over (partition by source_id),
+        sum(busy_ns) filter (is_asked) over of_input
+        > if(
+            sum(busy_ns * behind_frac) filter (is_asked) over of_input > 0.1 * sum(busy_ns) filter (is_asked) over of_input,
+            0.9, 1
+        ) * sum(turn_ns) filter (is_asked) over of_input,
         false
     ) as is_ahead
 from asked
+window of_input as (partition by source_id)

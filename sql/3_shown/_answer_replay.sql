@@ -1,0 +1,37 @@
+-- A row is an input: what must be known beside what is predicted of it.
+--
+-- A replay lasts from the begin of the first warm step to the end of the last and of what was launched in it, whatever else
+-- the device does meanwhile. Time in which the CPU waits for GPU work that is not recorded is in it, too.
+--
+-- columns:
+--   source_id   integer   the input
+--   has_gpu     boolean   whether it holds GPU work
+--   shift_ns    bigint    by how much its clocks of CPU and GPU disagree (_clock_shift), NULL where they do not
+--   step_ns     double    how long a warm step takes (step_summary, length_ns), NULL without steps
+--   missing_ns  bigint    how long the CPU waits for work that is not recorded, 0 for not at all
+
+with
+step as (
+    select source_id, avg(length_ns) filter (start_ns >= coalesce(first_step_ns, start_ns)) as step_ns
+    from step_summary
+    left join (select source_id, first_step_ns from _steady_time) using (source_id)
+    group by source_id
+),
+missing as (
+    select source_id, sum(saving_ns)::bigint as missing_ns
+    from _judged_gap
+    where starts_with(rule, 'unrecorded')
+    group by source_id
+)
+select
+    source.source_id,
+    source.source_id in (from _source_with_gpu) as has_gpu,
+    shift.shift_ns,
+    step.step_ns,
+    coalesce(missing.missing_ns, 0) as missing_ns
+from source
+left join _clock_shift as shift using (source_id)
+left join step using (source_id)
+left join missing using (source_id)
+where source.kind is not null
+order by source.source_id
