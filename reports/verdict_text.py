@@ -46,6 +46,8 @@ def _paced(parts: dict[str, float], critical_gpu_frac: float | None) -> str:
     """That the CPU sets the pace, where the GPU computes much of the time and little hangs on it; else ""."""
     if critical_gpu_frac is None or not parts.get("host") or 2 * parts["compute"] < max(parts.values()):
         return ""
+    if max(parts, key=lambda name: parts[name]) not in ("compute", "host"):
+        return ""
     if critical_gpu_frac >= min(_PACING_FRAC * parts["compute"], 0.5):
         return ""
     most = f"at most {critical_gpu_frac:.0%}" if critical_gpu_frac >= LEAST_FRAC / 2 else "nothing"

@@ -1,5 +1,8 @@
 """Which changes are worth trying in a source, whatever was found in it."""
 
+import numpy as np
+
+from ..attribute.intervals import take
 from .changes import Change
 from .scene import Scene
 
@@ -21,7 +24,8 @@ def standard(scene: Scene) -> list[Change]:
     found += [Change("graph", path) for path in scene.step_paths()]
     for phase in _PHASES:
         found += [Change("graph", path) for path in scene.phase_paths(phase)[:_MOST_PATHS]]
-    found += [Change("fuse", path) for path in scene.phase_paths("optimizer")[:_MOST_PATHS]]
+    paths = scene.phase_paths("optimizer")[:_MOST_PATHS]
+    found += [Change("fuse", path) for path in paths if not _communicates(scene, path)]
     found += [Change("scale", name, 0.5) for name in scene.largest_classes(_LARGEST_CLASSES)]
     if scene.of_class("copy").any():
         found.append(Change("hide-copies", "*"))
@@ -30,3 +34,9 @@ def standard(scene: Scene) -> list[Change]:
     if len(scene.trace.steps) >= 4:
         found.append(Change("batch", "4"))
     return [*found, Change("cpu", "*", 0.0)]
+
+
+def _communicates(scene: Scene, path: str) -> bool:
+    """Whether the ranges of a path launch communication: no kernel holds what waits for other ranks."""
+    inside = scene.ranges(path).holds(scene.points.begin).astype(np.int64)
+    return bool((scene.of_class("communication") & (take(inside, scene.work.point) > 0)).any())

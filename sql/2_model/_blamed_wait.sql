@@ -56,7 +56,7 @@ select
         cpu.rule is null,
         '',
         if(waited.occurrence_cnt = 1, '; the CPU is then in ', '; in the longest gap the CPU is in ')
-        || coalesce(cpu.cpu_in, 'no range or CUDA call')
+        || cpu.cpu_in
     ) as evidence,
     waited.calls,
     if(

@@ -1,5 +1,6 @@
 -- A row is a time in which something was compiled by torch.compile, a compiled kernel loaded, or a CUDA graph made.
 --
+-- A graph is made from the begin of its capture to the end, in which nothing that is launched runs, and when it is instantiated.
 -- CUDA loads a kernel in the call that launches it first, unless its module was loaded before: such a call takes longer than
 -- the threshold long_gap_ns, without having waited for the GPU. Loading goes on behind it: until the kernel begins, where that
 -- is no more than twice as long after the call as the call took.
@@ -36,6 +37,20 @@ used as (
     from gpu_op as op
     semi join launched on launched.source_id = op.source_id and launched.kernel_name_id = op.name_id
     group by all
+),
+making as (
+    select call.source_id, call.thread_id, name.text, call.start_ns, call.end_ns
+    from api_call as call
+    join name using (name_id)
+    where regexp_matches(name.text, '^(cu|cuda|hip)((Module|Library)Load|Stream(Begin|End)Capture|GraphInstantiate)')
+        and not call.is_duplicate
+),
+captured as (
+    select ended.source_id, ended.thread_id, begun.text, begun.start_ns, ended.end_ns
+    from making as ended
+    asof join (from making where contains(text, 'BeginCapture')) as begun
+        on begun.source_id = ended.source_id and begun.thread_id = ended.thread_id and begun.start_ns <= ended.start_ns
+    where contains(ended.text, 'EndCapture')
 )
 select range.source_id, own.process, range_path.path as place, range.start_ns, range.end_ns, 'compiled' as what
 from range
@@ -43,13 +58,19 @@ join _work_process as own using (source_id, thread_id)
 join range_path using (path_id)
 where range_path.path like '% (dynamo_timed)' and not regexp_matches(range_path.path, '\(dynamo_timed\)/')
 union all by name
-select call.source_id, own.process, name.text as place, call.start_ns, call.end_ns,
-    if(contains(name.text, 'Load'), 'loaded', 'made') as what
-from api_call as call
-join name using (name_id)
+select
+    call.source_id,
+    own.process,
+    call.text as place,
+    call.start_ns,
+    call.end_ns,
+    if(contains(call.text, 'Load'), 'loaded', 'made') as what
+from (
+    from (from making where not contains(text, 'Capture'))
+    union all by name
+    from captured
+) as call
 join _work_process as own using (source_id, thread_id)
-where regexp_matches(name.text, '^(cu|cuda|hip)((Module|Library)Load|Stream(Begin|End)Capture|GraphInstantiate)')
-    and not call.is_duplicate
 union all by name
 select
     launched.source_id,

@@ -66,7 +66,7 @@ select
         when launching.text is not null then '; in it the CPU is in ' || launching.text || ' itself'
         when cpu.rule is null then ''
         else '; in it the CPU is ' || if(cpu.is_between and cpu.cpu_kind is null, 'between two steps, ', '')
-            || 'in ' || coalesce(cpu.cpu_in, 'no range or CUDA call')
+            || 'in ' || cpu.cpu_in
     end as evidence,
     coalesce(ddp_advice(long.place), case
         when regexp_matches(long.place, '[nr]cclComm(Init|Split|Destroy|Finalize|Abort)')
@@ -99,7 +99,8 @@ select
                 || if(has_torch(long.source_id),
                     '(lorabench.span), or record Python''s stacks (with_stack=True)',
                     '(NVTX), or record its samples (nsys profile --sample=process-tree)')
-                || ': nothing of it is in the trace. Often it reads input, logs, saves or compiles.'
+                || if(cpu.is_partly, ': most of it is not', ': nothing of it is') || ' in the trace. Often it reads input, logs, '
+                || 'saves or compiles.'
         when cpu.cpu_kind = 'call' and long.longest_ns >= 1000000000
             then 'So long a call makes CUDA or a library ready, which is paid once: warm up before the recording begins.'
         when cpu.cpu_kind = 'call' and regexp_matches(cpu.cpu_in, 'Create')

@@ -9,9 +9,10 @@
 --   source_id   integer   the input
 --   rule        varchar   the rule that is blamed for the gap, see _blamed_place
 --   place       varchar   its place, NULL outside all ranges
---   cpu_in      varchar   the range or call, NULL where it was in neither; of autograd's the node that it evaluates; of many
---         how many, and the one with the most of the gap
+--   cpu_in      varchar   the range or call; of autograd's the node that it evaluates; of many how many, and the one with the most
+--         of the gap; where it was in neither for most of the gap that is said, and of a tenth of it or more how much was in some
 --   cpu_kind    varchar   the kind of the range, or 'call'; 'several', from eight on 'many'; NULL where it was in neither
+--   is_partly   boolean   whether it was in some for a tenth of the gap or more, but in neither for most of it
 --   is_between  boolean   whether more than half of the gap lies between two steps of its process
 
 with
@@ -126,26 +127,36 @@ together as (
     group by source_id, rule, place, name_id
 ),
 many as (
-    select source_id, rule, place, arg_max(name_id, (piece_ns, -name_id)) as name_id, sum(piece_cnt) as piece_cnt
+    select
+        source_id,
+        rule,
+        place,
+        arg_max(name_id, (piece_ns, -name_id)) as name_id,
+        sum(piece_cnt) as piece_cnt,
+        sum(piece_ns) / any_value(gap_ns) as frac
     from together
     group by source_id, rule, place
-    having 2 * sum(piece_ns) > any_value(gap_ns)
+    having sum(piece_ns) > 0.1 * any_value(gap_ns)
 )
 select
     gap.source_id,
     gap.rule,
     gap.place,
-    if(
-        coalesce(calling.name_id, covering.name_id) is not null or many.name_id is null,
-        '',
-        format('{} ranges and calls, most of it ', many.piece_cnt)
-    )
-    || replace(name.text, 'autograd::engine::evaluate_function: ', '') as cpu_in,
+    coalesce(
+        case
+            when coalesce(calling.name_id, covering.name_id) is not null or many.name_id is null then ''
+            when many.frac > 0.5 then format('{} ranges and calls, most of it ', many.piece_cnt)
+            else format('no range or CUDA call for {:.0f}% of it, else most in ', 100 * (1 - many.frac))
+        end
+        || replace(name.text, 'autograd::engine::evaluate_function: ', ''),
+        'no range or CUDA call'
+    ) as cpu_in,
     case
         when calling.name_id is not null then 'call'
         when many.name_id is null then covering.kind
-        else if(many.piece_cnt < 8, 'several', 'many')
+        when many.frac > 0.5 then if(many.piece_cnt < 8, 'several', 'many')
     end as cpu_kind,
+    calling.name_id is null and coalesce(many.frac <= 0.5, false) as is_partly,
     between.source_id is not null as is_between
 from gap
 left join between

@@ -8,7 +8,8 @@
 -- fifths. Copies save what hiding them does; those that the link has no time for beside other work
 -- can only be fewer: what that saves is at most what they cost. Hiding them is a limit, too, in an input without steps, where
 -- nothing from before or after a step can run beside them. Without a replay nobody knows what a wait leaves, and
--- host_work saves nothing. Where the clocks of CPU and GPU disagree, no launch tells why a device is idle: rules about that say
+-- host_work saves nothing. Where closing gaps for which nobody is known to be late saves next to nothing by replay, what they
+-- wait for may be missing, and they are the limit. Where the clocks of CPU and GPU disagree, no launch tells why a device is idle: rules about that say
 -- nothing, and nothing is replayed.
 --
 -- It has the columns of _finding, and
@@ -47,6 +48,7 @@ followed as (
         limited.*,
         -- small products do not reach what a data sheet says
         followed_rule.saving_ns is not null and hidden.hidden_ns is null and limited.rule <> 'float32_matmul'
+        and not (limited.rule = 'long_dependency' and 10 * followed_rule.saving_ns < limited.limit_ns)
         -- what is copied once, computed once and copied back has nothing of a step before or after to run beside
         and (limited.rule <> 'exposed_copy' or limited.source_id in (select source_id from _steady_time where step_cnt > 0))
         or limited.rule = 'straggler_rank' and limited.source_id in (
@@ -60,6 +62,7 @@ followed as (
         ) as is_idle,
         case
             when followed_rule.saving_ns is null then if(limited.rule = 'host_work', 0, limited.limit_ns)
+            when limited.rule = 'long_dependency' and 10 * followed_rule.saving_ns < limited.limit_ns then limited.limit_ns
             when limited.rule in ('blocking_copy', 'pageable_async_copy', 'synchronisation')
                 then greatest(0, followed_rule.saving_ns)
             else greatest(0, least(followed_rule.saving_ns, beside.saving_ns, limited.limit_ns))

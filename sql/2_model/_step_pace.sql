@@ -2,7 +2,8 @@
 --
 -- What a program does between two steps on their thread is as much a part of the first as what it does inside: input that a
 -- loop loads before it opens the range, logging behind it. Not so where the next step is not the next one: where
--- numbers leave some out, as a profiler does that records some steps of each hundred, or begin again, as in a new epoch.
+-- numbers leave some out, as a profiler does that records some steps of each hundred, or begin again, as in a new epoch; nor
+-- where several threads of a process work at steps side by side: each waits for the next request.
 --
 --     CPU  | step 1 |  load  | step 2 |  load  | step 3 |
 --          [     turn_ns     ][     turn_ns    ][  wall  ]
@@ -25,6 +26,7 @@
 --   is_followed   boolean   whether one follows
 --   busy_ns       bigint    time in which its GPU work keeps a device busy
 --   is_ahead      boolean   whether the CPU runs ahead in its input
+--   is_beside     boolean   whether several threads of its process work at steps side by side
 
 with
 next as (
@@ -32,20 +34,28 @@ next as (
         step.*,
         own.process,
         lead(step.start_ns) over in_order as next_ns,
-        lead(step.step) over in_order as next_step
+        lead(step.step) over in_order as next_step,
+        max(step.end_ns) over (
+            partition by step.source_id, step.process_id
+            order by step.start_ns, step.step_id rows between unbounded preceding and 1 preceding
+        ) > step.start_ns as begins_beside
     from _step as step
     left join _work_process as own on own.source_id = step.source_id and own.thread_id = step.thread_id
     window in_order as (
         partition by step.source_id, step.process_id, step.thread_id order by step.start_ns, step.step_id
     )
 ),
+beside as (
+    select *, coalesce(bool_or(begins_beside) over (partition by source_id, process_id), false) as is_beside
+    from next
+),
 followed as (
     select
         *,
-        coalesce(
+        not is_beside and coalesce(
             next_ns >= end_ns and (found_by <> 'annotation' or next_step = step or next_step = step + 1), false
         ) as is_followed
-    from next
+    from beside
 ),
 busy as (
     select
@@ -84,6 +94,7 @@ select
             0.9, 1
         ) * sum(turn_ns) filter (is_asked) over of_input,
         false
-    ) as is_ahead
+    ) as is_ahead,
+    is_beside
 from asked
 window of_input as (partition by source_id)

@@ -18,9 +18,21 @@ own as (
     where operator_id is not null
     group by operator_id
 ),
+-- shapes whose sizes are all multiples of 64
+even as (
+    select name_id as shape_id
+    from name
+    where name_id in (select distinct shape_id from range where shape_id is not null)
+        and list_bool_and(
+            list_transform(regexp_extract_all(split_part(text, '|', 1), '\d+'), lambda size: try_cast(size as bigint) % 64 = 0)
+        )
+),
 -- of each operator's call: how near its kernels come to what the device can do
 near as (
-    select range.range_id, 1e9 * bound.least_s / nullif(own.gpu_ns, 0) as roofline_frac
+    select
+        range.range_id,
+        1e9 * bound.least_s / nullif(own.gpu_ns, 0) as roofline_frac,
+        range.shape_id in (from even) as is_even
     from own
     join range on range.range_id = own.operator_id
     join _operator_bound as bound
@@ -37,6 +49,7 @@ named as (
         sum(kernel.critical_ns) as critical_ns,
         sum(kernel.critical_ns * greatest(0, 1 - near.roofline_frac)) as far_ns,
         bool_and(near.roofline_frac is not null) as is_known,
+        bool_and(coalesce(near.is_even, false)) as is_even,
         any_value(kernel.class) as class
     from _blamed_kernel as kernel
     join gpu_op as op using (gpu_op_id)
@@ -68,7 +81,7 @@ select
         when any_value(kernel.class) = 'matmul' then
             if(regexp_matches(short.short_name || ' ' || any_value(name.text), '(?i)(f16|fp8|fp4|e4m3|e5m2|[is]8\b|int8|hgemm|h884|16816)'), 'Compute',
                 'Compute in 16 or 8 bits,')
-            || ' with sizes that are multiples of 64, in fewer and larger products ('
+            || if(bool_and(kernel.is_even), '', ' with sizes that are multiples of 64,') || ' in fewer and larger products ('
             || if(kernel.source_id in (select source_id from _lora_path), 'several adapters in one pass', 'larger batches')
             || '); leave padding out.'
         when any_value(kernel.class) = 'lora' then 'Train several adapters in one pass, in 16 bits, with ranks that are multiples of 16.'

@@ -8,6 +8,7 @@ judged as (
     from step_summary
     join _steady_time as steady using (source_id)
     semi join (select source_id from step_summary group by source_id having count(*) >= 5) as enough using (source_id)
+    anti join (select source_id from _step_pace where is_beside) as beside using (source_id) -- requests differ
     where found_by <> 'period' -- what differs may be another layer
         and step_summary.start_ns >= coalesce(steady.first_step_ns, step_summary.start_ns)
 ),
