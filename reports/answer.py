@@ -41,6 +41,7 @@ _MEMORY_FINDINGS = """
     where source_id = {id} and (select kind from source where source_id = {id}) = 'snapshot'
     order by rule <> 'out_of_memory', cost_bytes desc, rule, device"""
 _RANGES = "select * exclude source_id from _answer_range where source_id = {id} order by self_wall_ns desc, path"
+_CALLS = "select * exclude source_id from _answer_call where source_id = {id} order by call_ns desc, api_name"
 _CLOCKS = "select shift_ns from _clock_shift where source_id = {id}"
 MEAN_WINDOW = "select window_ns::bigint as window_ns from _mean_window where source_id = {id}"
 _STEADY = """
@@ -73,6 +74,7 @@ _PARTS = {
     "copies": "exposed_memory_ns",
     "host": "host_idle_ns", "dependency": "dependency_idle_ns", "kernel_wait": "kernel_wait_ns",
 }  # fmt: skip
+LITTLE_TIMES = 20  # as much was recorded as there is GPU work: what the CPU does around it is said
 Row = dict[str, Any]
 
 
@@ -124,6 +126,9 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
     ((input_cnt,),) = database.rows("select count(*) from source where kind is not null")
     shift = next((row["shift_ns"] for row in rows(_CLOCKS)), None)
     devices = rows("from steady_state where source_id = {id} order by device_id")
+    steady = next(iter(rows(_STEADY)), None)
+    whole_ns = rows(_WHOLE)[0]["whole_ns"]
+    is_little = not devices or (whole_ns or 0) > LITTLE_TIMES * steady["recorded_ns"]
     return {
         "input": name,
         "recorder": recorder,
@@ -140,9 +145,10 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         ),
         "steps": next(iter(rows(_STEPS)), None),
         "window_ns": rows(MEAN_WINDOW)[0]["window_ns"] if devices else None,
-        "whole_ns": rows(_WHOLE)[0]["whole_ns"],
+        "whole_ns": whole_ns,
         "parts": _parts(devices, shift is None),
-        "steady": next(iter(rows(_STEADY)), None),
+        "steady": steady,
+        "calls": rows(_CALLS) if is_little else [],
         "classes": rows(
             "select class, gpu_op_frac from _steady_class where source_id = {id} order by gpu_op_frac desc"
         ),

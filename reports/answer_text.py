@@ -24,6 +24,7 @@ _DEVICE_CNT = 4  # of which the memory is shown
 _WHOLE_WIDTH = len("  busy 100.0% = ")
 _WORD_WIDTH = 28  # of evidence: a path that is longer would push what stands around it off the screen
 _MUCH_MORE = 1.25  # than the time from the first GPU work to the last: what was recorded around it is worth a word
+_MUCH_AROUND = 0.1  # of the time around it: a call that takes as much is named
 _STRAGGLER = "straggler_rank"
 
 
@@ -49,8 +50,12 @@ def _measured(found: Row) -> Iterator[str]:
             share = f", open {row['open_frac']:.0%} of the time" if row["open_frac"] is not None else ""
             own = f"{said_ns(row['self_wall_ns'])} of its own{threads}{share}"
             yield columns(f"  {keep_end(row['path'], WIDTH - 4 - cell_len(own))}", own)
+        for row in [] if found["ranges"] else found["calls"]:
+            calls = f"{row['call_cnt']:,} call{'s' if row['call_cnt'] > 1 else ''}"
+            yield columns(f"  {row['api_name']}", f"{said_ns(row['call_ns'])} in {calls}")
     else:
         yield cut(verdict(found))
+        yield from _around(found)
         if (steps := counted(found)) is not None:
             yield cut(f"  {steps}")
         for doubt in doubts(found):
@@ -129,6 +134,17 @@ def _is_late(found: Row) -> bool:
     return bool(found["slowest"]) and found["slowest"]["rank"] == found["rank"]
 
 
+def _around(found: Row) -> Iterator[str]:
+    """What the CPU does where GPU work is next to nothing of what was recorded."""
+    if not found["calls"]:
+        return
+    outside, longest = found["whole_ns"] - found["steady"]["recorded_ns"], found["calls"][0]
+    text = f"{said_ns(outside)} lie outside of the window"
+    if longest["call_ns"] > _MUCH_AROUND * outside:
+        text += f"; the CPU is in {longest['api_name']} for {said_ns(longest['call_ns'])}"
+    yield cut(f"  {text}")
+
+
 def _headline(found: Row) -> Iterator[str]:
     """What it is about, of the name both ends; on a second line what the first has no room for."""
     first, *others = _known(found)
@@ -150,8 +166,8 @@ def _known(found: Row) -> Iterator[str]:
         recorded, whole = found["steady"]["recorded_ns"], found["whole_ns"] or 0
         of = f" of {said_ns(whole)}" if whole > _MUCH_MORE * recorded else ""
         yield f"GPU window {said_ns(recorded)}{of}"
-    elif found["steady"]:
-        yield f"{said_ns(found['steady']['recorded_ns'])} recorded"
+    elif recorded := (found["steady"] or {}).get("recorded_ns") or found["whole_ns"]:
+        yield f"{said_ns(recorded)} recorded"
     if found["device"]:
         yield f"{found['device_cnt']} x {found['device']}" if found["device_cnt"] > 1 else str(found["device"])
     yield str(found["recorder"])

@@ -47,7 +47,9 @@ def _of_input(rows: list[Row], about: Row) -> Iterator[str]:
         error = max(row["replay_error_frac"] or 0 for row in known)
         yield cut(f"{_what(count, about, has_more, step_ns)}replayed within {error:.1%}; with a change")
         if about["missing_ns"] > _LEAST_MISSING * whole_ns:
-            missing = f"{said_ns(about['missing_ns'])} of it the CPU waits for GPU work that is not recorded; savings are"
+            missing = (
+                f"{said_ns(about['missing_ns'])} of it the CPU waits for GPU work that is not recorded; savings are"
+            )
             yield from textwrap.wrap(f"  {missing} fractions of all", WIDTH, subsequent_indent="  ")
     said = None
     for row in rows:

@@ -463,3 +463,64 @@ def test_recordings_without_steps_are_compared_by_all_that_the_gpu_does(
     assert "GPU window of B: 4.054 -> 0.454 ms (-88.8%; 4 kernels)" in said
     assert "most of it while the GPU copies" in " ".join(said.split())
     assert "GPU time in kernels of B: the same" in said
+
+
+def launches(at: int, name: str, link: int, duration: int, tid: int = 1) -> list[dict[str, Any]]:
+    args = {"correlation": link}
+    call = {"ph": "X", "pid": 1, "tid": tid, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": at, "dur": 2}
+    kernel = {"ph": "X", "pid": 0, "tid": 7, "cat": "kernel", "name": name, "ts": at + 4, "dur": duration}
+    return [call | {"args": args}, kernel | {"args": args | {"device": 0, "stream": 7}}]
+
+
+def test_work_behind_the_last_step_is_no_steps_and_that_is_said(tmp_path: Path, run: Callable[..., Any]) -> None:
+    """A recording ends in the middle of a step: its kernels would make each of the others longer."""
+    cut, whole = trace(tmp_path / "cut.json", 4, gemm=100), trace(tmp_path / "whole.json", 4, gemm=100)
+    found = json.loads(cut.read_text("utf-8"))
+    found["traceEvents"] += launches(90_000, "gemm", 1_000, 100)
+    cut.write_text(json.dumps(found), "utf-8")
+    total, row = json.loads(run(cut, whole, "--by", "kernel", "--json").out)
+    assert {total["cut.json"], total["whole.json"], row["cut.json"], row["whole.json"]} == {100_000}
+    assert "20% of GPU time in kernels in A lies outside of its steps" in " ".join(run(cut, whole).out.split())
+    total, _ = json.loads(run(cut, whole, "--by", "kernel", "--totals", "--json").out)
+    assert (total["cut.json"], total["whole.json"]) == (500_000, 400_000)
+
+
+def test_what_took_longer_is_where_it_was_launched(tmp_path: Path, run: Callable[..., Any]) -> None:
+    """A forward has the kernels of its backward, too, by sequence number; it did not launch them."""
+
+    def recorded(name: str, backward: int) -> Path:
+        events: list[dict[str, Any]] = []
+        for step in range(4):
+            at = 10_000 + 1000 * step
+            main, other = {"ph": "X", "pid": 1, "tid": 1}, {"ph": "X", "pid": 1, "tid": 2}
+            named = main | {"cat": "user_annotation"}
+            linked = {"Sequence number": step, "Fwd thread id": 1}
+            events += [
+                named | {"name": f"step {step}", "ts": at, "dur": 990},
+                named | {"name": "forward", "ts": at + 1, "dur": 100},
+                main | {"cat": "cpu_op", "name": "aten::mm", "ts": at + 2, "dur": 20}
+                | {"args": linked | {"Fwd thread id": 0}},
+                *launches(at + 4, "gemm", 2 * step + 1, 50),
+                named | {"name": "backward", "ts": at + 200, "dur": 700},
+                other | {"cat": "cpu_op", "name": "autograd::engine::evaluate_function: MmBackward0"}
+                | {"ts": at + 300, "dur": 50, "args": linked},
+                *launches(at + 310, "gemm_backward", 2 * step + 2, backward, 2),
+            ]  # fmt: skip
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}), "utf-8")
+        return path
+
+    said = run(recorded("a", 100), recorded("b", 400), "--by", "range").out
+    rows = {line.split()[0]: line.split()[1:4] for line in said.splitlines() if line.startswith(("step", "(total"))}
+    assert rows["step/forward"][2] == rows["step/backward"][2], "the table has it in both"
+    assert "most of all step/backward" in " ".join(said.split())
+    assert "may add up to more than the one around them" in " ".join(said.split())
+
+
+def test_a_kernel_a_thousand_times_as_fast_is_another_one(tmp_path: Path, run: Callable[..., Any]) -> None:
+    for fast, is_one in ((30, True), (1, False)):
+        a, b = trace(tmp_path / "a.json", 2, gemm_old=900), trace(tmp_path / "b.json", 2, gemm_new=fast)
+        b.write_text(b.read_text("utf-8").replace("range gemm_new", "range gemm_old"), "utf-8")
+        said = run(a, b, "--by", "kernel").out
+        assert ("renamed" in said) is is_one
+        assert "gemm_old gemm_new" not in said

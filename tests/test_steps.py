@@ -313,3 +313,51 @@ def test_what_is_longer_in_a_slow_step_is_the_phase_that_most_of_it_lies_in(
     assert evidence == "one step (step 5) 71 % above the median, 600.0 us longer" + (
         f"; {said} is 600.0 us longer in it" if said else ""
     )
+
+
+def test_requests_that_threads_work_at_side_by_side_are_as_long_as_they_are(tmp_path: Path) -> None:
+    """A thread of a pool waits for its next request: that is nobody's step."""
+    events = [
+        annotation(f"step {4 * turn + tid}", 100_000.0 * turn + 1_000 * tid, 20_000.0) | {"tid": tid}
+        for turn in range(6)
+        for tid in range(4)
+    ]
+    (tmp_path / "pool.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}), "utf-8")
+    with analyze([tmp_path / "pool.json"], tmp_path / "x.duckdb") as database:
+        assert set(database.rows("select length_ns from step_summary")) == {(20_000_000,)}
+        assert not database.rows("from finding where rule = 'uneven_steps'")
+
+
+def test_a_cpu_that_blocks_behind_a_busy_gpu_does_not_make_its_steps_uneven(tmp_path: Path) -> None:
+    """Ranges of 60 and 140 us, kernels of 100 us a step without a gap: the steps take 100 us each."""
+    events: list[Event] = []
+    start = 10_000.0
+    for number in range(8):
+        length = 140.0 if number % 2 else 60.0
+        events.append(annotation(f"step {number}", start, length))
+        call = {
+            "ph": "X",
+            "pid": 1,
+            "tid": 1,
+            "cat": "cuda_runtime",
+            "name": "cudaLaunchKernel",
+            "ts": start + 1,
+            "dur": 2,
+        }
+        kernel = {
+            "ph": "X",
+            "pid": 0,
+            "tid": 7,
+            "cat": "kernel",
+            "name": "gemm",
+            "ts": 10_100 + 100.0 * number,
+            "dur": 100,
+        }
+        link = {"correlation": number + 1}
+        events += [call | {"args": link}, kernel | {"args": link | {"device": 0, "stream": 7}}]
+        start += length
+    (tmp_path / "run.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}), "utf-8")
+    with analyze([tmp_path / "run.json"], tmp_path / "x.duckdb") as database:
+        lengths = [length for (length,) in database.rows("select length_ns from step_summary order by step")]
+        assert set(lengths[1:]) == {100_000}
+        assert not database.rows("from finding where rule = 'uneven_steps'")

@@ -151,14 +151,16 @@ def _spared(scene: Scene, weights: Weights, gaps: _Blamed) -> tuple[Ints, Ints, 
     gap            |------------------------------|      back to its begin, or the wait that it began in;
     CPU     [own a]----host b----[own b]--host c--[c]    devices that are idle at once do not add up
 
-    A wait inside of a gap waited for nothing: what the CPU did before it is late, too.
+    A wait inside of a gap waited for nothing: what the CPU did before it is late, too. Work that begins some time
+    behind its launch must be launched as much earlier: then it is the CPU's time up to as long before the gap.
     """
     host, own = np.zeros(len(weights.host), dtype=np.int64), np.zeros(len(weights.own), dtype=np.int64)
     at = scene.work.point[gaps.place]
     before = np.clip(scene.points.begin[at] - scene.work.start[gaps.place] + gaps.ns, 0, gaps.ns)
     launching = np.minimum(gaps.ns - before, weights.own[at])
     np.maximum.at(own, at, launching)
-    left, since = before, scene.work.start[gaps.place] - gaps.ns
+    on_its_way = gaps.ns - before - launching
+    left, since = before + on_its_way, scene.work.start[gaps.place] - gaps.ns - on_its_way
     while (more := left > 0).any():
         at, left, since = at[more], left[more], since[more]
         spent = np.minimum(left, np.maximum(weights.host[at], 0))

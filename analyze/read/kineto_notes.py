@@ -15,6 +15,7 @@ _RANKS = """
     from kineto_label
     where what = 'process_name' and regexp_matches(label, '(?i)^rank[ _:]*[0-9]+')"""
 _OPERATORS = {"cpu_op", "Operator"}  # categories of PyTorch's own ranges
+_PROFILED = "cuda_profiler_range"  # the category of kernels that CUPTI's range profiler ran again for its counters
 _MANY_UNREAD = 100  # events of a category: it is about the work that is missing
 
 _Kind = tuple[str | None, str, str | None]  # phase, category, what such events become
@@ -124,25 +125,35 @@ def _why_no_work(tally: Tally, pieces: Pieces, call_cnt: int) -> str:
         return "it may stand in the part of the file that is lost"
     # those of other accelerators, as mtia_ccp_events
     unread = {kind[1]: count for kind, count in tally.events.items() if kind[0] == "X" and kind[1] and not kind[2]}
+    if counted := unread.get(_PROFILED):
+        return (
+            f"{counted} kernels were recorded with hardware counters alone (category {_PROFILED}), for which each runs "
+            "again and again: no times in this file are the program's"
+        )
     most = max(unread, key=lambda category: unread[category], default=None)
     if most is not None and unread[most] >= _MANY_UNREAD:
         return f"{unread[most]} events of the category {most} are not read: work of another accelerator?"
-    begun = sum(count for (phase, *_), count in tally.events.items() if phase == "B")
-    if begun >= _MANY_UNREAD and not call_cnt:
-        return f"{begun} events that begin and end apart (B, E) are not read: of another program, or of torch.compile"
-    nameless = sum(count for (phase, category, _), count in tally.events.items() if phase == "X" and not category)
-    if nameless >= _MANY_UNREAD and not call_cnt:
-        return (
-            f"{nameless} timed events have no category and are not read: of another program, or of "
-            "torch.autograd.profiler before torch.profiler"
-        )
     if call_cnt:
         return (
             f"{call_cnt} calls of CUDA are there, but not what they launched: the recording ended before that "
             "was collected (torch.cuda.synchronize() before the profiler ends), or CUPTI gave none (it does not "
             "fit the driver, or another profiler was attached)"
         )
-    return "nothing ran on a GPU, or ProfilerActivity.CUDA was not among the activities"
+    return _of_another_program(tally) or "nothing ran on a GPU, or ProfilerActivity.CUDA was not among the activities"
+
+
+def _of_another_program(tally: Tally) -> str:
+    """What in a trace without calls of CUDA another program than torch.profiler wrote, "" for nothing."""
+    begun = sum(count for (phase, *_), count in tally.events.items() if phase == "B")
+    if begun >= _MANY_UNREAD:
+        return f"{begun} events that begin and end apart (B, E) are not read: of another program, or of torch.compile"
+    nameless = sum(count for (phase, category, _), count in tally.events.items() if phase == "X" and not category)
+    if nameless >= _MANY_UNREAD:
+        return (
+            f"{nameless} timed events have no category and are not read: of another program, or of "
+            "torch.autograd.profiler before torch.profiler"
+        )
+    return ""
 
 
 def _only_group(groups: object) -> list[int]:

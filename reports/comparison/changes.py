@@ -188,8 +188,8 @@ def compare_inputs(
         for number, inside in enumerate(held):
             if inside < _LEAST_INSIDE:
                 compared.notes.append(
-                    f"{1 - inside:.0%} of {verdict.words(how.measure)} in {letter(number)} lies outside of its steps and is "
-                    "left out: --totals."
+                    f"{1 - inside:.0%} of {verdict.words(how.measure)} in {letter(number)} lies outside of its steps "
+                    "and is left out: --totals."
                 )
         if asked is None and by == "kernel":
             compared.notes.insert(0, _RANGES_HOLD_LITTLE)

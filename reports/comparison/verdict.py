@@ -14,7 +14,8 @@ from ...analyze.store.database import Database
 from ...vocabulary import PHASES
 from .. import units
 from ..sources import counting
-from ..verdict_text import said_shift
+from ..step_text import is_uneven
+from ..verdict_text import SNAPSHOT, said_shift
 from . import spread, waterfall
 from .compared import RENAMED_TO, Compared, Input, Row, letter
 from .run_steps import of_run
@@ -25,15 +26,16 @@ _WORDS = {
     "saving_ns": "time that could be saved", "live_bytes": "live memory",
     "length_ns": "time of a step",
 }  # fmt: skip
-_OF_ALL_DEVICES = ("range_summary", "operator_summary", "kernel_summary", "kernel_class", "lora_summary", "adapter_summary",
-                   "idle_summary")  # fmt: skip
+_OF_ALL_DEVICES = (
+    "range_summary", "operator_summary", "kernel_summary", "kernel_class", "lora_summary", "adapter_summary",
+    "idle_summary",
+)  # fmt: skip
 _NAME = 60  # characters of a name within a sentence
 _MOST = 0.5  # of a change: what one of its parts has to have to be named
 _TELLING = 0.1  # of the whole change: a row that has less does not say where it comes from
 _AS_MUCH = 0.9  # of the largest change: what says where it comes from
 _PHASE_WORDS = {"h2d": "copies to the GPU", "between": "between the steps"}
 _NONE = "no difference"
-_SNAPSHOT = "allocator snapshot"  # as _recorder has it: what is in it takes no time
 _SMALL = 0.05  # a factor nearer to 1 than this is said in per cent
 
 
@@ -114,13 +116,24 @@ def of_steps(first: spread.Spread, other: spread.Spread, one: str, two: str, sou
     if first.width is None or other.width is None:
         widths = f"no spread is known of fewer than {spread.LEAST_STEPS} steps"
     elif spread.is_within(other.median - first.median, first.width, other.width):
-        return f"{_NONE}: steps of {cells[0]} and {cells[1]} {unit} lie within the spread ({facts}; {widths})"
+        means = _means(first, other)
+        return f"{_NONE}: steps of {cells[0]} and {cells[1]} {unit} lie within the spread ({facts}; {widths}{means})"
     step = f"step {cells[0]} -> {cells[1]} {unit} ({facts}; {widths})"
     if not first.median or not other.median:
         return step
     if first.median == other.median:
         return f"{_NONE}: {step}"
     return _factor(first.median / other.median, one, two, step)
+
+
+def _means(first: spread.Spread, other: spread.Spread) -> str:
+    """The means of uneven steps, of which their medians say little."""
+    if first.mean is None or other.mean is None:
+        return ""
+    if not is_uneven(first.mean, first.median) and not is_uneven(other.mean, other.median):
+        return ""
+    unit, cells = units.scaled("ns", [first.mean, other.mean])
+    return f"; means {cells[0]} and {cells[1]} {unit}"
 
 
 def _factor(factor: float, one: str, two: str, step: str) -> str:
@@ -191,8 +204,8 @@ def _of_total(
 ) -> str:  # fmt: skip
     """How the first row of a table changed, and which row has most of it.
 
-    Of ranges only what they launch says so, without what `elsewhere` has of them: the backward of what ran in them is in
-    the ranges of the backward, too.
+    Of ranges only what they launch says so, without what `elsewhere` has of them: the backward of what ran in them is
+    in the ranges of the backward, too.
     """
     first, name = rows[0], names[number]
     before, after = first[names[0]] or 0.0, first[name] or 0.0
@@ -280,11 +293,13 @@ def _lacks(database: Database, of: str) -> list[str]:
 
 
 def _notes(recorders: list[str], has_timing: bool, by_sequence: bool) -> list[str]:
-    notes = ["Rows are from the profile: what the profiler costs is in them."] if set(recorders) != {_SNAPSHOT} else []
+    notes = ["Rows are from the profile: what the profiler costs is in them."]
+    if set(recorders) == {SNAPSHOT}:
+        notes = ["Sizes are what was asked for; the allocator's blocks are a little larger."]
     if by_sequence:
         notes.append(
-            "A range has the backward of what ran in it, too (sequence_kernel_ns): those side by side may add up to more "
-            "than the one around them."
+            "A range has the backward of what ran in it, too (sequence_kernel_ns): those side by side may add up to "
+            "more than the one around them."
         )
     if len(set(recorders)) > 1:
         notes.append("The inputs were recorded by different profilers, which cost differently; compare like with like.")

@@ -64,7 +64,7 @@ select
     || coalesce('; before its launch a stream was told to wait for an event (' || told.api_name || ')', '')
     || case
         when launching.text is not null then '; in it the CPU is in ' || launching.text || ' itself'
-        when cpu.rule is null then ''
+        when cpu.rule is null or long.rule = 'long_dependency' and cpu.cpu_kind is distinct from 'call' then ''
         else '; in it the CPU is ' || if(cpu.is_between and cpu.cpu_kind is null, 'between two steps, ', '')
             || 'in ' || cpu.cpu_in
     end as evidence,

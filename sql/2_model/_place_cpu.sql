@@ -27,7 +27,7 @@ gap as (
     from _blamed_place as place
     join gpu_op as op on op.gpu_op_id = place.ended_by
     join api_call as call using (api_call_id)
-    where place.rule in ('blocking_copy', 'pageable_async_copy', 'synchronisation', 'long_idle_gap', 'host_work')
+    where place.rule in ('blocking_copy', 'pageable_async_copy', 'synchronisation', 'long_idle_gap', 'long_dependency', 'host_work')
     qualify row_number() over (partition by place.source_id order by place.saving_ns desc, place.rule, place.place) <= 16
 ),
 between as (

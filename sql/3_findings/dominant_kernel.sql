@@ -35,7 +35,7 @@ near as (
         range.shape_id in (from even) as is_even
     from own
     join range on range.range_id = own.operator_id
-    join _operator_bound as bound
+    left join _operator_bound as bound
         on bound.source_id = range.source_id
         and bound.name_id = range.name_id
         and bound.shape_id = range.shape_id

@@ -462,3 +462,20 @@ def test_advice_that_names_torch_has_another_text_for_programs_without_it() -> N
         names_torch = TORCH.search(advice) and rule.name != "math_attention"  # torch's own kernels are what it is about
         assert bool(elsewhere) == bool(names_torch), rule.name
         assert not TORCH.search(elsewhere), rule.name
+
+
+@pytest.mark.parametrize("latency", [6_000, 18_000])
+def test_launches_cost_what_their_gaps_are_however_long_they_are_on_their_way(latency: int, tmp_path: Path) -> None:
+    """As on AMD's GPUs: launched 18 us before it begins, but each launch comes 25 us behind the one before."""
+    gpu = Gpu(is_pinned=True, latency=latency)
+    for step in range(6):
+        with gpu.range(f"step {step}"):
+            for _ in range(40):
+                gpu.work(20_000)
+                gpu.launch("matmul_gemm_kernel", 6_000)
+    with recorded(gpu.finished(), tmp_path) as database:
+        ((saved, idle),) = database.rows(
+            "select (select sum(saving_ns) from finding where rule = 'launch_bound_range'), "
+            "(select sum(idle_ns) from _judged_gap where rule = 'launch_bound_range')"
+        )
+    assert 0.9 * idle <= saved <= idle, "but for the distance that kernels keep"

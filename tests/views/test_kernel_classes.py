@@ -33,6 +33,11 @@ IS = {
     "ampere_fp16_s16816gemm_fp16_128x128_{0}": "matmul",
     "cupy_true_divide__float64_float64_float64": "elementwise",
     "cupy_copy__float64_float64": "data_movement",
+    "void aiter::add_rmsnorm_quant_kernel<{0}, {0}, 256, 24, true>({0}*)": "norm",
+    "void vllm::dynamic_per_token_scaled_fp8_quant_kernel<{0}, __nv_fp8_e4m3>({0} const*)": "quantise",
+    "sm50_xmma_pooling_coalescedC_NHWC_kMAX_3_False_execute_kernel_trt": "reduction",
+    "void genericReformat::copyVectorizedKernel<{0}>(P)": "layout",
+    "void cutensor_internal_namespace::tensor_elementwise_kernel::permutationKernelPLC3<{0}>(P)": "layout",
     "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096>)": "communication",
 }  # fmt: skip
 TYPES = (
