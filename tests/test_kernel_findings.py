@@ -396,7 +396,7 @@ def test_clocks_of_cpu_and_gpu_may_differ_by_microseconds(early: int, rule: str,
     [
         (20, 1_000, "31 ranges and calls, most of it aten::cat", "Do less in many small steps"),
         (2, 10_000, "4 ranges and calls, most of it aten::cat", "Look at what is done there"),
-        (20, 500, "no range or CUDA call for 66% of it, else most in aten::cat", "Name what the CPU does there"),
+        (20, 500, "no range or CUDA call for 66%, else most in aten::cat", "Name what the CPU does there"),
         (20, 100, "no range or CUDA call", "Name what the CPU does there"),
     ],
 )
@@ -431,7 +431,7 @@ def test_what_lies_in_a_gap_counts_once(parts: list[tuple[int, int]]) -> None:
     if 10 * covered <= 29_900:
         assert found == "no range or CUDA call"
     elif 2 * covered <= 29_900:
-        part = f"no range or CUDA call for {1 - covered / 29_900:.0%} of it"
+        part = f"no range or CUDA call for {1 - covered / 29_900:.0%}"
         assert found in [f"{part}, else most in {name}" for name in most]
     elif max((length for *_, length in outer)) * 2 <= 29_900:
         assert found in [f"{len(outer) + 1} ranges and calls, most of it {name}" for name in most]
@@ -485,7 +485,7 @@ def test_calls_in_a_part_of_a_gap_are_named_with_the_part(tmp_path: Path) -> Non
     around = [*launched(0, 10, 8, 1), *launched(20_018, 20_028, 8, 2)]
     calls = [called("cudaFree", 100 + 500 * number, 400) for number in range(20)]
     _, evidence, advice = found_by_rule(tmp_path, [*around, *calls])["long_idle_gap"]
-    assert evidence.endswith("no range or CUDA call for 60% of it, else most in cudaFree")
+    assert evidence.endswith("no range or CUDA call for 60%, else most in cudaFree")
     assert "most of it is not in the trace" in advice
     _, evidence, advice = found_by_rule(tmp_path, around)["long_idle_gap"]
     assert evidence.endswith("in no range or CUDA call") and "nothing of it is in the trace" in advice

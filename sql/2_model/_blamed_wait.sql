@@ -56,7 +56,7 @@ select
         cpu.rule is null,
         '',
         if(waited.occurrence_cnt = 1, '; the CPU is then in ', '; in the longest gap the CPU is in ')
-        || cpu.cpu_in
+        || if(cpu.is_partly, 'no range or CUDA call for most of it', cpu.cpu_in)
     ) as evidence,
     waited.calls,
     if(

@@ -146,7 +146,7 @@ select
         case
             when coalesce(calling.name_id, covering.name_id) is not null or many.name_id is null then ''
             when many.frac > 0.5 then format('{} ranges and calls, most of it ', many.piece_cnt)
-            else format('no range or CUDA call for {:.0f}% of it, else most in ', 100 * (1 - many.frac))
+            else format('no range or CUDA call for {:.0f}%, else most in ', 100 * (1 - many.frac))
         end
         || replace(name.text, 'autograd::engine::evaluate_function: ', ''),
         'no range or CUDA call'
