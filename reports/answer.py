@@ -128,7 +128,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
     devices = rows("from steady_state where source_id = {id} order by device_id")
     steady = next(iter(rows(_STEADY)), None)
     whole_ns = rows(_WHOLE)[0]["whole_ns"]
-    is_little = not devices or (whole_ns or 0) > LITTLE_TIMES * steady["recorded_ns"]
+    is_little = not devices or steady is None or (whole_ns or 0) > LITTLE_TIMES * steady["recorded_ns"]
     return {
         "input": name,
         "recorder": recorder,

@@ -136,7 +136,7 @@ def _is_late(found: Row) -> bool:
 
 def _around(found: Row) -> Iterator[str]:
     """What the CPU does where GPU work is next to nothing of what was recorded."""
-    if not found["calls"]:
+    if not found["calls"] or found["steady"] is None:
         return
     outside, longest = found["whole_ns"] - found["steady"]["recorded_ns"], found["calls"][0]
     text = f"{said_ns(outside)} lie outside of the window"
