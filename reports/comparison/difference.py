@@ -33,7 +33,8 @@ def section_of(databases: list[Database], letters: tuple[str, str], clocks: list
          "whole": f"the {what} of {letters[place]}"}
         for place in (1, 0)
     ]  # fmt: skip
-    each, ends = " in a step" if by_step else "", ", kernels at the ends" if has_gpu else ""
+    each = ": all of the recording, divided by its steps" if by_step else ""
+    ends = ", kernels at the ends" if has_gpu else ""
     text = (
         f"{what} of each range{each}{ends}. Widths are those of one of both and true; the colour says how {second} "
         f"differs from {first}, the text by how much. What is gone has no width in {second}: look at {first}."
