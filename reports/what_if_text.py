@@ -11,7 +11,7 @@ from .verdict_text import said_shift
 
 _CHANGE_WIDTH, _INPUT_CNT = 46, 3
 _LEAST_SHOWN = 0.001  # of a step: what a change saves at least to have a line of its own
-_MOST_AROUND = 1.05  # times as long as its steps: what is replayed has more in it, which is said
+_MOST_AROUND = 1.03  # times as long as its steps: what is replayed has more in it, which is said
 _LEAST_MISSING = 0.05  # of what is replayed: so much time without recorded work is said
 
 
@@ -55,7 +55,7 @@ def _of_input(rows: list[Row], about: Row) -> Iterator[str]:
     for row in rows:
         change = _short_change(row["change"])
         if row["saving_ns"] is None:
-            yield columns(f"  {change}", "unknown to one rank")
+            yield columns(f"  {change}", "not known")
         elif abs(row["saving_frac"]) >= _LEAST_SHOWN or len(rows) == 1:
             yield columns(f"  {change}", f"{said_ns(row['step_ns'] * scale)}  saves {row['saving_frac']:6.1%}")
         else:

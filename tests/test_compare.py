@@ -513,7 +513,7 @@ def test_what_took_longer_is_where_it_was_launched(tmp_path: Path, run: Callable
     said = run(recorded("a", 100), recorded("b", 400), "--by", "range").out
     rows = {line.split()[0]: line.split()[1:4] for line in said.splitlines() if line.startswith(("step", "(total"))}
     assert rows["step/forward"][2] == rows["step/backward"][2], "the table has it in both"
-    assert "most of all step/backward" in " ".join(said.split())
+    assert "most of all launched in step/backward" in " ".join(said.split())
     assert "may add up to more than the one around them" in " ".join(said.split())
 
 
@@ -524,3 +524,24 @@ def test_a_kernel_a_thousand_times_as_fast_is_another_one(tmp_path: Path, run: C
         said = run(a, b, "--by", "kernel").out
         assert ("renamed" in said) is is_one
         assert "gemm_old gemm_new" not in said
+
+
+def test_a_kernel_that_was_launched_before_the_recording_is_in_none_of_its_steps(
+    tmp_path: Path, run: Callable[..., Any]
+) -> None:
+    """It runs in the first of them; a recording that begins a moment later has not got it."""
+    with_it, without = trace(tmp_path / "with.json", 4, gemm=100), trace(tmp_path / "without.json", 4, gemm=100)
+    found = json.loads(with_it.read_text("utf-8"))
+    found["traceEvents"].append(launches(10_500, "gemm", 1_000, 100)[1])
+    with_it.write_text(json.dumps(found), "utf-8")
+    for by in ("kernel", "class"):
+        total, row = json.loads(run(with_it, without, "--by", by, "--json").out)
+        assert {total["with.json"], total["without.json"], row["with.json"], row["without.json"]} == {100_000}
+    assert "20% of GPU time in kernels in A lies outside of its steps" in " ".join(run(with_it, without).out.split())
+
+
+def test_what_no_input_has_is_said_and_not_measured_as_zero(run: Callable[..., Any]) -> None:
+    fixture = Path(__file__).parent.parent / "fixtures" / "torch-cpu.json.gz"
+    assert (
+        "nothing to compare: none of these inputs has anything by kernel" in run(fixture, fixture, "--by", "kernel").out
+    )

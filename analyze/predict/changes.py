@@ -345,7 +345,9 @@ _KINDS = {
         "PATH:FACTOR", _cpu, "the CPU takes so much of its time here; 0 is the limit for whatever makes it faster"
     ),
     "hide-copies": _Kind("PATH", _hide, "nothing waits for copies and memsets; on the link they take their time"),
-    "hide-communication": _Kind("PATH", None, "communication ends when all ranks have come: one rank cannot know"),
+    "hide-communication": _Kind(
+        "PATH", None, "communication ends when all ranks have come, and each is replayed alone"
+    ),
     "batch": _Kind("K", _batch, "K steps in one pass: k(alpha + beta) becomes alpha + k beta"),
     "merge": _Kind(
         "K", _merge, "K micro batches of a step in one, without a GPU: forward and backward are called once"

@@ -21,7 +21,8 @@ from .compared import RENAMED_TO, Compared, Input, Row, letter
 from .run_steps import of_run
 
 _WORDS = {
-    "kernel_ns": "GPU time in kernels", "gpu_op_ns": "GPU time", "self_gpu_ns": "GPU time", "wall_ns": "CPU time",
+    "kernel_ns": "GPU time in kernels", "gpu_op_ns": "GPU time", "self_gpu_ns": "GPU time of operators",
+    "wall_ns": "CPU time",
     "self_cpu_ns": "CPU time", "call_ns": "time in CUDA calls", "idle_ns": "idle GPU time", "busy_ns": "busy GPU time",
     "saving_ns": "time that could be saved", "live_bytes": "live memory",
     "length_ns": "time of a step",
@@ -79,6 +80,13 @@ def of_traces(
     ]
     ending = asked.measure.rpartition("_")[2]
     lacks = [line for number, database in enumerate(databases.values()) for line in _lacks(database, letter(number))]
+    if len(rows) == 1 and not any(rows[0][name] for name in names):
+        said.insert(0, f"nothing to compare: none of these inputs has anything by {asked.by}")
+    if asked.view == "idle_summary":
+        lacks.append("Idle time is that between the first work of a device and its last.")
+    guessed = "select 1 from memory_peak where basis = 'heuristic' and category <> 'unknown' limit 1"
+    if asked.view == "memory_peak" and any(database.rows(guessed) for database in databases.values()):
+        lacks.append("What memory is for is guessed by lifetimes and phases where no ledger says it.")
     return Compared(
         [Input(name, text) for name, text in zip(names, about, strict=True)], list(keys), rows,
         [line for line in said if line],
@@ -237,7 +245,8 @@ def _of_total(
     most_keys = [key for key in list(most)[: list(most).index(names[0])] if key != RENAMED_TO]
     keys = [labels.get(most[key], str(most[key])) for key in most_keys if most[key] is not None]
     most_unit, _ = units.scaled(ending, [own(most)])
-    return f"{text}, most of all {_short(' '.join(keys))} ({change} {most_unit})".replace(" )", ")")
+    launched = "launched in " if any(elsewhere) else ""
+    return f"{text}, most of all {launched}{_short(' '.join(keys))} ({change} {most_unit})".replace(" )", ")")
 
 
 def _telling(rows: list[Row]) -> list[Row]:
@@ -287,6 +296,11 @@ def _lacks(database: Database, of: str) -> list[str]:
         f"The last {missing:,} of {launches:,} launches of {of} have no GPU work, as the recording ended early: "
         f"what the GPU does in a step of {of} is too little."
         for missing, launches in database.rows(f"select missing_cnt, launch_cnt from _work_missing where {is_counted}")
+    ]
+    found += [
+        f"In {of} the CPU waits {units.said_ns(missing)} for GPU work that is not recorded: that is neither idle time "
+        "nor a step's own."
+        for (missing,) in database.rows(f"select missing_ns from _answer_replay where {is_counted} and missing_ns > 0")
     ]
     shifts = database.rows(f"select shift_ns from _clock_shift where {is_counted}")
     return [*found, *(f"In {of} {said_shift(shift)}." for (shift,) in shifts)]
