@@ -74,7 +74,7 @@ _PARTS = {
     "copies": "exposed_memory_ns",
     "host": "host_idle_ns", "dependency": "dependency_idle_ns", "kernel_wait": "kernel_wait_ns",
 }  # fmt: skip
-LITTLE_TIMES = 20  # as much was recorded as there is GPU work: what the CPU does around it is said
+_LITTLE_TIMES = 20  # as much was recorded as there is GPU work: what the CPU does around it is said
 Row = dict[str, Any]
 
 
@@ -128,7 +128,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
     devices = rows("from steady_state where source_id = {id} order by device_id")
     steady = next(iter(rows(_STEADY)), None)
     whole_ns = rows(_WHOLE)[0]["whole_ns"]
-    is_little = not devices or steady is None or (whole_ns or 0) > LITTLE_TIMES * steady["recorded_ns"]
+    is_little = not devices or steady is None or (whole_ns or 0) > _LITTLE_TIMES * steady["recorded_ns"]
     return {
         "input": name,
         "recorder": recorder,

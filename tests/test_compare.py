@@ -515,6 +515,16 @@ def test_what_took_longer_is_where_it_was_launched(tmp_path: Path, run: Callable
     assert rows["step/forward"][2] == rows["step/backward"][2], "the table has it in both"
     assert "most of all launched in step/backward" in " ".join(said.split())
     assert "may add up to more than the one around them" in " ".join(said.split())
+    # of a last step that is cut off the backward is no step's: neither in the rows nor in what is taken off them
+    cut = recorded("cut", 100)
+    found = json.loads(cut.read_text("utf-8"))
+    found["traceEvents"] = [
+        event | {"dur": 90} if event["name"] == "step 3" else event for event in found["traceEvents"]
+    ]
+    cut.write_text(json.dumps(found), "utf-8")
+    assert "most of all launched in step/backward" in " ".join(
+        run(cut, tmp_path / "b.json", "--by", "range").out.split()
+    )
 
 
 def test_a_kernel_a_thousand_times_as_fast_is_another_one(tmp_path: Path, run: Callable[..., Any]) -> None:

@@ -21,6 +21,7 @@ from .compared import RENAMED_TO, SAME, Compared, Row, changes_of, letter
 from .spread import Spread, are_alike, centres, of_rows, of_steps
 
 Values = dict[tuple[Any, ...], float]
+Spreads = dict[tuple[Any, ...], Spread]
 TOTAL, MEDIAN = "(total)", "(median)"
 _MOST = 0.5  # of the GPU's time in kernels: what ranges must hold to be what a comparison is about, unless one says so
 _LEAST_INSIDE = 0.95  # of what is compared: where less lies in the steps, that is said
@@ -124,8 +125,8 @@ def compare(
 
 def _compared(
     databases: dict[str, Database], how: Comparison, only: str | None, totals: bool, scales: Sequence[float] = ()
-) -> tuple[list[Row], list[float]]:
-    """The rows, and how much of each trace lies in its steps, a fraction."""
+) -> tuple[list[Row], list[Spreads]]:
+    """The rows, and of each trace their spreads, which say how much of each lies in its steps."""
     try:
         wanted = re.compile(only or "")
     except re.error as error:
@@ -135,13 +136,12 @@ def _compared(
         steps or [1] * len(databases), scales or [1.0] * len(databases), strict=True
     )]  # fmt: skip
     found, summed = [], []
-    spreads: list[dict[tuple[Any, ...], Spread]] = []
+    spreads: list[Spreads] = []
     for database, divisor in zip(databases.values(), divisors, strict=True):
         whole = {k: v for k, v in _values(database, how).items() if wanted.search("/".join(map(str, k)))}
         widths = _spreads(database, how, None if only is None else whole.keys(), bool(steps))
-        held = {key: width.held for key, width in widths.items()}
-        found.append({key: value * held.get(key, 1.0) / divisor for key, value in whole.items()})
-        summed.append(_headline(database, how, whole, only is None) * held.get((), 1.0) / divisor)
+        found.append({key: value * _inside(widths, key) / divisor for key, value in whole.items()})
+        summed.append(_headline(database, how, whole, only is None) * _inside(widths, ()) / divisor)
         scale = (scales or [1.0] * len(databases))[len(spreads)]
         spreads.append({key: width.scaled(scale) for key, width in widths.items()} if scale != 1 else widths)
         if how.view == "range_summary" and (compiled := renamed.of_compiled(database)):
@@ -161,7 +161,7 @@ def _compared(
         return named | also | changes_of(names, values, widths, summed[0], changed if key else [])
 
     rows = [row((), list(summed)), *(row(key, [values.get(key) for values in found]) for key in keys)]
-    return rows, [by_key[()].held if () in by_key else 1.0 for by_key in spreads]
+    return rows, spreads
 
 
 def compare_inputs(
@@ -179,14 +179,14 @@ def compare_inputs(
         databases = dict(zip(names, opened, strict=True))
         by = by or natural(opened)
         how = fitting(asked or choose(by, None), databases)
-        rows, held = _compared(databases, how, only, totals)
-        is_per_step = bool(steps_of(opened, how, totals))
+        rows, spreads = _compared(databases, how, only, totals)
+        steps = steps_of(opened, how, totals)
         compared = verdict.of_traces(
-            inputs, databases, verdict.Asked(by, how.view, how.measure, is_per_step), how.keys, rows,
-            _labels(opened) if by == "kernel" else {}, _by_sequence(databases, how, is_per_step),
+            inputs, databases, verdict.Asked(by, how.view, how.measure, bool(steps)), how.keys, rows,
+            _labels(opened) if by == "kernel" else {}, _by_sequence(opened, how, steps, spreads),
         )  # fmt: skip
-        for number, inside in enumerate(held):
-            if inside < _LEAST_INSIDE:
+        for number, widths in enumerate(spreads):
+            if (inside := _inside(widths, ())) < _LEAST_INSIDE:
                 compared.notes.append(
                     f"{1 - inside:.0%} of {verdict.words(how.measure)} in {letter(number)} lies outside of its steps "
                     "and is left out: --totals."
@@ -196,15 +196,23 @@ def compare_inputs(
         return compared if asked is None else replace(compared, steps=())
 
 
-def _by_sequence(databases: dict[str, Database], how: Comparison, is_per_step: bool) -> list[Values]:
+def _inside(widths: Spreads, key: tuple[Any, ...]) -> float:
+    """How much of a row lies in the steps, a fraction; of what is not known by step all counts."""
+    return widths[key].held if key in widths else 1.0
+
+
+def _by_sequence(databases: list[Database], how: Comparison, steps: list[int], spreads: list[Spreads]) -> list[Values]:
     """Of ranges' kernels those of the backward of what ran in them, which other ranges launched, for each input."""
     if (how.view, how.measure) != ("range_summary", "kernel_ns"):
         return []
-    steps = steps_of(list(databases.values()), how, not is_per_step) or [1] * len(databases)
     linked = replace(how, measure="sequence_kernel_ns")
     return [
-        {key: value / count for key, value in _values(database, linked).items() if value}
-        for database, count in zip(databases.values(), steps, strict=True)
+        {
+            key: value * _inside(widths, key) / count
+            for key, value in renamed.with_names(_values(database, linked), renamed.of_compiled(database)).items()
+            if value
+        }
+        for database, count, widths in zip(databases, steps or [1] * len(databases), spreads, strict=True)
     ]
 
 
@@ -247,9 +255,7 @@ def check(compared: Compared, limit: float) -> list[str]:
     return notes
 
 
-def _spreads(
-    database: Database, how: Comparison, only: Iterable[tuple[Any, ...]] | None, divided: bool
-) -> dict[tuple[Any, ...], Spread]:
+def _spreads(database: Database, how: Comparison, only: Iterable[tuple[Any, ...]] | None, divided: bool) -> Spreads:
     """The spread of the rows, and under () of the first one."""
     if how.view == "step_summary":
         whole = of_steps(database, how.measure) if only is None else None
@@ -286,9 +292,7 @@ def _headline(database: Database, how: Comparison, values: Values, is_whole: boo
     return sum(_values(database, replace(how, where=f"depth = 0 and {how.where}")).values())
 
 
-def _joined(
-    databases: list[Database], found: list[Values], spreads: list[dict[tuple[Any, ...], Spread]]
-) -> dict[tuple[Any, ...], str]:
+def _joined(databases: list[Database], found: list[Values], spreads: list[Spreads]) -> dict[tuple[Any, ...], str]:
     """Give kernels of the second of two traces the names that they have in the first; returns their own ones."""
     if len(databases) != 2:
         return {}

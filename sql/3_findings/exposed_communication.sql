@@ -70,7 +70,7 @@ select
         -- what all_to_all launches is called so, too; sends of pipelines are in ranges that say so
         when regexp_matches(place, '(?i)all_?to_?all')
             or contains(largest, 'SendRecv') and not regexp_matches(
-                coalesce(place, ''), '(?i)(^|[/:_ ])i?(send|recv)|p2p|all_?(gather|reduce)|reduce_?scatter|broadcast'
+                place, '(?i)(^|[/:_ ])i?(send|recv)|p2p|all_?(gather|reduce)|reduce_?scatter|broadcast'
             )
             then 'All-to-all: exchange while something else computes (the next batch''s lookups, experts'' shared part, other '
             || 'heads), balance what ranks send (embeddings'' shards, experts'' capacity), send fewer bits, or find the late '
