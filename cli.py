@@ -198,8 +198,9 @@ def _analyzed(
 
     with bar.shown(quiet) as progress:
         return run(
-            inputs, place, force=force, progress=progress, settings=settings, writes_into=writes_into, wanted=wanted
-        )
+            inputs, place, force=force, progress=progress, settings=settings, writes_into=writes_into, wanted=wanted,
+            is_kept=place is not None,
+        )  # fmt: skip
 
 
 def _wanted(report: str, rank: int | None, target: outputs.Target) -> Any:

@@ -17,7 +17,7 @@ class Profile:
         from .analyze.pipeline import analyze
 
         self._inputs = list(inputs)
-        self._database = analyze(self._inputs, db, force=force)
+        self._database = analyze(self._inputs, db, force=force, is_kept=db is not None)
 
     def __enter__(self) -> "Profile":
         return self

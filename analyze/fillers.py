@@ -4,10 +4,14 @@ The modules that compute it take longer to load than a small table takes to show
 """
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
+from ..errors import CorruptInputError
+from ..sql import quoted
 from .ranks import stragglers
+from .store.building import replace
 from .store.database import Database
 
 if TYPE_CHECKING:
@@ -18,12 +22,40 @@ _SHORTCUTS = (
     "_steady_spent",
 )  # fmt: skip
 _PREDICTIONS = ("replayed_step", "predicted_change", "followed_rule")
-# What many read (rules the same views, reports the steps): planned in each statement it takes seconds in all.
-_BY_STATEMENT = ("_finding", "_predicted_finding", "_steady_time", "_step")
+# What many read (rules the same views, reports and comparisons the steps): planned in each statement it takes seconds
+# in all.
+_BY_STATEMENT = (
+    "_finding", "_predicted_finding", "_steady_time", "_step", "_step_pace", "_step_range", "step_summary",
+    "_blamed_kernel", "_short_name",
+)  # fmt: skip
+
+
+# What a database that people keep has as rows: other programs have no arrays, and plan its views for minutes. All that
+# does not grow with the trace.
+_KEPT = (
+    *_BY_STATEMENT, *_PREDICTIONS, *stragglers.VIEWS, "_steady_spent", "_critical_range", "_elementwise_run",
+)  # fmt: skip
+_MOST_KEPT = 100_000  # rows of one of them
+
+
+def keep(new: Database) -> list[str]:
+    """Put rows in the place of views in a database that is being built, so that other programs read what we read; the
+    names of the tables.
+    """
+    fill(new)
+    kept = []
+    for name in _KEPT:
+        with suppress(CorruptInputError):  # who reads the view will say so; the others need not suffer
+            rows = new.table(f"from {quoted(name)}")
+            if rows.num_rows <= _MOST_KEPT:
+                kept.append((name, rows))
+    for name, rows in kept:
+        replace(new, name, rows, is_described=True)
+    return [name for name, _ in kept]
 
 
 def fill(opened: Database, without: Collection[str] = ()) -> Database:
-    """The database, in which views read what arrays compute, but for those `without`."""
+    """The database, in which views read what arrays compute, but for those `without` or that are rows already."""
     found = _late(_SHORTCUTS, lambda: _shortcuts(opened)) | _late(_PREDICTIONS, lambda: _predictions(opened))
     by_statement = [*_BY_STATEMENT]
     if opened.rows("from _several_ranks limit 1"):
@@ -32,7 +64,8 @@ def fill(opened: Database, without: Collection[str] = ()) -> Database:
     else:
         found |= {view: partial(stragglers.none, opened, view) for view in stragglers.VIEWS}
     found |= {view: partial(opened.rows_of, view) for view in by_statement}
-    opened.filling({name: make for name, make in found.items() if name not in without}, by_statement, once=True)
+    ours = {name: make for name, make in found.items() if name not in opened.given.union(without)}
+    opened.filling(ours, by_statement, once=True)
     return opened
 
 

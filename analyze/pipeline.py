@@ -30,11 +30,14 @@ def analyze(
     settings: Settings | None = None,
     writes_into: Path | None = None,
     wanted: folder.Wanted | None = None,
+    is_kept: bool = False,
 ) -> Database:
     """Read the inputs into a database at the given path, or open it when it already holds them unchanged.
 
-    Without a path it is kept in the user's cache folder. A single .duckdb input is opened as it is. Of several inputs
-    those that can be read make the database, and the others are facts of it (section 'lost', item 'the whole file').
+    Without a path it is kept in the user's cache folder. One that people keep (`is_kept`) says what its tables, views
+    and columns are, and has rows in the place of views that other programs than lorabench would take minutes for. A
+    single .duckdb input is opened as it is. Of several inputs those that can be read make the database, and the others
+    are facts of it (section 'lost', item 'the whole file').
     Reports can be copied into the folder `writes_into`. A single job folder is opened, with the part that is `wanted`.
     Raises InputError when none can be read, OutputError when the database cannot be written, CheckError when an
     identity does not hold.
@@ -48,7 +51,7 @@ def analyze(
         from .job import job as jobs
 
         return jobs.opened(paths[0], wanted or folder.Wanted(), writes_into)
-    return fillers.fill(_opened(paths, database, force, progress or Silent(), settings, writes_into))
+    return fillers.fill(_opened(paths, database, force, progress or Silent(), settings, writes_into, is_kept))
 
 
 def _opened(
@@ -58,6 +61,7 @@ def _opened(
     progress: Progress,
     settings: Settings | None,
     writes_into: Path | None,
+    is_kept: bool,
 ) -> Database:
     found = inputs.find(paths)
     if [item.kind for item in found] == [Kind.DATABASE]:
@@ -79,15 +83,17 @@ def _opened(
         if is_own:
             cache.used(database)
         return open_database(database, writes_into, is_own=is_own, remembered=remembered)
-    with building(database, settings, is_described=not is_own) as new:
+    with building(database, settings, is_described=is_kept) as new:
         is_complete = _read(new, found, _parts_of(database), settings, progress)
         progress.step("checks")
         checks.run(new)
+        kept = fillers.keep(new) if is_kept else []
     if is_complete:  # else the next analysis goes on with them
         shutil.rmtree(_parts_of(database), ignore_errors=True)
     if is_own:
         forget(database)
     opened = open_database(database, writes_into, is_own=True, remembered=remembered)  # it was made just now
+    opened.give(kept)
     if is_own:
         cache.trim(keep=database)
     return opened

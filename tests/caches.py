@@ -1,6 +1,7 @@
 """A cache folder for each test, with a blank database in it that all tests share: making one takes a second."""
 
 import atexit
+import os
 import shutil
 import tempfile
 from functools import cache
@@ -19,7 +20,10 @@ def _blank() -> Path:
 def cache_in(folder: Path) -> str:
     """What XDG_CACHE_HOME is to be for a test that works in a folder."""
     own = folder / "cache" / "lorabench"
-    if not own.parent.exists():
-        own.mkdir(parents=True)
-        shutil.copyfile(_blank(), own / _blank().name)
+    blank_one = own / _blank().name
+    if not blank_one.exists():
+        own.mkdir(parents=True, exist_ok=True)
+        new = own / f"{os.getpid()}.new"  # another worker may do the same
+        shutil.copyfile(_blank(), new)
+        new.replace(blank_one)
     return str(own.parent)

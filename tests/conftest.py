@@ -1,4 +1,3 @@
-import hashlib
 import os
 import shutil
 import signal
@@ -98,12 +97,15 @@ def database_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
+    shared = cache_in(folder / "shared")
     made: dict[Path, Database] = {}
 
     def get(path: Path) -> Database:
         if path not in made:
-            key = hashlib.sha256(str(path).encode()).hexdigest()[:16]
-            made[path] = analyze([path], folder / f"{key}.duckdb")
+            with pytest.MonkeyPatch.context() as environment:
+                environment.setenv("XDG_CACHE_HOME", shared)
+                environment.setenv("LORABENCH_CACHE_GB", "1000")
+                made[path] = analyze([path])
         return made[path]
 
     yield get

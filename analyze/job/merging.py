@@ -21,7 +21,7 @@ from ...sql import literal, quoted
 from ...vocabulary import WHOLE_FILE
 from ..ranks import alike, matching
 from ..store import compact, views
-from ..store.building import building
+from ..store.building import building, replace
 from ..store.database import Database
 from ..store.jobs import JobInput, overlaid
 from . import folder, handed, result
@@ -109,7 +109,7 @@ def merge(job: Path, progress: Progress) -> Merged:
 
 def _fill(job: Path, whole: Path, entries: Sequence[Entry], progress: Progress) -> None:
     """Make the database, in one that has all views."""
-    with building(whole, folder.settings_of(job), is_described=True) as new:
+    with building(whole, folder.settings_of(job)) as new:
         new.connection.execute(f"set memory_limit = {literal(_MEMORY)}")
         lost = [(number, entry) for number, entry in enumerate(entries, 1) if entry.problem is not None]
         new.connection.execute("begin")  # a commit for each batch would take a third of the time
@@ -251,9 +251,9 @@ def _compare(new: Database, job: Path, entries: Sequence[Entry]) -> None:
             left join matched_collective as matched using (collective_id)
             where rows.collective_id is null or matched.match_id is not null"""
         )
-    _replace(new, "_straggler", new.rows_of("_straggler"))
-    _replace(new, "_straggler_place", _places(new, entries))
-    _replace(new, "straggler", new.rows_of("straggler"))
+    replace(new, "_straggler", new.rows_of("_straggler"))
+    replace(new, "_straggler_place", _places(new, entries))
+    replace(new, "straggler", new.rows_of("straggler"))
     _for_now(new, "_replayed_rank", alike.rows(new))
     new.connection.execute("delete from _validation where rule in (select unnest(?))", [_RULES])  # of ranks alone
     for rule in sql.in_folder(sql.VALIDATIONS):
@@ -278,15 +278,6 @@ def _for_now(new: Database, view: str, rows: pa.Table) -> None:
     new.connection.register("handed", rows)
     new.connection.execute(f"create temp table {quoted(view)} as from handed")
     new.connection.unregister("handed")
-
-
-def _replace(new: Database, view: str, rows: pa.Table) -> None:
-    """A table of these rows in the place of a view."""
-    new.connection.register("handed", rows)
-    new.connection.execute(f"drop view {quoted(view)}")
-    new.connection.execute(f"create table {quoted(view)} as from handed")
-    new.connection.unregister("handed")
-    new.give([view])
 
 
 def _places(new: Database, entries: Sequence[Entry]) -> pa.Table:

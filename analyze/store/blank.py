@@ -114,7 +114,7 @@ def _statements(is_described: bool) -> Iterator[str]:
     for table in sql.in_folder(sql.TABLES):
         yield table.statement
         if is_described:
-            yield from _comments("table", table)
+            yield from comments("table", table)
     for rows in sql.in_folder(sql.ROWS):
         yield f"insert into {quoted(rows.name)} {rows.statement}"
     for name in sql.csv_names():
@@ -138,15 +138,18 @@ def _views_and_functions(is_described: bool) -> Iterator[str]:
         else:
             yield f"create view {quoted(file.name)} as {file.statement}"
             if is_described:
-                yield from _comments("view", file)
+                yield from comments("view", file)
             yield f"create temp table {quoted(file.name)} as from {quoted(file.name)} limit 0"
             made.append(file.name)
     for name in made:
         yield f"drop table temp.{quoted(name)}"
 
 
-def _comments(kind: str, file: sql.SqlFile) -> Iterator[str]:
-    """What the header says of a table or view and of its columns, for whoever opens the database elsewhere."""
-    yield f"comment on {kind} {quoted(file.name)} is {literal(file.row)}"
+def comments(kind: str, file: sql.SqlFile, place: str | None = None) -> Iterator[str]:
+    """What the header says of a table or view and of its columns, for whoever opens the database elsewhere; it lies at
+    this place, or where its name is looked up.
+    """
+    place = place or quoted(file.name)
+    yield f"comment on {kind} {place} is {literal(file.row)}"
     for column in file.columns:
-        yield f"comment on column {quoted(file.name)}.{quoted(column.name)} is {literal(column.doc)}"
+        yield f"comment on column {place}.{quoted(column.name)} is {literal(column.doc)}"

@@ -8,17 +8,21 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
 
 from ... import sql, unfinished
 from ...errors import OutputError
-from ...sql import literal
-from . import blank, cache
+from ...sql import literal, quoted
+from . import blank, cache, views
 from .database import Database
 from .limits import CANNOT_WRITE, COMPLETE_MEMORY, SETTINGS, first_line
 from .settings import Settings
 from .upgrades import SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @contextmanager
@@ -64,3 +68,28 @@ def _begin(database: Database, settings: Settings) -> None:
     )
     settings.apply(database.connection)
     database.connection.execute("commit")
+
+
+def replace(new: Database, name: str, rows: "pa.Table", *, is_described: bool = False) -> None:
+    """Put a table of these rows in the place of a view, or into the table of that name, for good.
+
+    Where it `is_described`, comments say what the table and each column is.
+    """
+    run = new.connection.execute
+    ((catalog,),) = new.rows("select current_database()")
+    place = f"{quoted(catalog)}.main.{quoted(name)}"  # what is filled has the same name in another catalog
+    new.connection.register("handed", rows)
+    if name in views.known():
+        ((columns,),) = new.rows(
+            "select string_agg(format('\"{0}\"::{1} as \"{0}\"', column_name, data_type), ', ' order by column_index) "
+            "from duckdb_columns() where database_name = ? and schema_name = 'main' and table_name = ?",
+            catalog, name,
+        )  # fmt: skip
+        run(f"drop view {place}")
+        run(f"create table {place} as select {columns} from handed")
+        for comment in blank.comments("table", views.known()[name], place) if is_described else ():
+            run(comment)
+    else:
+        run(f"insert into {place} by name select * from handed")
+    new.connection.unregister("handed")
+    new.give([name])

@@ -71,6 +71,11 @@ class Database:
         """Take the rows of these views as they are: tables stand in their place."""
         self._given |= frozenset(views)
 
+    @property
+    def given(self) -> frozenset[str]:
+        """The views that are there as rows."""
+        return self._given
+
     def writes_to(self, scratch: Path) -> None:
         """Let copy() make files, through a folder that does not exist."""
         self._scratch = scratch
@@ -100,7 +105,7 @@ class Database:
     def rows_of(self, view: str) -> "pa.Table":
         """The rows of a view of the file, views that it reads more than once computed once."""
         self._filled_for(views.known()[view].statement)
-        with self.computing_once((view, view)), self._explained(view):
+        with self.computing_once((view,)), self._explained(view):
             return self._roomy(lambda: self.connection.sql(f"from main.{quoted(view)}").to_arrow_table())
 
     def _filled_for(self, statement: str) -> None:
@@ -240,8 +245,9 @@ class Database:
 
         What only views read whose rows are made without their statements is not among them.
         """
-        reached = views.reached(asked, self._given | self._made)
-        read = Counter(asked) + views.readings(reached - self._given - self._made)
+        given = self._given | self._made | self._filled.difference(asked)
+        reached = views.reached(asked, given)
+        read = Counter(asked) + views.readings(reached - given)
         kept = [
             file.name
             for file in views.in_order()

@@ -17,8 +17,13 @@ READ_THROUGH = frozenset({"_classed_op"})
 
 def in_order() -> list[sql.SqlFile]:
     """All views and the functions that they share, each after those that it needs; always in the same order."""
+    return [known()[name] for name in _names_in_order()]
+
+
+@cache
+def _names_in_order() -> tuple[str, ...]:
     graph = {name: sorted(_needs(name)) for name in sorted(known())}
-    return [known()[name] for name in TopologicalSorter(graph).static_order()]
+    return tuple(TopologicalSorter(graph).static_order())
 
 
 def reached(asked: Collection[str], given: Collection[str] = ()) -> set[str]:

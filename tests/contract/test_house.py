@@ -58,20 +58,6 @@ def test_a_header_says_what_the_view_returns(
     assert [(c.name, c.type.upper()) for c in view.columns] == [(name, kind) for name, kind, *_ in rows]
 
 
-@pytest.mark.parametrize("view", [v for v in VIEWS if v.is_public], ids=lambda v: v.name)
-def test_headers_become_comments_of_the_database(
-    view: sql.SqlFile, database_of: Callable, synthetic_trace: Callable
-) -> None:
-    database = database_of(synthetic_trace("nsys"))
-    assert database.rows(
-        "select comment from duckdb_views() where view_name = ? and database_name <> 'temp'", view.name
-    ) == [(view.row,)]
-    comments = database.rows(
-        "select column_name, comment from duckdb_columns() where table_name = ? and database_name <> 'temp'", view.name
-    )
-    assert dict(comments) == {c.name: c.doc for c in view.columns}
-
-
 @pytest.mark.parametrize(
     "rule", [*sql.in_folder(sql.FINDINGS), *sql.in_folder(sql.MEMORY_FINDINGS)], ids=lambda r: r.name
 )

@@ -1,16 +1,20 @@
-"""How much memory a database takes from its machine."""
+"""How much memory a database takes from its machine, and that it does nothing twice."""
 
 import os
+import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from caches import cache_in
 from conftest import ROOT
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store import opening
+from lorabench.analyze.store.database import Database
 from lorabench.errors import OutputError, UsageError
 
 WANTS_MEMORY = "select median(n) as middle from range(3_000_000) as numbers(n)"  # a median does not spill
@@ -68,3 +72,20 @@ def test_a_variable_that_cannot_be_is_one_line(variable: str, value: str, says: 
         assert done.stdout.split() == ["n", value]
     else:
         assert (done.returncode, done.stderr) == (2, f"lorabench: {says}\n")
+
+
+def test_nothing_is_computed_twice_for_an_answer(
+    synthetic_trace: Callable[..., Path], run_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each view that others read becomes rows once; from then on nobody looks behind them."""
+    made: list[str] = []
+    rows, rows_of = Database.rows, Database.rows_of
+
+    def counting(self: Database, statement: str, *parameters: object) -> Any:
+        made.extend(re.findall(r'^create temp table "(\w+)"', statement))
+        return rows(self, statement, *parameters)
+
+    monkeypatch.setattr(Database, "rows", counting)
+    monkeypatch.setattr(Database, "rows_of", lambda self, view: (made.append(view), rows_of(self, view))[1])
+    run_command("summary", synthetic_trace("nsys", steps=5))
+    assert len(made) > 10 and [name for name, times in Counter(made).items() if times > 1] == []
