@@ -74,9 +74,11 @@ def test_a_variable_that_cannot_be_is_one_line(variable: str, value: str, says: 
         assert (done.returncode, done.stderr) == (2, f"lorabench: {says}\n")
 
 
+@pytest.mark.own_cache
+@pytest.mark.parametrize("asked", ["summary", "query", "compare"])
 def test_nothing_is_computed_twice_for_an_answer(
-    synthetic_trace: Callable[..., Path], run_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    asked: str, synthetic_trace: Callable[..., Path], run_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     """Each view that others read becomes rows once; from then on nobody looks behind them."""
     made: list[str] = []
     rows, rows_of = Database.rows, Database.rows_of
@@ -87,5 +89,10 @@ def test_nothing_is_computed_twice_for_an_answer(
 
     monkeypatch.setattr(Database, "rows", counting)
     monkeypatch.setattr(Database, "rows_of", lambda self, view: (made.append(view), rows_of(self, view))[1])
-    run_command("summary", synthetic_trace("nsys", steps=5))
-    assert len(made) > 10 and [name for name, times in Counter(made).items() if times > 1] == []
+    trace = synthetic_trace("nsys", steps=5)
+    run_command("analyze", trace, "--quiet")
+    made.clear()
+    words = {"summary": (trace,), "query": (trace, "finding"), "compare": (trace, synthetic_trace("nsys", steps=6))}
+    run_command(asked, *words[asked])
+    inputs = 2 if asked == "compare" else 1
+    assert len(made) > 5 and {name: times for name, times in Counter(made).items() if times > inputs} == {}
