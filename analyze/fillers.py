@@ -8,11 +8,11 @@ from contextlib import suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from ..errors import CorruptInputError
-from ..sql import quoted
-from .ranks import stragglers
+from ..errors import CorruptInputError, OutputError
+from ..sql import literal, quoted
 from .store.building import replace
 from .store.database import Database
+from .store.limits import QUERY_MEMORY
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,16 +26,20 @@ _PREDICTIONS = ("replayed_step", "predicted_change", "followed_rule")
 # in all.
 _BY_STATEMENT = (
     "_finding", "_predicted_finding", "_steady_time", "_step", "_step_pace", "_step_range", "step_summary",
-    "_blamed_kernel", "_call_wait", "_short_name",
+    "_blamed_kernel", "_call_wait", "_short_name", "_torch_source",
 )  # fmt: skip
 
 
+# What has no rows of a single rank, and what has none where no shapes are recorded, which statements find out slowly.
+OF_RANKS = ("straggler", "_rank_activity", "_straggler_place", "_replayed_rank", "_rank_wait", "_late_rank_wait")
+_OF_SHAPES = ("_operator_bound",)
 # What a database that people keep has as rows: other programs have no arrays, and plan its views for minutes. All that
 # does not grow with the trace.
 _KEPT = (
-    *_BY_STATEMENT, *_PREDICTIONS, *stragglers.VIEWS, "_steady_spent", "_critical_range", "_elementwise_run",
+    *_BY_STATEMENT, *_PREDICTIONS, *OF_RANKS, *_OF_SHAPES, "_steady_spent", "_critical_range", "_elementwise_run",
 )  # fmt: skip
 _MOST_KEPT = 100_000  # rows of one of them
+_MOST_REPLAYED = 2_000_000  # operations; replaying all of them takes a kilobyte of memory for each
 
 
 def keep(new: Database) -> list[str]:
@@ -43,9 +47,13 @@ def keep(new: Database) -> list[str]:
     names of the tables.
     """
     fill(new)
+    new.connection.execute(f"set memory_limit = {literal(QUERY_MEMORY)}")  # as for who opens it
     kept = []
+    ((op_cnt,),) = new.rows("select count(*) from gpu_op")
     for name in _KEPT:
-        with suppress(CorruptInputError):  # who reads the view will say so; the others need not suffer
+        if name in ("replayed_step", "predicted_change") and op_cnt > _MOST_REPLAYED:
+            continue
+        with suppress(CorruptInputError, OutputError):  # who reads the view will say so; the others need not suffer
             rows = new.table(f"from {quoted(name)}")
             if rows.num_rows <= _MOST_KEPT:
                 kept.append((name, rows))
@@ -62,7 +70,9 @@ def fill(opened: Database, without: Collection[str] = ()) -> Database:
         by_statement.append("straggler")
         found |= _late(("_replayed_rank",), lambda: _replayed(opened))
     else:
-        found |= {view: partial(stragglers.none, opened, view) for view in stragglers.VIEWS}
+        found |= {view: partial(opened.no_rows_of, view) for view in OF_RANKS}
+    if not opened.rows("from range where shape_id is not null limit 1"):
+        found |= {view: partial(opened.no_rows_of, view) for view in _OF_SHAPES}
     found |= {view: partial(opened.rows_of, view) for view in by_statement}
     ours = {name: make for name, make in found.items() if name not in opened.given.union(without)}
     opened.filling(ours, by_statement, once=True)

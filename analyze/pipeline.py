@@ -87,7 +87,10 @@ def _opened(
         is_complete = _read(new, found, _parts_of(database), settings, progress)
         progress.step("checks")
         checks.run(new)
-        kept = fillers.keep(new) if is_kept else []
+        kept = []
+        if is_kept:
+            progress.step("findings and predictions")
+            kept = fillers.keep(new)
     if is_complete:  # else the next analysis goes on with them
         shutil.rmtree(_parts_of(database), ignore_errors=True)
     if is_own:

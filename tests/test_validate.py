@@ -190,7 +190,7 @@ def test_sums_that_are_not_what_sql_defines_are_named(
     assert "path_busy (1 rows)" in run_command("validate", tmp_path / "x.duckdb", "--definitions", code=9).err
 
 
-@pytest.mark.parametrize("kernel", [2_000, 400_000], ids=["launch-bound", "GPU-bound"])
+@pytest.mark.parametrize("kernel", quick(1, [2_000, 400_000]), ids=["launch-bound", "GPU-bound"])
 @pytest.mark.parametrize("shift_ms", [0, 20, -0.1, -150])
 def test_clocks_that_were_not_matched_are_said_first(kernel: int, shift_ms: float, tmp_path: Path) -> None:
     """Steps that wait for the GPU, whose work is moved as a whole; also on the page."""

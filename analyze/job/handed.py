@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ... import sql
 from ...errors import CorruptInputError
 from ...sql import quoted
-from ..ranks import stragglers
+from .. import fillers
 from ..store.database import Database
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def rows(database: Database) -> "Iterator[tuple[str, pa.Table]]":
     """What the database of one rank hands on, by name; of a view that cannot be computed a line of source_fact."""
     failed = []
     database.filling({name: partial(database.table, statement) for name, statement in _ALONE.items()})
-    database.filling({name: partial(database.rows_of, name) for name in stragglers.VIEWS}, stragglers.VIEWS)
+    database.filling({name: partial(database.rows_of, name) for name in fillers.OF_RANKS}, fillers.OF_RANKS)
     with database.computing_once((*LARGE, *VIEWS)):
         for name in (*LARGE, *VIEWS):
             try:

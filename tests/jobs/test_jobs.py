@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from conftest import ROOT, corpus_params
+from conftest import ROOT, corpus_params, quick
 from lorabench import modules, sql, unfinished
 from lorabench.analyze.job import executors, folder, handed, result, unit
 from lorabench.analyze.job import job as jobs
@@ -204,12 +204,15 @@ def test_a_job_that_is_not_merged_says_so(ranks: Path, tmp_path: Path, run_comma
 
 @pytest.mark.parametrize(
     ("content", "named"),
-    [
-        (b"", "is empty"),
-        (b"no trace at all", "is neither an nsys export"),
-        (b"\x1f\x8b\x08cut", "begins like gzip"),
-        ("a rank is cut off", None),
-    ],
+    quick(
+        2,
+        [
+            (b"", "is empty"),
+            (b"no trace at all", "is neither an nsys export"),
+            (b"\x1f\x8b\x08cut", "begins like gzip"),
+            ("a rank is cut off", None),
+        ],
+    ),
     ids=["empty", "no trace", "damaged", "cut off"],
 )
 def test_a_bad_file_is_named_tried_once_and_stops_no_other(

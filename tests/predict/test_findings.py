@@ -443,7 +443,7 @@ def with_torch(run: Gpu) -> Gpu:
     return run
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.rule)
+@pytest.mark.parametrize("fault", quick(3, FAULTS), ids=lambda fault: fault.rule)
 def test_a_program_in_which_nothing_shows_torch_is_not_told_what_to_do_in_torch(fault: Fault, tmp_path: Path) -> None:
     asked = "select distinct advice from finding where rule = ?"
     with recorded(fault.costs(), tmp_path) as database:

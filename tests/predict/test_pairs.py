@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import writers
+from conftest import quick
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.predict.predictions import what_if
 from simulated_gpu import Gpu, Pair, Training, pairs
@@ -13,10 +14,12 @@ from simulated_gpu import Gpu, Pair, Training, pairs
 WRITE: dict[str, Callable[..., None]] = {"sqlite": writers.write_nsys, "json": writers.write_kineto}
 
 
-PAIRS = [(pair, "sqlite") for pair in pairs()] + [(pair, "json") for pair in pairs() if "launch-bound" in pair.name]
+IN_SQLITE = [(pair, "sqlite") for pair in pairs()]
+IN_JSON = [(pair, "json") for pair in pairs() if "launch-bound" in pair.name]
+IDS = [f"{pair.name.replace(' ', '-')}-{suffix}" for pair, suffix in IN_SQLITE + IN_JSON]
 
 
-@pytest.mark.parametrize(("pair", "suffix"), PAIRS, ids=[f"{p.name.replace(' ', '-')}-{suffix}" for p, suffix in PAIRS])
+@pytest.mark.parametrize(("pair", "suffix"), quick(len(IN_SQLITE) + 2, IN_SQLITE + IN_JSON), ids=IDS)
 def test_a_change_saves_what_is_predicted(pair: Pair, suffix: str, tmp_path: Path) -> None:
     before, after = pair.runs()
     trace = tmp_path / f"before.{suffix}"
