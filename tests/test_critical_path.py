@@ -109,3 +109,23 @@ def test_a_segment_lies_in_all_steps_of_its_process_that_it_overlaps(segments: l
         if start < until and end > begin and (process is None or of is None or process == of)
     ]
     assert sorted(found, key=str) == sorted(expected, key=str)
+
+
+@pytest.mark.parametrize("before_ms", [0, 40])
+def test_what_was_launched_before_the_steps_is_none_of_their_time(before_ms: int, tmp_path: Path) -> None:
+    """The CPU runs ahead: the GPU still works on what came before when the first step begins."""
+    gpu = Gpu()
+    if before_ms:
+        gpu.launch("warm_up_kernel", before_ms * 1_000_000)
+    for step in range(6):
+        with gpu.range(f"step {step}"):
+            for _ in range(10):
+                gpu.work(1_000)
+                gpu.launch("matmul_gemm_kernel", 1_000_000)
+    writers.write_nsys(tmp_path / "run.sqlite", [gpu.finished().timeline])
+    with analyze([tmp_path / "run.sqlite"], tmp_path / "run.duckdb") as database:
+        rows = database.rows(
+            "select step, sum(critical_ns), count_if(name = 'warm_up_kernel') from critical_path group by 1"
+        )
+    assert len(rows) == 6 and all(ns == pytest.approx(10_000_000, rel=0.02) for _, ns, _ in rows), rows
+    assert not any(cnt for *_, cnt in rows)

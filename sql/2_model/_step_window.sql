@@ -1,7 +1,7 @@
 -- A row is a step and the time in which it decides how long its input takes.
 --
 -- That is its own time; where the CPU runs ahead (_step_pace), from when the GPU is done with the step before to when it is
--- done with it.
+-- done with it. What was launched before the first one is none of its time.
 --
 -- columns:
 --   source_id    integer   the input
@@ -18,17 +18,25 @@ ahead as (
     from _step_pace
     where is_ahead
 ),
+work as (
+    select source_id, end_ns, coalesce(launch_start_ns, start_ns) as launch_ns, coalesce(process_id, 0) as process
+    from gpu_op
+    where source_id in (select source_id from ahead)
+),
 done as (
     select ahead.step_id, max(op.end_ns) as end_ns
-    from (
-        select source_id, end_ns, coalesce(launch_start_ns, start_ns) as launch_ns, coalesce(process_id, 0) as process
-        from gpu_op
-        where source_id in (select source_id from ahead)
-    ) as op
+    from work as op
     asof join ahead
         on ahead.source_id = op.source_id and ahead.process = op.process and ahead.start_ns <= op.launch_ns
     where coalesce(op.launch_ns <= ahead.until_ns, true)  -- what is launched behind the last one is none of it
     group by ahead.step_id
+),
+before as (
+    select first.source_id, first.process, max(op.end_ns) as end_ns
+    from (select source_id, process, min(start_ns) as start_ns from ahead group by all) as first
+    join work as op
+        on op.source_id = first.source_id and op.process = first.process and op.launch_ns < first.start_ns
+    group by all
 ),
 ended as (
     select
@@ -36,9 +44,11 @@ ended as (
         max(greatest(step.end_ns, coalesce(done.end_ns, step.end_ns))) over (
             partition by step.source_id, step.process_id, step.thread_id
             order by step.start_ns, step.step_id rows unbounded preceding
-        ) as done_ns
+        ) as done_ns,
+        coalesce(before.end_ns, step.start_ns) as free_ns  -- when the GPU has done what was launched before all steps
     from _step_pace as step
     left join done using (step_id)
+    left join before on before.source_id = step.source_id and before.process = step.process
 )
 select
     source_id,
@@ -46,7 +56,11 @@ select
     thread_id,
     step_id,
     step,
-    if(is_ahead, greatest(start_ns, coalesce(lag(done_ns) over in_order, start_ns)), start_ns) as start_ns,
+    if(
+        is_ahead,
+        greatest(start_ns, coalesce(lag(done_ns) over in_order, least(free_ns, done_ns))),
+        start_ns
+    ) as start_ns,
     if(is_ahead, done_ns, end_ns) as end_ns
 from ended
 window in_order as (partition by source_id, process_id, thread_id order by start_ns, step_id)
