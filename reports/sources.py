@@ -20,7 +20,7 @@ def shown(database: Database) -> int:
     rows = database.rows(
         f"""select source_id from source where {counting(database)}
         order by
-            source_id not in (select source_id from gpu_op),
+            source_id not in (select distinct source_id from gpu_op),
             source_id not in (select source_id from _source_with_gpu),
             source_id
         limit 1"""
