@@ -26,7 +26,7 @@ _PREDICTIONS = ("replayed_step", "predicted_change", "followed_rule")
 # in all.
 _BY_STATEMENT = (
     "_finding", "_predicted_finding", "_steady_time", "_step", "_step_pace", "_step_range", "step_summary",
-    "_blamed_kernel", "_call_wait", "_short_name", "_torch_source",
+    "_blamed_kernel", "_short_name", "_torch_source",
 )  # fmt: skip
 
 

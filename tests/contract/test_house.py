@@ -12,6 +12,7 @@ from pathlib import Path
 
 import lorabench
 import pytest
+from caches import cache_in
 from conftest import ROOT
 from lorabench import sql, vocabulary
 from lorabench.analyze.attribute import critical_path
@@ -48,6 +49,18 @@ def test_analyze_needs_neither_torch_nor_plotly(synthetic_trace: Callable[..., P
         f"import lorabench; lorabench.open({str(trace)!r}, db={str(tmp_path / 'x.duckdb')!r}).close()"
     )
     assert not loaded & {"torch", "plotly", "polars", "pandas", "typer"}
+
+
+def test_an_unchanged_input_is_answered_without_arrays(
+    synthetic_trace: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Importing them takes longer than all the rest, and what fills views by arrays is not asked by a report."""
+    monkeypatch.setenv("XDG_CACHE_HOME", cache_in(tmp_path))
+    words = ["lorabench", "analyze", str(synthetic_trace("nsys")), "-o", str(tmp_path / "report.csv"), "--quiet"]
+    code = f"import contextlib, sys\nsys.argv = {words!r}\nfrom lorabench.__main__ import main\n"
+    code += "with contextlib.suppress(SystemExit):\n    main()"
+    assert "numpy" in _modules_after(code)
+    assert not _modules_after(code) & {"numpy", "pyarrow", "polars"}
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=lambda v: v.name)

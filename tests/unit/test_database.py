@@ -79,7 +79,10 @@ def test_a_variable_that_cannot_be_is_one_line(variable: str, value: str, says: 
 def test_nothing_is_computed_twice_for_an_answer(
     asked: str, synthetic_trace: Callable[..., Path], run_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """Each view that others read becomes rows once; from then on nobody looks behind them."""
+    """Each view that others read becomes rows once; from then on nobody looks behind them.
+
+    But for _call_wait: it has a row for each call that waits, which takes more memory to keep than time to compute.
+    """
     made: list[str] = []
     rows, rows_of = Database.rows, Database.rows_of
 
@@ -95,4 +98,7 @@ def test_nothing_is_computed_twice_for_an_answer(
     words = {"summary": (trace,), "query": (trace, "finding"), "compare": (trace, synthetic_trace("nsys", steps=6))}
     run_command(asked, *words[asked])
     inputs = 2 if asked == "compare" else 1
-    assert len(made) > 5 and {name: times for name, times in Counter(made).items() if times > inputs} == {}
+    assert (
+        len(made) > 5
+        and {name: times for name, times in Counter(made).items() if times > inputs and name != "_call_wait"} == {}
+    )
