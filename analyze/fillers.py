@@ -28,8 +28,6 @@ _BY_STATEMENT = (
     "_finding", "_predicted_finding", "_steady_time", "_step", "_step_pace", "_step_range", "step_summary",
     "_blamed_kernel", "_short_name", "_torch_source",
 )  # fmt: skip
-
-
 # What has no rows of a single rank, and what has none where no shapes are recorded, which statements find out slowly.
 OF_RANKS = ("straggler", "_rank_activity", "_straggler_place", "_replayed_rank", "_rank_wait", "_late_rank_wait")
 _OF_SHAPES = ("_operator_bound",)

@@ -130,9 +130,7 @@ def opened(job: Path, wanted: Wanted, writes_into: Path | None = None) -> Databa
     database.filling({view: partial(_large, database, results, view) for view in handed.LARGE})
     database.filling({"_replayed_rank": partial(alike.rows, database)})
     if part is not None:
-        fillers.fill(
-            database, without={*given, *handed.LARGE, "followed_rule", "replayed_step", "predicted_change", "_finding"}
-        )
+        fillers.fill(database, without=("followed_rule", "replayed_step", "predicted_change", "_finding"))
     if not merging.is_current(job, known):
         database.notes.append(f"{job} holds newer results than it was merged of: lorabench merge {job}")
     return database
