@@ -13,6 +13,7 @@ from . import (
     cli_compare,
     cli_improve,
     cli_jobs,
+    cli_machine,
     cli_predictions,
     cli_runs,
     cli_tables,
@@ -226,28 +227,6 @@ def views(
     console.put_lines("\n\n".join(schema.plain(view) for view in chosen))
 
 
-@app.command(epilog=cli_runs.examples("cache"))
-def cache(
-    action: Annotated[str, typer.Argument(metavar="[list|clear]", help="What to do.")] = "list",
-    as_csv: cli_tables.AsCsv = False,
-    as_json: cli_tables.AsJson = False,
-) -> None:
-    """List or clear the databases kept of inputs.
-
-    They are made again when they are needed.
-    """
-    from .analyze.store import cache as kept
-
-    form = outputs.chosen_format(as_csv, as_json)
-    if action not in ("list", "clear"):
-        raise UsageError(f"there is no action {action!r}; choose list or clear")
-    if action == "clear":
-        count, size = kept.clear()
-        console.put(f"removed {count} databases, {size / 1e6:,.1f} MB, from {kept.folder()}")
-        return
-    outputs.print_cache(kept.entries(), kept.folder(), form)
-
-
 @app.command(epilog=cli_runs.examples("query"), no_args_is_help=True)
 def query(
     db: Annotated[Path, typer.Argument(metavar="DB", help="A .duckdb made by analyze, or any input of it.")],
@@ -271,25 +250,6 @@ def query(
     with _analyzed([db], wanted=Wanted(rank)) as database:
         select = f"from {statement}" if statement.strip().isidentifier() else statement
         outputs.print_query(database, select, form, Narrowing(columns, sort, limit))
-
-
-@app.command(epilog=cli_runs.examples("doctor"))
-def doctor(
-    kind: cli_runs.ModelKind = None, as_csv: cli_tables.AsCsv = False, as_json: cli_tables.AsJson = False
-) -> None:
-    """Check what this machine supports and how to fix what is missing.
-
-    With --kind: what such a base model needs, and the commands that make an environment for it.
-    """
-    import dataclasses
-
-    from .collect.run import doctor as machine
-    from .collect.run import environments
-
-    form = outputs.chosen_format(as_csv, as_json)
-    found = machine.examine() if kind is None else environments.examine(cli_runs.known_kind(kind))
-    rows = [dataclasses.asdict(finding) for finding in found]
-    outputs.print_dicts(rows, ("what", "state", "found", "advice"), form)
 
 
 @app.command(epilog=cli_runs.examples("report"), no_args_is_help=True)
@@ -403,3 +363,6 @@ def validate(
         raise ValidationError(f"not equal to their definitions: {wrong}; please report it with the trace if you can")
     if broken:
         raise ValidationError(f"{len(broken)} of {len(names)} rules are broken: {', '.join(sorted(broken))}")
+
+
+cli_machine.register(app)  # last in the help

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import CorruptInputError, OutputError
 from ..sql import literal, quoted
-from .store.building import replace
+from .store.building import insert, tables_for_views
 from .store.database import Database
 from .store.limits import QUERY_MEMORY
 
@@ -26,38 +26,37 @@ _PREDICTIONS = ("replayed_step", "predicted_change", "followed_rule")
 # in all.
 _BY_STATEMENT = (
     "_finding", "_predicted_finding", "_steady_time", "_step", "_step_pace", "_step_range", "step_summary",
-    "_blamed_kernel", "_short_name", "_torch_source",
+    "_blamed_kernel", "_short_name",
 )  # fmt: skip
-# What has no rows of a single rank, and what has none where no shapes are recorded, which statements find out slowly.
+# What has no rows of a single rank, and what has none where no shapes are recorded: statements find that out slowly.
 OF_RANKS = ("straggler", "_rank_activity", "_straggler_place", "_replayed_rank", "_rank_wait", "_late_rank_wait")
 _OF_SHAPES = ("_operator_bound",)
-# What a database that people keep has as rows: other programs have no arrays, and plan its views for minutes. All that
-# does not grow with the trace.
+# What a database that people keep has as rows: other programs have no arrays, and plan its views for minutes.
 _KEPT = (
     *_BY_STATEMENT, *_PREDICTIONS, *OF_RANKS, *_OF_SHAPES, "_steady_spent", "_critical_range", "_elementwise_run",
 )  # fmt: skip
-_MOST_KEPT = 100_000  # rows of one of them
+_MOST_KEPT = 100_000  # rows of one of them; else it stays a view
+_WHOLE_REPLAYS = ("replayed_step", "predicted_change")
 _MOST_REPLAYED = 2_000_000  # operations; replaying all of them takes a kilobyte of memory for each
 
 
 def keep(new: Database) -> list[str]:
     """Put rows in the place of views in a database that is being built, so that other programs read what we read; the
-    names of the tables.
+    names of these.
     """
     fill(new)
     new.connection.execute(f"set memory_limit = {literal(QUERY_MEMORY)}")  # as for who opens it
-    kept = []
     ((op_cnt,),) = new.rows("select count(*) from gpu_op")
-    for name in _KEPT:
-        if name in ("replayed_step", "predicted_change") and op_cnt > _MOST_REPLAYED:
-            continue
+    kept = {}
+    for name in _KEPT if op_cnt <= _MOST_REPLAYED else [name for name in _KEPT if name not in _WHOLE_REPLAYS]:
         with suppress(CorruptInputError, OutputError):  # who reads the view will say so; the others need not suffer
             rows = new.table(f"from {quoted(name)}")
             if rows.num_rows <= _MOST_KEPT:
-                kept.append((name, rows))
-    for name, rows in kept:
-        replace(new, name, rows, is_described=True)
-    return [name for name, _ in kept]
+                kept[name] = rows
+    tables_for_views(new, [name for name in kept if name not in _PREDICTIONS], is_described=True)
+    for name, rows in kept.items():
+        insert(new, name, rows)
+    return list(kept)
 
 
 def fill(opened: Database, without: Collection[str] = ()) -> Database:

@@ -21,7 +21,7 @@ from ...sql import literal, quoted
 from ...vocabulary import WHOLE_FILE
 from ..ranks import alike, matching
 from ..store import compact, views
-from ..store.building import building, replace
+from ..store.building import building, insert, tables_for_views
 from ..store.database import Database
 from ..store.jobs import JobInput, overlaid
 from . import folder, handed, result
@@ -114,12 +114,12 @@ def _fill(job: Path, whole: Path, entries: Sequence[Entry], progress: Progress) 
         lost = [(number, entry) for number, entry in enumerate(entries, 1) if entry.problem is not None]
         new.connection.execute("begin")  # a commit for each batch would take a third of the time
         about_lost = _add_lost(new, lost)
-        _tables_for_views(new, handed.VIEWS)
+        tables_for_views(new, handed.VIEWS)
         progress.step("putting results together", len(entries) - len(lost))
         for entries_at_once in _batches(entries):
             _append(new, entries_at_once)
             progress.advance(len(entries_at_once))
-        _insert(new, "trace_info", about_lost)
+        insert(new, "trace_info", about_lost)
         new.connection.execute("commit")
         progress.step("comparing ranks")
         _compare(new, job, entries)
@@ -182,20 +182,6 @@ def _add_lost(new: Database, lost: Sequence[tuple[int, Entry]]) -> pa.Table:
     return new.table("from trace_info")
 
 
-def _tables_for_views(new: Database, names: Sequence[str]) -> None:
-    """Empty tables in the place of views, with their columns."""
-    types: dict[str, list[str]] = {}
-    for view, column, kind in new.connection.execute(
-        "select table_name, column_name, data_type from duckdb_columns() where schema_name = 'main' "
-        "and database_name = current_database() order by column_index"
-    ).fetchall():
-        types.setdefault(view, []).append(f"{quoted(column)} {kind}")
-    for name in names:
-        new.connection.execute(f"drop view {quoted(name)}")
-        new.connection.execute(f"create table {quoted(name)} ({', '.join(types[name])})")
-    new.give(names)
-
-
 def large(paths: Sequence[tuple[int, Path]], view: str, empty: pa.Table) -> pa.Table:
     """The rows of a view that stay in the results, of these inputs; rows like those of a table without any."""
     found = [empty]
@@ -219,7 +205,7 @@ def _append(new: Database, entries: Sequence[tuple[int, Entry]]) -> None:
         if "collective" in tables:
             shift += pa.compute.max(tables["collective"]["collective_id"]).as_py() + 1
     for name, tables_of_name in gathered.items():
-        _insert(new, name, pa.concat_tables(tables_of_name, promote_options="permissive").combine_chunks())
+        insert(new, name, pa.concat_tables(tables_of_name, promote_options="permissive").combine_chunks())
 
 
 def _renumbered(table: pa.Table, source_id: int, shift: int) -> pa.Table:
@@ -233,13 +219,6 @@ def _renumbered(table: pa.Table, source_id: int, shift: int) -> pa.Table:
     return table
 
 
-def _insert(new: Database, name: str, rows: pa.Table) -> None:
-    if rows.num_rows:
-        new.connection.register("handed", rows)
-        new.connection.execute(f"insert into {quoted(name)} by name select * from handed")
-        new.connection.unregister("handed")
-
-
 def _compare(new: Database, job: Path, entries: Sequence[Entry]) -> None:
     """What needs all ranks: matches, clocks, stragglers, and rules about them."""
     matching.complete(new)
@@ -251,9 +230,9 @@ def _compare(new: Database, job: Path, entries: Sequence[Entry]) -> None:
             left join matched_collective as matched using (collective_id)
             where rows.collective_id is null or matched.match_id is not null"""
         )
-    replace(new, "_straggler", new.rows_of("_straggler"))
-    replace(new, "_straggler_place", _places(new, entries))
-    replace(new, "straggler", new.rows_of("straggler"))
+    _put(new, "_straggler", new.rows_of("_straggler"))
+    _put(new, "_straggler_place", _places(new, entries))
+    _put(new, "straggler", new.rows_of("straggler"))
     _for_now(new, "_replayed_rank", alike.rows(new))
     new.connection.execute("delete from _validation where rule in (select unnest(?))", [_RULES])  # of ranks alone
     for rule in sql.in_folder(sql.VALIDATIONS):
@@ -278,6 +257,12 @@ def _for_now(new: Database, view: str, rows: pa.Table) -> None:
     new.connection.register("handed", rows)
     new.connection.execute(f"create temp table {quoted(view)} as from handed")
     new.connection.unregister("handed")
+
+
+def _put(new: Database, view: str, rows: pa.Table) -> None:
+    """A table of these rows in the place of a view."""
+    tables_for_views(new, [view])
+    insert(new, view, rows)
 
 
 def _places(new: Database, entries: Sequence[Entry]) -> pa.Table:

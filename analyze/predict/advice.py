@@ -25,7 +25,6 @@ from .scene import Scene
 # A part does not stand for the whole where a rule that is blamed for this share of the time is blamed this much more or
 # less for what happens in it.
 _MUCH, _UNLIKE = 0.005, 1.5
-READ = ("_judged_gap", "_blamed_kernel")  # the views that say what rules blame
 _GAPS = """
     select list_position({rules}, rule::varchar) as rule, gpu_op_id, idle_ns as ns, cause = 'host' as is_late,
         1::double as gain

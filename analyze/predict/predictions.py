@@ -86,8 +86,7 @@ class Predictions:
         return [row for scene in self._scenes() for row in predict(scene, [[c] for c in suggestions.standard(scene)])]
 
     def _rules(self) -> list[Row]:
-        with self._database.computing_once(2 * advice.READ):
-            return [row for number in self._sources() for row in self._rules_of(number)]
+        return [row for number in self._sources() for row in self._rules_of(number)]
 
     def _rules_of(self, source_id: int) -> list[Row]:
         """What the advice of each rule saves in a source, by a part of its steps where that stands for all of them.

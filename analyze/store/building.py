@@ -5,7 +5,7 @@ when everything, the checks included, has passed; an interrupted build leaves an
 """
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,26 +70,33 @@ def _begin(database: Database, settings: Settings) -> None:
     database.connection.execute("commit")
 
 
-def replace(new: Database, name: str, rows: "pa.Table", *, is_described: bool = False) -> None:
-    """Put a table of these rows in the place of a view, or into the table of that name, for good.
-
-    Where it `is_described`, comments say what the table and each column is.
-    """
-    run = new.connection.execute
-    ((catalog,),) = new.rows("select current_database()")
-    place = f"{quoted(catalog)}.main.{quoted(name)}"  # what is filled has the same name in another catalog
-    new.connection.register("handed", rows)
-    if name in views.known():
-        ((columns,),) = new.rows(
-            "select string_agg(format('\"{0}\"::{1} as \"{0}\"', column_name, data_type), ', ' order by column_index) "
-            "from duckdb_columns() where database_name = ? and schema_name = 'main' and table_name = ?",
-            catalog, name,
-        )  # fmt: skip
-        run(f"drop view {place}")
-        run(f"create table {place} as select {columns} from handed")
+def tables_for_views(new: Database, names: Sequence[str], *, is_described: bool = False) -> None:
+    """Empty tables in the place of views, with their columns; with comments where they are to be `is_described`."""
+    catalog = _catalog(new)
+    types: dict[str, list[str]] = {}
+    for view, column, kind in new.rows(
+        "select table_name, column_name, data_type from duckdb_columns() where schema_name = 'main' "
+        "and database_name = ? order by column_index",
+        catalog,
+    ):
+        types.setdefault(view, []).append(f"{quoted(column)} {kind}")
+    for name in names:
+        place = f"{quoted(catalog)}.main.{quoted(name)}"
+        new.connection.execute(f"drop view {place}")
+        new.connection.execute(f"create table {place} ({', '.join(types[name])})")
         for comment in blank.comments("table", views.known()[name], place) if is_described else ():
-            run(comment)
-    else:
-        run(f"insert into {place} by name select * from handed")
-    new.connection.unregister("handed")
-    new.give([name])
+            new.connection.execute(comment)
+    new.give(names)
+
+
+def insert(new: Database, name: str, rows: "pa.Table") -> None:
+    """Put rows into a table of the file, whatever stands before it in the connection."""
+    if rows.num_rows:
+        new.connection.register("handed", rows)
+        new.connection.execute(f"insert into {quoted(_catalog(new))}.main.{quoted(name)} by name select * from handed")
+        new.connection.unregister("handed")
+
+
+def _catalog(new: Database) -> str:
+    ((name,),) = new.rows("select current_database()")
+    return str(name)

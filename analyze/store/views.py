@@ -38,17 +38,25 @@ def reached(asked: Collection[str], given: Collection[str] = ()) -> set[str]:
 
 
 def readings(readers: Collection[str]) -> Counter[str]:
-    """How often each view is read by some of them, each of which is computed once, but for READ_THROUGH."""
+    """How often each view is read by some of them, each of which is computed once, but for READ_THROUGH and functions,
+    which read again for each that reads or calls them.
+    """
     found = sum((_readings(reader) for reader in readers), Counter[str]())
-    for name in READ_THROUGH.intersection(readers):
+    for name in READ_THROUGH.intersection(readers) | set(filter(_is_function, readers)):
         for read, times in _readings(name).items():
             found[read] += times * (found[name] - 1)
     return found
 
 
 def _readings(name: str) -> Counter[str]:
-    words = re.findall(r"\b(?:from|join)\s+(\w+)", known()[name].statement)
-    return Counter(read for read in words if read in known())
+    statement = known()[name].statement
+    read = re.findall(r"\b(?:from|join)\s+(\w+)", statement)
+    called = [word for word in re.findall(r"\b(\w+)\(", statement) if word != name and _is_function(word)]
+    return Counter(called) + Counter(word for word in read if word in known())
+
+
+def _is_function(name: str) -> bool:
+    return name in known() and known()[name].folder == sql.MACROS
 
 
 def read_by(statement: str, given: Collection[str]) -> set[str]:

@@ -103,7 +103,7 @@ select
         ) as advice,
         case
             when shared.hidden_ns is not null and not starts_with(found.advice, 'Pin ')
-                then found.evidence || format('; {} would be saved, beside other work {}: the link is busy',
+                then found.evidence || format('; without them {} less, beside other work {} (busy link)',
                     said_ns(found.saving_ns * shared.shared_ns / shared.limit_ns),
                     said_ns(found.saving_ns * least(shared.hidden_ns, shared.shared_ns) / shared.limit_ns))
             when not shared.is_predicted then found.evidence

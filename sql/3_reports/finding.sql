@@ -7,7 +7,8 @@
 -- limit itself (is_predicted says which). Where the clocks of CPU and GPU disagree (see validation) rules about idle time
 -- have no rows, and nothing is replayed. Each idle nanosecond is blamed once (_blamed_gap), so idle time, exposed time
 -- and what rules blame agree. NULL is a finding whose cost lies within those of others. What is paid once, before steps
--- are warm and outside of them, is no finding: see steady_state. Severity is by the share of that time: high from the
+-- are warm and outside of them, is no finding: see steady_state. Places that save less than the threshold least_frac have
+-- no row; the answer counts what they save to their rule. Severity is by the share of that time: high from the
 -- threshold severe_frac, medium from notable_frac. The rules are the files of sql/3_findings.
 --
 -- columns:

@@ -354,7 +354,7 @@ def test_each_place_of_copies_is_said_its_own_share_of_what_hides_beside_other_w
         limit_ns = sum(saving_ns for saving_ns, _ in said.values())
         for saving_ns, evidence in said.values():
             share = database.rows("select said_ns(?)", hidden_ns * saving_ns / limit_ns)[0][0]
-            assert f"beside other work {share}: the link is busy" in evidence
+            assert f" less, beside other work {share} (busy link)" in evidence
     assert said["large"][0] > 2 * said["small"][0] > 0
 
 
