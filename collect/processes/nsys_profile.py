@@ -15,8 +15,11 @@ from .supervision import Ended, kill_mentioning, run
 OLDEST = (2020, 3)
 _RANGES = (59, 60, 70, 71)  # nsys' numbers of push/pop and start/end ranges
 _ATTEMPTS = 3
-# What nsys says when it lost its own agent, which happens on busy machines.
-_LOST_AGENT = ("End of file", "Local Endpoint is not available", "ProcessWaiter")
+# What nsys says when it lost its own agent, which happens on busy machines: on a line alone, where a command that says
+# the same has a traceback around it.
+_LOST_AGENT = re.compile(
+    r"^(?:Connection reset by peer|Broken pipe|End of file|.*Local Endpoint is not available.*|.*ProcessWaiter.*)$", re.M
+)
 # What an export says of the machine, its environment and its processes.
 _PRIVATE_TABLES = ("TARGET_INFO_SYSTEM_ENV", "PROCESSES", "ProcessStreams")
 _REFERS_TO_TEXT = re.compile("(name|nameid|textid|stringid|symbol|module)$", re.IGNORECASE)
@@ -83,7 +86,7 @@ def profile(
 def _lost_agent(ended: Ended, log: Path) -> bool:
     """Whether nsys failed, and not the command."""
     said = log.read_text("utf-8", errors="replace") if ended.code > 0 and not ended.timed_out else ""
-    return any(words in said for words in _LOST_AGENT)
+    return _LOST_AGENT.search(said) is not None
 
 
 def _report(stem: Path) -> Path | None:

@@ -16,12 +16,13 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("peft")
 
 from lorabench import rundir  # noqa: E402
+from lorabench.collect.processes import nsys_profile  # noqa: E402
 from lorabench.collect.processes.supervision import last_words  # noqa: E402
 from lorabench.collect.run import child, workers  # noqa: E402
 from lorabench.collect.settings.spec import from_dict  # noqa: E402
 from lorabench.collect.workload.data import Source  # noqa: E402
 from lorabench.collect.workload.training import Trainer  # noqa: E402
-from lorabench.errors import InputError, LorabenchError, UsageError  # noqa: E402
+from lorabench.errors import InputError, LorabenchError, ToolError, UsageError  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 SMALL = {"model": "tiny", "seq_len": 16, "batch_size": 2, "steps": 2, "warmup": 1, "device": "cpu"}
@@ -209,3 +210,28 @@ def test_of_ranks_the_one_is_named_that_the_others_lost(tmp_path: Path) -> None:
 def test_workers_that_end_well_are_waited_for(tmp_path: Path) -> None:
     workers.run(crew(tmp_path, GOOD, GOOD), "ready", "go")
     assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    ("says", "attempts"),
+    [
+        ("Connection reset by peer", 3),
+        ("End of file", 3),
+        ("ConnectionResetError: [Errno 104] Connection reset by peer", 1),
+        ("EOFError: End of file while reading rows.json", 1),
+    ],
+)
+def test_nsys_that_loses_its_agent_is_tried_again_and_a_command_that_fails_is_not(
+    says: str, attempts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool, log = tmp_path / "nsys", tmp_path / "log"
+    tool.write_text(f"#!/bin/sh\necho begun >> {tmp_path}/calls\necho '{says}'\nexit 1\n", encoding="utf-8")
+    tool.chmod(0o755)
+    monkeypatch.setattr(nsys_profile, "usable", lambda: str(tool))
+    arguments = (["true"], dict(os.environ), tmp_path / "run", log, 30.0, lambda line: None, False)
+    if attempts == 1:
+        assert nsys_profile.profile(*arguments).ended.last_words == says
+    else:
+        with pytest.raises(ToolError, match="nsys lost its own agent"):
+            nsys_profile.profile(*arguments)
+    assert (tmp_path / "calls").read_text("utf-8").split() == ["begun"] * attempts
