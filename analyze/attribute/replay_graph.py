@@ -26,6 +26,8 @@ LAST_PART = 4
 CALL_NS, RETURN_NS = 5_000, 2_000
 # Where a trace does not show it: from a launching call's begin to its kernel's, and between two kernels of a queue.
 LATENCY_NS, DISTANCE_NS = 5_000, 1_500
+# No launch is on its way for longer; what began later behind it waited for work that was not recorded.
+LONGEST_LATENCY_NS = 1_000_000
 # A thread is at rest while others launch if they fill most of a gap that is longer than this, or if it goes on just
 # behind one of them: after this part of the gap. What they did before they launched (compiling) is in no call.
 REST_NS, HANDED_ON = 20_000, 100
@@ -238,6 +240,8 @@ def _slack(work: Operations, points: Points, previous: Ints, needs: Ints) -> tup
     is_queued &= ~loaded
     is_late = is_launched & ~is_queued & (needs < 0)
     usual = int(np.quantile(latency[is_late], 0.1, method="lower")) if is_late.any() else LATENCY_NS
+    if usual > LONGEST_LATENCY_NS:  # few are late here, all of them for a reason of their own
+        usual = LATENCY_NS
     # on its way to the device when the one before ended: it came as soon behind its launch as it could (as in _gap)
     underway = is_launched & is_queued & (distance > 2 * DISTANCE_NS) & (latency <= 1.1 * usual)
     is_late |= underway

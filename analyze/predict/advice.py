@@ -30,6 +30,7 @@ _GAPS = """
         1::double as gain
     from _judged_gap
     where source_id = {id} and rule in {rules}"""
+_INPUT = "select process, start_ns, end_ns from merged('_data_range') where source_id = {id}"
 _KERNELS = """
     select list_position({rules}, rule) as rule, gpu_op_id, critical_ns as ns, false as is_late,
         if(rule = 'float32_matmul', gain_frac, 1)::double as gain
@@ -174,23 +175,25 @@ def _spared(scene: Scene, weights: Weights, gaps: _Blamed) -> tuple[Ints, Ints, 
 
 
 def _in_time(scene: Scene, weights: Weights, gaps: _Blamed) -> Weights:
-    """Input is there when it is asked for: the gaps close, and other threads of a process do not work on it in them.
+    """Input is there when it is asked for: gaps are shorter by what it took in them, for all threads of a process.
 
     reader       [------ Run ------]             its range: the input that is late
     copies              host      [c]            of a thread that hands on what is read
     launches     [a]------------------host--[b]  of the thread whose work ends the gap
     gap              |--------------------|
     """
-    closed = _closed(scene, weights, gaps)
-    begin, host = scene.points.begin, closed.host.copy()
-    owner, until = scene.work.process[gaps.place], scene.work.start[gaps.place]
+    begin, owner, until = scene.points.begin, scene.work.process[gaps.place], scene.work.start[gaps.place]
+    fetched = scene.database.columns(_INPUT.format(id=scene.trace.source_id))
+    taken, spared = np.zeros_like(gaps.ns), np.zeros_like(weights.host)
     for process in np.unique(owner):
-        here = owner == process
-        idle = Cover.of(until[here] - gaps.ns[here], until[here])
+        here, own = owner == process, fetched["process"] == process
+        since = until[here] - gaps.ns[here]
+        late = Cover.of(fetched["start_ns"][own], fetched["end_ns"][own]).common(Cover.of(since, until[here]))
+        taken[here] = late.within(since, until[here])
         mine = np.flatnonzero(scene.points.process == process)
-        spared = idle.within(begin[mine] - weights.host[mine], begin[mine])
-        host[mine] = np.minimum(host[mine], weights.host[mine] - spared)
-    return replace(closed, host=host)
+        spared[mine] = late.within(begin[mine] - weights.host[mine], begin[mine])
+    waited = replace(gaps, ns=taken).only(lambda blamed: ~blamed.is_late)
+    return replace(_closed(scene, weights, waited), host=weights.host - spared)
 
 
 def _not_waiting(scene: Scene, weights: Weights, gaps: _Blamed) -> Weights:

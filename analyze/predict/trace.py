@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from ..attribute.intervals import NONE, Bools, Ints, grouped, numbered, place_of, take
 from ..attribute.replay import Graph, Replayed, Weights
-from ..attribute.replay_graph import Operations, Points, graph, origin_of
+from ..attribute.replay_graph import LONGEST_LATENCY_NS, Operations, Points, graph, origin_of
 from ..store.database import Database
 from .part import STEPS, Part
 
@@ -112,7 +112,8 @@ class Trace:
 
         Behind other steps from the end of these, and of what they launched: a CPU that gets ahead begins sooner, and a
         window that began with it would be longer for that. Without such steps the time before the first stays as it
-        was measured, for the same reason: work that was launched before holds the GPU as long as ever.
+        was measured, for the same reason: work that was launched before holds the GPU as long as ever. What the very
+        first operation waited for, which was not recorded, is no part of them.
         """
         steps = self.steps
         if not steps.is_judged.any():
@@ -128,7 +129,15 @@ class Trace:
             return np.array([self._done(replayed, ended, last) - self._done(replayed, ended, before)])
         launched = take(self.work.point, self.graph.by_stream[self.graph.groups.first]) <= int(last.max())
         until = max(int(replayed.begin[last].max()), int(replayed.group_end[launched].max(initial=0)))
-        return np.array([until - int(replayed.begin[first])])
+        return np.array([until - int(replayed.begin[first]) - self._lead(first)])
+
+    def _lead(self, first: int) -> int:
+        """How long the first of all operations kept waiting behind its launch, if that is at or behind a point."""
+        if not len(self.work):
+            return 0
+        point = int(self.work.point[0])
+        waited = int(self.work.start[0]) - int(self.points.end[point]) if point >= first else 0
+        return waited if waited > LONGEST_LATENCY_NS else 0
 
     def _ends(self, replayed: Replayed) -> Ints:
         """When the last of each process ends."""
