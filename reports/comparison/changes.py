@@ -25,6 +25,11 @@ Spreads = dict[tuple[Any, ...], Spread]
 TOTAL, MEDIAN = "(total)", "(median)"
 _MOST = 0.5  # of the GPU's time in kernels: what ranges must hold to be what a comparison is about, unless one says so
 _LEAST_INSIDE = 0.95  # of what is compared: where less lies in the steps, that is said
+_LAUNCHED = "_launched_range"
+BACKWARD_IS_APART = (
+    "Not all of these inputs say which range the backward belongs to (sequence_kernel_ns): here ranges have what was "
+    "launched in them."
+)
 _RANGES_HOLD_LITTLE = "Ranges hold less than half of the GPU time: rows are kernels; others by --by range, class, …"
 
 
@@ -39,6 +44,7 @@ class Comparison:
     is_per_step: bool = True
     table: str = "source"  # inputs without rows in it do not count
     on_cpu: str | None = None  # the measure where no input has GPU work
+    found_in: str | None = None  # the view that has the values where that is another
 
 
 COMPARISONS = {
@@ -97,10 +103,18 @@ def _held(database: Database) -> float:
 
 
 def fitting(how: Comparison, databases: dict[str, Database]) -> Comparison:
-    """The comparison with a measure that the inputs have: of recordings without GPU work the CPU's time."""
-    if how.on_cpu is None or any(db.rows("select 1 from gpu_op limit 1") for db in databases.values()):
+    """The comparison with a measure that the inputs have: of recordings without GPU work the CPU's time.
+
+    Ranges have the backward of what ran in them where all inputs with GPU work say which that is, or none does.
+    """
+    if how.on_cpu is None:
         return how
-    return replace(how, measure=how.on_cpu)
+    with_work = [db for db in databases.values() if db.rows("select 1 from gpu_op limit 1")]
+    if not with_work:
+        return replace(how, measure=how.on_cpu)
+    linked = "select 1 from range_summary where sequence_kernel_ns > 0 limit 1"
+    is_apart = how.view == "range_summary" and len({bool(db.rows(linked)) for db in with_work}) > 1
+    return replace(how, found_in=_LAUNCHED) if is_apart else how
 
 
 def compare(
@@ -191,6 +205,8 @@ def compare_inputs(
                     f"{1 - inside:.0%} of {verdict.words(how.measure)} in {letter(number)} lies outside of its steps "
                     "and is left out: --totals."
                 )
+        if how.found_in == _LAUNCHED:
+            compared.notes.append(BACKWARD_IS_APART)
         if asked is None and by == "kernel":
             compared.notes.insert(0, _RANGES_HOLD_LITTLE)
         return compared if asked is None else replace(compared, steps=())
@@ -203,7 +219,7 @@ def _inside(widths: Spreads, key: tuple[Any, ...]) -> float:
 
 def _by_sequence(databases: list[Database], how: Comparison, steps: list[int], spreads: list[Spreads]) -> list[Values]:
     """Of ranges' kernels those of the backward of what ran in them, which other ranges launched, for each input."""
-    if (how.view, how.measure) != ("range_summary", "kernel_ns"):
+    if (how.view, how.measure, how.found_in) != ("range_summary", "kernel_ns", None):
         return []
     linked = replace(how, measure="sequence_kernel_ns")
     return [
@@ -260,7 +276,10 @@ def _spreads(database: Database, how: Comparison, only: Iterable[tuple[Any, ...]
     if how.view == "step_summary":
         whole = of_steps(database, how.measure) if only is None else None
         return {(): whole} if whole else {}
-    return of_rows(database, how.view, how.measure, only) if divided else {}
+    found = of_rows(database, how.view, how.measure, only) if divided else {}
+    if how.found_in is None:
+        return found
+    return {key: replace(width, step_cnt=0) if key else width for key, width in found.items()}  # of the view
 
 
 def steps_of(databases: list[Database], how: Comparison, totals: bool) -> list[int]:
@@ -275,7 +294,8 @@ def steps_of(databases: list[Database], how: Comparison, totals: bool) -> list[i
 def _values(database: Database, how: Comparison) -> Values:
     keys = ", ".join(map(quoted, how.keys))
     rows = database.rows(
-        f"select {keys}, sum({quoted(how.measure)})::double from (select * from {quoted(how.view)} where {how.where}) "
+        f"select {keys}, sum({quoted(how.measure)})::double "
+        f"from (select * from {quoted(how.found_in or how.view)} where {how.where}) "
         f"where source_id in (select source_id from source where {counting(database, how.table)}) group by all"
     )
     return {row[:-1]: row[-1] for row in rows if row[-1] is not None}
@@ -284,7 +304,8 @@ def _values(database: Database, how: Comparison) -> Values:
 def _headline(database: Database, how: Comparison, values: Values, is_whole: bool) -> float:
     """What the rows add up to. Ranges nest, so their total is what each owns by itself, with what no range owns."""
     if how.view == "step_summary":
-        return statistics.median(values.values()) if values else 0.0
+        warm = of_steps(database, how.measure) if is_whole else None
+        return warm.median if warm else statistics.median(values.values()) if values else 0.0
     if how.view != "range_summary" or not is_whole or how.measure.startswith("self_"):
         return sum(values.values())
     if how.measure in ("kernel_ns", "kernel_cnt"):

@@ -16,7 +16,7 @@ from .. import units
 from ..page import figures, html
 from ..page.section import Section, section
 from ..sources import counting
-from . import baselines, changes, difference, runs, shown, spread, verdict, waterfall
+from . import baselines, changes, difference, one_job, runs, shown, spread, verdict, waterfall
 from .compared import letter
 from .run_steps import of_run
 from .spread import Spread, are_alike, centres
@@ -73,12 +73,13 @@ def _of_traces(inputs: dict[str, Path], progress: Progress) -> tuple[list[Sectio
             scales = clocks if how.measure in _OF_CPU else []
             rows = changes.compare(databases, how, scales=scales)
             found.append(_section(by, how, list(databases), rows, _clock(how, clocks), _short(by, databases)))
-    first, *others = steps
-    told = [
-        verdict.of_steps(first, other, letter(0), letter(number), "profiled")
-        for number, other in enumerate(others, 1)
-        if first and other
-    ]
+        opened, first = [*databases.values()], steps[0]
+        told = [
+            one_job.said((opened[0], opened[number]), (first, other), (letter(0), letter(number)))
+            or verdict.of_steps(first, other, letter(0), letter(number), "profiled")
+            for number, other in enumerate(steps)
+            if number and first and other
+        ]
     return [made for made in found if made is not None], told, most
 
 
@@ -175,7 +176,8 @@ def _section(
         for row in rest[:_SHOWN]
     ]
     figure = figures.side_by_side(bars, "what", names, unit, scale) if bars else None
-    text = f"{how.measure} of {how.view}, what changed most first.{clock}"
+    apart = f" {changes.BACKWARD_IS_APART}" if how.found_in else ""
+    text = f"{how.measure} of {how.view}, what changed most first.{apart}{clock}"
     scaled = [{_with_unit(k, how, names): v for k, v in row.items()} for row in rows]
     return section(by, _TITLES[by], text, how.view, scaled, figure)
 

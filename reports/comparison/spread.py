@@ -144,12 +144,12 @@ _AMOUNTS = {
 
 
 def of_steps(database: Database, measure: str = "length_ns") -> Spread | None:
-    """The quartiles of a column of step_summary, and the mean of its warm steps; None without steps."""
+    """The quartiles and the mean of a column of step_summary, of warm steps; None without steps."""
     value = quoted(measure)
     ((low, median, high, count, mean, error),) = database.rows(
-        f"""select {_quartiles(value)}, count({value}), avg(warm), sample_stddev(warm) / sqrt(count(warm))
+        f"""select {_quartiles("warm")}, count(warm), avg(warm), sample_stddev(warm) / sqrt(count(warm))
         from (
-            select *, if(start_ns >= coalesce(first_step_ns, start_ns), {value}, null) as warm
+            select source_id, if(start_ns >= coalesce(first_step_ns, start_ns), {value}, null) as warm
             from step_summary
             left join (select source_id, first_step_ns from _steady_time) as steady using (source_id)
         )
@@ -170,7 +170,15 @@ def have_other_means(first: Spread, other: Spread) -> bool:
 
 
 def said_of_steps(database: Database) -> str:
-    """How many steps there are; of processes in one file of each."""
+    """How many steps there are, of processes in one file of each, and how many of them are cold."""
+    ((cold,),) = database.rows(
+        "select coalesce(sum(cold_step_cnt), 0)::bigint from _steady_time join source using (source_id) "
+        f"where {counting(database)}"
+    )
+    return _said_of_all_steps(database) + (f", {cold} of them cold" if cold else "")
+
+
+def _said_of_all_steps(database: Database) -> str:
     ((every, numbered, processes, inputs),) = database.rows(
         f"""select count(*), count(distinct (source_id, step)), count(distinct (source_id, process)),
             count(distinct source_id)

@@ -16,7 +16,7 @@ from .. import units
 from ..sources import counting
 from ..step_text import is_uneven
 from ..verdict_text import SNAPSHOT, said_shift
-from . import spread, waterfall
+from . import one_job, spread, waterfall
 from .compared import RENAMED_TO, Compared, Input, Row, letter
 from .run_steps import of_run
 
@@ -37,6 +37,7 @@ _TELLING = 0.1  # of the whole change: a row that has less does not say where it
 _AS_MUCH = 0.9  # of the largest change: what says where it comes from
 _PHASE_WORDS = {"h2d": "copies to the GPU", "between": "between the steps"}
 _NONE = "no difference"
+_NEXT_TO_NOTHING = 0.0005  # a change that is +0.0% comes from nowhere
 _SMALL = 0.05  # a factor nearer to 1 than this is said in per cent
 
 
@@ -66,17 +67,18 @@ def of_traces(
     said = [_nothing_in_common(rows, names, asked)] if _are_strangers(rows, names) else []
     for number in range(1, len(names)):
         first, other = steps[0], steps[number]
+        pair = databases[names[0]], databases[names[number]]
         if first and other:
-            line = of_steps(first, other, letter(0), letter(number), _source(are_timed))
-            said.append(line if are_timed or line.startswith(_NONE) else line + _phase(databases, number, first, other))
+            said.append(_of_pair(pair, (first, other), number, are_timed))
         else:
-            said.append(_of_window([databases[names[0]], databases[names[number]]], number))
+            said.append(_of_window([*pair], number))
         if not (first and other) or asked.view not in ("step_summary",):
             elsewhere = [by_sequence[n] for n in (0, number)] if by_sequence else []
             said.append(_of_total(rows, names, number, asked, labels, elsewhere))
+    gpus = [_gpus(database) for database in databases.values()]
     about = [
-        f"{recorder}, {spread.said_of_steps(database)}"
-        for recorder, database in zip(recorders, databases.values(), strict=True)
+        ", ".join(filter(None, (recorder, spread.said_of_steps(database), gpu)))
+        for recorder, database, gpu in zip(recorders, databases.values(), gpus, strict=True)
     ]
     ending = asked.measure.rpartition("_")[2]
     lacks = [line for number, database in enumerate(databases.values()) for line in _lacks(database, letter(number))]
@@ -91,8 +93,19 @@ def of_traces(
         [Input(name, text) for name, text in zip(names, about, strict=True)], list(keys), rows,
         [line for line in said if line],
         f"{words(asked.measure)} ({asked.measure} of {asked.view}){_each(databases, asked)}", ending,
-        [*lacks, *_notes(recorders, any(timed), any(by_sequence))], labels, steps,
+        [*lacks, *([one_job.WAITS] if one_job.are_ranks([*databases.values()]) else []), *_notes(recorders, gpus, any(timed), any(by_sequence))], labels, steps,
     )  # fmt: skip
+
+
+def _of_pair(
+    pair: tuple[Database, Database], steps: tuple[spread.Spread, spread.Spread], number: int, are_timed: bool
+) -> str:
+    """Which of two is faster by the medians of their steps, and in which phase; of ranks of one job that neither is."""
+    letters = letter(0), letter(number)
+    if together := one_job.said(pair, steps, letters):
+        return together
+    line = of_steps(*steps, *letters, _source(are_timed))
+    return line if are_timed or line.startswith(_NONE) else line + _phase(pair, *steps)
 
 
 def _each(databases: dict[str, Database], asked: Asked) -> str:
@@ -152,7 +165,7 @@ def _factor(factor: float, one: str, two: str, step: str) -> str:
     return f"{two} is {said} {one}: {step}"
 
 
-def _phase(databases: dict[str, Database], number: int, first: spread.Spread, other: spread.Spread) -> str:
+def _phase(pair: tuple[Database, Database], first: spread.Spread, other: spread.Spread) -> str:
     """The phase on the CPU that has most of a change of the step, if one has; of what the GPU works it has the wait."""
     by_mean = spread.have_other_means(first, other)
 
@@ -162,10 +175,9 @@ def _phase(databases: dict[str, Database], number: int, first: spread.Spread, ot
     change = grown(first, other)
     if not change:
         return ""
-    base, *others = databases.values()
     found: dict[str, float] = {}
     for name in (*PHASES, "between", "gpu_busy"):
-        before, after = (spread.of_steps(one, f"{name}_ns") for one in (base, others[number - 1]))
+        before, after = (spread.of_steps(one, f"{name}_ns") for one in pair)
         if before and after:
             found[name] = grown(before, after) / change  # of it, so above 0 where it went the same way
     most = max(found, key=lambda name: found[name], default=None)
@@ -229,6 +241,8 @@ def _of_total(
     if spread.is_within(after - before, *widths):
         return f"{what}: no difference, {cells[0]} and {cells[1]}{each} lie within the spread of the steps"
     text = f"{what}: {cells[0]} -> {cells[1]}{each} ({after / before - 1:+.1%})"
+    if abs(after / before - 1) < _NEXT_TO_NOTHING:
+        return text
 
     def own(row: Row) -> float:
         key = (row.get("path"),)
@@ -289,6 +303,15 @@ def _recorder(database: Database) -> str:
     return " and ".join(recorder for _, recorder in rows) or "nothing read"
 
 
+def _gpus(database: Database) -> str:
+    """The GPUs that worked, "" where no recording names one."""
+    rows = database.rows(
+        "select device_name, count(*) from steady_state where device_name is not null "
+        f"and source_id in (select source_id from source where {counting(database)}) group by all order by all"
+    )
+    return " and ".join(f"{count} x {name}" if count > 1 else str(name) for name, count in rows)
+
+
 def _lacks(database: Database, of: str) -> list[str]:
     """What is missing or wrong in a recording, so that its numbers are not those of its steps."""
     is_counted = f"source_id in (select source_id from source where {counting(database)})"
@@ -306,7 +329,7 @@ def _lacks(database: Database, of: str) -> list[str]:
     return [*found, *(f"In {of} {said_shift(shift)}." for (shift,) in shifts)]
 
 
-def _notes(recorders: list[str], has_timing: bool, by_sequence: bool) -> list[str]:
+def _notes(recorders: list[str], gpus: list[str], has_timing: bool, by_sequence: bool) -> list[str]:
     notes = ["Rows are from the profile: what the profiler costs is in them."]
     if set(recorders) == {SNAPSHOT}:
         notes = ["Sizes are what was asked for; the allocator's blocks are a little larger."]
@@ -317,6 +340,8 @@ def _notes(recorders: list[str], has_timing: bool, by_sequence: bool) -> list[st
         )
     if len(set(recorders)) > 1:
         notes.append("The inputs were recorded by different profilers, which cost differently; compare like with like.")
+    if len(known := set(filter(None, gpus))) > 1:
+        notes.append(f"The GPUs differ: {' and '.join(sorted(known))}.")
     if has_timing:
         notes.append(f"Times without a profiler are in {rundir.SUMMARY}: --by summary.")
     return notes
