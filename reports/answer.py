@@ -10,6 +10,7 @@ from . import sources
 from .units import keep_end, said_ns
 
 IDLE = ("host", "dependency", "kernel_wait")  # of the parts: why a device is idle, by launches
+OUTSIDE = "(outside all ranges)"
 LEAST_FRAC = 0.01  # of the window: what saves less is not worth a line
 
 # Of each rule all that its places save together: they share no nanosecond.
@@ -83,11 +84,35 @@ def worth(findings: list[Row], window_ns: int) -> list[Row]:
     return [row for row in findings if row["saving_ns"] is None or row["saving_ns"] >= LEAST_FRAC * window_ns]
 
 
-def evidence(finding: Row, window_ns: int | None) -> str:
-    """What speaks for a finding of FINDINGS: it is about the place named, which of several saves only a part."""
+def where(finding: Row) -> tuple[str, str, str]:
+    """Where a finding of FINDINGS is: words, a place, words. Of many places that save little, what is around most."""
+    if _is_scattered(finding):
+        count = f"{finding['place_cnt']:,} places"
+        return (f"{count}, most in ", finding["within"], "") if finding["within"] else (count, "", "")
+    others = f" and {finding['place_cnt'] - 1:,} more" if finding["place_cnt"] > 1 else ""
+    return "", finding["place"] or OUTSIDE, others
+
+
+def evidence(finding: Row, window_ns: int | None, place_width: int | None = None) -> str:
+    """What speaks for a finding of FINDINGS: it is about the place named, which of several saves only a part.
+
+    Of a longer place the end.
+    """
     if finding["place_cnt"] == 1 or not finding["saving_ns"] or not window_ns:
         return str(finding["evidence"])
-    return f"{(finding['place_saving_ns'] or 0) / window_ns:.1%} here: {finding['evidence']}"
+    share = f"{(finding['place_saving_ns'] or 0) / window_ns:.1%}"
+    place = finding["place"] or OUTSIDE
+    there = f"in {place if place_width is None else keep_end(place, place_width)}" if _is_scattered(finding) else "here"
+    return f"{share} {there}: {finding['evidence']}"
+
+
+def _is_scattered(finding: Row) -> bool:
+    """Whether no range has most of what a finding saves."""
+    return (
+        finding["place_cnt"] > 1
+        and finding["within"] is not None
+        and 2 * (finding["place_saving_ns"] or 0) < (finding["saving_ns"] or 0)
+    )
 
 
 def cause(slowest: Row, place_width: int | None = None) -> str:

@@ -9,7 +9,7 @@ from itertools import islice
 
 from rich.cells import cell_len
 
-from .answer import IDLE, LEAST_FRAC, Row, cause, evidence, worth
+from .answer import IDLE, LEAST_FRAC, Row, cause, evidence, where, worth
 from .screen import WIDTH, columns, cut
 from .step_text import centre_ns, number_of, says_mean, spread
 from .units import keep_begin, keep_end, said_ns
@@ -179,15 +179,15 @@ def _first(findings: list[Row], window_ns: int | None, advice_lines: Sequence[in
     yield columns("what to do first", f"would save, of {said_ns(window_ns)}")
     for number, row in enumerate(findings[:_FINDING_CNT], start=1):
         title = f"{number} {row['rule'].replace('_', ' ')}: "
-        others = f" and {row['place_cnt'] - 1:,} more" if row["place_cnt"] > 1 else ""
+        before, named, others = where(row)
         saving = "not known" if row["saving_ns"] is None else f"{row['saving_ns'] / window_ns:.1%}"
         if row["saving_ns"] is not None and not row["is_predicted"]:
             saving = f"at most {saving}"
-        place = keep_end(row["place"] or "(outside all ranges)", WIDTH - len(title) - len(others) - len(saving) - 2)
-        yield columns(f"{title}{place}{others}", saving)
+        place = keep_end(named, WIDTH - len(title) - len(before) - len(others) - len(saving) - 2)
+        yield columns(f"{title}{before}{place}{others}", saving)
         if has_paths and place.startswith("…") and "/" not in place:
-            yield f"  {keep_end(row['place'], WIDTH - 2)}"
-        yield from _evidence(evidence(row, window_ns))
+            yield f"  {keep_end(named, WIDTH - 2)}"
+        yield from _evidence(evidence(row, window_ns, _WORD_WIDTH))
         yield from _advice(row["advice"], advice_lines[number - 1])
     if len(findings) > _FINDING_CNT:
         yield f"and {', '.join(row['rule'].replace('_', ' ') for row in findings[_FINDING_CNT:])}"

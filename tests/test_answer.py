@@ -51,12 +51,32 @@ def test_the_parts_of_the_window_add_up_and_no_finding_saves_more_than_its_part(
     assert saved.get("exposed_communication", 0) <= parts["communication"] + tolerance
 
 
-def test_what_speaks_for_a_finding_says_how_much_of_it_is_here(found: dict[str, Any]) -> None:
+def _saved_within(database: Database, row: dict[str, Any], path: str) -> float:
+    """What the places of a rule save together whose path is this one or below it."""
+    ((saved,),) = database.rows(
+        "select sum(saving_ns) from _predicted_finding where rule = ? and starts_with(coalesce(place, '') || '/', ?) "
+        "and source_id = (select min(source_id) from _predicted_finding where rule = ? and evidence = ?)",
+        row["rule"], path, row["rule"], row["evidence"],
+    )  # fmt: skip
+    return float(saved)
+
+
+def test_what_speaks_for_a_finding_says_how_much_of_it_is_here(database: Database, found: dict[str, Any]) -> None:
     for row in found["findings"]:
         said, window_ns = answer.evidence(row, found["window_ns"]), found["window_ns"]
         if row["place_cnt"] > 1 and row["saving_ns"]:
-            assert said == f"{row['place_saving_ns'] / window_ns:.1%} here: {row['evidence']}"
+            share, (before, place, after) = f"{row['place_saving_ns'] / window_ns:.1%}", answer.where(row)
             assert 0 < row["place_saving_ns"] <= row["saving_ns"]
+            if after:
+                assert said == f"{share} here: {row['evidence']}"
+                assert place == (row["place"] or answer.OUTSIDE) and after == f" and {row['place_cnt'] - 1:,} more"
+            else:
+                assert said == f"{share} in {row['place']}: {row['evidence']}"
+                assert (
+                    before.startswith(f"{row['place_cnt']:,} places") and 2 * row["place_saving_ns"] < row["saving_ns"]
+                )
+                within = f"{place}/" if place else ""
+                assert _saved_within(database, row, within) > row["saving_ns"] / 2
         else:
             assert said == row["evidence"]
 

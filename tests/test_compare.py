@@ -16,6 +16,7 @@ from lorabench import rundir
 from lorabench.errors import UsageError
 from lorabench.reports.comparison import changes, spread
 from simulated_gpu import Gpu, Training
+from simulated_ranks import Job, simulate
 
 
 def trace(path: Path, steps: int | list[int], between: Sequence[int] = (0,), **kernels: int) -> Path:
@@ -196,6 +197,27 @@ def test_recorders_and_profiling_are_said(
     said = run(synthetic_trace("nsys"), two[0]).out
     assert "different profilers" in said and "(nsys, " in said and "(torch.profiler, 2 steps)" in said
     assert "different profilers" not in run(*two).out and "profiled" in run(*two).out
+
+
+def test_of_ranks_of_one_job_none_is_called_the_faster(run: Callable[..., Any], tmp_path: Path) -> None:
+    """The one that the others wait for has the shortest kernels of communication."""
+    ranks = simulate(Job(ranks=4, ranks_per_host=4, idle={(3, step): 2_000_000 for step in range(6)})).write(tmp_path)
+    said = run(ranks[0], ranks[3]).out
+    assert said.startswith("A and B are ranks 0 and 3 of one job, which wait for each other: steps of ")
+    assert "as fast as" not in said and "as slow as" not in said
+    assert "may be the one that the" in said
+    assert "of one job" not in run(ranks[0], ranks[0]).out
+
+
+def test_gpus_that_differ_are_said_and_cold_steps_do_not_count(run: Callable[..., Any], tmp_path: Path) -> None:
+    files = [trace(tmp_path / f"{name}.json", [5000, *[1000] * 20], gemm=10) for name in "ab"]
+    for path, device in zip(files, ("NVIDIA H100", "NVIDIA L4"), strict=True):
+        content = json.loads(path.read_text("utf-8"))
+        path.write_text(json.dumps({"deviceProperties": [{"id": 0, "name": device}], **content}), "utf-8")
+    said = run(*files).out
+    assert "(torch.profiler, 21 steps, 1 of them cold, NVIDIA H100)" in said
+    assert "The GPUs differ: NVIDIA H100 and NVIDIA L4." in said
+    assert "median of 20 steps" in said
 
 
 def test_columns_are_letters_and_the_unit_is_said_once(run: Callable[..., Any], two: list[Path]) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.database import Database
+from lorabench.progress import Silent
+from lorabench.reports.comparison import changes
 
 CAPTURE = Path(__file__).parent.parent / "fixtures" / "h200-batch"
 
@@ -69,3 +71,21 @@ def test_both_give_the_device_the_same_busy_time(run: Database) -> None:
     assert by_nsys.keys() == by_torch.keys() == {(0,)}
     assert by_nsys[(0,)][0] == by_torch[(0,)][0]
     assert by_nsys[(0,)][1:] == pytest.approx(by_torch[(0,)][1:], rel=0.01)
+
+
+def test_a_comparison_of_the_two_finds_the_same_in_each_range(run: Database, tmp_path: Path) -> None:
+    """Only torch says which range the backward belongs to."""
+    paths = []
+    for name in ("run.sqlite", "trace.json"):
+        paths.append(tmp_path / name)
+        with gzip.open(CAPTURE / f"{name}.gz") as packed, paths[-1].open("wb") as unpacked:
+            shutil.copyfileobj(packed, unpacked)
+    compared = changes.compare_inputs(paths, "range", None, None, False, Silent())
+    names = compared.names
+    ranges = [row for row in compared.rows if "Optimizer." not in row["path"]]
+    assert len(ranges) > 150
+    for row in ranges:
+        assert row[names[0]] == pytest.approx(row[names[1]], rel=0.05, abs=200), row["path"]
+    assert changes.BACKWARD_IS_APART in compared.notes
+    assert not any("sequence_kernel_ns)" in note and "add up to" in note for note in compared.notes)
+    assert "most of all" not in compared.verdict[1], "what is the same to the last per mille comes from nowhere"

@@ -18,7 +18,8 @@ _ATTEMPTS = 3
 # What nsys says when it lost its own agent, which happens on busy machines: on a line alone, where a command that says
 # the same has a traceback around it.
 _LOST_AGENT = re.compile(
-    r"^(?:Connection reset by peer|Broken pipe|End of file|.*Local Endpoint is not available.*|.*ProcessWaiter.*)$", re.M
+    r"^(?:Connection reset by peer|Broken pipe|End of file|.*Local Endpoint is not available.*|.*ProcessWaiter.*)$",
+    re.M,
 )
 # What an export says of the machine, its environment and its processes.
 _PRIVATE_TABLES = ("TARGET_INFO_SYSTEM_ENV", "PROCESSES", "ProcessStreams")

@@ -1,7 +1,7 @@
 """Ranks of one job beside each other: they wait for each other, so neither is the faster one.
 
-    rank 0   [work]  [all_reduce: waits      ]      a long kernel of communication is the other one's work
-    rank 7   [work              ][all_reduce]
+rank 0   [work]  [all_reduce: waits      ]      a long kernel of communication is the other one's work
+rank 7   [work              ][all_reduce]
 """
 
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ from .spread import Spread
 _SINCE_1970_NS = 946_684_800_000_000_000  # times that are larger count from 1970
 _CLOCKS_NS = 10_000_000_000  # of hosts differ by less
 WAITS = (
-    "Kernels of communication run while they wait for other ranks: a rank that has less of them may be the one that the "
-    "others wait for."
+    "Kernels of communication run while they wait for other ranks: a rank that has less of them may be the one that "
+    "the others wait for."
 )
 
 
 @dataclass(frozen=True)
 class _Rank:
     rank: int
-    world_size: int
+    world_size: int | None
     kind: str
     start_ns: int
     end_ns: int
@@ -34,8 +34,9 @@ def said(pair: tuple[Database, Database], steps: tuple[Spread, Spread], letters:
         return ""
     unit, cells = units.scaled("ns", [step.median for step in steps])
     return (
-        f"{letters[0]} and {letters[1]} are ranks {ranks[0]} and {ranks[1]} of one job, which wait for each other: steps "
-        f"of {cells[0]} and {cells[1]} {unit}. Which rank is late, and why, says `lorabench summary` of both together"
+        f"{letters[0]} and {letters[1]} are ranks {ranks[0]} and {ranks[1]} of one job, which wait for each other: "
+        f"steps of {cells[0]} and {cells[1]} {unit}. "
+        "Which rank is late, and why, says `lorabench summary` of both together"
     )
 
 
@@ -45,22 +46,23 @@ def are_ranks(databases: list[Database]) -> bool:
 
 
 def _ranks(pair: tuple[Database, Database]) -> tuple[int, int] | None:
-    """The ranks of two inputs that ran together: two of one world, recorded at once."""
+    """The ranks of two inputs that ran together: two of one world, recorded at once as far as they are dated."""
     one, two = (_rank(database) for database in pair)
     if one is None or two is None or one.rank == two.rank:
         return None
     if (one.kind, one.world_size) != (two.kind, two.world_size):
         return None
-    are_dated = min(one.start_ns, two.start_ns) > _SINCE_1970_NS
+    is_dated = [rank.start_ns > _SINCE_1970_NS for rank in (one, two)]
     apart = max(one.start_ns, two.start_ns) - min(one.end_ns, two.end_ns)
-    return (one.rank, two.rank) if are_dated and apart < _CLOCKS_NS else None
+    return (one.rank, two.rank) if not any(is_dated) or (all(is_dated) and apart < _CLOCKS_NS) else None
 
 
 def _rank(database: Database) -> _Rank | None:
     """Which rank an input is, and when it was recorded; None for one of several ranks, or that says nothing of it."""
     rows = database.rows(
         "select rank, world_size, kind, coalesce(origin_ns, 0) + start_ns, coalesce(origin_ns, 0) + end_ns "
-        "from source join (select source_id, min(start_ns) as start_ns, max(end_ns) as end_ns from gpu_op group by all) "
-        f"using (source_id) where rank is not null and world_size > 1 and {counting(database)}"
+        "from source "
+        "join (select source_id, min(start_ns) as start_ns, max(end_ns) as end_ns from gpu_op group by all) "
+        f"using (source_id) where rank is not null and coalesce(world_size, 2) > 1 and {counting(database)}"
     )
     return _Rank(*rows[0]) if len(rows) == 1 else None

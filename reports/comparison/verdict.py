@@ -84,6 +84,8 @@ def of_traces(
     lacks = [line for number, database in enumerate(databases.values()) for line in _lacks(database, letter(number))]
     if len(rows) == 1 and not any(rows[0][name] for name in names):
         said.insert(0, f"nothing to compare: none of these inputs has anything by {asked.by}")
+    if one_job.are_ranks([*databases.values()]):
+        lacks.append(one_job.WAITS)
     if asked.view == "idle_summary":
         lacks.append("Idle time is that between the first work of a device and its last.")
     guessed = "select 1 from memory_peak where basis = 'heuristic' and category <> 'unknown' limit 1"
@@ -93,7 +95,7 @@ def of_traces(
         [Input(name, text) for name, text in zip(names, about, strict=True)], list(keys), rows,
         [line for line in said if line],
         f"{words(asked.measure)} ({asked.measure} of {asked.view}){_each(databases, asked)}", ending,
-        [*lacks, *([one_job.WAITS] if one_job.are_ranks([*databases.values()]) else []), *_notes(recorders, gpus, any(timed), any(by_sequence))], labels, steps,
+        [*lacks, *_notes(recorders, gpus, any(timed), any(by_sequence))], labels, steps,
     )  # fmt: skip
 
 

@@ -1,7 +1,6 @@
 """What to do first: of each rule all its places, as the answer in the terminal has it, and every place below."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from .. import answer
 from .section import Section, Source, section
@@ -46,7 +45,7 @@ def _changes(source: Source) -> list[dict[str, str]]:
     memory = [row for row in memory if row["severity"] == "high"][:1] if rows else memory[:_FIRST_CNT]
     found = [
         {"rule": row["rule"].replace("_", " "), "severity": _severity(row["saving_ns"], window_ns, limits),
-         "cost": _saving(row["saving_ns"], window_ns, row["is_predicted"]), "place": _place(row),
+         "cost": _saving(row["saving_ns"], window_ns, row["is_predicted"]), "place": "".join(answer.where(row)),
          "evidence": answer.evidence(row, window_ns), "advice": row["advice"].rstrip(".") + "."}
         for row in rows
     ]  # fmt: skip
@@ -56,11 +55,6 @@ def _changes(source: Source) -> list[dict[str, str]]:
          "advice": row["advice"].rstrip(".") + "."}
         for row in memory
     ]  # fmt: skip
-
-
-def _place(row: dict[str, Any]) -> str:
-    others = f" and {row['place_cnt'] - 1:,} more" if row["place_cnt"] > 1 else ""
-    return f"{row['place'] or '(outside all ranges)'}{others}"
 
 
 def _severity(saving_ns: int | None, window_ns: int | None, limits: dict[str, float]) -> str:

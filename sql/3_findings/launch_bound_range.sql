@@ -3,6 +3,13 @@
 -- Launch fewer and larger kernels: torch.compile, CUDA graphs (torch.compile(mode="reduce-overhead")), fused or foreach operators, larger batches.
 --
 -- Without torch: Launch fewer and larger kernels: CUDA graphs, fused kernels (XLA makes them for TensorFlow and JAX), larger batches.
+with
+several as (
+    select source_id
+    from _lora_path
+    group by source_id
+    having count(distinct adapter) > 1
+)
 select
     late.source_id,
     late.place,
@@ -17,7 +24,8 @@ select
         when regexp_matches(late.place, 'CompiledFxGraph|Torch-Compiled Region') then
             'It is compiled: let CUDA graphs launch it, torch.compile(mode="reduce-overhead"), with shapes that do not change. '
             || 'Elsewhere launch fewer and larger kernels: larger batches.'
-        when exists (select 1 from _lora_path as lora where lora.source_id = late.source_id) then
+        -- one adapter, or operators that treat all of them at once, have nothing to be put together
+        when late.source_id in (from several) then
             'Launch fewer and larger kernels: all adapters in one pass (BatchLoRA) instead of one after another, '
             || 'torch.compile, CUDA graphs, fused or foreach operators, larger batches.'
     end) as advice

@@ -1,6 +1,28 @@
 -- A row is one range whose work was launched and then waited for longer than the threshold long_gap_ns while the GPU was idle.
 --
--- The CPU was in time: the work waited for an event of another stream, a copy, another rank, or the driver. Look at what ended just before it, on other streams and on other ranks.
-select source_id, place, saving_ns, occurrence_cnt, evidence
+-- The launch was over for most of the gap: the work waited for an event of another stream, a copy, another rank, or the driver. Look at what ended just before it, on other streams and on other ranks.
+with
+-- with one device and one stream nothing of the input can be waited for
+alone as (
+    select source_id
+    from gpu_op
+    group by source_id
+    having min(stream_id) = max(stream_id) and min(device_id) = max(device_id)
+        and source_id not in (select source_id from source where world_size > 1)
+)
+select
+    source_id,
+    place,
+    saving_ns,
+    occurrence_cnt,
+    evidence,
+    if(
+        alone.source_id is null,
+        null,
+        'The launch was over for most of the gap, and no other stream, device or rank works that it could wait for: the driver '
+        || 'held it back. On Windows it submits launches in batches: launch fewer and larger kernels (CUDA graphs), or compare '
+        || 'with Linux.'
+    ) as advice
 from _long_gap_place
+left join alone using (source_id)
 where rule = 'long_dependency'

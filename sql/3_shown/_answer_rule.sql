@@ -6,8 +6,10 @@
 --   source_id         integer   the input
 --   rule              varchar   the rule
 --   saving_ns         bigint    what all its places save, NULL where that is not known
---   place_cnt         bigint    places, without those that `finding` leaves out as too small
+--   place_cnt         bigint    places
 --   place             varchar   the place named, NULL outside all ranges
+--   within            varchar   the innermost path around the places that save most of it together; '' without one (that a
+--                     step has them says nothing), NULL where the place named is no path of ranges
 --   place_saving_ns   bigint    what it saves alone
 --   evidence          varchar   what speaks for it
 --   advice            varchar   what to do there
@@ -22,26 +24,42 @@ weighed as (
             found.place is not distinct from kernel.short_name,
             found.occurrence_cnt,
             found.place
-        ) as weight,
-        coalesce(
-            found.saving_ns
-            >= (select value from threshold where name = 'least_frac') * (steady.end_ns - steady.start_ns),
-            true
-        ) as is_listed
+        ) as weight
     from _predicted_finding as found
     left join _steady_kernel as kernel using (source_id)
-    left join _steady_time as steady using (source_id)
     where found.saving_ns > 0 or found.rule in ('dominant_kernel', 'unrecorded_graph', 'unrecorded_work', 'uneven_steps')
+),
+rules as (
+    select
+        source_id,
+        rule,
+        sum(saving_ns)::bigint as saving_ns,
+        count(*) as place_cnt,
+        nullif(arg_max(coalesce(place, ''), weight), '') as place,
+        arg_max(saving_ns, weight)::bigint as place_saving_ns,
+        arg_max(evidence, weight) as evidence,
+        arg_max(advice, weight) as advice,
+        bool_and(is_predicted) as is_predicted
+    from weighed
+    group by source_id, rule
+),
+around as (
+    select source_id, rule, array_to_string(names[:depth], '/') as path, depth, sum(saving_ns) as saving_ns
+    from (
+        select source_id, rule, saving_ns, string_split(place, '/') as names, unnest(range(1, len(names) + 1)) as depth
+        from weighed
+        where place is not null
+    )
+    group by all
+),
+most as (
+    select around.source_id, around.rule, arg_max(around.path, around.depth) as path
+    from around
+    join rules using (source_id, rule)
+    where 2 * around.saving_ns > rules.saving_ns
+        and around.path not in (select path from range_path where path_id in (select path_id from _step_range))
+    group by all
 )
-select
-    source_id,
-    rule,
-    sum(saving_ns)::bigint as saving_ns,
-    greatest(1, count(*) filter (is_listed)) as place_cnt,
-    nullif(arg_max(coalesce(place, ''), weight), '') as place,
-    arg_max(saving_ns, weight)::bigint as place_saving_ns,
-    arg_max(evidence, weight) as evidence,
-    arg_max(advice, weight) as advice,
-    bool_and(is_predicted) as is_predicted
-from weighed
-group by source_id, rule
+select rules.*, if(rules.place in (select path from range_path), coalesce(most.path, ''), null) as within
+from rules
+left join most using (source_id, rule)

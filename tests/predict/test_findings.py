@@ -132,6 +132,26 @@ def test_no_fault_and_a_fault_that_costs_nothing_are_not_listed(fault: Fault, tm
         assert fault.rule not in findings(fault.without(), tmp_path) or fault.rule == "exposed_copy"
 
 
+def test_late_input_saves_the_time_of_the_input_and_not_the_rest_of_the_gap(tmp_path: Path) -> None:
+    """The CPU reads for 6 ms, and works for 4 ms more before it launches again."""
+    gpu = Gpu()
+    for step in range(6):
+        with gpu.range(f"step {step}"):
+            with gpu.range("load batch"):
+                gpu.work(6_000_000)
+            gpu.work(4_000_000)
+            for _ in range(4):
+                gpu.launch("gemm", 500_000)
+            gpu.synchronise()
+    with recorded(gpu.finished(), tmp_path) as database:
+        ((saved, gaps),) = database.rows(
+            "select saving_frac, limit_ns / window_ns from _predicted_finding join finding using (source_id, rule) "
+            "join _mean_window using (source_id) where rule = 'late_input'"
+        )
+        assert saved == pytest.approx(6 / 12, abs=0.02)
+        assert gaps == pytest.approx(10 / 12, abs=0.02)
+
+
 @pytest.mark.parametrize("steps", [1, 3])
 @pytest.mark.parametrize("load", [60_000_000, 400_000])
 def test_input_that_the_first_step_begins_with_counts(steps: int, load: int, tmp_path: Path) -> None:

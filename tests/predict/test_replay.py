@@ -1,5 +1,6 @@
 """The replay: what was measured when nothing changes, on every trace; bounds and order when something does."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lorabench.analyze.attribute.replay import Graph, Weights
 from lorabench.analyze.attribute.replay_graph import Operations, Points, graph
+from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.predict import trace as traces
+from lorabench.analyze.predict.changes import apply, parse
+from lorabench.analyze.predict.scene import Scene
 from lorabench.analyze.store.database import Database
 from simulated_gpu import COMMUNICATION, COMPUTE, COPIES, Gpu
 
@@ -156,3 +160,26 @@ def test_what_does_not_wait_is_not_later(program: list[tuple[object, ...]]) -> N
     found, points, _ = graph_of(run(program))
     free = found.replay(replace(found.measured, waits=np.zeros_like(points.waits)))
     assert (free.begin <= found.replay(found.measured).begin).all()
+
+
+def test_what_the_first_kernel_waited_for_outside_of_the_recording_delays_no_other_and_is_no_part_of_the_step(
+    tmp_path: Path,
+) -> None:
+    """A recording that begins while the GPU works: all is launched in 20 ms, and runs from 150 ms on."""
+    events: list[dict[str, object]] = [
+        {"ph": "X", "cat": "user_annotation", "name": "step 1", "pid": 1, "tid": 1, "ts": 0, "dur": 20_000}
+    ]
+    for n in range(40):
+        link = {"args": {"correlation": n + 1, "device": 0, "stream": 7}}
+        call = {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 500 * n + 1, "dur": 10}
+        kernel = {"cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 150_000 + 4_000 * n, "dur": 4_000}
+        events += [{"ph": "X"} | call | link, {"ph": "X"} | kernel | link]
+    (tmp_path / "t.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}), "utf-8")
+    with analyze([tmp_path / "t.json"], tmp_path / "t.duckdb") as database:
+        found = traces.fetch(database, 1)
+        assert found is not None
+        scene = Scene(database, found)
+        halved = apply(scene, scene.trace.graph.measured, [parse("scale=gemm:0.5")])
+        assert halved is not None
+        assert scene.saved_ns(halved) == 80_000_000
+        assert scene.window_ns == pytest.approx(160_000_000, rel=0.001)
