@@ -292,6 +292,8 @@ def report(
 
     wants_page = perfetto is None or output is not None or png is not None or open_it
     output = output or Path("report.html")
+    if output.suffix.lower() not in ("", ".html", ".htm"):
+        raise UsageError(f"{output}: this is a page, name it .html; tables: `lorabench analyze INPUT -o {output.name}`")
     spare(inputs, output)
     shown = None if window is None else windows.parse(window)
     if shown is not None and not wants_page:

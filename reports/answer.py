@@ -153,11 +153,13 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
     devices = rows("from steady_state where source_id = {id} order by device_id")
     steady = next(iter(rows(_STEADY)), None)
     whole_ns = rows(_WHOLE)[0]["whole_ns"]
+    missing = rows(_UNRECORDED)
     is_little = not devices or steady is None or (whole_ns or 0) > _LITTLE_TIMES * steady["recorded_ns"]
     return {
         "input": name,
         "recorder": recorder,
         "rank": rank,
+        "rank_cnt": rank_cnt,
         "input_cnt": input_cnt,
         "device_cnt": len(devices),
         "process_cnt": rows("select count(distinct process_id) as cnt from gpu_op where source_id = {id}")[0]["cnt"],
@@ -171,7 +173,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         "steps": next(iter(rows(_STEPS)), None),
         "window_ns": rows(MEAN_WINDOW)[0]["window_ns"] if devices else None,
         "whole_ns": whole_ns,
-        "parts": _parts(devices, shift is None),
+        "parts": _parts(devices, shift is None, sum(row["ns"] for row in missing)),
         "steady": steady,
         "calls": rows(_CALLS) if is_little else [],
         "classes": rows(
@@ -179,9 +181,10 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         ),
         "kernel": next(iter(rows("select short_name, kernel_frac from _steady_kernel where source_id = {id}")), None),
         "critical_gpu_frac": next((row["gpu_frac"] for row in rows(_CRITICAL)), None),
-        "unrecorded": next(iter(rows(_UNRECORDED)), None),
+        "unrecorded": next(iter(missing), None),
         "clock_shift_ns": shift,
         "cut_off": next(iter(rows("select * exclude source_id from _work_missing where source_id = {id}")), None),
+        "unlaunched": next(iter(rows("select * exclude source_id from _launch_missing where source_id = {id}")), None),
         "phases": _phases(rows(_PHASES)),
         "findings": rows(FINDINGS),
         "slowest": next(iter(rows(_SLOWEST.replace("{kind}", str(kind)))), None) if rank_cnt > 1 else None,
@@ -193,10 +196,11 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
     }
 
 
-def _parts(devices: list[Row], do_clocks_agree: bool) -> dict[str, float]:
+def _parts(devices: list[Row], do_clocks_agree: bool, missing_ns: float) -> dict[str, float]:
     """Shares of the steady state, the mean of the devices': what they do, exposed, and why they are idle.
 
-    Where clocks do not agree no launch tells why: idle time is one part.
+    Where clocks do not agree no launch tells why: idle time is one part. In the time `missing_ns`, the mean of the
+    devices', nobody knows whether they are idle: it is a part of its own.
     """
     windows = sum(row["window_ns"] for row in devices)
     if not windows:
@@ -205,6 +209,13 @@ def _parts(devices: list[Row], do_clocks_agree: bool) -> dict[str, float]:
     found["communication"] -= found["rank_wait"]
     if not do_clocks_agree:
         found["idle"] = sum(found.pop(name) for name in IDLE)
+    elif missing_ns:
+        missing = missing_ns * len(devices) / windows
+        found["unrecorded"] = 0.0
+        for name in ("dependency", "host"):  # the latter of what a recording begins with
+            share = min(missing - found["unrecorded"], found[name])
+            found["unrecorded"] += share
+            found[name] -= share
     return {name: share for name, share in found.items() if share or name in ("compute", "communication", "copies")}
 
 

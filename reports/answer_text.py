@@ -19,7 +19,14 @@ _FINDING_CNT, _CLASS_CNT = 3, 5
 _NAME_WIDTH = 20
 _SCREEN_LINES, _EVIDENCE_LINES = 24, 2
 # Whether paths of which the last part is cut have lines of their own; how many lines the advice of each finding has.
-_ROOM = ((True, (3, 3, 3)), (True, (3, 2, 2)), (True, (2, 2, 2)), (False, (2, 2, 2)))
+_ROOM = (
+    (True, (3, 3, 3)),
+    (True, (3, 2, 2)),
+    (True, (2, 2, 2)),
+    (False, (2, 2, 2)),
+    (False, (2, 1, 1)),
+    (False, (1, 1, 1)),
+)
 _DEVICE_CNT = 4  # of which the memory is shown
 _WHOLE_WIDTH = len("  busy 100.0% = ")
 _WORD_WIDTH = 28  # of evidence: a path that is longer would push what stands around it off the screen
@@ -30,7 +37,7 @@ _STRAGGLER = "straggler_rank"
 
 def lines(found: Row) -> Iterator[str]:
     """The answer for a person: lines of at most 80 characters, as much of each advice as a screen has room for."""
-    before, behind = list(_measured(found)), list(_more(found))
+    before, behind = list(_measured(found)), list(_ranks(found))
     window_ns = found["window_ns"] or (found["steady"] or {}).get("window_ns")
     findings = worth(found["findings"], window_ns) if window_ns else []
     for has_paths, advice in _ROOM:
@@ -42,38 +49,8 @@ def lines(found: Row) -> Iterator[str]:
 
 def _measured(found: Row) -> Iterator[str]:
     yield from _headline(found)
-    parts = found["parts"]
-    if not parts:
-        yield verdict(found)
-        for row in found["ranges"]:
-            threads = f" in {row['thread_cnt']} threads" if row["thread_cnt"] > 1 else ""
-            share = f", open {row['open_frac']:.0%} of the time" if row["open_frac"] is not None else ""
-            own = f"{said_ns(row['self_wall_ns'])} of its own{threads}{share}"
-            yield columns(f"  {keep_end(row['path'], WIDTH - 4 - cell_len(own))}", own)
-        for row in [] if found["ranges"] else found["calls"]:
-            calls = f"{row['call_cnt']:,} call{'s' if row['call_cnt'] > 1 else ''}"
-            yield columns(f"  {row['api_name']}", f"{said_ns(row['call_ns'])} in {calls}")
-    else:
-        yield cut(verdict(found))
-        yield from _around(found)
-        if (steps := counted(found)) is not None:
-            yield cut(f"  {steps}")
-        for doubt in doubts(found):
-            yield from textwrap.wrap(doubt, WIDTH, initial_indent="  ", subsequent_indent="  ")
-        idle = {name: parts[name] for name in (*IDLE, "idle") if parts.get(name)}
-        busy = {name: parts[name] for name in ("compute", "rank_wait", "communication", "copies")
-                if parts.get(name)}  # fmt: skip
-        yield cut(f"  busy {sum(busy.values()):6.1%} = {_sum(busy)}")
-        why = f" = {_sum(idle)}" if idle and "idle" not in idle else ""
-        yield cut(f"  idle {sum(idle.values()):6.1%}{why}")
-        classes = [
-            f"{row['class'].replace('_', ' ')} {row['gpu_op_frac']:.0%}"
-            for row in found["classes"][:_CLASS_CNT]
-            if row["gpu_op_frac"] >= LEAST_FRAC / 2  # "0%" says nothing
-        ]
-        while cell_len(line := f"  the GPU's work: {', '.join(classes)}") > WIDTH:
-            classes.pop()
-        yield line
+    yield from _of_several(found)
+    yield from _of_gpu(found) if found["parts"] else _of_cpu(found)
     phases = [
         f"{'between steps' if name == 'between' else name} {part:.0%}"
         for name, part in found["phases"].items()
@@ -81,6 +58,50 @@ def _measured(found: Row) -> Iterator[str]:
     ]
     if phases:
         yield cut(f"  a step on the CPU: {', '.join(phases)}")
+    yield from _peaks(found)
+
+
+def _of_cpu(found: Row) -> Iterator[str]:
+    """What took the time where no GPU work is recorded."""
+    yield verdict(found)
+    for row in found["ranges"]:
+        threads = f" in {row['thread_cnt']} threads" if row["thread_cnt"] > 1 else ""
+        share = f", open {row['open_frac']:.0%} of the time" if row["open_frac"] is not None else ""
+        own = f"{said_ns(row['self_wall_ns'])} of its own{threads}{share}"
+        yield columns(f"  {keep_end(row['path'], WIDTH - 4 - cell_len(own))}", own)
+    for row in [] if found["ranges"] else found["calls"]:
+        calls = f"{row['call_cnt']:,} call{'s' if row['call_cnt'] > 1 else ''}"
+        yield columns(f"  {row['api_name']}", f"{said_ns(row['call_ns'])} in {calls}")
+
+
+def _of_gpu(found: Row) -> Iterator[str]:
+    """What the GPU's time is, in parts that add up to the window."""
+    parts = found["parts"]
+    yield cut(verdict(found))
+    yield from _around(found)
+    if (steps := counted(found)) is not None:
+        yield cut(f"  {steps}")
+    for doubt in doubts(found):
+        yield from textwrap.wrap(doubt, WIDTH, initial_indent="  ", subsequent_indent="  ")
+    idle = {name: parts[name] for name in (*IDLE, "idle") if parts.get(name)}
+    busy = {name: parts[name] for name in ("compute", "rank_wait", "communication", "copies") if parts.get(name)}
+    yield cut(f"  busy {sum(busy.values()):6.1%} = {_sum(busy)}")
+    why = f" = {_sum(idle)}" if idle and "idle" not in idle else ""
+    yield cut(f"  idle {sum(idle.values()):6.1%}{why}")
+    if parts.get("unrecorded"):
+        yield f"  not recorded {parts['unrecorded']:.1%}: busy or idle, nobody knows"
+    classes = [
+        f"{row['class'].replace('_', ' ')} {row['gpu_op_frac']:.0%}"
+        for row in found["classes"][:_CLASS_CNT]
+        if row["gpu_op_frac"] >= LEAST_FRAC / 2  # "0%" says nothing
+    ]
+    while cell_len(line := f"  the GPU's work: {', '.join(classes)}") > WIDTH:
+        classes.pop()
+    yield line
+
+
+def _peaks(found: Row) -> Iterator[str]:
+    """How high memory came on each device, and what most of it is."""
     for row in found["memory"][:_DEVICE_CNT]:
         largest = row["largest_bytes"] or 0
         known = f"{(row['largest'] or '').replace('_', ' ')} ({largest / 2**20:,.0f} MiB"
@@ -95,12 +116,14 @@ def _measured(found: Row) -> Iterator[str]:
         yield f"  and of {len(others)} more, the most of {max(row['peak_bytes'] for row in others) / 2**20:,.0f} MiB"
 
 
-def _more(found: Row) -> Iterator[str]:
-    yield from _ranks(found)
+def _of_several(found: Row) -> Iterator[str]:
+    """That an input is one of several, or several in one."""
+    if found["rank_cnt"] > 1 and found["rank"] is not None:
+        yield f"  this is rank {found['rank']} of {found['rank_cnt']} in the input; side by side: --report rank_summary"
+    elif found["input_cnt"] > 1:
+        yield f"  one of {found['input_cnt']} inputs; what each is: --report trace_info"
     if found["process_cnt"] > 1:
-        yield cut(f"{found['process_cnt']} processes are one input here: `lorabench split` makes each one of its own")
-    if found["input_cnt"] > 1:
-        yield cut(f"{found['input_cnt']} inputs; this is one of them: --report rank_summary sets ranks side by side")
+        yield f"  {found['process_cnt']} processes in one file; `lorabench split` makes each an input of its own"
 
 
 def _ranks(found: Row) -> Iterator[str]:
@@ -170,6 +193,8 @@ def _known(found: Row) -> Iterator[str]:
         yield f"{said_ns(recorded)} recorded"
     if found["device"]:
         yield f"{found['device_cnt']} x {found['device']}" if found["device_cnt"] > 1 else str(found["device"])
+    elif found["device_cnt"] > 1:
+        yield f"{found['device_cnt']} GPUs"
     yield str(found["recorder"])
 
 
@@ -274,6 +299,9 @@ def _sum(parts: dict[str, float]) -> str:
     told = [f"{name.replace('_', ' ')} {value:.1%}" for name, value in parts.items()]
     if cell_len(" + ".join(told)) > WIDTH - _WHOLE_WIDTH:
         told = [text for text, value in zip(told, parts.values(), strict=True) if value >= LEAST_FRAC / 2]
+        rest = f"{sum(value for value in parts.values() if value < LEAST_FRAC / 2):.1%}"
+        if rest != "0.0%" and cell_len(" + ".join([*told, rest])) <= WIDTH - _WHOLE_WIDTH:
+            told.append(rest)
     return " + ".join(told)
 
 

@@ -6,6 +6,8 @@ Raw numbers are what --csv, --json and files have; nothing here is read by a pro
 import sys
 import textwrap
 from collections.abc import Sequence
+from itertools import takewhile
+from string import ascii_letters, digits
 from typing import Any
 
 from rich.cells import cell_len
@@ -16,6 +18,7 @@ from ..console import tell, terminal_width, visible
 from .units import Column, keep_begin, keep_end, of_values
 
 _PIPE_WIDTH = 120
+_HEAD_WIDTH = 12  # what is left of a path in front of its last name, to tell it from others
 _TEXT_WIDTH = 24  # a text is cut to no less than this before a column is left out
 _BELOW = ("example", "evidence", "advice")  # sentences: a line of their own below their row
 _GAP = 2
@@ -51,7 +54,10 @@ def _left_out(names: list[str], more: str) -> str:
 
 
 def print_columns(columns: list[Column], below: list[list[str]] | None = None) -> int:
-    """Print columns side by side, and below each row its sentences; returns how many columns did not fit."""
+    """Print columns side by side, and below each row its sentences; returns how many columns did not fit.
+
+    What the row above says as well is not said again.
+    """
     wide = width()
     fitting = _fit(columns, wide)
     console = Console(width=wide, highlight=False)
@@ -59,7 +65,8 @@ def print_columns(columns: list[Column], below: list[list[str]] | None = None) -
     _print(console, Text(header, style="bold"))
     for number, line in enumerate(lines):
         _print(console, Text(line))
-        for sentence in below[number] if below else []:
+        said = below[number - 1] if below and number else []
+        for sentence in [text for text in below[number] if text not in said] if below else []:
             for piece in textwrap.wrap(sentence, wide - 4, break_on_hyphens=False):
                 _print(console, Text(f"    {piece}"))
     return len(columns) - len(fitting)
@@ -90,14 +97,36 @@ def _fit(columns: list[Column], wide: int) -> list[int]:
 
 def _lines(columns: list[Column], widths: list[int]) -> list[str]:
     cells = [
-        [_sized(cell, size, column.is_number, column.is_path) for cell in [column.title, *column.cells]]
+        [_filled(cell, size, column.is_number) for cell in [keep_begin(column.title, size), *_cut(column, size)]]
         for column, size in zip(columns, widths, strict=True)
     ]
     return [(" " * _GAP).join(line).rstrip() for line in zip(*cells, strict=True)]
 
 
-def _sized(cell: str, size: int, is_number: bool, is_path: bool) -> str:
-    """The cell in so many places; what does not fit is lost on the right, of a path on the left."""
-    fitting = keep_end(cell, size) if is_path else keep_begin(cell, size)
-    space = " " * (size - cell_len(fitting))
-    return space + fitting if is_number else fitting + space
+def _filled(cell: str, size: int, is_number: bool) -> str:
+    space = " " * (size - cell_len(cell))
+    return space + cell if is_number else cell + space
+
+
+def _cut(column: Column, size: int) -> list[str]:
+    """The cells in so many places; what does not fit is lost on the right, of a path on the left.
+
+    Paths that would be the same then lose what they have in common in front of their last name.
+
+    in 16 places   encoder.block.1.layer/aten::to/copy_   not   …aten::to/copy_   but   …er.block.1…/copy_
+                   encoder.block.2.layer/aten::to/copy_         …aten::to/copy_         …er.block.2…/copy_
+    """
+    if not column.is_path:
+        return [keep_begin(cell, size) for cell in column.cells]
+    cut = {cell: keep_end(cell, size) for cell in column.cells}
+    alike: dict[str, list[str]] = {}
+    for cell, short in cut.items():
+        alike.setdefault(short, []).append(cell)
+    for cells in alike.values():
+        same = takewhile(lambda letters: len(set(letters)) == 1, zip(*map(reversed, cells), strict=False))
+        common = "".join(letters[0] for letters in same)[::-1].lstrip(ascii_letters + digits)  # no part of a word
+        last = common[max(common.rfind("/"), 0) :]
+        room = size - cell_len(last) - 1
+        if len(cells) > 1 and "/" in common and room >= _HEAD_WIDTH:
+            cut |= {cell: f"{keep_end(cell.removesuffix(common), room)}…{last}" for cell in cells}
+    return [cut[cell] for cell in column.cells]

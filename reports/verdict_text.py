@@ -19,6 +19,7 @@ _MEANINGS = {
     "kernel_wait": "many tiny kernels: {:.0%} of the time is the distance between them",
     "idle": "idle {:.0%} of the time: why is not known",
 }
+_WORDS = {"unrecorded": "not recorded"}
 _MISSING = {
     "unrecorded_graph": "kernels of CUDA graphs are missing in {:.0%} of the time",
     "unrecorded_work": "in {:.0%} of the time the CPU waits for missing GPU work",
@@ -61,7 +62,7 @@ def _meaning(parts: dict[str, float], kernel: Row | None) -> str:
     if first == "compute" and kernel is not None and kernel["kernel_frac"] >= _MUCH_FRAC:
         dominant = f"{kernel['kernel_frac']:.0%} of it in {kernel['short_name']}"
     if others and parts[others[0]] > parts[first] / 2:
-        named = [f"{name.replace('_', ' ')} {parts[name]:.0%}" for name in (first, others[0])]
+        named = [f"{_WORDS.get(name, name.replace('_', ' '))} {parts[name]:.0%}" for name in (first, others[0])]
         return f"no single limit: {named[0]} of the time{f' ({dominant})' if dominant else ''}, {named[1]}"
     return _MEANINGS[first].format(parts[first]) + (f", {dominant}" if dominant else "")
 
@@ -94,6 +95,11 @@ def doubts(found: Row) -> list[str]:
     if lost := found["cut_off"]:
         missing = f"the last {lost['missing_cnt']:,} of {lost['launch_cnt']:,} launches have no GPU work"
         said.append(f"{missing}: the recording ended early")
+    if lost := found["unlaunched"]:
+        said.append(
+            f"the launches of {lost['missing_cnt']:,} of {lost['op_cnt']:,} operations "
+            f"({lost['missing_frac']:.0%} of GPU time) are not recorded"
+        )
     return said
 
 

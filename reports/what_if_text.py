@@ -64,7 +64,9 @@ def _of_input(rows: list[Row], about: Row) -> Iterator[str]:
             yield from textwrap.wrap(row["note"], WIDTH, initial_indent="      ", subsequent_indent="      ")
         said = row["note"]
     if none := [row["change"] for row in known if abs(row["saving_frac"]) < _LEAST_SHOWN and len(rows) > 1]:
-        yield from textwrap.wrap(f"less than {_LEAST_SHOWN:.1%}: {', '.join(none)}", WIDTH, subsequent_indent="  ")
+        said = f"less than {_LEAST_SHOWN:.1%}: {', '.join(none)}"
+        # what is cut cannot be pasted
+        yield from textwrap.wrap(said, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _what(count: int | None, about: Row, has_more: bool, step_ns: float) -> str:

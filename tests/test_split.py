@@ -53,15 +53,14 @@ def test_each_process_reads_as_if_it_had_been_alone(tmp_path: Path) -> None:
 def test_ranks_of_a_split_report_stand_beside_each_other(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     node = as_node(tmp_path / "node.sqlite", 2)
     assert (
-        "2 processes are one input here: `lorabench split` makes each one of its own"
-        in run_command("summary", node).out
+        "2 processes in one file; `lorabench split` makes each an input of its own" in run_command("summary", node).out
     )
     done = run_command("split", node, "-o", tmp_path / "ranks")
     assert done.out.count("wrote ") == 2 and "GPU 1, " in done.out
     assert f"next: lorabench analyze {tmp_path / 'ranks'}" in done.err
     said = run_command("analyze", tmp_path / "ranks", "--report", "rank_summary", "--columns", "rank,name", "--csv").out
     assert said.splitlines()[1:] == ["0,rank0.sqlite", "1,rank1.sqlite"]
-    assert "processes are one input" not in run_command("summary", tmp_path / "ranks" / "rank1.sqlite").out
+    assert "processes in one file" not in run_command("summary", tmp_path / "ranks" / "rank1.sqlite").out
 
 
 def test_a_real_report_of_two_gpus_is_split_without_loss(tmp_path: Path) -> None:

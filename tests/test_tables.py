@@ -210,3 +210,20 @@ def test_commands_that_print_rows_have_csv_and_json(run_command: Callable[..., A
         rows = json.loads(run_command(*words, "--json").out)
         table = list(csv.DictReader(io.StringIO(run_command(*words, "--csv").out)))
         assert len(rows) == len(table) > 0 and list(rows[0]) == list(table[0])
+
+
+def test_paths_that_would_be_cut_to_the_same_keep_what_tells_them_apart() -> None:
+    paths = [f"step/forward (encoder.block.{n}.layer)/aten::to/aten::_to_copy/aten::copy_" for n in range(12)]
+    column = units.Column("path", [*paths, "step/other/aten::copy_"], False, is_path=True)
+    for size in range(30, 75):
+        cut = terminal._cut(column, size)
+        assert len(set(cut)) == 13 and max(map(len, cut)) <= size
+        assert all(cell.endswith("/aten::copy_") for cell in cut)
+
+
+def test_what_the_row_above_says_is_not_said_again(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"place": place, "evidence": f"at {place}", "advice": "Load ahead."} for place in ("a", "b")]
+    terminal.show(rows, ["place", "evidence", "advice"])
+    assert [line.strip() for line in capsys.readouterr().out.splitlines()] == [
+        "place", "a", "at a", "Load ahead.", "b", "at b"
+    ]  # fmt: skip

@@ -94,7 +94,7 @@ def describe(kind: str) -> str:
 
 
 def _graph(scene: Scene, weights: Weights, change: Change) -> Weights:
-    """A CUDA graph over each range: one launch, and nothing of the CPU between its kernels.
+    """A CUDA graph over each range, or over each step: one launch, and nothing of the CPU between its kernels.
 
     Waits inside stay, and long stretches between two launches: what is done there is no launching.
     """
@@ -102,6 +102,9 @@ def _graph(scene: Scene, weights: Weights, change: Change) -> Weights:
     inside = cover.holds(scene.points.begin)
     host = weights.host - scene.launching_within(weights, cover)
     own = np.where(inside, 0, weights.own)
+    if change.where == EVERYWHERE and len(scene.trace.steps):
+        begin = scene.points.begin
+        cover = Cover.of(begin[scene.trace.steps.first], begin[scene.trace.steps.last])
     host[_first_launches(scene, cover)] += GRAPH_LAUNCH_NS
     return _with_calls(scene, replace(weights, host=host), own)
 
@@ -348,7 +351,7 @@ _KINDS = {
     "hide-communication": _Kind(
         "PATH", None, "communication ends when all ranks have come, and each is replayed alone"
     ),
-    "batch": _Kind("K", _batch, "K steps in one pass: k(alpha + beta) becomes alpha + k beta"),
+    "batch": _Kind("K", _batch, "K steps in one pass: launching costs once instead of K times, the GPU's work stays"),
     "merge": _Kind(
         "K", _merge, "K micro batches of a step in one, without a GPU: forward and backward are called once"
     ),

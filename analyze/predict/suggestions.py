@@ -4,7 +4,7 @@ import numpy as np
 
 from ..attribute.intervals import take
 from .changes import Change
-from .scene import Scene
+from .scene import EVERYWHERE, Scene
 
 _PHASES = ("forward", "backward", "optimizer")
 _LARGEST_CLASSES = 3
@@ -21,7 +21,7 @@ def standard(scene: Scene) -> list[Change]:
         found.append(Change("drop-sync", "*"))
     if not len(scene.work):
         return found
-    found += [Change("graph", path) for path in scene.step_paths()]
+    found += [Change("graph", path) for path in scene.step_paths() or [EVERYWHERE]]
     for phase in _PHASES:
         found += [Change("graph", path) for path in scene.phase_paths(phase)[:_MOST_PATHS]]
     paths = scene.phase_paths("optimizer")[:_MOST_PATHS]

@@ -44,7 +44,7 @@ def _changes(source: Source) -> list[dict[str, str]]:
     memory = source.rows("from memory_finding")
     memory = [row for row in memory if row["severity"] == "high"][:1] if rows else memory[:_FIRST_CNT]
     found = [
-        {"rule": row["rule"].replace("_", " "), "severity": _severity(row["saving_ns"], window_ns, limits),
+        {"rule": row["rule"].replace("_", " "), "severity": _severity(row, window_ns, limits),
          "cost": _saving(row["saving_ns"], window_ns, row["is_predicted"]), "place": "".join(answer.where(row)),
          "evidence": answer.evidence(row, window_ns), "advice": row["advice"].rstrip(".") + "."}
         for row in rows
@@ -57,8 +57,13 @@ def _changes(source: Source) -> list[dict[str, str]]:
     ]  # fmt: skip
 
 
-def _severity(saving_ns: int | None, window_ns: int | None, limits: dict[str, float]) -> str:
-    share = saving_ns / window_ns if window_ns and saving_ns else 0
+def _severity(row: answer.Row, window_ns: int | None, limits: dict[str, float]) -> str:
+    """As the view finding has it, of all places of a rule."""
+    if row["saving_ns"] is None:
+        return (
+            "high" if row["rule"].startswith("unrecorded") else "medium" if row["rule"] == "dominant_kernel" else "low"
+        )
+    share = row["saving_ns"] / window_ns if window_ns else 0
     return "high" if share >= limits["severe_frac"] else "medium" if share >= limits["notable_frac"] else "low"
 
 

@@ -14,6 +14,7 @@ PARTS = {
     "dependency": ("waits for other work", "idle other"),
     "kernel_wait": ("between kernels", "idle between"),
     "idle": ("is idle", "idle"),
+    "unrecorded": ("not recorded", "idle other"),
 }
 
 

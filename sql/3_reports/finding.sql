@@ -9,7 +9,8 @@
 -- and what rules blame agree. NULL is a finding whose cost lies within those of others. What is paid once, before steps
 -- are warm and outside of them, is no finding: see steady_state. Places that save less than the threshold least_frac have
 -- no row; the answer counts what they save to their rule. Severity is by the share of that time: high from the
--- threshold severe_frac, medium from notable_frac. The rules are the files of sql/3_findings.
+-- threshold severe_frac, medium from notable_frac; where nobody knows the saving high for what is not recorded, and medium for a
+-- kernel that dominates. The rules are the files of sql/3_findings.
 --
 -- columns:
 --   rule             varchar   name of the rule
@@ -38,6 +39,8 @@ select
     case
         when measured.saving_frac >= (select value from threshold where name = 'severe_frac') then 'high'
         when measured.saving_frac >= (select value from threshold where name = 'notable_frac') then 'medium'
+        when measured.saving_ns is null and starts_with(measured.rule, 'unrecorded') then 'high'
+        when measured.saving_ns is null and measured.rule = 'dominant_kernel' then 'medium'
         else 'low'
     end as severity,
     measured.place,
