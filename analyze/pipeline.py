@@ -16,7 +16,7 @@ from .read.inputs import Input, Kind
 from .store import cache, checks
 from .store.building import building
 from .store.database import Database
-from .store.opening import open_database, sources_of
+from .store.opening import held, open_database
 from .store.remembered import Remembered, forget
 from .store.settings import Settings
 
@@ -76,13 +76,16 @@ def _opened(
     inputs.spare(paths, database)
     is_own = cache.holds(database)
     # a file elsewhere is never replaced unless it is a lorabench database
-    held = None if force and is_own else sources_of(database, settings)
     identities = [identity(item) for item in found]
     remembered = Remembered(database, (settings.fingerprint, identities)) if is_own else None
-    if not force and held == identities:
-        if is_own:
-            cache.used(database)
-        return open_database(database, writes_into, is_own=is_own, remembered=remembered)
+    sources, opened = (None, None) if force and is_own else held(database, settings, writes_into, remembered)
+    if opened is not None and sources == identities and not force and is_own:
+        cache.used(database)
+        return opened
+    if opened is not None:
+        opened.close()
+    if sources == identities and not force:
+        return open_database(database, writes_into)
     with building(database, settings, is_described=is_kept) as new:
         is_complete = _read(new, found, _parts_of(database), settings, progress)
         progress.step("checks")

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import warnings
 import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -37,13 +38,15 @@ class Database:
         scratch: Path | None = None,
         *,
         can_grow: bool = False,
+        is_small: bool = False,
         given: Collection[str] = (),
         elsewhere: Mapping[str, str] | None = None,
         remembered: Remembered | None = None,
     ):
         """`scratch` is a folder that does not exist, the only place where DuckDB may make files.
 
-        With `can_grow` a statement that runs out of DuckDB's memory is tried again with more. Views that are `given`
+        With `can_grow` a statement that runs out of DuckDB's memory is tried again with more. Of one that `is_small`
+        statements take longer to plan than their rows to copy. Views that are `given`
         are there as rows; of tables and views whose rows are `elsewhere` it says where. What of its results is
         `remembered` is not computed again.
         """
@@ -51,6 +54,7 @@ class Database:
         self.path = path
         self._scratch = scratch
         self._can_grow = can_grow
+        self._is_small = is_small
         self._given = frozenset(given)
         self._elsewhere = dict(elsewhere or {})
         self._remembered = remembered
@@ -106,7 +110,7 @@ class Database:
         """The rows of a view of the file, views that it reads more than once computed once."""
         self._filled_for(views.known()[view].statement)
         with self.computing_once((view,)), self._explained(view):
-            return self._roomy(lambda: self.connection.sql(f"from main.{quoted(view)}").to_arrow_table())
+            return self._arrow(f"from main.{quoted(view)}")
 
     def no_rows_of(self, view: str) -> "pa.Table":
         """A table with the view's columns, for what is known to be empty without asking."""
@@ -129,7 +133,15 @@ class Database:
         """The rows of a query of lorabench's own as an Arrow table."""
         self._filled_for(statement)
         with self._explained("what is asked for"):
+            return self._arrow(statement)
+
+    def _arrow(self, statement: str) -> "pa.Table":
+        """The rows of a statement. A relation plans it twice, and spares a copy of the rows."""
+        if not self._is_small:
             return self._roomy(lambda: self.connection.sql(statement).to_arrow_table())
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Arrow output on a DB-API result")
+            return self._roomy(lambda: self.connection.execute(statement).to_arrow_table())
 
     def has(self, view: str) -> bool:
         """Whether the rows of a view are here."""
@@ -218,7 +230,7 @@ class Database:
         """
         self._filled_for(statement)
         with self._explained("what is asked for"):
-            found = self._roomy(lambda: self.connection.sql(statement).to_arrow_table())
+            found = self._arrow(statement)
         made = {name: found.column(name).to_numpy() for name in found.column_names}
         if by is not None and (made[by][1:] < made[by][:-1]).any():
             order = made[by].argsort(kind="stable")

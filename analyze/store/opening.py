@@ -38,7 +38,10 @@ def open_database(
         scratch = scratch_beside(writes_into)
         connection.execute("set allowed_directories = ?", [[f"{scratch.absolute()}{os.sep}"]])
     connection.execute("set enable_external_access = false")
-    database = Database(connection, path, scratch, can_grow=is_own and not QUERY_MEMORY_ASKED, remembered=remembered)
+    database = Database(
+        connection, path, scratch, can_grow=is_own and not QUERY_MEMORY_ASKED, is_small=_is_small(path),
+        remembered=remembered,
+    )  # fmt: skip
     try:
         if is_own:
             _require_this_version(database)
@@ -55,7 +58,7 @@ def _connect_afresh(path: Path) -> duckdb.DuckDBPyConnection:
     since; such a file is opened under a second name, which is gone at once.
     """
     config = SETTINGS | {"memory_limit": QUERY_MEMORY}
-    if path.stat().st_size < SMALL_BYTES:
+    if _is_small(path):
         config.setdefault("threads", 1)
     if not any(database.path.absolute() == path.absolute() for database in OPENED):
         return duckdb.connect(str(path.absolute()), read_only=True, config=config)
@@ -69,6 +72,10 @@ def _connect_afresh(path: Path) -> duckdb.DuckDBPyConnection:
         link.unlink(missing_ok=True)
 
 
+def _is_small(path: Path) -> bool:
+    return path.stat().st_size < SMALL_BYTES
+
+
 def scratch_beside(folder: Path) -> Path:
     """Where DuckDB makes a file that will be moved into a folder: in it, so that the move is one step."""
     try:
@@ -78,6 +85,7 @@ def scratch_beside(folder: Path) -> Path:
     return unfinished.beside(folder / "rows")
 
 
+Sources = list[tuple[Any, ...]]
 _THEIRS = "theirs"
 _THEIRS_MAIN = f"{_THEIRS}.main"
 
@@ -167,25 +175,40 @@ def _require_this_version(database: Database) -> None:
         raise InputError(f"{database.path} was made by another version of lorabench (schema {version})")
 
 
-def sources_of(path: Path, settings: Settings) -> list[tuple[Any, ...]] | None:
+def sources_of(path: Path, settings: Settings) -> Sources | None:
     """(name, size, mtime, reader version) of the inputs that a database holds; None when there is no such file.
 
     Empty for a database that another lorabench made, with other tables or views, or that has other settings. Raises
     OutputError for a file that lorabench did not make, so that it is never replaced, except in the cache.
     """
+    sources, database = held(path, settings)
+    if database is not None:
+        database.close()
+    return sources
+
+
+def held(
+    path: Path, settings: Settings, writes_into: Path | None = None, remembered: Remembered | None = None
+) -> tuple[Sources | None, Database | None]:
+    """The same, and the database itself, opened as one of ours; None where it cannot be."""
     if not path.exists():
-        return None
+        return None, None
+    database = None
     try:
-        with open_database(path, is_own=True) as database:
-            return database.rows(
-                "select name, size_bytes, mtime_ns, reader_version from source, lorabench where sql = ? "
-                "and settings = ? order by source_id",
-                sql.fingerprint(),
-                settings.fingerprint,
-            )
-    except (CorruptInputError, UnknownFormatError) as error:
-        if cache.holds(path):
-            return []
-        raise OutputError(f"{path} exists and is not a lorabench database; move it or choose --db ({error})") from error
-    except InputError:
-        return []
+        database = open_database(path, writes_into, is_own=True, remembered=remembered)
+        sources = database.rows(
+            "select name, size_bytes, mtime_ns, reader_version from source, lorabench where sql = ? "
+            "and settings = ? order by source_id",
+            sql.fingerprint(),
+            settings.fingerprint,
+        )
+    except InputError as error:
+        if database is not None:
+            database.close()
+        is_foreign = isinstance(error, CorruptInputError | UnknownFormatError)
+        if is_foreign and not cache.holds(path):
+            raise OutputError(
+                f"{path} exists and is not a lorabench database; move it or choose --db ({error})"
+            ) from error
+        return [], None
+    return sources, database
