@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from conftest import opened
+from conftest import ROOT, Ended, opened
 from lorabench.errors import CorruptInputError, InputError, LorabenchError, UnknownFormatError
 
 Make = Callable[..., Path]
@@ -401,3 +401,9 @@ def test_names_never_become_sql_paths_or_markup(sqlite: Path, tmp_path: Path) ->
     assert "<script>" in shown.stdout
     safe = run("analyze", sqlite, "-o", tmp_path / "safe.csv", "--escape-formulas")
     assert safe.returncode == 0 and "'=cmd()" in (tmp_path / "safe.csv").read_text()
+
+
+def test_a_page_is_not_written_under_the_name_of_a_table(run_command: Callable[..., Ended], tmp_path: Path) -> None:
+    said = run_command("report", ROOT / "fixtures" / "lora-run.sqlite", "-o", tmp_path / "page.csv", code=2)
+    assert "this is a page, name it .html" in said.err and "lorabench analyze INPUT -o page.csv" in said.err
+    assert not (tmp_path / "page.csv").exists()
