@@ -56,6 +56,10 @@ _WHOLE = """
         union all
         select min(start_ns), max(end_ns) from api_call where source_id = {id}
     )"""
+_UNPROFILED = """
+    select try_cast(value as bigint) as ns
+    from source_fact
+    where source_id = {id} and section = 'about' and item = 'run: step without a profiler ns'"""
 _SLOWEST = "from _slowest_rank where kind = '{kind}'"
 _ALIKE = "from _answer_alike where kind = '{kind}'"
 _UNFIT = """
@@ -171,6 +175,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
             )
         ),
         "steps": next(iter(rows(_STEPS)), None),
+        "unprofiled_ns": next((row["ns"] for row in rows(_UNPROFILED)), None),
         "window_ns": rows(MEAN_WINDOW)[0]["window_ns"] if devices else None,
         "whole_ns": whole_ns,
         "parts": _parts(devices, shift is None, sum(row["ns"] for row in missing)),

@@ -50,6 +50,8 @@ def lines(found: Row) -> Iterator[str]:
 def _measured(found: Row) -> Iterator[str]:
     yield from _headline(found)
     yield from _of_several(found)
+    if found["unprofiled_ns"] and found["steps"]:
+        yield f"  without a profiler a step takes {said_ns(found['unprofiled_ns'])}; all else here is profiled"
     yield from _of_gpu(found) if found["parts"] else _of_cpu(found)
     phases = [
         f"{'between steps' if name == 'between' else name} {part:.0%}"

@@ -3,13 +3,15 @@
 import itertools
 import json
 import shlex
+import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import CORPUS, ROOT, absent, corpus_params
+from conftest import CORPUS, ROOT, absent, corpus_params, opened
+from lorabench import rundir
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.predict.predictions import what_if
 from lorabench.analyze.store.database import Database
@@ -244,13 +246,34 @@ def test_a_file_in_which_nothing_is_timed_says_so(run_command: Callable[..., Any
     assert said[2:] == ["next: record with nsys profile --trace=cuda,nvtx"]
 
 
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        texts = []
-        for number, chosen in enumerate(p.values[0] if hasattr(p, "values") else p for p in FILES):
-            with analyze([Path(chosen)], Path(folder) / f"{number}.duckdb") as opened:
-                texts += said(Path(chosen), answer.answer(opened))
-        READ.write_text("\n".join([*texts, ""]), "utf-8")
+@pytest.mark.parametrize(
+    ("summary", "says"),
+    [
+        (
+            '{"step_wall_ns": {"p50": 35100000.5}}',
+            "  without a profiler a step takes 35.1 ms; all else here is profiled",
+        ),
+        ('{"step_wall_ns": {"p50": NaN}}', None),
+        ('{"step_wall_ns": {"p50": "1; drop table"}}', None),
+        ('{"step_wall_ns": 7}', None),
+        ("{}", None),
+        ("[[[", "lost"),
+    ],
+)
+def test_a_trace_of_a_run_says_what_a_step_takes_without_a_profiler(
+    summary: str, says: str | None, synthetic_trace: Callable[..., Path], tmp_path: Path
+) -> None:
+    trace = synthetic_trace("kineto")
+    run = tmp_path / "run"
+    run.mkdir()
+    shutil.copy(trace, run / trace.name)
+    (run / rundir.MANIFEST).write_text(json.dumps({"format": rundir.FORMAT}), "utf-8")
+    (run / rundir.SUMMARY).write_text(summary, "utf-8")
+    with opened(run, db=tmp_path / "run.duckdb") as database:
+        told = [line for line in answer_text.lines(answer.answer(database)) if "without a profiler" in line]
+        lost = database.rows("select 1 from source_fact where section = 'lost' and item = ?", rundir.SUMMARY)
+    assert told == ([says] if says and says != "lost" else [])
+    assert bool(lost) == (says == "lost")
 
 
 @pytest.mark.parametrize(
@@ -284,3 +307,12 @@ def test_who_recorded_nothing_is_told_what_to_record_with(
     event = {"ph": "i", "cat": "mark", "name": "here", "ts": 1, "pid": 1, "tid": 1}
     (tmp_path / "t.json").write_text(json.dumps(head | {"traceEvents": [event]}))
     assert run_command("summary", tmp_path / "t.json").out.splitlines()[-1] == said
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        texts = []
+        for number, chosen in enumerate(p.values[0] if hasattr(p, "values") else p for p in FILES):
+            with analyze([Path(chosen)], Path(folder) / f"{number}.duckdb") as database:
+                texts += said(Path(chosen), answer.answer(database))
+        READ.write_text("\n".join([*texts, ""]), "utf-8")

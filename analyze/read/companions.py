@@ -25,6 +25,8 @@ _TIMELINE_CATEGORIES = ("parameter", "optimizer_state", "input", "temporary", "a
                         "autograd_detail")  # fmt: skip
 # What the memory pass leaves: of one process, traces of one cycle of the profiler.
 _MEMORY_TRACE = re.compile(r"(memory|snapshot)(?P<worker>-adapter_\d+|-rank\d+)?(-\d+)?\.(json|json\.gz|pickle)")
+_UNPROFILED = "run: step without a profiler ns"
+_LONGEST_NS = 10**18
 _LEDGER_TYPES = {"time_ns": "bigint", "device": "varchar", "address": "bigint", "bytes": "bigint",
                  "category": "varchar", "name": "varchar", "adapter": "varchar", "is_before": "boolean"}  # fmt: skip
 
@@ -32,8 +34,9 @@ _LEDGER_TYPES = {"time_ns": "bigint", "device": "varchar", "address": "bigint", 
 def add(database: Database, source_id: int, trace: Path) -> None:
     """Add what the trace's folder says; nothing where it is no run directory, a loss where its files are damaged."""
     folder = trace.parent
-    facts = (*_manifest(folder), *_steps(database, source_id, folder), *_ledger(database, source_id, trace))
-    for section, item, value in (*facts, *_timelines(database, source_id, folder)):
+    facts = [*_manifest(folder), *_timing(folder), *_steps(database, source_id, folder)]
+    facts += [*_ledger(database, source_id, trace), *_timelines(database, source_id, folder)]
+    for section, item, value in facts:
         database.connection.execute(
             "insert into source_fact (source_id, section, item, value) values (?, ?, ?, ?)",
             [source_id, section, item, value],
@@ -54,6 +57,20 @@ def _manifest(folder: Path) -> _Facts:
     known = spec if isinstance(spec, dict) else {}
     names = _FACTS if known.get("parallel") in (None, "none") else _FACTS + _PARALLEL_FACTS
     return [("about", f"run: {name}", str(known[name])) for name in names if known.get(name) is not None]
+
+
+def _timing(folder: Path) -> _Facts:
+    """How long a step of the run took without a profiler, the median in ns."""
+    if not all((folder / name).is_file() for name in (rundir.MANIFEST, rundir.SUMMARY)):
+        return []
+    try:
+        found = rundir.read_summary(folder).get("step_wall_ns")
+    except InputError as error:
+        return [("lost", rundir.SUMMARY, str(error))]
+    median = found.get("p50") if isinstance(found, dict) else None
+    if not isinstance(median, int | float) or not 0 < median < _LONGEST_NS:
+        return []
+    return [("about", _UNPROFILED, str(round(median)))]
 
 
 def _steps(database: Database, source_id: int, folder: Path) -> _Facts:
