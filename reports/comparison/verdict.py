@@ -251,9 +251,10 @@ def _of_total(
         linked = elsewhere[1].get(key, 0.0) - elsewhere[0].get(key, 0.0) if elsewhere else 0.0
         return float(row[f"{name} Δ"] - linked)
 
-    most = max(_telling(rows[1:]), key=lambda row: abs(own(row)), default=None)
+    parts = rows[1:] if len(rows) > 2 else []  # of which one alone is the whole
+    most = max(_telling(parts), key=lambda row: abs(own(row)), default=None)
     if most is not None and "path" in most:  # ranges nest: of those that changed as much the innermost says where
-        alike = [row for row in _telling(rows[1:]) if abs(own(row)) >= _AS_MUCH * abs(own(most))]
+        alike = [row for row in _telling(parts) if abs(own(row)) >= _AS_MUCH * abs(own(most))]
         most = max(alike, key=lambda row: str(row["path"]).count("/"))
     if most is None or most[f"{name} is"] == _NONE or own(most) / (after - before) < _TELLING:
         return text
