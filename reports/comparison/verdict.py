@@ -251,7 +251,7 @@ def _of_total(
         linked = elsewhere[1].get(key, 0.0) - elsewhere[0].get(key, 0.0) if elsewhere else 0.0
         return float(row[f"{name} Δ"] - linked)
 
-    parts = rows[1:] if len(rows) > 2 else []  # of which one alone is the whole
+    parts = [] if len(rows) == 2 and "path" in first else rows[1:]  # a range that is alone is the whole
     most = max(_telling(parts), key=lambda row: abs(own(row)), default=None)
     if most is not None and "path" in most:  # ranges nest: of those that changed as much the innermost says where
         alike = [row for row in _telling(parts) if abs(own(row)) >= _AS_MUCH * abs(own(most))]
