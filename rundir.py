@@ -6,6 +6,7 @@ Until then it is a hidden one beside it, and nothing that was there before is to
 
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
@@ -42,6 +43,7 @@ OOM: Final = "oom"
 SKIPPED: Final = "skipped"  # of a pass that cannot run here
 
 _WHOSE = re.compile(r"-(?:rank|adapter_|process)\d+(?=[.-])")  # of several processes that each left a file
+STEP_MEDIAN: Final = ("step_wall_ns", "p50")  # in SUMMARY: of the timing pass, in which no profiler is attached
 _SUFFIXES = (".sqlite", ".nsys-rep", ".qdstrm", ".json", ".json.gz", ".pickle")
 
 
@@ -132,6 +134,14 @@ def read_summary(directory: Path) -> dict[str, Any]:
     """What the run measured. Raises InputError when there is none."""
     read_manifest(directory)
     return _read(directory, SUMMARY)
+
+
+def number_at(document: Any, *path: str) -> float | None:
+    """The number at a path into what such a file holds; None where there is none."""
+    for key in path:
+        document = document.get(key) if isinstance(document, dict) else None
+    is_number = isinstance(document, int | float) and not isinstance(document, bool) and math.isfinite(document)
+    return document if is_number else None
 
 
 def read_stats(directory: Path) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from .read.inputs import Input
 from .store.building import building
 from .store.database import Database
 from .store.limits import share
-from .store.opening import sources_of
+from .store.opening import kept
 from .store.settings import Settings
 
 # A worker loads numpy, DuckDB and pyarrow, which takes longer than reading this much.
@@ -178,10 +178,12 @@ def stopped_by(number: int) -> str:
 def is_current(part: Path, item: Input, settings: Settings) -> bool:
     """Whether a part left by an earlier analysis holds this input as it is now."""
     try:
-        held = sources_of(part, settings)
+        database = kept(part, [identity(item)], settings)
     except LorabenchError:
         return False
-    return held == [identity(item)]
+    if database is not None:
+        database.close()
+    return database is not None
 
 
 def append(database: Database, part: Path, source_id: int) -> None:

@@ -16,7 +16,7 @@ from .read.inputs import Input, Kind
 from .store import cache, checks
 from .store.building import building
 from .store.database import Database
-from .store.opening import held, open_database
+from .store.opening import kept, open_database
 from .store.remembered import Remembered, forget
 from .store.settings import Settings
 
@@ -78,28 +78,28 @@ def _opened(
     # a file elsewhere is never replaced unless it is a lorabench database
     identities = [identity(item) for item in found]
     remembered = Remembered(database, (settings.fingerprint, identities)) if is_own else None
-    sources, opened = (None, None) if force and is_own else held(database, settings, writes_into, remembered)
-    if opened is not None and sources == identities and not force and is_own:
-        cache.used(database)
-        return opened
-    if opened is not None:
+    opened = None if force and is_own else kept(database, identities, settings, writes_into, remembered)
+    if opened is not None and (force or not is_own):  # elsewhere others may have changed its views
         opened.close()
-    if sources == identities and not force:
-        return open_database(database, writes_into)
+        opened = None if force else open_database(database, writes_into)
+    if opened is not None:
+        if is_own:
+            cache.used(database)
+        return opened
     with building(database, settings, is_described=is_kept) as new:
         is_complete = _read(new, found, _parts_of(database), settings, progress)
         progress.step("checks")
         checks.run(new)
-        kept = []
+        given = []
         if is_kept:
             progress.step("findings and predictions")
-            kept = fillers.keep(new)
+            given = fillers.keep(new)
     if is_complete:  # else the next analysis goes on with them
         shutil.rmtree(_parts_of(database), ignore_errors=True)
     if is_own:
         forget(database)
     opened = open_database(database, writes_into, is_own=True, remembered=remembered)  # it was made just now
-    opened.give(kept)
+    opened.give(given)
     if is_own:
         cache.trim(keep=database)
     return opened

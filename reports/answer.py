@@ -17,7 +17,7 @@ LEAST_FRAC = 0.01  # of the window: what saves less is not worth a line
 # What is missing in the recording comes first: the rest is to be read with it.
 # Stragglers are of all ranks: whichever is shown waits for them.
 FINDINGS = """
-    select *
+    select *, severity_of(rule, saving_ns / (select window_ns from _mean_window where source_id = {id})) as severity
     from (
         select * exclude source_id from _answer_rule where source_id = {id} and rule <> 'straggler_rank'
         union all by name
@@ -97,17 +97,18 @@ def where(finding: Row) -> tuple[str, str, str]:
     return "", finding["place"] or OUTSIDE, others
 
 
-def evidence(finding: Row, window_ns: int | None, place_width: int | None = None) -> str:
-    """What speaks for a finding of FINDINGS: it is about the place named, which of several saves only a part.
+def part(finding: Row, window_ns: int | None, place_width: int | None = None) -> str:
+    """How much of what a finding of FINDINGS saves is at the place that its evidence is about; "" where all of it is.
 
     Of a longer place the end.
     """
     if finding["place_cnt"] == 1 or not finding["saving_ns"] or not window_ns:
-        return str(finding["evidence"])
+        return ""
     share = f"{(finding['place_saving_ns'] or 0) / window_ns:.1%}"
+    if not _is_scattered(finding):
+        return f"{share} here: "
     place = finding["place"] or OUTSIDE
-    there = f"in {place if place_width is None else keep_end(place, place_width)}" if _is_scattered(finding) else "here"
-    return f"{share} {there}: {finding['evidence']}"
+    return f"{share} in {place if place_width is None else keep_end(place, place_width)}: "
 
 
 def _is_scattered(finding: Row) -> bool:

@@ -9,7 +9,7 @@ from itertools import islice
 
 from rich.cells import cell_len
 
-from .answer import IDLE, LEAST_FRAC, Row, cause, evidence, where, worth
+from .answer import IDLE, LEAST_FRAC, Row, cause, part, where, worth
 from .screen import WIDTH, columns, cut
 from .step_text import centre_ns, number_of, says_mean, spread
 from .units import keep_begin, keep_end, said_ns
@@ -29,8 +29,10 @@ _ROOM = (
 )
 _DEVICE_CNT = 4  # of which the memory is shown
 _WHOLE_WIDTH = len("  busy 100.0% = ")
+_PLACE_WIDTH = 44  # of the place that evidence is about
 _WORD_WIDTH = 28  # of evidence: a path that is longer would push what stands around it off the screen
 _MUCH_MORE = 1.25  # than the time from the first GPU work to the last: what was recorded around it is worth a word
+_MUCH_ELSE = 0.05  # of a step on the CPU in no phase: what is said would seem to be all
 _MUCH_AROUND = 0.1  # of the time around it: a call that takes as much is named
 _STRAGGLER = "straggler_rank"
 
@@ -59,7 +61,8 @@ def _measured(found: Row) -> Iterator[str]:
         if part >= LEAST_FRAC / 2
     ]
     if phases:
-        yield cut(f"  a step on the CPU: {', '.join(phases)}")
+        rest = 1 - sum(found["phases"].values())
+        yield cut(f"  a step on the CPU: {', '.join([*phases, *([f'else {rest:.0%}'] if rest >= _MUCH_ELSE else [])])}")
     yield from _peaks(found)
 
 
@@ -121,7 +124,7 @@ def _peaks(found: Row) -> Iterator[str]:
 def _of_several(found: Row) -> Iterator[str]:
     """That an input is one of several, or several in one."""
     if found["rank_cnt"] > 1 and found["rank"] is not None:
-        yield f"  this is rank {found['rank']} of {found['rank_cnt']} in the input; side by side: --report rank_summary"
+        yield f"  this is rank {found['rank']} of {found['rank_cnt']}; all side by side: --report rank_summary"
     elif found["input_cnt"] > 1:
         yield f"  one of {found['input_cnt']} inputs; what each is: --report trace_info"
     if found["process_cnt"] > 1:
@@ -214,7 +217,7 @@ def _first(findings: list[Row], window_ns: int | None, advice_lines: Sequence[in
         yield columns(f"{title}{before}{place}{others}", saving)
         if has_paths and place.startswith("…") and "/" not in place:
             yield f"  {keep_end(named, WIDTH - 2)}"
-        yield from _evidence(evidence(row, window_ns, _WORD_WIDTH))
+        yield from _evidence(row["evidence"], part(row, window_ns, _PLACE_WIDTH))
         yield from _advice(row["advice"], advice_lines[number - 1])
     if len(findings) > _FINDING_CNT:
         yield f"and {', '.join(row['rule'].replace('_', ' ') for row in findings[_FINDING_CNT:])}"
@@ -234,9 +237,10 @@ def _memory(findings: list[Row], advice_lines: Sequence[int]) -> Iterator[str]:
         yield f"and {', '.join(dict.fromkeys(others))}"
 
 
-def _evidence(text: str) -> Iterator[str]:
+def _evidence(text: str, before: str = "") -> Iterator[str]:
     """The clauses that fit into two lines; of a first one that is longer its begin."""
     clauses = " ".join(keep_end(word, _WORD_WIDTH) for word in text.split(" ")).split("; ")
+    clauses[0] = before + clauses[0]
     wrap = partial(textwrap.wrap, width=WIDTH, initial_indent="  ", subsequent_indent="  ")
     while len(clauses) > 1 and len(wrap("; ".join(clauses))) > _EVIDENCE_LINES:
         clauses.pop()

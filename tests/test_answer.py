@@ -65,7 +65,7 @@ def _saved_within(database: Database, row: dict[str, Any], path: str) -> float:
 
 def test_what_speaks_for_a_finding_says_how_much_of_it_is_here(database: Database, found: dict[str, Any]) -> None:
     for row in found["findings"]:
-        said, window_ns = answer.evidence(row, found["window_ns"]), found["window_ns"]
+        said, window_ns = answer.part(row, found["window_ns"]) + row["evidence"], found["window_ns"]
         if row["place_cnt"] > 1 and row["saving_ns"]:
             share, (before, place, after) = f"{row['place_saving_ns'] / window_ns:.1%}", answer.where(row)
             assert 0 < row["place_saving_ns"] <= row["saving_ns"]

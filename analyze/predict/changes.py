@@ -11,7 +11,7 @@ import numpy as np
 
 from ...errors import UsageError
 from ..attribute.cover import Cover
-from ..attribute.intervals import Bools, Ints, take
+from ..attribute.intervals import NONE, Bools, Ints, take
 from ..attribute.replay import Weights
 from .scene import EVERYWHERE, Scene
 
@@ -102,10 +102,9 @@ def _graph(scene: Scene, weights: Weights, change: Change) -> Weights:
     inside = cover.holds(scene.points.begin)
     host = weights.host - scene.launching_within(weights, cover)
     own = np.where(inside, 0, weights.own)
-    if change.where == EVERYWHERE and len(scene.trace.steps):
-        begin = scene.points.begin
-        cover = Cover.of(begin[scene.trace.steps.first], begin[scene.trace.steps.last])
-    host[_first_launches(scene, cover)] += GRAPH_LAUNCH_NS
+    steps = scene.trace.steps
+    graphs = steps.of_points(len(inside)) if change.where == EVERYWHERE else cover.number(scene.points.begin)
+    host[_first_launches(scene, graphs)] += GRAPH_LAUNCH_NS
     return _with_calls(scene, replace(weights, host=host), own)
 
 
@@ -120,9 +119,9 @@ def _with_calls(scene: Scene, weights: Weights, own: Ints) -> Weights:
     return replace(weights, own=own, latency=np.maximum(latency, np.minimum(weights.latency, LAUNCH_NS)))
 
 
-def _first_launches(scene: Scene, cover: Cover) -> Ints:
-    """In each of the ranges the first call that launches."""
-    number = np.where(scene.points.is_launch, cover.number(scene.points.begin), -1)
+def _first_launches(scene: Scene, number: Ints) -> Ints:
+    """Of the points with each number (NONE: of none) the first call that launches."""
+    number = np.where(scene.points.is_launch, number, NONE)
     launches = np.flatnonzero(number >= 0)
     _, first = np.unique(number[launches], return_index=True)
     return launches[first]
@@ -212,7 +211,7 @@ def _fuse(scene: Scene, weights: Weights, change: Change) -> Weights:
         return replace(weights, host=weights.host - scene.called_within(weights, cover))
     points = scene.points
     first = np.zeros(len(points), dtype=bool)
-    first[_first_launches(scene, cover)] = True
+    first[_first_launches(scene, cover.number(points.begin))] = True
     inside = points.is_launch & cover.holds(points.begin)
     own = np.where(inside, np.where(first, LAUNCH_NS, 0), weights.own)
     host = weights.host - np.where(inside & ~first, scene.host_within(weights, cover), 0)

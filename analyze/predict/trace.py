@@ -70,6 +70,19 @@ class Steps:
     def __len__(self) -> int:
         return len(self.number)
 
+    def of_points(self, count: int) -> Ints:
+        """Of each of the trace's points the step that it is in, by its place; NONE outside, 0 of a trace without steps.
+
+        points   . | a . . b | c . |        steps of a process do not overlap, and its points follow one another
+        step    -1   0 0 0 0   1 1
+        """
+        if not len(self):
+            return np.zeros(count, dtype=np.int64)
+        order = np.argsort(self.first)
+        point = np.arange(count)
+        at = np.searchsorted(self.first[order], point, side="right") - 1
+        return np.where((at >= 0) & (point <= self.last[order][at]), order[at], NONE)
+
     @property
     def count(self) -> int:
         """How many come one after another: those of processes run side by side. 1 for a trace without."""
@@ -129,10 +142,10 @@ class Trace:
             return np.array([self._done(replayed, ended, last) - self._done(replayed, ended, before)])
         launched = take(self.work.point, self.graph.by_stream[self.graph.groups.first]) <= int(last.max())
         until = max(int(replayed.begin[last].max()), int(replayed.group_end[launched].max(initial=0)))
-        return np.array([until - int(replayed.begin[first]) - self._lead(first)])
+        return np.array([until - int(replayed.begin[first]) - self._unrecorded(first)])
 
-    def _lead(self, first: int) -> int:
-        """How long the first of all operations kept waiting behind its launch, if that is at or behind a point."""
+    def _unrecorded(self, first: int) -> int:
+        """How long the very first operation waited, if it was launched at or behind a point: nothing recorded ran."""
         if not len(self.work):
             return 0
         point = int(self.work.point[0])

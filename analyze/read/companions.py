@@ -26,7 +26,6 @@ _TIMELINE_CATEGORIES = ("parameter", "optimizer_state", "input", "temporary", "a
 # What the memory pass leaves: of one process, traces of one cycle of the profiler.
 _MEMORY_TRACE = re.compile(r"(memory|snapshot)(?P<worker>-adapter_\d+|-rank\d+)?(-\d+)?\.(json|json\.gz|pickle)")
 _UNPROFILED = "run: step without a profiler ns"
-_LONGEST_NS = 10**18
 _LEDGER_TYPES = {"time_ns": "bigint", "device": "varchar", "address": "bigint", "bytes": "bigint",
                  "category": "varchar", "name": "varchar", "adapter": "varchar", "is_before": "boolean"}  # fmt: skip
 
@@ -64,13 +63,10 @@ def _timing(folder: Path) -> _Facts:
     if not all((folder / name).is_file() for name in (rundir.MANIFEST, rundir.SUMMARY)):
         return []
     try:
-        found = rundir.read_summary(folder).get("step_wall_ns")
+        median = rundir.number_at(rundir.read_summary(folder), *rundir.STEP_MEDIAN)
     except InputError as error:
         return [("lost", rundir.SUMMARY, str(error))]
-    median = found.get("p50") if isinstance(found, dict) else None
-    if not isinstance(median, int | float) or not 0 < median < _LONGEST_NS:
-        return []
-    return [("about", _UNPROFILED, str(round(median)))]
+    return [("about", _UNPROFILED, str(round(median)))] if median else []
 
 
 def _steps(database: Database, source_id: int, folder: Path) -> _Facts:

@@ -3,6 +3,7 @@
 import os
 import tempfile
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,6 @@ def scratch_beside(folder: Path) -> Path:
     return unfinished.beside(folder / "rows")
 
 
-Sources = list[tuple[Any, ...]]
 _THEIRS = "theirs"
 _THEIRS_MAIN = f"{_THEIRS}.main"
 
@@ -175,40 +175,35 @@ def _require_this_version(database: Database) -> None:
         raise InputError(f"{database.path} was made by another version of lorabench (schema {version})")
 
 
-def sources_of(path: Path, settings: Settings) -> Sources | None:
-    """(name, size, mtime, reader version) of the inputs that a database holds; None when there is no such file.
+def kept(
+    path: Path, made_of: Sequence[tuple[Any, ...]], settings: Settings, writes_into: Path | None = None,
+    remembered: Remembered | None = None,
+) -> Database | None:  # fmt: skip
+    """A database of ours that holds these inputs (name, size, mtime, reader version), as this lorabench reads them.
 
-    Empty for a database that another lorabench made, with other tables or views, or that has other settings. Raises
-    OutputError for a file that lorabench did not make, so that it is never replaced, except in the cache.
+    None when there is none, or one of other inputs, settings, tables or views. Raises OutputError for a file that
+    lorabench did not make, so that it is never replaced, except in the cache.
     """
-    sources, database = held(path, settings)
-    if database is not None:
-        database.close()
-    return sources
-
-
-def held(
-    path: Path, settings: Settings, writes_into: Path | None = None, remembered: Remembered | None = None
-) -> tuple[Sources | None, Database | None]:
-    """The same, and the database itself, opened as one of ours; None where it cannot be."""
     if not path.exists():
-        return None, None
-    database = None
+        return None
+    database, is_current = None, False
     try:
         database = open_database(path, writes_into, is_own=True, remembered=remembered)
-        sources = database.rows(
+        found = database.rows(
             "select name, size_bytes, mtime_ns, reader_version from source, lorabench where sql = ? "
             "and settings = ? order by source_id",
             sql.fingerprint(),
             settings.fingerprint,
         )
-    except InputError as error:
-        if database is not None:
-            database.close()
-        is_foreign = isinstance(error, CorruptInputError | UnknownFormatError)
-        if is_foreign and not cache.holds(path):
+        is_current = found == list(made_of)
+    except (CorruptInputError, UnknownFormatError) as error:
+        if not cache.holds(path):
             raise OutputError(
                 f"{path} exists and is not a lorabench database; move it or choose --db ({error})"
             ) from error
-        return [], None
-    return sources, database
+    except InputError:  # another lorabench made it
+        pass
+    finally:
+        if database is not None and not is_current:
+            database.close()
+    return database if is_current else None

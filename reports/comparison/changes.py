@@ -279,7 +279,7 @@ def _spreads(database: Database, how: Comparison, only: Iterable[tuple[Any, ...]
     found = of_rows(database, how.view, how.measure, only) if divided else {}
     if how.found_in is None:
         return found
-    return {key: replace(width, step_cnt=0) if key else width for key, width in found.items()}  # of the view
+    return {key: replace(width, step_cnt=0) if key else width for key, width in found.items()}  # other values
 
 
 def steps_of(databases: list[Database], how: Comparison, totals: bool) -> list[int]:

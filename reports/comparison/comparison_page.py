@@ -16,7 +16,7 @@ from .. import units
 from ..page import figures, html
 from ..page.section import Section, section
 from ..sources import counting
-from . import baselines, changes, difference, one_job, runs, shown, spread, verdict, waterfall
+from . import baselines, changes, difference, runs, shown, spread, verdict, waterfall
 from .compared import letter
 from .run_steps import of_run
 from .spread import Spread, are_alike, centres
@@ -75,8 +75,7 @@ def _of_traces(inputs: dict[str, Path], progress: Progress) -> tuple[list[Sectio
             found.append(_section(by, how, list(databases), rows, _clock(how, clocks), _short(by, databases)))
         opened, first = [*databases.values()], steps[0]
         told = [
-            one_job.said((opened[0], opened[number]), (first, other), (letter(0), letter(number)))
-            or verdict.of_steps(first, other, letter(0), letter(number), "profiled")
+            verdict.of_pair((opened[0], opened[number]), (first, other), number, are_timed=False)
             for number, other in enumerate(steps)
             if number and first and other
         ]

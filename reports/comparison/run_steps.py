@@ -27,9 +27,8 @@ def of_run(path: Path) -> Spread | None:
 
 def of_summary(path: Path, summary: dict[str, Any]) -> Spread | None:
     """The same for a summary that was read. Its own median counts; steps.csv says how they spread."""
-    found = summary.get("step_wall_ns")
-    median = found.get("p50") if isinstance(found, dict) else None
-    if not isinstance(median, int | float):
+    median = rundir.number_at(summary, *rundir.STEP_MEDIAN)
+    if median is None:
         return None
     walls = _walls(path, summary.get("peft_mode") == "process")
     if len(walls) < 2:
@@ -37,7 +36,7 @@ def of_summary(path: Path, summary: dict[str, Any]) -> Spread | None:
     low, _, high = statistics.quantiles(walls, n=4, method="inclusive")
     if len(walls) < FEW_STEPS:
         low, high = min(walls), max(walls)
-    return Spread(low, float(median), high, len(walls))
+    return Spread(low, median, high, len(walls))
 
 
 def _walls(path: Path, side_by_side: bool) -> list[int]:

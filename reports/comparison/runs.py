@@ -1,7 +1,6 @@
 """Run directories side by side: what each measured, and how the others differ from the first."""
 
 from pathlib import Path
-from typing import Any
 
 from ... import rundir
 from ...errors import InputError, RegressionError
@@ -14,7 +13,7 @@ STEP, TOKENS = "step, median", "tokens computed"
 
 # What people compare, in the order in which they ask: name, path into summary.json, unit as names of columns have it.
 _MEASURES = (
-    (STEP, ("step_wall_ns", "p50"), "ns"),
+    (STEP, rundir.STEP_MEDIAN, "ns"),
     ("step, p95", ("step_wall_ns", "p95"), "ns"),
     ("step of one adapter, median", ("task_step_wall_ns", "p50"), "ns"),
     (TOKENS, ("tokens_per_s", "computed"), "1/s"),
@@ -46,7 +45,7 @@ def compare(directories: list[Path]) -> Compared:
     columns = names(directories)
     rows = []
     for title, path, unit in _MEASURES:
-        values = [value_at(s, path) for s in summaries]
+        values = [rundir.number_at(s, *path) for s in summaries]
         if not any(values):
             continue
         fractions = [found.frac if found and title in _OF_STEPS else None for found in steps]
@@ -69,7 +68,7 @@ def compare(directories: list[Path]) -> Compared:
 
 def have_measures(directories: list[Path]) -> bool:
     """Whether any of the runs measured something, so that there is more to compare than their traces."""
-    return any(value_at(rundir.read_summary(d), path) for d in directories for _, path, _ in _MEASURES)
+    return any(rundir.number_at(rundir.read_summary(d), *path) for d in directories for _, path, _ in _MEASURES)
 
 
 _UNTIMED = (
@@ -103,11 +102,3 @@ def names(directories: list[Path]) -> list[str]:
     short = [baselines.title(d) or d.resolve().name for d in directories]
     unique = short if len(set(short)) == len(short) else [str(d) for d in directories]
     return [name if name not in unique[:n] else f"{name} ({n + 1})" for n, name in enumerate(unique)]
-
-
-def value_at(summary: dict[str, Any], path: tuple[str, ...]) -> float | None:
-    """The number at a path into summary.json, None where there is none."""
-    value: Any = summary
-    for key in path:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value if isinstance(value, int | float) else None

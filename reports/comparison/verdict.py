@@ -69,7 +69,7 @@ def of_traces(
         first, other = steps[0], steps[number]
         pair = databases[names[0]], databases[names[number]]
         if first and other:
-            said.append(_of_pair(pair, (first, other), number, are_timed))
+            said.append(of_pair(pair, (first, other), number, are_timed))
         else:
             said.append(_of_window([*pair], number))
         if not (first and other) or asked.view not in ("step_summary",):
@@ -99,7 +99,7 @@ def of_traces(
     )  # fmt: skip
 
 
-def _of_pair(
+def of_pair(
     pair: tuple[Database, Database], steps: tuple[spread.Spread, spread.Spread], number: int, are_timed: bool
 ) -> str:
     """Which of two is faster by the medians of their steps, and in which phase; of ranks of one job that neither is."""

@@ -40,13 +40,12 @@ def _changes(source: Source) -> list[dict[str, str]]:
     window_ns = windows[0]["window_ns"] if windows else None
     rows = source.rows(answer.FINDINGS)
     rows = (answer.worth(rows, window_ns) if window_ns else rows)[:_FIRST_CNT]
-    limits = {row["name"]: row["value"] for row in source.rows("from threshold")}
     memory = source.rows("from memory_finding")
     memory = [row for row in memory if row["severity"] == "high"][:1] if rows else memory[:_FIRST_CNT]
     found = [
-        {"rule": row["rule"].replace("_", " "), "severity": _severity(row, window_ns, limits),
+        {"rule": row["rule"].replace("_", " "), "severity": row["severity"],
          "cost": _saving(row["saving_ns"], window_ns, row["is_predicted"]), "place": "".join(answer.where(row)),
-         "evidence": answer.evidence(row, window_ns), "advice": row["advice"].rstrip(".") + "."}
+         "evidence": answer.part(row, window_ns) + row["evidence"], "advice": row["advice"].rstrip(".") + "."}
         for row in rows
     ]  # fmt: skip
     return found + [
@@ -55,16 +54,6 @@ def _changes(source: Source) -> list[dict[str, str]]:
          "advice": row["advice"].rstrip(".") + "."}
         for row in memory
     ]  # fmt: skip
-
-
-def _severity(row: answer.Row, window_ns: int | None, limits: dict[str, float]) -> str:
-    """As the view finding has it, of all places of a rule."""
-    if row["saving_ns"] is None:
-        return (
-            "high" if row["rule"].startswith("unrecorded") else "medium" if row["rule"] == "dominant_kernel" else "low"
-        )
-    share = row["saving_ns"] / window_ns if window_ns else 0
-    return "high" if share >= limits["severe_frac"] else "medium" if share >= limits["notable_frac"] else "low"
 
 
 def _saving(saving_ns: int | None, window_ns: int | None, is_predicted: bool) -> str:

@@ -1,8 +1,8 @@
 """What a run directory measured without a profiler, which its page quotes before what the profiled pass shows."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ... import rundir
 from ...errors import InputError
@@ -28,19 +28,14 @@ def of(inputs: list[Path]) -> Run | None:
         summary = rundir.read_summary(inputs[0])
     except InputError:
         return None
-    step = _number(summary, "step_wall_ns", "p50")
+    number = partial(rundir.number_at, summary)
+    step = number(*rundir.STEP_MEDIAN)
     if step is None:
         return None
     return Run(
-        inputs[0].resolve().name, step, _number(summary, "step_wall_ns", "p95"), _count(_number(summary, "step_cnt")),
-        _number(summary, "tokens_per_s", "computed"), _number(summary, "memory", "steps", "peak_allocated_bytes"),
+        inputs[0].resolve().name, step, number("step_wall_ns", "p95"), _count(number("step_cnt")),
+        number("tokens_per_s", "computed"), number("memory", "steps", "peak_allocated_bytes"),
     )  # fmt: skip
-
-
-def _number(summary: Any, *path: str) -> float | None:
-    for key in path:
-        summary = summary.get(key) if isinstance(summary, dict) else None
-    return summary if isinstance(summary, int | float) and not isinstance(summary, bool) else None
 
 
 def _count(value: float | None) -> int | None:

@@ -6,13 +6,12 @@ from typing import Any
 from ... import rundir
 from ...analyze.pipeline import analyze
 from ...vocabulary import ADAPTER_SETTINGS, PARALLEL_SETTINGS
-from ..comparison import runs
 from ..sources import counting
 
 RESULTS, PAGE = "results.csv", "sweep.html"
 # Column, and where summary.json has it.
 _MEASURED = (
-    ("step_ns", ("step_wall_ns", "p50")),
+    ("step_ns", rundir.STEP_MEDIAN),
     ("step_p95_ns", ("step_wall_ns", "p95")),
     ("task_step_ns", ("task_step_wall_ns", "p50")),
     ("token_per_s", ("tokens_per_s", "computed")),
@@ -45,7 +44,7 @@ def _row(run: Path, axes: list[str]) -> dict[str, Any]:
     spec = manifest["spec"]
     row: dict[str, Any] = {name: _shown(spec, name) for name in axes}
     row["status"] = manifest["status"]
-    row |= {name: runs.value_at(summary, path) for name, path in _MEASURED}
+    row |= {name: rundir.number_at(summary, *path) for name, path in _MEASURED}
     row["execution_ns"] = _execution(run, summary)
     known = row["execution_ns"] is not None and row["task_step_ns"] is not None
     row["launch_ns"] = max(0, row["task_step_ns"] - row["execution_ns"]) if known else None

@@ -1,5 +1,5 @@
--- A row is an input in which much GPU work has no launch, though calls are recorded: it was launched before the recording began, and
--- is in no range.
+-- A row is an input in which much GPU work has no launch, though calls are recorded: most of it was launched before the recording
+-- began. It is in no range.
 --
 -- A twentieth of the time of all work, or more. Pages of managed memory move without a call, and do not count.
 --

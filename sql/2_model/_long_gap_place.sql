@@ -13,6 +13,7 @@ with
 place as (
     select
         long.*,
+        op.kind,
         launch.thread_id,
         launch.start_ns as launch_ns,
         -- the call that launches what ends the longest gap, where it is most of that gap
@@ -26,6 +27,15 @@ place as (
     join gpu_op as op on op.gpu_op_id = long.ended_by
     left join api_call as launch on launch.api_call_id = op.api_call_id
     where long.rule in ('long_idle_gap', 'long_dependency', 'host_work')
+),
+-- the first call of its name, where it took more than twice as long as any later one
+readying as (
+    select arg_min(api_call_id, start_ns) as api_call_id, max(end_ns - start_ns, 2)[2] as later_ns
+    from api_call
+    semi join (select launching_id as name_id from place where kind in ('memcpy', 'memset')) as copying using (name_id)
+    where not is_duplicate
+    group by source_id, name_id
+    having arg_min(end_ns - start_ns, start_ns) > 2 * later_ns
 ),
 waiting as (
     select distinct thread_id
@@ -74,6 +84,10 @@ select
         when contains(launching.text, 'GraphLaunch')
             then 'The first launch of a graph makes it ready: replay it once before the recording begins. If each takes so '
                 || 'long, the graph has many nodes: launch ahead of the GPU, or capture fewer and larger kernels.'
+        when launching.text is not null and readying.api_call_id is not null
+            then format('The first call makes CUDA ready, which is paid once: warm up before the recording begins. Later ones '
+                || 'take {} at most{}.', said_ns(readying.later_ns),
+                if(contains(lower(short.short_name), 'pageable'), ', from pinned memory less', ''))
         when launching.text is not null and op.kind in ('memcpy', 'memset')
             then 'The call itself takes so long before anything moves: what is pageable is copied to a buffer of the '
                 || 'driver first, so copy from pinned memory; a first call makes CUDA ready.'
@@ -139,6 +153,7 @@ from place as long
 join gpu_op as op on op.gpu_op_id = long.ended_by
 join _short_name as short on short.source_id = op.source_id and short.name_id = op.name_id
 left join name as launching on launching.name_id = long.launching_id
+left join readying on readying.api_call_id = op.api_call_id
 left join told on told.ended_by = long.ended_by and told.rule = long.rule
 left join _place_cpu as cpu
     on cpu.source_id = long.source_id

@@ -2,12 +2,13 @@
 --
 -- The launch was over for most of the gap: the work waited for an event of another stream, a copy, another rank, or the driver. Look at what ended just before it, on other streams and on other ranks.
 with
--- with one device and one stream nothing of the input can be waited for
+-- where all work is on one stream nothing of the input can be waited for
 alone as (
     select source_id
     from gpu_op
     group by source_id
-    having min(stream_id) = max(stream_id) and min(device_id) = max(device_id)
+    having min((coalesce(process_id, 0), device_id, coalesce(context_id, 0), stream_id))
+            = max((coalesce(process_id, 0), device_id, coalesce(context_id, 0), stream_id))
         and source_id not in (select source_id from source where world_size > 1)
 )
 select

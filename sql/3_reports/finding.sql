@@ -36,13 +36,7 @@ measured as (
 )
 select
     measured.rule,
-    case
-        when measured.saving_frac >= (select value from threshold where name = 'severe_frac') then 'high'
-        when measured.saving_frac >= (select value from threshold where name = 'notable_frac') then 'medium'
-        when measured.saving_ns is null and starts_with(measured.rule, 'unrecorded') then 'high'
-        when measured.saving_ns is null and measured.rule = 'dominant_kernel' then 'medium'
-        else 'low'
-    end as severity,
+    severity_of(measured.rule, measured.saving_frac) as severity,
     measured.place,
     measured.saving_ns::bigint as saving_ns,
     measured.saving_frac,

@@ -12,26 +12,24 @@
 
 with
 launched as (
-    select distinct attribution_id, path
+    select distinct attribution_id, attribution.source_id, path
     from attribution
     join range_path using (path_id)
     where rule <> 'sequence'
 ),
 inside as (
-    select attribution_id, path from launched
+    from launched
     union
-    select own.attribution_id, own_path.path
-    from attribution as own
-    join range_path as own_path using (path_id)
-    join launched
-        on launched.attribution_id = own.attribution_id and starts_with(launched.path, own_path.path || '/')
-    where own.rule = 'sequence'
+    select launched.attribution_id, launched.source_id, around.path
+    from launched
+    join attribution using (attribution_id)
+    join range_path as around using (path_id)
+    where attribution.rule = 'sequence' and starts_with(launched.path, around.path || '/')
 ),
 work as (
-    select attribution.source_id, inside.path, sum(set_work.kernel_ns) as kernel_ns
+    select inside.source_id, inside.path, sum(set_work.kernel_ns) as kernel_ns
     from inside
     join set_work using (attribution_id)
-    join (select distinct attribution_id, source_id from attribution) as attribution using (attribution_id)
     group by all
 )
 select range_summary.source_id, range_summary.path, range_summary.kind, coalesce(work.kernel_ns, 0)::bigint as kernel_ns

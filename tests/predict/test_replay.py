@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import writers
 from conftest import ROOT, corpus_params
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +15,7 @@ from lorabench.analyze.attribute.replay import Graph, Weights
 from lorabench.analyze.attribute.replay_graph import Operations, Points, graph
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.predict import trace as traces
-from lorabench.analyze.predict.changes import apply, parse
+from lorabench.analyze.predict.changes import GRAPH_LAUNCH_NS, apply, parse
 from lorabench.analyze.predict.scene import Scene
 from lorabench.analyze.store.database import Database
 from simulated_gpu import COMMUNICATION, COMPUTE, COPIES, Gpu
@@ -160,6 +161,27 @@ def test_what_does_not_wait_is_not_later(program: list[tuple[object, ...]]) -> N
     found, points, _ = graph_of(run(program))
     free = found.replay(replace(found.measured, waits=np.zeros_like(points.waits)))
     assert (free.begin <= found.replay(found.measured).begin).all()
+
+
+@pytest.mark.parametrize("apart", [0, 5_000])
+def test_a_graph_of_everything_is_launched_once_in_each_step(apart: int, tmp_path: Path) -> None:
+    """Also where one step begins when the one before ends."""
+    gpu = Gpu()
+    for step in range(6):
+        with gpu.range(f"step {step}"):
+            for _ in range(5):
+                gpu.launch("gemm", 1_000)
+        gpu.work(apart)
+    writers.write_nsys(tmp_path / "run.sqlite", [gpu.finished().timeline])
+    with analyze([tmp_path / "run.sqlite"], tmp_path / "run.duckdb") as database:
+        found = traces.fetch(database, 1)
+        assert found is not None
+        scene = Scene(database, found)
+        graphs = found.steps.of_points(len(found.points))
+        changed = apply(scene, found.graph.measured, [parse("graph=*")])
+    assert changed is not None
+    assert sorted(set(graphs.tolist()) - {-1}) == list(range(6))
+    assert int((changed.host == GRAPH_LAUNCH_NS).sum()) == 6 and not changed.own[graphs >= 0].any()
 
 
 def test_what_the_first_kernel_waited_for_outside_of_the_recording_delays_no_other_and_is_no_part_of_the_step(
