@@ -323,19 +323,22 @@ def test_a_call_that_is_most_of_the_gap_that_its_own_work_ends_is_named(
 @pytest.mark.parametrize(
     ("later", "advised"),
     [
-        (1_000, "The first call makes CUDA ready, which is paid once: warm up before the recording begins. Later ones take "
-                "1.0 ms at most, from pinned memory less."),
+        (
+            1_000,
+            "The first call makes CUDA ready, which is paid once: warm up before the recording begins. "
+            "Later ones take 1.0 ms at most, from pinned memory less.",
+        ),
         (8_000, "The call itself takes so long before anything moves"),
     ],
 )  # fmt: skip
 def test_a_copy_that_is_slow_once_is_told_from_copies_that_all_are(later: int, advised: str, tmp_path: Path) -> None:
     """What is paid once, pinned memory does not save."""
-    events = launched(0, 10, 100, 1)
-    for n, length in enumerate((8_900, later), start=2):
-        name = "Memcpy HtoD (Pageable -> Device)"
-        call, copy = launched(20_000 * n, 20_000 * n + length + 30, 8, n, call_length=length, name=name)
+    name = "Memcpy HtoD (Pageable -> Device)"
+    slow = launched(200, 9_130, 8, 2, call_length=8_900, name=name)
+    next_one = launched(9_200, 39_150, 8, 4, call_length=later, name=name)  # the GPU works meanwhile
+    events = [*launched(0, 10, 100, 1), *launched(9_120, 9_140, 30_000, 3)]
+    for call, copy in (slow, next_one):
         events += [call | {"name": "cudaMemcpyAsync"}, copy | {"cat": "gpu_memcpy"}]
-        events += launched(20_000 * (n + 1) - 100, 20_000 * n + length + 40, 20_000 - length - 40, n + 10)
     (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}), "utf-8")
     with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
         advice = [text for (text,) in database.rows("select advice from finding where rule = 'long_idle_gap'")]
