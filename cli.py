@@ -65,7 +65,15 @@ def run() -> None:
     asked = copy.copy(app)
     if named:
         asked.registered_commands, asked.registered_groups = named, []
+    if not named or _function(named[0]) in cli_runs.COMMANDS:
+        cli_runs.give_options()
     asked()
+
+
+def whole() -> typer.Typer:
+    """The command line with all commands, each with all of its options."""
+    cli_runs.give_options()
+    return app
 
 
 def _function(command: Any) -> str:

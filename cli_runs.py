@@ -3,6 +3,7 @@
 import inspect
 import shlex
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,6 @@ import typer
 
 from . import cli_help, console, rundir
 from . import cli_progress as bar
-from .collect.settings import options
 from .errors import Interrupted, LorabenchError, RunError, UsageError
 
 _Config = Annotated[
@@ -117,14 +117,22 @@ def examples(command: str) -> str:
 
 
 def register(app: typer.Typer) -> None:
-    """Add both commands to the command line."""
+    """Add both commands to the command line, which lack options until give_options()."""
+    for name, function in COMMANDS.items():
+        app.command(name, cls=cli_help.Grouped, epilog=examples(name))(function)
+
+
+@cache
+def give_options() -> None:
+    """Give both commands an option for each field of RunSpec, which who only analyzes need not load."""
+    from .collect.settings import options
+
     for function in COMMANDS.values():
         own = [p for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
         every = [*own[:1], *(p.replace(kind=p.KEYWORD_ONLY) for p in own[1:]), *options.parameters(typer.Option)]
         command: Any = function
         command.__signature__ = inspect.Signature(every)
         command.__annotations__ = {p.name: p.annotation for p in every}
-        app.command(function.__name__, cls=cli_help.Grouped, epilog=examples(function.__name__))(command)
 
 
 def collect(
@@ -159,7 +167,7 @@ def collect(
     --profiler, --range-depth, --timeout-s and the options of torch.profiler, in optimizer steps.
     """
     from .collect.run import epoch_report, preflight, session
-    from .collect.settings import profiling
+    from .collect.settings import options, profiling
     from .collect.settings.spec import from_dict, read_config
 
     if not command and sys.argv[-1] == "--":
@@ -336,6 +344,7 @@ def sweep(
     """
     from .collect.run import preflight
     from .collect.run import sweep as sweeping
+    from .collect.settings import options
     from .collect.settings.spec import read_config
     from .reports import tables
     from .reports.sweeps import results as sweeps

@@ -32,9 +32,9 @@ import hashlib
 import re
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
-from importlib.resources.abc import Traversable
+from itertools import takewhile
 
 from ..errors import UsageError
 
@@ -77,39 +77,54 @@ class Column:
 
 @dataclass(frozen=True)
 class SqlFile:
-    """A parsed SQL file: what a row is, how it is computed, its columns and its statement."""
+    """An SQL file: what a row is, how it is computed, its columns and its statement; parsed when they are asked for."""
 
     folder: str
     name: str
-    row: str
-    method: str
-    columns: tuple[Column, ...]
-    statement: str
+    text: str
+
+    @cached_property
+    def _header(self) -> list[str]:
+        comments = takewhile(lambda line: line.startswith("--"), self.text.splitlines())
+        return [line[2:].rstrip() for line in comments]
+
+    @cached_property
+    def _columns_at(self) -> int:
+        return next((i for i, line in enumerate(self._header) if line.strip() == "columns:"), len(self._header))
+
+    @cached_property
+    def _paragraphs(self) -> list[str]:
+        paragraphs = re.split(r"\n\s*\n", "\n".join(self._header[: self._columns_at]).strip())
+        return [" ".join(paragraph.split()) for paragraph in paragraphs]
+
+    @property
+    def row(self) -> str:
+        """The sentence that says what a row is. Raises ValueError when the header has none."""
+        if not self._paragraphs[0]:
+            raise ValueError(f"{self.folder}/{self.name}.sql begins without a sentence that says what a row is")
+        return self._paragraphs[0]
+
+    @property
+    def method(self) -> str:
+        """How it is computed, and caveats."""
+        return "\n\n".join(self._paragraphs[1:])
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The documented columns, in their order."""
+        return _columns(self._header[self._columns_at + 1 :])
+
+    @cached_property
+    def statement(self) -> str:
+        """What makes it; of a table that is made from the columns."""
+        if self.folder == TABLES:
+            return f"create table {self.name} ({', '.join(f'{c.name} {c.sql_type}' for c in self.columns)})"
+        return "\n".join(self.text.splitlines()[len(self._header) :]).strip().rstrip(";")
 
     @property
     def is_public(self) -> bool:
         """True for the views that users query; private names begin with an underscore."""
         return self.folder == REPORTS and not self.name.startswith("_")
-
-
-def parse(folder: str, name: str, text: str) -> SqlFile:
-    """Split a file's text into its header and its statement.
-
-    Raises ValueError when the header has no sentence saying what a row is.
-    """
-    lines = text.splitlines()
-    end = next((i for i, line in enumerate(lines) if not line.startswith("--")), len(lines))
-    header = [line[2:].rstrip() for line in lines[:end]]
-    split = next((i for i, line in enumerate(header) if line.strip() == "columns:"), len(header))
-    paragraphs = re.split(r"\n\s*\n", "\n".join(header[:split]).strip())
-    if not paragraphs[0]:
-        raise ValueError(f"{folder}/{name}.sql begins without a sentence that says what a row is")
-    prose = [" ".join(p.split()) for p in paragraphs]
-    columns = _columns(header[split + 1 :])
-    statement = "\n".join(lines[end:]).strip().rstrip(";")
-    if folder == TABLES:
-        statement = f"create table {name} ({', '.join(f'{c.name} {c.sql_type}' for c in columns)})"
-    return SqlFile(folder, name, prose[0], "\n\n".join(prose[1:]), columns, statement)
 
 
 def _columns(lines: list[str]) -> tuple[Column, ...]:
@@ -128,27 +143,30 @@ def _columns(lines: list[str]) -> tuple[Column, ...]:
 def load() -> tuple[SqlFile, ...]:
     """Every SQL file of the package, folder by folder, each folder in name order."""
     return tuple(
-        parse(folder, path.name.removesuffix(".sql"), path.read_text("utf-8"))
-        for folder in FOLDERS
-        for path in _in(folder)
-        if path.name.endswith(".sql")
+        SqlFile(folder, name.removesuffix(".sql"), content.decode())
+        for folder, name, content in _contents()
+        if name.endswith(".sql")
     )
 
 
-def _in(folder: str) -> list[Traversable]:
-    """What lies in a folder, in order of its names."""
-    return sorted(files(__name__).joinpath(folder).iterdir(), key=lambda path: path.name)
+@cache
+def _contents() -> tuple[tuple[str, str, bytes], ...]:
+    """Folder, name and bytes of every file; the folders in their order, what is in each in order of its names."""
+    return tuple(
+        (folder, path.name, path.read_bytes())
+        for folder in FOLDERS
+        for path in sorted(files(__name__).joinpath(folder).iterdir(), key=lambda path: path.name)
+    )
 
 
 @cache
 def fingerprint() -> str:
     """A short text that changes with any SQL file; a database of another one is not used again."""
-    content = hashlib.sha256()
-    for folder in FOLDERS:
-        for path in _in(folder):
-            content.update(f"{folder}/{path.name}\0".encode())
-            content.update(path.read_bytes() + b"\0")
-    return content.hexdigest()[:16]
+    hashed = hashlib.sha256()
+    for folder, name, content in _contents():
+        hashed.update(f"{folder}/{name}\0".encode())
+        hashed.update(content + b"\0")
+    return hashed.hexdigest()[:16]
 
 
 def public() -> tuple[SqlFile, ...]:
@@ -169,12 +187,14 @@ def public_view(name: str) -> SqlFile:
 @cache
 def csv_rows(name: str) -> tuple[dict[str, str], ...]:
     """The rows of a CSV file of 0_rows."""
-    return tuple(csv.DictReader(files(__name__).joinpath(ROWS, f"{name}.csv").read_text("utf-8").splitlines()))
+    (content,) = (content for folder, file, content in _contents() if (folder, file) == (ROWS, f"{name}.csv"))
+    return tuple(csv.DictReader(content.decode().splitlines()))
 
 
 def csv_names() -> tuple[str, ...]:
     """The tables whose rows lie in a CSV file."""
-    return tuple(path.name.removesuffix(".csv") for path in _in(ROWS) if path.name.endswith(".csv"))
+    names = (name for folder, name, _ in _contents() if folder == ROWS)
+    return tuple(name.removesuffix(".csv") for name in names if name.endswith(".csv"))
 
 
 def in_folder(folder: str) -> tuple[SqlFile, ...]:

@@ -33,12 +33,12 @@ import typer.main
 import writers
 from lorabench import errors, sql
 from lorabench.__main__ import main
-from lorabench.cli import app
+from lorabench.cli import whole
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "fixtures"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-COMMANDS: dict[str, Any] = getattr(typer.main.get_command(app), "commands")  # noqa: B009 - typer hides the type
+COMMANDS: dict[str, Any] = getattr(typer.main.get_command(whole()), "commands")  # noqa: B009 - typer hides the type
 TABLES = {f.name for f in sql.load() if f.folder == "0_tables"} | {view.name for view in sql.public()}
 TRAINS = re.compile(r"^(lorabench (collect|sweep)|python) ")
 

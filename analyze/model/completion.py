@@ -6,7 +6,6 @@ ids are dense, in order of thread and time. Arrays are as long as the trace: eac
 
 import numpy as np
 
-from ... import sql
 from ...errors import CorruptInputError
 from ..attribute.attribution import Attribution, attribute, path_sets
 from ..attribute.intervals import NONE, Ints, distinct, take
@@ -40,8 +39,8 @@ def complete(staging: Staging) -> None:
     tables.write_sets(staging, first, found, sets)
     is_first_op = tables.first_of_each_call(launched.call, launched.by_start)
     tables.write_operations(staging, first, launched, found, sets.of_launch, is_first_op)
-    staging.insert(sql.staging("device_at_work"), "device")
     work, launch, devices = tables.work_of(launched, is_first_op)
+    tables.write_devices(staging, devices)
     set_of, reach = take(sets.of_launch, launch), found.reach
     del launched, found, is_first_op
     tables.write_measures(staging, first, work, launch, reach, extent)

@@ -9,7 +9,15 @@ from ... import sql
 from ..attribute.period import MOST_OF_A_LAYER, steps
 from ..read.staging import Staging
 
-# What is looked at first is cheap.
+# What is looked at first is cheap: an annotation that is called a step by its number and nothing else, of which
+# _step_range has one at least.
+_NUMBERED = r"""
+    select exists (
+        from name
+        where name_id in (select text_id from range semi join reading using (source_id) where kind = 'annotation')
+            and regexp_matches(text, '(?i)^[^a-z]*(profiler)?step[^a-z]*$')
+            and step_number(text) is not null
+    )"""
 _SHOWN_BY = ("_step_range", "_optimizer_step")
 _LEAST_OF_TIME = 0.25  # that steps of few kernels cover: what takes less is the layers of one pass behind a long start
 _KERNELS = """
@@ -27,6 +35,8 @@ _MOST_IN_A_MODULE = 2  # steps that begin in one call of a module; if there are 
 
 def write(staging: Staging) -> None:
     """Nothing where ranges show steps. Called when range, api_call, gpu_op and name hold the source."""
+    if staging.scalar(_NUMBERED):
+        return
     run = staging.database.connection.execute
     devices = run(sql.staging("repeated_device")).fetchall()
     if not devices or any(

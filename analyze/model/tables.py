@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ... import sql
 from ...vocabulary import OP_MEMCPY, OP_MEMSET, RANGE_PYTHON, RULES
 from ..attribute.attribution import Attribution, PathSets
 from ..attribute.intervals import NONE, Ints, distinct, slices, take
@@ -183,6 +184,13 @@ def work_of(launched: Launched, is_first_op: Any) -> tuple[Work, Ints, Ints]:
         take(calls.thread, call), is_first_op[order],
     )  # fmt: skip
     return work, launched.launch[order], devices
+
+
+def write_devices(staging: Staging, at_work: Ints) -> None:
+    """Rows of the table device for those of these that the file does not describe."""
+    described = staging.database.columns("select device_id from device semi join reading using (source_id)")
+    if np.setdiff1d(at_work, described["device_id"]).size:
+        staging.insert(sql.staging("device_at_work"), "device")
 
 
 def write_measures(

@@ -28,6 +28,7 @@ _PADDING = 32  # so that what begins near the last byte can be loaded before it 
 # By serial type: bytes of the value, and the bits by which eight loaded bytes are too many. 8 and 9 are 0 and 1.
 _WIDTH = np.array([0, 1, 2, 3, 4, 6, 8, 8, 0, 0], dtype=np.int64)
 _SURPLUS = np.minimum(64 - 8 * _WIDTH, 63)
+_HIGH_BITS = np.array([0] + [int("80" * length, 16) for length in range(1, 9)], dtype=np.uint64)
 _NULL, _ONE_BYTE, _FLOAT, _ZERO, _RESERVED, _BLOB = 0, 1, 7, 8, 10, 12
 
 
@@ -115,8 +116,7 @@ class Pages:
         """Numbers of the pages below these interior ones, in order."""
         cells = self._cells(pages, _INTERIOR)
         rightmost = _at(cells.data, ">u4")[np.arange(len(pages)) * self._size + 8]
-        ends = np.cumsum(np.bincount(cells.page, minlength=len(pages)))
-        return np.insert(_at(cells.data, ">u4")[cells.at], ends, rightmost).astype(np.int64)
+        return np.insert(_at(cells.data, ">u4")[cells.at], np.cumsum(cells.counts), rightmost).astype(np.int64)
 
     def _cells(self, pages: Any, page_type: int) -> "_Cells":
         """The cells of some pages of one type, in order of their keys."""
@@ -126,13 +126,15 @@ class Pages:
         counts = _at(data, ">u2")[starts + 3].astype(np.int64)
         if (data[starts] != page_type).any() or (first_pointer + 2 * counts > self._usable).any():
             raise UnusualError
-        page = np.repeat(np.arange(len(pages)), counts)
         before = np.cumsum(counts) - counts
-        pointers = starts[page] + first_pointer + 2 * (np.arange(len(page)) - before[page])
+        start = np.repeat(starts, counts)
+        pointers = np.repeat(starts + first_pointer - 2 * before, counts) + 2 * np.arange(len(start))
         offsets = _at(data, ">u2")[pointers].astype(np.int64)
-        if ((offsets < (first_pointer + 2 * counts)[page]) | (offsets > self._usable - 4)).any():
-            raise UnusualError
-        return _Cells(data, starts[page] + offsets, page, starts[page] + self._usable)
+        if len(offsets):
+            lowest = np.minimum.reduceat(offsets, before[counts > 0])
+            if (lowest < (first_pointer + 2 * counts)[counts > 0]).any() or offsets.max() > self._usable - 4:
+                raise UnusualError
+        return _Cells(data, start + offsets, counts, start + self._usable)
 
     def _load(self, pages: Any) -> Any:
         """The bytes of some pages, one after another, and padding."""
@@ -151,11 +153,11 @@ class Pages:
 
 @dataclass(frozen=True)
 class _Cells:
-    """Some pages' bytes and, for each cell of them, where it begins, the place of its page, and where the page ends."""
+    """Some pages' bytes and, for each cell of them, where it begins and its page ends; how many each page has."""
 
     data: Any
     at: Any
-    page: Any
+    counts: Any
     page_end: Any
 
 
@@ -175,11 +177,56 @@ class _Rows:
 
     def decode(self, columns: Sequence[Column]) -> list[pa.Array]:
         """The columns asked for. Raises UnusualError for rows that hold anything else."""
-        data = self._cells.data
         end = self._record + self._size
         if (self._size > self._longest).any() or (end > self._cells.page_end).any():
             raise UnusualError
         wanted = {column.place: column for column in columns}
+        found = self._of_short_header(wanted, end)
+        if found is None:
+            found = self._of_any_header(wanted, end)
+        return [found[column.place] for column in columns]
+
+    def _of_short_header(self, wanted: dict[int, Column], end: Any) -> dict[int, pa.Array] | None:
+        """The columns where each kind is one byte and no row lacks any; None for other rows.
+
+        header   kinds     values             up to the first column that is not of one kind in all rows, values lie
+        5        6 6 1 2   aaaaaa bbbbbb c dd    side by side in copies of the rows: they are read by stride;
+        5        6 6 1 1   aaaaaa bbbbbb c d     behind it where each lies is added up
+        """
+        data, count = self._cells.data, max(wanted) + 1
+        header = data[self._record]
+        if header.min() <= count or header.max() >= 0x80:
+            return None
+        value_at = self._record + header
+        if (value_at > end).any():
+            raise UnusualError
+        kinds = np.ascontiguousarray(_copied(data, self._record + 1, count).T)
+        lows, highs = kinds.min(axis=1).tolist(), kinds.max(axis=1).tolist()
+        if max(highs) >= 0x80:
+            return None
+        found: dict[int, pa.Array] = {}
+        alike, length = _alike(kinds, lows, highs)
+        if (value_at + length > end).any():
+            raise UnusualError
+        rows = _copied(data, value_at, length + _PADDING)
+        offset = 0
+        for place in range(alike):
+            values = _Values(kinds[place], lows[place], highs[place], data, value_at, rows, offset)
+            if place in wanted:
+                found[place] = self._column(wanted[place], values)
+            offset += values.width
+        value_at = value_at + length
+        for place in range(alike, count):
+            values = _Values(kinds[place], lows[place], highs[place], data, value_at)
+            value_at = value_at + values.width
+            if (value_at > end).any():
+                raise UnusualError
+            if place in wanted:
+                found[place] = self._column(wanted[place], values)
+        return found
+
+    def _of_any_header(self, wanted: dict[int, Column], end: Any) -> dict[int, pa.Array]:
+        data = self._cells.data
         found: dict[int, pa.Array] = {}
         header, kind_at = _varint(data, self._record)
         header_end = value_end = self._record + header
@@ -190,20 +237,35 @@ class _Rows:
             kind, kind_at = _varint(data, kind_at)
             if is_missing.any():
                 kind, kind_at = np.where(is_missing, _NULL, kind), np.where(is_missing, header_end, kind_at)
-            value_at, width = value_end, _widths(kind)
-            value_end = value_at + width
+            values = _Values(kind, int(kind.min()), int(kind.max()), data, value_end)
+            value_end = value_end + values.width
             if (value_end > end).any():
                 raise UnusualError
             if place in wanted:
-                found[place] = self._values(wanted[place], kind, value_at, width)
-        return [found[column.place] for column in columns]
+                found[place] = self._column(wanted[place], values)
+        return found
 
-    def _values(self, column: Column, kind: Any, value_at: Any, width: Any) -> pa.Array:
+    def _column(self, column: Column, values: "_Values") -> pa.Array:
         if not column.is_rowid:
-            return (_texts if column.is_text else _integers)(self._cells.data, kind, value_at, width)
-        if (kind != _NULL).any():
+            return values.texts() if column.is_text else values.integers()
+        if values.high != _NULL:
             raise UnusualError
         return pa.array(self._rowid.astype(np.int64))
+
+
+def _alike(kinds: Any, lows: list[int], highs: list[int]) -> tuple[int, int]:
+    """How many columns come before the first that is not of one kind in all rows, and how many bytes they take."""
+    alike = next((i for i, (low, high) in enumerate(zip(lows, highs, strict=True)) if low != high), len(lows))
+    return alike, sum(int(_widths(kinds[place], lows[place], lows[place])) for place in range(alike))
+
+
+def _copied(data: Any, at: Any, length: int) -> Any:
+    """So many bytes from each place, a row each; zeros behind the last byte."""
+    beyond = int(at.max()) + length - len(data)
+    if beyond > 0:
+        data = np.concatenate([data, np.zeros(beyond, dtype=np.uint8)])
+    rows = np.ndarray((len(data) - length + 1,), f"V{length}", data, 0, (1,))[at]
+    return rows.view(np.uint8).reshape(len(at), length)
 
 
 def _at(data: Any, dtype: str) -> Any:
@@ -217,6 +279,16 @@ def _varint(data: Any, at: Any) -> tuple[Any, Any]:
     byte = data[at]
     if byte.max(initial=0) < 0x80:
         return byte, at + 1
+    # all are as long as the first one: rowids are, but for where they pass a power of 128
+    ends = np.flatnonzero(data[at[0] : at[0] + 8] < 0x80)
+    if ends.size:
+        length = int(ends[0]) + 1
+        word = _at(data, ">u8")[at] >> np.uint64(64 - 8 * length)
+        if ((word & _HIGH_BITS[length]) == _HIGH_BITS[length] - np.uint64(0x80)).all():
+            value = word & np.uint64(0x7F)
+            for place in range(1, length):
+                value |= (word >> np.uint64(place)) & np.uint64(0x7F << 7 * place)
+            return value.astype(np.int64), at + length
     value, more = byte.astype(np.int64) & 0x7F, byte >= 0x80
     at = at + 1
     for length in range(2, 10):
@@ -229,42 +301,60 @@ def _varint(data: Any, at: Any) -> tuple[Any, Any]:
     return value, at
 
 
-def _widths(kind: Any) -> Any:
-    """Bytes of each value; one number where all values are of one kind."""
-    low, high = kind.min(), kind.max()
+def _widths(kind: Any, low: int, high: int) -> Any:
+    """Bytes of each value; one number where all values are of one kind. `low` and `high` are the least and most."""
     if high < _RESERVED:
         return int(_WIDTH[low]) if low == high else _WIDTH.take(kind)
     if ((kind >= _RESERVED) & (kind < _BLOB)).any() or low < 0:
         raise UnusualError
+    if low == high:
+        return low - _BLOB >> 1
     small = _WIDTH.take(np.minimum(kind, _RESERVED - 1))
     return np.where(kind < _RESERVED, small, (kind.astype(np.int64) - _BLOB) >> 1)
 
 
-def _integers(data: Any, kind: Any, value_at: Any, width: Any) -> pa.Array:
-    low, high = kind.min(), kind.max()
-    if high >= _RESERVED or (kind == _FLOAT).any():
-        raise UnusualError
-    if low == high and width == 0:
-        return pa.nulls(len(kind), pa.int64()) if low == _NULL else pa.array(np.full(len(kind), int(low) - _ZERO))
-    if low == high == _ONE_BYTE:
-        return pa.array(data.view(np.int8)[value_at].astype(np.int64))
-    loaded = _at(data, ">i8")[value_at]
-    if low == high:
-        return pa.array(loaded >> _SURPLUS[low])
-    values = loaded >> _SURPLUS.take(kind)
-    if high >= _ZERO:
-        values = np.where(kind < _ZERO, values, kind.astype(np.int64) - _ZERO)
-    return pa.array(values, mask=kind == _NULL if low == _NULL else None)
+class _Values:
+    """The values of one column: the kind of each, and where it begins, or also at which offset of rows of bytes."""
 
+    def __init__(self, kind: Any, low: int, high: int, data: Any, at: Any, rows: Any = None, offset: int = 0):
+        self.kind, self.low, self.high = kind, low, high
+        self.width = _widths(kind, low, high)
+        self._data, self._at, self._rows, self._offset = data, at, rows, offset
 
-def _texts(data: Any, kind: Any, value_at: Any, width: Any) -> pa.Array:
-    if ((kind != _NULL) & (kind < _BLOB)).any():
-        raise UnusualError
-    lengths = np.broadcast_to(width, kind.shape)
-    ends = np.cumsum(lengths)
-    if ends[-1] > len(data):  # texts that lie over one another
-        raise UnusualError
-    taken = data[np.repeat(value_at - (ends - lengths), lengths) + np.arange(ends[-1])]
-    offsets = np.concatenate([[0], ends]).astype(np.int32)
-    present = pa.array(kind != _NULL).buffers()[1]
-    return pa.Array.from_buffers(pa.binary(), len(kind), [present, pa.py_buffer(offsets), pa.py_buffer(taken)])
+    def _loaded(self, dtype: str) -> Any:
+        """As int64 what begins where each value does."""
+        if self._rows is None:
+            return _at(self._data, dtype)[self._at].astype(np.int64)
+        strided = np.ndarray((len(self._rows),), dtype, self._rows, self._offset, (self._rows.shape[1],))
+        return strided.astype(np.int64)
+
+    def integers(self) -> pa.Array:
+        """As integers. Raises UnusualError for what is none."""
+        kind, low, high = self.kind, self.low, self.high
+        if high >= _RESERVED or (low <= _FLOAT <= high and (kind == _FLOAT).any()):
+            raise UnusualError
+        if low == high and self.width == 0:
+            return pa.nulls(len(kind), pa.int64()) if low == _NULL else pa.array(np.full(len(kind), low - _ZERO))
+        if low == high == _ONE_BYTE:
+            return pa.array(self._loaded("i1"))
+        loaded = self._loaded(">i8")
+        if low == high:
+            return pa.array(loaded >> _SURPLUS[low])
+        values = loaded >> _SURPLUS.take(kind)
+        if high >= _ZERO:
+            values = np.where(kind < _ZERO, values, kind.astype(np.int64) - _ZERO)
+        return pa.array(values, mask=kind == _NULL if low == _NULL else None)
+
+    def texts(self) -> pa.Array:
+        """As the bytes of texts. Raises UnusualError for what is none."""
+        kind, at = self.kind, self._at + self._offset
+        if ((kind != _NULL) & (kind < _BLOB)).any():
+            raise UnusualError
+        lengths = np.broadcast_to(self.width, kind.shape)
+        ends = np.cumsum(lengths)
+        if ends[-1] > len(self._data):  # texts that lie over one another
+            raise UnusualError
+        taken = self._data[np.repeat(at - (ends - lengths), lengths) + np.arange(ends[-1])]
+        offsets = np.concatenate([[0], ends]).astype(np.int32)
+        present = pa.array(kind != _NULL).buffers()[1]
+        return pa.Array.from_buffers(pa.binary(), len(kind), [present, pa.py_buffer(offsets), pa.py_buffer(taken)])

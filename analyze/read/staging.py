@@ -50,6 +50,7 @@ class Staging:
     source_id: int
     progress: Progress
     _thread_cnt: int = 1  # that DuckDB may use
+    _next_name_id: int = 0
     _waiting: "dict[str, WaitingRows]" = field(default_factory=dict)
     _casts: dict[tuple[str, str], str] = field(default_factory=dict)
 
@@ -67,9 +68,12 @@ class Staging:
         numbers = ("thread_id", "start_ns", "bytes", "rank_cnt", "rank", "peer", "root")
         self.create_table("nccl_payload", ", ".join(f"{name} bigint" for name in numbers) + ", communicator varchar")
         run("create or replace temp table staged_name as from name")
+        ((self._next_name_id,),) = run("select coalesce(max(name_id) + 1, 0) from name").fetchall()
         run(f"create or replace temp table reading as select {self.source_id} as source_id")
         self.intern("values ('[unnamed]')")
-        self.name_ranges("values (null::varchar)")
+        kinds = dict.fromkeys(("text", "name"), "varchar") | dict.fromkeys(("is_operator", "is_backward"), "boolean")
+        kinds |= dict.fromkeys(("text_id", "sequence_number", "name_id"), "bigint")
+        self.create_table("range_name", ", ".join(f"{name} {kind}" for name, kind in kinds.items()))
         self.define("is_measured", "start_ns, end_ns", "is_measured")
         run("create or replace temp table unnamed as select name_id from staged_name where text = '[unnamed]'")
 
@@ -120,12 +124,13 @@ class Staging:
 
     def intern(self, texts: str) -> None:
         """Give every distinct text of a one-column select a name id, unless it has one."""
-        self.database.connection.execute(
+        ((added,),) = self.database.connection.execute(
             f"""insert into staged_name
-            select (select coalesce(max(name_id), -1) from staged_name) + row_number() over (order by t.text), t.text
+            select {self._next_name_id - 1} + row_number() over (order by t.text), t.text
             from (select distinct text from ({texts}) as t(text) where text is not null) as t
             anti join staged_name as known on known.text = t.text"""
-        )
+        ).fetchall()
+        self._next_name_id += added
 
     def load(self, file: str, into: str, batch: "pa.Table | None" = None) -> int:
         """Run a staging file over a batch and append its rows to a table; returns how many.

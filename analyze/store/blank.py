@@ -132,7 +132,7 @@ def _views_and_functions(is_described: bool) -> Iterator[str]:
     over empty tables in the place of the views before it, which go in the end.
     """
     made = []
-    for file in views.in_order():
+    for file in views.in_order(views.known()):
         if file.folder == sql.MACROS:
             yield file.statement
         else:

@@ -267,9 +267,8 @@ class Database:
         read = Counter(asked) + views.readings(reached - given)
         kept = [
             file.name
-            for file in views.in_order()
-            if file.name in reached
-            and read[file.name] > 1
+            for file in views.in_order(reached)
+            if read[file.name] > 1
             and file.name not in views.READ_THROUGH
             and file.folder != sql.MACROS
             and file.name not in self._filled | self._fillers.keys() | self._kept | self._given

@@ -9,7 +9,7 @@ import json
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,11 @@ class Remembered:
     def __init__(self, database: Path, made_of: object):
         """`made_of` says what the database was made of, as its repr."""
         self._folder = folder_of(database)
-        self._key = hashlib.sha256(repr((_code(), sql.fingerprint(), made_of)).encode()).hexdigest()[:16]
+        self._made_of = made_of
+
+    @cached_property
+    def _key(self) -> str:
+        return hashlib.sha256(repr((_code(), sql.fingerprint(), self._made_of)).encode()).hexdigest()[:16]
 
     def table(self, name: str, make: "Callable[[], pa.Table]") -> "pa.Table":
         """The rows that `make` returns, of a process before if it left them."""

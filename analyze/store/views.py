@@ -15,15 +15,13 @@ _ELSEWHERE = "\n\nWithout torch: "
 READ_THROUGH = frozenset({"_classed_op"})
 
 
-def in_order() -> list[sql.SqlFile]:
-    """All views and the functions that they share, each after those that it needs; always in the same order."""
-    return [known()[name] for name in _names_in_order()]
+def in_order(names: Collection[str]) -> list[sql.SqlFile]:
+    """These views and functions, each after those that it needs; of the same names always in the same order.
 
-
-@cache
-def _names_in_order() -> tuple[str, ...]:
-    graph = {name: sorted(_needs(name)) for name in sorted(known())}
-    return tuple(TopologicalSorter(graph).static_order())
+    What one needs through another that is not among the names does not count.
+    """
+    graph = {name: sorted(_needs(name).intersection(names)) for name in sorted(known().keys() & names)}
+    return [known()[name] for name in TopologicalSorter(graph).static_order()]
 
 
 def reached(asked: Collection[str], given: Collection[str] = ()) -> set[str]:
@@ -105,5 +103,5 @@ def of_rule(rule: sql.SqlFile) -> str:
 
 def _all_rules(folder: str, view: str) -> sql.SqlFile:
     """A view of the rows of all rules of a folder."""
-    rules = [of_rule(rule) for rule in sql.in_folder(folder)]
-    return sql.SqlFile(sql.MODEL, view, "A row is what one rule found.", "", (), " union all by name ".join(rules))
+    rules = " union all by name ".join(of_rule(rule) for rule in sql.in_folder(folder))
+    return sql.SqlFile(sql.MODEL, view, f"-- A row is what one rule found.\n{rules}")

@@ -17,7 +17,7 @@
 --   is_pageable     boolean    whether it copies from or to pageable memory
 
 with
--- names are few, calls are many
+-- names are few, calls are many: what gpu_op knows of its call is asked before it is joined to it
 api as (
     select
         name_id,
@@ -29,7 +29,6 @@ api as (
         regexp_matches(text, '(?i)memcpy|memset') as is_move,
         regexp_matches(text, '(?i)async') as is_async
     from name
-    semi join (select distinct name_id from api_call) as called using (name_id)
 ),
 synchronising as (
     select
@@ -60,24 +59,23 @@ copying as (
     join api_call as call using (api_call_id)
     join api on api.name_id = call.name_id
     where api.is_move
-        and gpu_op.end_ns <= call.end_ns
+        and gpu_op.end_ns <= gpu_op.launch_end_ns
         and not (api.is_async and coalesce(moved.copy_kind in ('DtoD', 'PtoP'), false))
         and not call.is_duplicate
     group by call.api_call_id, call.source_id, call.thread_id, call.name_id, call.start_ns
 ),
 -- a queue of hundreds takes a while: the others need not be looked at
 slow as (
-    select
-        call.*,
-        gpu_op.device_id,
-        gpu_op.stream_id,
-        gpu_op.gpu_op_id
+    select call.*, late.device_id, late.stream_id, late.gpu_op_id
     from api_call as call
-    join gpu_op using (api_call_id)
-    where call.end_ns - call.start_ns >= (select value from threshold where name = 'slow_api_ns')
-        and gpu_op.start_ns - call.end_ns >= 1000 * (select value from threshold where name = 'full_queue_cnt')
-        and gpu_op.is_first_op
-        and not call.is_duplicate
+    join (
+        select api_call_id, device_id, stream_id, gpu_op_id
+        from gpu_op
+        where launch_end_ns - launch_start_ns >= (select value from threshold where name = 'slow_api_ns')
+            and start_ns - launch_end_ns >= 1000 * (select value from threshold where name = 'full_queue_cnt')
+            and is_first_op
+    ) as late using (api_call_id)
+    where not call.is_duplicate
 ),
 usual as (
     select source_id, name_id, median(end_ns - start_ns) as call_ns

@@ -139,7 +139,7 @@ def test_every_setting_is_an_option() -> None:
 def test_dry_run_and_help_load_no_torch() -> None:
     code = (
         "import sys; sys.argv = ['lorabench', 'collect', '--dry-run']\n"
-        "from lorabench.cli import app\ntry: app()\nexcept SystemExit: pass\n"
+        "from lorabench.cli import run\ntry: run()\nexcept SystemExit: pass\n"
         "assert 'torch' not in sys.modules and 'duckdb' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

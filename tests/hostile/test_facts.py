@@ -173,7 +173,8 @@ def test_a_view_that_cannot_be_computed_takes_no_other_with_it(
 
     def broken(file: sql.SqlFile) -> sql.SqlFile:
         statement = f"select * replace (('x' || kernel_cnt)::bigint as kernel_cnt) from ({file.statement})"
-        return dataclasses.replace(file, statement=statement) if file.name == "kernel_summary" else file
+        text = file.text.replace(file.statement, statement)
+        return dataclasses.replace(file, text=text) if file.name == "kernel_summary" else file
 
     files = tuple(map(broken, sql.load()))
     monkeypatch.setattr(sql, "load", lambda: files)
