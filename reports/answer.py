@@ -88,6 +88,9 @@ def worth(findings: list[Row], window_ns: int) -> list[Row]:
     return [row for row in findings if row["saving_ns"] is None or row["saving_ns"] >= LEAST_FRAC * window_ns]
 
 
+_IS_BEFORE = ("long_idle_gap", "long_dependency")  # the work of the place ends the gap: the CPU may have been elsewhere
+
+
 def where(finding: Row) -> tuple[str, str, str]:
     """Where a finding of FINDINGS is: words, a place, words. Of many places that save little, what is around most."""
     if _is_scattered(finding):
@@ -108,7 +111,8 @@ def part(finding: Row, window_ns: int | None, place_width: int | None = None) ->
     if not _is_scattered(finding):
         return f"{share} here: "
     place = finding["place"] or OUTSIDE
-    return f"{share} in {place if place_width is None else keep_end(place, place_width)}: "
+    preposition = "before" if finding["rule"] in _IS_BEFORE else "in"
+    return f"{share} {preposition} {place if place_width is None else keep_end(place, place_width)}: "
 
 
 def _is_scattered(finding: Row) -> bool:

@@ -132,7 +132,7 @@ def _of_several(found: Row) -> Iterator[str]:
 
 
 def _ranks(found: Row) -> Iterator[str]:
-    """Of several ranks the slowest and why, and what does not fit together."""
+    """Of several ranks the one that holds the others up most and why, and what does not fit together."""
     window_ns = found["window_ns"] or (found["steady"] or {}).get("window_ns")
     told = [row["rule"] for row in worth(found["findings"], window_ns)] if window_ns else []
     # what makes the rank itself late that is shown is a finding of its own
@@ -142,8 +142,8 @@ def _ranks(found: Row) -> Iterator[str]:
         steps = f" of {slowest['step_cnt']}" if slowest["step_cnt"] else ""
         steps += " step" if (slowest["step_cnt"] or slowest["straggler_cnt"]) == 1 else " steps"
         yield cut(
-            f"rank {slowest['rank']} of {slowest['rank_cnt']} is the slowest: "
-            f"late in {slowest['straggler_cnt']}{steps}, others waited {said_ns(slowest['kept_waiting_ns'])}"
+            f"rank {slowest['rank']} of {slowest['rank_cnt']} holds the others up: "
+            f"late in {slowest['straggler_cnt']}{steps}, they waited {said_ns(slowest['kept_waiting_ns'])}"
         )
         if why := cause(slowest, 56):
             yield from textwrap.wrap(f"cause: {why}", WIDTH, initial_indent="  ", subsequent_indent="    ")

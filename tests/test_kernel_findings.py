@@ -516,6 +516,17 @@ def test_calls_in_a_part_of_a_gap_are_named_with_the_part(tmp_path: Path) -> Non
     assert evidence.endswith("in no range or CUDA call") and "nothing of it is in the trace" in advice
 
 
+@pytest.mark.parametrize(("call", "is_named"), [("hipFree", True), ("hipStreamSynchronize", False)])
+def test_memory_that_another_thread_frees_is_named(call: str, is_named: bool, tmp_path: Path) -> None:
+    """Python waits for autograd's thread: what that one calls is why the next launch is late."""
+    around = [*launched(0, 10, 8, 1), *launched(30_018, 30_028, 8, 2)]
+    waiting = {"ph": "X", "cat": "python_function", "name": "run_backward", "pid": 1, "tid": 1, "ts": 50, "dur": 29_900}
+    elsewhere = {"ph": "X", "cat": "cuda_runtime", "name": call, "pid": 1, "tid": 2, "ts": 500, "dur": 29_000}
+    _, evidence, advice = found_by_rule(tmp_path, [*around, waiting, elsewhere])["long_idle_gap"]
+    assert f"in it the CPU is in {'hipFree on another thread' if is_named else 'run_backward'}" in evidence
+    assert ("a library that makes itself ready" in advice) is is_named
+
+
 def test_what_the_cpu_sits_in_while_nobody_is_late_is_named(tmp_path: Path) -> None:
     """The next launch hangs in the driver for as long as the device waits."""
     around = [*launched(0, 10, 8, 1), *launched(15, 20_020, 8, 2), *launched(30, 20_040, 8, 3, call_length=20_000)]

@@ -743,7 +743,7 @@ def test_cells_of_ranks_and_steps_have_the_colour_of_their_deviation(
     grey = [fill for *_, fill in cells if re.fullmatch(r"rgb\(2[12]\d, 2[12]\d, 2[12]\d\)", fill)]
     assert red == [(2, "rank 1")] and len(grey) == 11
     said = page.locator("h2#late + p").inner_text()
-    assert "Rank 1 is the slowest" in said and "in step/load batch" in said
+    assert "Rank 1 holds the others up most" in said and "in step/load batch" in said
     bars = page.evaluate(BARS, "collectives")["bars"]["bus bandwidth"]
     reduced = [length for label, length in bars.items() if label.startswith("all_reduce")]
     assert reduced == [pytest.approx(75, rel=0.06)]  # links of 50 GB/s, 2(n-1)/n

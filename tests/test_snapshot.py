@@ -157,6 +157,17 @@ def test_full_fine_tuning_has_twice_as_much_state_as_gradients(path: Path, tmp_p
     assert 0 <= most["optimizer_state"] - 2 * most["gradient"] <= 2 * one
 
 
+@pytest.mark.parametrize("path", corpus_params("memory_snapshots/llm-training-step.pickle"))
+def test_phases_that_stacks_alone_tell_have_their_memory(path: Path, tmp_path: Path) -> None:
+    """The file has one range, the optimizer's: its forward and backward are told by where memory was asked for."""
+    with analyze([path], tmp_path / "x.duckdb") as database:
+        phases = database.rows("select phase, begin_bytes, peak_bytes, end_bytes from memory_phase")
+        ((highest,),) = database.rows("select max(live_bytes) from _memory_level")
+    names, begins, peaks, ends = zip(*phases, strict=True)
+    assert names == ("load", "forward", "backward", "optimizer")
+    assert max(peaks) == highest and begins[1] == ends[0] and all(map(int.__le__, begins, peaks))
+
+
 def test_ranges_that_were_open_are_those_of_the_trace(tmp_path: Path) -> None:
     with analyze([CAPTURE], tmp_path / "x.duckdb") as database:
         phases = database.rows("select phase, phase_cnt from memory_phase")

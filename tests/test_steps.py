@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 import writers
 from conftest import corpus_params
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lorabench.analyze.model.repeating import CALLED_STEP
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.database import Database
 from lorabench.reports.answer import answer
@@ -17,6 +20,7 @@ from lorabench.reports.answer_text import lines
 from simulated_gpu import Gpu, Training
 
 Event = dict[str, Any]
+RANGES = Path(__file__).parent.parent / "fixtures" / "nvtx-ranges.sqlite"
 STEP_US = 1000.0
 KERNELS = ["embed", *["norm", "gemm", "attention", "gemm2", "add"] * 6, "head", "loss", "adam"]
 
@@ -107,6 +111,21 @@ def lengths(database: Database) -> list[tuple[int, int, int | None]]:
     return database.rows(
         "select length_ns // 1000, wall_ns // 1000, between_ns // 1000 from step_summary order by start_ns"
     )
+
+
+@settings(max_examples=100)
+@given(
+    around=st.tuples(*[st.text("#_ :-[]()=/.*0123456789\n", max_size=9)] * 2),
+    word=st.sampled_from(["step", "Step", "STEP", "ProfilerStep", "profilerstep"]),
+)
+def test_what_is_called_a_step_by_its_number_alone_is_no_phase(
+    database_of: Callable[[Path], Database], around: tuple[str, str], word: str
+) -> None:
+    """Where a range is called so, the kernels of its input are not searched for a period."""
+    ((is_called_step, phase),) = database_of(RANGES).rows(
+        "select regexp_matches(text, ?), phase_of(text) from (select ? as text)", CALLED_STEP, word.join(around)
+    )
+    assert is_called_step and phase is None
 
 
 def test_what_a_loop_does_between_its_ranges_is_time_of_the_step(trace: Callable[..., Database]) -> None:

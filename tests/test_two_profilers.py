@@ -2,7 +2,7 @@
 
 import gzip
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -89,3 +89,13 @@ def test_a_comparison_of_the_two_finds_the_same_in_each_range(run: Database, tmp
     assert changes.BACKWARD_IS_APART in compared.notes
     assert not any("sequence_kernel_ns)" in note and "add up to" in note for note in compared.notes)
     assert "most of all" not in compared.verdict[1], "what is the same to the last per mille comes from nowhere"
+
+
+def test_a_page_warns_of_what_the_terminal_warns_of(
+    run: Database, tmp_path: Path, run_command: Callable[..., Any]
+) -> None:
+    inputs = [run.path.with_name("run.sqlite"), run.path.with_name("trace.json")]
+    warning = "The inputs were recorded by different profilers"
+    assert warning in run_command("compare", *inputs, "--by", "kernel").out
+    run_command("compare", *inputs, "-o", tmp_path / "c.html")
+    assert f'<p class="caution">{warning}' in (tmp_path / "c.html").read_text("utf-8")

@@ -11,11 +11,12 @@ from ..read.staging import Staging
 
 # What is looked at first is cheap: an annotation that is called a step by its number and nothing else, of which
 # _step_range has one at least.
-_NUMBERED = r"""
+CALLED_STEP = "(?i)^[^a-z]*(profiler)?step[^a-z]*$"
+_NUMBERED = f"""
     select exists (
         from name
         where name_id in (select text_id from range semi join reading using (source_id) where kind = 'annotation')
-            and regexp_matches(text, '(?i)^[^a-z]*(profiler)?step[^a-z]*$')
+            and regexp_matches(text, {sql.literal(CALLED_STEP)})
             and step_number(text) is not null
     )"""
 _SHOWN_BY = ("_step_range", "_optimizer_step")

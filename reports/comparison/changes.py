@@ -118,29 +118,29 @@ def fitting(how: Comparison, databases: dict[str, Database]) -> Comparison:
 
 
 def compare(
-    databases: dict[str, Database],
-    how: Comparison,
-    only: str | None = None,
-    totals: bool = False,
-    scales: Sequence[float] = (),
-) -> list[Row]:
-    """Rows of a table: first the total (of steps the median), then what changed most.
+    databases: dict[str, Database], how: Comparison, scales: Sequence[float] = ()
+) -> tuple[list[Row], list[str]]:
+    """Rows of a table: first the total (of steps the median), then what changed most; and how much is left out of it.
 
-    databases: by the name of their column. only: a regular expression that a key must match. Values are for each step
-    where every trace has steps, unless `totals`, and have their spread over the steps beside them; what lies outside of
-    the steps counts where it is not known by step (memory, findings) alone. Behind each trace
-    but the first stand its change against the first, absolute, as a fraction (NULL where the first has next to nothing)
-    and as a share of all that changed, and whether the row is new, gone or changed within the spread. Rows that are
-    0 everywhere are left out. scales: a factor for each trace that puts all on one clock. Of two traces a kernel that
-    has another name in the second is one row. Raises UsageError for an expression that is none.
+    databases: by the name of their column. Values are for each step where every trace has steps, and have their spread
+    over the steps beside them; what lies outside of the steps counts where it is not known by step (memory, findings)
+    alone. Behind each trace but the first stand its change against the first, absolute, as a fraction (NULL where the
+    first has next to nothing) and as a share of all that changed, and whether the row is new, gone or changed within
+    the spread. Rows that are 0 everywhere are left out. scales: a factor for each trace that puts all on one clock. Of
+    two traces a kernel that has another name in the second is one row.
     """
-    return _compared(databases, how, only, totals, scales)[0]
+    rows, spreads = _compared(databases, how, None, False, scales)
+    return rows, _left_out(how, spreads)
 
 
 def _compared(
     databases: dict[str, Database], how: Comparison, only: str | None, totals: bool, scales: Sequence[float] = ()
 ) -> tuple[list[Row], list[Spreads]]:
-    """The rows, and of each trace their spreads, which say how much of each lies in its steps."""
+    """The rows, and of each trace their spreads, which say how much of each lies in its steps.
+
+    only: a regular expression that a key must match. totals: of all, not for each step. Raises UsageError for an
+    expression that is none.
+    """
     try:
         wanted = re.compile(only or "")
     except re.error as error:
@@ -199,17 +199,22 @@ def compare_inputs(
             inputs, databases, verdict.Asked(by, how.view, how.measure, bool(steps)), how.keys, rows,
             _labels(opened) if by == "kernel" else {}, _by_sequence(opened, how, steps, spreads),
         )  # fmt: skip
-        for number, widths in enumerate(spreads):
-            if (inside := _inside(widths, ())) < _LEAST_INSIDE:
-                compared.notes.append(
-                    f"{1 - inside:.0%} of {verdict.words(how.measure)} in {letter(number)} lies outside of its steps "
-                    "and is left out: --totals."
-                )
+        compared.notes.extend(f"{line}: --totals." for line in _left_out(how, spreads))
         if how.found_in == _LAUNCHED:
             compared.notes.append(BACKWARD_IS_APART)
         if asked is None and by == "kernel":
             compared.notes.insert(0, _RANGES_HOLD_LITTLE)
         return compared if asked is None else replace(compared, steps=())
+
+
+def _left_out(how: Comparison, spreads: list[Spreads]) -> list[str]:
+    """How much of each input lies outside of its steps and does not count, where it is worth saying."""
+    return [
+        f"{1 - inside:.0%} of {verdict.words(how.measure)} in {letter(number)} lies outside of its steps and is left "
+        "out"
+        for number, widths in enumerate(spreads)
+        if (inside := _inside(widths, ())) < _LEAST_INSIDE
+    ]
 
 
 def _inside(widths: Spreads, key: tuple[Any, ...]) -> float:

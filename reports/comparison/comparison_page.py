@@ -34,7 +34,7 @@ _TITLES = {
 def write(inputs: list[Path], path: Path, progress: Progress) -> None:
     """Write the page for two inputs or more. Raises what analyze() and compare raise."""
     names = runs.names(inputs)
-    made, said = [], []
+    made, said, cautions = [], [], list[str]()
     if all((folder / rundir.SUMMARY).is_file() for folder in inputs):
         compared = runs.compare(inputs)
         said = compared.verdict
@@ -42,19 +42,22 @@ def write(inputs: list[Path], path: Path, progress: Progress) -> None:
         text = "Without a profiler, but for the cost of ranges."
         made.append(section("measured", "What the runs measured", text, "summary.json", rows, is_open=True))
     if not all(baselines.is_without_traces(path) for path in inputs):
-        sections, told, most = _of_traces(dict(zip(names, inputs, strict=True)), progress)
+        sections, told, most, cautions = _of_traces(dict(zip(names, inputs, strict=True)), progress)
         made += sections
         said = (said or told) + most
     html.write(path, " against ".join([", ".join(names[1:]), names[0]]), f"{_legend(names)} Times and counts are for "
-               "each step where every input has steps.", made, verdict=[_sentence(line) for line in said])  # fmt: skip
+               "each step where every input has steps.", made, verdict=[_sentence(line) for line in said],
+               cautions=cautions)  # fmt: skip
 
 
 def _sentence(line: str) -> str:
     return f"{line[:1].upper()}{line[1:]}."
 
 
-def _of_traces(inputs: dict[str, Path], progress: Progress) -> tuple[list[Section], list[str], list[str]]:
-    """The sections about the traces, what their steps say where no timing pass does, and what most of it comes from."""
+def _of_traces(inputs: dict[str, Path], progress: Progress) -> tuple[list[Section], list[str], list[str], list[str]]:
+    """The sections about the traces, what their steps say where no timing pass does, what most of it comes from, and
+    what makes the recordings other than alike.
+    """
     with ExitStack() as stack:
         databases = {
             name: stack.enter_context(analyze([baselines.readable(path)], progress=progress))
@@ -71,15 +74,16 @@ def _of_traces(inputs: dict[str, Path], progress: Progress) -> tuple[list[Sectio
             if how.view == "step_summary" and clocks:  # of the profiled pass: the timing pass has said it
                 continue
             scales = clocks if how.measure in _OF_CPU else []
-            rows = changes.compare(databases, how, scales=scales)
-            found.append(_section(by, how, list(databases), rows, _clock(how, clocks), _short(by, databases)))
+            rows, left_out = changes.compare(databases, how, scales)
+            about = "".join([_clock(how, clocks), *(f" {line}." for line in left_out)])
+            found.append(_section(by, how, list(databases), rows, about, _short(by, databases)))
         opened, first = [*databases.values()], steps[0]
         told = [
             verdict.of_pair((opened[0], opened[number]), (first, other), number, are_timed=False)
             for number, other in enumerate(steps)
             if number and first and other
         ]
-    return [made for made in found if made is not None], told, most
+        return [made for made in found if made is not None], told, most, verdict.cautions(opened)
 
 
 def _differences(
@@ -92,7 +96,7 @@ def _differences(
     for number in range(1, len(names)):
         pair = [databases[names[0]], databases[names[number]]]
         one, two = steps[0], steps[number]
-        fell = waterfall.of(pair, [*centres(one, two)] if one and two else None, is_timed)
+        fell = waterfall.of(pair, _lengths(one, two) if one and two else None, is_timed)
         letters = letter(0), letter(number)
         if fell is not None and fell.parts:
             made.append(_waterfall(fell, letters, bool(one and two), is_timed))
@@ -100,10 +104,22 @@ def _differences(
             if most and one and two and not are_alike(one, two):
                 sign = "+" if most[1] > 0 else "-"
                 said.append(f"most of the difference from {letters[0]} to {letters[1]}: {fell.words(most[0])}, "
-                            f"{sign}{units.said_ns(abs(most[1]))} in a step")  # fmt: skip
+                            f"{sign}{units.said_ns(abs(most[1]))} {_of_what(fell, is_timed)}")  # fmt: skip
         factors = [clocks[0], clocks[number]] if clocks else [1.0, 1.0]
         made.append(difference.section_of(pair, letters, factors))
     return made, said
+
+
+def _lengths(one: Spread, two: Spread) -> list[float]:
+    """How long a step of each is: the mean, whose parts add up to it, where it is known."""
+    return [*centres(one, two)] if one.mean is None or two.mean is None else [one.mean, two.mean]
+
+
+def _of_what(fell: waterfall.Waterfall, is_timed: bool) -> str:
+    """What the differences of a waterfall are in."""
+    if not fell.is_of_step:
+        return "of the GPU's window for each step"
+    return "in a step" if is_timed else "in the mean step"
 
 
 def _waterfall(fell: waterfall.Waterfall, letters: tuple[str, str], has_steps: bool, is_timed: bool) -> Section:
@@ -118,8 +134,10 @@ def _waterfall(fell: waterfall.Waterfall, letters: tuple[str, str], has_steps: b
     }
     parts = [{"name": row["part"], "ns": row["difference_ns"]} for row in rows if row["difference_ns"]]
     drawn = figures.waterfall({"name": first, "ns": fell.first}, parts, {"name": second, "ns": fell.second})
-    what = "a step" if has_steps else "the recording"
+    what = _of_what(fell, is_timed).partition(" ")[2] if has_steps else "the recording"
     text = f"The parts of {what} in {first} and {second}; their differences add up to the whole one."
+    if has_steps and not fell.is_of_step:
+        text += " That is longer than the steps are: GPU work lies outside of them, too."
     if fell.is_of_gpu:
         text += " What the GPU does, each moment once, and what it waits for."
         text += " Work as profiled; all else of the step of the timing pass is waiting." if is_timed else ""
@@ -162,7 +180,7 @@ def _short(by: str, databases: dict[str, Database]) -> dict[str, str]:
 
 
 def _section(
-    by: str, how: changes.Comparison, names: list[str], rows: list[dict[str, Any]], clock: str, short: dict[str, str]
+    by: str, how: changes.Comparison, names: list[str], rows: list[dict[str, Any]], about: str, short: dict[str, str]
 ) -> Section | None:
     """What changed most, first; None where there is nothing in any."""
     _, *rest = rows
@@ -176,7 +194,7 @@ def _section(
     ]
     figure = figures.side_by_side(bars, "what", names, unit, scale) if bars else None
     apart = f" {changes.BACKWARD_IS_APART}" if how.found_in else ""
-    text = f"{how.measure} of {how.view}, what changed most first.{apart}{clock}"
+    text = f"{how.measure} of {how.view}, what changed most first.{apart}{about}"
     scaled = [{_with_unit(k, how, names): v for k, v in row.items()} for row in rows]
     return section(by, _TITLES[by], text, how.view, scaled, figure)
 

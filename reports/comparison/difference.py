@@ -36,8 +36,8 @@ def section_of(databases: list[Database], letters: tuple[str, str], clocks: list
     each = ": all of the recording, divided by its steps" if by_step else ""
     ends = ", kernels at the ends" if has_gpu else ""
     text = (
-        f"{what} of each range{each}{ends}. Widths are those of one of both and true; the colour says how {second} "
-        f"differs from {first}, the text by how much. What is gone has no width in {second}: look at {first}."
+        f"{what} of each range{each}{ends}. Each width is the time in the input chosen above it; the colour says how "
+        f"{second} differs from {first}, the text by how much. What is gone has no width in {second}: look at {first}."
     )
     data = {"change": tree, "letters": letters, "measures": measures, "colours": {}}
     view = "range_summary, kernel_summary" if has_gpu else "range_summary"

@@ -63,7 +63,6 @@ def of_traces(
     timed = [of_run(path) for path in inputs]
     are_timed = all(timed)
     steps = timed if are_timed else [spread.of_steps(database) for database in databases.values()]
-    recorders = [_recorder(database) for database in databases.values()]
     said = [_nothing_in_common(rows, names, asked)] if _are_strangers(rows, names) else []
     for number in range(1, len(names)):
         first, other = steps[0], steps[number]
@@ -75,17 +74,14 @@ def of_traces(
         if not (first and other) or asked.view not in ("step_summary",):
             elsewhere = [by_sequence[n] for n in (0, number)] if by_sequence else []
             said.append(_of_total(rows, names, number, asked, labels, elsewhere))
-    gpus = [_gpus(database) for database in databases.values()]
     about = [
-        ", ".join(filter(None, (recorder, spread.said_of_steps(database), gpu)))
-        for recorder, database, gpu in zip(recorders, databases.values(), gpus, strict=True)
+        ", ".join(filter(None, (_recorder(database), spread.said_of_steps(database), _gpus(database))))
+        for database in databases.values()
     ]
     ending = asked.measure.rpartition("_")[2]
-    lacks = [line for number, database in enumerate(databases.values()) for line in _lacks(database, letter(number))]
+    lacks: list[str] = []
     if len(rows) == 1 and not any(rows[0][name] for name in names):
         said.insert(0, f"nothing to compare: none of these inputs has anything by {asked.by}")
-    if one_job.are_ranks([*databases.values()]):
-        lacks.append(one_job.WAITS)
     if asked.view == "idle_summary":
         lacks.append("Idle time is that between the first work of a device and its last.")
     guessed = "select 1 from memory_peak where basis = 'heuristic' and category <> 'unknown' limit 1"
@@ -95,7 +91,8 @@ def of_traces(
         [Input(name, text) for name, text in zip(names, about, strict=True)], list(keys), rows,
         [line for line in said if line],
         f"{words(asked.measure)} ({asked.measure} of {asked.view}){_each(databases, asked)}", ending,
-        [*lacks, *_notes(recorders, gpus, any(timed), any(by_sequence))], labels, steps,
+        [*cautions([*databases.values()]), *lacks, *_notes([*databases.values()], any(timed), any(by_sequence))],
+        labels, steps,
     )  # fmt: skip
 
 
@@ -332,19 +329,27 @@ def _lacks(database: Database, of: str) -> list[str]:
     return [*found, *(f"In {of} {said_shift(shift)}." for (shift,) in shifts)]
 
 
-def _notes(recorders: list[str], gpus: list[str], has_timing: bool, by_sequence: bool) -> list[str]:
+def cautions(databases: Sequence[Database]) -> list[str]:
+    """What makes recordings other than alike, each in a sentence: what is missing, other profilers, GPUs, one job."""
+    found = [line for number, database in enumerate(databases) for line in _lacks(database, letter(number))]
+    if one_job.are_ranks([*databases]):
+        found.append(one_job.WAITS)
+    if len({_recorder(database) for database in databases}) > 1:
+        found.append("The inputs were recorded by different profilers, which cost differently; compare like with like.")
+    if len(gpus := {gpu for database in databases if (gpu := _gpus(database))}) > 1:
+        found.append(f"The GPUs differ: {' and '.join(sorted(gpus))}.")
+    return found
+
+
+def _notes(databases: Sequence[Database], has_timing: bool, by_sequence: bool) -> list[str]:
     notes = ["Rows are from the profile: what the profiler costs is in them."]
-    if set(recorders) == {SNAPSHOT}:
+    if {_recorder(database) for database in databases} == {SNAPSHOT}:
         notes = ["Sizes are what was asked for; the allocator's blocks are a little larger."]
     if by_sequence:
         notes.append(
             "A range has the backward of what ran in it, too (sequence_kernel_ns): those side by side may add up to "
             "more than the one around them."
         )
-    if len(set(recorders)) > 1:
-        notes.append("The inputs were recorded by different profilers, which cost differently; compare like with like.")
-    if len(known := set(filter(None, gpus))) > 1:
-        notes.append(f"The GPUs differ: {' and '.join(sorted(known))}.")
     if has_timing:
         notes.append(f"Times without a profiler are in {rundir.SUMMARY}: --by summary.")
     return notes

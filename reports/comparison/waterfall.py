@@ -1,7 +1,8 @@
 """What a difference is made of: parts of two values that add up to each, and so to what lies between them.
 
-The values are the steps of the verdict. The parts are what the GPU does in a step and why it is idle; of recordings
-without GPU work the phases of a step.
+The values are the steps of the verdict: of the timing pass, else the mean of the warm ones. The parts are what the GPU
+does in a step and why it is idle; of recordings without GPU work the phases of a step. Where GPU work lies outside of
+the steps, the values are what the GPU's window is for each step.
 """
 
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from ..sources import counting
 
 _REST, _WAITS = "outside of phases", "waits"
 _AGAINST_WINDOW = "step less the GPU's window"
+_APART = 0.05  # of a step: if the GPU's window is longer by more, its parts are not those of the step
 Values = dict[str, float]
 
 
@@ -24,6 +26,7 @@ class Waterfall:
     second: float
     parts: list[tuple[str, float, float]]
     is_of_gpu: bool
+    is_of_step: bool  # else of the GPU's window
 
     def words(self, part: str) -> str:
         """A part in a sentence."""
@@ -39,53 +42,70 @@ class Waterfall:
 def of(databases: list[Database], steps: list[float] | None, is_timed: bool) -> Waterfall | None:
     """From the first of two to the second: None where nothing adds up to a step.
 
-    steps: what the verdict says of each; without, the mean of the GPU's time for each recording. is_timed: that it is
+    steps: how long a step of each is; without, it is about the GPU's time for each recording. is_timed: that they are
     of a pass without a profiler, whose idle time is all that is not work.
     """
-    has_gpu = any(database.rows("select 1 from gpu_op limit 1") for database in databases)
-    if has_gpu:
-        found = [_of_gpu(database, steps is not None) for database in databases]
-    elif steps is not None:
-        found = [_of_phases(database) for database in databases]
-    if (not has_gpu and steps is None) or not all(found):
+    if not any(database.rows("select 1 from gpu_op limit 1") for database in databases):
+        return None if steps is None else _by_phases(databases, steps)
+    found = [_of_gpu(database, steps is not None) for database in databases]
+    if not all(found):
         return None
-    if is_timed and has_gpu:
+    windows = [sum(one.values()) for one in found]
+    if steps is None:
+        return _made(found, windows, is_of_gpu=True, is_of_step=False)
+    if is_timed:
         found = [{name: value for name, value in one.items() if name not in _IDLE} for one in found]
-    values = steps or [sum(one.values()) for one in found]
-    rest = _WAITS if is_timed and has_gpu else _AGAINST_WINDOW if has_gpu else None
-    if rest is None:  # phases: of the mean step, on the clock of the verdict
-        found = [
-            {name: part * value / sum(one.values()) for name, part in one.items()}
-            for one, value in zip(found, values, strict=True)
-        ]
-    else:
-        for one, value in zip(found, values, strict=True):
-            one[rest] = value - sum(one.values())
+    elif any(window - step > _APART * step for step, window in zip(steps, windows, strict=True)):
+        return _made(found, windows, is_of_gpu=True, is_of_step=False)
+    rest = _WAITS if is_timed else _AGAINST_WINDOW
+    for one, step in zip(found, steps, strict=True):
+        one[rest] = step - sum(one.values())
+    return _made(found, steps, is_of_gpu=True, is_of_step=True)
+
+
+def _by_phases(databases: list[Database], steps: list[float]) -> Waterfall | None:
+    """The phases of the mean step, on the clock of the verdict."""
+    found = [_of_phases(database) for database in databases]
+    if not all(found):
+        return None
+    scaled = [
+        {name: part * step / sum(one.values()) for name, part in one.items()}
+        for one, step in zip(found, steps, strict=True)
+    ]
+    return _made(scaled, steps, is_of_gpu=False, is_of_step=True)
+
+
+def _made(found: list[Values], values: list[float], *, is_of_gpu: bool, is_of_step: bool) -> Waterfall:
     a, b = found
     parts = [(name, a.get(name, 0.0), b.get(name, 0.0)) for name in dict.fromkeys([*a, *b])]
-    return Waterfall(values[0], values[1], [part for part in parts if part[1] or part[2]], has_gpu)
+    return Waterfall(values[0], values[1], [part for part in parts if part[1] or part[2]], is_of_gpu, is_of_step)
 
 
-_IDLE = [PARTS[cause][0] for cause in ("host", "dependency", "kernel_wait")]
+_WORK = ("compute", "communication", "copies")
+_IN_STEADY_STATE = {
+    "compute": "compute_ns", "communication": "exposed_communication_ns", "copies": "exposed_memory_ns",
+    "host": "host_idle_ns", "dependency": "dependency_idle_ns", "kernel_wait": "kernel_wait_ns",
+}  # fmt: skip
+_IDLE = [PARTS[cause][0] for cause in _IN_STEADY_STATE if cause not in _WORK]
 
 
 def _of_gpu(database: Database, by_step: bool) -> Values:
-    """What a device does in a step, or in the whole recording: the mean of its devices."""
+    """What a device does in a warm step, or in the whole recording: the mean of its devices."""
     is_counted = f"source_id in (select source_id from source where {counting(database)})"
-    ((compute, communication, copies, device_cnt, source_cnt),) = database.rows(
-        "select coalesce(sum(compute_ns), 0), coalesce(sum(exposed_communication_ns), 0), "
-        "coalesce(sum(exposed_memory_ns), 0), count(*), count(distinct source_id) from gpu_timeline_summary "
-        f"where {is_counted}"
+    if by_step:
+        sums = ", ".join(f"sum({column})" for column in _IN_STEADY_STATE.values())
+        ((step_cnt, *times),) = database.rows(f"select sum(step_cnt), {sums} from steady_state where {is_counted}")
+        return _each(dict(zip(_IN_STEADY_STATE, times, strict=True)), step_cnt)  # each device has its source's steps
+    ((device_cnt, *times),) = database.rows(
+        "select count(*), sum(compute_ns), sum(exposed_communication_ns), sum(exposed_memory_ns) "
+        f"from gpu_timeline_summary where {is_counted}"
     )
-    if not device_cnt:
-        return {}
-    ((step_cnt,),) = database.rows(f"select count(distinct (source_id, step)) from step_summary where {is_counted}")
-    times = {"compute": compute, "communication": communication, "copies": copies} | dict(
-        database.rows(f"select cause, sum(idle_ns) from idle_summary where {is_counted} group by cause")
-    )
-    # each device has the steps of its source
-    divisor = device_cnt * step_cnt / source_cnt if by_step and step_cnt else device_cnt
-    return {PARTS[name][0]: float(times.get(name, 0)) / divisor for name in PARTS}
+    idle = database.rows(f"select cause, sum(idle_ns) from idle_summary where {is_counted} group by cause")
+    return _each(dict(zip(_WORK, times, strict=True)) | dict(idle), device_cnt)
+
+
+def _each(times: dict[str, int | None], count: int | None) -> Values:
+    return {PARTS[name][0]: float(times.get(name) or 0) / count for name in PARTS} if count else {}
 
 
 def _of_phases(database: Database) -> Values:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from .. import answer
+from ..units import said_ns
 from .section import Section, Source, section
 
 _FIRST_CNT = 3
@@ -59,5 +60,5 @@ def _changes(source: Source) -> list[dict[str, str]]:
 def _saving(saving_ns: int | None, window_ns: int | None, is_predicted: bool) -> str:
     if saving_ns is None:
         return "what it would save is not known"
-    share = f" of {window_ns / 1e6:,.2f}, {saving_ns / window_ns:.1%}" if window_ns else ""
-    return f"saves {'' if is_predicted else 'up to '}{saving_ns / 1e6:,.2f} ms{share}"
+    share = f" of {said_ns(window_ns)}, {saving_ns / window_ns:.1%}" if window_ns else ""
+    return f"saves {'' if is_predicted else 'up to '}{said_ns(saving_ns)}{share}"

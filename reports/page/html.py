@@ -19,11 +19,11 @@ from .section import Section
 def write(
     path: Path, title: str, subtitle: str, sections: Sequence[Section], cards: Sequence[dict[str, str]] = (),
     first: First | None = None, verdict: Sequence[str] = (), receipt: Receipt | None = None,
-    kernels: dict[str, dict[str, Any]] | None = None,
+    kernels: dict[str, dict[str, Any]] | None = None, cautions: Sequence[str] = (),
 ) -> None:  # fmt: skip
     """Write a page: the verdict and cards above all, what to do first (left out when None), then the sections.
 
-    kernels: what the drawer shows of each, by its short name.
+    kernels: what the drawer shows of each, by its short name. cautions: sentences below the verdict.
     Every text is escaped. Raises OutputError when the file cannot be written.
     """
     environment = jinja2.Environment(
@@ -32,7 +32,8 @@ def write(
     environment.filters["plain_json"] = _json
     has_charts = any(section.figure is not None and section.kind == "chart" for section in sections)
     text = environment.get_template("page.html.jinja").render(
-        title=title, subtitle=subtitle, cards=cards, first=first, verdict=verdict, receipt=receipt, sections=sections,
+        title=title, subtitle=subtitle, cards=cards, first=first, verdict=verdict, cautions=cautions, receipt=receipt,
+        sections=sections,
         kernels=kernels or {},
         kinds=kinds.KINDS, version=installed(),
         plotly_js=_script(assets.plotly()) if has_charts else "", own_js=_script(assets.own()),

@@ -9,6 +9,7 @@ from .section import Section, Source, only, section, tabled
 
 MEMORY_FINDINGS = "memory-findings"  # the section of what rules found
 _TABLED_CNT = 100  # blocks in the table of them
+_LEAST_BYTES = 64 << 10  # live at the peak: scalars that a CPU program makes on its way say nothing about its memory
 
 
 def memory_sections(source: Source) -> Iterable[Section | None]:
@@ -16,8 +17,13 @@ def memory_sections(source: Source) -> Iterable[Section | None]:
     found = source.database.rows(
         """select source_id, device
         from (select distinct source_id, device from memory_event)
+        join (
+            select source_id, device, sum(live_bytes) as most_bytes from memory_peak group by source_id, device
+        ) using (source_id, device)
+        where most_bytes >= ?
         order by source_id not in (select source_id from memory_owner), device = 'cpu', source_id, device
-        limit 1"""
+        limit 1""",
+        _LEAST_BYTES,
     )
     if found:
         source_id, device = found[0]
@@ -118,7 +124,7 @@ def _stack(
         f"select count(*), coalesce(sum(bytes) filter (start_ns is null), 0)::bigint from _memory_block where {where}"
     )
     bands = source.rows(
-        f"select phase, start_ns, end_ns from _page_memory_phase where {where} order by start_ns "
+        f"select phase, start_ns, end_ns from _memory_phase_stretch where {where} order by start_ns "
         f"limit {blocks.BAND_CNT + 1}"
     )
     names = list(dict.fromkeys([*categories, *(row["category"] for row in rows)]))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ...analyze.store.database import Database
 from ...errors import InputError, UsageError
+from ...vocabulary import SOURCE_SNAPSHOT
 from .. import answer, verdict_text
 from ..sources import shown
 from . import html, run
@@ -19,11 +20,11 @@ from .window import Window
 
 # The views that a page reads.
 _ASKED = (
-    "finding", "gpu_timeline_summary", "idle_summary", "kernel_class", "kernel_summary",
+    "api_summary", "finding", "gpu_timeline_summary", "idle_summary", "kernel_class", "kernel_summary",
     "lora_summary", "memory_by_category", "memory_finding", "memory_fragmentation", "memory_peak", "memory_phase",
     "memory_timeline", "operator_summary", "out_of_memory", "queue_length", "range_summary", "rank_summary",
     "step_statistics", "step_summary", "trace_info", "_page_block", "_page_critical", "_page_flame", "_page_kernel",
-    "_page_longest", "_page_memory", "_page_memory_phase", "_page_name", "_page_op", "_page_queue", "_page_range",
+    "_page_longest", "_page_memory", "_memory_phase_stretch", "_page_name", "_page_op", "_page_queue", "_page_range",
     "_predicted_finding", "_steady_class", "_steady_kernel", "_steady_time", "steady_state",
 )  # fmt: skip
 
@@ -61,6 +62,7 @@ def write(
             about.append("Pictures and tables are of the profiled pass; times without a profiler are named.")
         name = measured.name if measured else str(source.name)
         told, changes = cards(source, measured), first(source)
+        asks_nothing = source.kind == SOURCE_SNAPSHOT and not (changes.changes or changes.every)  # it knows no time
         made = [found for found in made if found.name != MEMORY_FINDINGS or len(found.rows) > changes.memory_cnt]
         html.write(
             path,
@@ -68,7 +70,7 @@ def write(
             " ".join(about),
             made,
             told,
-            changes,
+            None if asks_nothing else changes,
             said,
             receipt(name, said, answered["parts"], told, changes.changes),
             kernels(source),

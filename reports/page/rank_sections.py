@@ -55,7 +55,8 @@ def _verdict(slowest: Rows) -> str:
         return "No rank keeps the others waiting."
     (row,) = slowest
     waited = said_ns(row["kept_waiting_ns"])
-    text = f"Rank {row['rank']} is the slowest: late in {row['straggler_cnt']} steps, others waited {waited} for it."
+    steps = f"{row['straggler_cnt']} step{'' if row['straggler_cnt'] == 1 else 's'}"
+    text = f"Rank {row['rank']} holds the others up most: late in {steps}, they waited {waited} for it."
     if why := cause(row):
         text += f" Cause: {why}."
     if row["late_host"]:

@@ -41,10 +41,13 @@ class Source:
         ((self.name, self.kind),) = database.rows(f"select name, kind from source where source_id = {source_id}")
         self.problems: list[str] = []  # why queries gave no rows that could be computed
         self.has_timeline = False  # whose axis has its zero at `begin`
-        ((self.begin,),) = database.rows(f"select coalesce(min(start_ns), 0) from gpu_op where source_id = {source_id}")
+        ((self.begin,),) = database.rows(
+            f"select coalesce((select min(start_ns) from gpu_op where source_id = {source_id}), "
+            f"(select min(start_ns) from range where source_id = {source_id}), 0)"
+        )
 
     def rows(self, statement: str) -> list[dict[str, Any]]:
-        """The rows of a query, in which {id} is the input and {begin} its first GPU work.
+        """The rows of a query, in which {id} is the input and {begin} its first GPU work, or else range.
 
         None where they cannot be computed of what the input holds; `problems` then says why.
         """

@@ -35,6 +35,7 @@ class _Asked:
     keys: dict[str, str] = field(default_factory=dict)  # of columns: what their cells choose
     follows: tuple[str, ...] = ()  # what filters the picture
     added_up: str = ""
+    is_of_all: bool = False  # though the verdict may be of the warm steps alone
 
     def make(self, source: Source) -> Section | None:
         """The section, None without rows."""
@@ -42,6 +43,8 @@ class _Asked:
         if not rows:
             return None
         text = self.text if isinstance(self.text, str) else self.text(rows)
+        if self.is_of_all and source.rows("select 1 from steady_state where source_id = {id} and is_steady limit 1"):
+            text += " Of all that was recorded, cold steps too: the verdict is of the warm ones."
         return section(self.name, self.title, text, self.view, rows, self.picture(rows), keys=self.keys,
                        follows=self.follows, added_up=self.added_up)  # fmt: skip
 
@@ -210,7 +213,8 @@ def _roofline(source: Source) -> Iterable[Section | None]:
         "Each point is an operator with one set of shapes, as large as the GPU's time that it takes. Under the slope "
         "memory is the limit, under the flat lines arithmetic, by the device's data sheet; the higher a point, the "
         f"nearer to it. What stays in the last cache ({peak['cache_bytes'] / 2**20:,.0f} MiB) may lie above the slope, "
-        "a convolution by fewer products (Winograd) above its line.",
+        "a convolution by fewer products (Winograd) above its line. The column roofline allows for both: it counts "
+        "only what must come from memory and must be multiplied, and may be less than a point's height.",
         "operator_summary", rows, figures.roofline(points, roofs, peak["memory_bytes_s"]),
     )  # fmt: skip
 
@@ -287,25 +291,39 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
     ),
     _roofline,
     _Asked(
-        "critical", "Critical path", "What determines step time.", "critical_path",
+        "api", "API calls",
+        "Calls of the CUDA or HIP API by their time on the CPU. Launches are quick while the queue has room; a long "
+        "call waits for the GPU, takes or frees memory, or loads what it needs.",
+        "api_summary", "api_name, call_cnt, call_ns, call_frac, mean_ns, max_ns",
+        _bars("api_name", "call_ns", "time of calls"), "order by call_ns desc, api_name",
+    ),
+    _Asked(
+        "critical", "Critical path", "What determines how long it takes.", "critical_path",
         "activity, path, name, critical_ns", _critical_bars, "order by critical_ns desc", rows="_page_critical",
-        keys={"path": "range", "name": "kernel"}, follows=("range", "kernel"),
+        keys={"path": "range", "name": "kernel"}, follows=("range", "kernel"), is_of_all=True,
     ),
     _Asked(
         "idle", "Why the GPU was idle",
         "host: for the CPU; dependency: for another stream, an event or a copy; kernel_wait: between kernels. The time "
         "before the first work of all is not among them.",
         "idle_summary", "device_id, cause, gap_cnt, idle_ns, behind_wait_ns, idle_frac, max_ns",
-        _idle_bars,
+        _idle_bars, is_of_all=True,
     ),
     _queue,
     _Asked(
         "lora", "LoRA", "Base against adapters, forward, backward and recomputed.", "lora_summary",
         "module, part, direction, range_cnt, launch_cnt, kernel_cnt, gpu_op_ns, gpu_op_frac", _lora_groups,
+        where="source_id = {id} and (select kind from source where source_id = {id}) <> 'snapshot'",
     ),
     memory_sections,
     _Asked(
-        "steps", "Steps", "Each step, with its phases on the CPU.", "step_summary",
+        "steps", "Steps",
+        lambda rows: (
+            "Each step, with its phases on the CPU."
+            if any(row[f"{phase}_ns"] for row in rows for phase in ("data", "h2d", "forward", "backward", "optimizer"))
+            else "Each step; no phase of it is known."
+        ),
+        "step_summary",
         "step, start_ns - {begin} as start_ns, length_ns, wall_ns, between_ns, data_ns, h2d_ns, forward_ns, "
         "backward_ns, optimizer_ns, launch_cnt, kernel_ns, gpu_busy_ns, token_cnt, is_uneven",
         _step_bars, keys={"step": "step", "start_ns": "begin", "wall_ns": "length"}, follows=("step", "time"),

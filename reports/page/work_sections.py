@@ -172,7 +172,7 @@ def _flame(source: Source, work: list[Row], ranges: list[Row], paths: dict[int, 
         data["places"] = [places.get((row["path_id"], row["name"]), 0) for row in names]
         measures.append({"title": "GPU time", "tree": "work", "column": 0, "whole": "all GPU time"})
         if any(row["launch_ns"] for row in work):
-            measures.append({"title": "launch overhead", "tree": "work", "column": 1, "whole": "all launching"})
+            measures.append({"title": "launching", "tree": "work", "column": 1, "whole": "all launching"})
     if any(row["self_wall_ns"] for row in ranges):
         data["wall"] = flame.of_wall(ranges, paths, "all ranges of all threads")
         wall = {"title": "CPU wall time", "tree": "wall", "column": 0, "whole": "the time in all threads' ranges"}

@@ -1,9 +1,9 @@
 -- A row is what the CPU was in during the longest idle gap of a place: behind a wait, or before a late launch.
 --
 -- It is the call, one or several of a name, that takes more than half of the gap on the thread which launched the work that
--- ended it, unless it launches itself; or the shortest range, or else launch, that covers as much; else all that do
--- together. Of an input only the places that cost most are looked at, and a range around the place itself says nothing, but
--- for the operator that launches, late by itself.
+-- ended it, unless it launches itself; or one that takes or frees memory on another thread; or the shortest range, or else
+-- launch, that covers as much; else all that do together. Of an input only the places that cost most are looked at, and a
+-- range around the place itself says nothing, but for the operator that launches, late by itself.
 --
 -- columns:
 --   source_id   integer   the input
@@ -23,20 +23,21 @@ gap as (
         place.place,
         op.start_ns - place.longest_ns as start_ns,
         op.start_ns as end_ns,
-        call.thread_id
+        call.thread_id,
+        own.process
     from _blamed_place as place
     join gpu_op as op on op.gpu_op_id = place.ended_by
     join api_call as call using (api_call_id)
+    left join _work_process as own on own.source_id = call.source_id and own.thread_id = call.thread_id
     where place.rule in ('blocking_copy', 'pageable_async_copy', 'synchronisation', 'long_idle_gap', 'long_dependency', 'host_work')
     qualify row_number() over (partition by place.source_id order by place.saving_ns desc, place.rule, place.place) <= 16
 ),
 between as (
     select gap.source_id, gap.rule, gap.place
     from gap
-    join _work_process as own on own.source_id = gap.source_id and own.thread_id = gap.thread_id
     join _step_pace as step
         on step.source_id = gap.source_id
-        and step.process = own.process
+        and step.process = gap.process
         and step.is_followed
         and step.end_ns < gap.end_ns
         and step.start_ns + step.turn_ns > gap.start_ns
@@ -85,6 +86,34 @@ calling as (
     group by gap.source_id, gap.rule, gap.place, call.name_id
     having 2 * sum(least(call.end_ns, gap.end_ns) - greatest(call.start_ns, gap.start_ns))
         > any_value(gap.end_ns - gap.start_ns)
+),
+-- meanwhile the thread may wait for another one: a Python thread for autograd's
+calling_elsewhere as (
+    select gap.source_id, gap.rule, gap.place, call.name_id
+    from gap
+    join (
+        select *
+        from api_call
+        semi join (select name_id from name where regexp_matches(text, '(?i)free|alloc')) as named using (name_id)
+        where not is_duplicate
+    ) as call
+        on call.source_id = gap.source_id
+        and call.thread_id <> gap.thread_id
+        and call.start_ns < gap.end_ns
+        and call.end_ns > gap.start_ns
+    join _work_process as theirs
+        on theirs.source_id = call.source_id and theirs.thread_id = call.thread_id and theirs.process = gap.process
+    anti join calling
+        on calling.source_id = gap.source_id
+        and calling.rule = gap.rule
+        and calling.place is not distinct from gap.place
+    group by gap.source_id, gap.rule, gap.place, call.name_id
+    having 2 * sum(least(call.end_ns, gap.end_ns) - greatest(call.start_ns, gap.start_ns))
+        > any_value(gap.end_ns - gap.start_ns)
+    qualify row_number() over (
+        partition by gap.source_id, gap.rule, gap.place
+        order by sum(least(call.end_ns, gap.end_ns) - greatest(call.start_ns, gap.start_ns)) desc, call.name_id
+    ) = 1
 ),
 -- of gaps that nothing covers by itself all that lies in them, each moment by the outermost
 piece as (
@@ -144,19 +173,20 @@ select
     gap.place,
     coalesce(
         case
-            when coalesce(calling.name_id, covering.name_id) is not null or many.name_id is null then ''
+            when coalesce(calling.name_id, elsewhere.name_id, covering.name_id) is not null or many.name_id is null then ''
             when many.frac > 0.5 then format('{} ranges and calls, most of it ', many.piece_cnt)
             else format('no range or CUDA call for {:.0f}%, else most in ', 100 * (1 - many.frac))
         end
-        || replace(name.text, 'autograd::engine::evaluate_function: ', ''),
+        || replace(name.text, 'autograd::engine::evaluate_function: ', '')
+        || if(elsewhere.name_id is not null, ' on another thread', ''),
         'no range or CUDA call'
     ) as cpu_in,
     case
-        when calling.name_id is not null then 'call'
+        when coalesce(calling.name_id, elsewhere.name_id) is not null then 'call'
         when many.name_id is null then covering.kind
         when many.frac > 0.5 then if(many.piece_cnt < 8, 'several', 'many')
     end as cpu_kind,
-    calling.name_id is null and coalesce(many.frac <= 0.5, false) as is_partly,
+    coalesce(calling.name_id, elsewhere.name_id) is null and coalesce(many.frac <= 0.5, false) as is_partly,
     between.source_id is not null as is_between
 from gap
 left join between
@@ -167,15 +197,19 @@ left join calling
     on calling.source_id = gap.source_id
     and calling.rule = gap.rule
     and calling.place is not distinct from gap.place
+left join calling_elsewhere as elsewhere
+    on elsewhere.source_id = gap.source_id
+    and elsewhere.rule = gap.rule
+    and elsewhere.place is not distinct from gap.place
 left join covering
     on covering.source_id = gap.source_id
     and covering.rule = gap.rule
     and covering.place is not distinct from gap.place
 left join many
     on many.source_id = gap.source_id and many.rule = gap.rule and many.place is not distinct from gap.place
-left join name on name.name_id = coalesce(calling.name_id, covering.name_id, many.name_id)
+left join name on name.name_id = coalesce(calling.name_id, elsewhere.name_id, covering.name_id, many.name_id)
 where name.text is null
-    or calling.name_id is not null
+    or coalesce(calling.name_id, elsewhere.name_id) is not null
     or many.name_id is not null
     or not contains('/' || coalesce(gap.place, '') || '/', '/' || name.text || '/')
     -- the operator that launches is what is late

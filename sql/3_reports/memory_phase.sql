@@ -1,12 +1,14 @@
 -- A row is a phase of training and how much memory of a device was live in it.
 --
--- Phases are ranges by what their names mean (`## backward ##`, `Forward`, `opt.step`), over all steps; 'load' is what was there before
--- the recording. Memory of other phases that goes on counts, as it does towards running out.
+-- Phases are ranges by what their names mean (`## backward ##`, `Forward`, `opt.step`), over all steps. A phase that is no
+-- range of the input, but that stacks or operators of allocations tell, is from its first event to its last before the
+-- next phase's. 'load' is what was there before the recording. Memory of other phases that goes on counts, as it does
+-- towards running out.
 --
 -- columns:
 --   device            varchar   'cuda:0', 'cpu' …
 --   phase             varchar   load, data, h2d, forward, backward or optimizer
---   phase_cnt         bigint    how often it ran; NULL for load
+--   phase_cnt         bigint    how often it ran, or stretches of it; NULL for load
 --   begin_bytes       bigint    live when it began, the most
 --   peak_bytes        bigint    live in it, the most
 --   end_bytes         bigint    live when it ended, the most
@@ -38,7 +40,7 @@ named as (
     from name
     where phase_of(text) in ('data', 'h2d', 'forward', 'backward', 'optimizer')
 ),
-instance as (
+ranged as (
     select
         place.*,
         range.range_id,
@@ -55,6 +57,20 @@ instance as (
         order by range.start_ns, range.end_ns desc, range.range_id
         rows between unbounded preceding and 1 preceding
     ) < range.end_ns, true)
+),
+instance as (
+    from ranged
+    union all by name
+    select
+        source_id,
+        coalesce(process_id, -1) as process,
+        device,
+        -row_number() over (order by source_id, device, process_id, start_ns) as range_id,
+        phase,
+        start_ns,
+        end_ns
+    from _memory_phase_stretch
+    where (source_id, phase) not in (select (source_id, phase) from ranged)
 ),
 at_border as (
     select

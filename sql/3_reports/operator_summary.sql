@@ -27,8 +27,9 @@
 --   bytes             double    bytes that must be moved at least
 --   flop_s            double    flop / time on the GPU
 --   bytes_s           double    bytes / time on the GPU
---   bound             varchar   'compute' or 'memory': which limit of the device is nearer, NULL for an unknown device
---   roofline_frac     double    least time by that limit / time on the GPU
+--   bound             varchar   'compute' or 'memory': which limit of the device is nearer if all bytes come from its memory, NULL
+--         for an unknown device
+--   roofline_frac     double    least time by both limits, as described above / time on the GPU
 --   source_id         integer   the input, see trace_info
 --   rank              integer   rank of the input, NULL if not recorded
 

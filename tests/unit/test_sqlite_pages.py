@@ -62,6 +62,32 @@ def decoded(path: Path, columns: list[Column]) -> tuple[list[tuple[Any, ...]], i
     return rows, unusual
 
 
+KINDS = [0, 1, 100, 30_000, 8_000_000, 2_000_000_000, 1 << 46, 1 << 62]  # a number of each length
+
+
+@settings(max_examples=60)
+@given(
+    first_id=st.sampled_from([1, 100, 16_300, 2_097_000, 1 << 40]),
+    kinds=st.lists(st.lists(st.sampled_from(KINDS), min_size=1, max_size=2, unique=True), min_size=5, max_size=5),
+    picks=st.lists(st.integers(0, 31), min_size=1, max_size=200),
+    text=st.sampled_from([None, "x", "x" * 57, "x" * 58]),
+)
+def test_columns_of_one_kind_and_of_several_are_read_as_sqlite_reads_them(
+    tmp_path_factory: pytest.TempPathFactory, first_id: int, kinds: list[list[int]], picks: list[int], text: str | None
+) -> None:
+    """As events are: up to some column all rows have values of one length, and rowids pass a power of 128."""
+    rows = [
+        (first_id + number, *(kind[(pick >> place) % len(kind)] for place, kind in enumerate(kinds)), text)
+        for number, pick in enumerate(picks)
+    ]
+    path = made(
+        tmp_path_factory.getbasetemp() / "kinds.sqlite",
+        "create table t (a integer, b int, x integer, y integer, d bigint, c text)",
+        ("insert into t (rowid, a, b, x, y, d, c) values (?, ?, ?, ?, ?, ?, ?)", rows),
+    )
+    assert read(path) == said_by_sqlite(path)
+
+
 @settings(max_examples=60)
 @given(
     rows=ROWS,

@@ -191,7 +191,7 @@ export class Link {
     button("clear (Esc)", "clear", () => this.clear());
     const said = this.document.createElement("span");
     said.className = "faint";
-    said.textContent = `${this.counted()}Verdict, cards and what to do first are of the whole recording.`;
+    said.textContent = `${this.counted()}Verdict, cards and what to do first are not of this choice.`;
     this.bar.append(said);
   }
 
