@@ -73,7 +73,8 @@ def test_what_speaks_for_a_finding_says_how_much_of_it_is_here(database: Databas
                 assert said == f"{share} here: {row['evidence']}"
                 assert place == (row["place"] or answer.OUTSIDE) and after == f" and {row['place_cnt'] - 1:,} more"
             else:
-                assert said == f"{share} in {row['place']}: {row['evidence']}"
+                preposition = "before" if row["rule"] in ("long_idle_gap", "long_dependency") else "in"
+                assert said == f"{share} {preposition} {row['place']}: {row['evidence']}"
                 assert (
                     before.startswith(f"{row['place_cnt']:,} places") and 2 * row["place_saving_ns"] < row["saving_ns"]
                 )

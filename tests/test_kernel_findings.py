@@ -516,15 +516,25 @@ def test_calls_in_a_part_of_a_gap_are_named_with_the_part(tmp_path: Path) -> Non
     assert evidence.endswith("in no range or CUDA call") and "nothing of it is in the trace" in advice
 
 
-@pytest.mark.parametrize(("call", "is_named"), [("hipFree", True), ("hipStreamSynchronize", False)])
-def test_memory_that_another_thread_frees_is_named(call: str, is_named: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("calls", "around", "named"),
+    [
+        ([("hipFree", 29_000)], "python_function", "hipFree on another thread"),
+        ([("hipStreamSynchronize", 29_000)], "python_function", "tokenize"),
+        ([("hipFree", 9_000), ("hipFree", 9_000)], "python_function", "tokenize"),  # at once: a third of the gap
+        ([("cudaHostAlloc", 29_000)], "user_annotation", "tokenize"),  # a thread that pins what is loaded ahead
+    ],
+)
+def test_memory_that_another_thread_frees_is_named_where_python_waits(
+    calls: list[tuple[str, int]], around: str, named: str, tmp_path: Path
+) -> None:
     """Python waits for autograd's thread: what that one calls is why the next launch is late."""
-    around = [*launched(0, 10, 8, 1), *launched(30_018, 30_028, 8, 2)]
-    waiting = {"ph": "X", "cat": "python_function", "name": "run_backward", "pid": 1, "tid": 1, "ts": 50, "dur": 29_900}
-    elsewhere = {"ph": "X", "cat": "cuda_runtime", "name": call, "pid": 1, "tid": 2, "ts": 500, "dur": 29_000}
-    _, evidence, advice = found_by_rule(tmp_path, [*around, waiting, elsewhere])["long_idle_gap"]
-    assert f"in it the CPU is in {'hipFree on another thread' if is_named else 'run_backward'}" in evidence
-    assert ("a library that makes itself ready" in advice) is is_named
+    events = [*launched(0, 10, 8, 1), *launched(30_018, 30_028, 8, 2)]
+    events.append({"ph": "X", "cat": around, "name": "tokenize", "pid": 1, "tid": 1, "ts": 50, "dur": 29_900})
+    for number, (call, length) in enumerate(calls):
+        events.append(called(call, 500, length) | {"tid": 2 + number})
+    _, evidence, _ = found_by_rule(tmp_path, events)["long_idle_gap"]
+    assert f"in it the CPU is in {named}" in evidence
 
 
 def test_what_the_cpu_sits_in_while_nobody_is_late_is_named(tmp_path: Path) -> None:

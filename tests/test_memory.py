@@ -133,6 +133,29 @@ def test_threads_that_are_timed_in_another_order_than_counted_make_no_memory_neg
         ] == expected
 
 
+def test_a_phase_that_operators_tell_takes_nothing_from_one_that_a_range_is(tmp_path: Path) -> None:
+    """autograd works on a thread of its own while the forward goes on: 100 of them at 150, and 500 of it later."""
+    total = 30 << 20
+    events: list[Event] = [
+        {"ph": "X", "cat": "user_annotation", "name": "forward", "pid": 1, "tid": 1, "ts": 100, "dur": 900},
+        {"ph": "X", "cat": "cpu_op", "name": "autograd::engine::evaluate_function: MulBackward0", "pid": 1, "tid": 2,
+         "ts": 140, "dur": 60},
+    ]  # fmt: skip
+    for time, tid, mib in ((10, 1, 30), (150, 2, 100), (190, 2, -100), (500, 1, 500), (900, 1, -500)):
+        total += mib << 20 if time > 10 else 0
+        args = {"Device Type": 1, "Device Id": 0, "Bytes": mib << 20, "Addr": 4096 * (abs(mib) + 1),
+                "Total Allocated": total}  # fmt: skip
+        events.append({"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": tid, "ts": time,
+                       "args": args})  # fmt: skip
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"traceEvents": events}), "utf-8")
+    with analyze([path], tmp_path / "x.duckdb") as database:
+        found = {phase: tuple(mib) for phase, *mib in database.rows(
+            "select phase, begin_bytes >> 20, peak_bytes >> 20, end_bytes >> 20 from memory_phase where phase <> 'load'"
+        )}  # fmt: skip
+    assert found == {"forward": (30, 530, 30), "backward": (30, 130, 30)}
+
+
 class Reporter:
     """What torch says of memory on a CPU: it counts the blocks that it saw allocated while it recorded.
 

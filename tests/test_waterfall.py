@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import simulated_node
 from conftest import CORPUS, absent, quick
 from lorabench.reports.comparison import changes, difference, spread, waterfall
 from lorabench.reports.page.receipt import PARTS
@@ -59,6 +60,14 @@ def test_parts_of_a_difference_are_those_of_compare(database_of: Callable, first
         for place, letter in enumerate("AB"):
             parts = sum(found.get(PARTS[name][0], (0, 0))[place] for name in names)
             assert parts == pytest.approx(total[letter], abs=0.06), measure
+
+
+def test_processes_of_one_file_share_its_steps(database_of: Callable, tmp_path: Path) -> None:
+    """The same run twice in one file: a step of it is no shorter."""
+    run = FIXTURES / "lora-run.sqlite"
+    databases = pair(database_of, run, simulated_node.write(run, tmp_path / "node.sqlite", 2))
+    fell = waterfall.of(databases, [421_483.0, 421_483.0], is_timed=False)
+    assert fell is not None and all(a == b for _, a, b in fell.parts)
 
 
 def test_the_step_of_a_timing_pass_is_work_and_waiting(database_of: Callable) -> None:

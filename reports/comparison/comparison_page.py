@@ -101,7 +101,9 @@ def _differences(
         if fell is not None and fell.parts:
             made.append(_waterfall(fell, letters, bool(one and two), is_timed))
             most = fell.most()
-            if most and one and two and not are_alike(one, two):
+            before, after = centres(one, two) if one and two else (0.0, 0.0)
+            goes_alike = (fell.second - fell.first) * (after - before) > 0  # as the verdict
+            if most and one and two and not are_alike(one, two) and goes_alike:
                 sign = "+" if most[1] > 0 else "-"
                 said.append(f"most of the difference from {letters[0]} to {letters[1]}: {fell.words(most[0])}, "
                             f"{sign}{units.said_ns(abs(most[1]))} {_of_what(fell, is_timed)}")  # fmt: skip
@@ -137,13 +139,15 @@ def _waterfall(fell: waterfall.Waterfall, letters: tuple[str, str], has_steps: b
     what = _of_what(fell, is_timed).partition(" ")[2] if has_steps else "the recording"
     text = f"The parts of {what} in {first} and {second}; their differences add up to the whole one."
     if has_steps and not fell.is_of_step:
-        text += " That is longer than the steps are: GPU work lies outside of them, too."
+        text += " In one of them at least it is longer than the steps are: GPU work lies outside of them, too."
     if fell.is_of_gpu:
         text += " What the GPU does, each moment once, and what it waits for."
         text += " Work as profiled; all else of the step of the timing pass is waiting." if is_timed else ""
     else:
         text += " The phases of the mean step, on the clock of the verdict."
-    view = "gpu_timeline_summary, idle_summary" if fell.is_of_gpu else "step_summary"
+    view = "step_summary"
+    if fell.is_of_gpu:
+        view = "steady_state" if has_steps else "gpu_timeline_summary, idle_summary"
     return section(f"from-{first}-to-{second}".lower(), f"From {first} to {second}", text, view, [whole, *rows], drawn)
 
 

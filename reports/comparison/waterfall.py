@@ -94,8 +94,13 @@ def _of_gpu(database: Database, by_step: bool) -> Values:
     is_counted = f"source_id in (select source_id from source where {counting(database)})"
     if by_step:
         sums = ", ".join(f"sum({column})" for column in _IN_STEADY_STATE.values())
-        ((step_cnt, *times),) = database.rows(f"select sum(step_cnt), {sums} from steady_state where {is_counted}")
-        return _each(dict(zip(_IN_STEADY_STATE, times, strict=True)), step_cnt)  # each device has its source's steps
+        ((step_cnt, *times),) = database.rows(  # each device has the steps of its source, which its processes share
+            f"select sum(step_cnt / process_cnt), {sums} from steady_state join ("
+            "select source_id, count(distinct process) as process_cnt from _step "
+            "join _work_process using (source_id, thread_id) group by source_id) using (source_id) "
+            f"where {is_counted}"
+        )
+        return _each(dict(zip(_IN_STEADY_STATE, times, strict=True)), step_cnt)
     ((device_cnt, *times),) = database.rows(
         "select count(*), sum(compute_ns), sum(exposed_communication_ns), sum(exposed_memory_ns) "
         f"from gpu_timeline_summary where {is_counted}"
@@ -104,7 +109,7 @@ def _of_gpu(database: Database, by_step: bool) -> Values:
     return _each(dict(zip(_WORK, times, strict=True)) | dict(idle), device_cnt)
 
 
-def _each(times: dict[str, int | None], count: int | None) -> Values:
+def _each(times: dict[str, int | None], count: float | None) -> Values:
     return {PARTS[name][0]: float(times.get(name) or 0) / count for name in PARTS} if count else {}
 
 

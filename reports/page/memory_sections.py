@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...sql import literal
+from ...vocabulary import SOURCE_SNAPSHOT
 from . import blocks, figures
 from .section import Section, Source, only, section, tabled
 
@@ -20,10 +21,11 @@ def memory_sections(source: Source) -> Iterable[Section | None]:
         join (
             select source_id, device, sum(live_bytes) as most_bytes from memory_peak group by source_id, device
         ) using (source_id, device)
-        where most_bytes >= ?
+        where most_bytes >= ? or source_id in (select source_id from source where kind = ?)
         order by source_id not in (select source_id from memory_owner), device = 'cpu', source_id, device
         limit 1""",
         _LEAST_BYTES,
+        SOURCE_SNAPSHOT,
     )
     if found:
         source_id, device = found[0]

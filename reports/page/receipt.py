@@ -8,13 +8,13 @@ from typing import Any
 PARTS = {
     "compute": ("computes", "matmul"),
     "communication": ("communicates, nothing else", "communication"),
-    "rank_wait": ("waits for later ranks", "idle other"),
+    "rank_wait": ("waits for later ranks", "idle rank"),
     "copies": ("copies, nothing else", "copy"),
     "host": ("waits for the CPU", "idle"),
     "dependency": ("waits for other work", "idle other"),
     "kernel_wait": ("between kernels", "idle between"),
     "idle": ("is idle", "idle"),
-    "unrecorded": ("not recorded", "idle other"),
+    "unrecorded": ("not recorded", "idle unknown"),
 }
 
 

@@ -44,7 +44,7 @@ class _Asked:
             return None
         text = self.text if isinstance(self.text, str) else self.text(rows)
         if self.is_of_all and source.rows("select 1 from steady_state where source_id = {id} and is_steady limit 1"):
-            text += " Of all that was recorded, cold steps too: the verdict is of the warm ones."
+            text += " Of all that was recorded; the verdict is of the warm steps alone."
         return section(self.name, self.title, text, self.view, rows, self.picture(rows), keys=self.keys,
                        follows=self.follows, added_up=self.added_up)  # fmt: skip
 
@@ -271,13 +271,14 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
         "kernels", "Kernels", "The kernels with the most time.", "kernel_summary",
         "short_name, kernel_cnt, kernel_ns, mean_ns, kernel_name", _kernel_bars,
         "order by kernel_ns desc", keys={"short_name": "kernel"}, follows=("time", "range", "kernel"),
-        added_up="kernel",
+        added_up="kernel", is_of_all=True,
     ),
     _Asked(
         "classes", "Kinds of work", "What the GPU's time goes into.", "kernel_class",
         "class, sum(gpu_op_cnt)::bigint as gpu_op_cnt, sum(gpu_op_ns)::bigint as gpu_op_ns",
         lambda rows: figures.stacked_bars(rows, "class", [("gpu_op_ns", "GPU time")]),
         "group by class order by gpu_op_ns desc", follows=("time", "range", "kernel"), added_up="class",
+        is_of_all=True,
     ),
     _Asked(
         "operators", "Operators",
@@ -287,7 +288,7 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
         ),
         "operator_summary",
         "operator, input_shapes, call_cnt, self_cpu_ns, self_gpu_ns, backward_gpu_ns, flop_s, bound, roofline_frac",
-        _operator_bars, "order by self_gpu_ns desc, self_cpu_ns desc",
+        _operator_bars, "order by self_gpu_ns desc, self_cpu_ns desc", is_of_all=True,
     ),
     _roofline,
     _Asked(
@@ -295,10 +296,12 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
         "Calls of the CUDA or HIP API by their time on the CPU. Launches are quick while the queue has room; a long "
         "call waits for the GPU, takes or frees memory, or loads what it needs.",
         "api_summary", "api_name, call_cnt, call_ns, call_frac, mean_ns, max_ns",
-        _bars("api_name", "call_ns", "time of calls"), "order by call_ns desc, api_name",
+        _bars("api_name", "call_ns", "time of calls"), "order by call_ns desc, api_name", is_of_all=True,
     ),
     _Asked(
-        "critical", "Critical path", "What determines how long it takes.", "critical_path",
+        "critical", "Critical path",
+        "What determines how long it takes. The CPU's time goes by ranges that the program opened, not by operators.",
+        "critical_path",
         "activity, path, name, critical_ns", _critical_bars, "order by critical_ns desc", rows="_page_critical",
         keys={"path": "range", "name": "kernel"}, follows=("range", "kernel"), is_of_all=True,
     ),
@@ -313,7 +316,7 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
     _Asked(
         "lora", "LoRA", "Base against adapters, forward, backward and recomputed.", "lora_summary",
         "module, part, direction, range_cnt, launch_cnt, kernel_cnt, gpu_op_ns, gpu_op_frac", _lora_groups,
-        where="source_id = {id} and (select kind from source where source_id = {id}) <> 'snapshot'",
+        where="source_id = {id} and (select kind from source where source_id = {id}) <> 'snapshot'", is_of_all=True,
     ),
     memory_sections,
     _Asked(

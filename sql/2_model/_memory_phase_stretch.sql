@@ -1,7 +1,7 @@
 -- A row is a stretch of time in which one phase of training allocated and freed memory of a device.
 --
 -- From the phase's first event of memory to its last before the next phase's; events that belong to no phase are left
--- out (see _memory_event_phase). A recomputation is part of the backward, zero_grad of the optimizer.
+-- out (see _memory_event_phase).
 --
 -- columns:
 --   source_id    integer   the input
@@ -19,7 +19,7 @@ event as (
         device,
         time_ns,
         bytes,
-        case phase when 'recompute' then 'backward' when 'zero_grad' then 'optimizer' else phase end as phase
+        phase_of_step(phase) as phase
     from _memory_event_phase
     where phase is not null and not is_before
 ),

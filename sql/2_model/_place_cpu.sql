@@ -1,7 +1,7 @@
 -- A row is what the CPU was in during the longest idle gap of a place: behind a wait, or before a late launch.
 --
 -- It is the call, one or several of a name, that takes more than half of the gap on the thread which launched the work that
--- ended it, unless it launches itself; or one that takes or frees memory on another thread; or the shortest range, or else
+-- ended it, unless it launches itself; or, where that one is in Python alone, one that takes or frees memory on another; or the shortest range, or else
 -- launch, that covers as much; else all that do together. Of an input only the places that cost most are looked at, and a
 -- range around the place itself says nothing, but for the operator that launches, late by itself.
 --
@@ -87,7 +87,7 @@ calling as (
     having 2 * sum(least(call.end_ns, gap.end_ns) - greatest(call.start_ns, gap.start_ns))
         > any_value(gap.end_ns - gap.start_ns)
 ),
--- meanwhile the thread may wait for another one: a Python thread for autograd's
+-- where the thread is in nothing but Python, which may wait for another thread: for autograd's in a backward
 calling_elsewhere as (
     select gap.source_id, gap.rule, gap.place, call.name_id
     from gap
@@ -107,7 +107,11 @@ calling_elsewhere as (
         on calling.source_id = gap.source_id
         and calling.rule = gap.rule
         and calling.place is not distinct from gap.place
-    group by gap.source_id, gap.rule, gap.place, call.name_id
+    anti join (from covering where kind <> 'python') as covering
+        on covering.source_id = gap.source_id
+        and covering.rule = gap.rule
+        and covering.place is not distinct from gap.place
+    group by gap.source_id, gap.rule, gap.place, call.thread_id, call.name_id
     having 2 * sum(least(call.end_ns, gap.end_ns) - greatest(call.start_ns, gap.start_ns))
         > any_value(gap.end_ns - gap.start_ns)
     qualify row_number() over (

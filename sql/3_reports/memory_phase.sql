@@ -1,14 +1,13 @@
 -- A row is a phase of training and how much memory of a device was live in it.
 --
--- Phases are ranges by what their names mean (`## backward ##`, `Forward`, `opt.step`), over all steps. A phase that is no
--- range of the input, but that stacks or operators of allocations tell, is from its first event to its last before the
--- next phase's. 'load' is what was there before the recording. Memory of other phases that goes on counts, as it does
--- towards running out.
+-- Phases are ranges by what their names mean (`## backward ##`, `Forward`, `opt.step`), over all steps. Of a phase that is no
+-- range of the input, but that stacks or operators of allocations tell, what was live at its own events counts. 'load' is
+-- what was there before the recording. Memory of other phases that goes on counts, as it does towards running out.
 --
 -- columns:
 --   device            varchar   'cuda:0', 'cpu' …
 --   phase             varchar   load, data, h2d, forward, backward or optimizer
---   phase_cnt         bigint    how often it ran, or stretches of it; NULL for load
+--   phase_cnt         bigint    how often it ran, or stretches of its events; NULL for load
 --   begin_bytes       bigint    live when it began, the most
 --   peak_bytes        bigint    live in it, the most
 --   end_bytes         bigint    live when it ended, the most
@@ -40,7 +39,7 @@ named as (
     from name
     where phase_of(text) in ('data', 'h2d', 'forward', 'backward', 'optimizer')
 ),
-ranged as (
+instance as (
     select
         place.*,
         range.range_id,
@@ -57,20 +56,6 @@ ranged as (
         order by range.start_ns, range.end_ns desc, range.range_id
         rows between unbounded preceding and 1 preceding
     ) < range.end_ns, true)
-),
-instance as (
-    from ranged
-    union all by name
-    select
-        source_id,
-        coalesce(process_id, -1) as process,
-        device,
-        -row_number() over (order by source_id, device, process_id, start_ns) as range_id,
-        phase,
-        start_ns,
-        end_ns
-    from _memory_phase_stretch
-    where (source_id, phase) not in (select (source_id, phase) from ranged)
 ),
 at_border as (
     select
@@ -111,6 +96,42 @@ inside as (
     where level.time_ns <= instance.end_ns
     group by all
 ),
+-- phases that no range is, by their own events
+told as (
+    select
+        stretch.source_id,
+        coalesce(stretch.process_id, -1) as process,
+        stretch.device,
+        stretch.phase,
+        count(*) as phase_cnt,
+        max(first.before_bytes) as begin_bytes,
+        max(last.live_bytes) as end_bytes
+    from _memory_phase_stretch as stretch
+    join level as first
+        on first.source_id = stretch.source_id
+        and first.process = coalesce(stretch.process_id, -1)
+        and first.device = stretch.device
+        and first.time_ns = stretch.start_ns
+    join level as last
+        on last.source_id = stretch.source_id
+        and last.process = coalesce(stretch.process_id, -1)
+        and last.device = stretch.device
+        and last.time_ns = stretch.end_ns
+    where (stretch.source_id, stretch.phase) not in (select (source_id, phase) from instance)
+    group by all
+),
+told_events as (
+    select distinct source_id, coalesce(process_id, -1) as process, device, phase_of_step(phase) as phase, time_ns
+    from _memory_event_phase
+    where phase is not null and not is_before
+),
+highest as (
+    select event.source_id, event.process, event.device, event.phase,
+        max(level.highest_bytes) as peak_bytes, max(level.reserved_bytes) as reserved_bytes
+    from told_events as event
+    join level using (source_id, process, device, time_ns)
+    group by all
+),
 found as (
     select
         at_end.source_id,
@@ -125,6 +146,12 @@ found as (
     from at_end
     left join inside using (source_id, process, device, range_id)
     group by all
+    union all by name
+    select
+        told.source_id, told.process, told.device, told.phase, told.phase_cnt, told.begin_bytes,
+        greatest(highest.peak_bytes, told.begin_bytes) as peak_bytes, told.end_bytes, highest.reserved_bytes
+    from told
+    join highest using (source_id, process, device, phase)
     union all by name
     select
         source_id,

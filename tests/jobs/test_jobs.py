@@ -122,7 +122,7 @@ def test_a_part_that_is_gone_is_named_and_the_rest_is_answered(
     late = run_command("query", copy, "select rank, cause, cause_place from straggler where late_ns > 1e6", "--csv").out
     assert late.splitlines()[1:] == ["5,idle: late_input,"] * 2
     run_command("report", copy, "-o", tmp_path / "page.html")
-    assert "Rank 5 is the slowest" in (tmp_path / "page.html").read_text("utf-8")
+    assert "Rank 5 holds the others up most" in (tmp_path / "page.html").read_text("utf-8")
 
 
 @pytest.mark.parametrize("command", ["summary", "validate", "report"])
