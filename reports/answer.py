@@ -79,6 +79,7 @@ _PARTS = {
     "copies": "exposed_memory_ns",
     "host": "host_idle_ns", "dependency": "dependency_idle_ns", "kernel_wait": "kernel_wait_ns",
 }  # fmt: skip
+_IS_BEFORE = ("long_idle_gap", "long_dependency")  # the work of the place ends the gap: the CPU may have been elsewhere
 _LITTLE_TIMES = 20  # as much was recorded as there is GPU work: what the CPU does around it is said
 Row = dict[str, Any]
 
@@ -86,9 +87,6 @@ Row = dict[str, Any]
 def worth(findings: list[Row], window_ns: int) -> list[Row]:
     """Those of FINDINGS that are worth a line: what saves a hundredth of the time, or it is not known how much."""
     return [row for row in findings if row["saving_ns"] is None or row["saving_ns"] >= LEAST_FRAC * window_ns]
-
-
-_IS_BEFORE = ("long_idle_gap", "long_dependency")  # the work of the place ends the gap: the CPU may have been elsewhere
 
 
 def where(finding: Row) -> tuple[str, str, str]:
@@ -206,6 +204,13 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
     }
 
 
+def times(devices: list[Row]) -> dict[str, int]:
+    """What devices (rows of steady_state) do and why they are idle, all together, in ns."""
+    found = {name: sum(row[column] or 0 for row in devices) for name, column in _PARTS.items()}
+    found["communication"] -= found["rank_wait"]
+    return found
+
+
 def _parts(devices: list[Row], do_clocks_agree: bool, missing_ns: float) -> dict[str, float]:
     """Shares of the steady state, the mean of the devices': what they do, exposed, and why they are idle.
 
@@ -215,8 +220,7 @@ def _parts(devices: list[Row], do_clocks_agree: bool, missing_ns: float) -> dict
     windows = sum(row["window_ns"] for row in devices)
     if not windows:
         return {}
-    found = {name: sum(row[column] or 0 for row in devices) / windows for name, column in _PARTS.items()}
-    found["communication"] -= found["rank_wait"]
+    found = {name: time / windows for name, time in times(devices).items()}
     if not do_clocks_agree:
         found["idle"] = sum(found.pop(name) for name in IDLE)
     elif missing_ns:

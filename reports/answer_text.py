@@ -29,6 +29,7 @@ _ROOM = (
 )
 _DEVICE_CNT = 4  # of which the memory is shown
 _WHOLE_WIDTH = len("  busy 100.0% = ")
+_LAST_CLAUSE = re.compile(r"(?<=\w[,;:]|\)[,;]) [^,;:]*$")  # what is cut ends behind a comma, where there is one
 _PLACE_WIDTH = 44  # of the place that evidence is about
 _WORD_WIDTH = 28  # of evidence: a path that is longer would push what stands around it off the screen
 _MUCH_MORE = 1.25  # than the time from the first GPU work to the last: what was recorded around it is worth a word
@@ -263,7 +264,7 @@ def _advice(text: str, most: int) -> Iterator[str]:
         last = whole[most - 1]
         while len(whole) > most and cell_len(last) > WIDTH - 2:
             last = last.rpartition(" ")[0]
-        yield last if len(whole) == most else f"{last} …"
+        yield last if len(whole) == most else f"{_LAST_CLAUSE.sub('', last)} …"
 
 
 def next_steps(found: Row, inputs: Sequence[str]) -> list[str]:

@@ -7,7 +7,7 @@ the piece says so, and SQLite reads these rows.
 Source of the layout: https://www.sqlite.org/fileformat2.html, 1.3 (header), 1.6 (b-tree pages), 2.1 (records).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -215,31 +215,34 @@ class _Rows:
             if place in wanted:
                 found[place] = self._column(wanted[place], values)
             offset += values.width
-        value_at = value_at + length
-        for place in range(alike, count):
-            values = _Values(kinds[place], lows[place], highs[place], data, value_at)
-            value_at = value_at + values.width
-            if (value_at > end).any():
-                raise UnusualError
-            if place in wanted:
-                found[place] = self._column(wanted[place], values)
-        return found
+        others = zip(range(alike, count), kinds[alike:], lows[alike:], highs[alike:], strict=True)
+        return found | self._behind(value_at + length, others, wanted, end)
 
     def _of_any_header(self, wanted: dict[int, Column], end: Any) -> dict[int, pa.Array]:
-        data = self._cells.data
-        found: dict[int, pa.Array] = {}
-        header, kind_at = _varint(data, self._record)
-        header_end = value_end = self._record + header
+        header, kind_at = _varint(self._cells.data, self._record)
+        header_end = self._record + header
         if (header < 1).any() or (header_end > end).any():
             raise UnusualError
-        for place in range(max(wanted) + 1):
+        return self._behind(header_end, self._kinds(max(wanted) + 1, kind_at, header_end), wanted, end)
+
+    def _kinds(self, count: int, kind_at: Any, header_end: Any) -> Iterator[tuple[int, Any, int, int]]:
+        """The place, the kinds, and the least and the most of them, of so many columns."""
+        for place in range(count):
             is_missing = kind_at >= header_end
-            kind, kind_at = _varint(data, kind_at)
+            kind, kind_at = _varint(self._cells.data, kind_at)
             if is_missing.any():
                 kind, kind_at = np.where(is_missing, _NULL, kind), np.where(is_missing, header_end, kind_at)
-            values = _Values(kind, int(kind.min()), int(kind.max()), data, value_end)
-            value_end = value_end + values.width
-            if (value_end > end).any():
+            yield place, kind, int(kind.min()), int(kind.max())
+
+    def _behind(
+        self, value_at: Any, kinds: Iterable[tuple[int, Any, int, int]], wanted: dict[int, Column], end: Any
+    ) -> dict[int, pa.Array]:
+        """Columns of these kinds, one behind the other from where the first one's values are."""
+        found: dict[int, pa.Array] = {}
+        for place, kind, low, high in kinds:
+            values = _Values(kind, low, high, self._cells.data, value_at)
+            value_at = value_at + values.width
+            if (value_at > end).any():
                 raise UnusualError
             if place in wanted:
                 found[place] = self._column(wanted[place], values)

@@ -71,9 +71,7 @@ class Staging:
         ((self._next_name_id,),) = run("select coalesce(max(name_id) + 1, 0) from name").fetchall()
         run(f"create or replace temp table reading as select {self.source_id} as source_id")
         self.intern("values ('[unnamed]')")
-        kinds = dict.fromkeys(("text", "name"), "varchar") | dict.fromkeys(("is_operator", "is_backward"), "boolean")
-        kinds |= dict.fromkeys(("text_id", "sequence_number", "name_id"), "bigint")
-        self.create_table("range_name", ", ".join(f"{name} {kind}" for name, kind in kinds.items()))
+        self.create_table("range_name", "text_id bigint, name_id bigint, is_operator boolean")  # of no ranges yet
         self.define("is_measured", "start_ns, end_ns", "is_measured")
         run("create or replace temp table unnamed as select name_id from staged_name where text = '[unnamed]'")
 

@@ -79,19 +79,19 @@ def of_traces(
         for database in databases.values()
     ]
     ending = asked.measure.rpartition("_")[2]
-    lacks: list[str] = []
+    of_view: list[str] = []
     if len(rows) == 1 and not any(rows[0][name] for name in names):
         said.insert(0, f"nothing to compare: none of these inputs has anything by {asked.by}")
     if asked.view == "idle_summary":
-        lacks.append("Idle time is that between the first work of a device and its last.")
+        of_view.append("Idle time is that between the first work of a device and its last.")
     guessed = "select 1 from memory_peak where basis = 'heuristic' and category <> 'unknown' limit 1"
     if asked.view == "memory_peak" and any(database.rows(guessed) for database in databases.values()):
-        lacks.append("What memory is for is guessed by lifetimes and phases where no ledger says it.")
+        of_view.append("What memory is for is guessed by lifetimes and phases where no ledger says it.")
     return Compared(
         [Input(name, text) for name, text in zip(names, about, strict=True)], list(keys), rows,
         [line for line in said if line],
         f"{words(asked.measure)} ({asked.measure} of {asked.view}){_each(databases, asked)}", ending,
-        [*cautions([*databases.values()]), *lacks, *_notes([*databases.values()], any(timed), any(by_sequence))],
+        [*cautions([*databases.values()]), *of_view, *_notes([*databases.values()], any(timed), any(by_sequence))],
         labels, steps,
     )  # fmt: skip
 

@@ -5,16 +5,19 @@ does in a step and why it is idle; of recordings without GPU work the phases of 
 the steps, the values are what the GPU's window is for each step.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...analyze.store.database import Database
 from ...vocabulary import PHASES
+from .. import answer
 from ..page.receipt import PARTS
 from ..sources import counting
 
 _REST, _WAITS = "outside of phases", "waits"
 _AGAINST_WINDOW = "step less the GPU's window"
 _APART = 0.05  # of a step: if the GPU's window is longer by more, its parts are not those of the step
+_IDLE = [PARTS[cause][0] for cause in answer.IDLE]
 Values = dict[str, float]
 
 
@@ -81,35 +84,28 @@ def _made(found: list[Values], values: list[float], *, is_of_gpu: bool, is_of_st
     return Waterfall(values[0], values[1], [part for part in parts if part[1] or part[2]], is_of_gpu, is_of_step)
 
 
-_WORK = ("compute", "communication", "copies")
-_IN_STEADY_STATE = {
-    "compute": "compute_ns", "communication": "exposed_communication_ns", "copies": "exposed_memory_ns",
-    "host": "host_idle_ns", "dependency": "dependency_idle_ns", "kernel_wait": "kernel_wait_ns",
-}  # fmt: skip
-_IDLE = [PARTS[cause][0] for cause in _IN_STEADY_STATE if cause not in _WORK]
-
-
 def _of_gpu(database: Database, by_step: bool) -> Values:
     """What a device does in a warm step, or in the whole recording: the mean of its devices."""
     is_counted = f"source_id in (select source_id from source where {counting(database)})"
     if by_step:
-        sums = ", ".join(f"sum({column})" for column in _IN_STEADY_STATE.values())
-        ((step_cnt, *times),) = database.rows(  # each device has the steps of its source, which its processes share
-            f"select sum(step_cnt / process_cnt), {sums} from steady_state join ("
+        devices = database.dicts(f"from steady_state where {is_counted}")
+        ((step_cnt,),) = database.rows(  # each device has the steps of its source, which its processes share
+            "select sum(step_cnt / process_cnt) from steady_state join ("
             "select source_id, count(distinct process) as process_cnt from _step "
             "join _work_process using (source_id, thread_id) group by source_id) using (source_id) "
             f"where {is_counted}"
         )
-        return _each(dict(zip(_IN_STEADY_STATE, times, strict=True)), step_cnt)
-    ((device_cnt, *times),) = database.rows(
+        return _each(answer.times(devices), step_cnt)
+    ((device_cnt, compute, communication, copies),) = database.rows(
         "select count(*), sum(compute_ns), sum(exposed_communication_ns), sum(exposed_memory_ns) "
         f"from gpu_timeline_summary where {is_counted}"
     )
+    work = {"compute": compute, "communication": communication, "copies": copies}
     idle = database.rows(f"select cause, sum(idle_ns) from idle_summary where {is_counted} group by cause")
-    return _each(dict(zip(_WORK, times, strict=True)) | dict(idle), device_cnt)
+    return _each(work | dict(idle), device_cnt)
 
 
-def _each(times: dict[str, int | None], count: float | None) -> Values:
+def _each(times: Mapping[str, int | None], count: float | None) -> Values:
     return {PARTS[name][0]: float(times.get(name) or 0) / count for name in PARTS} if count else {}
 
 

@@ -125,9 +125,13 @@ def _idle_bars(rows: Rows) -> Any:
     return figures.stacked_bars(named[:_GROUP_CNT], "label", [("idle_ns", "idle")])
 
 
+def _known_phases(steps: Rows) -> list[str]:
+    return [phase for phase in PHASES if any(row[f"{phase}_ns"] for row in steps)]
+
+
 def _step_bars(rows: Rows) -> Any:
     """The steps with their phases; None without phases or with one step."""
-    known = [phase for phase in PHASES if any(row[f"{phase}_ns"] for row in rows)]
+    known = _known_phases(rows)
     if not known or len(rows) < 2:
         return None
     counts = Counter(row["step"] for row in rows)
@@ -322,9 +326,7 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
     _Asked(
         "steps", "Steps",
         lambda rows: (
-            "Each step, with its phases on the CPU."
-            if any(row[f"{phase}_ns"] for row in rows for phase in ("data", "h2d", "forward", "backward", "optimizer"))
-            else "Each step; no phase of it is known."
+            "Each step, with its phases on the CPU." if _known_phases(rows) else "Each step; no phase of it is known."
         ),
         "step_summary",
         "step, start_ns - {begin} as start_ns, length_ns, wall_ns, between_ns, data_ns, h2d_ns, forward_ns, "

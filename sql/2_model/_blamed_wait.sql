@@ -31,11 +31,7 @@ waited as (
         gap.source_id,
         gap.rule,
         range_path.path as place,
-        sum(gap.saving_ns) as saving_ns,
-        count(*) as occurrence_cnt,
         string_agg(distinct name.text, ', ' order by name.text) as calls,
-        avg(gap.idle_ns) as mean_ns,
-        max(gap.idle_ns) as longest_ns,
         coalesce(2 * sum(gap.saving_ns) filter (behind.is_back) > sum(gap.saving_ns), false) as reads_back
     from _judged_gap as gap
     left join behind using (gpu_op_id)
@@ -48,14 +44,14 @@ select
     waited.source_id,
     waited.rule,
     waited.place,
-    waited.saving_ns,
-    waited.occurrence_cnt,
-    format('{} of {}, then the GPU is idle for {}', if(waited.occurrence_cnt = 1, 'a call', waited.occurrence_cnt || ' calls'),
-        waited.calls, said_mean(waited.occurrence_cnt, waited.mean_ns, waited.longest_ns))
+    blamed.saving_ns,
+    blamed.occurrence_cnt,
+    format('{} of {}, then the GPU is idle for {}', if(blamed.occurrence_cnt = 1, 'a call', blamed.occurrence_cnt || ' calls'),
+        waited.calls, said_lengths(blamed.occurrence_cnt, blamed.mean_ns, blamed.longest_ns, blamed.long_cnt, blamed.long_ns))
     || if(
         cpu.rule is null,
         '',
-        if(waited.occurrence_cnt = 1, '; the CPU is then in ', '; in the longest gap the CPU is in ')
+        if(blamed.occurrence_cnt = 1, '; the CPU is then in ', '; in the longest gap the CPU is in ')
         || if(cpu.is_partly, 'no range or CUDA call for most of it', cpu.cpu_in)
     ) as evidence,
     waited.calls,
@@ -70,6 +66,10 @@ select
         null
     ) as own_advice
 from waited
+join _blamed_place as blamed
+    on blamed.source_id = waited.source_id
+    and blamed.rule = waited.rule
+    and blamed.place is not distinct from waited.place
 left join _place_cpu as cpu
     on cpu.source_id = waited.source_id
     and cpu.rule = waited.rule

@@ -9,7 +9,7 @@ select
     saving_ns,
     occurrence_cnt,
     format('the GPU waits {}, {}', if(occurrence_cnt = 1, 'once', occurrence_cnt || ' times'),
-        said_mean(occurrence_cnt, mean_ns, longest_ns)) as evidence,
+        said_lengths(occurrence_cnt, mean_ns, longest_ns, long_cnt, long_ns)) as evidence,
     if(
         contains(place, 'DALI'),
         'Let DALI read ahead: more threads (num_threads), a deeper queue (prefetch_queue_depth), decoding on the GPU '

@@ -15,8 +15,9 @@ select
     late.place,
     late.saving_ns,
     late.occurrence_cnt,
-    format(if(late.occurrence_cnt = 1, '{} gap of {} before a kernel of {}', '{} gaps of {} before kernels of {}'),
-        late.occurrence_cnt, said_mean(late.occurrence_cnt, late.mean_ns, late.longest_ns), said_ns(late.ended_by_ns)) as evidence,
+    if(late.occurrence_cnt = 1, 'a gap', format('{} gaps', late.occurrence_cnt))
+    || format(' before {} of {}, ', if(late.occurrence_cnt = 1, 'a kernel', 'kernels'), said_ns(late.ended_by_ns))
+    || said_lengths(late.occurrence_cnt, late.mean_ns, late.longest_ns, late.long_cnt, late.long_ns) as evidence,
     coalesce(ddp_advice(late.place), case
         when late.place like '%zero_grad%' then
             'Let gradients be none instead of zero: optimizer.zero_grad(set_to_none=True) launches nothing. '

@@ -9,6 +9,6 @@ select
     saving_ns,
     occurrence_cnt,
     format('{} of {} before pages move', if(occurrence_cnt = 1, 'a gap', occurrence_cnt || ' gaps'),
-        said_mean(occurrence_cnt, mean_ns, longest_ns)) as evidence
+        said_lengths(occurrence_cnt, mean_ns, longest_ns, long_cnt, long_ns)) as evidence
 from _blamed_place
 where rule = 'unified_memory'

@@ -52,10 +52,14 @@ def test_a_time_lies_in_the_last_bin_that_has_begun(
     ("lengths", "said"),
     [([5_000], "5.0 us"), ([5_000, 4_000, 6_000], "5.0 us on average"),
      ([56_000_000, 60_000, 64_000], "56.0 ms once, else 62.0 us on average"),
-     ([9_000, 1_000], "9.0 us once, else 1.0 us")],
+     ([9_000, 1_000], "9.0 us once, else 1.0 us"),
+     ([60_000_000, 50_000_000, *[2_000] * 20], "55.0 ms on average in 2 of them, else 2.0 us"),
+     ([60_000, 50_000, 2_000], "55.0 us on average in 2 of them, else 2.0 us"),
+     ([60_000, 50_000, 40_000, 30_000, 2_000], "36.4 us on average")],
 )  # fmt: skip
-def test_a_mean_is_not_said_of_times_of_which_one_is_most(
+def test_a_mean_is_not_said_of_times_of_which_few_are_most(
     lengths: list[int], said: str, connection: duckdb.DuckDBPyConnection
 ) -> None:
-    known = [len(lengths), statistics.mean(lengths), max(lengths)]
-    assert connection.execute("select said_mean(?, ?::double, ?)", known).fetchone() == (said,)
+    long = [length for length in lengths if 8 * length >= max(lengths)]
+    known = [len(lengths), statistics.mean(lengths), max(lengths), len(long), sum(long)]
+    assert connection.execute("select said_lengths(?, ?::double, ?, ?, ?)", known).fetchone() == (said,)
