@@ -44,7 +44,11 @@ SKIPPED: Final = "skipped"  # of a pass that cannot run here
 
 _WHOSE = re.compile(r"-(?:rank|adapter_|process)\d+(?=[.-])")  # of several processes that each left a file
 STEP_MEDIAN: Final = ("step_wall_ns", "p50")  # in SUMMARY: of the timing pass, in which no profiler is attached
-_SUFFIXES = (".sqlite", ".nsys-rep", ".qdstrm", ".json", ".json.gz", ".pickle")
+_IS_TRACE = re.compile(
+    r"\.(sqlite|nsys-rep|qdstrm|json|pickle)(\.(gz|zst|xz|bz2|lz4|zip))?$"
+    r"|(snapshot|memory)[^/]*\.pkl(\.gz)?$",  # other pickles are called .pkl more often than torch's snapshots
+    re.IGNORECASE,
+)
 
 
 def recording(name: str) -> str:
@@ -53,12 +57,15 @@ def recording(name: str) -> str:
 
 
 def traces(directory: Path) -> list[Path]:
-    """Files of a folder that may be traces, by name, in name order; hidden files and subfolders are left out."""
+    """Files of a folder that may be traces, by name, in name order; hidden files and subfolders are left out.
+
+    Packed ones are among them, as who reads them says what unpacks them.
+    """
     return sorted(
         path
         for path in directory.iterdir()
         if path.is_file()
-        and path.name.endswith(_SUFFIXES)
+        and _IS_TRACE.search(path.name)
         and path.name not in (MANIFEST, SUMMARY, SWEEP, STATS)
         and not path.name.endswith(".raw.json.gz")  # torch's memory timeline: read beside its trace
         and not path.name.startswith(".")

@@ -82,6 +82,27 @@ def test_json_that_is_no_trace_is_left_out_of_a_folder(tmp_path: Path) -> None:
     assert trace.name in found
 
 
+def test_what_is_packed_in_a_folder_is_read_or_is_told_what_unpacks_it(tmp_path: Path) -> None:
+    nsys = ROOT / "fixtures" / "h200-batch" / "run.sqlite.gz"
+    shutil.copy(ROOT / "fixtures" / "h200-batch" / "snapshot.pickle.gz", tmp_path / "x.pickle.gz")
+    shutil.copy(nsys, tmp_path / "packed.sqlite.gz")
+    (tmp_path / "rank0.json.zst").write_bytes(b"\x28\xb5\x2f\xfd" + bytes(40))
+    shutil.copy(tmp_path / "x.pickle.gz", tmp_path / "MEMORY_snapshot.pkl.gz")
+    (tmp_path / "dataset.pkl").write_bytes(b"\x80\x04N.")
+    (tmp_path / "unpacked.sqlite").write_bytes(gzip.decompress(nsys.read_bytes()))
+    shutil.copy(nsys, tmp_path / "unpacked.sqlite.gz")
+    found = {item.path.name: item for item in inputs.find([tmp_path])}
+    assert {name: item.kind for name, item in found.items()} == {
+        "x.pickle.gz": Kind.SNAPSHOT,
+        "MEMORY_snapshot.pkl.gz": Kind.SNAPSHOT,
+        "packed.sqlite.gz": Kind.UNREADABLE,
+        "rank0.json.zst": Kind.UNREADABLE,
+        "unpacked.sqlite": Kind.NSYS_SQLITE,
+    }
+    assert "unpack it first: `gunzip -k`" in found["packed.sqlite.gz"].problem
+    assert "unpack it first: `zstd -d`" in found["rank0.json.zst"].problem
+
+
 def test_a_header_of_thousands_of_ranks_stands_before_the_events(tmp_path: Path) -> None:
     groups = [{"pg_name": str(n), "ranks": list(range(1000))} for n in range(100)]
     (tmp_path / "x.json").write_text(json.dumps({"distributedInfo": {"pg_config": groups}, "traceEvents": []}))

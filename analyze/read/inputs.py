@@ -39,7 +39,7 @@ _PACKED = (
 )
 _TAR = slice(257, 262), b"ustar"  # of POSIX pax(1)
 # A file of a folder that is called so and is no trace is worth a word.
-_MEANT = re.compile(r"trace|rank|\.nsys-rep$|\.sqlite$", re.IGNORECASE)
+_MEANT = re.compile(r"trace|rank|\.(nsys-rep|sqlite)(\.\w+)?$", re.IGNORECASE)
 
 
 class Kind(Enum):
@@ -192,9 +192,15 @@ def _has_events(path: Path) -> bool:
 
 
 def _without_twins(found: list[Input]) -> list[Input]:
-    """Leave out an nsys report that lies beside its own export."""
+    """Leave out an nsys report that lies beside its own export, and what is packed beside the same unpacked."""
+    names = {item.path.name for item in found}
     exported = {item.path.with_suffix("") for item in found if item.kind is Kind.NSYS_SQLITE}
-    return [i for i in found if i.kind is not Kind.NSYS_REPORT or i.path.with_suffix("") not in exported]
+    return [
+        item
+        for item in found
+        if item.path.with_suffix("").name not in names
+        and (item.kind is not Kind.NSYS_REPORT or item.path.with_suffix("") not in exported)
+    ]
 
 
 def recognise(path: Path) -> Input:

@@ -110,7 +110,7 @@ class Database:
         """The rows of a view of the file, views that it reads more than once computed once."""
         self._filled_for(views.known()[view].statement)
         with self.computing_once((view,)), self._explained(view):
-            return self._arrow(f"from main.{quoted(view)}")
+            return self._arrow(f"from main.{quoted(view)}", is_small=True)
 
     def no_rows_of(self, view: str) -> "pa.Table":
         """A table with the view's columns, for what is known to be empty without asking."""
@@ -135,9 +135,9 @@ class Database:
         with self._explained("what is asked for"):
             return self._arrow(statement)
 
-    def _arrow(self, statement: str) -> "pa.Table":
-        """The rows of a statement. A relation plans it twice, and spares a copy of the rows."""
-        if not self._is_small:
+    def _arrow(self, statement: str, *, is_small: bool = False) -> "pa.Table":
+        """The rows of a statement. A relation plans it twice, and spares a copy of the rows if they are not few."""
+        if not (is_small or self._is_small):
             return self._roomy(lambda: self.connection.sql(statement).to_arrow_table())
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Arrow output on a DB-API result")
