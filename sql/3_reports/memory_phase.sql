@@ -97,27 +97,28 @@ inside as (
     group by all
 ),
 -- phases that no range is, by their own events
+border as (
+    select
+        source_id,
+        coalesce(process_id, -1) as process,
+        device,
+        phase,
+        unnest([start_ns, end_ns]) as time_ns,
+        unnest([true, false]) as is_first
+    from _memory_phase_stretch
+    where (source_id, phase) not in (select (source_id, phase) from instance)
+),
 told as (
     select
-        stretch.source_id,
-        coalesce(stretch.process_id, -1) as process,
-        stretch.device,
-        stretch.phase,
-        count(*) as phase_cnt,
-        max(first.before_bytes) as begin_bytes,
-        max(last.live_bytes) as end_bytes
-    from _memory_phase_stretch as stretch
-    join level as first
-        on first.source_id = stretch.source_id
-        and first.process = coalesce(stretch.process_id, -1)
-        and first.device = stretch.device
-        and first.time_ns = stretch.start_ns
-    join level as last
-        on last.source_id = stretch.source_id
-        and last.process = coalesce(stretch.process_id, -1)
-        and last.device = stretch.device
-        and last.time_ns = stretch.end_ns
-    where (stretch.source_id, stretch.phase) not in (select (source_id, phase) from instance)
+        source_id,
+        process,
+        device,
+        border.phase,
+        count(*) filter (border.is_first) as phase_cnt,
+        max(level.before_bytes) filter (border.is_first) as begin_bytes,
+        max(level.live_bytes) filter (not border.is_first) as end_bytes
+    from border
+    join level using (source_id, process, device, time_ns)
     group by all
 ),
 told_events as (
