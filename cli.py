@@ -27,6 +27,9 @@ from .errors import UsageError, ValidationError
 from .reports import outputs
 from .reports.narrowing import Narrowing
 
+_OfRank = Annotated[
+    int | None, typer.Option("--rank", metavar="N", help="Of several ranks the one to show [the first with GPU work].")
+]
 app = typer.Typer(
     name="lorabench",
     help="Where a LoRA fine-tuning run spends its time and memory: exact answers from nsys and torch.profiler traces.",
@@ -153,7 +156,9 @@ def analyze(
         cli_jobs.read(named, output, executor, force, chosen, quiet)
         return
     inputs = [Path(name) for name in named]
-    is_answer = output is None and report is None and format is None and not narrowing
+    is_answer = (
+        output is None and report is None and format is None and narrowing in (Narrowing(), Narrowing(rank=rank))
+    )
     report = report or "range_summary"
     sql.public_view(report)
     spare(inputs, *([output] if output else []))
@@ -164,7 +169,7 @@ def analyze(
     with _analyzed(inputs, target.database(db), force, chosen, target.folder, quiet, wanted) as database:
         outputs.tell_losses(database)
         if not quiet and (is_answer or output is not None):
-            outputs.print_answer(database, inputs, to_stderr=not is_answer)
+            outputs.print_answer(database, inputs, rank=rank, to_stderr=not is_answer)
         if not is_answer:
             outputs.tell_left_out(database, target)
             target.write(database, report, escape_formulas, narrowing, inputs)
@@ -178,13 +183,14 @@ def summary(
     threshold: cli_tables.Threshold = None,
     kernel_classes: cli_tables.KernelClasses = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
+    rank: _OfRank = None,
 ) -> None:
     """Say where the time goes and what to do first."""
     from .analyze.store import settings
 
     with _analyzed(inputs, settings=settings.parse(threshold or [], kernel_classes)) as database:
         outputs.tell_losses(database)
-        outputs.print_answer(database, inputs, as_json=as_json)
+        outputs.print_answer(database, inputs, rank=rank, as_json=as_json)
         outputs.require_all(database)
 
 
@@ -217,7 +223,8 @@ def _wanted(report: str, rank: int | None, target: outputs.Target) -> Any:
     from .analyze.job.folder import Wanted
     from .analyze.job.handed import ROW_LEVEL
 
-    return Wanted(rank if report in ROW_LEVEL else None, is_first=target.format is outputs.Format.html)
+    is_page = target.format is outputs.Format.html
+    return Wanted(rank if is_page or report in ROW_LEVEL else None, is_first=is_page)
 
 
 @app.command(epilog=cli_runs.examples("views"))
@@ -248,15 +255,23 @@ def query(
     as_csv: cli_tables.AsCsv = False,
     as_json: cli_tables.AsJson = False,
     rank: Annotated[
-        int | None, typer.Option(metavar="N", help="Of a job folder: with the rows for each event of this rank.")
+        int | None,
+        typer.Option(metavar="N", help="Only rows of this rank; of a job folder with those for each event of it."),
     ] = None,
 ) -> None:
     """Run SQL on a database. It is read-only; queries cannot access other files."""
-    from .analyze.job.folder import Wanted
+    from .analyze.job.folder import Wanted, is_job
 
     form = outputs.chosen_format(as_csv, as_json)
+    view = statement.strip()
+    select = f"from {view}" if view.isidentifier() else statement
+    if rank is not None and any(
+        view == known.name and "rank" in [column.name for column in known.columns] for known in sql.public()
+    ):
+        select += f" where rank = {rank}"
+    elif rank is not None and not is_job(db):
+        raise UsageError("--rank chooses rows of a view that has ranks; in a statement say `where rank = …`")
     with _analyzed([db], wanted=Wanted(rank)) as database:
-        select = f"from {statement}" if statement.strip().isidentifier() else statement
         outputs.print_query(database, select, form, Narrowing(columns, sort, limit))
 
 
@@ -283,6 +298,7 @@ def report(
     ] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Re-read the inputs even if unchanged.")] = False,
+    rank: _OfRank = None,
     threshold: cli_tables.Threshold = None,
     kernel_classes: cli_tables.KernelClasses = None,
 ) -> None:
@@ -323,13 +339,13 @@ def report(
     from .analyze.job.folder import Wanted
 
     chosen = settings.parse(threshold or [], kernel_classes)
-    with _analyzed(inputs, force=force, settings=chosen, wanted=Wanted(is_first=True)) as database:
+    with _analyzed(inputs, force=force, settings=chosen, wanted=Wanted(rank, is_first=True)) as database:
         outputs.tell_losses(database)
         if perfetto is not None:
             traces.write(database, perfetto)
             console.put(f"wrote {perfetto}; ui.perfetto.dev opens it")
         if wants_page:
-            page.write(database, output, inputs, shown)
+            page.write(database, output, inputs, shown, rank)
             console.put(f"wrote {output}")
         if png is not None:
             console.put(f"wrote {len(pictures.write(output, png))} pictures to {png}")

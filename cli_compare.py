@@ -102,7 +102,7 @@ def compare(
         gate = changes.check
     form = "markdown" if as_markdown else outputs.chosen_format(as_csv, as_json)
     _put(compared, limit, output, form)
-    if compared.measure == runs.ABOUT and output is None and form is None:
+    if compared.measure == runs.ABOUT and output is None and form is None and all(map(rundir.traces, inputs)):
         given = shlex.join(map(str, inputs))
         console.tell(f"what their traces say: lorabench compare {given} --by range (kernel, lora, memory, …)")
     if allowed is not None:

@@ -30,6 +30,10 @@ class UsageError(LorabenchError):
     exit_code = 2
 
 
+class SettingError(UsageError):
+    """A value that its setting cannot have, whatever the others are."""
+
+
 class InputError(LorabenchError):
     """An input file cannot be read."""
 

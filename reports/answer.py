@@ -61,6 +61,12 @@ _UNPROFILED = """
     from source_fact
     where source_id = {id} and section = 'about' and item = 'run: step without a profiler ns'"""
 _SLOWEST = "from _slowest_rank where kind = '{kind}'"
+_PIPELINE = """
+    select max(stage_cnt) as stage_cnt, avg(bubble_frac) as bubble_frac, max(ideal_frac) as ideal_frac,
+        max(micro_batch_cnt) as micro_batch_cnt
+    from pipeline_bubble
+    where bubble_frac is not null and source_id not in (select source_id from _pipeline_run)
+    having count(*) > 0"""
 _ALIKE = "from _answer_alike where kind = '{kind}'"
 _UNFIT = """
     select rule, count(*) as input_cnt, any_value(example order by source_id) as example
@@ -133,16 +139,16 @@ def cause(slowest: Row, place_width: int | None = None) -> str:
     return f"{text},{part} in {place if place_width is None else keep_end(place, place_width)}"
 
 
-def answer(database: Database) -> Row:
-    """All that the screen says (answer_text), as one JSON object.
+def answer(database: Database, rank: int | None = None) -> Row:
+    """All that the screen says (answer_text) of the input to show, or of a rank, as one JSON object.
 
-    Raises InputError for a database without inputs that could be read.
+    Raises InputError for a database without inputs that could be read, UsageError for a rank that is not there.
     """
-    return database.once("answer", lambda: _computed(database))
+    return database.once("answer" if rank is None else f"answer-{rank}", lambda: _computed(database, rank))
 
 
-def _computed(database: Database) -> Row:
-    source_id = sources.shown(database)
+def _computed(database: Database, rank: int | None) -> Row:
+    source_id = sources.shown(database, rank)
     ((rank_cnt,),) = database.rows("select count(distinct rank) from source where kind is not null")
     with database.computing_once((*_ASKED, "straggler") if rank_cnt > 1 else _ASKED):
         return _answer(database, source_id, rank_cnt)
@@ -152,8 +158,9 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
     def rows(statement: str) -> list[Row]:
         return database.dicts(statement.replace("{id}", str(source_id)))
 
-    ((name, kind, rank, recorder),) = database.rows(
-        f"select name, kind, rank, recorder from source join _recorder using (source_id) where source_id = {source_id}"
+    ((name, kind, rank, world_size, recorder),) = database.rows(
+        "select name, kind, rank, world_size, recorder from source join _recorder using (source_id) "
+        f"where source_id = {source_id}"
     )
     ((input_cnt,),) = database.rows("select count(*) from source where kind is not null")
     shift = next((row["shift_ns"] for row in rows(_CLOCKS)), None)
@@ -167,6 +174,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         "recorder": recorder,
         "rank": rank,
         "rank_cnt": rank_cnt,
+        "world_size": world_size,
         "input_cnt": input_cnt,
         "device_cnt": len(devices),
         "process_cnt": rows("select count(distinct process_id) as cnt from gpu_op where source_id = {id}")[0]["cnt"],
@@ -197,6 +205,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         "findings": rows(FINDINGS),
         "slowest": next(iter(rows(_SLOWEST.replace("{kind}", str(kind)))), None) if rank_cnt > 1 else None,
         "alike": next(iter(rows(_ALIKE.replace("{kind}", str(kind)))), None) if rank_cnt > 1 else None,
+        "pipeline": next(iter(rows(_PIPELINE)), None) if rows("select 1 from _stage limit 1") else None,
         "unfit": rows(_UNFIT) if rank_cnt > 1 else [],
         "memory": rows(_MEMORY),
         "memory_findings": [] if devices else rows(_MEMORY_FINDINGS),

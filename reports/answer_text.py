@@ -13,7 +13,7 @@ from .answer import IDLE, LEAST_FRAC, Row, cause, part, where, worth
 from .screen import WIDTH, columns, cut
 from .step_text import centre_ns, number_of, says_mean, spread
 from .units import keep_begin, keep_end, said_ns
-from .verdict_text import NOTHING, SNAPSHOT, counted, doubts, verdict
+from .verdict_text import NOTHING, SNAPSHOT, alone, counted, doubts, verdict
 
 _FINDING_CNT, _CLASS_CNT = 3, 5
 _NAME_WIDTH = 20
@@ -29,7 +29,7 @@ _ROOM = (
 )
 _DEVICE_CNT = 4  # of which the memory is shown
 _WHOLE_WIDTH = len("  busy 100.0% = ")
-_LAST_CLAUSE = re.compile(r"(?<=\w[,;:]|\)[,;]) [^,;:]*$")  # what is cut ends behind a comma, where there is one
+_LAST_CLAUSE = re.compile(r"(?<=\w[,;]|\)[,;]) [^,;]*$")  # what is cut ends behind a comma, where there is one
 _PLACE_WIDTH = 44  # of the place that evidence is about
 _WORD_WIDTH = 28  # of evidence: a path that is longer would push what stands around it off the screen
 _MUCH_MORE = 1.25  # than the time from the first GPU work to the last: what was recorded around it is worth a word
@@ -125,7 +125,11 @@ def _peaks(found: Row) -> Iterator[str]:
 def _of_several(found: Row) -> Iterator[str]:
     """That an input is one of several, or several in one."""
     if found["rank_cnt"] > 1 and found["rank"] is not None:
-        yield f"  this is rank {found['rank']} of {found['rank_cnt']}; all side by side: --report rank_summary"
+        here, whole = found["rank_cnt"], max(found["rank_cnt"], found["world_size"] or 0)
+        known = f"{whole} ({here} here)" if here < whole else whole
+        yield f"  this is rank {found['rank']} of {known}; another: --rank N, all: --report rank_summary"
+    elif told := alone(found):
+        yield f"  {told}"
     elif found["input_cnt"] > 1:
         yield f"  one of {found['input_cnt']} inputs; what each is: --report trace_info"
     if found["process_cnt"] > 1:
@@ -140,11 +144,13 @@ def _ranks(found: Row) -> Iterator[str]:
     slowest = found["slowest"] if _STRAGGLER in told or _is_late(found) else None
     is_listed = _STRAGGLER in told[:_FINDING_CNT]
     if slowest and not is_listed:
-        steps = f" of {slowest['step_cnt']}" if slowest["step_cnt"] else ""
-        steps += " step" if (slowest["step_cnt"] or slowest["straggler_cnt"]) == 1 else " steps"
+        late_cnt, step_cnt = slowest["straggler_cnt"], slowest["step_cnt"] or 0
+        steps = f"{late_cnt} of {step_cnt} steps" if step_cnt > late_cnt else f"all {late_cnt} steps"
+        steps = "1 step" if max(late_cnt, step_cnt) == 1 else steps
+        among = f"of the {slowest['rank_cnt']} here " if slowest["rank_cnt"] < (found["world_size"] or 0) else ""
         yield cut(
-            f"rank {slowest['rank']} of {slowest['rank_cnt']} holds the others up: "
-            f"late in {slowest['straggler_cnt']}{steps}, they waited {said_ns(slowest['kept_waiting_ns'])}"
+            f"{among}rank {slowest['rank']} holds the others up: "
+            f"late in {steps}, they waited {said_ns(slowest['kept_waiting_ns'])}"
         )
         if why := cause(slowest, 56):
             yield from textwrap.wrap(f"cause: {why}", WIDTH, initial_indent="  ", subsequent_indent="    ")
@@ -153,6 +159,11 @@ def _ranks(found: Row) -> Iterator[str]:
         yield cut(
             f"{'' if is_listed else '  '}all ranks of {slowest['late_host']} are late, by {behind} in a step (median)"
         )
+    if pipeline := found["pipeline"]:
+        ideal = "" if pipeline["ideal_frac"] is None else f", ideal {pipeline['ideal_frac']:.1%}"
+        parts = "" if pipeline["micro_batch_cnt"] is None else f", {pipeline['micro_batch_cnt']:,} micro-batches"
+        bubble = f"bubble {pipeline['bubble_frac']:.1%} of a step{ideal}"
+        yield f"pipeline of {pipeline['stage_cnt']} stages{parts}: {bubble}"
     if (alike := found["alike"]) and _STRAGGLER not in told and not slowest:
         yield cut(f"if ranks were alike: steps {said_ns(alike['saving_ns'])} ({alike['saving_frac']:.0%}) shorter")
     for row in found["unfit"]:

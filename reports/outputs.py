@@ -188,11 +188,13 @@ def _plain(frame: Any, keeps_nested: bool) -> Any:
     return plain if keeps_nested else plain.rename(dict(zip(frame.columns, map(visible, frame.columns), strict=True)))
 
 
-def print_answer(database: Any, inputs: Sequence[Path], *, to_stderr: bool = False, as_json: bool = False) -> None:
-    """Print where the time goes and what to do first."""
+def print_answer(
+    database: Any, inputs: Sequence[Path], *, rank: int | None = None, to_stderr: bool = False, as_json: bool = False
+) -> None:
+    """Print where the time of the input to show, or of a rank, goes and what to do first."""
     from . import answer, answer_text, rank_text
 
-    found = answer.answer(database)
+    found = answer.answer(database, rank)
     run = rank_text.of_inputs(inputs)
     if as_json:
         put_lines(json.dumps(found | ({"run": run} if run else {}), indent=2, default=str))

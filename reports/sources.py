@@ -2,7 +2,7 @@
 
 from .. import rundir
 from ..analyze.store.database import Database
-from ..errors import InputError
+from ..errors import InputError, UsageError
 from ..sql import literal, quoted
 
 
@@ -15,16 +15,27 @@ def counting(database: Database, table: str = "source") -> str:
     return f"{is_filled} and source.name not in ({', '.join(map(literal, others))})" if others else is_filled
 
 
-def shown(database: Database) -> int:
-    """The input to show: of those that count the first with GPU work."""
+def shown(database: Database, rank: int | None = None) -> int:
+    """The input to show: of those that count, and are of a rank if one is given, the first with GPU work.
+
+    Raises UsageError for a rank that is not there.
+    """
+    is_asked = "true" if rank is None else f"source.rank = {rank}"
     rows = database.rows(
-        f"""select source_id from source where {counting(database)}
+        f"""select source_id from source where {is_asked} and {counting(database)}
         order by
             source_id not in (select distinct source_id from gpu_op),
             source_id not in (select source_id from _source_with_gpu),
             source_id
         limit 1"""
     )
+    if not rows and rank is not None:
+        known = [
+            str(known) for (known,) in database.rows("select distinct rank from source where rank >= 0 order by 1")
+        ]
+        raise UsageError(
+            f"--rank {rank}: the ranks here are {', '.join(known)}" if known else "--rank: no rank is known"
+        )
     if not rows:
         raise InputError("none of the inputs could be read, so there is nothing to show")
     return int(rows[0][0])

@@ -49,6 +49,8 @@ def _paced(parts: dict[str, float], critical_gpu_frac: float | None) -> str:
         return ""
     if max(parts, key=lambda name: parts[name]) not in ("compute", "host"):
         return ""
+    if 2 * parts.get("rank_wait", 0) > parts["compute"]:  # it is the others that set it
+        return ""
     if critical_gpu_frac >= min(_PACING_FRAC * parts["compute"], 0.5):
         return ""
     most = f"at most {critical_gpu_frac:.0%}" if critical_gpu_frac >= LEAST_FRAC / 2 else "nothing"
@@ -63,7 +65,8 @@ def _meaning(parts: dict[str, float], kernel: Row | None) -> str:
         dominant = f"{kernel['kernel_frac']:.0%} of it in {kernel['short_name']}"
     if others and parts[others[0]] > parts[first] / 2:
         named = [f"{_WORDS.get(name, name.replace('_', ' '))} {parts[name]:.0%}" for name in (first, others[0])]
-        return f"no single limit: {named[0]} of the time{f' ({dominant})' if dominant else ''}, {named[1]}"
+        dominant = dominant.replace("of it", "of the compute")
+        return f"no single limit: {named[0]} of the time, {named[1]}{f'; {dominant}' if dominant else ''}"
     return _MEANINGS[first].format(parts[first]) + (f", {dominant}" if dominant else "")
 
 
@@ -82,6 +85,13 @@ def counted(found: Row) -> str | None:
     if steady["has_rest"]:
         steps += " and what follows"
     return f"{steps}, {said_ns(steady['window_ns'])}; left out: {', '.join(left)}"
+
+
+def alone(found: Row) -> str | None:
+    """That the input is of one rank of several whose inputs are not here, else None."""
+    if found["rank"] is None or found["rank_cnt"] > 1 or (found["world_size"] or 1) == 1:
+        return None
+    return f"this is rank {found['rank']} of {found['world_size']}, alone: how long it waits for others is not known"
 
 
 def doubts(found: Row) -> list[str]:

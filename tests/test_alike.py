@@ -131,4 +131,4 @@ def test_the_answer_of_the_straggler_says_once_what_makes_it_late(
     said = run_command("summary", tmp_path / "job").out
     assert "1 late input: step/load batch" in said
     assert "straggler rank" not in said
-    assert "rank 0 of 4 holds the others up: late in 3 of 3 steps" in said
+    assert "rank 0 holds the others up: late in all 3 steps" in said

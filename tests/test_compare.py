@@ -375,6 +375,36 @@ def test_runs_are_judged_by_their_timing_pass_alone(run: Callable[..., Any], tmp
     assert (raw["unit"], raw["one"], raw["one spread"], raw["fast Δ frac"]) == ("ns", "10000000.0", "2000000.0", "-0.5")
 
 
+def of_tokens(path: Path, spec: dict[str, Any], wall: int, tokens: int, ranges: float) -> Path:
+    """A run whose steps take so long for so many tokens, one in ten of them a tenth longer."""
+    run_directory(path, [wall] * 9 + [wall * 11 // 10], 7 * wall)
+    mean = wall * 1.01
+    summary = {
+        "step_wall_ns": {"p50": wall, "mean": mean}, "tokens_per_s": {"computed": tokens / mean * 1e9},
+        "overhead_frac": {"ranges": ranges},
+    }  # fmt: skip
+    (path / rundir.SUMMARY).write_text(json.dumps(summary), "utf-8")
+    (path / rundir.MANIFEST).write_text(json.dumps({"format": rundir.FORMAT, "spec": spec}), "utf-8")
+    return path
+
+
+def test_runs_of_other_numbers_of_tokens_are_judged_by_tokens(run: Callable[..., Any], tmp_path: Path) -> None:
+    """Two adapters in a step take longer than one, and each of them less."""
+    one = of_tokens(tmp_path / "one", {"lora_cnt": 1, "rank": [8], "seed": 0, "run_id": "x"}, 40_000_000, 32, 0.434)
+    two = of_tokens(tmp_path / "two", {"lora_cnt": 2, "rank": [8], "seed": 0, "run_id": "y"}, 50_000_000, 64, 0.386)
+    same = of_tokens(tmp_path / "same", {"lora_cnt": 1, "rank": [8], "seed": 1, "run_id": "z"}, 50_000_000, 32, 0.4)
+    done = run(one, two, "--fail-above", "5%")
+    said = " ".join(done.out.split())
+    assert said.startswith(
+        "B is 1.60 x as fast as A: tokens/s 792 -> 1,267 (steps of 32 and 64 tokens, 40.00 and 50.00 ms"
+    )
+    assert "(10 steps, lora_cnt 1)" in said and "(10 steps, lora_cnt 2)" in said
+    assert "step, median of two is 25.0% worse, of other numbers of tokens: not counted" in done.err
+    assert "cost of ranges % 43.4 38.6 -4.8 -11.1" in said
+    assert "B is 1.25 x as slow as A: step 40.00 -> 50.00 ms" in run(one, same).out
+    run(one, same, "--fail-above", "5%", code=8)
+
+
 def test_a_table_can_go_to_a_file(run: Callable[..., Any], two: list[Path], tmp_path: Path) -> None:
     run(*two, "-o", tmp_path / "x.csv")
     run(*two, "-o", tmp_path / "x.json")

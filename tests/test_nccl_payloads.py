@@ -67,9 +67,11 @@ def test_ranks_that_disagree_on_bytes_are_not_matched(tmp_path: Path) -> None:
     ]
     with analyze(paths, tmp_path / "x.duckdb") as database:
         rows = database.rows("select distinct reason from collective_match where operation = 'all_reduce'")
-    assert rows == [(f"bytes differ: rank 0 {8 * MIB}, rank 1 {4 * MIB}",)] or rows == [
-        (f"bytes differ: rank 1 {4 * MIB}, rank 0 {8 * MIB}",)
-    ]
+    assert rows[0][0] in (
+        f"bytes differ: rank {one} {own}, most others {other}"
+        for one, own, other in ((0, 8 * MIB, 4 * MIB), (1, 4 * MIB, 8 * MIB))
+    )
+    assert len(rows) == 1
 
 
 def test_an_export_without_values_says_how_to_get_them(tmp_path: Path) -> None:

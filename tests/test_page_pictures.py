@@ -707,14 +707,14 @@ def test_steps_and_ranks_are_drawn_as_long_as_they_took(
     page = browser.new_page()
     page.goto((tmp_path / "p.html").as_uri())
     page.wait_for_selector("html[data-drawn=all]")
-    assert "One of 2 inputs" in page.locator("header").inner_text()
+    assert "Rank 0, one of 2 inputs" in page.locator("header").inner_text()
     found = page.evaluate(BARS, "steps")
     for step in ("step 0", "step 1", "step 2"):
         assert found["bars"]["forward"][step] == pytest.approx(0.3, abs=found["pixel"])
         assert found["bars"]["rest"][step] == pytest.approx(0.9 - 0.3 - 0.225, abs=found["pixel"])
     ranks = page.evaluate(BARS, "ranks")
-    assert ranks["bars"]["busy"]["rank 0"] == pytest.approx(3 * 0.45, abs=ranks["pixel"])
-    assert ranks["bars"]["busy"]["rank 1"] == pytest.approx(3 * 0.675, abs=ranks["pixel"])
+    assert ranks["bars"]["computes or copies"]["rank 0"] == pytest.approx(3 * 0.45, abs=ranks["pixel"])
+    assert ranks["bars"]["computes or copies"]["rank 1"] == pytest.approx(3 * 0.675, abs=ranks["pixel"])
 
 
 CELLS = """() => {

@@ -1,6 +1,7 @@
 """Bubbles of pipelines: simulated ones whose truth is a formula, uneven ones by loops, and a run of our own."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -67,6 +68,32 @@ def test_the_bubble_of_uneven_stages_is_what_loops_say(on_cpu: bool, tmp_path: P
         assert bubble == pytest.approx(1 - active / whole["dur"])
         # gloo does not say to whom a rank in the middle sends
         assert (micro_batch_cnt, ideal) == ((None, None) if on_cpu else (4, pytest.approx(2 / 6)))
+
+
+@pytest.mark.parametrize("pipeline", [Pipeline(4, 8), Pipeline(3, 6, on_cpu=True)], ids=str)
+def test_equal_stages_keep_nobody_waiting_and_the_bubble_is_said(
+    pipeline: Pipeline, tmp_path: Path, run_command: Callable[..., Any]
+) -> None:
+    simulated_pipeline.write(pipeline, tmp_path / "traces")
+    said = run_command("summary", tmp_path / "traces").out
+    p, m = pipeline.stages, pipeline.micro_batches
+    count = "" if pipeline.on_cpu else f", {m} micro-batches"
+    ideal = "" if pipeline.on_cpu else f", ideal {(p - 1) / (m + p - 1):.1%}"
+    assert f"pipeline of {p} stages{count}: bubble {(p - 1) / (m + p - 1):.1%} of a step{ideal}\n" in said
+    assert "straggler" not in said and "holds the others up" not in said
+    assert "more micro-batches" in " ".join(said.split()) and "All-to-all" not in said
+    run_command("report", tmp_path / "traces", "-o", tmp_path / "x.html")
+    assert "pipeline_bubble" in (tmp_path / "x.html").read_text("utf-8")
+
+
+def test_a_stage_that_computes_more_is_late_for_its_work(tmp_path: Path, run_command: Callable[..., Any]) -> None:
+    simulated_pipeline.write(Pipeline(4, 8, heavy=(1, 45_000)), tmp_path)
+    said = run_command(
+        "query", tmp_path, "select rank, cause, cause_ns from straggler where is_straggler and step = 0", "--csv"
+    ).out
+    assert said.splitlines()[1:] == ["1,compute,720000"]  # 8 micro-batches, forward and backward
+    advice = run_command("query", tmp_path, "select advice from finding where rule = 'straggler_rank'", "--csv").out
+    assert "give it fewer layers" in advice and "nvidia-smi" in advice
 
 
 def test_a_run_of_ours_says_its_pipeline_where_the_trace_does_not(tmp_path: Path) -> None:

@@ -72,6 +72,28 @@ def test_the_straggler_is_the_rank_that_waits_least(ranks: list[Path], tmp_path:
         ]
 
 
+def test_a_rank_of_several_can_be_chosen(ranks: list[Path], tmp_path: Path, run_command: Callable[..., Any]) -> None:
+    folder = ranks[0].parent
+    assert "  this is rank 0 of 3; another: --rank N" in run_command("summary", folder).out
+    for command in ("summary", "analyze"):
+        assert run_command(command, folder, "--rank", 2).out.startswith("trace.2.json: 2 steps")
+    run_command("report", folder, "--rank", 1, "-o", tmp_path / "x.html")
+    assert "Rank 1, one of 3 inputs" in (tmp_path / "x.html").read_text("utf-8")
+    assert (
+        run_command("query", folder, "rank_summary", "--rank", 2, "--csv").out.splitlines()[1].startswith("2,trace.2")
+    )
+    assert "the ranks here are 0, 1, 2" in run_command("summary", folder, "--rank", 9, code=2).err
+    assert "in a statement say" in run_command("query", folder, "select 1", "--rank", 2, code=2).err
+
+
+def test_ranks_that_are_not_here_are_counted(ranks: list[Path], run_command: Callable[..., Any]) -> None:
+    ranks[2].unlink()
+    said = run_command("summary", ranks[0].parent).out
+    assert "  this is rank 0 of 3 (2 here); another: --rank N" in said and "rank 1 of 2" not in said
+    alone = run_command("summary", ranks[1]).out
+    assert "  this is rank 1 of 3, alone: how long it waits for others is not known" in alone
+
+
 def test_two_recordings_of_one_process_are_no_ranks(tmp_path: Path) -> None:
     both = [trace(tmp_path / f"{n}.json", None, (1000, n * 300, 100)) for n in (1, 2)]
     with analyze(both, tmp_path / "x.duckdb") as database:

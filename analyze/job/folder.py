@@ -40,7 +40,7 @@ class Wanted:
     """Whose rows views with a row for each operation have: those of a rank, or of the one to look at first."""
 
     rank: int | None = None
-    is_first: bool = False  # the one that others waited for longest, of those whose parts are there
+    is_first: bool = False  # the first one of those whose parts are there
 
 
 @dataclass(frozen=True)

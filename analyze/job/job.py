@@ -98,6 +98,8 @@ def _behind(word: str) -> list[tuple[str, int, str, str]]:
 
 def merge(job: Path, progress: Progress | None = None, *, force: bool = False) -> merging.Merged:
     """Put together what is there, unless that has been done. Raises InputError for what is no job or holds nothing."""
+    if not job.exists():
+        raise InputError(f"no such folder: {job}")
     if not folder.is_job(job):
         raise InputError(f"{job} is not a job folder; `lorabench analyze INPUT... -o JOB/ --workers N` makes one")
     if not force:
@@ -119,8 +121,7 @@ def opened(job: Path, wanted: Wanted, writes_into: Path | None = None) -> Databa
     if wanted.rank is not None:
         part = _part_of(job, known, wanted.rank)
     elif wanted.is_first:
-        first = sorted(known, key=lambda one: (-one.kept_waiting_ns, one.source_id))
-        part = next((_part(job, one) for one in first if _part(job, one)[0].is_file()), None)
+        part = next((_part(job, one) for one in known if _part(job, one)[0].is_file()), None)
     given = (*handed.VIEWS, *handed.MERGED)
     database = open_job(path, _TABLES, given, part, _elsewhere(job), writes_into)
     results = [

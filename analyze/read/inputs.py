@@ -37,6 +37,7 @@ _PACKED = (
     (b"7z\xbc\xaf\x27\x1c", "7z", "7z x"),
     (b"\x04\x22\x4d\x18", "lz4", "lz4 -d"),
 )
+_PATTERN = re.compile(r"[*?\[]")
 _TAR = slice(257, 262), b"ustar"  # of POSIX pax(1)
 # A file of a folder that is called so and is no trace is worth a word.
 _MEANT = re.compile(r"trace|rank|\.(nsys-rep|sqlite)(\.\w+)?$", re.IGNORECASE)
@@ -217,7 +218,8 @@ def recognise(path: Path) -> Input:
             file.seek(max(0, status.st_size - 4))
             tail = file.read(4)
     except FileNotFoundError as error:
-        raise InputError(f"no such file: {path}") from error
+        hint = "; leave out the quotes, so that the shell expands it" if _PATTERN.search(str(path)) else ""
+        raise InputError(f"no such file: {path}{hint}") from error
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
     if not head:

@@ -31,7 +31,6 @@ class JobInput:
     folder: str
     result_ns: int | None  # when its result was written; None without one
     rank: int | None
-    kept_waiting_ns: int  # by it, where it was the straggler
 
 
 def require_no_job(database: Database, what: str) -> None:
@@ -48,15 +47,9 @@ def job_inputs(path: Path) -> list[JobInput]:
         with duckdb.connect(str(path.absolute()), read_only=True, config=SETTINGS) as connection:
             _require_this_version(connection, path, "main")
             rows = connection.execute(
-                """select source_id, location, folder, result_ns, source.rank, coalesce(late.kept_waiting_ns, 0)::bigint
+                """select source_id, location, folder, result_ns, source.rank
                 from job_input
                 join source using (source_id)
-                left join (
-                    select source_id, sum(kept_waiting_ns) as kept_waiting_ns
-                    from straggler
-                    where is_straggler
-                    group by source_id
-                ) as late using (source_id)
                 order by source_id"""
             ).fetchall()
     except duckdb.Error as error:

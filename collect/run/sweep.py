@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import rundir
-from ...errors import InputError, RunError, UsageError
+from ...errors import InputError, RunError, SettingError, UsageError
 from ...progress import Prefixed, Progress, Silent
 from ...vocabulary import ADAPTER_SETTINGS, PARALLEL_SETTINGS
 from ..settings.spec import RunSpec, from_dict
@@ -116,6 +116,8 @@ def _grid(given: dict[str, Any]) -> Plan:
         chosen = dict(zip(axes, combination, strict=True))
         try:
             cell = _cell(settings, chosen)
+        except SettingError:  # mistyped: nobody wants a night's sweep without it
+            raise
         except UsageError as error:
             impossible.append(f"{', '.join(f'{n} {v}' for n, v in chosen.items())}: {error}")
         else:

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import TYPE_CHECKING
 
-from ...errors import UsageError
+from ...errors import SettingError, UsageError
 from ...vocabulary import PASSES
 from . import kinds, parallelism, tasks
 from .presets import PRESETS
@@ -51,7 +51,7 @@ def _check_each(spec: "RunSpec") -> None:
         choices = f.metadata["choices"]
         for item in value if isinstance(value, tuple) else (value,):
             if choices and item not in choices and not (f.name == "quant" and item == ""):
-                raise UsageError(f"--{dashed(f.name)} is {item!r}; it must be one of {', '.join(choices)}")
+                raise SettingError(f"--{dashed(f.name)} is {item!r}; it must be one of {', '.join(choices)}")
 
 
 def _check_values(spec: "RunSpec") -> None:
@@ -64,27 +64,27 @@ def _check_values(spec: "RunSpec") -> None:
     for name, least in at_least.items():
         value = getattr(spec, name)
         if min(value if isinstance(value, tuple) else (value,)) < least:
-            raise UsageError(f"--{dashed(name)} must be at least {least}")
+            raise SettingError(f"--{dashed(name)} must be at least {least}")
         most = at_most.get(name, _LARGEST)
         if max(value if isinstance(value, tuple) else (value,)) > most:
-            raise UsageError(f"--{dashed(name)} must be at most {most}")
+            raise SettingError(f"--{dashed(name)} must be at most {most}")
     if not all(0 <= rate < 1 for rate in spec.dropout):
-        raise UsageError("--dropout is a probability: at least 0 and below 1")
+        raise SettingError("--dropout is a probability: at least 0 and below 1")
     if not all(0 < rate < float("inf") for rate in (*spec.learning_rate, *spec.alpha)):
-        raise UsageError("--learning-rate and --alpha must be above 0, and finite")
+        raise SettingError("--learning-rate and --alpha must be above 0, and finite")
     if not 0 <= spec.seed < _SEEDS:
-        raise UsageError(f"--seed must be at least 0 and below {_SEEDS}")
+        raise SettingError(f"--seed must be at least 0 and below {_SEEDS}")
     if len(set(spec.profiler)) < len(spec.profiler):
-        raise UsageError(f"--profiler names a pass twice: {', '.join(spec.profiler)}")
+        raise SettingError(f"--profiler names a pass twice: {', '.join(spec.profiler)}")
     for number, names in enumerate(spec.target_modules):
         if not all(targets(names)) and names != DEFAULT_TARGETS:
-            raise UsageError(f"--target-modules has an empty name for adapter_{number}: {names!r}")
+            raise SettingError(f"--target-modules has an empty name for adapter_{number}: {names!r}")
     if not spec.profiler:
-        raise UsageError(f"--profiler names no pass; choose from {', '.join(PASSES)}")
+        raise SettingError(f"--profiler names no pass; choose from {', '.join(PASSES)}")
     if spec.device not in ("auto", "cpu", "cuda") and not (
         spec.device.startswith("cuda:") and spec.device[5:] in map(str, range(_DEVICES))
     ):
-        raise UsageError(f"--device is {spec.device!r}; it must be auto, cpu, cuda or cuda:N")
+        raise SettingError(f"--device is {spec.device!r}; it must be auto, cpu, cuda or cuda:N")
 
 
 def _check_contradictions(spec: "RunSpec") -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...errors import UsageError
+from ...errors import SettingError, UsageError
 from ...small_files import read_text
 from ...vocabulary import PASSES, RANGE_DEPTHS
 from . import checks, kinds, parallelism, tasks
@@ -77,8 +77,8 @@ class RunSpec:
     model: str = _option("tiny", f"Preset with random weights ({', '.join(PRESETS)}), local path or hub id.")
     quant: str = _option(
         "",
-        "Quantisation of the base: int8, nf4 by bitsandbytes, int8wo, float8wo by torchao, qint8 by quanto, gptq of a "
-        "checkpoint that is [none; nf4 for qlora].",
+        "Quantisation of the base: int8, nf4 by bitsandbytes, int8wo, float8wo by torchao, qint8 by quanto; gptq where "
+        "the checkpoint is quantised so [none; nf4 for qlora].",
         ("none", *QUANTS),
     )  # fmt: skip
     dtype: str = _option(
@@ -334,13 +334,13 @@ def _converted(name: str, value: Any, hint: Any) -> Any:
         parts = value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else [value]
         return tuple(_converted(name, part.strip() if isinstance(part, str) else part, kind) for part in parts)
     if isinstance(value, bool) is not (hint is bool) or isinstance(value, types.NoneType | dict | list):
-        raise UsageError(f"--{dashed(name)} must be {_KIND_WORDS[hint]}, not {value!r}")
+        raise SettingError(f"--{dashed(name)} must be {_KIND_WORDS[hint]}, not {value!r}")
     if hint is int and isinstance(value, float) and not value.is_integer():
-        raise UsageError(f"--{dashed(name)} must be a whole number, not {value}")
+        raise SettingError(f"--{dashed(name)} must be a whole number, not {value}")
     try:
         return hint(value)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"--{dashed(name)} must be {_KIND_WORDS[hint]}, not {value!r}") from error
+        raise SettingError(f"--{dashed(name)} must be {_KIND_WORDS[hint]}, not {value!r}") from error
 
 
 _KIND_WORDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}

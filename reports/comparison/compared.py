@@ -7,7 +7,7 @@ from typing import Any
 from . import spread
 
 RENAMED_TO = "renamed_to"  # the column with a kernel's name in the second trace
-NEW, GONE, SAME = "new", "gone", "no difference"
+NEW, GONE, SAME, OTHER_WORK = "new", "gone", "no difference", "other work"
 _NEAR_ZERO = 1e-3  # of the column's total: what grew tenfold from less has a difference and no fraction
 
 Row = dict[str, Any]
@@ -84,4 +84,5 @@ def _kind(first: float | None, value: float | None, change: float, one: float | 
 
 
 def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 1)
+    """To a tenth of a nanosecond or a byte; fractions, and what else is small, to a millionth."""
+    return None if value is None else round(value, 1 if abs(value) >= 10 else 6)

@@ -25,7 +25,11 @@ def show(compared: Compared, limit: int | None) -> None:
     rows = compared.rows if limit is None else compared.rows[:limit]
     others = [str(row.get(RENAMED_TO) or "") for row in rows]
     renamed = [[_cut(f"-> {visible(compared.labels.get(name, name))}")] if name else [] for name in others]
-    terminal.print_columns(columns(compared, rows), renamed)
+    made = columns(compared, rows)
+    if (hidden := terminal.print_columns(made, renamed)) > 0:
+        named = [column.title for column in made[-hidden:] if column.title]
+        if named:
+            put(f"no room for {', '.join(named)}: --csv, or a page (-o FILE.html)")
     if left := len(compared.rows) - len(rows):
         put(f"{left} more rows, which changed less: --limit {len(compared.rows)}, or --csv")
 

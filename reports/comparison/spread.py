@@ -144,16 +144,24 @@ _AMOUNTS = {
 
 
 def of_steps(database: Database, measure: str = "length_ns") -> Spread | None:
-    """The quartiles and the mean of a column of step_summary, of warm steps; None without steps."""
+    """The quartiles and the mean of a column of step_summary, of warm steps; None without steps.
+
+    Of several ranks the mean of a step counts: they take it together.
+    """
     value = quoted(measure)
+    is_one_job = bool(database.rows("from _several_ranks limit 1"))
     ((low, median, high, count, mean, error),) = database.rows(
         f"""select {_quartiles("warm")}, count(warm), avg(warm), sample_stddev(warm) / sqrt(count(warm))
         from (
-            select source_id, if(start_ns >= coalesce(first_step_ns, start_ns), {value}, null) as warm
-            from step_summary
-            left join (select source_id, first_step_ns from _steady_time) as steady using (source_id)
-        )
-        where source_id in (select source_id from source where {counting(database)})"""
+            select {"avg(warm) as warm" if is_one_job else "warm"}
+            from (
+                select source_id, step, if(start_ns >= coalesce(first_step_ns, start_ns), {value}, null) as warm
+                from step_summary
+                left join (select source_id, first_step_ns from _steady_time) as steady using (source_id)
+            )
+            where source_id in (select source_id from source where {counting(database)})
+            {"group by step" if is_one_job else ""}
+        )"""
     )
     return Spread(low, median, high, count, mean, error) if count else None
 
@@ -182,11 +190,13 @@ def _said_of_all_steps(database: Database) -> str:
     ((every, numbered, processes, inputs),) = database.rows(
         f"""select count(*), count(distinct (source_id, step)), count(distinct (source_id, process)),
             count(distinct source_id)
-        from _step join _work_process using (source_id, thread_id)
+        from _step left join _work_process using (source_id, thread_id)
         where source_id in (select source_id from source where {counting(database)})"""
     )
     if processes > inputs == 1 and every == numbered * processes:
         return f"{numbered} steps in each of {processes} processes"
+    if inputs > 1 and every % inputs == 0 and database.rows("from _several_ranks limit 1"):
+        return f"{every // inputs} step{'' if every == inputs else 's'} on each of {inputs} ranks"
     return "no steps" if not every else "1 step" if every == 1 else f"{every} steps"
 
 

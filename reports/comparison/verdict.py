@@ -146,6 +146,22 @@ def of_steps(first: spread.Spread, other: spread.Spread, one: str, two: str, sou
     return _factor(first.median / other.median, one, two, step)
 
 
+def of_other_work(
+    first: spread.Spread, other: spread.Spread, one: str, two: str, source: str, tokens: Sequence[float],
+    rates: Sequence[float],
+) -> str:  # fmt: skip
+    """The same of runs whose steps have unlike many tokens: which computes more of them in a second."""
+    unit, cells = units.scaled("ns", [first.median, other.median])
+    facts = (
+        f"tokens/s {rates[0]:,.0f} -> {rates[1]:,.0f} (steps of {tokens[0]:,.0f} and {tokens[1]:,.0f} tokens, "
+        f"{cells[0]} and {cells[1]} {unit}, {source})"
+    )
+    a, b = first.scaled(1 / tokens[0]), other.scaled(1 / tokens[1])
+    if spread.is_within(b.median - a.median, a.width, b.width):
+        return f"{_NONE} beyond the spread: {facts}"
+    return _factor(rates[1] / rates[0], one, two, facts)
+
+
 def _means(first: spread.Spread, other: spread.Spread) -> str:
     """The means of uneven steps, of which their medians say little."""
     if first.mean is None or other.mean is None:

@@ -31,30 +31,40 @@ _ASKED = (
 
 
 def write(
-    database: Database, path: Path, inputs: Sequence[Path] = (), window: Window | None = None
+    database: Database,
+    path: Path,
+    inputs: Sequence[Path] = (),
+    window: Window | None = None,
+    rank: int | None = None,
 ) -> list[Section]:  # fmt: skip
     """Write the page of a database to a file. Of several inputs one is shown, and the others beside it by rank.
 
+    rank: whose input is shown; None is the first with GPU work.
     window: the stretch of time of which the timeline has every operation; all else is about the whole recording.
     Of inputs that are one run directory the page quotes the timing pass. Returns the sections that it has. Raises
     InputError for a database without inputs that could be read, OutputError when the file cannot be written, UsageError
     for a window without anything of the recording.
     """
-    source = Source(database, shown(database), window)
+    source = Source(database, shown(database, rank), window)
     measured = run.of(list(inputs))
     with database.computing_once(_ASKED):
         made = sections(source)
         if window is not None and not any(section.kind == "timeline" for section in made):
             raise UsageError(f"--window {window.text}: {source.name} has no timeline")
-        answered = answer.answer(database)
+        answered = answer.answer(database, rank)
         said = [verdict_text.verdict(answered)]
         if (counted := verdict_text.counted(answered)) is not None:
             said.append(counted)
         said += verdict_text.doubts(answered)
+        if (alone := verdict_text.alone(answered)) is not None:
+            said.append(alone)
         about = [f"{source.subtitle()}."]
         ((input_cnt,),) = database.rows("select count(*) from source where kind is not null")
         if input_cnt > 1 and measured is None:
-            about.append(f"One of {input_cnt} inputs: the section Ranks has the others beside it.")
+            is_rank = answered["rank"] is not None and answered["rank_cnt"] > 1
+            which = f"Rank {answered['rank']}, one of" if is_rank else "One of"
+            other = "; --rank N shows another" if is_rank else ""
+            about.append(f"{which} {input_cnt} inputs: the section Ranks has the others beside it{other}.")
         if window is not None:
             about.append(
                 "The timeline is a window; what is added up of it says so, all else is of the whole recording."

@@ -241,12 +241,33 @@ def _rank_bars(rows: Rows) -> Any:
         for row in rows
         if row["busy_ns"]
     ]  # fmt: skip
-    series = [("work_ns", "busy"), ("exposed_communication_ns", "communication alone"), ("idle_ns", "idle")]
+    series = [
+        ("work_ns", "computes or copies"),
+        ("exposed_communication_ns", "communication alone"),
+        ("idle_ns", "idle"),
+    ]
     if not named:
         return None
     return figures.chosen_from(
         figures.stacked_bars(named, "label", series), len(named), rank=[row["rank"] for row in named]
     )
+
+
+def _bubble_bars(rows: Rows) -> Any:
+    """Of each stage what it does in a step, the mean of them all."""
+    stages: dict[str, Rows] = {}
+    for row in rows:
+        rank = "" if row["rank"] is None else f", rank {row['rank']}"
+        stages.setdefault(f"stage {row['stage']}{rank}", []).append(row)
+    named = [
+        {
+            "label": label,
+            "active_ns": sum(row["active_ns"] for row in own) / len(own),
+            "bubble_ns": sum(row["step_ns"] - row["active_ns"] for row in own) / len(own),
+        }
+        for label, own in stages.items()
+    ]
+    return figures.stacked_bars(named, "label", [("active_ns", "computes"), ("bubble_ns", "bubble")])
 
 
 def _lora_groups(rows: Rows) -> Any:
@@ -339,6 +360,14 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
         "rank, name, step_ns, busy_ns, exposed_communication_ns, idle_ns, straggler_cnt",
         _rank_bars, keys={"rank": "rank"}, follows=("rank",),
         where="(select count(*) from source) > 1",
+    ),
+    _Asked(
+        "pipeline", "Pipeline",
+        "How much of a step each stage does not compute, beside what equal stages would lose in the same schedule "
+        "with as many micro-batches and no cost of sending.",
+        "pipeline_bubble", "step, rank, stage, micro_batch_cnt, step_ns, active_ns, bubble_frac, ideal_frac",
+        _bubble_bars, "order by step, stage, rank", where="bubble_frac is not null",
+        keys={"rank": "rank", "step": "step"},
     ),
     rank_sections,
     _Asked(

@@ -112,7 +112,8 @@ gathered as (
         count(distinct operation) as operation_cnt,
         string_agg(distinct dtype, ', ' order by dtype) as dtypes,
         count(distinct dtype) as dtype_cnt,
-        string_agg(distinct format('rank {} {}', rank, coalesce(in_bytes, out_bytes)), ', ') as bytes,
+        list({'rank': rank, 'bytes': coalesce(in_bytes, out_bytes)} order by rank) as each_bytes,
+        mode(coalesce(in_bytes, out_bytes)) as usual_bytes,
         count(distinct coalesce(in_bytes, out_bytes)) as bytes_cnt,
         bool_or(operation in ('all_to_all', 'gather', 'scatter') or name ilike '%v') as may_be_uneven
     from counted
@@ -122,6 +123,7 @@ judged as (
     select
         *,
         list_filter(expected, lambda one: not list_contains(ranks, one::integer)) as missing,
+        list_filter(each_bytes, lambda one: one.bytes <> usual_bytes) as unusual,
         case
             when known_cnt < row_cnt then 'the rank of an input is not recorded'
             when expected_cnt is null then 'the size of the group is not recorded'
@@ -132,7 +134,12 @@ judged as (
             when rank_cnt <> expected_cnt then format('{} of {} ranks', rank_cnt, expected_cnt)
             when operation_cnt > 1 and not is_p2p then 'operations differ: ' || operations
             when dtype_cnt > 1 then 'types differ: ' || dtypes
-            when bytes_cnt > 1 and not may_be_uneven then 'bytes differ: ' || bytes
+            when bytes_cnt > 1 and not may_be_uneven then format(
+                'bytes differ: {}{}, most others {}',
+                array_to_string(list_transform(unusual[:8], lambda one: format('rank {} {}', one.rank, one.bytes)), ', '),
+                if(len(unusual) > 8, ' …', ''),
+                usual_bytes
+            )
         end as reason
     from gathered
 )

@@ -11,7 +11,7 @@ with
 part as materialized (
     from _rank_part where collective_id is null
 ),
-own as (
+spent as (
     select
         source_id,
         ranked.rank,
@@ -24,6 +24,15 @@ own as (
     from part
     join _several_ranks as ranked using (source_id)
     group by all
+),
+-- a stage of a pipeline idles by its place, so that of stages their work alone can be compared
+own as (
+    select
+        spent.*,
+        stage.source_id is not null as is_stage,
+        if(is_stage, compute_ns, wall_ns - exposed_communication_ns) as own_ns
+    from spent
+    left join _stage as stage on stage.source_id = spent.source_id and stage.stage_cnt > 1
 ),
 met as materialized (
     select
@@ -129,23 +138,22 @@ arrived as (
 compared as (
     select
         own.*,
-        wall_ns - exposed_communication_ns as own_ns,
         arrived.late_ns,
         arrived.kept_waiting_ns as arrived_waiting_ns,
         arrived.collective_ids,
         certain.kind is not null as is_by_arrival,
         count(*) over same_step as rank_cnt,
         row_number() over by_own as place,
-        wall_ns - exposed_communication_ns
-        - quantile_disc(wall_ns - exposed_communication_ns, 0.5) over same_step as lag_ns,
-        wall_ns - exposed_communication_ns
-        - coalesce(lag(wall_ns - exposed_communication_ns) over by_own, wall_ns - exposed_communication_ns) as more_ns
+        own_ns
+        - quantile_disc(own_ns, 0.5) over same_step as lag_ns,
+        own_ns
+        - coalesce(lag(own_ns) over by_own, own_ns) as more_ns
     from own
     left join arrived on arrived.source_id = own.source_id and arrived.step is not distinct from own.step
     left join certain on certain.kind = own.kind and certain.step is not distinct from own.step
     window
         same_step as (partition by own.kind, own.step),
-        by_own as (partition by own.kind, own.step order by wall_ns - exposed_communication_ns, own.source_id desc)
+        by_own as (partition by own.kind, own.step order by own_ns, own.source_id desc)
 ),
 placed as (
     select
@@ -163,6 +171,7 @@ placed as (
 judged as (
     select
         *,
+        is_stage and not is_by_arrival as is_by_work,
         behind_ns > wall_ns * (select value from threshold where name = 'straggler_frac')
         and 2 * kept_waiting_ns >= max(kept_waiting_ns) over (partition by kind, step) as is_straggler
     from placed
@@ -202,8 +211,8 @@ select
     judged.is_straggler,
     judged.is_by_arrival,
     if(judged.is_straggler, judged.collective_ids, null) as collective_ids,
-    if(judged.is_straggler, cause.part, null) as cause,
-    if(judged.is_straggler, cause.excess_ns, null)::bigint as cause_ns,
+    case when judged.is_straggler then if(is_by_work, 'compute', cause.part) end as cause,
+    case when judged.is_straggler then if(is_by_work, judged.lag_ns, cause.excess_ns) end::bigint as cause_ns,
     if(judged.host is null, null, median(judged.lag_ns) over (partition by judged.kind, judged.step, judged.host))::bigint
         as host_lag_ns,
     if(stage.stage is null, null, median(judged.lag_ns) over (partition by judged.kind, judged.step, stage.stage))::bigint

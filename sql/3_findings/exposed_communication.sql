@@ -51,6 +51,16 @@ late as (
         using (source_id)
     group by source_id, place
 ),
+piped as (
+    select
+        source_id,
+        'Stages wait for each other (pipeline_bubble): more micro-batches, stages that compute equally long, a schedule with '
+        || 'less bubble (1F1B, interleaved, zero bubble), sends that overlap.' as advice
+    from collective
+    where operation is not null
+    group by source_id
+    having bool_or(operation in ('send', 'recv')) and not bool_or(contains(operation::varchar, 'to_all'))
+),
 found as (
     select
         exposed.* replace (greatest(0, saving_ns - coalesce(late.waited_ns, 0)) as saving_ns),
@@ -67,6 +77,8 @@ select
     occurrence_cnt,
     format('{}, the most in {}', evidence, largest) as evidence,
     case
+        when contains(largest, 'SendRecv') and not regexp_matches(place, '(?i)all_?to_?all') and piped.advice is not null
+            then piped.advice
         -- what all_to_all launches is called so, too; sends of pipelines are in ranges that say so
         when regexp_matches(place, '(?i)all_?to_?all')
             or contains(largest, 'SendRecv') and not regexp_matches(
@@ -85,6 +97,7 @@ select
             || 'ranks'' traces.'
     end as advice
 from found
+left join piped using (source_id)
 union all
 select
     source_id,
@@ -93,9 +106,10 @@ select
     gloo.occurrence_cnt,
     format('{} of communication while no operator computes', said_ns(on_cpu.saving_ns))
     || said_waiting(late.waited_ns, on_cpu.saving_ns) as evidence,
-    null as advice
+    piped.advice
 from on_cpu
 join gloo using (source_id)
+left join piped using (source_id)
 left join (
     select source_id, sum(waited_ns) as waited_ns from _late_rank_wait group by source_id
 ) as late using (source_id)

@@ -56,8 +56,17 @@ select
     ) as evidence,
     case
         when any_value(why.cause) = 'compute'
-            then 'Give each rank as many tokens (batches by length, packing); if they are even, its GPU is slower: look at clocks, heat '
-            || 'and other programs (nvidia-smi -q -d PERFORMANCE).'
+            then if(
+                any_value(stage.stage_cnt) > 1,
+                'Its stage has more to compute: give it fewer layers (other split points, --balance of lorabench collect); if stages are '
+                || 'even, ',
+                'Give each rank as many tokens (batches by length, packing), which saves this; if they are even, '
+            )
+            || if(
+                any_value(with_gpu.source_id) is null,
+                'its cores are slower or shared: look at what else runs on them, at threads (OMP_NUM_THREADS) and bind it (numactl).',
+                'its GPU is slower, and to repair it saves more: look at clocks, heat and other programs (nvidia-smi -q -d PERFORMANCE).'
+            )
         when any_value(why.cause) = 'idle: late_input'
             then 'Its data comes later than the others'': look at its shard (long samples, another disk), at its loader''s workers '
             || 'and at what else runs on its CPUs.'
@@ -69,4 +78,6 @@ select
     end as advice
 from shared
 left join _straggler_cause as why using (source_id)
+left join _stage as stage using (source_id)
+left join _source_with_gpu as with_gpu using (source_id)
 group by shared.source_id

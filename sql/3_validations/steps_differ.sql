@@ -4,10 +4,10 @@
 
 with
 counted as (
-    select ranked.source_id, ranked.kind, count(distinct step.step) as step_cnt
+    select ranked.source_id, ranked.kind, ranked.rank, count(distinct step.step) as step_cnt
     from _several_ranks as ranked
     join _step as step using (source_id)
-    group by ranked.source_id, ranked.kind
+    group by ranked.source_id, ranked.kind, ranked.rank
 ),
 compared as (
     select *, mode(step_cnt) over (partition by kind) as usual_cnt
@@ -17,6 +17,6 @@ select
     source_id,
     'warning' as severity,
     abs(step_cnt - usual_cnt) as problem_cnt,
-    format('{} steps, most others {}', step_cnt, usual_cnt) as example
+    format('rank {} has {} steps, most others {}', rank, step_cnt, usual_cnt) as example
 from compared
 where step_cnt <> usual_cnt

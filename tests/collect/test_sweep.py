@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,19 @@ def test_combinations_that_contradict_themselves_are_left_out_and_said() -> None
     assert len(found.impossible) == 3 and all(" applies to --peft-mode batch" in r for r in found.impossible)
     with pytest.raises(UsageError, match="no combination is possible"):
         sweep.plan({"method": "qlora", "quant": "none", "rank": "4,8"})
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"lora_cnt": "1,x"}, "--lora-cnt must be a whole number, not 'x'"),
+        ({"method": "lora,loar"}, "--method is 'loar'; it must be one of"),
+        ({"rank": "8,0", "lora_cnt": "1,2"}, "--rank must be at least 1"),
+    ],
+)
+def test_a_mistyped_value_stops_a_sweep(given: dict[str, str], says: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(says)):
+        sweep.plan(given)
 
 
 @pytest.mark.parametrize("values", ["9..3", "1..100000000000"])
