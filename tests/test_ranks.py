@@ -90,6 +90,8 @@ def test_ranks_that_are_not_here_are_counted(ranks: list[Path], run_command: Cal
     ranks[2].unlink()
     said = run_command("summary", ranks[0].parent).out
     assert "  this is rank 0 of 3 (2 here); another: --rank N" in said and "rank 1 of 2" not in said
+    run_command("report", ranks[0].parent, "-o", ranks[0].parent / "x.html")
+    assert "Rank 0 of 3, one of 2 inputs" in (ranks[0].parent / "x.html").read_text("utf-8")
     alone = run_command("summary", ranks[1]).out
     assert "  this is rank 1 of 3, alone: how long it waits for others is not known" in alone
 

@@ -62,7 +62,9 @@ def write(
         ((input_cnt,),) = database.rows("select count(*) from source where kind is not null")
         if input_cnt > 1 and measured is None:
             is_rank = answered["rank"] is not None and answered["rank_cnt"] > 1
-            which = f"Rank {answered['rank']}, one of" if is_rank else "One of"
+            are_missing = is_rank and (answered["world_size"] or 0) > answered["rank_cnt"]
+            whole = f" of {answered['world_size']}" if are_missing else ""
+            which = f"Rank {answered['rank']}{whole}, one of" if is_rank else "One of"
             other = "; --rank N shows another" if is_rank else ""
             about.append(f"{which} {input_cnt} inputs: the section Ranks has the others beside it{other}.")
         if window is not None:
