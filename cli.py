@@ -125,7 +125,7 @@ def analyze(
     sort: cli_tables.Sort = None,
     limit: cli_tables.Limit = None,
     step: Annotated[int | None, typer.Option(metavar="N", help="Only rows of this step.")] = None,
-    rank: Annotated[int | None, typer.Option(metavar="N", help="Only rows of this rank.")] = None,
+    rank: Annotated[int | None, typer.Option(metavar="N", help="Only rows of this rank, or its answer.")] = None,
     device: Annotated[int | None, typer.Option(metavar="N", help="Only rows of this device.")] = None,
     range_: Annotated[
         str | None, typer.Option("--range", metavar="REGEX", help="Only rows whose path (or name) matches.")

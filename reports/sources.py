@@ -5,6 +5,8 @@ from ..analyze.store.database import Database
 from ..errors import InputError, UsageError
 from ..sql import literal, quoted
 
+_MOST_NAMED = 16  # ranks
+
 
 def counting(database: Database, table: str = "source") -> str:
     """Which sources with rows in a table count: of a run directory's recordings, which are of the same steps, one."""
@@ -33,9 +35,10 @@ def shown(database: Database, rank: int | None = None) -> int:
         known = [
             str(known) for (known,) in database.rows("select distinct rank from source where rank >= 0 order by 1")
         ]
-        raise UsageError(
-            f"--rank {rank}: the ranks here are {', '.join(known)}" if known else "--rank: no rank is known"
-        )
+        if not known:
+            raise UsageError(f"--rank {rank}: no input says which rank it is")
+        named = ", ".join(known) if len(known) <= _MOST_NAMED else f"{len(known)}, from {known[0]} to {known[-1]}"
+        raise UsageError(f"--rank {rank}: the ranks here are {named}")
     if not rows:
         raise InputError("none of the inputs could be read, so there is nothing to show")
     return int(rows[0][0])

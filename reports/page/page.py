@@ -36,7 +36,7 @@ def write(
     inputs: Sequence[Path] = (),
     window: Window | None = None,
     rank: int | None = None,
-) -> list[Section]:  # fmt: skip
+) -> list[Section]:
     """Write the page of a database to a file. Of several inputs one is shown, and the others beside it by rank.
 
     rank: whose input is shown; None is the first with GPU work.
@@ -52,27 +52,7 @@ def write(
         if window is not None and not any(section.kind == "timeline" for section in made):
             raise UsageError(f"--window {window.text}: {source.name} has no timeline")
         answered = answer.answer(database, rank)
-        said = [verdict_text.verdict(answered)]
-        if (counted := verdict_text.counted(answered)) is not None:
-            said.append(counted)
-        said += verdict_text.doubts(answered)
-        if (alone := verdict_text.alone(answered)) is not None:
-            said.append(alone)
-        about = [f"{source.subtitle()}."]
-        ((input_cnt,),) = database.rows("select count(*) from source where kind is not null")
-        if input_cnt > 1 and measured is None:
-            is_rank = answered["rank"] is not None and answered["rank_cnt"] > 1
-            are_missing = is_rank and (answered["world_size"] or 0) > answered["rank_cnt"]
-            whole = f" of {answered['world_size']}" if are_missing else ""
-            which = f"Rank {answered['rank']}{whole}, one of" if is_rank else "One of"
-            other = "; --rank N shows another" if is_rank else ""
-            about.append(f"{which} {input_cnt} inputs: the section Ranks has the others beside it{other}.")
-        if window is not None:
-            about.append(
-                "The timeline is a window; what is added up of it says so, all else is of the whole recording."
-            )
-        if measured is not None:
-            about.append("Pictures and tables are of the profiled pass; times without a profiler are named.")
+        said = _said(answered)
         name = measured.name if measured else str(source.name)
         told, changes = cards(source, measured), first(source)
         asks_nothing = source.kind == SOURCE_SNAPSHOT and not (changes.changes or changes.every)  # it knows no time
@@ -80,7 +60,7 @@ def write(
         html.write(
             path,
             name,
-            " ".join(about),
+            _about(source, answered, measured),
             made,
             told,
             None if asks_nothing else changes,
@@ -91,3 +71,26 @@ def write(
     if source.problems:
         raise InputError(f"{path} lacks {len(source.problems)} sections: {source.problems[0]}")
     return made
+
+
+def _said(answered: answer.Row) -> list[str]:
+    """The verdict, what it is of, and what makes it doubtful."""
+    around = (verdict_text.counted(answered), *verdict_text.doubts(answered), verdict_text.alone(answered))
+    return [verdict_text.verdict(answered), *(line for line in around if line is not None)]
+
+
+def _about(source: Source, answered: answer.Row, measured: run.Run | None) -> str:
+    """What was read, which of several inputs is shown, and which part of it."""
+    about = [f"{source.subtitle()}."]
+    if answered["input_cnt"] > 1 and measured is None:
+        is_rank = answered["rank"] is not None and answered["rank_cnt"] > 1
+        are_missing = is_rank and (answered["world_size"] or 0) > answered["rank_cnt"]
+        whole = f" of {answered['world_size']}" if are_missing else ""
+        which = f"Rank {answered['rank']}{whole}, one of" if is_rank else "One of"
+        other = "; --rank N shows another" if is_rank else ""
+        about.append(f"{which} {answered['input_cnt']} inputs: the section Ranks has the others beside it{other}.")
+    if source.window is not None:
+        about.append("The timeline is a window; what is added up of it says so, all else is of the whole recording.")
+    if measured is not None:
+        about.append("Pictures and tables are of the profiled pass; times without a profiler are named.")
+    return " ".join(about)

@@ -6,6 +6,7 @@ from typing import Any
 from ...analyze.store.database import Database
 from ...errors import CorruptInputError
 from ...sql import quoted
+from ..units import said_ns
 from .cells import Cell, Column, of_rows
 from .window import Window
 
@@ -74,13 +75,20 @@ class Source:
         facts = self.rows("select item, value from source_fact where source_id = {id} and section = 'about'")
         told = {row["item"]: row["value"] for row in facts}
         run = [
-            f"{name.removeprefix('run: ')} {value}"
+            _fact(name.removeprefix("run: "), value)
             for name, value in told.items()
-            if value and name.startswith("run: ")
+            if value and name.startswith("run: ") and (name, value) != ("run: micro_batches", "0")  # as many as usual
         ]
         device = [value for name, value in told.items() if name.startswith("device")]
         ((recorder,),) = self.database.rows(f"select recorder from _recorder where source_id = {self.source_id}")
         return ", ".join([f"recorded by {recorder}", *device[:2], *run])
+
+
+def _fact(name: str, value: str) -> str:
+    """A fact of a run as people write it: times in a unit, a list of one as that."""
+    if name.endswith(" ns") and value.isdecimal():
+        return f"{name.removesuffix(' ns')} {said_ns(int(value))}"
+    return f"{name} {value.removeprefix('[').removesuffix(']')}"
 
 
 def tabled(
