@@ -13,7 +13,7 @@ from .answer import IDLE, LEAST_FRAC, Row, cause, part, where, worth
 from .screen import WIDTH, columns, cut
 from .step_text import centre_ns, number_of, says_mean, spread
 from .units import keep_begin, keep_end, said_ns
-from .verdict_text import NOTHING, SNAPSHOT, alone, counted, doubts, verdict
+from .verdict_text import NOTHING, SNAPSHOT, alone, counted, doubts, rank_of, verdict
 
 _FINDING_CNT, _CLASS_CNT = 3, 5
 _NAME_WIDTH = 20
@@ -124,10 +124,8 @@ def _peaks(found: Row) -> Iterator[str]:
 
 def _of_several(found: Row) -> Iterator[str]:
     """That an input is one of several, or several in one."""
-    if found["rank_cnt"] > 1 and found["rank"] is not None:
-        here, whole = found["rank_cnt"], max(found["rank_cnt"], found["world_size"] or 0)
-        known = f"{whole} ({here} here)" if here < whole else whole
-        yield f"  this is rank {found['rank']} of {known}; another: --rank N, all: --report rank_summary"
+    if known := rank_of(found):
+        yield f"  this is {known}; another: --rank N, all: --report rank_summary"
     elif told := alone(found):
         yield f"  {told}"
     elif found["input_cnt"] > 1:

@@ -87,6 +87,14 @@ def counted(found: Row) -> str | None:
     return f"{steps}, {said_ns(steady['window_ns'])}; left out: {', '.join(left)}"
 
 
+def rank_of(found: Row) -> str | None:
+    """Which rank the input is of how many, and how many of these are here; None where it is not one of several here."""
+    if found["rank"] is None or found["rank_cnt"] == 1:
+        return None
+    here, whole = found["rank_cnt"], max(found["rank_cnt"], found["world_size"] or 0)
+    return f"rank {found['rank']} of {whole}" + (f" ({here} here)" if here < whole else "")
+
+
 def alone(found: Row) -> str | None:
     """That the input is of one rank of several whose inputs are not here, else None."""
     if found["rank"] is None or found["rank_cnt"] > 1 or (found["world_size"] or 1) == 1:
@@ -109,6 +117,7 @@ def doubts(found: Row) -> list[str]:
         said.append(
             f"the launches of {lost['missing_cnt']:,} of {lost['op_cnt']:,} operations "
             f"({lost['missing_frac']:.0%} of GPU time) are not recorded"
+            + (", as the recording began later" if lost["are_before"] else "")
         )
     return said
 

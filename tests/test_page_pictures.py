@@ -707,7 +707,7 @@ def test_steps_and_ranks_are_drawn_as_long_as_they_took(
     page = browser.new_page()
     page.goto((tmp_path / "p.html").as_uri())
     page.wait_for_selector("html[data-drawn=all]")
-    assert "Rank 0, one of 2 inputs" in page.locator("header").inner_text()
+    assert "This is rank 0 of 2" in page.locator("header").inner_text()
     found = page.evaluate(BARS, "steps")
     for step in ("step 0", "step 1", "step 2"):
         assert found["bars"]["forward"][step] == pytest.approx(0.3, abs=found["pixel"])

@@ -78,7 +78,7 @@ def test_a_rank_of_several_can_be_chosen(ranks: list[Path], tmp_path: Path, run_
     for command in ("summary", "analyze"):
         assert run_command(command, folder, "--rank", 2).out.startswith("trace.2.json: 2 steps")
     run_command("report", folder, "--rank", 1, "-o", tmp_path / "x.html")
-    assert "Rank 1, one of 3 inputs" in (tmp_path / "x.html").read_text("utf-8")
+    assert "This is rank 1 of 3;" in (tmp_path / "x.html").read_text("utf-8")
     assert (
         run_command("query", folder, "rank_summary", "--rank", 2, "--csv").out.splitlines()[1].startswith("2,trace.2")
     )
@@ -91,7 +91,7 @@ def test_ranks_that_are_not_here_are_counted(ranks: list[Path], run_command: Cal
     said = run_command("summary", ranks[0].parent).out
     assert "  this is rank 0 of 3 (2 here); another: --rank N" in said and "rank 1 of 2" not in said
     run_command("report", ranks[0].parent, "-o", ranks[0].parent / "x.html")
-    assert "Rank 0 of 3, one of 2 inputs" in (ranks[0].parent / "x.html").read_text("utf-8")
+    assert "This is rank 0 of 3 (2 here);" in (ranks[0].parent / "x.html").read_text("utf-8")
     alone = run_command("summary", ranks[1]).out
     assert "  this is rank 1 of 3, alone: how long it waits for others is not known" in alone
 

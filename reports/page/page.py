@@ -83,12 +83,9 @@ def _about(source: Source, answered: answer.Row, measured: run.Run | None) -> st
     """What was read, which of several inputs is shown, and which part of it."""
     about = [f"{source.subtitle()}."]
     if answered["input_cnt"] > 1 and measured is None:
-        is_rank = answered["rank"] is not None and answered["rank_cnt"] > 1
-        are_missing = is_rank and (answered["world_size"] or 0) > answered["rank_cnt"]
-        whole = f" of {answered['world_size']}" if are_missing else ""
-        which = f"Rank {answered['rank']}{whole}, one of" if is_rank else "One of"
-        other = "; --rank N shows another" if is_rank else ""
-        about.append(f"{which} {answered['input_cnt']} inputs: the section Ranks has the others beside it{other}.")
+        rank = verdict_text.rank_of(answered)
+        which = f"This is {rank}; --rank N shows another" if rank else f"One of {answered['input_cnt']} inputs"
+        about.append(f"{which}: the section Ranks has the others beside it.")
     if source.window is not None:
         about.append("The timeline is a window; what is added up of it says so, all else is of the whole recording.")
     if measured is not None:

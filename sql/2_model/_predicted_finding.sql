@@ -20,7 +20,7 @@
 
 with
 limited as (
-    select source_id, rule, sum(saving_ns) as limit_ns
+    select source_id, rule, count(*) as place_cnt, sum(saving_ns) as limit_ns
     from _finding
     group by source_id, rule
 ),
@@ -91,19 +91,33 @@ shared as (
         ) as shared_ns
     from followed
     where not is_idle or source_id not in (select source_id from _clock_shift)
+),
+-- of copies those that the link between host and device has no time for
+bounded as (
+    select
+        found.*,
+        hidden.hidden_ns is not null
+        and regexp_matches(found.evidence, 'the most in copy (HtoD|DtoH)')
+        and not coalesce(starts_with(found.advice, 'Pin '), false) as is_of_link
+    from _finding as found
+    left join hidden using (source_id, rule)
 )
 select
-    found.* replace (
+    found.* exclude (is_of_link) replace (
         if(found.saving_ns = 0, 0, found.saving_ns * shared.shared_ns / nullif(shared.limit_ns, 0)) as saving_ns,
         if(
-            shared.hidden_ns is not null and not starts_with(found.advice, 'Pin '),
+            found.is_of_link and not coalesce(starts_with(found.advice, 'FSDP '), false),
             'Copy less: keep weights and optimizer states on the device, token ids instead of embeddings, 8 or 16 bits '
             || 'instead of 32, fewer and larger batches between two transfers of the weights.',
             found.advice
         ) as advice,
         case
-            when shared.hidden_ns is not null and not starts_with(found.advice, 'Pin ')
-                then found.evidence || format('; without them {} less, beside other work {} (busy link)',
+            when found.is_of_link
+                then found.evidence || format(
+                    if(
+                        shared.place_cnt = 1, '; without them {} less, hidden {} (the link is busy)',
+                        '; its part of the saving is {}, hidden {} (the link is busy)'
+                    ),
                     said_ns(found.saving_ns * shared.shared_ns / shared.limit_ns),
                     said_ns(found.saving_ns * least(shared.hidden_ns, shared.shared_ns) / shared.limit_ns))
             when not shared.is_predicted then found.evidence
@@ -121,5 +135,5 @@ select
     ),
     found.saving_ns as limit_ns,
     shared.is_predicted
-from _finding as found
+from bounded as found
 join shared on shared.source_id = found.source_id and shared.rule = found.rule

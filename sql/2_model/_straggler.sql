@@ -144,10 +144,8 @@ compared as (
         certain.kind is not null as is_by_arrival,
         count(*) over same_step as rank_cnt,
         row_number() over by_own as place,
-        own_ns
-        - quantile_disc(own_ns, 0.5) over same_step as lag_ns,
-        own_ns
-        - coalesce(lag(own_ns) over by_own, own_ns) as more_ns
+        own_ns - quantile_disc(own_ns, 0.5) over same_step as lag_ns,
+        own_ns - coalesce(lag(own_ns) over by_own, own_ns) as more_ns
     from own
     left join arrived on arrived.source_id = own.source_id and arrived.step is not distinct from own.step
     left join certain on certain.kind = own.kind and certain.step is not distinct from own.step

@@ -3,6 +3,15 @@
 -- Copy ahead on a stream of its own from pinned memory (non_blocking=True), keep tensors on the device, or copy less: token ids instead of embeddings, bfloat16 instead of float32.
 --
 -- Without torch: Copy ahead on a stream of its own from pinned memory (cudaMemcpyAsync), keep data on the device, or copy less: indices instead of what they look up, 16 bits instead of 32.
+with
+-- what FSDP does in its own ranges, most of what the host sends: it keeps its shards there
+offloading as (
+    select source_id
+    from _exposed_place
+    where activity = 'memory' and contains(largest, 'HtoD') and place <> '(launch not recorded)'
+    group by source_id
+    having 2 * sum(saving_ns) filter (regexp_matches(place, 'FSDP::(pre|post)_|fsdp')) > sum(saving_ns)
+)
 select
     source_id,
     place,
@@ -14,6 +23,10 @@ select
         format('; pageable memory at {:.1f} GB/s, where the link does {:.1f}', pageable_bytes_s / 1e9, link_bytes_s / 1e9), ''
     ) as evidence,
     case
+        when source_id in (from offloading) and contains(largest, 'HtoD')
+            and regexp_matches(place, 'FSDP::(pre|post)_|fsdp|^\(launch not recorded\)$') then
+            'FSDP keeps its shards in the CPU''s memory (CPUOffload) and copies them in each pass: without that nothing is copied. '
+            || 'If they do not fit: more GPUs, a base of 8 or 4 bits, larger batches, more of them between two optimizer steps.'
         when slow.source_id is not null and regexp_matches(largest, 'HtoD|DtoH') then
             if(has_torch(source_id),
                 'Pin the host''s memory (DataLoader(pin_memory=True), tensor.pin_memory(), cudaMallocHost): the driver copies '

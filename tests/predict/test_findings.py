@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import writers
-from conftest import quick
+from conftest import corpus_params, quick
 from lorabench import sql
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.database import Database
@@ -373,8 +373,9 @@ def test_each_place_of_copies_is_said_its_own_share_of_what_hides_beside_other_w
         said = {place.split("/")[-1]: (saving_ns, evidence) for place, saving_ns, evidence in database.rows(asked)}
         limit_ns = sum(saving_ns for saving_ns, _ in said.values())
         for saving_ns, evidence in said.values():
-            share = database.rows("select said_ns(?)", hidden_ns * saving_ns / limit_ns)[0][0]
-            assert f" less, beside other work {share} (busy link)" in evidence
+            values = (saving_ns, hidden_ns * saving_ns / limit_ns)
+            ((own, share),) = database.rows("select said_ns(?), said_ns(?)", *values)
+            assert f"; its part of the saving is {own}, hidden {share} (the link is busy)" in evidence
     assert said["large"][0] > 2 * said["small"][0] > 0
 
 
@@ -499,3 +500,16 @@ def test_launches_cost_what_their_gaps_are_however_long_they_are_on_their_way(la
             "(select sum(idle_ns) from _judged_gap where rule = 'launch_bound_range')"
         )
     assert 0.9 * idle <= saved <= idle, "but for the distance that kernels keep"
+
+
+@pytest.mark.parametrize("path", corpus_params("nsys/fsdp-2gpu-*.sqlite"))
+def test_shards_that_fsdp_keeps_in_the_hosts_memory_are_named(path: Path, tmp_path: Path) -> None:
+    """Half of its copies were launched before the recording; those within the device hang on no link."""
+    with analyze([path], tmp_path / "x.duckdb") as database:
+        rows = database.rows("select place, evidence, advice from _predicted_finding where rule = 'exposed_copy'")
+        ((are_before,),) = database.rows("select are_before from _launch_missing")
+    assert are_before and len(rows) > 60
+    for place, evidence, advice in rows:
+        is_shard = re.match(r"FSDP::|\(launch not recorded\)", place or "") and "the most in copy HtoD" in evidence
+        assert advice.startswith("FSDP keeps its shards") == bool(is_shard)
+        assert ("the link is busy" in evidence) == ("copy HtoD" in evidence or "copy DtoH" in evidence)
