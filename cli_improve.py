@@ -58,7 +58,7 @@ def improve(
     from .collect.improve.candidates import GOALS, TIME
     from .collect.improve.rounds import Asked
     from .errors import UsageError
-    from .reports import outputs
+    from .reports import outputs, screen
     from .reports.improvement import rows, text
 
     form = outputs.chosen_format(as_csv, as_json)
@@ -84,7 +84,7 @@ def improve(
         found,
         rows.COLUMNS,
         form,
-        [*text.table(found, goal != TIME), *text.wrapped(text.ending(course, shown, price_per_hour))],
+        [*text.table(found, goal != TIME), *screen.wrapped(text.ending(course, shown, price_per_hour))],
     )
     _write(plan.folder, f"Improving {run.name}", course, shown, found, price_per_hour)
     (console.put if form is None else console.tell)(f"wrote {plan.folder}")
@@ -120,9 +120,10 @@ def _write(
 def _edits(run: Path, after: Path | None, form: Any) -> None:
     """What to change by hand in a script, and what came of it."""
     from . import improving
+    from .reports import screen
     from .reports.improvement import text
 
     with bar.shown():
         found, steps = improving.edited(run, after)
-    lines = [*text.edits(found), *(text.wrapped([text.held(found, *steps)]) if after is not None else [])]
+    lines = [*text.edits(found), *(screen.wrapped([text.held(found, *steps)]) if after is not None else [])]
     _put(found, list(found[0]), form, lines)

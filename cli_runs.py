@@ -348,7 +348,7 @@ def sweep(
     from .collect.settings.spec import read_config
     from .reports import tables
     from .reports.sweeps import results as sweeps
-    from .reports.sweeps import sweep_page
+    from .reports.sweeps import sweep_page, sweep_text
 
     given = (read_config(config) if config else {}) | options.given(settings)
     what = sweeping.plan(given, until_oom and until_oom.replace("-", "_"), preset)
@@ -371,6 +371,7 @@ def sweep(
     rows = sweeps.rows(output)
     tables.write_rows(rows, output / sweeps.RESULTS)
     sweep_page.write(output, rows, output / sweeps.PAGE)
+    sweep_text.show(rows)
     console.put(f"wrote {output / sweeps.RESULTS} and {output / sweeps.PAGE}")
     if ended:
         raise ended

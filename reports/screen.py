@@ -1,5 +1,8 @@
 """Lines for a person: 80 places, in a terminal and in a pipe."""
 
+import textwrap
+from collections.abc import Iterable, Iterator
+
 from rich.cells import cell_len
 
 from .units import keep_begin
@@ -16,3 +19,9 @@ def columns(left: str, right: str) -> str:
 def cut(line: str) -> str:
     """The begin of a line, as much as there is room for."""
     return keep_begin(line, WIDTH)
+
+
+def wrapped(sentences: Iterable[str]) -> Iterator[str]:
+    """Sentences in lines that fit."""
+    for sentence in sentences:
+        yield from textwrap.wrap(sentence, WIDTH, subsequent_indent="    ", break_on_hyphens=False)

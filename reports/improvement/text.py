@@ -1,7 +1,7 @@
 """An improvement for a person: a line for each change in 80 columns, then what came of it."""
 
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,12 +64,6 @@ def _scaled(ending: str, rows: Sequence[dict[str, Any]], *columns: str) -> Any:
     largest = max(map(abs, values), default=0.0)
     factor, unit = units.unit_of(ending, largest)
     return unit, lambda value: units.format_number(value, factor, largest)
-
-
-def wrapped(lines: Iterable[str]) -> Iterator[str]:
-    """Sentences in lines that fit."""
-    for line in lines:
-        yield from textwrap.wrap(line, WIDTH, subsequent_indent="    ", break_on_hyphens=False)
 
 
 def ending(course: Course, shown: Shown | None, price_per_hour: float | None) -> Iterator[str]:

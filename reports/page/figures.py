@@ -186,9 +186,9 @@ def heat_map(rows: Sequence[str], columns: Sequence[str], values: Sequence[Seque
 
     Cells are bars of length 1: the smallest bundle of the script has no heat maps of its own.
     """
-    most = max((abs(value) for column in values for value in column if value is not None), default=0) or 1
+    most = max((abs(value) for column in values for value in column if value is not None), default=0)
     cells = [
-        (row, place, f"{title} {name}: {value * MS:+,.3f} ms", _between(value / most))
+        (row, place, f"{title} {name}: {value * MS:+,.3f} ms", _between(value / (most or 1)))
         for place, (name, column) in enumerate(zip(columns, values, strict=True))
         for row, value in zip(rows, column, strict=True)
         if value is not None
@@ -201,7 +201,8 @@ def heat_map(rows: Sequence[str], columns: Sequence[str], values: Sequence[Seque
     }  # fmt: skip
     each = -(-len(columns) // 20)
     places = [place for place in range(len(columns)) if place % each == 0]
-    across = {"title": {"text": f"{title} (the deepest colour is {most * MS:,.3f} ms)"}, "showgrid": False,
+    across = {"title": {"text": f"{title} ({f'the deepest colour is {most * MS:,.3f} ms' if most else 'all alike'})"},
+              "showgrid": False,
               "tickvals": [place + 0.5 for place in places], "ticktext": [shown(columns[place]) for place in places],
               "range": [0, len(columns)]}  # fmt: skip
     down = {"type": "category", "autorange": "reversed", "categoryorder": "array",

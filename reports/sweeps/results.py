@@ -6,6 +6,8 @@ from typing import Any
 from ... import rundir
 from ...analyze.pipeline import analyze
 from ...vocabulary import ADAPTER_SETTINGS, PARALLEL_SETTINGS
+from ..comparison import run_steps
+from ..comparison.spread import is_within
 from ..sources import counting
 
 RESULTS, PAGE = "results.csv", "sweep.html"
@@ -21,8 +23,9 @@ _MEASURED = (
     ("kernel_launch_cnt", ("kernel_launches_per_step",)),
 )
 _PEAKS = ("peak_allocated_bytes", "peak_reserved_bytes", "device_used_bytes", "nvml_used_bytes", "peak_resident_bytes")
+_SPREAD = "step_spread_frac"
 COLUMNS = (
-    "status", *(name for name, _ in _MEASURED), "execution_ns", "launch_ns", *_PEAKS, "message",
+    "status", *(name for name, _ in _MEASURED), _SPREAD, "execution_ns", "launch_ns", *_PEAKS, "message",
 )  # fmt: skip
 
 
@@ -30,8 +33,9 @@ def rows(folder: Path) -> list[dict[str, Any]]:
     """A row for each run of a sweep: the values of its axes, then COLUMNS; None is not measured.
 
     `execution_ns` is the time in which the GPU was busy in a step of one adapter, from the run's trace; `launch_ns` the
-    rest of `task_step_ns` (the BatchLoRA paper's kernel launch time: training time less kernel execution time). Raises
-    InputError for a folder that is no sweep.
+    rest of `task_step_ns` (the BatchLoRA paper's kernel launch time: training time less kernel execution time);
+    `step_spread_frac` is the distance between the quartiles of a run's steps (of fewer than five between the extremes)
+    as a fraction of their median. Raises InputError for a folder that is no sweep.
     """
     sweep = rundir.read_sweep(folder)
     return [_row(folder / str(name), list(sweep["axes"])) for name in sweep["cells"]]
@@ -45,6 +49,8 @@ def _row(run: Path, axes: list[str]) -> dict[str, Any]:
     row: dict[str, Any] = {name: _shown(spec, name) for name in axes}
     row["status"] = manifest["status"]
     row |= {name: rundir.number_at(summary, *path) for name, path in _MEASURED}
+    steps = run_steps.of_summary(run, summary)
+    row[_SPREAD] = None if steps is None else steps.frac
     row["execution_ns"] = _execution(run, summary)
     known = row["execution_ns"] is not None and row["task_step_ns"] is not None
     row["launch_ns"] = max(0, row["task_step_ns"] - row["execution_ns"]) if known else None
@@ -53,6 +59,31 @@ def _row(run: Path, axes: list[str]) -> dict[str, Any]:
         row[name] = max((phase[name] for phase in phases if phase.get(name) is not None), default=None)
     row["message"] = manifest["message"]
     return row
+
+
+def fastest(rows: list[dict[str, Any]]) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
+    """The run that computes most tokens in a second, and the others that its steps do not tell it from; None of none.
+
+    Two are told apart where a token takes longer by more than half of both spreads, as `lorabench compare` has it.
+    """
+    measured = [row for row in rows if row["token_per_s"]]
+    if not measured:
+        return None
+    first = max(measured, key=lambda row: float(row["token_per_s"]))
+    ns = [1e9 / row["token_per_s"] for row in (first, *measured)]
+    widths = [
+        None if row[_SPREAD] is None else row[_SPREAD] * each for row, each in zip((first, *measured), ns, strict=True)
+    ]
+    return first, [
+        row for row, each, width in zip(measured, ns[1:], widths[1:], strict=True)
+        if row is not first and is_within(each - ns[0], widths[0], width)
+    ]  # fmt: skip
+
+
+def words(row: dict[str, Any]) -> str:
+    """A run by its axes, which stand before its status."""
+    axes = list(row)[: list(row).index("status")]
+    return ", ".join(f"{axis.replace('_', '-')} {row[axis]}" for axis in axes if row[axis] is not None) or "all"
 
 
 def _shown(spec: dict[str, Any], name: str) -> Any:

@@ -64,16 +64,12 @@ def _cards(rows: list[Row]) -> list[dict[str, str]]:
     for row in rows:
         counts[str(row["status"])] = counts.get(str(row["status"]), 0) + 1
     cards = [{"what": f"runs: {status}", "value": str(count), "note": ""} for status, count in counts.items()]
-    fastest = max((row for row in rows if row["token_per_s"]), key=lambda row: row["token_per_s"], default=None)
-    if fastest:
-        cards.append({"what": "most tokens", "value": f"{fastest['token_per_s']:,.0f} /s", "note": _words(fastest)})
+    if found := sweeps.fastest(rows):
+        first, alike = found
+        also = f"; no more than steps differ: {'; '.join(map(sweeps.words, alike))}" if alike else ""
+        value = f"{first['token_per_s']:,.0f} /s"
+        cards.append({"what": "most tokens", "value": value, "note": sweeps.words(first) + also})
     return cards
-
-
-def _words(row: Row) -> str:
-    """A run by its axes, which stand before its status."""
-    axes = list(row)[: list(row).index("status")]
-    return ", ".join(f"{axis.replace('_', '-')} {row[axis]}" for axis in axes if row[axis] is not None)
 
 
 def _figure(
@@ -84,7 +80,7 @@ def _figure(
         return None
     x = next(iter(_numeric(rows, axes)), None)
     if x is None or len({row[x] for row in measured if row[x] is not None}) < 2:
-        bars = [{"run": _words(row), measure: row[measure]} for row in measured]
+        bars = [{"run": sweeps.words(row), measure: row[measure]} for row in measured]
         drawn = figures.side_by_side(bars, "run", [measure], unit, scale)
     else:
         points = [row | {"line": _line(row, axes, x)} for row in measured if row[x] is not None]

@@ -13,7 +13,7 @@ from lorabench import rundir
 from lorabench.collect.run import sweep
 from lorabench.collect.settings.spec import RunSpec
 from lorabench.errors import InputError, RunError, UsageError
-from lorabench.reports.sweeps import published, sweep_page
+from lorabench.reports.sweeps import published, sweep_page, sweep_text
 from lorabench.reports.sweeps import results as sweeps
 
 CAPTURE = Path(__file__).parent.parent.parent / "fixtures" / "h200-batch" / "trace.json.gz"
@@ -166,6 +166,27 @@ def test_results_are_those_of_the_runs(tmp_path: Path) -> None:
     assert sweeps.rows(tmp_path)[0]["status"] == "not run"
 
 
+def test_runs_are_no_faster_than_their_steps_tell(capsys: pytest.CaptureFixture[str]) -> None:
+    rows: list[dict[str, Any]] = [
+        {"lora_cnt": count}
+        | dict.fromkeys(sweeps.COLUMNS)
+        | {"status": "ok", "token_per_s": rate, "step_spread_frac": spread}
+        for count, rate, spread in (
+            (1, 990.0, 0.02),
+            (2, 1000.0, 0.02),
+            (3, 900.0, 0.02),
+            (4, 960.0, None),
+            (5, None, None),
+        )
+    ]
+    first, alike = sweeps.fastest(rows) or ({}, [])
+    assert (first["lora_cnt"], [row["lora_cnt"] for row in alike]) == (2, [1])
+    sweep_text.show(rows)
+    told = " ".join(capsys.readouterr().out.split())
+    assert "most tokens: lora-cnt 2, 1,000 /s" in told and "as fast: lora-cnt 1 (" in told
+    assert sweeps.fastest(rows[4:]) is None
+
+
 def test_execution_is_the_gpus_part_of_a_step_and_launching_the_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,7 +283,7 @@ def test_a_sweep_of_real_runs_ends_with_a_table_and_a_page(tmp_path: Path, run_c
     pytest.importorskip("peft")
     words = ("sweep", "--lora-cnt", "1,2", "--steps", 2, "--warmup", 1, "--seq-len", 16, "--batch-size", 2)
     said = run_command(*words, "--device", "cpu", "-o", tmp_path / "s")
-    assert "results.csv and" in said.out
+    assert "results.csv and" in said.out and "token_per_s" in said.out and "most tokens: lora-cnt" in said.out
     rows = list(csv.DictReader((tmp_path / "s" / "results.csv").read_text("utf-8").splitlines()))
     assert [(row["lora_cnt"], row["status"]) for row in rows] == [("1", "ok"), ("2", "ok")]
     for row in rows:

@@ -1,0 +1,43 @@
+"""A sweep for a person in a terminal: a row for each run, and which is fastest."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from ...console import put_lines
+from .. import terminal
+from ..screen import wrapped
+from . import results as sweeps
+
+Row = dict[str, Any]
+_SHOWN = ("step_ns", "step_spread_frac", "token_per_s", "mfu_frac", "validation_accuracy_frac")
+# Of the peaks the first that is known: what torch holds on a GPU, what the process does without one.
+_PEAKS = ("peak_allocated_bytes", "peak_resident_bytes")
+_NAMED = 4  # runs that are as fast as the fastest: more are counted
+
+
+def show(rows: list[Row]) -> None:
+    """Print what was measured of each run, and the fastest."""
+    axes = list(rows[0])[: list(rows[0]).index("status")]
+    peak = next((name for name in _PEAKS if any(row[name] for row in rows)), None)
+    status = ["status"] if any(row["status"] != "ok" for row in rows) or not axes else []
+    measured = [name for name in (*_SHOWN, *([peak] if peak else [])) if any(row[name] is not None for row in rows)]
+    # a thousandth of a token is nothing that was measured
+    whole = [row | {"token_per_s": row["token_per_s"] and round(row["token_per_s"])} for row in rows]
+    terminal.show(whole, [*axes, *status, *measured], sweeps.RESULTS)
+    if said := "\n".join(wrapped(_fastest(rows))):
+        put_lines(said)
+
+
+def _fastest(rows: list[Row]) -> Iterator[str]:
+    if len(rows) < 2 or (found := sweeps.fastest(rows)) is None:
+        return
+    first, alike = found
+    line = f"most tokens: {sweeps.words(first)}, {first['token_per_s']:,.0f} /s"
+    if first["step_spread_frac"] is None:
+        line += "; too few steps to say by how much they differ among themselves (--steps 10)"
+    yield line
+    if alike:
+        named = "; ".join(map(sweeps.words, alike[:_NAMED])) + (
+            f"; {len(alike) - _NAMED} more" if alike[_NAMED:] else ""
+        )
+        yield f"within the spread of steps as fast: {named} (longer runs tell them apart: --steps)"
