@@ -86,6 +86,7 @@ _PARTS = {
     "host": "host_idle_ns", "dependency": "dependency_idle_ns", "kernel_wait": "kernel_wait_ns",
 }  # fmt: skip
 _IS_BEFORE = ("long_idle_gap", "long_dependency")  # the work of the place ends the gap: the CPU may have been elsewhere
+_HARDLY_TIMES = 1000  # as much was recorded as there is GPU work: nothing done about that changes what a run takes
 _LITTLE_TIMES = 20  # as much was recorded as there is GPU work: what the CPU does around it is said
 Row = dict[str, Any]
 
@@ -93,6 +94,11 @@ Row = dict[str, Any]
 def worth(findings: list[Row], window_ns: int) -> list[Row]:
     """Those of FINDINGS that are worth a line: what saves a hundredth of the time, or it is not known how much."""
     return [row for row in findings if row["saving_ns"] is None or row["saving_ns"] >= LEAST_FRAC * window_ns]
+
+
+def is_hardly_used(steady: Row | None, whole_ns: int | None) -> bool:
+    """Whether the GPU's work is next to nothing of what was recorded: of a row of _STEADY and how much that is."""
+    return steady is not None and (whole_ns or 0) > _HARDLY_TIMES * steady["recorded_ns"]
 
 
 def where(finding: Row) -> tuple[str, str, str]:
@@ -202,7 +208,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         "cut_off": next(iter(rows("select * exclude source_id from _work_missing where source_id = {id}")), None),
         "unlaunched": next(iter(rows("select * exclude source_id from _launch_missing where source_id = {id}")), None),
         "phases": _phases(rows(_PHASES)),
-        "findings": rows(FINDINGS),
+        "findings": [] if devices and is_hardly_used(steady, whole_ns) else rows(FINDINGS),
         "slowest": next(iter(rows(_SLOWEST.replace("{kind}", str(kind)))), None) if rank_cnt > 1 else None,
         "alike": next(iter(rows(_ALIKE.replace("{kind}", str(kind)))), None) if rank_cnt > 1 else None,
         "pipeline": next(iter(rows(_PIPELINE)), None) if rows("select 1 from _stage limit 1") else None,

@@ -9,8 +9,8 @@ from itertools import islice
 
 from rich.cells import cell_len
 
-from .answer import IDLE, LEAST_FRAC, Row, cause, part, where, worth
-from .screen import WIDTH, columns, cut
+from .answer import IDLE, LEAST_FRAC, Row, cause, is_hardly_used, part, where, worth
+from .screen import WIDTH, columns, cut, wrapped
 from .step_text import centre_ns, number_of, says_mean, spread
 from .units import keep_begin, keep_end, said_ns
 from .verdict_text import NOTHING, SNAPSHOT, alone, counted, doubts, rank_of, verdict
@@ -109,17 +109,23 @@ def _of_gpu(found: Row) -> Iterator[str]:
 def _peaks(found: Row) -> Iterator[str]:
     """How high memory came on each device, and what most of it is."""
     for row in found["memory"][:_DEVICE_CNT]:
-        largest = row["largest_bytes"] or 0
-        known = f"{(row['largest'] or '').replace('_', ' ')} ({largest / 2**20:,.0f} MiB"
-        known += " guessed)" if row["is_guessed"] else ")"
-        part = "most of it" if 2 * largest > row["peak_bytes"] else "largest:"
-        if row["unknown_bytes"] > largest:
-            part = f"{row['unknown_bytes'] / row['peak_bytes']:.0%} unknown,"
-        if 20 * largest < row["peak_bytes"]:  # next to nothing of it
-            part, known = "what for is unknown", ""
-        yield cut(f"  memory of {row['device']}: peak {row['peak_bytes'] / 2**20:,.0f} MiB, {part} {known}".rstrip())
+        held = f"  memory of {row['device']}: peak {row['peak_bytes'] / 2**20:,.0f} MiB"
+        yield from wrapped([f"{held}, {_held(row)}".removesuffix(", ")])
     if others := found["memory"][_DEVICE_CNT:]:
         yield f"  and of {len(others)} more, the most of {max(row['peak_bytes'] for row in others) / 2**20:,.0f} MiB"
+
+
+def _held(row: Row) -> str:
+    """What most of a peak is for, of a row of _answer_memory."""
+    largest, unknown = row["largest_bytes"] or 0, row["unknown_bytes"]
+    parts = []
+    if unknown > largest:
+        is_earlier = 2 * row["before_bytes"] > unknown
+        parts.append(f"{unknown / 2**20:,.0f} {'from before the recording' if is_earlier else 'for nobody knows what'}")
+    if 20 * largest >= row["peak_bytes"]:  # else next to nothing of it
+        name = row["largest"].replace("_", " ")
+        parts.append(f"{largest / 2**20:,.0f} {name}{' (guessed)' if row['is_guessed'] else ''}")
+    return ", ".join(parts)
 
 
 def _of_several(found: Row) -> Iterator[str]:
@@ -177,10 +183,13 @@ def _around(found: Row) -> Iterator[str]:
     if not found["calls"] or found["steady"] is None:
         return
     outside, longest = found["whole_ns"] - found["steady"]["recorded_ns"], found["calls"][0]
-    text = f"{said_ns(outside)} lie outside of the window"
+    text = [f"{said_ns(outside)} lie outside of the window"]
+    if is_hardly_used(found["steady"], found["whole_ns"]):  # the verdict has said it
+        text = []
     if longest["call_ns"] > _MUCH_AROUND * outside:
-        text += f"; the CPU is in {longest['api_name']} for {said_ns(longest['call_ns'])}"
-    yield cut(f"  {text}")
+        text.append(f"the CPU is in {longest['api_name']} for {said_ns(longest['call_ns'])}")
+    if text:
+        yield cut(f"  {'; '.join(text)}")
 
 
 def _headline(found: Row) -> Iterator[str]:
@@ -260,14 +269,14 @@ def _evidence(text: str, before: str = "") -> Iterator[str]:
 def _advice(text: str, most: int) -> Iterator[str]:
     """The sentences that fit into so many lines; of a first one that is longer its begin."""
 
-    def wrapped(said: list[str]) -> list[str]:
+    def filled(said: list[str]) -> list[str]:
         return textwrap.wrap(" ".join(said), WIDTH, initial_indent="  -> ", subsequent_indent="     ",
                              break_on_hyphens=False)  # fmt: skip
 
     sentences = re.split(r"(?<=\.) (?=[A-Z])", text)
-    while len(sentences) > 1 and len(wrapped(sentences)) > most:
+    while len(sentences) > 1 and len(filled(sentences)) > most:
         sentences.pop()
-    whole = wrapped(sentences)
+    whole = filled(sentences)
     yield from whole[: most - 1]
     if len(whole) >= most:
         last = whole[most - 1]
@@ -295,15 +304,16 @@ def next_steps(found: Row, inputs: Sequence[str]) -> list[str]:
 
 def _asked(found: Row) -> Iterator[str]:
     """What has an answer in this file, the most telling first."""
+    has_work = found["parts"] and not is_hardly_used(found["steady"], found["whole_ns"])
     if found["recorder"] == SNAPSHOT:
         yield from ("query {} memory_finding", "query {} memory_peak")
     if found["clock_shift_ns"]:
         yield "query {} validation"
-    elif found["parts"]:
+    elif has_work:
         yield "what-if {}"
     if found["findings"]:
         yield "query {} finding"
-    if found["parts"]:
+    if has_work:
         yield "query {} kernel_summary"
     yield "query {} range_summary" if found["ranges"] else "query {} api_summary"
     if found["steps"]:

@@ -1,6 +1,6 @@
 """The answer in one sentence: what the largest part of the time means, what it is about, and what makes it doubtful."""
 
-from .answer import LEAST_FRAC, Row
+from .answer import LEAST_FRAC, Row, is_hardly_used
 from .step_text import number_of
 from .units import said_ns
 
@@ -33,6 +33,9 @@ def verdict(found: Row) -> str:
         if found["recorder"] == SNAPSHOT:
             return "memory alone: a snapshot has no work"
         return "no GPU work in this file: times are the CPU's" if found["has_times"] else NOTHING
+    if is_hardly_used(found["steady"], found["whole_ns"]):
+        used, whole = said_ns(found["steady"]["recorded_ns"]), said_ns(found["whole_ns"])
+        return f"the GPU is hardly used: {used} of the {whole} that are recorded"
     if found["classes"] and all(row["class"] == "copy" for row in found["classes"]):
         return f"no kernels in this file: copies and memsets alone, {parts['copies']:.0%} of the time"
     missing = found["unrecorded"]

@@ -96,7 +96,7 @@ def facts(course: Course, price_per_hour: float | None) -> Iterator[Fact]:
         unit, cells = units.scaled("bytes", [start.peak_bytes, end.peak_bytes])
         yield Fact("peak memory", cells[0], cells[1], unit)
     if start.token_per_s and end.token_per_s:
-        yield Fact("tokens", f"{start.token_per_s:,.0f}", f"{end.token_per_s:,.0f}", "/s")
+        yield Fact("tokens", f"{start.token_per_s:,.0f}", f"{end.token_per_s:,.0f}", "/s", "at the median step")
         if price_per_hour is not None:
             before, after = (cost(price_per_hour, rate) for rate in (start.token_per_s, end.token_per_s))
             yield Fact("cost of a million tokens", f"{before:,.4g}", f"{after:,.4g}")

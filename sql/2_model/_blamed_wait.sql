@@ -46,7 +46,7 @@ select
     waited.place,
     blamed.saving_ns,
     blamed.occurrence_cnt,
-    format('{} of {}, then the GPU is idle for {}', if(blamed.occurrence_cnt = 1, 'a call', blamed.occurrence_cnt || ' calls'),
+    format('{} of {}, then the GPU is idle for {}', if(blamed.occurrence_cnt = 1, 'a call', format('{:,} calls', blamed.occurrence_cnt)),
         waited.calls, said_lengths(blamed.occurrence_cnt, blamed.mean_ns, blamed.longest_ns, blamed.long_cnt, blamed.long_ns))
     || if(
         cpu.rule is null,

@@ -69,7 +69,7 @@ select
     if(cpu.is_between and cpu.cpu_kind is null and launching.text is null, '(between steps)', long.place) as place,
     long.saving_ns,
     long.occurrence_cnt,
-    if(long.occurrence_cnt = 1, 'a gap of ', format('{} gaps, the longest ', long.occurrence_cnt))
+    if(long.occurrence_cnt = 1, 'a gap of ', format('{:,} gaps, the longest ', long.occurrence_cnt))
     || format('{}, ended by {}', said_ns(long.longest_ns), short.short_name)
     || coalesce('; before its launch a stream was told to wait for an event (' || told.api_name || ')', '')
     || case

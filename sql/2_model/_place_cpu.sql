@@ -178,7 +178,7 @@ select
     coalesce(
         case
             when coalesce(calling.name_id, elsewhere.name_id, covering.name_id) is not null or many.name_id is null then ''
-            when many.frac > 0.5 then format('{} ranges and calls, most of it ', many.piece_cnt)
+            when many.frac > 0.5 then format('{:,} ranges and calls, most of it ', many.piece_cnt)
             else format('no range or CUDA call for {:.0f}%, else most in ', 100 * (1 - many.frac))
         end
         || replace(name.text, 'autograd::engine::evaluate_function: ', '')

@@ -41,7 +41,7 @@ select
         if(gpu.source_id is null, null, coalesce(any_value(idle.saving_ns), 0))
     )::bigint as saving_ns,
     count(*) as occurrence_cnt,
-    format('{} {}', any_value(found.what), if(count(*) = 1, 'once', format('{} times', count(*))))
+    format('{} {}', any_value(found.what), if(count(*) = 1, 'once', format('{:,} times', count(*))))
     || if(
         count(found.step_id) = 0,
         format('; the GPU is idle for {} around it', said_ns(coalesce(any_value(idle.saving_ns), 0))),

@@ -15,7 +15,7 @@ select
     late.place,
     late.saving_ns,
     late.occurrence_cnt,
-    if(late.occurrence_cnt = 1, 'a gap', format('{} gaps', late.occurrence_cnt))
+    if(late.occurrence_cnt = 1, 'a gap', format('{:,} gaps', late.occurrence_cnt))
     || format(' before {} of {}, ', if(late.occurrence_cnt = 1, 'a kernel', 'kernels'), said_ns(late.ended_by_ns))
     || said_lengths(late.occurrence_cnt, late.mean_ns, late.longest_ns, late.long_cnt, late.long_ns) as evidence,
     coalesce(ddp_advice(late.place), case

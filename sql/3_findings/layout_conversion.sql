@@ -8,7 +8,7 @@ select
     coalesce(range_path.path, if(kernel.is_launched, null, '(launch not recorded)')) as place,
     sum(kernel.critical_ns) as saving_ns,
     count(*) as occurrence_cnt,
-    format('{} conversions on the critical path, {} on average: {}', count(*), said_ns(avg(kernel.critical_ns)),
+    format('{:,} conversions on the critical path, {} on average: {}', count(*), said_ns(avg(kernel.critical_ns)),
         arg_max(short.short_name, kernel.critical_ns)) as evidence
 from _blamed_kernel as kernel
 join _short_name as short using (source_id, name_id)

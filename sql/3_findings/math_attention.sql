@@ -6,7 +6,7 @@ select
     range_path.path as place,
     sum(kernel.critical_ns) as saving_ns,
     count(*) as occurrence_cnt,
-    format('{} kernels of softmax, masks, scaling and copies, {} of the critical path', count(*),
+    format('{:,} kernels of softmax, masks, scaling and copies, {} of the critical path', count(*),
         said_ns(sum(kernel.critical_ns))) as evidence
 from _blamed_kernel as kernel
 join range_path using (path_id)

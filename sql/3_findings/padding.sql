@@ -7,7 +7,7 @@ select
     null::varchar as place,
     padding.padding_frac * sum(kernel.critical_ns) as saving_ns,
     1 as occurrence_cnt,
-    format('{:.0f} % of {} tokens a step are padding', 100 * padding.padding_frac, padding.token_cnt) as evidence
+    format('{:.0f} % of {:,} tokens a step are padding', 100 * padding.padding_frac, padding.token_cnt) as evidence
 from _padding as padding
 join _blamed_kernel as kernel on kernel.source_id = padding.source_id
 where padding.padding_frac >= (select value from threshold where name = 'padding_frac') and kernel.rule is null

@@ -8,8 +8,8 @@ select
     coalesce(range_path.path, if(kernel.is_launched, null, '(launch not recorded)')) as place,
     sum(kernel.critical_ns) as saving_ns,
     count(distinct kernel.run_id) as occurrence_cnt,
-    format('{} kernels in {} of elementwise ones, without the longest of each: {} of the critical path, the most in {}',
-        count(*), if(count(distinct kernel.run_id) = 1, 'a row', count(distinct kernel.run_id) || ' rows'), said_ns(sum(kernel.critical_ns)),
+    format('{:,} kernels in {} of elementwise ones, without the longest of each: {} of the critical path, the most in {}',
+        count(*), if(count(distinct kernel.run_id) = 1, 'a row', format('{:,} rows', count(distinct kernel.run_id))), said_ns(sum(kernel.critical_ns)),
         arg_max(short.short_name, kernel.critical_ns)) as evidence
 from _blamed_kernel as kernel
 join _short_name as short using (source_id, name_id)

@@ -8,7 +8,7 @@ select
     place,
     saving_ns,
     occurrence_cnt,
-    format('{} of {} before pages move', if(occurrence_cnt = 1, 'a gap', occurrence_cnt || ' gaps'),
+    format('{} of {} before pages move', if(occurrence_cnt = 1, 'a gap', format('{:,} gaps', occurrence_cnt)),
         said_lengths(occurrence_cnt, mean_ns, longest_ns, long_cnt, long_ns)) as evidence
 from _blamed_place
 where rule = 'unified_memory'

@@ -6,7 +6,7 @@ select
     source_id,
     device,
     sum(live_bytes) as cost_bytes,
-    format('{:.0f} MiB kept for the backward at the peak; the largest: {}', sum(live_bytes) / 1048576,
+    format('{:,.0f} MiB kept for the backward at the peak; the largest: {}', sum(live_bytes) / 1048576,
         coalesce(
             arg_max(path, live_bytes) filter (path <> '(before the recording)' or stack is null),
             arg_max(split_part(stack, ' < ', 1), live_bytes),

@@ -13,7 +13,7 @@ select
     source_id,
     device,
     unused_bytes as cost_bytes,
-    format('{:.0f} of {:.0f} MiB held were not used {}', unused_bytes / 1048576, reserved_bytes / 1048576,
+    format('{:,.0f} of {:,.0f} MiB held were not used {}', unused_bytes / 1048576, reserved_bytes / 1048576,
         if(moment = 'peak', 'when most was held', 'when the snapshot was taken')) as evidence
 from held
 where unused_bytes > reserved_bytes * (select value from threshold where name = 'fragmentation_frac')

@@ -6,7 +6,7 @@ select
     source_id,
     device,
     sum(live_bytes) as cost_bytes,
-    format('{:.0f} MiB of state at the peak', sum(live_bytes) / 1048576) as evidence
+    format('{:,.0f} MiB of state at the peak', sum(live_bytes) / 1048576) as evidence
 from memory_peak
 where category = 'optimizer_state'
 group by source_id, device

@@ -6,9 +6,9 @@ select
     source_id,
     device,
     requested_bytes as cost_bytes,
-    format('{:.0f} MiB were asked for with {:.0f} MiB in use, {:.0f} held unused and {} left on the device; most was {} ({:.0f} MiB)',
+    format('{:,.0f} MiB were asked for with {:,.0f} MiB in use, {:,.0f} held unused and {} left on the device; most was {} ({:,.0f} MiB)',
         requested_bytes / 1048576, live_bytes / 1048576, unused_bytes / 1048576,
-        coalesce(format('{:.0f}', free_bytes / 1048576), 'an unknown amount'), coalesce(largest_category, 'unknown'),
+        coalesce(format('{:,.0f}', free_bytes / 1048576), 'an unknown amount'), coalesce(largest_category, 'unknown'),
         coalesce(largest_bytes, 0) / 1048576) as evidence,
     if(
         unused_bytes > requested_bytes,

@@ -10,7 +10,7 @@ select
     device,
     sum(live_bytes) as cost_bytes,
     coalesce(arg_max(path, live_bytes), arg_max(split_part(stack, ' < ', 1), live_bytes), 'outside all ranges') as place,
-    format('{:.0f} MiB at the peak are short-lived; the largest: {}', sum(live_bytes) / 1048576, place) as evidence,
+    format('{:,.0f} MiB at the peak are short-lived; the largest: {}', sum(live_bytes) / 1048576, place) as evidence,
     case
         when regexp_matches(place, 'Optimizer\.step|torch/optim/') and not contains(place, 'zero_grad')
             then 'The optimizer copies as much as it updates at once: fused=True updates in place, foreach=False one weight at a '

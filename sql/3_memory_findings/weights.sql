@@ -6,7 +6,7 @@ select
     source_id,
     device,
     sum(live_bytes) as cost_bytes,
-    format('{:.0f} MiB of weights at the peak', sum(live_bytes) / 1048576) as evidence
+    format('{:,.0f} MiB of weights at the peak', sum(live_bytes) / 1048576) as evidence
 from memory_peak
 where category in ('parameter', 'adapter_parameter')
 group by source_id, device

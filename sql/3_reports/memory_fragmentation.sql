@@ -2,7 +2,8 @@
 --
 -- Fragments matter at the peak: what is unused at the end of a run is only cached. Rows of a snapshot's end are by pool and
 -- exact. At the peak a snapshot knows what was asked for, which is a little less than what blocks took; without a history
--- it knows no peak.
+-- it knows no peak. What is held from before the recording until the allocator asks for more in it is no peak either, where
+-- it does: nobody saw what it was needed for.
 --
 -- columns:
 --   device               varchar   'cuda:0' …
@@ -20,6 +21,19 @@
 --   rank                 integer   rank of the input, NULL if not recorded
 
 with
+level as (
+    select
+        *,
+        reserved_bytes > min(reserved_bytes) over (
+            partition by source_id, process_id, device order by time_ns rows unbounded preceding
+        ) as is_above
+    from _memory_level
+    where reserved_bytes is not null
+),
+-- where what is held first grows in the recording, NULL where it never does
+growth as (
+    select source_id, device, min(time_ns) filter (is_above) as time_ns from level group by all
+),
 held as (
     select
         source_id,
@@ -36,14 +50,16 @@ held as (
     group by all
     union all by name
     select
-        source_id,
-        device,
+        level.source_id,
+        level.device,
         'peak' as moment,
-        max(reserved_bytes) as reserved_bytes,
-        arg_max(if(requested_bytes is null, live_bytes, null), (reserved_bytes, live_bytes)) as allocated_bytes,
-        arg_max(requested_bytes, (reserved_bytes, live_bytes)) as requested_bytes
-    from _memory_level
-    where reserved_bytes is not null
+        max(level.reserved_bytes) as reserved_bytes,
+        arg_max(if(level.requested_bytes is null, level.live_bytes, null), (level.reserved_bytes, level.live_bytes))
+            as allocated_bytes,
+        arg_max(level.requested_bytes, (level.reserved_bytes, level.live_bytes)) as requested_bytes
+    from level
+    join growth using (source_id, device)
+    where coalesce(level.time_ns >= growth.time_ns, true)
     group by all
     having max(reserved_bytes) > 0 and not bool_and(is_before)
 )

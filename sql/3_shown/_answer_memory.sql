@@ -7,12 +7,19 @@
 --   largest         varchar   the category that holds most then, NULL where none is known
 --   largest_bytes   bigint    how much it holds
 --   unknown_bytes   bigint    how much of it is for nobody knows what
+--   before_bytes    bigint    how much of that was there before the recording
 --   is_guessed      boolean   whether the category of some of that goes by lifetimes and phases
 
 with
 held as (
     select
-        source_id, device, peak_bytes, category, sum(live_bytes)::bigint as live_bytes, bool_or(basis = 'heuristic') as is_guessed
+        source_id,
+        device,
+        peak_bytes,
+        category,
+        sum(live_bytes)::bigint as live_bytes,
+        coalesce(sum(live_bytes) filter (path = '(before the recording)'), 0)::bigint as before_bytes,
+        bool_or(basis = 'heuristic') as is_guessed
     from memory_peak
     where peak_bytes >= 1048576
     group by all
@@ -24,6 +31,7 @@ select
     arg_max(category, live_bytes) filter (category <> 'unknown') as largest,
     max(live_bytes) filter (category <> 'unknown') as largest_bytes,
     coalesce(max(live_bytes) filter (category = 'unknown'), 0) as unknown_bytes,
+    coalesce(max(before_bytes) filter (category = 'unknown'), 0) as before_bytes,
     arg_max(is_guessed, live_bytes) filter (category <> 'unknown') as is_guessed
 from held
 group by source_id, device
