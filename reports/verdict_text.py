@@ -30,9 +30,7 @@ def verdict(found: Row) -> str:
     """What the largest part of the time means, in one sentence."""
     parts = found["parts"]
     if not parts:
-        if found["recorder"] == SNAPSHOT:
-            return "memory alone: a snapshot has no work"
-        return "no GPU work in this file: times are the CPU's" if found["has_times"] else NOTHING
+        return _without_work(found)
     if is_hardly_used(found["steady"], found["whole_ns"]):
         used, whole = said_ns(found["steady"]["recorded_ns"]), said_ns(found["whole_ns"])
         return f"the GPU is hardly used: {used} of the {whole} that are recorded"
@@ -44,6 +42,12 @@ def verdict(found: Row) -> str:
     if max(parts, key=lambda name: parts[name]) == "rank_wait":
         return _MEANINGS["rank_wait"].format(parts["rank_wait"])
     return _paced(parts, found["critical_gpu_frac"]) or _meaning(parts, found["kernel"])
+
+
+def _without_work(found: Row) -> str:
+    if found["recorder"] == SNAPSHOT:
+        return "memory alone: a snapshot has no work"
+    return "no GPU work in this file: times are the CPU's" if found["has_times"] else NOTHING
 
 
 def _paced(parts: dict[str, float], critical_gpu_frac: float | None) -> str:

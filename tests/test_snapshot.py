@@ -367,6 +367,24 @@ def test_what_the_forward_keeps_is_activation_whoever_frees_it(
     assert ("90.0 ms recorded" in said) is (freed_by is not None)
 
 
+@pytest.mark.parametrize("share", [0.9, 0.3, 0.05])
+def test_what_autocast_copies_is_said_to_be_copied(share: float, tmp_path: Path) -> None:
+    casting = [{"filename": "??", "line": 0, "name": "at::autocast::cached_cast(c10::ScalarType, at::Tensor const&)"}]
+    sizes = round(share * 100) * MIB, round((1 - share) * 100) * MIB
+    history = [entry("alloc", 0, sizes[0], 1, casting + FORWARD), entry("alloc", sizes[0], sizes[1], 2, FORWARD)]
+    history += [
+        entry("free_requested", place, size, 3, BACKWARD) for place, size in zip((0, sizes[0]), sizes, strict=True)
+    ]
+    segment = {**SEGMENT, "total_size": 100 * MIB, "blocks": [block(0, 100 * MIB, 0, "inactive")]}
+    path = written(tmp_path, {"segments": [segment], "device_traces": [history]})
+    with analyze([path], tmp_path / "x.duckdb") as database:
+        stacks = {row[0] for row in database.rows("select stack from memory_peak where contains(stack, '(autocast)')")}
+        ((evidence, advice),) = database.rows("select evidence, advice from memory_finding where rule = 'activations'")
+    assert stacks == {"torch/nn/modules/module.py:1 _call_impl (autocast)"}
+    assert (f"{sizes[0] >> 20} of it are copies by autocast" in evidence) is (share > 0.1)
+    assert ("Autocast copies" in advice) is (share > 0.5)
+
+
 def test_without_stacks_nobody_is_the_engine(tmp_path: Path) -> None:
     with analyze([written(tmp_path, kept([], has_stacks=False))], tmp_path / "x.duckdb") as database:
         assert database.rows("select distinct category from memory_peak") == [("temporary",)]
@@ -398,7 +416,7 @@ FAULTS: dict[str, Callable[[bool], Any]] = {
 
 
 # Most of them are made beside a block of which nothing is known.
-BESIDE = dict.fromkeys(FAULTS, {"before_recording"}) | {"before_recording": {"activations", "fragmentation"}}
+BESIDE = {rule: {"before_recording"} for rule in FAULTS} | {"before_recording": {"activations", "fragmentation"}}
 
 
 @pytest.mark.parametrize("rule", [rule.name for rule in sql.in_folder(sql.MEMORY_FINDINGS)])

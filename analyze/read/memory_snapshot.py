@@ -29,6 +29,8 @@ _USED = ("active_allocated",)
 _NS = 1000  # in a microsecond
 # Threads of autograd have no Python frames; one of its own says what they are.
 ENGINE = "(autograd engine)"
+# Behind the innermost frame of what autocast copies into another type: no Python frame says that it does.
+AUTOCAST = "(autocast)"
 
 
 def read(path: Path, staging: Staging) -> None:
@@ -244,13 +246,16 @@ class _Stacks:
 
 
 def _stack(frames: list[Any]) -> str | None:
-    told, is_engine = [], False
+    told, is_engine, is_cast = [], False, False
     for frame in frames:
         if isinstance(frame, dict):
             file, name, line = _text(frame.get("filename")), _text(frame.get("name")), frame.get("line")
             if file.endswith(".py"):
                 told.append(f"{file.rpartition('site-packages/')[2]}:{line if type(line) is int else '?'} {name}")
             is_engine |= name.startswith("torch::autograd::Engine::")
+            is_cast |= name.startswith("at::autocast::cached_cast")
+    if is_cast:
+        told[:1] = [" ".join([*told[:1], AUTOCAST])]
     if is_engine:
         told.append(ENGINE)
     return " < ".join([*told[:_MOST_FRAMES], *(["…"] if len(told) > _MOST_FRAMES else [])]) or None
