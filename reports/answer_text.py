@@ -47,6 +47,8 @@ def lines(found: Row) -> Iterator[str]:
         first = [*_first(findings, window_ns, advice, has_paths), *_memory(found["memory_findings"], advice)]
         if len(before) + len(first) + len(behind) <= _SCREEN_LINES:
             break
+    if not first and _has_work(found):
+        first = [f"what to do first: no rule finds a hundredth of {said_ns(window_ns or 0)} to save"]
     yield from [*before, *first, *behind]
 
 
@@ -302,16 +304,22 @@ def next_steps(found: Row, inputs: Sequence[str]) -> list[str]:
     return [f"{'' if number else 'next:':6}{text}" for number, text in enumerate(said)]
 
 
+def _has_work(found: Row) -> bool:
+    """Whether there is GPU work that is worth a word."""
+    return bool(found["parts"]) and not is_hardly_used(found["steady"], found["whole_ns"])
+
+
 def _asked(found: Row) -> Iterator[str]:
     """What has an answer in this file, the most telling first."""
-    has_work = found["parts"] and not is_hardly_used(found["steady"], found["whole_ns"])
+    window_ns = found["window_ns"] or (found["steady"] or {}).get("window_ns")
+    has_work = _has_work(found)
     if found["recorder"] == SNAPSHOT:
         yield from ("query {} memory_finding", "query {} memory_peak")
     if found["clock_shift_ns"]:
         yield "query {} validation"
     elif has_work:
         yield "what-if {}"
-    if found["findings"]:
+    if window_ns and worth(found["findings"], window_ns):
         yield "query {} finding"
     if has_work:
         yield "query {} kernel_summary"

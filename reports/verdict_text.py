@@ -5,7 +5,8 @@ from .step_text import number_of
 from .units import said_ns
 
 _MUCH_FRAC = 0.15  # of the kernels' time: what a kernel takes at least to be named
-_PACING_FRAC = 0.75  # of the compute: where less hangs on it, and less than half of all, the CPU sets the pace
+_PACED_FRAC = 0.05  # of the time that the GPU waits for a CPU that sets the pace, at least
+_PACING_FRAC = 0.5  # of the compute: where less hangs on it, and less than half of all, the CPU sets the pace
 NOTHING = "nothing is timed in this file: no ranges, CUDA calls or GPU work; record it anew"
 SNAPSHOT = "allocator snapshot"  # of _recorder
 # Of steady_state: what is the largest part of the window, and what that means.
@@ -52,7 +53,7 @@ def _without_work(found: Row) -> str:
 
 def _paced(parts: dict[str, float], critical_gpu_frac: float | None) -> str:
     """That the CPU sets the pace, where the GPU computes much of the time and little hangs on it; else ""."""
-    if critical_gpu_frac is None or not parts.get("host") or 2 * parts["compute"] < max(parts.values()):
+    if critical_gpu_frac is None or parts.get("host", 0) < _PACED_FRAC or 2 * parts["compute"] < max(parts.values()):
         return ""
     if max(parts, key=lambda name: parts[name]) not in ("compute", "host"):
         return ""

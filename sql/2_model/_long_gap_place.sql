@@ -143,6 +143,11 @@ select
         when cpu.cpu_kind = 'many'
             then 'Do less in many small steps there: fewer and larger operators (fused, compiled, foreach), nothing '
                 || 'asked of each tensor in Python.'
+        when cpu.cpu_kind = 'python' and regexp_matches(cpu.cpu_in, '(?i)empty_?cache')
+            then 'empty_cache() waits for the GPU and gives its memory back, and what follows asks for it anew: leave it out of '
+                || 'steps.'
+        when cpu.cpu_kind = 'python' and regexp_matches(cpu.cpu_in, '\bgc\.collect|<built-in function collect>|gc\.py')
+            then 'Garbage is collected by hand there: leave it out of steps, or do it every few hundred.'
         when cpu.cpu_kind = 'python'
             then 'Look at what is done there besides launching: input, logging, saving, checks. What it calls is in the trace.'
         else 'Look at what is done there besides launching: input, logging, saving'
