@@ -101,10 +101,11 @@ os.kill(os.getpid(), getattr(signal, how))
 time.sleep(60)
 """
 
+# Imports in the order in which formatters sort them: transformers looks for torch before anyone imports it.
 TRAINER = """
-import torch
-from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
 from peft import LoraConfig, get_peft_model
+from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
+import torch
 torch.manual_seed(0)
 model = LlamaForCausalLM(LlamaConfig(vocab_size=64, hidden_size=16, intermediate_size=32, num_hidden_layers=1,
     num_attention_heads=2, num_key_value_heads=2, use_cache=False))
@@ -118,12 +119,12 @@ print("loss", [repr(entry["loss"]) for entry in trainer.state.log_history if "lo
 """
 
 SFT = """
-import torch
 from datasets import Dataset
 from peft import LoraConfig
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from trl import SFTConfig, SFTTrainer
+import torch
 torch.manual_seed(0)
 model = LlamaForCausalLM(LlamaConfig(vocab_size=64, hidden_size=16, intermediate_size=32, num_hidden_layers=1,
     num_attention_heads=2, num_key_value_heads=2, use_cache=False))
@@ -139,7 +140,7 @@ print("loss", [repr(entry["loss"]) for entry in trainer.state.log_history if "lo
 """
 
 LIGHTNING = """
-import torch, lightning
+import lightning, torch
 from torch import nn
 torch.manual_seed(0)
 class Model(lightning.LightningModule):

@@ -15,12 +15,12 @@ def standard(scene: Scene) -> list[Change]:
     """The changes that are possible in a source, each once."""
     waits = scene.points.waits & ~scene.is_queue
     found = [Change("prefetch", path) for path in scene.phase_paths("data")[:_MOST_PATHS]]
+    if not len(scene.work):
+        return found
     if scene.trace.is_pageable.any():
         found.append(Change("pin", "*"))
     if (waits & ~scene.trace.is_pageable).any():
         found.append(Change("drop-sync", "*"))
-    if not len(scene.work):
-        return found
     found += [Change("graph", path) for path in scene.step_paths() or [EVERYWHERE]]
     for phase in _PHASES:
         found += [Change("graph", path) for path in scene.phase_paths(phase)[:_MOST_PATHS]]

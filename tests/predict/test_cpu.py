@@ -1,5 +1,7 @@
 """What is predicted of a run without a GPU against the run with the change made: a CPU whose rules are written down."""
 
+import gzip
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from lorabench.analyze.predict import operators, unprofiled
 from lorabench.analyze.predict.predictions import what_if
 from simulated_cpu import CALL, GAP, PYTHON, Program, with_zero_calls
 
+FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 BEFORE = with_zero_calls(Program())
 PAIRS = [
     ("batch=4", BEFORE, replace(BEFORE, rows=40, steps=2, optimizers=4), 4),
@@ -45,6 +48,17 @@ def test_what_if_predicts_steps_batched_of_a_trace_without_a_gpu(tmp_path: Path)
     calls = len(BEFORE.optimizer) * (CALL + PYTHON)
     assert fused["saving_ns"] == pytest.approx(calls, rel=0.03)
     assert faster["saving_ns"] == pytest.approx((1500 + 2500) / 2 * BEFORE.rows, rel=0.03)
+
+
+def test_without_the_gpus_work_waits_for_it_are_no_change_to_try(tmp_path: Path) -> None:
+    """Counters alone are recorded of kernels, or another profiler took them: the calls that wait are there."""
+    events = json.loads(gzip.decompress((FIXTURES / "lora-run.json.gz").read_bytes()))["traceEvents"]
+    left = [event for event in events if event.get("cat") not in ("kernel", "gpu_memcpy", "gpu_memset")]
+    assert any("Synchronize" in event["name"] for event in left)
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": left}), "utf-8")
+    with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
+        kinds = {change.partition("=")[0] for change in database.view("what_if")["change"]}
+    assert kinds <= {"prefetch"}
 
 
 def test_what_a_trace_does_not_have_is_said(tmp_path: Path) -> None:

@@ -16,27 +16,30 @@ class AfterImport:
         self._waiting[name] = function
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """The spec that the other finders have for a module that is waited for; None for all others."""
-        function = self._waiting.pop(name, None)
-        if function is None:
+        """The spec that the other finders have for a module that is waited for; None for all others.
+
+        Who asks may only want to know whether the module is there, as transformers does of torch: what is waited for is
+        its execution.
+        """
+        if name not in self._waiting:
             return None
         for finder in sys.meta_path:
             find = getattr(finder, "find_spec", None)
             spec = find(name, path, target) if find is not None and finder is not self else None
             if spec is not None:
-                _call_after(spec.loader, function)
+                self._call_after(spec.loader, name)
                 return spec
-        self._waiting[name] = function  # it may be found later, when sys.path has changed
-        return None
+        return None  # it may be found later, when sys.path has changed
 
+    def _call_after(self, loader: Any, name: str) -> None:
+        """Have this loader, which is the module's own, call back; its type stays what tools expect."""
+        load = loader.exec_module
 
-def _call_after(loader: Any, function: Callable[[Any], None]) -> None:
-    """Have this loader, which is the module's own, call back; its type stays what tools expect."""
-    load = loader.exec_module
+        def exec_module(module: Any) -> None:
+            del loader.exec_module
+            load(module)
+            function = self._waiting.pop(name, None)
+            if function is not None:
+                function(module)
 
-    def exec_module(module: Any) -> None:
-        del loader.exec_module
-        load(module)
-        function(module)
-
-    loader.exec_module = exec_module
+        loader.exec_module = exec_module
