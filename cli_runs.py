@@ -3,6 +3,7 @@
 import inspect
 import shlex
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,6 +30,9 @@ ModelKind = Annotated[
     typer.Option("--kind", metavar=_KINDS, help="A base model that needs packages of its own; see doctor --kind."),
 ]
 
+_UNEVEN_FRAC = (
+    0.5  # of the median step: a middle half of the steps that spans more says that something else worked, too
+)
 _UNFIT_FRAC = 0.5  # of a step: a profiler that costs more leaves times of ranges that say little of the program
 _EXAMPLES = {
     "analyze": (
@@ -221,7 +225,13 @@ def _collect_command(
     teller = commands.Teller(console.tell, console.pass_on)
     manifest = commands.collect_command(command, spec, values, path, force, teller)
     _describe_run(manifest, path)
-    console.tell(f"next: lorabench summary {shlex.quote(str(path))}")
+    is_recorded = any(s["status"] == rundir.OK for name, s in manifest["passes"].items() if name != "timing")
+    if is_recorded and rundir.traces(path):
+        console.tell(f"next: lorabench summary {shlex.quote(str(path))}")
+    elif rundir.read_summary(path).get("step_wall_ns"):
+        console.tell("times of steps alone; what takes them: --profiler timing,torch")
+    else:
+        console.tell("nothing was recorded")
     if not no_report:
         _write_page(path)
     console.put(f"wrote {path}")
@@ -252,14 +262,33 @@ def _describe_run(manifest: dict[str, Any], path: Path) -> None:
     for name, value in rundir.read_stats(path).items():
         if value is not None:
             console.tell(f"{name} {value:,.6g}")
-    costs = [f"{name} {cost:+.1%}" for name, cost in summary.get("overhead_frac", {}).items() if cost is not None]
-    if costs:
-        console.tell(f"cost on top of a step: {', '.join(costs)}")
-    heavy = [name for name in manifest["passes"] if (summary.get("overhead_frac", {}).get(name) or 0) > _UNFIT_FRAC]
-    if heavy:
-        console.tell(f"times of ranges under {' and '.join(heavy)} are mostly the profiler's: compare those of timing")
+    for line in _costs(path, summary):
+        console.tell(line)
     if summary.get("is_same_in_all_passes") is False:
         console.tell("warning: the passes did not compute the same losses; their traces may differ, too")
+
+
+def _costs(path: Path, summary: dict[str, Any]) -> Iterator[str]:
+    """What ranges and profilers cost, and whether steps differ too much among themselves to say."""
+    from .reports.comparison import run_steps
+
+    costs = {name: cost for name, cost in summary.get("overhead_frac", {}).items() if cost is not None}
+    steps = run_steps.of_run(path)
+    spread = (steps.frac if steps else None) or 0.0
+    if spread > _UNEVEN_FRAC:
+        yield (
+            f"the middle half of the steps spans {spread:.0%} of their median: times and costs say little; "
+            "is the machine busy? Collect again"
+        )
+    if costs:
+        told = [
+            f"{name} {cost:+.1%}{' (within the spread of steps)' if cost < spread / 2 else ''}"
+            for name, cost in costs.items()
+        ]
+        yield f"cost on top of a step: {', '.join(told)}"
+    heavy = [name for name, cost in costs.items() if name != "ranges" and cost > _UNFIT_FRAC]
+    if heavy and spread <= _UNEVEN_FRAC:
+        yield f"times of ranges under {' and '.join(heavy)} are mostly the profiler's: compare those of timing"
 
 
 def _write_page(path: Path) -> None:

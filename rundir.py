@@ -35,6 +35,8 @@ PAGE: Final = "report.html"  # written behind the run, so no file of it
 SWEEP: Final = "sweep.json"  # of a folder of runs: what was asked, and the runs
 # Of the same steps by different passes, the one that disturbs them least first.
 RECORDINGS: Final = ("run.sqlite", "trace.json.gz", "memory.json.gz", "snapshot.pickle")
+# Without GPU work nsys has ranges alone, and opening them in each module disturbs a CPU most.
+RECORDINGS_OF_CPU: Final = ("trace.json.gz", "run.sqlite", "memory.json.gz", "snapshot.pickle")
 
 OK: Final = "ok"
 FAILED: Final = "failed"

@@ -4,11 +4,15 @@ import re
 import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice
+from pathlib import Path
 
 from rich.cells import cell_len
 
+from .. import rundir
+from ..errors import InputError
 from .answer import IDLE, LEAST_FRAC, Row, cause, is_hardly_used, part, where, worth
 from .screen import WIDTH, columns, cut, wrapped
 from .step_text import centre_ns, number_of, says_mean, spread
@@ -293,7 +297,7 @@ def next_steps(found: Row, inputs: Sequence[str]) -> list[str]:
         by_torch = found["recorder"] == "torch.profiler"
         recording = "torch.profiler, activities=[CPU, CUDA]" if by_torch else "nsys profile --trace=cuda,nvtx"
         return [f"next: record with {recording}"]
-    commands = ("report {} --open", *islice(_asked(found), 2))
+    commands = ("report {} --open", *islice([*_improving(found, inputs), *_asked(found)], 2))
     named, said = shlex.join(inputs), []
     if cell_len(named) > WIDTH - len("next: lorabench ") - max(map(len, commands)):
         if len(inputs) == 1:  # the one line that may be longer: a path that is cut cannot be pasted
@@ -302,6 +306,13 @@ def next_steps(found: Row, inputs: Sequence[str]) -> list[str]:
             named = "INPUTS"
     said += [f"lorabench {text.format(named)}" for text in commands]
     return [f"{'' if number else 'next:':6}{text}" for number, text in enumerate(said)]
+
+
+def _improving(found: Row, inputs: Sequence[str]) -> Iterator[str]:
+    """What a run that was timed would gain, by each change that is known: of what lorabench trains without training."""
+    if len(inputs) == 1 and found["unprofiled_ns"]:
+        with suppress(InputError):
+            yield "improve {} --dry-run" if "spec" in rundir.read_manifest(Path(inputs[0])) else "improve {}"
 
 
 def _has_work(found: Row) -> bool:

@@ -21,7 +21,8 @@ def lines(rows: list[Row], known: Mapping[int, Row]) -> Iterator[str]:
     `known` is what _answer_replay says of each input.
     """
     if not rows:
-        yield "no change can be replayed: there is no GPU work and no input in this file"
+        yield "no standard change applies: there is no GPU work, and no range loads input"
+        yield "ask for one: --change cpu=*:0.5, scale=OPERATOR:0.5, skip=PATH, fuse=PATH"
     inputs = [list(of) for _, of in groupby(rows, key=lambda row: row["source_id"])]
     for number, of_input in enumerate(inputs[:_INPUT_CNT]):
         if len(inputs) > 1:

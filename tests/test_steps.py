@@ -212,9 +212,10 @@ def test_without_any_range_the_period_of_the_kernels_is_the_step(trace: Callable
         (lambda number: [(f"step {number}: load", 0, 10)] if number == 1 else [], ["gemm", "add"] * 20),
         (lambda number: [("nccl:all_reduce", 0, 900)], ["gemm"] * 40),
         (lambda number: [("backward", 0, 900)], ["gemm"] * 40),
+        (lambda number: [("forward", 0, 100), ("backward", 100, 880), ("GPT", 110, 860)], ["gemm"] * 40),
         (lambda number: [("rand", 0, 40 if number else 4_000)], ["gemm"] * 40),
     ],
-    ids=["covers little", "a numbered list", "a collective", "a phase", "the first one loads"],
+    ids=["covers little", "a numbered list", "a collective", "a phase", "a module in a phase", "the first one loads"],
 )
 def test_what_is_no_step_is_not_taken_for_one(
     named: Callable[[int], Any], kernels: list[str], trace: Callable[..., Database]

@@ -33,7 +33,7 @@ _LEDGER_TYPES = {"time_ns": "bigint", "device": "varchar", "address": "bigint", 
 def add(database: Database, source_id: int, trace: Path) -> None:
     """Add what the trace's folder says; nothing where it is no run directory, a loss where its files are damaged."""
     folder = trace.parent
-    facts = [*_manifest(folder), *_timing(folder), *_steps(database, source_id, folder)]
+    facts = [*_manifest(folder), *_measured(folder), *_steps(database, source_id, folder)]
     facts += [*_ledger(database, source_id, trace), *_timelines(database, source_id, folder)]
     for section, item, value in facts:
         database.connection.execute(
@@ -58,15 +58,19 @@ def _manifest(folder: Path) -> _Facts:
     return [("about", f"run: {name}", str(known[name])) for name in names if known.get(name) is not None]
 
 
-def _timing(folder: Path) -> _Facts:
-    """How long a step of the run took without a profiler, the median in ns."""
+def _measured(folder: Path) -> _Facts:
+    """How long a step of the run took without a profiler, the median in ns, and what it ran on."""
     if not all((folder / name).is_file() for name in (rundir.MANIFEST, rundir.SUMMARY)):
         return []
     try:
-        median = rundir.number_at(rundir.read_summary(folder), *rundir.STEP_MEDIAN)
+        summary = rundir.read_summary(folder)
+        median = rundir.number_at(summary, *rundir.STEP_MEDIAN)
     except InputError as error:
         return [("lost", rundir.SUMMARY, str(error))]
-    return [("about", _UNPROFILED, str(round(median)))] if median else []
+    device = summary.get("device")
+    kind = device.get("type") if isinstance(device, dict) else None
+    known = {_UNPROFILED: None if median is None else round(median), "run: device": kind}
+    return [("about", item, str(value)) for item, value in known.items() if value]
 
 
 def _steps(database: Database, source_id: int, folder: Path) -> _Facts:

@@ -148,11 +148,28 @@ def _in_directory(path: Path) -> list[Input]:
             "or several for one database of all"
         )
     if not below:
+        if (path / rundir.MANIFEST).is_file():
+            raise InputError(_without_traces(path))
         raise InputError(
             f"{path} is a folder without traces; give an nsys .sqlite or .nsys-rep, a torch.profiler .json or "
             ".json.gz, an allocator snapshot .pickle, or a folder that holds some"
         )
     return next(iter(below.values()))
+
+
+def _without_traces(run: Path) -> str:
+    """Why a run directory holds no trace. Raises InputError for one that this version cannot read."""
+    manifest = rundir.read_manifest(run)
+    if manifest.get("status") != rundir.OK:
+        how = (
+            f"the run {manifest.get('status')}" if manifest.get("status") != rundir.OOM else "the run was out of memory"
+        )
+        why = f" ({manifest['message']})" if manifest.get("message") else ""
+        return f"{run} has no trace: {how}{why}; `--profiler torch` alone records up to there"
+    return (
+        f"{run} is the folder of a run without traces: collect with --profiler timing,torch; `lorabench compare` sets "
+        "its steps beside those of other runs"
+    )
 
 
 def _folders_below(path: Path) -> Iterator[Path]:

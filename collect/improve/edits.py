@@ -24,6 +24,7 @@ class Edit:
     is_compiling: bool = False  # its saving is bounded as that of compiling
     alters: str = ""
     needs_gpu: bool = False
+    needs_lengths: bool = False  # where steps differ in their tokens alone
 
     def written(self, framework: str) -> str:
         """The edit in the words of a framework."""
@@ -95,7 +96,7 @@ EDITS = (
         "graph={forward} graph={backward}",
         needs_gpu=True,
     ),
-    Edit("keep activations", {TORCH: "no gradient checkpointing", HF: "gradient_checkpointing=False"}),
+    Edit("keep activations", {TORCH: "no checkpointing, where there is any", HF: "gradient_checkpointing=False"}),
     Edit(
         "sequences of one length together",
         {
@@ -103,6 +104,7 @@ EDITS = (
             HF: 'train_sampling_strategy="group_by_length" (before 5.0: group_by_length=True)',
         },
         alters="which sequences are in a step",
+        needs_lengths=True,
     ),
     Edit(
         "16-bit activations",

@@ -6,6 +6,7 @@ import re
 import selectors
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -29,7 +30,7 @@ _TAIL_LINES = 200
 _CHUNK_BYTES = 65_536
 _MARK = "LORABENCH_COMMAND"  # in the environment of all processes of a command
 _RANK = re.compile(r"^\[rank\d+\]:\s?")  # torch's own mark of who says a line
-_NOISE = re.compile(r"\s|\S+:\d+: \w*Warning: |USDT:|lorabench: |\[W\d|W\d{4} |warnings\.warn")
+_NOISE = re.compile(r"\s|.*\d%\||\S+:\d+: \w*Warning: |USDT:|lorabench: |\[W\d|W\d{4} |warnings\.warn")
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def run(
     words = [sys.executable, "-I", "-S", guard.__file__, str(grace_s), *command]
     mark = uuid.uuid4().hex
     process = subprocess.Popen(
-        words, env=environment | {_MARK: mark}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        words, env=environment | {_MARK: mark}, stdin=_stdin(), stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT if shown is None else subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
     try:
@@ -144,6 +145,15 @@ def last_words(lines: list[str]) -> str:
         if found is not None:
             return found
     return next((line.strip() for line in reversed(said) if not _NOISE.match(line)), "")
+
+
+def _stdin() -> int:
+    """What a command reads: a file in the keyboard's place, from its begin, as each pass reads it; else nothing."""
+    with contextlib.suppress(OSError):
+        if stat.S_ISREG(os.fstat(0).st_mode):
+            os.lseek(0, 0, os.SEEK_SET)
+            return 0
+    return subprocess.DEVNULL
 
 
 def _end(process: "subprocess.Popen[bytes]", grace_s: float, mark: str) -> None:

@@ -127,7 +127,7 @@ def _run_pass(
         shutil.rmtree(hook, ignore_errors=True)
     if state["status"] == rundir.FAILED and gathered.error and state.get("exit_code", 0) > 0:
         state["message"] = f"it ended with exit code {state['exit_code']}: {gathered.error}"
-    return settle(state, gathered, trace_cnt), result
+    return settle(state, gathered, trace_cnt, name == "timing" and result is None), result
 
 
 def _environment(name: str, hook: Path) -> dict[str, str]:

@@ -139,8 +139,14 @@ def _overlapping(path: Path) -> Iterator[bytes]:
             rest = chunk[-len(max(_WORK, key=len)) :]
 
 
-def settle(state: dict[str, Any], gathered: Gathered, trace_cnt: int | None) -> dict[str, Any]:
-    """How a pass ended, with what the hooks know: a pass that should have traces and has none did not go well."""
+def settle(state: dict[str, Any], gathered: Gathered, trace_cnt: int | None, is_without_steps: bool) -> dict[str, Any]:
+    """How a pass ended, with what the hooks know: a pass that should have traces and has none did not go well.
+
+    So did one with a clock alone that is without steps.
+    """
     if state["status"] == rundir.OK and trace_cnt == 0:
         state = state | {"status": rundir.SKIPPED, "message": gathered.why_nothing()}
+    if state["status"] == rundir.OK and trace_cnt is None and is_without_steps:
+        why = gathered.why_nothing() if not gathered.records else "no optimizer made a step, so there are none to time"
+        state = state | {"status": rundir.SKIPPED, "message": why}
     return state | {"notes": gathered.notes} if gathered.notes else state

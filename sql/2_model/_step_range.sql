@@ -3,7 +3,8 @@
 -- Of these three ways the first that finds any in an input, see step_summary. Of nested ones (a ProfilerStep around a step
 -- of the program) the outer is the step. One that repeats covers at least half of the time in which the input launched
 -- GPU work (in which it has ranges, where it has no GPU work), also without the longest of them, which may have loaded or
--- compiled; it comes three times or more on one thread, and is none of a phase: only in an input without a backward is the forward the step. What torch's profiler opens when the last step is
+-- compiled; it comes three times or more on one thread, and is none of a phase nor a part of one, as a module in a backward:
+-- only in an input without a backward is the forward the step. What torch's profiler opens when the last step is
 -- over, and closes at once as it ends, is none.
 
 with
@@ -72,15 +73,30 @@ candidate as (
         and range.end_ns > active.start_ns
         and range.start_ns < active.end_ns
 ),
-repeated as (
-    select source_id, thread_id, path_id
+repeating as (
+    select source_id, thread_id, path_id, any_value(depth) as depth, sum(duration_ns) as duration_ns
     from candidate
     group by source_id, thread_id, path_id
     having count(*) >= 3
         and 2 * (sum(inside_ns) - max(inside_ns)) >= any_value(active_ns) - max(inside_ns)
+),
+phase_path as (
+    select phased.source_id, phased.path
+    from range_path as phased
+    join said on said.text_id = phased.name_id
+    where said.phase in ('forward', 'backward', 'recompute', 'optimizer') and phased.source_id in (from with_backward)
+),
+repeated as (
+    select repeating.source_id, repeating.thread_id, repeating.path_id
+    from repeating
+    join range_path using (source_id, path_id)
+    where not exists (
+        from phase_path
+        where phase_path.source_id = repeating.source_id and starts_with(range_path.path, phase_path.path || '/')
+    )
     qualify row_number() over (
-        partition by source_id, thread_id
-        order by any_value(depth), sum(duration_ns) desc, path_id
+        partition by repeating.source_id, repeating.thread_id
+        order by repeating.depth, repeating.duration_ns desc, repeating.path_id
     ) = 1
 ),
 found as (

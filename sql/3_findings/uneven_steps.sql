@@ -12,6 +12,9 @@ judged as (
     where found_by <> 'period' -- what differs may be another layer
         and step_summary.start_ns >= coalesce(steady.first_step_ns, step_summary.start_ns)
 ),
+known as (
+    select source_id, count(*) as step_cnt from judged group by source_id
+),
 slow as (
     select *, length_ns - length_ns / (1 + slower_frac) as longer_ns
     from judged
@@ -44,7 +47,7 @@ where_found as (
 )
 select
     slow.source_id,
-    any_value(slow.path) as place,
+    coalesce(any_value(slow.path), format('{:,} of {:,} steps', count(*), any_value(known.step_cnt))) as place,
     null::bigint as saving_ns,
     count(*) as occurrence_cnt,
     format('{} (step {}) {:.0f} % above the median', if(count(*) = 1, 'one step', count(*) || ' steps, the slowest'),
@@ -57,6 +60,7 @@ select
     ) as evidence
 from slow
 join slowest using (source_id)
+join known using (source_id)
 left join where_found using (source_id)
 group by slow.source_id
 having sum(slow.longer_ns) >= (select value from threshold where name = 'notable_frac') * any_value(slow.judged_ns)

@@ -1,4 +1,4 @@
--- A row is something that an input lacks and that reports need.
+-- A row is something that an input lacks and that reports need; of runs without a GPU its work is none.
 --
 -- Record it: the note in trace_info says how.
 
@@ -9,3 +9,4 @@ select
     item || ': ' || value as example
 from source_fact
 where section = 'missing'
+    and source_id not in (select source_id from source_fact where item = 'run: device' and value = 'cpu')

@@ -24,12 +24,12 @@ ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 
 
 def collect(
-    folder: Path, *words: object, code: int = 0, report: bool = False, **more: str
+    folder: Path, *words: object, code: int = 0, report: bool = False, stdin: Any = subprocess.DEVNULL, **more: str
 ) -> "subprocess.CompletedProcess[str]":
     own = ["-o", folder, *([] if report else ["--no-report"])]
     done = subprocess.run(
         [sys.executable, "-m", "lorabench", "collect", *own, *map(str, words)],
-        env=ENVIRONMENT | more, capture_output=True, text=True, check=False,
+        env=ENVIRONMENT | more, capture_output=True, text=True, check=False, stdin=stdin,
     )  # fmt: skip
     assert done.returncode == code, done.stderr
     return done
@@ -208,6 +208,25 @@ def test_a_pass_without_work_is_not_ok_and_says_why(words: list[str], says: str,
     state = rundir.read_manifest(tmp_path / "run")["passes"]["torch"]
     assert state["status"] == "skipped" and says in state["message"] and says in done.stderr
     assert not traces(tmp_path / "run")
+
+
+def test_a_run_without_traces_says_so_and_how_it_ended(tmp_path: Path, run_command: Callable[..., Any]) -> None:
+    done = collect(tmp_path / "echo", "--profiler", "timing,torch", "--", "echo", "hello")
+    assert "nothing was recorded" in done.stderr and "next:" not in done.stderr
+    assert "folder of a run without traces" in run_command("summary", tmp_path / "echo", code=3).err
+    words = [sys.executable, "-c", "import torch; print('Loading: 100%|###| 2/2'); raise SystemExit(3)"]
+    collect(tmp_path / "failed", "--profiler", "timing", "--", *words, code=7)
+    said = run_command("summary", tmp_path / "failed", code=3).err
+    assert "the run failed (pass timing: it ended with exit code 3); `--profiler torch` alone" in said
+
+
+def test_each_pass_reads_a_file_in_the_place_of_the_keyboard(tmp_path: Path) -> None:
+    (tmp_path / "answers.txt").write_text("5\n", "utf-8")
+    words = [sys.executable, "-c", "import torch; print('read', input()); torch.ones(3).sum()"]
+    with (tmp_path / "answers.txt").open("rb") as answers:
+        collect(tmp_path / "run", "--profiler", "timing,torch", "--", *words, stdin=answers)
+    for name in ("timing", "torch"):
+        assert "read 5" in (tmp_path / "run" / "logs" / f"{name}.log").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
