@@ -89,10 +89,18 @@ def ordered(columns: Sequence[str]) -> list[str]:
 
 
 def telling(columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> list[str]:
-    """The columns without those of a whole view that say which input it is, where there is one."""
-    if len({row.get("source_id") for row in rows}) > 1 or not {"source_id", "rank"} <= set(columns):
+    """The columns of rows for a person; of a whole view first what says which of several inputs a row is of.
+
+    Where there is one input nothing says it. What is nothing in all rows comes last.
+    """
+    if not {"source_id", "rank"} <= set(columns):
         return list(columns)
-    return [name for name in columns if name not in ("source_id", "rank") or len(columns) < 3]
+    if len({row.get("source_id") for row in rows}) > 1:
+        first = "rank" if all(row.get("rank") is not None for row in rows) else "source_id"
+        columns = [first, *(name for name in columns if name != first)]
+    else:
+        columns = [name for name in columns if name not in ("source_id", "rank") or len(columns) < 3]
+    return sorted(columns, key=lambda name: not any(row.get(name) not in (None, 0, "") for row in rows))
 
 
 def view_of(columns: Sequence[str]) -> str | None:

@@ -209,7 +209,12 @@ def print_predictions(frame: Any, database: Any) -> None:
     """Print the rows of what_if for a person: the change, what the step becomes, what it saves, then what it is."""
     from . import what_if_text
 
-    known = {row["source_id"]: row for row in database.dicts("from _answer_replay")}
+    known = {
+        row["source_id"]: row
+        for row in database.dicts(
+            "select replay.*, source.name from _answer_replay as replay join source using (source_id)"
+        )
+    }
     for line in what_if_text.lines(frame.to_dicts(), known):
         put(line)
 

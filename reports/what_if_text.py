@@ -18,7 +18,7 @@ _LEAST_MISSING = 0.05  # of what is replayed: so much time without recorded work
 def lines(rows: list[Row], known: Mapping[int, Row]) -> Iterator[str]:
     """Rows of what_if for a person, in lines of at most 80 characters: input by input, the largest saving first.
 
-    `known` is what _answer_replay says of each input.
+    `known` is what _answer_replay says of each input, and its name.
     """
     if not rows:
         yield "no standard change applies: there is no GPU work, and no range loads input"
@@ -28,7 +28,7 @@ def lines(rows: list[Row], known: Mapping[int, Row]) -> Iterator[str]:
         if len(inputs) > 1:
             yield from ([""] if number else [])
             rank = of_input[0]["rank"]
-            yield f"input {number + 1}:" if rank is None else f"rank {rank}:"
+            yield f"{known[of_input[0]['source_id']]['name']}:" if rank is None else f"rank {rank}:"
         yield from _of_input(of_input, known[of_input[0]["source_id"]])
     if len(inputs) > _INPUT_CNT:
         yield from ("", f"{len(inputs) - _INPUT_CNT} more inputs: --csv has all, or name one of them alone")

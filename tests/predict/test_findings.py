@@ -279,7 +279,7 @@ def test_padding_costs_its_share_of_what_the_gpu_computes(padding: float, tmp_pa
     if padding < 0.1:
         assert found == []
     else:
-        assert found == [(pytest.approx(padding * nobodys), "40 % of 1000 tokens a step are padding")]
+        assert found == [(pytest.approx(padding * nobodys), "40 % of 1,000 tokens a step are padding")]
         assert nobodys <= sum(op.end - op.start for op in run.timeline.ops if op.kind == "kernel")
 
 
