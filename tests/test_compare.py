@@ -13,6 +13,7 @@ import pytest
 import writers
 from conftest import quick
 from lorabench import rundir
+from lorabench.cli_runs import _costs
 from lorabench.errors import UsageError
 from lorabench.reports.comparison import changes, spread
 from simulated_gpu import Gpu, Training
@@ -386,6 +387,22 @@ def of_tokens(path: Path, spec: dict[str, Any], wall: int, tokens: int, ranges: 
     (path / rundir.SUMMARY).write_text(json.dumps(summary), "utf-8")
     (path / rundir.MANIFEST).write_text(json.dumps({"format": rundir.FORMAT, "spec": spec}), "utf-8")
     return path
+
+
+@pytest.mark.parametrize("ranges", [0.3, 0.004, -0.2])
+@pytest.mark.parametrize("torch", [-0.3, 0.7])
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_costs_of_profilers_are_no_more_than_steps_can_tell(
+    ranges: float, torch: float, is_busy: bool, tmp_path: Path
+) -> None:
+    steps = [40, 60, 90, 200, 300] if is_busy else [40, 41, 42, 43, 44]
+    run = run_directory(tmp_path / "run", [step * 1_000_000 for step in steps], 1)
+    summary = rundir.read_summary(run) | {"overhead_frac": {"ranges": ranges, "torch": torch}}
+    said = " ".join(_costs(run, summary))
+    assert ("is the machine busy?" in said) is is_busy
+    assert ("are mostly the profiler's" in said) is (torch > 0.5 and not is_busy)
+    assert (f"torch {torch:+.1%} (within" in said) is (torch < 0 or is_busy)
+    assert (f"ranges {ranges:+.1%} (within" in said) is (ranges < 0.02 or is_busy)
 
 
 def test_runs_of_other_numbers_of_tokens_are_judged_by_tokens(run: Callable[..., Any], tmp_path: Path) -> None:

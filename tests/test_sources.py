@@ -1,13 +1,15 @@
 """Many inputs in one database: each source's rows are what it has alone, whatever stands beside it."""
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, opened
-from lorabench import sql
+from lorabench import rundir, sql
 from lorabench.analyze.store.database import Database
+from lorabench.reports import outputs, sources
 
 # Kineto before nsys and after it: what one reader leaves behind must not reach the next.
 FILES = ["lora-run.json.gz", "lora-run.sqlite", "nvtx-ranges.sqlite", "torch-cpu.json.gz"]
@@ -66,3 +68,25 @@ def test_a_database_made_anew_is_read_anew_although_the_old_one_is_open(
     for database in both:
         database.close()
     assert counts == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("sqlite", "name"), [("nvtx-ranges.sqlite", "trace.json.gz"), ("lora-run.sqlite", "run.sqlite")]
+)
+def test_the_recording_that_is_shown_of_a_run_is_torchs_where_there_is_no_gpu(
+    sqlite: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without GPU work nsys has ranges alone; with it its times are the least disturbed. Nobody misses a CPU's GPU."""
+    run = tmp_path / "run"
+    run.mkdir()
+    shutil.copy(ROOT / "fixtures" / sqlite, run / "run.sqlite")
+    shutil.copy(ROOT / "fixtures" / "torch-cpu.json.gz", run / "trace.json.gz")
+    device = "cpu" if name == "trace.json.gz" else "cuda"
+    (run / rundir.MANIFEST).write_text(json.dumps({"format": rundir.FORMAT, "status": "ok"}), "utf-8")
+    (run / rundir.SUMMARY).write_text(json.dumps({"format": rundir.FORMAT, "device": {"type": device}}), "utf-8")
+    with opened(run, db=tmp_path / "x.duckdb") as database:
+        shown = sources.shown(database)
+        assert database.rows(f"select name from source where source_id = {shown}") == [(name,)]
+        outputs.tell_losses(database)
+        rules = {rule for (rule,) in database.rows("select rule from validation")}
+    assert ("missing" in capsys.readouterr().err) is ("missing" in rules) is (device == "cuda")
