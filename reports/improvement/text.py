@@ -120,7 +120,7 @@ def _shown(shown: Shown) -> Iterator[str]:
 def edits(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Edits by hand, the largest saving first, and below each how it is written."""
     has_after = any(row["is_made"] is not None for row in rows)
-    yield f"edits to make by hand ({rows[0]['framework']}), and what each would save of a step"
+    yield f"edits by hand ({rows[0]['framework']}), and what each saves of a step without a profiler"
     for row in rows:
         saving = "not known"
         if row["saving_frac"] is not None:
