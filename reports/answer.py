@@ -86,6 +86,7 @@ _PARTS = {
     "host": "host_idle_ns", "dependency": "dependency_idle_ns", "kernel_wait": "kernel_wait_ns",
 }  # fmt: skip
 _IS_BEFORE = ("long_idle_gap", "long_dependency")  # the work of the place ends the gap: the CPU may have been elsewhere
+_MOSTLY = 0.7  # of what ranks that are late cost: where the first has less, others are late as well
 _HARDLY_TIMES = 1000  # as much was recorded as there is GPU work: nothing done about that changes what a run takes
 _LITTLE_TIMES = 20  # as much was recorded as there is GPU work: what the CPU does around it is said
 Row = dict[str, Any]
@@ -107,6 +108,8 @@ def where(finding: Row) -> tuple[str, str, str]:
         count = f"{finding['place_cnt']:,} places"
         return (f"{count}, most in ", finding["within"], "") if finding["within"] else (count, "", "")
     others = f" and {finding['place_cnt'] - 1:,} more" if finding["place_cnt"] > 1 else ""
+    if others and finding["rule"] == "straggler_rank" and finding["place_saving_ns"] < _MOSTLY * finding["saving_ns"]:
+        others += ", in turn"
     return "", finding["place"] or OUTSIDE, others
 
 

@@ -113,7 +113,7 @@ def test_memory_held_is_a_line_to_the_end_and_what_to_do_is_there_once(page: Cal
     held = figure["data"][-1]
     assert held["name"] == "held by the allocator" and len(held["x"]) >= 2
     assert held["x"][-1] == figure["x"][-1] and held["x"][0] <= figure["x"][0]
-    advice = "Train fewer weights"
+    advice = "or keep less for each: an 8-bit"
     assert text.count(advice) == 1
 
 
