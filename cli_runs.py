@@ -3,7 +3,6 @@
 import inspect
 import shlex
 import sys
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -30,10 +29,6 @@ ModelKind = Annotated[
     typer.Option("--kind", metavar=_KINDS, help="A base model that needs packages of its own; see doctor --kind."),
 ]
 
-_UNEVEN_FRAC = (
-    0.5  # of the median step: a middle half of the steps that spans more says that something else worked, too
-)
-_UNFIT_FRAC = 0.5  # of a step: a profiler that costs more leaves times of ranges that say little of the program
 _EXAMPLES = {
     "analyze": (
         "lorabench analyze run.sqlite -o report.csv",
@@ -198,7 +193,7 @@ def collect(
         for note in spec.notes():
             console.tell(note)
         manifest = session.collect(spec, path, force, progress)
-    _describe_run(manifest, path)
+    _tell_outcome(manifest, path)
     if not no_report:
         _write_page(path)
     if asked.has_memory_timeline:
@@ -224,7 +219,7 @@ def _collect_command(
     path = output or session.default_path(commands.title(command))
     teller = commands.Teller(console.tell, console.pass_on)
     manifest = commands.collect_command(command, spec, values, path, force, teller)
-    _describe_run(manifest, path)
+    _tell_outcome(manifest, path)
     is_recorded = any(s["status"] == rundir.OK for name, s in manifest["passes"].items() if name != "timing")
     if is_recorded and rundir.traces(path):
         console.tell(f"next: lorabench summary {shlex.quote(str(path))}")
@@ -237,58 +232,11 @@ def _collect_command(
     console.put(f"wrote {path}")
 
 
-def _describe_run(manifest: dict[str, Any], path: Path) -> None:
-    """Say on stderr how the passes of a run went and what the run measured, a line each."""
-    for name, state in manifest["passes"].items():
-        if state["status"] != rundir.OK:
-            console.tell(f"pass {name}: {state['status']}: {state['message']}")
-    summary = rundir.read_summary(path)
-    for note in summary.get("notes", ()):
-        console.tell(note)
-    if step := summary.get("step_wall_ns"):
-        rate = summary["tokens_per_s"].get("computed")
-        tokens = f", {rate:,.0f} tokens/s" if rate else ""
-        console.tell(f"step {step['p50'] / 1e6:,.1f} ms (p95 {step['p95'] / 1e6:,.1f}){tokens}")
-    if summary.get("ranks"):
-        from .reports import rank_text
+def _tell_outcome(manifest: dict[str, Any], path: Path) -> None:
+    from .reports import outcome_text
 
-        for line in rank_text.lines(summary):
-            console.tell(line)
-    for epoch in summary.get("epochs", []):
-        console.tell(
-            f"epoch {epoch['epoch']}: {epoch['epoch_time_s']:,.1f} s, train loss {epoch['train_loss']:.4f} accuracy "
-            f"{epoch['train_acc']:.1%}, validation loss {epoch['val_loss']:.4f} accuracy {epoch['val_acc']:.1%}"
-        )
-    for name, value in rundir.read_stats(path).items():
-        if value is not None:
-            console.tell(f"{name} {value:,.6g}")
-    for line in _costs(path, summary):
+    for line in outcome_text.lines(manifest, path):
         console.tell(line)
-    if summary.get("is_same_in_all_passes") is False:
-        console.tell("warning: the passes did not compute the same losses; their traces may differ, too")
-
-
-def _costs(path: Path, summary: dict[str, Any]) -> Iterator[str]:
-    """What ranges and profilers cost, and whether steps differ too much among themselves to say."""
-    from .reports.comparison import run_steps
-
-    costs = {name: cost for name, cost in summary.get("overhead_frac", {}).items() if cost is not None}
-    steps = run_steps.of_run(path)
-    spread = (steps.frac if steps else None) or 0.0
-    if spread > _UNEVEN_FRAC:
-        yield (
-            f"the middle half of the steps spans {spread:.0%} of their median: times and costs say little; "
-            "is the machine busy? Collect again"
-        )
-    if costs:
-        told = [
-            f"{name} {cost:+.1%}{' (within the spread of steps)' if cost < spread / 2 else ''}"
-            for name, cost in costs.items()
-        ]
-        yield f"cost on top of a step: {', '.join(told)}"
-    heavy = [name for name, cost in costs.items() if name != "ranges" and cost > _UNFIT_FRAC]
-    if heavy and spread <= _UNEVEN_FRAC:
-        yield f"times of ranges under {' and '.join(heavy)} are mostly the profiler's: compare those of timing"
 
 
 def _write_page(path: Path) -> None:

@@ -1,8 +1,6 @@
 """Improves a run: collect measures, analyze predicts, and this brings them together."""
 
-import csv
 import dataclasses
-import io
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,7 +21,6 @@ from .collect.settings import parallelism
 from .collect.settings.spec import RunSpec, from_dict
 from .errors import InputError, OutputError, RunError, UsageError
 from .progress import Progress, Silent
-from .small_files import read_text
 
 STATE = "improve.json"
 _LEAST_STEPS = 3
@@ -270,7 +267,8 @@ def edited(run: Path, after: Path | None = None) -> tuple[list[dict[str, Any]], 
     rows: list[dict[str, Any]] = []
     has_lengths = _differ_in_tokens(run)
     for edit in edits.possible(has_gpu):
-        if before.is_without(edit.predicted_by) or (edit.needs_lengths and not has_lengths):
+        is_about_nothing = edit.needs_range and before.saving(edit.predicted_by) is None
+        if is_about_nothing or (edit.needs_lengths and not has_lengths):
             continue
         bound = edits.bound_of(edit, has_gpu)
         row: dict[str, Any] = {
@@ -303,19 +301,13 @@ class _Script:
         frac = self.left.get(text, _UNKNOWN).frac
         return None if frac is None else 1 - frac
 
-    def is_without(self, text: str) -> bool:
-        """Whether there is nothing in the trace that a change is about."""
-        return self.left.get(text, _UNKNOWN).why.startswith("the trace has no range")
-
 
 def _differ_in_tokens(run: Path) -> bool:
     """Whether steps of the timing pass have different numbers of tokens, so that sequences differ in length."""
     try:
-        text = read_text(run / rundir.STEPS)
-    except (OSError, ValueError):
+        return len({row.get("token_cnt") for row in measured.timing(run)} - {"", None}) > 1
+    except InputError:
         return False
-    counts = {row.get("token_cnt") for row in csv.DictReader(io.StringIO(text)) if row.get("pass") == "timing"}
-    return len(counts - {"", None}) > 1
 
 
 def _of_script(run: Path, summary: dict[str, Any], has_gpu: bool) -> _Script:

@@ -45,7 +45,7 @@ _STRAGGLER = "straggler_rank"
 def lines(found: Row) -> Iterator[str]:
     """The answer for a person: lines of at most 80 characters, as much of each advice as a screen has room for."""
     before, behind = list(_measured(found)), list(_ranks(found))
-    window_ns = found["window_ns"] or (found["steady"] or {}).get("window_ns")
+    window_ns = _window_ns(found)
     findings = worth(found["findings"], window_ns) if window_ns else []
     for has_paths, advice in _ROOM:
         first = [*_first(findings, window_ns, advice, has_paths), *_memory(found["memory_findings"], advice)]
@@ -89,7 +89,7 @@ def _of_cpu(found: Row) -> Iterator[str]:
 def _of_gpu(found: Row) -> Iterator[str]:
     """What the GPU's time is, in parts that add up to the window."""
     parts = found["parts"]
-    yield cut(verdict(found))
+    yield cut(_fitting(verdict(found), found["kernel"]))
     yield from _around(found)
     if (steps := counted(found)) is not None:
         yield cut(f"  {steps}")
@@ -148,7 +148,7 @@ def _of_several(found: Row) -> Iterator[str]:
 
 def _ranks(found: Row) -> Iterator[str]:
     """Of several ranks the one that holds the others up most and why, and what does not fit together."""
-    window_ns = found["window_ns"] or (found["steady"] or {}).get("window_ns")
+    window_ns = _window_ns(found)
     told = [row["rule"] for row in worth(found["findings"], window_ns)] if window_ns else []
     # what makes the rank itself late that is shown is a finding of its own
     slowest = found["slowest"] if _STRAGGLER in told or _is_late(found) else None
@@ -315,6 +315,12 @@ def _improving(found: Row, inputs: Sequence[str]) -> Iterator[str]:
             yield "improve {} --dry-run" if "spec" in rundir.read_manifest(Path(inputs[0])) else "improve {}"
 
 
+def _window_ns(found: Row) -> int | None:
+    """What savings are shares of: the mean window of the devices, without one the time that is judged."""
+    known: int | None = found["window_ns"] or (found["steady"] or {}).get("window_ns")
+    return known
+
+
 def _has_work(found: Row) -> bool:
     """Whether there is GPU work that is worth a word."""
     return bool(found["parts"]) and not is_hardly_used(found["steady"], found["whole_ns"])
@@ -322,7 +328,7 @@ def _has_work(found: Row) -> bool:
 
 def _asked(found: Row) -> Iterator[str]:
     """What has an answer in this file, the most telling first."""
-    window_ns = found["window_ns"] or (found["steady"] or {}).get("window_ns")
+    window_ns = _window_ns(found)
     has_work = _has_work(found)
     if found["recorder"] == SNAPSHOT:
         yield from ("query {} memory_finding", "query {} memory_peak")
@@ -348,6 +354,12 @@ def _sum(parts: dict[str, float]) -> str:
         if rest != "0.0%" and cell_len(" + ".join([*told, rest])) <= WIDTH - _WHOLE_WIDTH:
             told.append(rest)
     return " + ".join(told)
+
+
+def _fitting(line: str, kernel: Row | None) -> str:
+    """A line with a kernel's name, which keeps both ends where there is no room for all: they tell it from others."""
+    name = kernel["short_name"] if kernel else ""
+    return line.replace(name, _middle(name, cell_len(name) + WIDTH - cell_len(line))) if name in line else line
 
 
 def _middle(name: str, places: int) -> str:

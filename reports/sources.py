@@ -12,13 +12,13 @@ def counting(database: Database, table: str = "source") -> str:
     """Which sources with rows in a table count: of a run directory's recordings, which are of the same steps, one."""
     is_filled = f"source.kind is not null and source.source_id in (select source_id from {quoted(table)})"
     names = {name for (name,) in database.rows(f"select name from source where {is_filled}")}
-    if not any(rundir.recording(name) in rundir.RECORDINGS for name in names):
+    found = {rundir.recording(name) for name in names}.intersection(rundir.RECORDINGS)
+    if len(found) < 2:
         return is_filled
     has_gpu = database.rows("select 1 from _source_with_gpu limit 1")
-    ranked = rundir.RECORDINGS if has_gpu else rundir.RECORDINGS_OF_CPU
-    kinds = [kind for kind in ranked if any(rundir.recording(name) == kind for name in names)]
-    others = sorted(name for name in names if rundir.recording(name) in kinds[1:])
-    return f"{is_filled} and source.name not in ({', '.join(map(literal, others))})" if others else is_filled
+    first = next(kind for kind in (rundir.RECORDINGS if has_gpu else rundir.RECORDINGS_OF_CPU) if kind in found)
+    others = sorted(name for name in names if rundir.recording(name) in found - {first})
+    return f"{is_filled} and source.name not in ({', '.join(map(literal, others))})"
 
 
 def shown(database: Database, rank: int | None = None) -> int:

@@ -13,8 +13,8 @@ import pytest
 import writers
 from conftest import quick
 from lorabench import rundir
-from lorabench.cli_runs import _costs
 from lorabench.errors import UsageError
+from lorabench.reports import outcome_text
 from lorabench.reports.comparison import changes, spread
 from simulated_gpu import Gpu, Training
 from simulated_ranks import Job, simulate
@@ -398,7 +398,7 @@ def test_costs_of_profilers_are_no_more_than_steps_can_tell(
     steps = [40, 60, 90, 200, 300] if is_busy else [40, 41, 42, 43, 44]
     run = run_directory(tmp_path / "run", [step * 1_000_000 for step in steps], 1)
     summary = rundir.read_summary(run) | {"overhead_frac": {"ranges": ranges, "torch": torch}}
-    said = " ".join(_costs(run, summary))
+    said = " ".join(outcome_text.costs(run, summary))
     assert ("is the machine busy?" in said) is is_busy
     assert ("are mostly the profiler's" in said) is (torch > 0.5 and not is_busy)
     assert (f"torch {torch:+.1%} (within" in said) is (torch < 0 or is_busy)

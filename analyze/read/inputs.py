@@ -160,12 +160,11 @@ def _in_directory(path: Path) -> list[Input]:
 def _without_traces(run: Path) -> str:
     """Why a run directory holds no trace. Raises InputError for one that this version cannot read."""
     manifest = rundir.read_manifest(run)
-    if manifest.get("status") != rundir.OK:
-        how = (
-            f"the run {manifest.get('status')}" if manifest.get("status") != rundir.OOM else "the run was out of memory"
-        )
+    status = manifest.get("status")
+    if status != rundir.OK:
+        how = {rundir.OOM: "was out of memory", rundir.CANCELLED: "was cancelled"}.get(str(status), "failed")
         why = f" ({manifest['message']})" if manifest.get("message") else ""
-        return f"{run} has no trace: {how}{why}; `--profiler torch` alone records up to there"
+        return f"{run} has no trace: the run {how}{why}; `--profiler torch` alone records up to there"
     return (
         f"{run} is the folder of a run without traces: collect with --profiler timing,torch; `lorabench compare` sets "
         "its steps beside those of other runs"

@@ -24,6 +24,7 @@ class Edit:
     is_compiling: bool = False  # its saving is bounded as that of compiling
     alters: str = ""
     needs_gpu: bool = False
+    needs_range: bool = False  # that says where it is
     needs_lengths: bool = False  # where steps differ in their tokens alone
 
     def written(self, framework: str) -> str:
@@ -55,6 +56,7 @@ EDITS = (
             HF: "dataloader_num_workers=4, dataloader_persistent_workers=True",
         },
         "prefetch={data}",
+        needs_range=True,
     ),
     Edit(
         "copy from pinned memory",

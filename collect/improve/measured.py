@@ -52,7 +52,7 @@ def of_run(run: Path) -> Measured | Failure:
     manifest, summary = rundir.read_manifest(run), rundir.read_summary(run)
     if manifest["status"] != rundir.OK:
         return Failure(manifest["status"], str(manifest["message"]))
-    rows = _timing(run)
+    rows = timing(run)
     steps = _walls(rows, summary.get("peft_mode") == "process")
     walls = means(steps, min(int(manifest["spec"].get("loader_workers", 0)), len(steps) // 2))
     if len(walls) < 2:
@@ -70,7 +70,7 @@ def of_run(run: Path) -> Measured | Failure:
 
 def fastest_task(run: Path) -> float:
     """The fastest task of a run's timing pass: a step of all adapters, or of one where they take turns."""
-    return min((float(row["wall_ns"]) for row in _timing(run)), default=0.0)
+    return min((float(row["wall_ns"]) for row in timing(run)), default=0.0)
 
 
 def dtype_of(spec: dict[str, Any], summary: dict[str, Any]) -> str:
@@ -103,7 +103,8 @@ def furthest(before: Measured, after: Measured) -> tuple[str, int, float]:
     return worst
 
 
-def _timing(run: Path) -> list[dict[str, str]]:
+def timing(run: Path) -> list[dict[str, str]]:
+    """The rows of steps.csv without a profiler. Raises InputError where it cannot be read."""
     try:
         rows = list(csv.DictReader(io.StringIO(read_text(run / rundir.STEPS))))
         return [row for row in rows if row["pass"] == "timing" and not row.get("rank")]

@@ -201,8 +201,8 @@ def heat_map(rows: Sequence[str], columns: Sequence[str], values: Sequence[Seque
     }  # fmt: skip
     each = -(-len(columns) // 20)
     places = [place for place in range(len(columns)) if place % each == 0]
-    across = {"title": {"text": f"{title} ({f'the deepest colour is {most * MS:,.3f} ms' if most else 'all alike'})"},
-              "showgrid": False,
+    scale = f"the deepest colour is {most * MS:,.3f} ms" if most else "all alike"
+    across = {"title": {"text": f"{title} ({scale})"}, "showgrid": False,
               "tickvals": [place + 0.5 for place in places], "ticktext": [shown(columns[place]) for place in places],
               "range": [0, len(columns)]}  # fmt: skip
     down = {"type": "category", "autorange": "reversed", "categoryorder": "array",

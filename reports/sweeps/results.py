@@ -70,20 +70,25 @@ def fastest(rows: list[dict[str, Any]]) -> tuple[dict[str, Any], list[dict[str, 
     if not measured:
         return None
     first = max(measured, key=lambda row: float(row["token_per_s"]))
-    ns = [1e9 / row["token_per_s"] for row in (first, *measured)]
-    widths = [
-        None if row[_SPREAD] is None else row[_SPREAD] * each for row, each in zip((first, *measured), ns, strict=True)
-    ]
-    return first, [
-        row for row, each, width in zip(measured, ns[1:], widths[1:], strict=True)
-        if row is not first and is_within(each - ns[0], widths[0], width)
-    ]  # fmt: skip
+    least_ns, width_ns = _token(first)
+    others = [(row, *_token(row)) for row in measured if row is not first]
+    return first, [row for row, ns, width in others if is_within(ns - least_ns, width_ns, width)]
+
+
+def _token(row: dict[str, Any]) -> tuple[float, float | None]:
+    """How long a token of a run takes, and how far apart the quartiles of that are, None where that is not known."""
+    ns = 1e9 / row["token_per_s"]
+    return ns, None if row[_SPREAD] is None else row[_SPREAD] * ns
+
+
+def axes_of(row: dict[str, Any]) -> list[str]:
+    """The axes of a sweep, which stand before the status of a run."""
+    return list(row)[: list(row).index("status")]
 
 
 def words(row: dict[str, Any]) -> str:
-    """A run by its axes, which stand before its status."""
-    axes = list(row)[: list(row).index("status")]
-    return ", ".join(f"{axis.replace('_', '-')} {row[axis]}" for axis in axes if row[axis] is not None) or "all"
+    """A run by its axes."""
+    return ", ".join(f"{axis.replace('_', '-')} {row[axis]}" for axis in axes_of(row) if row[axis] is not None) or "all"
 
 
 def _shown(spec: dict[str, Any], name: str) -> Any:

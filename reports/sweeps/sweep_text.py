@@ -17,7 +17,7 @@ _NAMED = 4  # runs that are as fast as the fastest: more are counted
 
 def show(rows: list[Row]) -> None:
     """Print what was measured of each run, and the fastest."""
-    axes = list(rows[0])[: list(rows[0]).index("status")]
+    axes = sweeps.axes_of(rows[0])
     peak = next((name for name in _PEAKS if any(row[name] for row in rows)), None)
     status = ["status"] if any(row["status"] != "ok" for row in rows) or not axes else []
     measured = [name for name in (*_SHOWN, *([peak] if peak else [])) if any(row[name] is not None for row in rows)]

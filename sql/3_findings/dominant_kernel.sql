@@ -71,7 +71,9 @@ select
     sum(kernel.cnt)::bigint as occurrence_cnt,
     format('{}: {:.0f} % of the time is on the critical path in it, {}', any_value(kernel.class),
         100 * sum(kernel.critical_ns) / any_value(busy.window_ns), said_ns(sum(kernel.critical_ns) / sum(kernel.cnt)))
-    || if(sum(kernel.cnt) = 1, '', ' on average') as evidence,
+    || if(sum(kernel.cnt) = 1, '', ' on average')
+    || if(bool_and(kernel.is_known), format(', where the device''s data sheet allows {}',
+        said_ns((sum(kernel.critical_ns) - sum(kernel.far_ns)) / sum(kernel.cnt))), '') as evidence,
     case
         when regexp_matches(short.short_name, '\b(f64|[dz]gem[mv])') then
             'Compute in 32 bits or fewer where the result allows: most devices have few units for 64.'

@@ -50,7 +50,7 @@ select
     coalesce(any_value(slow.path), format('{:,} of {:,} steps', count(*), any_value(known.step_cnt))) as place,
     null::bigint as saving_ns,
     count(*) as occurrence_cnt,
-    format('{} (step {}) {:.0f} % above the median', if(count(*) = 1, 'one step', count(*) || ' steps, the slowest'),
+    format('{} (step {}) {:.0f} % above the median', if(count(*) = 1, 'one step', format('{:,} steps, the slowest', count(*))),
         any_value(slowest.step), 100 * any_value(slowest.slower_frac))
     || format(', {}{} longer', if(count(*) = 1, '', 'together '), said_ns(sum(slow.longer_ns)))
     || coalesce(

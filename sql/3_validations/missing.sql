@@ -1,4 +1,4 @@
--- A row is something that an input lacks and that reports need; of runs without a GPU its work is none.
+-- A row is something that an input lacks and that reports need; of a run without a GPU its work is none.
 --
 -- Record it: the note in trace_info says how.
 
@@ -7,6 +7,4 @@ select
     'warning' as severity,
     1 as problem_cnt,
     item || ': ' || value as example
-from source_fact
-where section = 'missing'
-    and source_id not in (select source_id from source_fact where item = 'run: device' and value = 'cpu')
+from _missing_fact

@@ -1,0 +1,58 @@
+"""How a run of `lorabench collect` went and what it measured, a line each."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from .. import rundir
+from . import rank_text
+from .comparison import run_steps
+
+_UNEVEN_FRAC = 0.5  # of the median step: where the middle half of the steps spans more, something else worked, too
+_UNFIT_FRAC = 0.5  # of a step: a profiler that costs more leaves times of ranges that say little of the program
+
+
+def lines(manifest: dict[str, Any], path: Path) -> Iterator[str]:
+    """Passes that did not go well, steps, ranks, epochs, statistics, what profilers cost, and doubts."""
+    for name, state in manifest["passes"].items():
+        if state["status"] != rundir.OK:
+            yield f"pass {name}: {state['status']}: {state['message']}"
+    summary = rundir.read_summary(path)
+    yield from summary.get("notes", ())
+    if step := summary.get("step_wall_ns"):
+        rate = summary["tokens_per_s"].get("computed")
+        tokens = f", {rate:,.0f} tokens/s" if rate else ""
+        yield f"step {step['p50'] / 1e6:,.1f} ms (p95 {step['p95'] / 1e6:,.1f}){tokens}"
+    if summary.get("ranks"):
+        yield from rank_text.lines(summary)
+    for epoch in summary.get("epochs", []):
+        yield (
+            f"epoch {epoch['epoch']}: {epoch['epoch_time_s']:,.1f} s, train loss {epoch['train_loss']:.4f} accuracy "
+            f"{epoch['train_acc']:.1%}, validation loss {epoch['val_loss']:.4f} accuracy {epoch['val_acc']:.1%}"
+        )
+    for name, value in rundir.read_stats(path).items():
+        if value is not None:
+            yield f"{name} {value:,.6g}"
+    yield from costs(path, summary)
+    if summary.get("is_same_in_all_passes") is False:
+        yield "warning: the passes did not compute the same losses; their traces may differ, too"
+
+
+def costs(path: Path, summary: dict[str, Any]) -> Iterator[str]:
+    """What ranges and profilers cost, and whether steps differ too much among themselves to say."""
+    known = {name: cost for name, cost in summary.get("overhead_frac", {}).items() if cost is not None}
+    steps = run_steps.of_summary(path, summary)
+    spread = (steps.frac if steps else None) or 0.0
+    is_uneven = spread > _UNEVEN_FRAC
+    if is_uneven:
+        yield (
+            f"the middle half of the steps spans {spread:.0%} of their median: times and costs say little; "
+            "is the machine busy? Collect again"
+        )
+    if known:
+        within = " (within the spread of steps)"
+        told = [f"{name} {cost:+.1%}{within if cost < spread / 2 else ''}" for name, cost in known.items()]
+        yield f"cost on top of a step: {', '.join(told)}"
+    heavy = [name for name, cost in known.items() if name != "ranges" and cost > _UNFIT_FRAC]
+    if heavy and not is_uneven:
+        yield f"times of ranges under {' and '.join(heavy)} are mostly the profiler's: compare those of timing"
