@@ -359,7 +359,8 @@ def _sum(parts: dict[str, float]) -> str:
 def _fitting(line: str, kernel: Row | None) -> str:
     """A line with a kernel's name, which keeps both ends where there is no room for all: they tell it from others."""
     name = kernel["short_name"] if kernel else ""
-    return line.replace(name, _middle(name, cell_len(name) + WIDTH - cell_len(line))) if name in line else line
+    places = cell_len(name) + WIDTH - cell_len(line)
+    return line.replace(name, _middle(name, max(places, _NAME_WIDTH))) if name and name in line else line
 
 
 def _middle(name: str, places: int) -> str:

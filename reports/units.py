@@ -99,13 +99,17 @@ def said_ns(ns: float) -> str:
 
 def keep_begin(line: str, places: int) -> str:
     """A text in at most so many places of a terminal; what does not fit is lost on the right."""
-    return line if cell_len(line) <= places else set_cell_size(line, places - 1).rstrip() + "…"
+    if cell_len(line) <= places:
+        return line
+    return set_cell_size(line, places - 1).rstrip() + "…" if places > 0 else ""
 
 
 def keep_end(line: str, places: int) -> str:
     """A text in at most so many places of a terminal; what does not fit is lost on the left, as of a path."""
     if cell_len(line) <= places:
         return line
+    if places < 1:
+        return ""
     while cell_len(line) > places - 1:
         line = line[max(1, (cell_len(line) - places + 1) // 2) :]
     return f"…{line}"
