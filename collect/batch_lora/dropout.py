@@ -55,6 +55,7 @@ class Clock:
     micro_steps: dict[str, int] = field(default_factory=dict)
     first_rows: dict[str, int] = field(default_factory=dict)  # of the batch, where others have those before it
     _known: dict[Any, torch.Tensor] = field(default_factory=dict, repr=False)
+    _held: dict[Any, tuple[torch.Tensor, Any]] = field(default_factory=dict, repr=False)
 
     def advance(self, adapter: str) -> None:
         """Begin the adapter's next micro step, before its forward."""
@@ -65,11 +66,24 @@ class Clock:
         name = zlib.crc32(adapter.encode())
         return mixed(mixed(mixed(self.seed) ^ name) + self.micro_steps.get(adapter, 0))
 
+    def hold(self, adapters: Sequence[str], rows: Sequence[int], device: torch.device) -> None:
+        """Give the keys of these adapters' rows in the same tensor from now on, whatever their micro steps."""
+        keys = self.row_keys(adapters, rows, device)
+        self._held.setdefault((tuple(adapters), tuple(rows), device), (torch.empty_like(keys), None))
+        self.row_keys(adapters, rows, device)
+
     def row_keys(self, adapters: Sequence[str], rows: Sequence[int], device: torch.device) -> torch.Tensor:
         """One int32 for each row of a union batch; all layers of a micro step get the same tensor."""
         keys = [self.key(name) for name in adapters]
         first = [self.first_rows.get(name, 0) for name in adapters]
         asked = (tuple(keys), tuple(rows), tuple(first), device)
+        where = (tuple(adapters), tuple(rows), device)
+        if where in self._held:
+            place, now = self._held[where]
+            if now != asked:
+                place.copy_(row_keys(keys, rows, device, first), non_blocking=True)
+                self._held[where] = place, asked
+            return place
         if asked not in self._known:
             if len(self._known) >= _KNOWN:
                 self._known.pop(next(iter(self._known)))

@@ -132,6 +132,7 @@ class _Pruned(torch.autograd.Function):
         hidden, done = [], 0
         for part, a, b in zip(plan.slices, weights[::2], weights[1::2], strict=True):
             delta[done : part.start] = 0
+            a, b = a.to(x.dtype), b.to(x.dtype)
             with span("lora_A"), span(part.name):
                 h = F.linear(plan.dropped(x, part), a)
             with span("lora_B"), span(part.name):
@@ -154,6 +155,7 @@ class _Pruned(torch.autograd.Function):
         done = 0
         for part, a, b, h in zip(plan.slices, weights[::2], weights[1::2], hidden, strict=True):
             scaled = grad[part.start : part.stop] * part.scaling
+            kept, a, b = a.dtype, a.to(x.dtype), b.to(x.dtype)
             with span("lora_B"), span(part.name):
                 grad_b = _flat(scaled).T @ _flat(h)
                 grad_h = scaled @ b
@@ -168,7 +170,7 @@ class _Pruned(torch.autograd.Function):
                     grad_x[done : part.start] = 0
                 else:
                     (own,) = plan.drop((own,), part)
-                found += [_flat(grad_h).T @ _flat(own), grad_b]
+                found += [grad.to(kept) for grad in (_flat(grad_h).T @ _flat(own), grad_b)]
             done = part.stop
         if grad_x is not None:
             grad_x[done:] = 0
@@ -210,17 +212,17 @@ class _Fused(torch.autograd.Function):
         ctx.is_apart = plan.is_even or can_group(x, plan)
         own, _ = _drop_rows(plan, x)
         with span("lora_A"):
-            a = _stacked(weights[::2], width)
+            a = _stacked(weights[::2], width).to(x.dtype)
             h = _by_group(own, a, plan) if ctx.is_apart else own @ a.flatten(0, 1).T
         with span("lora_B"):
-            b = _stacked([w.T for w in weights[1::2]], width)
+            b = _stacked([w.T for w in weights[1::2]], width).to(x.dtype)
             if ctx.is_apart:
                 delta = _by_group(h, b.transpose(1, 2).contiguous(), plan) * _row_scale(plan, h)
             else:
                 h = h * _per_row(plan.mask(width, h), h)
                 delta = h @ b.flatten(0, 1)
         ctx.save_for_backward(x, a, b, h)
-        ctx.plan = plan
+        ctx.plan, ctx.dtype = plan, weights[0].dtype
         return delta
 
     @staticmethod
@@ -230,7 +232,8 @@ class _Fused(torch.autograd.Function):
         x, a, b, h = ctx.saved_tensors
         width = a.shape[1]
         if ctx.is_apart:
-            return _backward_apart(grad, plan, x, a, b, h, ctx.needs_input_grad[0])
+            grad_x, grad_a, grad_b = _backward_apart(grad, plan, x, a, b, h, ctx.needs_input_grad[0])
+            return (grad_x, None, *_unstacked(plan, grad_a.to(ctx.dtype), grad_b.to(ctx.dtype)))
         with span("lora_B"):
             grad_b = _flat(grad).T @ _flat(h)  # [out, adapters · width]: h is scaled already
             grad_b = grad_b.view(-1, len(plan.slices), width).transpose(0, 1).contiguous()
@@ -239,12 +242,12 @@ class _Fused(torch.autograd.Function):
             grad_x = grad_h @ a.flatten(0, 1) if ctx.needs_input_grad[0] else None
             own, grad_x = _drop_rows(plan, x, grad_x)
             grad_a = (_flat(grad_h).T @ _flat(own)).view(len(plan.slices), width, -1)
-        return (grad_x, None, *_unstacked(plan, grad_a, grad_b))
+        return (grad_x, None, *_unstacked(plan, grad_a.to(ctx.dtype), grad_b.to(ctx.dtype)))
 
 
 def _backward_apart(
     grad: torch.Tensor, plan: Plan, x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, h: torch.Tensor, wants_x: bool
-) -> tuple[torch.Tensor | None, ...]:
+) -> tuple[torch.Tensor | None, torch.Tensor, torch.Tensor]:
     with span("lora_B"):
         scaled = grad * _row_scale(plan, grad)
         grad_b = _outer(scaled, h, plan)
@@ -253,7 +256,7 @@ def _backward_apart(
         grad_x = _by_group(grad_h, a.transpose(1, 2).contiguous(), plan) if wants_x else None
         own, grad_x = _drop_rows(plan, x, grad_x)
         grad_a = _outer(grad_h, own, plan)
-    return (grad_x, None, *_unstacked(plan, grad_a, grad_b))
+    return grad_x, grad_a, grad_b
 
 
 def _stacked(weights: Sequence[torch.Tensor], width: int) -> torch.Tensor:

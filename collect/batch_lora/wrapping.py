@@ -11,6 +11,7 @@ products does not depend on the number of adapters. https://arxiv.org/abs/2312.0
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -62,7 +63,7 @@ class _Batched:
         if not plan.slices:
             return base
         weights = [w for s in plan.slices for w in (layer.lora_A[s.name].weight, layer.lora_B[s.name].weight)]
-        x = x.to(weights[0].dtype)
+        x = x.to(_arithmetic_dtype(x, weights[0]))
         if shared.operator == "fused":
             delta = fused(x, plan, weights)
         else:
@@ -79,6 +80,12 @@ class _Batched:
                 slices.append(Slice(name, start, start + count, layer.r[name], float(layer.scaling[name]), rate))
             start += count
         return Plan(tuple(slices), start, layer.out_features, shared.keys, self._key, shared.masks)
+
+
+def _arithmetic_dtype(x: torch.Tensor, weight: torch.Tensor) -> torch.dtype:
+    """The type in which adapters are multiplied: of their weights, or under autocast that of autocast."""
+    kind = x.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
 
 
 class BatchLora(nn.Module):
@@ -137,6 +144,10 @@ class BatchLora(nn.Module):
             yield
         finally:
             shared.names, shared.rows, shared.keys = (), (), None
+
+    def known(self) -> dict[Any, Any]:
+        """What was worked out for the batches so far: tensors on the device that kernels read."""
+        return self._shared.masks
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The model's output for a union batch, inside union()."""
@@ -212,9 +223,15 @@ def losses(logits: torch.Tensor, labels: torch.Tensor, rows: Sequence[int], igno
     return mean_by_adapter(each, labels, rows, ignored)
 
 
+@lru_cache(maxsize=_KNOWN_MASKS)
+def _owner(rows: tuple[int, ...], device: torch.device) -> torch.Tensor:
+    """The number of each row's adapter, on the device: copying it anew would make the CPU wait in every step."""
+    return dropout.on(device, torch.repeat_interleave(torch.arange(len(rows)), torch.tensor(rows)))
+
+
 def mean_by_adapter(each: torch.Tensor, labels: torch.Tensor, rows: Sequence[int], ignored: int = -100) -> torch.Tensor:
     """The mean of each adapter's losses: `each` is [rows, length - 1], 0 where the next label is ignored."""
-    owner = torch.repeat_interleave(torch.arange(len(rows)), torch.tensor(rows)).to(each.device)
+    owner = _owner(tuple(rows), each.device)
     count = (labels[:, 1:] != ignored).sum(1)
     zero = torch.zeros(len(rows), device=each.device)
     total = zero.index_add(0, owner, each.sum(1))

@@ -122,6 +122,7 @@ def _check_contradictions(spec: "RunSpec") -> None:
         raise UsageError("--reentrant is a kind of --gradient-checkpointing layer")
     if not spec.graph_pruning and (spec.peft_mode, spec.batch_operator) != ("batch", "loop"):
         raise UsageError("--no-graph-pruning applies to --peft-mode batch --batch-operator loop")
+    _check_graph(spec)
 
 
 _ONLY_ADAPTERS = (
@@ -161,6 +162,21 @@ def _check_unused(spec: "RunSpec") -> None:
     if spec.device == "cpu" and not spec.pin_memory:
         raise UsageError("--no-pin-memory is about copies to a GPU; with --device cpu there are none")
     tasks.check(spec, given)
+
+
+def _check_graph(spec: "RunSpec") -> None:
+    if not spec.cuda_graph:
+        return
+    if spec.device == "cpu":
+        raise UsageError("--cuda-graph is about launching work on a GPU; with --device cpu there is none")
+    if max(spec.grad_accum) > 1:
+        raise UsageError("--cuda-graph replays one forward and backward for a step; use --grad-accum 1")
+    if spec.reentrant:
+        raise UsageError("--reentrant checkpointing cannot be recorded by --cuda-graph; leave one of them out")
+    if spec.attention not in ("auto", "sdpa"):
+        raise UsageError(f"--cuda-graph records attention by sdpa; leave --attention {spec.attention} out")
+    if spec.packing:
+        raise UsageError("--packing makes every batch's borders its own, and --cuda-graph replays the same work")
 
 
 def _check_flash(spec: "RunSpec") -> None:

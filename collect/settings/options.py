@@ -19,8 +19,8 @@ GROUPS = {
         "adapter_dtype", "lora_plus_ratio", "batch_operator", "graph_pruning",
     ),
     "Model": (
-        "model", "quant", "dtype", "attention", "gradient_checkpointing", "reentrant", "compile", "force_compile",
-        "loss", "device",
+        "model", "quant", "dtype", "autocast", "attention", "gradient_checkpointing", "reentrant", "compile",
+        "force_compile", "cuda_graph", "loss", "device",
     ),
     "Data": (
         "seq_len", "batch_size", "data", "train_on", "packing", "lengths", "batch", "loader_workers", "pin_memory",

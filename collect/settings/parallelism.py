@@ -128,8 +128,8 @@ def _check_base(spec: Any) -> None:
         raise UsageError(f"--parallel {kind} does not go with --quant {spec.quantisation}: {why}")
     if spec.method == "full" and kind not in _WHOLE_MODELS:
         raise UsageError(f"--parallel {kind} trains adapters; --method full goes with ddp and fsdp")
-    if spec.compile == "inductor":
-        raise UsageError("--compile inductor was not tried with --parallel; leave one of them out")
+    if spec.compile != "eager":
+        raise UsageError(f"--compile {spec.compile} was not tried with --parallel; leave one of them out")
     if spec.reentrant and kind != "ddp":
         raise UsageError(
             f"--reentrant does not go with --parallel {kind}: its backward runs outside of the hooks there"

@@ -88,6 +88,12 @@ class RunSpec:
     adapter_dtype: str = _option(
         "float32", "Type of the adapters' weights, as PEFT's autocast_adapter_dtype.", ("float32", "base")
     )
+    autocast: str = _option(
+        "none",
+        "bfloat16: compute in it under torch.autocast, adapters too, while weights keep their type; transformers' "
+        "Trainer calls it bf16=True.",
+        ("none", "bfloat16"),
+    )
     seq_len: int = _option(128, "Longest sequence, in tokens.")
     batch_size: tuple[int, ...] = _option((8,), "Sequences of an adapter in a micro step.", each=True)
     grad_accum: tuple[int, ...] = _option((1,), "Micro steps for each optimizer step.", each=True)
@@ -126,7 +132,17 @@ class RunSpec:
         ("none", "layer", "attn-mlp"),
     )  # fmt: skip
     reentrant: bool = _option(False, "Use the older, reentrant kind of checkpointing (with layer only).")
-    compile: str = _option("eager", "eager, or torch.compile with inductor.", ("eager", "inductor"))
+    compile: str = _option(
+        "eager",
+        "eager; inductor: the whole model by torch.compile; parts: norms and blocks that hold no adapter, each by "
+        "itself, which takes seconds and leaves the others their ranges.",
+        ("eager", "inductor", "parts"),
+    )
+    cuda_graph: bool = _option(
+        False,
+        "On a GPU: record forward and backward of each shape of batch once, as a CUDA graph, and launch it as one; "
+        "batches are padded to multiples of 128 tokens.",
+    )
     force_compile: bool = _option(False, "Compile although the base is quantised.")
     batch_operator: str = _option(
         "fused", "batch mode: a constant number of matrix products, or a loop over the adapters.", ("fused", "loop")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 
 from ...errors import InputError
 from ..settings.spec import RunSpec
@@ -46,6 +47,11 @@ class Batch:
         tensors = (self.input_ids, self.attention_mask, self.labels, self.position_ids)
         return _of_arrays, tuple(None if tensor is None else tensor.numpy() for tensor in tensors)
 
+    def tensors(self) -> list[torch.Tensor]:
+        """What it is made of."""
+        found = (self.input_ids, self.attention_mask, self.labels, self.position_ids)
+        return [tensor for tensor in found if tensor is not None]
+
     def _each(self, do: Callable[[torch.Tensor], torch.Tensor]) -> "Batch":
         positions = None if self.position_ids is None else do(self.position_ids)
         return Batch(do(self.input_ids), do(self.attention_mask), do(self.labels), positions)
@@ -55,6 +61,14 @@ class Batch:
         if self.position_ids is not None:
             return {"input_ids": self.input_ids, "position_ids": self.position_ids}
         return {"input_ids": self.input_ids, "attention_mask": self.attention_mask}
+
+    def padded(self, multiple: int) -> "Batch":
+        """The same with sequences as long as the next multiple."""
+        missing = -self.input_ids.shape[1] % multiple
+        if not missing or self.labels.ndim == 1:
+            return self
+        padding = ((self.input_ids, 0), (self.attention_mask, 0), (self.labels, IGNORED))
+        return Batch(*(F.pad(tensor, (0, missing), value=value) for tensor, value in padding))
 
     def looked_at(self) -> int:
         """How long the sequence is that a token is in, on average of tokens, padding included."""

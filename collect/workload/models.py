@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from ...errors import InputError, UsageError
+from ..instruments.adapter_parts import is_adapted
 from ..instruments.ranges import checkpoint_contexts
 from ..settings.presets import HEADS, PRESETS
 from ..settings.quants import GPTQ
@@ -159,10 +160,31 @@ def _is_quantised(model: nn.Module) -> bool:
     return bool(getattr(model, "is_loaded_in_4bit", False) or getattr(model, "is_loaded_in_8bit", False))
 
 
+def without_adapters(model: nn.Module) -> list[nn.Module]:
+    """The largest modules inside of a decoder's layers that hold no adapter and compute more than one product."""
+    from transformers.modeling_layers import GradientCheckpointingLayer
+
+    found: list[nn.Module] = []
+    for name, module in model.named_modules():
+        is_layer = name.rsplit(".", 1)[-1].isdigit() and isinstance(module, GradientCheckpointingLayer)
+        found += [part for part in module.children() if _is_apart(part)] if is_layer else []
+    return found
+
+
+def _is_apart(module: nn.Module) -> bool:
+    inside = list(module.modules())
+    if any(is_adapted(m) for m in inside) or isinstance(module, nn.Linear | nn.Dropout | nn.Identity):
+        return False
+    linear = [m for m in inside if isinstance(m, nn.Linear)]  # quantised ones have a class or weights of their own
+    return all(type(m) is nn.Linear and type(m.weight) is nn.Parameter for m in linear)
+
+
 def checkpoint(model: Any, spec: RunSpec) -> None:
     """Turn activation checkpointing on, as the spec says."""
     if spec.gradient_checkpointing == "layer":
         kwargs: dict[str, Any] = {"use_reentrant": spec.reentrant}
+        if spec.cuda_graph:
+            kwargs["preserve_rng_state"] = False  # which cannot be read while recording; nothing draws from it
         if not spec.reentrant and not spec.is_compiled:  # compiled graphs have no ranges, and refuse contexts
             kwargs["context_fn"] = checkpoint_contexts
         # transformers 5.17 has the second name alone, 5.23 has both and warns of the second

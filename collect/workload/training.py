@@ -17,14 +17,14 @@ import torch.nn.functional as F
 from torch import nn
 
 from ...errors import UsageError
-from ..batch_lora.dropout import Clock
+from ..batch_lora.dropout import Clock, on
 from ..batch_lora.wrapping import BatchLora, losses
 from ..instruments.ledger import Ledger
 from ..instruments.ranges import annotate
 from ..instruments.spans import span
 from ..settings.spec import AdapterSpec, RunSpec
 from ..settings.tasks import SST2
-from . import adapters, models, optimizers, packing, saved_batch, sst2
+from . import adapters, models, optimizers, packing, saved_batch, sst2, step_graph
 from .data import Batch, Source
 from .evaluation import Evaluation, evaluate
 from .head_loss import HeadLoss
@@ -139,6 +139,8 @@ class Trainer:
         self._active: str | None = None
         self.phase: Phase = span
         self.behind_micro_step: Callable[[], None] = lambda: None
+        self.graphs = self._graphs()
+        self._constants: dict[tuple[float, ...], torch.Tensor] = {}
         self._ahead = self._loader()  # processes, so behind all that may fail
 
     def _spread(self) -> None:
@@ -168,6 +170,21 @@ class Trainer:
         self.is_compiled = self.spec.is_compiled
         if self.is_compiled:
             self.model = torch.compile(self.model)
+        elif self.spec.compile == "parts":
+            for part in models.without_adapters(self._peft()):
+                part.compile()
+
+    def _graphs(self) -> step_graph.StepGraphs | None:
+        """What records steps as CUDA graphs, if that was asked for. Raises UsageError where it cannot be."""
+        if not self.spec.cuda_graph:
+            return None
+        if self.device.type != "cuda":
+            raise UsageError("--cuda-graph is about launching work on a GPU, and this run has none; leave it out")
+        if why := step_graph.why_not(self.base, models.is_classifier(self.base)):
+            raise UsageError(f"--cuda-graph is not possible with {self.spec.model}: {why}")
+        step_graph.attend_causally(self.base)
+        trained = [p for p in self.model.parameters() if p.requires_grad]
+        return step_graph.StepGraphs(trained, self.clock, self.device, self.notes)
 
     def annotate(self) -> ExitStack:
         """Put ranges around the modules until the result is closed; compiled graphs have none."""
@@ -321,9 +338,12 @@ class Trainer:
                 found = self._micro_step(
                     MicroStep(taking_part, loaded.batch, list(loaded.rows), list(loaded.shares), is_last)
                 )
-                places = [task.adapters.index(a) for a in taking_part]
                 self.behind_micro_step()
-                total[places] += found.detach() / found.new_tensor([a.grad_accum for a in taking_part])
+                share = found.detach() / self._constant([a.grad_accum for a in taking_part], found)
+                if len(taking_part) == len(task.adapters):
+                    total += share
+                else:
+                    total[[task.adapters.index(a) for a in taking_part]] += share
             start = time.perf_counter_ns()
             with self.phase("optimizer"):
                 self._set_learning_rates(task)
@@ -342,7 +362,7 @@ class Trainer:
 
     def _own(self, batch: Batch) -> Batch:
         """What this process computes of an adapter's batch: all of it. To be overridden."""
-        return batch
+        return batch.padded(step_graph.BUCKET_TOKENS) if self.spec.cuda_graph else batch
 
     def _micro_step(self, micro: MicroStep) -> torch.Tensor:
         """Forward and backward of one batch; the loss of each adapter, or this process's share of it.
@@ -352,21 +372,41 @@ class Trainer:
         with self.phase("h2d"):
             batch = micro.batch.to(self.device, self._pins)
         with self._sharing(micro.adapters, micro.rows):
-            with self.phase("forward"):
-                logits = self._call(batch).logits
-                found: torch.Tensor = self.loss(logits, batch.labels, micro.rows)
-                if self._correct is not None:
-                    self._correct += (logits.detach().argmax(-1) == batch.labels).sum()
-                del logits
-                if micro.shares != [1.0] * len(micro.shares):
-                    found = found * found.new_tensor(micro.shares)
-                share = found.new_tensor([self.replica_cnt / a.grad_accum for a in micro.adapters])
-                loss = (found * share).sum()
-                if (penalty := self.kind.penalty(self._peft(), micro.adapters[0])) is not None:
-                    loss = loss + penalty * share.mean()
-            with self.phase("backward"):
-                loss.backward()
+            if self.graphs is None:
+                return self._compute(micro, batch)
+            names = [a.name for a in micro.adapters]
+            held = [self._constants, dict(self.batch_lora.known()) if self.batch_lora else None]
+            return self.graphs.run(names, micro.rows, batch, lambda batch: self._compute(micro, batch), held)
+
+    def _compute(self, micro: MicroStep, batch: Batch) -> torch.Tensor:
+        """Forward and backward of a batch that is on the device."""
+        with self.phase("forward"), self._autocast():
+            logits = self._call(batch).logits
+            found: torch.Tensor = self.loss(logits, batch.labels, micro.rows)
+            if self._correct is not None:
+                self._correct += (logits.detach().argmax(-1) == batch.labels).sum()
+            del logits
+            if micro.shares != [1.0] * len(micro.shares):
+                found = found * self._constant(micro.shares, found)
+            share = self._constant([self.replica_cnt / a.grad_accum for a in micro.adapters], found)
+            loss = (found * share).sum()
+            if (penalty := self.kind.penalty(self._peft(), micro.adapters[0])) is not None:
+                loss = loss + penalty * share.mean()
+        with self.phase("backward"):
+            loss.backward()
         return found
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        if self.spec.autocast == "none":
+            return nullcontext()
+        return torch.autocast(self.device.type, getattr(torch, self.spec.autocast))
+
+    def _constant(self, values: Sequence[float], like: torch.Tensor) -> torch.Tensor:
+        """Numbers on the device, copied there once: a copy from pageable memory makes the CPU wait."""
+        key = tuple(values)
+        if key not in self._constants:
+            self._constants[key] = on(like.device, torch.tensor(key, dtype=like.dtype))
+        return self._constants[key]
 
     def _call(self, batch: Batch) -> Any:
         """The model's output. To be overridden."""

@@ -1,0 +1,125 @@
+"""Forward and backward of a step recorded as a CUDA graph, which the CPU launches as one.
+
+    a shape of batch    first time      second time             later
+    CPU                 launch, launch… record, then replay     copy the batch, the dropout's keys; replay
+    GPU                 kernels         (nothing while          the same kernels at the same addresses
+                                         recording) kernels
+
+A graph knows addresses, not tensors: what changes from step to step (the batch, the keys of dropout) is copied into the
+tensors that it was recorded with, and gradients appear in those that the recorded backward wrote.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..batch_lora.dropout import Clock
+from ..instruments.spans import span
+from .data import Batch
+
+BUCKET_TOKENS = 128  # sequences are padded to multiples, so that a few graphs serve all lengths
+MOST_GRAPHS = 32  # each keeps its activations' memory
+_ATTENTION = "lorabench_causal"
+Compute = Callable[[Batch], torch.Tensor]
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """A graph with the tensors that it reads and writes, and what else must outlive it."""
+
+    graph: torch.cuda.CUDAGraph
+    batch: Batch
+    losses: torch.Tensor
+    gradients: list[tuple[nn.Parameter, torch.Tensor]]
+    kept: Any
+
+
+class StepGraphs:
+    """The graphs of a run, one for each shape of batch and set of adapters.
+
+    parameters: what is trained; after a call their gradients are those of the batch. notes: gets a line if recording
+    turns out to be impossible, after which all is computed launch by launch.
+    """
+
+    def __init__(self, parameters: Sequence[nn.Parameter], clock: Clock, device: torch.device, notes: list[str]):
+        self._parameters, self._clock, self._device, self._notes = list(parameters), clock, device, notes
+        self._recorded: dict[Any, _Recorded | None] = {}
+        self._pool: Any = None
+        self._is_off = False
+
+    def run(self, names: Sequence[str], rows: Sequence[int], batch: Batch, compute: Compute, held: Any) -> torch.Tensor:
+        """The losses of `compute(batch)`, which runs forward and backward of a batch on the device.
+
+        held: what the recorded kernels read besides, and others may let go of.
+        """
+        key = (tuple(names), tuple(rows), tuple(batch.input_ids.shape))
+        if self._is_off or key not in self._recorded:
+            if not self._is_off and len(self._recorded) < MOST_GRAPHS:
+                self._recorded[key] = None
+                self._clock.hold(names, rows, self._device)
+            return compute(batch)
+        self._clock.row_keys(names, rows, self._device)  # which fills the tensor that recorded kernels read
+        found = self._recorded[key]
+        if found is None:
+            try:
+                found = self._recorded[key] = self._record(batch, compute, held)
+            except (RuntimeError, ValueError, TypeError) as error:
+                self._is_off = True
+                for parameter in self._parameters:
+                    parameter.grad = None
+                torch.cuda.synchronize(self._device)
+                first = next(iter(str(error).strip().splitlines()), type(error).__name__)
+                self._notes.append(f"--cuda-graph: the step cannot be recorded ({first}); launched call by call")
+                return compute(batch)
+        for place, tensor in zip(found.batch.tensors(), batch.tensors(), strict=True):
+            place.copy_(tensor, non_blocking=True)
+        with span("graph"):
+            found.graph.replay()
+        for parameter, gradient in found.gradients:
+            parameter.grad = gradient
+        return found.losses.clone()
+
+    def _record(self, batch: Batch, compute: Compute, held: Any) -> _Recorded:
+        for parameter in self._parameters:
+            parameter.grad = None
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+            losses = compute(batch)
+        self._pool = self._pool or graph.pool()
+        gradients = [(p, p.grad) for p in self._parameters if p.grad is not None]
+        return _Recorded(graph, batch, losses, gradients, held)
+
+
+def attend_causally(model: Any) -> None:
+    """Have a decoder attend to what is before a token by sdpa's own causal mask, whatever is padded behind it.
+
+    Batches are padded on the right, so what a token may see is the same; a mask as a tensor, which transformers makes
+    while a graph is recorded, would keep sdpa from its fastest kernels.
+    """
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+    AttentionInterface.register(_ATTENTION, sdpa_attention_forward)
+    AttentionMaskInterface.register(_ATTENTION, _no_mask)
+    model.set_attn_implementation(_ATTENTION)
+
+
+def _no_mask(*_: Any, **__: Any) -> None:
+    return None
+
+
+def why_not(model: nn.Module, is_classifier: bool) -> str:
+    """Why the steps of a model cannot be recorded; empty if they can."""
+    config: Any = getattr(model, "config", None)
+    if is_classifier:
+        return "it is for decoders that learn next tokens"
+    kinds = set(getattr(config, "layer_types", None) or ())
+    if kinds - {"full_attention"} or (not kinds and getattr(config, "sliding_window", None)):
+        return "its layers see a window of the tokens, which needs a mask"
+    drops = [name for name, m in model.named_modules() if isinstance(m, nn.Dropout) and m.p > 0]
+    if drops or getattr(config, "attention_dropout", 0):
+        return "it has dropout of its own, which a recomputation must repeat"
+    return ""
