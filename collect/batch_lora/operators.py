@@ -15,6 +15,7 @@ import torch.nn.functional as F
 
 from ..instruments.spans import span
 from . import dropout
+from .stacked import StackedLayer
 
 T = TypeVar("T")
 
@@ -62,6 +63,11 @@ class Plan:
         """Whether every row belongs to an adapter and all adapters have as many."""
         size = self.slices[0].stop - self.slices[0].start
         return size * len(self.slices) == self.rows and all(s.stop - s.start == size for s in self.slices)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The adapters that take part."""
+        return tuple(s.name for s in self.slices)
 
     @property
     def has_dropout(self) -> bool:
@@ -119,7 +125,7 @@ def looped(x: torch.Tensor, plan: Plan, weights: Sequence[torch.Tensor]) -> torc
 
 def pruned(x: torch.Tensor, plan: Plan, weights: Sequence[torch.Tensor]) -> torch.Tensor:
     """One adapter after another as one autograd node: mLoRA's graph pruning."""
-    result: torch.Tensor = _Pruned.apply(x, plan, *weights)  # type: ignore[no-untyped-call]
+    result: torch.Tensor = _Pruned.apply(x, plan, *(w.to(x.dtype) for w in weights))  # type: ignore[no-untyped-call]
     return result
 
 
@@ -132,7 +138,6 @@ class _Pruned(torch.autograd.Function):
         hidden, done = [], 0
         for part, a, b in zip(plan.slices, weights[::2], weights[1::2], strict=True):
             delta[done : part.start] = 0
-            a, b = a.to(x.dtype), b.to(x.dtype)
             with span("lora_A"), span(part.name):
                 h = F.linear(plan.dropped(x, part), a)
             with span("lora_B"), span(part.name):
@@ -155,7 +160,6 @@ class _Pruned(torch.autograd.Function):
         done = 0
         for part, a, b, h in zip(plan.slices, weights[::2], weights[1::2], hidden, strict=True):
             scaled = grad[part.start : part.stop] * part.scaling
-            kept, a, b = a.dtype, a.to(x.dtype), b.to(x.dtype)
             with span("lora_B"), span(part.name):
                 grad_b = _flat(scaled).T @ _flat(h)
                 grad_h = scaled @ b
@@ -170,7 +174,7 @@ class _Pruned(torch.autograd.Function):
                     grad_x[done : part.start] = 0
                 else:
                     (own,) = plan.drop((own,), part)
-                found += [grad.to(kept) for grad in (_flat(grad_h).T @ _flat(own), grad_b)]
+                found += [_flat(grad_h).T @ _flat(own), grad_b]
             done = part.stop
         if grad_x is not None:
             grad_x[done:] = 0
@@ -188,8 +192,19 @@ def fused(x: torch.Tensor, plan: Plan, weights: Sequence[torch.Tensor]) -> torch
     if len(plan.slices) == 1:
         # nothing to put together, and autograd's own nodes cost less than one in Python
         return looped(x, plan, weights)
-    result: torch.Tensor = _Fused.apply(x, plan, *weights)  # type: ignore[no-untyped-call]
+    result: torch.Tensor = _Fused.apply(x, plan, None, None, *weights)  # type: ignore[no-untyped-call]
     return result
+
+
+def fused_onto(base: torch.Tensor, x: torch.Tensor, plan: Plan, stacked: StackedLayer) -> torch.Tensor:
+    """base plus the deltas of weights that lie in one tensor, to whose gradients the backward adds.
+
+    Where all adapters have as many rows the last product adds to base in its place, which saves a pass over memory.
+    """
+    x = x.to(stacked.stack.dtype)
+    can_add = plan.is_even and base.dtype == x.dtype and base.is_contiguous() and not base._is_view()
+    result: torch.Tensor = _Fused.apply(x, plan, stacked, base if can_add else None, stacked.stack.anchor)  # type: ignore[no-untyped-call]
+    return result if can_add else (base + result).to(base.dtype)
 
 
 def can_group(x: torch.Tensor, plan: Plan) -> bool:
@@ -207,22 +222,34 @@ class _Fused(torch.autograd.Function):
     """See fused()."""
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, plan: Plan, *weights: torch.Tensor) -> torch.Tensor:
-        width = max(s.rank for s in plan.slices)
+    def forward(
+        ctx: Any,
+        x: torch.Tensor,
+        plan: Plan,
+        stacked: StackedLayer | None,
+        base: torch.Tensor | None,
+        *weights: torch.Tensor,
+    ) -> torch.Tensor:
         ctx.is_apart = plan.is_even or can_group(x, plan)
         own, _ = _drop_rows(plan, x)
+        if stacked is not None:
+            a, b = stacked.weights(plan.names)  # [adapters, width, in], [adapters, out, width]
+        else:
+            width = max(s.rank for s in plan.slices)
+            a, b = _stacked(weights[::2], 0, width).to(x.dtype), _stacked(weights[1::2], 1, width).to(x.dtype)
         with span("lora_A"):
-            a = _stacked(weights[::2], width).to(x.dtype)
             h = _by_group(own, a, plan) if ctx.is_apart else own @ a.flatten(0, 1).T
+            h = h * (_row_scale(plan, h) if ctx.is_apart else _per_row(plan.mask(a.shape[1], h), h))
         with span("lora_B"):
-            b = _stacked([w.T for w in weights[1::2]], width).to(x.dtype)
-            if ctx.is_apart:
-                delta = _by_group(h, b.transpose(1, 2).contiguous(), plan) * _row_scale(plan, h)
+            if base is not None:
+                count = len(plan.slices)
+                base.view(count, -1, base.shape[-1]).baddbmm_(h.reshape(count, -1, h.shape[-1]), b.transpose(1, 2))
+                ctx.mark_dirty(base)
+                delta = base
             else:
-                h = h * _per_row(plan.mask(width, h), h)
-                delta = h @ b.flatten(0, 1)
+                delta = _by_group(h, b, plan) if ctx.is_apart else h @ b.transpose(1, 2).flatten(0, 1)
         ctx.save_for_backward(x, a, b, h)
-        ctx.plan, ctx.dtype = plan, weights[0].dtype
+        ctx.plan, ctx.stacked, ctx.dtype, ctx.is_onto = plan, stacked, weights[0].dtype, base is not None
         return delta
 
     @staticmethod
@@ -230,40 +257,52 @@ class _Fused(torch.autograd.Function):
         (grad,) = grads
         plan: Plan = ctx.plan
         x, a, b, h = ctx.saved_tensors
-        width = a.shape[1]
         if ctx.is_apart:
             grad_x, grad_a, grad_b = _backward_apart(grad, plan, x, a, b, h, ctx.needs_input_grad[0])
-            return (grad_x, None, *_unstacked(plan, grad_a.to(ctx.dtype), grad_b.to(ctx.dtype)))
-        with span("lora_B"):
-            grad_b = _flat(grad).T @ _flat(h)  # [out, adapters · width]: h is scaled already
-            grad_b = grad_b.view(-1, len(plan.slices), width).transpose(0, 1).contiguous()
-            grad_h = (grad @ b.flatten(0, 1).T) * _per_row(plan.mask(width, h), h)
-        with span("lora_A"):
-            grad_x = grad_h @ a.flatten(0, 1) if ctx.needs_input_grad[0] else None
-            own, grad_x = _drop_rows(plan, x, grad_x)
-            grad_a = (_flat(grad_h).T @ _flat(own)).view(len(plan.slices), width, -1)
-        return (grad_x, None, *_unstacked(plan, grad_a.to(ctx.dtype), grad_b.to(ctx.dtype)))
+        else:
+            grad_x, grad_a, grad_b = _backward_masked(grad, plan, x, a, b, h, ctx.needs_input_grad[0])
+        if ctx.stacked is not None:
+            ctx.stacked.add(plan.names, grad_a, grad_b)
+            return grad_x, None, None, grad if ctx.is_onto else None, None
+        return (grad_x, None, None, None, *_unstacked(plan, grad_a.to(ctx.dtype), grad_b.to(ctx.dtype)))
+
+
+def _backward_masked(
+    grad: torch.Tensor, plan: Plan, x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, h: torch.Tensor, wants_x: bool
+) -> tuple[torch.Tensor | None, torch.Tensor, torch.Tensor]:
+    width = a.shape[1]
+    with span("lora_B"):
+        grad_b = _flat(grad).T @ _flat(h)  # [out, adapters · width]: h is scaled already
+        grad_b = grad_b.view(-1, len(plan.slices), width).transpose(0, 1)
+        grad_h = (grad @ b.transpose(1, 2).flatten(0, 1).T) * _per_row(plan.mask(width, h), h)
+    with span("lora_A"):
+        grad_x = grad_h @ a.flatten(0, 1) if wants_x else None
+        own, grad_x = _drop_rows(plan, x, grad_x)
+        grad_a = (_flat(grad_h).T @ _flat(own)).view(len(plan.slices), width, -1)
+    return grad_x, grad_a, grad_b.contiguous()
 
 
 def _backward_apart(
     grad: torch.Tensor, plan: Plan, x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, h: torch.Tensor, wants_x: bool
 ) -> tuple[torch.Tensor | None, torch.Tensor, torch.Tensor]:
     with span("lora_B"):
-        scaled = grad * _row_scale(plan, grad)
-        grad_b = _outer(scaled, h, plan)
-        grad_h = _by_group(scaled, b, plan)
+        grad_b = _outer(grad, h, plan)  # h is scaled already
+        grad_h = _by_group(grad, b.transpose(1, 2), plan)
+        grad_h = grad_h * _row_scale(plan, grad_h)
     with span("lora_A"):
-        grad_x = _by_group(grad_h, a.transpose(1, 2).contiguous(), plan) if wants_x else None
+        grad_x = _by_group(grad_h, a.transpose(1, 2), plan) if wants_x else None
         own, grad_x = _drop_rows(plan, x, grad_x)
         grad_a = _outer(grad_h, own, plan)
     return grad_x, grad_a, grad_b
 
 
-def _stacked(weights: Sequence[torch.Tensor], width: int) -> torch.Tensor:
-    """[adapters, width, features] of [rank, features] weights, zeros where a rank is below the width."""
-    if all(len(w) == width for w in weights):
+def _stacked(weights: Sequence[torch.Tensor], ranks: int, width: int) -> torch.Tensor:
+    """Weights of the adapters side by side, zeros where a rank is below the width; `ranks` is the axis of ranks."""
+    if all(w.shape[ranks] == width for w in weights):
         return torch.stack(list(weights))
-    return torch.stack([F.pad(w, (0, 0, 0, width - len(w))) for w in weights])
+    missing = [width - w.shape[ranks] for w in weights]
+    padding = [(0, n) if ranks else (0, 0, 0, n) for n in missing]
+    return torch.stack([F.pad(w, sides) for w, sides in zip(weights, padding, strict=True)])
 
 
 def _unstacked(plan: Plan, grad_a: torch.Tensor, grad_b: torch.Tensor) -> list[torch.Tensor]:
@@ -328,16 +367,17 @@ def _outer(left: torch.Tensor, right: torch.Tensor, plan: Plan) -> torch.Tensor:
     """[adapters, m, n]: for each adapter the sum over its tokens of left [rows, …, m] times right [rows, …, n]."""
     if plan.is_even:
         count = len(plan.slices)
-        return left.reshape(count, -1, left.shape[-1]).transpose(1, 2) @ right.reshape(count, -1, right.shape[-1])
+        of_adapters = left.reshape(count, -1, left.shape[-1]), right.reshape(count, -1, right.shape[-1])
+        return torch.bmm(of_adapters[0].transpose(1, 2), of_adapters[1])
     return F.grouped_mm(_of_slices(left, plan).T, _of_slices(right, plan), offs=_ends(plan, left))
 
 
 def _by_group(x: torch.Tensor, weights: torch.Tensor, plan: Plan) -> torch.Tensor:
     """x [rows, …, n] times each adapter's own [m, n] of weights [adapters, m, n]; 0 in rows of none."""
     if plan.is_even:
-        even = x.reshape(len(plan.slices), -1, x.shape[-1]) @ weights.transpose(1, 2)
+        even = torch.bmm(x.reshape(len(plan.slices), -1, x.shape[-1]), weights.transpose(1, 2))
         return even.view(*x.shape[:-1], weights.shape[1])
-    product = F.grouped_mm(_of_slices(x, plan).contiguous(), weights.transpose(1, 2), offs=_ends(plan, x))
+    product = F.grouped_mm(_of_slices(x, plan).contiguous(), weights.contiguous().transpose(1, 2), offs=_ends(plan, x))
     shape = (-1, *x.shape[1:-1], weights.shape[1])
     if len(product) == x.shape[:-1].numel():
         return product.view(shape)

@@ -21,7 +21,8 @@ from torch import nn
 from ...errors import UsageError
 from . import dropout
 from .layers import layer_key, lora_layers
-from .operators import Plan, Slice, fused, looped, pruned
+from .operators import Plan, Slice, fused, fused_onto, looped, pruned
+from .stacked import Stack, StackedLayer
 
 OPERATORS = ("fused", "loop")
 _KNOWN_MASKS = 256
@@ -39,6 +40,7 @@ class _Shared:
     rows: tuple[int, ...] = ()
     keys: torch.Tensor | None = None  # of each row, for dropout
     masks: dict[Any, Any] = field(default_factory=dict)  # what a Plan works out for its slices
+    stack: Stack | None = None
 
 
 class _Batched:
@@ -46,6 +48,7 @@ class _Batched:
 
     _shared: _Shared
     _key: int
+    _stacked: StackedLayer | None = None
 
     def forward(self, x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         """The layer's output: as PEFT's where no union batch is in flight."""
@@ -62,6 +65,8 @@ class _Batched:
         plan = self._plan(layer, shared, x)
         if not plan.slices:
             return base
+        if self._stacked is not None:
+            return fused_onto(base, x, plan, self._stacked)
         weights = [w for s in plan.slices for w in (layer.lora_A[s.name].weight, layer.lora_B[s.name].weight)]
         x = x.to(_arithmetic_dtype(x, weights[0]))
         if shared.operator == "fused":
@@ -120,6 +125,19 @@ class BatchLora(nn.Module):
             layer.__class__ = _batched_class(type(layer))
             layer._shared, layer._key = self._shared, layer_key(name)
 
+    def stack(self, dtype: torch.dtype) -> Stack:
+        """Put the weights of all adapters into one tensor, to be multiplied in a type; PEFT's become views of it.
+
+        Gradients appear in the tensor beside it: they are added up until forget_gradients(). Raises UsageError for
+        adapters of different layers.
+        """
+        layers = lora_layers(self.peft_model)
+        stack = Stack(layers, list(self.peft_model.peft_config), dtype)
+        for name, layer in layers.items():
+            layer._stacked = stack.layer(name)
+        self._shared.stack = stack
+        return stack
+
     @contextmanager
     def union(self, names: Sequence[str], rows: Sequence[int], device: torch.device) -> Iterator[None]:
         """Inside, forwards take union batches: so many rows of each named adapter, one adapter after another.
@@ -140,6 +158,8 @@ class BatchLora(nn.Module):
         shared.keys = self.clock.row_keys(names, rows, device)
         if len(shared.masks) > _KNOWN_MASKS:
             shared.masks.clear()
+        if shared.stack is not None:
+            shared.stack.begin()
         try:
             yield
         finally:
@@ -155,6 +175,8 @@ class BatchLora(nn.Module):
 
     def save_pretrained(self, folder: str, **options: Any) -> None:
         """Save the adapters as PEFT does: a folder for each, which PeftModel.from_pretrained loads."""
+        if self._shared.stack is not None:  # files hold no views
+            options.setdefault("state_dict", {n: t.clone() for n, t in self.peft_model.state_dict().items()})
         self.peft_model.save_pretrained(folder, **options)
 
     def unwrap(self) -> Any:
@@ -163,6 +185,7 @@ class BatchLora(nn.Module):
             if isinstance(layer, _Batched):
                 layer.__class__ = type(layer).__mro__[2]
                 del layer._shared, layer._key
+                vars(layer).pop("_stacked", None)
         return self.peft_model
 
 

@@ -123,6 +123,7 @@ def _check_contradictions(spec: "RunSpec") -> None:
     if not spec.graph_pruning and (spec.peft_mode, spec.batch_operator) != ("batch", "loop"):
         raise UsageError("--no-graph-pruning applies to --peft-mode batch --batch-operator loop")
     _check_graph(spec)
+    _check_stacked(spec)
 
 
 _ONLY_ADAPTERS = (
@@ -162,6 +163,23 @@ def _check_unused(spec: "RunSpec") -> None:
     if spec.device == "cpu" and not spec.pin_memory:
         raise UsageError("--no-pin-memory is about copies to a GPU; with --device cpu there are none")
     tasks.check(spec, given)
+
+
+def _check_stacked(spec: "RunSpec") -> None:
+    if spec.adapter_storage != "stacked":
+        return
+    if (spec.peft_mode, spec.batch_operator) != ("batch", "fused"):
+        raise UsageError("--adapter-storage stacked applies to --peft-mode batch --batch-operator fused")
+    if spec.optimizer not in ("adamw", "adamw-fused", "adamw-foreach"):
+        raise UsageError(
+            f"--adapter-storage stacked has one AdamW for all adapters; leave --optimizer {spec.optimizer} out"
+        )
+    if len(set(spec.target_modules)) > 1:
+        raise UsageError("--adapter-storage stacked needs the same --target-modules for all adapters")
+    if spec.compile == "inductor":
+        raise UsageError("--adapter-storage stacked adds to gradients itself, which --compile inductor leaves out")
+    if spec.adapter_kind not in ("lora", "rslora"):
+        raise UsageError(f"--adapter-storage stacked is of LoRA; --adapter-kind {spec.adapter_kind} is another kind")
 
 
 def _check_graph(spec: "RunSpec") -> None:

@@ -16,7 +16,7 @@ _METAVARS = {int: "N", float: "X", str: "TEXT"}
 GROUPS = {
     "Adapters": (
         "method", "lora_cnt", "peft_mode", "adapter_kind", "rank", "alpha", "dropout", "target_modules",
-        "adapter_dtype", "lora_plus_ratio", "batch_operator", "graph_pruning",
+        "adapter_dtype", "adapter_storage", "lora_plus_ratio", "batch_operator", "graph_pruning",
     ),
     "Model": (
         "model", "quant", "dtype", "autocast", "attention", "gradient_checkpointing", "reentrant", "compile",

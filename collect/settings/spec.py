@@ -147,6 +147,12 @@ class RunSpec:
     batch_operator: str = _option(
         "fused", "batch mode: a constant number of matrix products, or a loop over the adapters.", ("fused", "loop")
     )
+    adapter_storage: str = _option(
+        "apart",
+        "batch mode, fused: each adapter's weights apart, as PEFT keeps them, or stacked in one tensor with one AdamW "
+        "for all, so that launches do not grow with adapters.",
+        ("apart", "stacked"),
+    )
     graph_pruning: bool = _option(
         True, "batch mode, loop: one autograd node for all adapters of a layer, with one gradient buffer."
     )

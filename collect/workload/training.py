@@ -18,6 +18,7 @@ from torch import nn
 
 from ...errors import UsageError
 from ..batch_lora.dropout import Clock, on
+from ..batch_lora.stacked import Stack
 from ..batch_lora.wrapping import BatchLora, losses
 from ..instruments.ledger import Ledger
 from ..instruments.ranges import annotate
@@ -126,6 +127,7 @@ class Trainer:
         self.batch_lora: BatchLora | None = None
         if spec.peft_mode == "batch":
             self.batch_lora = BatchLora(self.model, spec.batch_operator, spec.graph_pruning, self.clock)
+        self.stack = self._stack()
         self.loss: nn.Module = _Loss() if spec.loss == "full" else self._head_loss()
         self._spread()
         self._compile()
@@ -174,6 +176,13 @@ class Trainer:
             for part in models.without_adapters(self._peft()):
                 part.compile()
 
+    def _stack(self) -> Stack | None:
+        """The adapters' weights in one tensor, if that was asked for."""
+        if self.batch_lora is None or self.spec.adapter_storage != "stacked":
+            return None
+        own = next(p.dtype for p in self.model.parameters() if p.requires_grad)
+        return self.batch_lora.stack(own if self.spec.autocast == "none" else getattr(torch, self.spec.autocast))
+
     def _graphs(self) -> step_graph.StepGraphs | None:
         """What records steps as CUDA graphs, if that was asked for. Raises UsageError where it cannot be."""
         if not self.spec.cuda_graph:
@@ -183,7 +192,8 @@ class Trainer:
         if why := step_graph.why_not(self.base, models.is_classifier(self.base)):
             raise UsageError(f"--cuda-graph is not possible with {self.spec.model}: {why}")
         step_graph.attend_causally(self.base)
-        trained = [p for p in self.model.parameters() if p.requires_grad]
+        own = {id(p) for p in self.stack.parameters} if self.stack else set()  # whose gradients stay where they are
+        trained = [p for p in self.model.parameters() if p.requires_grad and id(p) not in own]
         return step_graph.StepGraphs(trained, self.clock, self.device, self.notes)
 
     def annotate(self) -> ExitStack:
@@ -198,7 +208,9 @@ class Trainer:
     def ledger(self) -> Ledger:
         """What the storages of the model, its gradients, optimizers and inputs are for."""
         model = getattr(self.model, "_orig_mod", self.model)
-        return Ledger([model, self.loss], list(self.optimizers.values()), with_saved=not self.is_compiled)
+        return Ledger(
+            [model, self.loss], list(dict.fromkeys(self.optimizers.values())), with_saved=not self.is_compiled
+        )
 
     def _loader(self) -> Ahead | None:
         """The workers that make batches; None where the step makes its own."""
@@ -283,7 +295,10 @@ class Trainer:
         return list(self.named_parameters(adapter).values())
 
     def _optimizers(self) -> dict[str, torch.optim.Optimizer]:
-        """One for each adapter. To be overridden."""
+        """One for each adapter, or one that all have in common. To be overridden."""
+        if self.stack is not None:
+            groups = self.stack.groups([a.learning_rate for a in self.adapters])
+            return dict.fromkeys(self.stack.names, optimizers.make(self.spec, groups, self.adapters[0].learning_rate))
         return {a.name: self._optimizer(a) for a in self.adapters}
 
     def _optimizer(self, adapter: AdapterSpec) -> torch.optim.Optimizer:
@@ -347,18 +362,26 @@ class Trainer:
             start = time.perf_counter_ns()
             with self.phase("optimizer"):
                 self._set_learning_rates(task)
-                for a in task.adapters:
-                    if (optimizer := self.optimizers.get(a.name)) is None:
-                        continue
-                    optimizer.step()
-                    self.kind.stepped(self._peft(), a, task.step)
-                    optimizer.zero_grad(set_to_none=True)
+                self._update(task)
             optimizer_ns = time.perf_counter_ns() - start
         own_cnt = computed // self.replica_cnt
         return Done(
             task, total, tokens, computed, longest, rows, own_cnt, correct=self._correct,
             waited_ns=waited, made_ns=made, optimizer_ns=optimizer_ns,
         )  # fmt: skip
+
+    def _update(self, task: Task) -> None:
+        """Let the optimizers of a task's adapters step, and forget the gradients."""
+        if self.stack is not None:
+            self.optimizers[task.adapters[0].name].step()
+            self.stack.forget_gradients()
+            return
+        for a in task.adapters:
+            if (optimizer := self.optimizers.get(a.name)) is None:
+                continue
+            optimizer.step()
+            self.kind.stepped(self._peft(), a, task.step)
+            optimizer.zero_grad(set_to_none=True)
 
     def _own(self, batch: Batch) -> Batch:
         """What this process computes of an adapter's batch: all of it. To be overridden."""
