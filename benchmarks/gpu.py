@@ -19,10 +19,12 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from lorabench.collect.batch_lora import operators
+from lorabench.collect.batch_lora.stacked import Stack, StackedLayer
 from lorabench.collect.instruments import spans, watchers
 from lorabench.collect.run import child, measure
 from lorabench.collect.settings.spec import RunSpec, from_dict
@@ -34,10 +36,10 @@ BATCH: dict[str, Any] = SHAPE | {"peft_mode": "batch"}
 LADDER: list[tuple[str, dict[str, Any]]] = [
     ("fused", {}),
     ("+ autocast", {"autocast": "bfloat16"}),
-    ("+ CUDA graph, fused AdamW", {"cuda_graph": True, "optimizer": "adamw-fused"}),
+    ("+ stacked, fused AdamW", {"adapter_storage": "stacked", "optimizer": "adamw-fused"}),
+    ("+ CUDA graph", {"cuda_graph": True}),
     ("+ compiled parts", {"compile": "parts"}),
     ("+ nothing recomputed", {"gradient_checkpointing": "none"}),
-    ("+ chunked loss", {"loss": "chunked"}),
 ]
 BEST: dict[str, Any] = {name: value for _, more in LADDER for name, value in more.items()}
 LINES: list[str] = []
@@ -137,11 +139,14 @@ def limit(out: Path) -> None:
 
 
 def many(out: Path) -> None:
-    """The fastest, by adapters; and what people do without it."""
+    """The fastest and the smallest, by adapters."""
     head(*HEAD)
-    for adapters in (2, 4, 16, 32):
+    smallest = BATCH | BEST | {"gradient_checkpointing": "layer", "loss": "chunked"}
+    for adapters in (2, 4, 16):
         cell("fastest", BATCH | BEST | {"lora_cnt": adapters})
-        cell("fastest, recomputed", BATCH | BEST | {"lora_cnt": adapters, "gradient_checkpointing": "layer"})
+    for adapters in (8, 32):
+        cell("smallest", smallest | {"lora_cnt": adapters})
+    cell("apart, for launches", BATCH | {"lora_cnt": 2})
 
 
 def peers(out: Path) -> None:
@@ -170,6 +175,7 @@ def pairs(out: Path) -> None:
         ("drop-sync", four, four, sync),
         ("pin", one | {"pin_memory": False}, one, None),
         ("graph", one, one | {"cuda_graph": True}, None),
+        ("autocast", four, four | {"autocast": "bfloat16"}, None),
         ("batch doubled", one, one | {"batch_size": 8}, None),
     ]
     for name, before, after, behind in changes:
@@ -179,7 +185,7 @@ def pairs(out: Path) -> None:
                 with trained(settings) as (spec, trainer):
                     ran.append(statistics.median(steps(trainer, spec.warmup, 8, None if number else behind)))
             folder = out / f"pair-{name.replace('=', '')}"
-            if name != "batch doubled":  # whose trace is that of the graph
+            if name not in ("batch doubled", "autocast"):  # whose traces are among the others
                 trace(folder, before, behind)
             tell(name, *(f"{ms:.2f}" for ms in ran), folder.name)
         except Exception as error:
@@ -233,35 +239,62 @@ def overhead(out: Path) -> None:
 
 
 def operator(out: Path) -> None:
-    """One layer's LoRA, forward and backward, Llama-2-7B's shape, 2,048 tokens of each adapter."""
+    """One layer's LoRA onto what its base gives, forward and backward, Llama-2-7B's shape, 2,048 tokens an adapter."""
     head(
-        "adapters", "PEFT's loop us", "mLoRA's pruned loop", "grouped", "fused", "pruned : fused", "of the copy's rate"
+        "adapters",
+        *("PEFT's loop us", "mLoRA's pruned loop", "grouped", "fused", "stacked"),
+        "pruned : best",
+        "of the copy",
     )
-    width, rows, length = 4096, 4, 512
     copied = torch.randn(2**28, device=DEVICE, dtype=torch.bfloat16)
-    place = torch.empty_like(copied)
-    rate = 2 * copied.nbytes / timed(lambda: place.copy_(copied)) * 1e6
-    del copied, place
+    rate = 2 * copied.nbytes / timed(copied.clone) * 1e6
+    del copied
     for count in (1, 4, 8, 16):
-        ranks = [(8, 16, 32, 64)[n % 4] for n in range(count)]
-        slices = tuple(operators.Slice(f"a{n}", n * rows, (n + 1) * rows, r, 2.0, 0.0) for n, r in enumerate(ranks))
-        x = torch.randn(count * rows, length, width, device=DEVICE, dtype=torch.bfloat16).requires_grad_()
-        grad = torch.randn_like(x)
-        weights = [(torch.randn(s, device=DEVICE) / 64).requires_grad_()
-                   for r in ranks for s in ((r, width), (width, r))]  # fmt: skip
-        plan = operators.Plan(slices, len(x), width, None, 3, {})
-        apart = _Uneven(slices, len(x), width, None, 3, {})
-        peft = [torch.nn.ParameterList(weights)]
-        ways = [
-            one_way(lambda: peft_loop(x, slices, peft[0]), grad),
-            one_way(lambda: operators.pruned(x, plan, weights), grad),
-            one_way(lambda: operators.fused(x, apart, weights), grad) if count > 1 else None,
-            one_way(lambda: operators.fused(x, plan, weights), grad),
-        ]
-        least = 5 * x.nbytes / rate * 1e6  # x, delta; grad, x, grad of x
-        shown = [f"{us:,.0f}" if us else "" for us in ways]
-        tell(count, *shown, f"{ways[1] / ways[3]:.2f}", f"{least / ways[3]:.0%}")
-    tell("copy", f"{rate / 1e12:.2f} TB/s", *[""] * 5)
+        ways, size = operator_ways(count, 4096, 4, 512)
+        found = [timed(way) for way in ways]
+        best = min(found[2:])
+        least = 6 * size / rate * 1e6  # x, base, sum; their gradient, x, gradient of x
+        tell(count, *(f"{us:,.0f}" for us in found), f"{found[1] / best:.2f}", f"{least / best:.0%}")
+    tell("copy", f"{rate / 1e12:.2f} TB/s", *[""] * 6)
+
+
+def operator_ways(count: int, width: int, rows: int, length: int) -> tuple[list[Callable[[], Any]], int]:
+    """Forward and backward in each way, and the bytes of x."""
+    ranks = [(8, 16, 32, 64)[n % 4] for n in range(count)]
+    slices = tuple(operators.Slice(f"a{n}", n * rows, (n + 1) * rows, r, 2.0, 0.0) for n, r in enumerate(ranks))
+    x = torch.randn(count * rows, length, width, device=DEVICE, dtype=torch.bfloat16).requires_grad_()
+    base, grad = torch.randn_like(x), torch.randn_like(x)
+    shapes = [shape for r in ranks for shape in ((r, width), (width, r))]
+    weights = [(torch.randn(shape, device=DEVICE) / 64).requires_grad_() for shape in shapes]
+    plan = operators.Plan(slices, len(x), width, None, 3, {})
+    uneven = _Uneven(slices, len(x), width, None, 3, {})
+    layer = stacked_layer(ranks, weights)
+    forwards: list[Callable[[], torch.Tensor]] = [
+        lambda: base + peft_loop(x, slices, weights),
+        lambda: base + operators.pruned(x, plan, weights),
+        lambda: base + operators.fused(x, uneven, weights),
+        lambda: base + operators.fused(x, plan, weights),
+        lambda: operators.fused_onto(torch.empty_like(base), x, plan, layer),
+    ]
+    if count == 1:  # which needs nothing put together, and casts by autograd
+        forwards[2:4] = [lambda: base + operators.fused(x, plan, [w.to(x.dtype) for w in weights])] * 2
+    return [lambda forward=forward: forward().backward(grad) for forward in forwards], x.nbytes  # type: ignore[misc]
+
+
+def stacked_layer(ranks: Sequence[int], weights: Sequence[torch.Tensor]) -> StackedLayer:
+    """The same weights in one tensor."""
+    names = [f"a{n}" for n in range(len(ranks))]
+
+    def kept(half: Sequence[torch.Tensor]) -> dict[str, Any]:
+        own = [SimpleNamespace(weight=torch.nn.Parameter(w.detach().clone())) for w in half]
+        return dict(zip(names, own, strict=True))
+
+    layer = SimpleNamespace(
+        r=dict(zip(names, ranks, strict=True)), lora_A=kept(weights[::2]), lora_B=kept(weights[1::2])
+    )
+    stack = Stack({"layer": layer}, names, torch.bfloat16)
+    stack.begin()
+    return stack.layer("layer")
 
 
 class _Uneven(operators.Plan):
@@ -275,11 +308,6 @@ def peft_loop(x: torch.Tensor, slices: Sequence[operators.Slice], weights: Seque
         own = x[s.start : s.stop].to(weights[2 * n].dtype)
         parts.append(torch.nn.functional.linear(torch.nn.functional.linear(own, weights[2 * n]), weights[2 * n + 1]))
     return torch.cat([(part * s.scaling).to(x.dtype) for part, s in zip(parts, slices, strict=True)])
-
-
-def one_way(forward: Callable[[], torch.Tensor], grad: torch.Tensor) -> float:
-    """Microseconds of forward and backward by the GPU's clock."""
-    return timed(lambda: forward().backward(grad))
 
 
 def timed(work: Callable[[], Any]) -> float:

@@ -131,6 +131,8 @@ def _held(row: Row) -> str:
     if 20 * largest >= row["peak_bytes"]:  # else next to nothing of it
         name = row["largest"].replace("_", " ")
         parts.append(f"{largest / 2**20:,.0f} {name}{' (guessed)' if row['is_guessed'] else ''}")
+    if graphs := row["graph_bytes"]:
+        parts.append(f"besides {graphs / 2**20:,.0f} of CUDA graphs")
     return ", ".join(parts)
 
 

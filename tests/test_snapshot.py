@@ -94,6 +94,28 @@ def test_the_history_is_told_from_its_end(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_what_cuda_graphs_hold_in_pools_of_their_own_is_not_unused(
+    tmp_path: Path, run_command: Callable[..., Any]
+) -> None:
+    mib = 2**20
+    pool = {
+        "device": 0, "address": 1 << 30, "total_size": 500 * mib, "allocated_size": 20 * mib, "stream": 0,
+        "segment_type": "large", "segment_pool_id": (1, 0),
+        "blocks": [{"address": 1 << 30, "size": 20 * mib, "requested_size": 20 * mib, "state": "active_allocated"},
+                   {"address": (1 << 30) + 20 * mib, "size": 480 * mib, "requested_size": 0, "state": "inactive"}],
+    }  # fmt: skip
+    usual = SEGMENT | {"segment_pool_id": (0, 0)}
+    path = written(tmp_path, SNAPSHOT | {"segments": [usual, pool]})
+    with analyze([path], tmp_path / "x.duckdb") as database:
+        held = database.rows("select moment, pool, reserved_bytes, unused_bytes from memory_fragmentation order by all")
+        rules = {rule for (rule,) in database.rows("select rule from memory_finding")}
+        ((unused,),) = database.rows("select unused_bytes from out_of_memory")
+    assert held[:2] == [("end", "graph", 500 * mib, 0), ("end", "small", 16 * KIB, 11 * KIB)]
+    assert held[2][3] == 24 * KIB - 5700 and unused == 24 * KIB - 4300
+    assert "fragmentation" not in rules
+    assert "besides 480 of CUDA graphs" in " ".join(run_command("summary", path).out.split())
+
+
 def test_the_ledger_of_the_run_says_what_the_blocks_are_for(tmp_path: Path) -> None:
     rows = [
         "time_ns,device,address,bytes,category,name,adapter,is_before",

@@ -93,7 +93,9 @@ class Clock:
 
 def on(device: torch.device, values: torch.Tensor) -> torch.Tensor:
     """The values on a device; a GPU gets them without the CPU waiting for what it still has to do."""
-    return values.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else values.to(device)
+    if device.type != "cuda" or torch.compiler.is_compiling():  # inductor has no pin_memory
+        return values.to(device)
+    return values.pin_memory().to(device, non_blocking=True)
 
 
 def row_keys(keys: Sequence[int], rows: Sequence[int], device: torch.device, first: Sequence[int] = ()) -> torch.Tensor:

@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ..workload import adapters
 from ..workload.data import Batch
-from ..workload.training import MicroStep
+from ..workload.step import MicroStep
 from .sharing import SharedRows
 
 _ALL = ""  # the wrapper for all adapters at once

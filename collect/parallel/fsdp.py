@@ -12,7 +12,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, OffloadPolicy, fully_shard
 
 from ...errors import UsageError
-from ..workload.training import MicroStep
+from ..workload.step import MicroStep
 from .sharing import SharedRows
 
 

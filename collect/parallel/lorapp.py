@@ -19,7 +19,7 @@ import torch.distributed as dist
 
 from ..instruments.spans import span
 from ..workload.data import Batch
-from ..workload.training import Done, Task
+from ..workload.step import Done, Task
 from .lorapp_order import BACKWARD, FORWARD, Action, Item, order, sent
 from .pp import StagedTrainer
 from .sharing import choose_adapter

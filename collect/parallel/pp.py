@@ -23,7 +23,7 @@ from ..instruments.ranges import annotate
 from ..settings import parallelism
 from ..workload import models
 from ..workload.data import Batch
-from ..workload.training import MicroStep
+from ..workload.step import MicroStep
 from .sharing import RankTrainer
 from .stages import Stage, cut
 

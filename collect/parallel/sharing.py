@@ -17,7 +17,8 @@ from ..settings import parallelism
 from ..settings.spec import AdapterSpec, RunSpec
 from ..workload import adapters, models
 from ..workload.data import Batch
-from ..workload.training import Done, Task, Trainer
+from ..workload.step import Done, Task
+from ..workload.training import Trainer
 from .ranks import Rank
 
 

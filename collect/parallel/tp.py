@@ -16,7 +16,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, Ro
 from ...errors import UsageError
 from ..batch_lora.dropout import ReplayedDropout
 from ..settings.spec import AdapterSpec
-from ..workload.training import MicroStep
+from ..workload.step import MicroStep
 from .fsdp import decoder_layers
 from .sharing import RankTrainer
 

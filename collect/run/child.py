@@ -354,9 +354,10 @@ def _tasks_of(trainer: Any, step: int) -> list[Any]:
 def _measure_phases(trainer: Any, memory: Any, step: int) -> None:
     """One more step, in which memory is read at the borders of phases; it is not among the measured."""
     before, trainer.phase = trainer.phase, memory.phase
+    graphs, trainer.graphs = trainer.graphs, None  # in which a step has no phases
     for task in _tasks_of(trainer, step):
         trainer.run(task)
-    trainer.phase = before
+    trainer.phase, trainer.graphs = before, graphs
 
 
 def _range_overhead(trainer: Any, device: Any, step: int) -> float | None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from ..workload.training import Done, Trainer
+from ..workload.step import Done
+from ..workload.training import Trainer
 from . import measure
 
 TimedStep = tuple[int, int, Done]  # start and length in nanoseconds, and what was computed

@@ -16,9 +16,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from ...errors import UsageError
 from ..batch_lora.dropout import Clock
 from ..instruments.spans import span
+from ..settings.spec import RunSpec
 from .data import Batch
+from .models import is_classifier
 
 BUCKET_TOKENS = 128  # sequences are padded to multiples, so that a few graphs serve all lengths
 MOST_GRAPHS = 32  # each keeps its activations' memory
@@ -111,15 +114,24 @@ def _no_mask(*_: Any, **__: Any) -> None:
     return None
 
 
-def why_not(model: nn.Module, is_classifier: bool) -> str:
+def check(base: Any, spec: RunSpec, device: torch.device) -> None:
+    """Make a model ready to be recorded. Raises UsageError where a run's steps cannot be."""
+    if device.type != "cuda":
+        raise UsageError("--cuda-graph is about launching work on a GPU, and this run has none; leave it out")
+    if why := why_not(base):
+        raise UsageError(f"--cuda-graph is not possible with {spec.model}: {why}")
+    attend_causally(base)
+
+
+def why_not(model: nn.Module) -> str:
     """Why the steps of a model cannot be recorded; empty if they can."""
     config: Any = getattr(model, "config", None)
-    if is_classifier:
+    if is_classifier(model):
         return "it is for decoders that learn next tokens"
     kinds = set(getattr(config, "layer_types", None) or ())
     if kinds - {"full_attention"} or (not kinds and getattr(config, "sliding_window", None)):
         return "its layers see a window of the tokens, which needs a mask"
-    drops = [name for name, m in model.named_modules() if isinstance(m, nn.Dropout) and m.p > 0]
-    if drops or getattr(config, "attention_dropout", 0):
+    has_dropout = any(isinstance(m, nn.Dropout) and m.p > 0 for m in model.modules())
+    if has_dropout or float(getattr(config, "attention_dropout", 0.0)) > 0:
         return "it has dropout of its own, which a recomputation must repeat"
     return ""

@@ -8,7 +8,6 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,60 +30,11 @@ from .evaluation import Evaluation, evaluate
 from .head_loss import HeadLoss
 from .kinds import kind_of
 from .loader import Ahead, Loaded, late, load
+from .step import Done, MicroStep, Task
 
 _WHOLE = "model"  # stands for the adapter in full fine-tuning
 
 Phase = Callable[[str], AbstractContextManager[None]]
-
-
-@dataclass(frozen=True)
-class Task:
-    """One optimizer step of one adapter, or of all in batch mode."""
-
-    step: int
-    adapters: tuple[AdapterSpec, ...]
-
-    @property
-    def name(self) -> str:
-        """The adapters' names, joined."""
-        return "+".join(a.name for a in self.adapters)
-
-    def micro_steps(self) -> Iterator[list[AdapterSpec]]:
-        """Who takes part in each forward and backward: an adapter in as many as it accumulates gradients of."""
-        for micro in range(max(a.grad_accum for a in self.adapters)):
-            yield [a for a in self.adapters if micro < a.grad_accum]
-
-
-@dataclass
-class Done:
-    """What a task computed: losses still on the device, and (computed, non-padding, trained) tokens by adapter."""
-
-    task: Task
-    losses: torch.Tensor
-    tokens: dict[str, tuple[int, int, int]]
-    computed_cnt: int  # with the padding of the union batch
-    longest: int  # length of its sequences, padding included; of packed ones as a token meets them on average
-    rows: int  # sequences
-    own_cnt: int  # of the computed tokens those that this process computed
-    phase_ns: dict[str, int] = field(default_factory=dict)  # of a rank: how long each phase took
-    correct: torch.Tensor | None = None  # rows whose class was found, still on the device; None where nobody asks
-    waited_ns: int = 0  # for input
-    made_ns: int = 0  # how long making the input took, here or in the loader's workers
-    optimizer_ns: int = 0  # how long the CPU was in the optimizer's phase
-
-
-@dataclass(frozen=True)
-class MicroStep:
-    """What one forward and backward is about: so many rows of each adapter, padded to the longest.
-
-    `shares` are how much of each adapter's batch this process has: 1, unless it shares the batch with others.
-    """
-
-    adapters: list[AdapterSpec]
-    batch: Batch
-    rows: list[int]
-    shares: list[float]
-    is_last: bool  # before the optimizer
 
 
 class _Loss(nn.Module):
@@ -141,7 +91,10 @@ class Trainer:
         self._active: str | None = None
         self.phase: Phase = span
         self.behind_micro_step: Callable[[], None] = lambda: None
-        self.graphs = self._graphs()
+        self.graphs: step_graph.StepGraphs | None = None
+        if spec.cuda_graph:
+            step_graph.check(self.base, spec, device)
+            self.graphs = step_graph.StepGraphs(self._recorded_parameters(), self.clock, device, self.notes)
         self._constants: dict[tuple[float, ...], torch.Tensor] = {}
         self._ahead = self._loader()  # processes, so behind all that may fail
 
@@ -183,18 +136,11 @@ class Trainer:
         own = next(p.dtype for p in self.model.parameters() if p.requires_grad)
         return self.batch_lora.stack(own if self.spec.autocast == "none" else getattr(torch, self.spec.autocast))
 
-    def _graphs(self) -> step_graph.StepGraphs | None:
-        """What records steps as CUDA graphs, if that was asked for. Raises UsageError where it cannot be."""
-        if not self.spec.cuda_graph:
-            return None
-        if self.device.type != "cuda":
-            raise UsageError("--cuda-graph is about launching work on a GPU, and this run has none; leave it out")
-        if why := step_graph.why_not(self.base, models.is_classifier(self.base)):
-            raise UsageError(f"--cuda-graph is not possible with {self.spec.model}: {why}")
-        step_graph.attend_causally(self.base)
-        own = {id(p) for p in self.stack.parameters} if self.stack else set()  # whose gradients stay where they are
-        trained = [p for p in self.model.parameters() if p.requires_grad and id(p) not in own]
-        return step_graph.StepGraphs(trained, self.clock, self.device, self.notes)
+    def _recorded_parameters(self) -> list[nn.Parameter]:
+        """What a recorded backward makes gradients of: not those of a stack, which stay where they are."""
+        own = {id(p) for p in self.stack.parameters} if self.stack else set()
+        trained = [p for a in self.adapters for p in self.parameters(a)]  # switching lets one adapter's be trained
+        return [p for p in trained if id(p) not in own]
 
     def annotate(self) -> ExitStack:
         """Put ranges around the modules until the result is closed; compiled graphs have none."""
@@ -362,7 +308,7 @@ class Trainer:
             start = time.perf_counter_ns()
             with self.phase("optimizer"):
                 self._set_learning_rates(task)
-                self._update(task)
+                self._let_optimizers_step(task)
             optimizer_ns = time.perf_counter_ns() - start
         own_cnt = computed // self.replica_cnt
         return Done(
@@ -370,7 +316,7 @@ class Trainer:
             waited_ns=waited, made_ns=made, optimizer_ns=optimizer_ns,
         )  # fmt: skip
 
-    def _update(self, task: Task) -> None:
+    def _let_optimizers_step(self, task: Task) -> None:
         """Let the optimizers of a task's adapters step, and forget the gradients."""
         if self.stack is not None:
             self.optimizers[task.adapters[0].name].step()

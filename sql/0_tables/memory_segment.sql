@@ -5,7 +5,7 @@
 --   device               varchar    'cuda:0' …
 --   address              bigint     where it begins
 --   stream_id            bigint     the stream that it is for
---   pool                 varchar    'small' (for blocks up to 1 MiB) or 'large'
+--   pool                 varchar    'small' (for blocks up to 1 MiB), 'large', or 'graph': a pool of its own, as CUDA graphs have
 --   reserved_bytes       bigint     its size
 --   allocated_bytes      bigint     in use by tensors
 --   requested_bytes      bigint     what the tensors asked for, NULL if not recorded

@@ -2,17 +2,18 @@
 --
 -- Fragments matter at the peak: what is unused at the end of a run is only cached. Rows of a snapshot's end are by pool and
 -- exact. At the peak a snapshot knows what was asked for, which is a little less than what blocks took; without a history
--- it knows no peak. What is held from before the recording until the allocator asks for more in it is no peak either, where
+-- it knows no peak. What CUDA graphs hold in pools of their own is in use whenever they are replayed, although no tensor
+-- says so: it is not unused. What is held from before the recording until the allocator asks for more in it is no peak either, where
 -- it does: nobody saw what it was needed for.
 --
 -- columns:
 --   device               varchar   'cuda:0' …
 --   moment               varchar   'peak': when most was held, of several such moments that with most in use; or 'end'
---   pool                 varchar   'small' (blocks up to 1 MiB), 'large', or NULL for all
+--   pool                 varchar   'small' (blocks up to 1 MiB), 'large', 'graph' (of CUDA graphs), or NULL for all
 --   reserved_bytes       bigint    held from the device
 --   allocated_bytes      bigint    in blocks of tensors, NULL if not recorded
 --   requested_bytes      bigint    what the tensors asked for, NULL if not recorded
---   unused_bytes         bigint    reserved_bytes - allocated_bytes, or - requested_bytes where only these are known
+--   unused_bytes         bigint    reserved_bytes - allocated_bytes, or - requested_bytes where only these are known, without the pools of CUDA graphs
 --   unused_frac          double    unused_bytes / reserved_bytes
 --   largest_free_bytes   bigint    the largest free block: what could be allocated without asking the device, NULL if not recorded
 --   free_block_cnt       bigint    free blocks, NULL if not recorded
@@ -70,9 +71,15 @@ select
     held.reserved_bytes::bigint as reserved_bytes,
     held.allocated_bytes::bigint as allocated_bytes,
     held.requested_bytes::bigint as requested_bytes,
-    (held.reserved_bytes - coalesce(held.allocated_bytes, held.requested_bytes))::bigint as unused_bytes,
-    (held.reserved_bytes - coalesce(held.allocated_bytes, held.requested_bytes)) / nullif(held.reserved_bytes, 0)
-        as unused_frac,
+    case
+        when held.pool = 'graph' then 0
+        else greatest(
+            held.reserved_bytes - coalesce(held.allocated_bytes, held.requested_bytes)
+            - if(held.moment = 'peak', coalesce(graphs.graph_bytes, 0), 0),
+            0
+        )
+    end::bigint as unused_bytes,
+    unused_bytes / nullif(held.reserved_bytes, 0) as unused_frac,
     held.largest_free_bytes::bigint as largest_free_bytes,
     held.free_block_cnt::bigint as free_block_cnt,
     held.segment_cnt::bigint as segment_cnt,
@@ -80,4 +87,5 @@ select
     source.rank
 from held
 join source using (source_id)
+left join _memory_of_graphs as graphs on graphs.source_id = held.source_id and graphs.device = held.device
 order by held.source_id, held.device, held.moment desc, held.pool

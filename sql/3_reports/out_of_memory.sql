@@ -10,7 +10,7 @@
 --   requested_bytes    bigint    what was asked for
 --   live_bytes         bigint    asked for by what was live at that moment
 --   reserved_bytes     bigint    held by the allocator at that moment
---   unused_bytes       bigint    reserved_bytes - live_bytes
+--   unused_bytes       bigint    reserved_bytes - live_bytes, without what the pools of CUDA graphs hold
 --   free_bytes         bigint    what the device had left besides, NULL if not recorded
 --   largest_category   varchar   the category with the most memory at that moment
 --   largest_bytes      bigint    how much it was
@@ -44,7 +44,7 @@ select
     event.requested_bytes,
     level.live_bytes,
     level.reserved_bytes,
-    level.reserved_bytes - level.live_bytes as unused_bytes,
+    greatest(level.reserved_bytes - level.live_bytes - coalesce(graphs.graph_bytes, 0), 0) as unused_bytes,
     event.free_bytes,
     largest.category as largest_category,
     largest.bytes as largest_bytes,
@@ -56,6 +56,7 @@ asof left join _memory_level as level
     on level.source_id = event.source_id and level.device = event.device and level.time_ns <= event.time_ns
 left join largest
     on largest.source_id = event.source_id and largest.device = event.device and largest.time_ns = event.time_ns
+left join _memory_of_graphs as graphs on graphs.source_id = event.source_id and graphs.device = event.device
 left join began on began.source_id = event.source_id
 left join name on name.name_id = event.stack_id
 join source on source.source_id = event.source_id

@@ -8,6 +8,7 @@
 --   largest_bytes   bigint    how much it holds
 --   unknown_bytes   bigint    how much of it is for nobody knows what
 --   before_bytes    bigint    how much of that was there before the recording
+--   graph_bytes     bigint    what CUDA graphs hold besides, NULL if nothing
 --   is_guessed      boolean   whether the category of some of that goes by lifetimes and phases
 
 with
@@ -25,14 +26,16 @@ held as (
     group by all
 )
 select
-    source_id,
-    device,
+    held.source_id,
+    held.device,
     any_value(peak_bytes) as peak_bytes,
     arg_max(category, live_bytes) filter (category <> 'unknown') as largest,
     max(live_bytes) filter (category <> 'unknown') as largest_bytes,
     coalesce(max(live_bytes) filter (category = 'unknown'), 0) as unknown_bytes,
     coalesce(max(before_bytes) filter (category = 'unknown'), 0) as before_bytes,
+    any_value(graphs.graph_bytes) as graph_bytes,
     arg_max(is_guessed, live_bytes) filter (category <> 'unknown') as is_guessed
 from held
-group by source_id, device
-having largest is not null or device <> 'cpu'
+left join _memory_of_graphs as graphs on graphs.source_id = held.source_id and graphs.device = held.device
+group by held.source_id, held.device
+having largest is not null or held.device <> 'cpu'

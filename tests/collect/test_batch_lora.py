@@ -47,12 +47,10 @@ def train(trainer: Trainer, steps: int = STEPS) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {a.name: {"losses": [], "gradients": {}} for a in trainer.adapters}
 
     def note(adapter: Any) -> Any:
-        names = {id(p): n for n, p in trainer.model.named_parameters()}
+        own = trainer.named_parameters(adapter)
 
         def keep(optimizer: Any, *_: Any) -> None:
-            found[adapter.name]["gradients"] = {
-                names[id(p)]: p.grad.clone() for g in optimizer.param_groups for p in g["params"] if p.grad is not None
-            }
+            found[adapter.name]["gradients"] = {n: p.grad.clone() for n, p in own.items() if p.grad is not None}
 
         return keep
 
@@ -125,6 +123,67 @@ def test_in_bfloat16_within_its_precision(operator: dict[str, Any]) -> None:
         assert_same(found[f"adapter_{number}"], alone(settings, number), 2e-2)
 
 
+ALIKE = {**UNEQUAL, "target_modules": "q_proj,v_proj,down_proj", "rank": [8, 4, 8]}
+STACKED = {"adapter_storage": "stacked"}
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [{}, {"batch_size": 2, "lengths": "fixed", "grad_accum": 1}, {"quant": "nf4"}, {"gradient_checkpointing": "none"}],
+    ids=str,
+)
+def test_stacked_adapters_train_as_if_each_were_alone(shape: dict[str, Any]) -> None:
+    settings = {**ALIKE, **shape}
+    found = together(settings, **STACKED)
+    for number in range(3):
+        assert_same(found[f"adapter_{number}"], alone(settings, number), 1e-6)
+
+
+def test_stacked_adapters_follow_a_schedule_and_learn_at_rates_of_their_own() -> None:
+    settings = {**ALIKE, "lr_schedule": "cosine", "lr_warmup_steps": 2, "learning_rate": [1e-3, 3e-3, 1e-3]}
+    apart, stacked = together(settings), together(settings, **STACKED)
+    for name in apart:
+        assert_same(stacked[name], apart[name], 1e-6)
+
+
+@pytest.mark.parametrize("operator", [*OPERATORS, pytest.param(STACKED, id="stacked"), None])
+@pytest.mark.parametrize("shape", [{}, {"batch_size": 2, "lengths": "fixed", "grad_accum": 1}], ids=["uneven", "even"])
+def test_under_autocast_adapters_are_multiplied_in_bfloat16_and_their_weights_stay(
+    operator: dict[str, Any] | None, shape: dict[str, Any]
+) -> None:
+    settings = {**ALIKE, **shape, "dtype": "bfloat16", "autocast": "bfloat16", "optimizer": "adamw"}
+    exact = {**settings, "autocast": "none"}
+    # without an operator: PEFT's own layers, one adapter after another
+    found = together(settings, **operator) if operator is not None else {}
+    for number in range(3):
+        mine = found.get(f"adapter_{number}") or alone(settings, number)
+        theirs = alone(exact, number)
+        assert mine["losses"] == pytest.approx(theirs["losses"], rel=2e-2)
+        assert distance(_vector(mine["gradients"]), _vector(theirs["gradients"])) < 2e-2
+        assert mine["losses"] != theirs["losses"]
+        assert {t.dtype for t in (*mine["weights"].values(), *mine["gradients"].values())} == {torch.float32}
+
+
+def test_what_a_lower_rank_leaves_free_of_a_stack_stays_zero() -> None:
+    trainer = Trainer(from_dict({**ALIKE, **STACKED, "peft_mode": "batch"}), torch.device("cpu"))
+    assert trainer.stack is not None
+    for tasks in trainer.iterations(0, STEPS):
+        for task in tasks:
+            trainer.run(task)
+    used = sum(p.numel() for a in trainer.adapters for p in trainer.parameters(a))
+    assert used < trainer.stack.flat.numel()
+    assert int((trainer.stack.flat != 0).sum()) == used
+    for a in trainer.adapters:  # PEFT's parameters are views of it
+        for p in trainer.parameters(a):
+            assert p.untyped_storage().data_ptr() == trainer.stack.flat.untyped_storage().data_ptr()
+
+
+def test_adapters_of_different_layers_are_not_stacked() -> None:
+    model = _wrapped()
+    with pytest.raises(UsageError, match="has no LoRA on"):
+        model.stack(torch.float32)
+
+
 @pytest.mark.parametrize("checkpointing", [{"gradient_checkpointing": "none"}, {"gradient_checkpointing": "attn-mlp"},
                                            {"reentrant": True}], ids=str)  # fmt: skip
 @pytest.mark.parametrize("operator", OPERATORS)
@@ -143,8 +202,8 @@ def test_another_adapter_changes_nothing(operator: dict[str, Any]) -> None:
         assert_same(two[name], three[name], 1e-6)
 
 
-def _wrapped(operator: str = "fused", pruned: bool = True) -> batch_lora.BatchLora:
-    spec = from_dict({**UNEQUAL, "peft_mode": "batch", "batch_operator": operator})
+def _wrapped(operator: str = "fused", **settings: Any) -> batch_lora.BatchLora:
+    spec = from_dict({**UNEQUAL, "peft_mode": "batch", "batch_operator": operator, **settings})
     trainer = Trainer(spec, torch.device("cpu"))
     assert trainer.batch_lora is not None
     return trainer.batch_lora
@@ -173,11 +232,12 @@ def test_an_adapter_without_rows_gets_no_gradient_and_no_step(operator: str) -> 
     assert trainer.clock.micro_steps == {"adapter_0": 0, "adapter_2": 0}
 
 
-def test_adapters_are_saved_and_loaded_by_peft(tmp_path: Path) -> None:
+@pytest.mark.parametrize("settings", [{}, {**ALIKE, **STACKED}], ids=["apart", "stacked"])
+def test_adapters_are_saved_and_loaded_by_peft(settings: dict[str, Any], tmp_path: Path) -> None:
     from peft import PeftModel
     from safetensors.torch import load_file
 
-    model = _wrapped()
+    model = _wrapped(**settings)
     model.save_pretrained(str(tmp_path))
     saved = load_file(tmp_path / "adapter_1" / "adapter_model.safetensors")
     assert saved and all(".adapter_1." not in name for name in saved)
@@ -189,8 +249,9 @@ def test_adapters_are_saved_and_loaded_by_peft(tmp_path: Path) -> None:
             assert torch.equal(value, ours[name]), name
 
 
-def test_unwrapped_layers_are_those_of_peft_again() -> None:
-    model = _wrapped()
+@pytest.mark.parametrize("settings", [{}, {**ALIKE, **STACKED}], ids=["apart", "stacked"])
+def test_unwrapped_layers_are_those_of_peft_again(settings: dict[str, Any]) -> None:
+    model = _wrapped(**settings)
     kinds = {type(m).__name__ for m in model.modules()}
     assert "BatchLinear" in kinds
     peft = model.unwrap()

@@ -35,6 +35,17 @@ def collect(folder: Path, *words: object) -> dict[str, Any]:
     return rundir.read_summary(folder)
 
 
+def test_a_recorded_run_has_its_kernels_in_its_steps(tmp_path: Path) -> None:
+    words = ["--lora-cnt", 2, "--peft-mode", "batch", "--cuda-graph", "--steps", 3, "--profiler", "timing,torch,memory"]
+    summary = collect(tmp_path / "run", *words)
+    assert {"forward", "backward", "optimizer"} <= summary["memory"].keys()
+    with opened(tmp_path / "run" / "trace.json.gz", db=tmp_path / "x.duckdb") as database:
+        rows = dict(database.rows("select path, kernel_ns from range_summary where kind = 'annotation'"))
+        ((whole,),) = database.rows("select sum(kernel_ns) from kernel_summary")
+        steps = database.rows("select kernel_ns from step_summary")
+    assert rows["run/step/graph"] > 0.5 * whole and len(steps) == 3 and all(ns > 0 for (ns,) in steps)
+
+
 @pytest.mark.parametrize("method", ["lora", "qlora"])
 def test_a_run_on_the_gpu_has_kernels_in_its_modules(method: str, tmp_path: Path) -> None:
     summary = collect(tmp_path / "run", "--method", method, "--lora-cnt", 2, "--profiler", "timing,torch,nsys,memory")
@@ -135,6 +146,78 @@ def test_batch_is_not_slower_than_switch(count: int, tmp_path: Path) -> None:
 def test_ranges_cost_little_where_the_gpu_is_the_limit(tmp_path: Path) -> None:
     summary = collect(tmp_path / "run", *TINYLLAMA, "--batch-size", 16, "--profiler", "timing")
     assert summary["overhead_frac"]["ranges"] < 0.05
+
+
+SMALL = {"model": "tiny", "seq_len": 128, "batch_size": 2, "lora_cnt": 3, "rank": 8, "learning_rate": 1e-3}
+
+
+def losses(steps: int = 6, **settings: Any) -> tuple[list[float], list[str]]:
+    """The losses of all adapters, step after step, and what the run says of itself."""
+    from lorabench.collect.settings.spec import from_dict
+    from lorabench.collect.workload.training import Trainer
+
+    trainer = Trainer(from_dict(SMALL | settings), torch.device("cuda"), with_ranges=False)
+    done = [trainer.run(task) for tasks in trainer.iterations(0, steps) for task in tasks]
+    return [loss for d in done for loss in d.losses.tolist()], trainer.notes
+
+
+@pytest.mark.parametrize("checkpointing", ["none", "layer"])
+@pytest.mark.parametrize("storage", ["apart", "stacked"])
+@pytest.mark.parametrize("autocast", ["none", "bfloat16"])
+def test_a_recorded_step_trains_as_one_that_is_launched_call_by_call(
+    autocast: str, storage: str, checkpointing: str
+) -> None:
+    settings = {"peft_mode": "batch", "autocast": autocast, "gradient_checkpointing": checkpointing}
+    expected, _ = losses(**settings)
+    found, notes = losses(**settings, adapter_storage=storage, cuda_graph=True)
+    assert found == pytest.approx(expected, rel=1e-3) and not notes
+    assert expected[-1] != expected[0]
+
+
+@pytest.mark.parametrize("mode", ["switch", "batch"])
+@pytest.mark.parametrize("quant", ["none", "nf4"])
+def test_recorded_steps_of_any_length_train_the_same(quant: str, mode: str) -> None:
+    settings = {"peft_mode": mode, "quant": quant, "lengths": "uniform", "seq_len": 300, "lora_cnt": 2}
+    expected, _ = losses(12, **settings)
+    found, notes = losses(12, **settings, cuda_graph=True)
+    assert found == pytest.approx(expected, rel=5e-3) and not notes
+
+
+def test_a_step_that_cannot_be_recorded_is_launched_call_by_call_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from lorabench.collect.batch_lora import wrapping
+
+    expected, _ = losses(peft_mode="batch")
+    kept = wrapping.losses
+
+    def waits(logits: Any, *more: Any) -> Any:
+        float(logits.sum())  # which needs what the GPU has computed
+        return kept(logits, *more)
+
+    monkeypatch.setattr("lorabench.collect.workload.training.losses", waits)
+    found, notes = losses(peft_mode="batch", cuda_graph=True)
+    assert found == pytest.approx(expected, rel=1e-3)
+    assert len(notes) == 1 and notes[0].startswith("--cuda-graph: the step cannot be recorded")
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"rank": [8, 16, 8]}, {"lengths": "uniform"}, {"batch_size": [1, 3, 2]}], ids=str
+)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_stacked_adapters_train_as_those_apart(dtype: str, options: dict[str, Any]) -> None:
+    settings = {"peft_mode": "batch", "dtype": dtype, **options}
+    apart, _ = losses(**settings)
+    stacked, _ = losses(**settings, adapter_storage="stacked")
+    assert stacked == pytest.approx(apart, rel=1e-4 if dtype == "float32" else 2e-2)
+
+
+def test_launches_of_stacked_adapters_do_not_grow_at_all(tmp_path: Path) -> None:
+    options = [*TINYLLAMA, "--peft-mode", "batch", "--profiler", "torch", "--optimizer", "adamw-fused", "--steps", 2]
+    options += ["--adapter-storage", "stacked", "--autocast", "bfloat16", "--rank", 4]
+    few = collect(tmp_path / "2", *options, "--lora-cnt", 2)
+    many = collect(tmp_path / "8", *options, "--lora-cnt", 8)
+    assert many["kernel_launches_per_step"] == few["kernel_launches_per_step"]
 
 
 @pytest.mark.parametrize("ranks", [(8, 8, 8), (8, 16, 8)], ids=["equal", "unequal"])

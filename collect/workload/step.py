@@ -1,0 +1,59 @@
+"""What a step is about: whose it is, what each forward and backward of it takes, and what it computed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import torch
+
+from ..settings.spec import AdapterSpec
+from .data import Batch
+
+
+@dataclass(frozen=True)
+class Task:
+    """One optimizer step of one adapter, or of all in batch mode."""
+
+    step: int
+    adapters: tuple[AdapterSpec, ...]
+
+    @property
+    def name(self) -> str:
+        """The adapters' names, joined."""
+        return "+".join(a.name for a in self.adapters)
+
+    def micro_steps(self) -> Iterator[list[AdapterSpec]]:
+        """Who takes part in each forward and backward: an adapter in as many as it accumulates gradients of."""
+        for micro in range(max(a.grad_accum for a in self.adapters)):
+            yield [a for a in self.adapters if micro < a.grad_accum]
+
+
+@dataclass
+class Done:
+    """What a task computed: losses still on the device, and (computed, non-padding, trained) tokens by adapter."""
+
+    task: Task
+    losses: torch.Tensor
+    tokens: dict[str, tuple[int, int, int]]
+    computed_cnt: int  # with the padding of the union batch
+    longest: int  # length of its sequences, padding included; of packed ones as a token meets them on average
+    rows: int  # sequences
+    own_cnt: int  # of the computed tokens those that this process computed
+    phase_ns: dict[str, int] = field(default_factory=dict)  # of a rank: how long each phase took
+    correct: torch.Tensor | None = None  # rows whose class was found, still on the device; None where nobody asks
+    waited_ns: int = 0  # for input
+    made_ns: int = 0  # how long making the input took, here or in the loader's workers
+    optimizer_ns: int = 0  # how long the CPU was in the optimizer's phase
+
+
+@dataclass(frozen=True)
+class MicroStep:
+    """What one forward and backward is about: so many rows of each adapter, padded to the longest.
+
+    `shares` are how much of each adapter's batch this process has: 1, unless it shares the batch with others.
+    """
+
+    adapters: list[AdapterSpec]
+    batch: Batch
+    rows: list[int]
+    shares: list[float]
+    is_last: bool  # before the optimizer
