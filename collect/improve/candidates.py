@@ -140,6 +140,21 @@ def _is_causal(spec: RunSpec) -> bool:
     return spec.task == "auto" and (preset is None or preset.task == "causal")
 
 
+def _can_record(run: Setting) -> bool:
+    """Whether a step can be tried as a CUDA graph: RunSpec says what cannot."""
+    spec = run.spec
+    is_plain = not (spec.reentrant or spec.packing or spec.cuda_graph) and max(spec.grad_accum) == 1
+    is_usual = spec.attention in ("auto", "sdpa") and spec.compile != "inductor"
+    return run.has_gpu and is_plain and is_usual and _is_causal(spec)
+
+
+def _can_stack(run: Setting) -> bool:
+    spec = run.spec
+    is_fused = (spec.peft_mode, spec.batch_operator) == ("batch", "fused") and spec.lora_cnt > 1
+    is_plain = spec.compile != "inductor" and len(set(spec.target_modules)) == 1
+    return run.has_gpu and is_fused and is_plain and spec.optimizer in ("adamw", "adamw-fused", "adamw-foreach")
+
+
 _KINDS = (
     _Kind("batch", (TIME,), _batch, _together),
     _Kind(
@@ -161,6 +176,16 @@ _KINDS = (
         lambda run: _when(_can_fuse(run.spec), optimizer="adamw-fused"),
         bounded_by=lambda run: "skip=optimizer",
     ),
+    _Kind(
+        "CUDA graph", (TIME,), lambda run: _when(_can_record(run), cuda_graph=True),
+        lambda run: "graph={forward} graph={backward}",
+    ),
+    _Kind(
+        "compiled parts", (TIME,),
+        lambda run: _when(run.has_gpu and run.spec.compile == "eager" and _is_causal(run.spec), compile="parts"),
+        bounded_by=lambda run: compiled(run.has_gpu),
+    ),
+    _Kind("stacked adapters", (TIME,), lambda run: _when(_can_stack(run), adapter_storage="stacked")),
     _Kind("loader workers", (TIME,), _workers, lambda run: "prefetch={data}", is_loading=True),
     _Kind(
         "pinned memory", (TIME,), lambda run: _when(run.has_gpu and not run.spec.pin_memory, pin_memory=True),
@@ -187,6 +212,12 @@ _KINDS = (
     _Kind(
         "bfloat16", GOALS, lambda run: _when(run.dtype == "float32", dtype="bfloat16"),
         alters=lambda run: "the type of weights and activations", memory="half_base",
+    ),
+    _Kind(
+        "autocast", (TIME,),
+        lambda run: _when(run.dtype == "bfloat16" and run.spec.adapter_dtype == "float32" and run.spec.method != "full"
+                          and run.spec.autocast == "none", autocast="bfloat16"),
+        alters=lambda run: "the type in which adapters are multiplied; their weights stay float32",
     ),
     _Kind(
         "adapters in the base's type", GOALS,

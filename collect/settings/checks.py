@@ -189,6 +189,8 @@ def _check_graph(spec: "RunSpec") -> None:
         raise UsageError("--cuda-graph is about launching work on a GPU; with --device cpu there is none")
     if max(spec.grad_accum) > 1:
         raise UsageError("--cuda-graph replays one forward and backward for a step; use --grad-accum 1")
+    if spec.compile == "inductor":
+        raise UsageError("--cuda-graph with --compile inductor was not tried; use --compile parts")
     if spec.reentrant:
         raise UsageError("--reentrant checkpointing cannot be recorded by --cuda-graph; leave one of them out")
     if spec.attention not in ("auto", "sdpa"):

@@ -37,6 +37,16 @@ def test_what_is_there_already_or_cannot_be_is_no_change() -> None:
     assert "sdpa attention" not in names() and "sdpa attention" in names(attention="eager")
 
 
+def test_a_gpu_has_changes_of_its_own() -> None:
+    own = {"CUDA graph", "compiled parts", "stacked adapters"}
+    assert own <= set(names(has_gpu=True, lora_cnt=4, peft_mode="batch")) and not own & set(names(lora_cnt=4))
+    assert "stacked adapters" not in names(has_gpu=True, lora_cnt=4)  # in turn
+    assert "CUDA graph" not in names(has_gpu=True, cuda_graph=True)
+    assert "CUDA graph" not in names(has_gpu=True, grad_accum=2)
+    assert "CUDA graph" not in names(has_gpu=True, model="tiny-distilbert")
+    assert "autocast" in names(dtype="bfloat16") and "autocast" not in names(dtype="bfloat16", adapter_dtype="base")
+
+
 def test_other_micro_batches_alter_masks_and_the_weight_of_sequences() -> None:
     def alters(**settings: object) -> str:
         run = Setting(from_dict({"grad_accum": 4} | settings), "float32", False)
@@ -105,7 +115,8 @@ RUNS = st.builds(
     lora_cnt=st.integers(1, 3), peft_mode=st.sampled_from(["seq", "switch", "batch", "process"]),
     gradient_checkpointing=st.sampled_from(["none", "layer", "attn-mlp"]), grad_accum=st.integers(1, 4),
     batch_size=st.integers(1, 8), lengths=st.sampled_from(["fixed", "uniform"]), reentrant=st.booleans(),
-    method=st.sampled_from(["lora", "qlora", "full"]), compile=st.sampled_from(["eager", "inductor"]),
+    method=st.sampled_from(["lora", "qlora", "full"]), compile=st.sampled_from(["eager", "inductor", "parts"]),
+    cuda_graph=st.booleans(), adapter_storage=st.sampled_from(["apart", "stacked"]),
     dtype=st.sampled_from(["auto", "bfloat16"]), optimizer=st.sampled_from(["adamw", "sgd"]),
     model=st.sampled_from(["tiny", "tiny-distilbert"]),
 )  # fmt: skip
