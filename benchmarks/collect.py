@@ -52,11 +52,11 @@ def row(way: str, count: int, turns: list[dict[str, Any]], reference: float | No
     step = fastest["step_wall_ns"]["p50"] / 1e6
     memory = summary["memory"]["steps"]
     peak = memory["peak_allocated_bytes"] or memory["peak_resident_bytes"]
-    launches = summary["kernel_launches_per_step"]
+    products, launches = summary["matrix_products_per_step"], summary["kernel_launches_per_step"]
     ratio = f"{reference / step:.2f}" if reference else ""
     cells = (
         *(way, count, f"{step:.1f}", ratio, f"{fastest['tokens_per_s']['computed']:,.0f}"),
-        *(f"{summary['matrix_products_per_step']:,.0f}", "" if launches is None else f"{launches:,.0f}"),
+        *("" if counted is None else f"{counted:,.0f}" for counted in (products, launches)),
         f"{peak / 2**20:,.0f}",
     )
     return f"| {' | '.join(map(str, cells))} |", step

@@ -172,7 +172,7 @@ def main() -> None:
     measured(f"merge of {a.ranks:,} ranks", lorabench("merge", job, "-q"))
     measured("a query of the job, the whole command", lorabench("query", job, _QUERIES["straggler"]))
     queries(job)
-    parts = size(job, "*.zst"), size(job, folder.DATABASE)
+    parts = size(job, "*.xz"), size(job, folder.DATABASE)
     print(
         json.dumps(
             {"folder_mb": round(size(job), 1), "results_mb": round(parts[0], 1), "database_mb": round(parts[1], 1)}

@@ -116,6 +116,19 @@ def test_what_cuda_graphs_hold_in_pools_of_their_own_is_not_unused(
     assert "besides 480 of CUDA graphs" in " ".join(run_command("summary", path).out.split())
 
 
+def test_steps_of_cuda_graphs_on_a_real_gpu_have_their_memory_in_the_answer(
+    tmp_path: Path, run_command: Callable[..., Any]
+) -> None:
+    path = CAPTURE.parent.parent / "h200-graph" / "snapshot.pickle.gz"
+    said = " ".join(run_command("summary", path).out.split())
+    assert "besides 5,140 of CUDA graphs" in said and "fragmentation" not in said
+    with analyze([path], tmp_path / "x.duckdb") as database:
+        held = dict(
+            database.rows("select pool, sum(reserved_bytes) from memory_fragmentation where pool = 'graph' group by 1")
+        )
+    assert held == {"graph": 5268 * 2**20}
+
+
 def test_the_ledger_of_the_run_says_what_the_blocks_are_for(tmp_path: Path) -> None:
     rows = [
         "time_ns,device,address,bytes,category,name,adapter,is_before",

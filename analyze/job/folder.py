@@ -3,8 +3,8 @@
     job/
       job.json                             says that it is one, and what was asked
       inputs/rank17.json.gz-3f9a2c1b/      one input: its name, and where it lies
-        result.arrows.zst                  what it hands on; there when the input is finished
-        large.arrows.zst                   views of which a rank has many rows, for who asks for them
+        result.arrows.xz                   what it hands on; there when the input is finished
+        large.arrows.xz                    views of which a rank has many rows, for who asks for them
         part.duckdb                        all of it, for views with a row for each operation
         problem.json                       instead of a result: why there is none
       job.duckdb                           all results together, made by `lorabench merge`
@@ -28,7 +28,7 @@ from ..store.upgrades import SCHEMA_VERSION
 from . import handed
 
 MARK, DATABASE = "job.json", "job.duckdb"
-RESULT, LARGE, PART, PROBLEM = "result.arrows.zst", "large.arrows.zst", "part.duckdb", "problem.json"
+RESULT, LARGE, PART, PROBLEM = "result.arrows.xz", "large.arrows.xz", "part.duckdb", "problem.json"
 INPUTS = "inputs"
 FORMAT = 1
 _NAME = re.compile(r"[^\w.+=-]+")

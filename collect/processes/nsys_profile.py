@@ -13,6 +13,7 @@ from ...errors import ToolError
 from .supervision import Ended, kill_mentioning, run
 
 OLDEST = (2020, 3)
+_TELLS_NODES = (2022, 4)  # the first version that was seen to know the option
 _RANGES = (59, 60, 70, 71)  # nsys' numbers of push/pop and start/end ranges
 _ATTEMPTS = 3
 # What nsys says when it lost its own agent, which happens on busy machines: on a line alone, where a command that says
@@ -58,6 +59,8 @@ def profile(
     Raises ToolError when nsys is missing, too old, or leaves no report.
     """
     tool = usable()
+    # by default a CUDA graph is one thing without kernels
+    of_graphs = ["--cuda-graph-trace=node"] if nsys.version(tool) >= _TELLS_NODES else []
     ended = Ended(1, False, "")
     for _ in range(_ATTEMPTS):
         session = f"lorabench-{uuid.uuid4().hex[:12]}"
@@ -65,6 +68,7 @@ def profile(
             tool, "profile", f"--session-new={session}", "--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none",
             "--force-overwrite=true", "--wait=primary", "--output", str(stem),
         ]  # fmt: skip
+        words += of_graphs
         if has_capture:
             words += ["--capture-range=cudaProfilerApi", "--capture-range-end=stop"]
         try:

@@ -10,6 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from ...version import installed
+
 PACKAGES = ("lorabench", "torch", "transformers", "peft", "bitsandbytes", "accelerate", "nvtx")
 OPTIONAL = ("torchao", "optimum-quanto", "gptqmodel")  # named where they are installed
 # What a child may see. Everything else stays out of the reports of nsys, which keep the whole environment.
@@ -50,6 +52,8 @@ def versions() -> dict[str, str | None]:
         except PackageNotFoundError:
             if name in PACKAGES:
                 found[name] = None
+    if not found["lorabench"]:
+        found["lorabench"] = installed()  # run from its folder
     return found
 
 

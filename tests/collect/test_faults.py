@@ -212,6 +212,24 @@ def test_workers_that_end_well_are_waited_for(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 2
 
 
+def fake_nsys(path: Path, version: str, does: str) -> None:
+    """A program that says which nsys it is and does something else when it is to record."""
+    says = f'[ "$1" = --version ] && {{ echo "NVIDIA Nsight Systems version {version}"; exit; }}'
+    path.write_text(f"#!/bin/sh\n{says}\n{does}", encoding="utf-8")
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize(("version", "tells"), [("2022.4.2.1", True), ("2021.3.1", False)])
+def test_kernels_of_cuda_graphs_are_recorded_where_nsys_can(
+    version: str, tells: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_nsys(tmp_path / "nsys", version, f'echo "$@" > {tmp_path}/words\nexit 7\n')
+    monkeypatch.setattr(nsys_profile, "usable", lambda: str(tmp_path / "nsys"))
+    log = tmp_path / "log"
+    nsys_profile.profile(["true"], dict(os.environ), tmp_path / "run", log, 30.0, lambda line: None, False)
+    assert ("--cuda-graph-trace=node" in (tmp_path / "words").read_text("utf-8").split()) is tells
+
+
 @pytest.mark.parametrize(
     ("says", "attempts"),
     [
@@ -225,8 +243,7 @@ def test_nsys_that_loses_its_agent_is_tried_again_and_a_command_that_fails_is_no
     says: str, attempts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool, log = tmp_path / "nsys", tmp_path / "log"
-    tool.write_text(f"#!/bin/sh\necho begun >> {tmp_path}/calls\necho '{says}'\nexit 1\n", encoding="utf-8")
-    tool.chmod(0o755)
+    fake_nsys(tool, "2024.2.3", f"echo begun >> {tmp_path}/calls\necho '{says}'\nexit 1\n")
     monkeypatch.setattr(nsys_profile, "usable", lambda: str(tool))
     arguments = (["true"], dict(os.environ), tmp_path / "run", log, 30.0, lambda line: None, False)
     if attempts == 1:

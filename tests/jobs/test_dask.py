@@ -60,7 +60,7 @@ def test_a_worker_that_is_killed_and_a_poisonous_file_cost_nothing_else(
     (tmp_path / "ranks" / "rank3.json").write_bytes(b"no trace at all")
     place = tmp_path / "job"
     process = started("analyze", tmp_path / "ranks", "-o", place, "--dask", address, cache=tmp_path / "cache")
-    while not list(place.glob("inputs/*/result.arrows.zst")) and process.poll() is None:
+    while not list(place.glob("inputs/*/result.arrows.xz")) and process.poll() is None:
         time.sleep(0.05)
     os.kill(pids[0], signal.SIGKILL)
     out, err = process.communicate(timeout=100)
