@@ -20,9 +20,9 @@ select
     if(
         alone.source_id is null,
         null,
-        'The launch was over for most of the gap, and no other stream, device or rank works that it could wait for: the driver '
-        || 'held it back. On Windows it submits launches in batches: launch fewer and larger kernels (CUDA graphs), or compare '
-        || 'with Linux.'
+        'Record alone if another process uses the device (nvidia-smi shows it): the launch was over for most of the gap, and '
+        || 'nothing recorded works that it could wait for, so the driver held it back. Windows submits launches in batches: '
+        || 'launch fewer and larger kernels there (CUDA graphs), or compare with Linux.'
     ) as advice
 from _long_gap_place
 left join alone using (source_id)
