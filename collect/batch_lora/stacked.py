@@ -18,6 +18,8 @@ import torch
 from torch import nn
 
 from ...errors import UsageError
+from ...vocabulary import MEMORY_ADAPTER, MEMORY_GRADIENT
+from . import dropout
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class Stack:
     def __init__(self, layers: dict[str, Any], names: Sequence[str], dtype: torch.dtype):
         self.names = tuple(names)
         self._places: dict[str, Place] = {}
+        self._rows: dict[tuple[str, ...], torch.Tensor] = {}
         size = 0
         for name, layer in layers.items():
             if missing := [n for n in names if n not in layer.lora_A]:
@@ -94,6 +97,20 @@ class Stack:
         """Set all gradients to 0, where they are."""
         self.gradients.zero_()
 
+    def storages(self) -> list[tuple[str, torch.Tensor]]:
+        """The tensors that all of it lies in, and what each is for."""
+        found = [(MEMORY_ADAPTER, self.flat), (MEMORY_GRADIENT, self.gradients)]
+        return found if self._multiplied is self.flat else [*found, (MEMORY_ADAPTER, self._multiplied)]
+
+    def rows(self, names: tuple[str, ...]) -> torch.Tensor | None:
+        """Numbers of some adapters on the device, None for all: copied there once, since copying makes the CPU wait."""
+        if names == self.names:
+            return None
+        if names not in self._rows:
+            numbers = torch.tensor([self.names.index(name) for name in names])
+            self._rows[names] = dropout.on(self.flat.device, numbers)
+        return self._rows[names]
+
     def layer(self, name: str) -> "StackedLayer":
         """A layer's weights and gradients."""
         place = self._places[name]
@@ -124,19 +141,14 @@ class StackedLayer:
 
     def weights(self, names: Sequence[str]) -> tuple[torch.Tensor, torch.Tensor]:
         """A and B of some adapters."""
-        chosen = self._chosen(names)
+        chosen = self.stack.rows(tuple(names))
         return (self.all_a, self.all_b) if chosen is None else (self.all_a[chosen], self.all_b[chosen])
 
     def add(self, names: Sequence[str], gradient_a: torch.Tensor, gradient_b: torch.Tensor) -> None:
         """Add to the gradients of some adapters."""
-        chosen = self._chosen(names)
+        chosen = self.stack.rows(tuple(names))
         for place, gradient in ((self.gradient_a, gradient_a), (self.gradient_b, gradient_b)):
             if chosen is None:
                 place.add_(gradient)
             else:
-                place[chosen] += gradient
-
-    def _chosen(self, names: Sequence[str]) -> list[int] | None:
-        if tuple(names) == self.stack.names:
-            return None
-        return [self.stack.names.index(name) for name in names]
+                place.index_add_(0, chosen, gradient.to(place.dtype))

@@ -41,6 +41,7 @@ class _Shared:
     keys: torch.Tensor | None = None  # of each row, for dropout
     masks: dict[Any, Any] = field(default_factory=dict)  # what a Plan works out for its slices
     stack: Stack | None = None
+    is_recorded: bool = False  # kernels that are replayed read the masks
 
 
 class _Batched:
@@ -68,7 +69,7 @@ class _Batched:
         if self._stacked is not None:
             return fused_onto(base, x, plan, self._stacked)
         weights = [w for s in plan.slices for w in (layer.lora_A[s.name].weight, layer.lora_B[s.name].weight)]
-        x = x.to(_arithmetic_dtype(x, weights[0]))
+        x = x.to(arithmetic_dtype(x, weights[0]))
         if shared.operator == "fused":
             delta = fused(x, plan, weights)
         else:
@@ -87,8 +88,8 @@ class _Batched:
         return Plan(tuple(slices), start, layer.out_features, shared.keys, self._key, shared.masks)
 
 
-def _arithmetic_dtype(x: torch.Tensor, weight: torch.Tensor) -> torch.dtype:
-    """The type in which adapters are multiplied: of their weights, or under autocast that of autocast."""
+def arithmetic_dtype(x: torch.Tensor, weight: torch.Tensor) -> torch.dtype:
+    """The type in which weights are multiplied: their own, or under autocast that of autocast."""
     kind = x.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
 
@@ -156,7 +157,7 @@ class BatchLora(nn.Module):
                 self.clock.advance(name)
         shared.names, shared.rows = tuple(names), tuple(rows)
         shared.keys = self.clock.row_keys(names, rows, device)
-        if len(shared.masks) > _KNOWN_MASKS:
+        if len(shared.masks) > _KNOWN_MASKS and not shared.is_recorded:
             shared.masks.clear()
         if shared.stack is not None:
             shared.stack.begin()
@@ -165,9 +166,9 @@ class BatchLora(nn.Module):
         finally:
             shared.names, shared.rows, shared.keys = (), (), None
 
-    def known(self) -> dict[Any, Any]:
-        """What was worked out for the batches so far: tensors on the device that kernels read."""
-        return self._shared.masks
+    def keep_masks(self) -> None:
+        """Keep all that is worked out for batches from now on: recorded kernels read it."""
+        self._shared.is_recorded = True
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The model's output for a union batch, inside union()."""
@@ -176,7 +177,8 @@ class BatchLora(nn.Module):
     def save_pretrained(self, folder: str, **options: Any) -> None:
         """Save the adapters as PEFT does: a folder for each, which PeftModel.from_pretrained loads."""
         if self._shared.stack is not None:  # files hold no views
-            options.setdefault("state_dict", {n: t.clone() for n, t in self.peft_model.state_dict().items()})
+            weights = self.peft_model.state_dict()
+            options.setdefault("state_dict", {n: t.clone() if ".lora_" in n else t for n, t in weights.items()})
         self.peft_model.save_pretrained(folder, **options)
 
     def unwrap(self) -> Any:

@@ -74,7 +74,9 @@ def fastest_task(run: Path) -> float:
 
 
 def dtype_of(spec: dict[str, Any], summary: dict[str, Any]) -> str:
-    """The type of the base's activations."""
+    """The type that products with the base are computed in."""
+    if spec.get("autocast", "none") != "none":
+        return str(spec["autocast"])
     if spec["dtype"] != "auto":
         return str(spec["dtype"])
     return "bfloat16" if (summary.get("device") or {}).get("type") == "cuda" else "float32"

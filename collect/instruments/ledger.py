@@ -8,7 +8,7 @@ and modules, and autograd's own for what a forward saves.
 import csv
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -27,18 +27,28 @@ from ...vocabulary import (
 )
 
 COLUMNS = ("time_ns", "device", "address", "bytes", "category", "name", "adapter", "is_before")
+_OF_ALL = "all adapters"
 _ADAPTER = re.compile(rf"\.(?:{ADAPTER_PARTS})\.([^.]+)(?:\.|$)")
 
 
 class Ledger:
     """Watches a model and its optimizers while it is open; then write() leaves what it saw."""
 
-    def __init__(self, modules: list[nn.Module], optimizers: list[torch.optim.Optimizer], with_saved: bool = True):
+    def __init__(
+        self,
+        modules: list[nn.Module],
+        optimizers: list[torch.optim.Optimizer],
+        with_saved: bool = True,
+        shared: Sequence[tuple[str, torch.Tensor]] = (),
+    ):
         """`modules` are the model and whatever else takes inputs (the loss); parameters are those of the first.
+
+        `shared` are tensors that many parameters, or their gradients, are views of, each with its category.
 
         `with_saved` is for autograd's hooks on what a forward saves, which a compiled graph would be made again for.
         """
         self._modules, self._optimizers, self._with_saved = modules, optimizers, with_saved
+        self._shared = shared
         self._rows: list[tuple[Any, ...]] = []
         self._names: dict[int, str] = {}
         self._owned: set[int] = set()  # addresses that no activation can have: they live as long as the run
@@ -85,12 +95,14 @@ class Ledger:
     def _take_stock(self) -> None:
         """What is there before the first step: weights, constants of quantised ones, gradients, optimizer state."""
         model = self._modules[0]
+        for category, tensor in self._shared:
+            self._own(category, tensor, _OF_ALL)
         for name, tensor in (*model.named_parameters(), *model.named_buffers()):
             self._names[id(tensor)] = name
             kind = MEMORY_ADAPTER if _ADAPTER.search(name) else MEMORY_PARAMETER
             for part in (*_plain(tensor), *_constants(tensor)):
                 self._own(kind, part, name)
-            if tensor.grad is not None:
+            if tensor.grad is not None and _address(tensor.grad) not in self._owned:
                 self._add(MEMORY_GRADIENT, tensor.grad, name, is_before=True)
         for name, module in model.named_modules():
             for part in _constants(getattr(module, "state", None)):

@@ -20,7 +20,19 @@ from .ledger import Ledger
 
 # What multiplies matrices on its own; aten::linear and aten::matmul call these.
 _MATRIX_PRODUCTS = frozenset(
-    f"aten::{name}" for name in ("mm", "addmm", "bmm", "baddbmm", "_grouped_mm", "_int_mm", "_scaled_mm", "addbmm")
+    f"aten::{name}"
+    for name in (
+        "mm",
+        "addmm",
+        "addmm_",
+        "bmm",
+        "baddbmm",
+        "baddbmm_",
+        "_grouped_mm",
+        "_int_mm",
+        "_scaled_mm",
+        "addbmm",
+    )
 )
 _LAUNCHES = ("cudaLaunchKernel", "cuLaunchKernel", "hipLaunchKernel", "hipModuleLaunchKernel", "hipExtModuleLaunch")
 

@@ -194,7 +194,7 @@ def _measure(request: Request) -> dict[str, Any]:
         torch.set_num_threads(max(1, (os.cpu_count() or 2) // 2))
     spec = request.spec
     with _workplace(request) as (device, make_trainer):
-        memory = measure.Memory(device)
+        memory = measure.Memory(device, spec.cuda_graph)
         spans.pause(True)
         with memory.phase("load"):
             trainer = make_trainer()
@@ -393,7 +393,7 @@ def _arithmetic(trainer: Any, device: Any) -> dict[str, Any]:
 
     model = getattr(trainer.model, "_orig_mod", trainer.model)
     counted = measure.arithmetic(model, trainer.spec.gradient_checkpointing, trainer.adapter_flop(), trainer.spec.loss)
-    peak = measure.peak_flop_s(device, models.choose_dtype(trainer.spec, device))
+    peak = measure.peak_flop_s(device, models.product_dtype(trainer.spec, device))
     return {**dataclasses.asdict(counted), "peak_flop_s": peak}
 
 

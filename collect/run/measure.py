@@ -70,11 +70,15 @@ def synchronize(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
+_RECORDED = "steps"  # the phase in which steps are replayed
+
+
 class Memory:
     """Memory at the end of a phase and its peak within: of torch's allocator on a GPU, of the process on a CPU."""
 
-    def __init__(self, device: torch.device):
-        self.device = device
+    def __init__(self, device: torch.device, has_graphs: bool = False):
+        """`has_graphs`: work is launched as CUDA graphs, whose pools are in use although no tensor says so."""
+        self.device, self._has_graphs = device, has_graphs
         self.phases: dict[str, dict[str, int | None]] = {}
 
     @contextmanager
@@ -86,6 +90,8 @@ class Memory:
         synchronize(self.device)
         before = self.phases.get(name)
         now = self._now()
+        if self._has_graphs and name == _RECORDED and now["peak_allocated_bytes"] is not None:
+            now["peak_allocated_bytes"] += graph_bytes(self.device)
         self.phases[name] = {k: v if before is None else _higher(v, before[k]) for k, v in now.items()}
 
     def _reset(self) -> None:
@@ -113,6 +119,15 @@ class Memory:
             found["nvml_used_bytes"] = nvml.used_bytes(str(torch.cuda.get_device_properties(self.device).uuid))
         resident, peak = resident_bytes()
         return {**found, "resident_bytes": resident, "peak_resident_bytes": peak}
+
+
+def graph_bytes(device: torch.device) -> int:
+    """What pools of CUDA graphs hold of a device besides blocks of tensors: replays use it and allocate nothing."""
+    held = 0
+    for segment in torch.cuda.memory_snapshot():
+        if segment["device"] == (device.index or 0) and any(segment.get("segment_pool_id", (0, 0))):
+            held += segment["total_size"] - segment["allocated_size"]
+    return held
 
 
 def resident_bytes() -> tuple[int | None, int | None]:

@@ -75,7 +75,8 @@ def summarise(spec: RunSpec, results: dict[str, Result], walls: dict[str, float]
     if "ranks" in any_result:
         summary |= rank_results.summary(spec, timing, any_result)
     counts: Result = next((r["counts"] for r in results.values() if r["counts"]), {})
-    summary["matrix_products_per_step"] = counts.get("matrix_product_cnt") or None  # none are seen in a CUDA graph
+    # in a CUDA graph none are seen
+    summary["matrix_products_per_step"] = None if spec.cuda_graph else counts.get("matrix_product_cnt")
     has_gpu = any_result["device"]["type"] == "cuda"
     summary["kernel_launches_per_step"] = counts.get("kernel_launch_cnt") if has_gpu else None
     summary["memory"] = any_result["memory"]

@@ -179,7 +179,7 @@ def _check_stacked(spec: "RunSpec") -> None:
     if spec.compile == "inductor":
         raise UsageError("--adapter-storage stacked adds to gradients itself, which --compile inductor leaves out")
     if spec.adapter_kind not in ("lora", "rslora"):
-        raise UsageError(f"--adapter-storage stacked is of LoRA; --adapter-kind {spec.adapter_kind} is another kind")
+        raise UsageError(f"--adapter-storage stacked goes with --adapter-kind lora and rslora, not {spec.adapter_kind}")
 
 
 def _check_graph(spec: "RunSpec") -> None:
@@ -195,6 +195,11 @@ def _check_graph(spec: "RunSpec") -> None:
         raise UsageError("--reentrant checkpointing cannot be recorded by --cuda-graph; leave one of them out")
     if spec.attention not in ("auto", "sdpa"):
         raise UsageError(f"--cuda-graph records attention by sdpa; leave --attention {spec.attention} out")
+    if spec.loss == "cut":
+        raise UsageError("--loss cut waits for the GPU, which --cuda-graph cannot record; use chunked or full")
+    preset = PRESETS.get(spec.model)
+    if spec.task != "auto" or (preset and preset.task == "classification"):
+        raise UsageError("--cuda-graph is for decoders that learn next tokens; leave it out for classifiers")
     if spec.packing:
         raise UsageError("--packing makes every batch's borders its own, and --cuda-graph replays the same work")
 

@@ -22,6 +22,7 @@ from .quants import QUANTS
 
 METHODS = ("lora", "qlora", "full")
 OPTIMIZERS = ("adamw", "adamw-fused", "adamw-foreach", "adamw-8bit", "adafactor", "sgd")
+_STEPS_TO_RECORD = 2  # one that is launched call by call, one in which a graph is made
 PEFT_MODES = ("seq", "switch", "batch", "process")
 
 
@@ -105,8 +106,8 @@ class RunSpec:
     )
     optimizer: str = _option(
         "adamw",
-        "Optimizer; every adapter has its own. adamw is torch's choice for the device; fused updates all weights in "
-        "one kernel, foreach in one for each operation.",
+        "Optimizer; every adapter has its own, unless they are stacked. adamw is torch's choice for the device; fused "
+        "updates all weights in one kernel, foreach in one for each operation.",
         OPTIMIZERS,
     )
     weight_decay: float = _option(0.01, "Weight decay of the kinds of adamw.")
@@ -295,6 +296,10 @@ class RunSpec:
             found.append("--compile inductor is left out for a quantised base; --force-compile keeps it")
         if self.compile == "inductor" and self.range_depth not in ("step", "phase"):
             found.append("compiled graphs have no ranges of modules, only of phases")
+        if self.cuda_graph and self.warmup < _STEPS_TO_RECORD:
+            found.append(
+                f"--cuda-graph records in the second step: with --warmup {self.warmup} measured steps are slower for it"
+            )
         return found + tasks.notes(self)
 
     def as_dict(self) -> dict[str, Any]:

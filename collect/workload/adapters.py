@@ -24,6 +24,7 @@ def attach(model: Any, spec: RunSpec, adapters: list[AdapterSpec], clock: Clock)
     kind = kind_of(spec)
     task = "SEQ_CLS" if is_classifier(model) else "CAUSAL_LM"
     peft: Any = None
+    is_float32 = spec.adapter_dtype == "float32"
     targets = {}
     for adapter in adapters:
         check_targets(model, adapter)
@@ -33,11 +34,9 @@ def attach(model: Any, spec: RunSpec, adapters: list[AdapterSpec], clock: Clock)
         try:
             with kind.seeded(adapter):
                 if peft is None:
-                    peft = get_peft_model(
-                        model, config, adapter_name=adapter.name, autocast_adapter_dtype=spec.adapter_dtype == "float32"
-                    )
+                    peft = get_peft_model(model, config, adapter_name=adapter.name, autocast_adapter_dtype=is_float32)
                 else:
-                    peft.add_adapter(adapter.name, config)
+                    peft.add_adapter(adapter.name, config, autocast_adapter_dtype=is_float32)
         except (ValueError, TypeError, NotImplementedError) as error:
             names = ",".join(adapter.target_modules) or "attention"
             kind_named = "" if spec.adapter_kind == "lora" else f"--adapter-kind {spec.adapter_kind}, "

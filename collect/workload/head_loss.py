@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ...errors import UsageError
-from ..batch_lora.wrapping import mean_by_adapter
+from ..batch_lora.wrapping import arithmetic_dtype, mean_by_adapter
 from .data import IGNORED
 
 CHUNK_TOKENS = 1024
@@ -49,7 +49,10 @@ def _unchanged(hidden: torch.Tensor) -> torch.Tensor:
 
 
 def _chunked(hidden: torch.Tensor, head: nn.Linear, targets: torch.Tensor) -> torch.Tensor:
-    each: torch.Tensor = ChunkedCrossEntropy.apply(hidden, head.weight, head.bias, targets, CHUNK_TOKENS)  # type: ignore[no-untyped-call]
+    # autocast would cast in the forward alone, and the backward computes the same products again
+    kind = arithmetic_dtype(hidden, head.weight)
+    weight, bias = head.weight.to(kind), None if head.bias is None else head.bias.to(kind)
+    each: torch.Tensor = ChunkedCrossEntropy.apply(hidden.to(kind), weight, bias, targets, CHUNK_TOKENS)  # type: ignore[no-untyped-call]
     return each
 
 

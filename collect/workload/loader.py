@@ -58,6 +58,21 @@ class Slow:
         self._batches.skip()
 
 
+class Padded:
+    """Batches whose sequences are as long as a multiple of so many tokens."""
+
+    def __init__(self, batches: Batches, multiple: int):
+        self._batches, self._multiple = batches, multiple
+
+    def next(self) -> Batch:
+        """The next batch, padded."""
+        return self._batches.next().padded(self._multiple)
+
+    def skip(self) -> None:
+        """Go on, which pads nothing."""
+        self._batches.skip()
+
+
 def late(streams: dict[str, Any], delay_ms: int) -> dict[str, Batches]:
     """The streams, each batch so many milliseconds later."""
     return {name: Slow(stream, delay_ms) for name, stream in streams.items()} if delay_ms else streams

@@ -33,6 +33,11 @@ def choose_device(spec: RunSpec) -> torch.device:
     return device
 
 
+def product_dtype(spec: RunSpec, device: torch.device) -> torch.dtype:
+    """The type that products with the base are computed in: that of autocast, else the base's."""
+    return choose_dtype(spec, device) if spec.autocast == "none" else getattr(torch, spec.autocast)
+
+
 def choose_dtype(spec: RunSpec, device: torch.device) -> torch.dtype:
     """The type of the base and of its activations."""
     if spec.dtype == "auto":
@@ -161,7 +166,7 @@ def _is_quantised(model: nn.Module) -> bool:
 
 
 def without_adapters(model: nn.Module) -> list[nn.Module]:
-    """The largest modules inside of a decoder's layers that hold no adapter and compute more than one product."""
+    """What stands beside the adapted modules in a decoder's layers: norms, and blocks such as an MLP."""
     from transformers.modeling_layers import GradientCheckpointingLayer
 
     found: list[nn.Module] = []
@@ -199,4 +204,5 @@ def checkpoint(model: Any, spec: RunSpec) -> None:
         if len({n.rsplit(".", 1)[-1] for n, _ in model.named_modules()} & {"self_attn", "mlp"}) < 2:
             raise UsageError(f"--gradient-checkpointing attn-mlp: {spec.model} has not both self_attn and mlp")
         for part in parts:
-            checkpointed(part, **({} if spec.is_compiled else {"context_fn": checkpoint_contexts}))
+            options: dict[str, Any] = {} if spec.is_compiled else {"context_fn": checkpoint_contexts}
+            checkpointed(part, **options, **({"preserve_rng_state": False} if spec.cuda_graph else {}))

@@ -29,7 +29,7 @@ from .data import Batch, Source
 from .evaluation import Evaluation, evaluate
 from .head_loss import HeadLoss
 from .kinds import kind_of
-from .loader import Ahead, Loaded, late, load
+from .loader import Ahead, Loaded, Padded, late, load
 from .step import Done, MicroStep, Task
 
 _WHOLE = "model"  # stands for the adapter in full fine-tuning
@@ -87,13 +87,17 @@ class Trainer:
         self.splits: sst2.Splits | None = None
         self.notes: list[str] = []
         self._streams = late(self._open_streams(batch), spec.batch_delay_ms)
+        if spec.cuda_graph:
+            self._streams = {n: Padded(s, step_graph.BUCKET_TOKENS) for n, s in self._streams.items()}
         self.optimizers = self._optimizers()
         self._active: str | None = None
         self.phase: Phase = span
         self.behind_micro_step: Callable[[], None] = lambda: None
         self.graphs: step_graph.StepGraphs | None = None
         if spec.cuda_graph:
-            step_graph.check(self.base, spec, device)
+            step_graph.check(self.base, spec, device, batch)
+            if self.batch_lora is not None:
+                self.batch_lora.keep_masks()
             self.graphs = step_graph.StepGraphs(self._recorded_parameters(), self.clock, device, self.notes)
         self._constants: dict[tuple[float, ...], torch.Tensor] = {}
         self._ahead = self._loader()  # processes, so behind all that may fail
@@ -126,8 +130,11 @@ class Trainer:
         if self.is_compiled:
             self.model = torch.compile(self.model)
         elif self.spec.compile == "parts":
-            for part in models.without_adapters(self._peft()):
+            parts = models.without_adapters(self._peft())
+            for part in parts:
                 part.compile()
+            if not parts:
+                raise UsageError(f"--compile parts: {self.spec.model} has no modules without adapters that it knows")
 
     def _stack(self) -> Stack | None:
         """The adapters' weights in one tensor, if that was asked for."""
@@ -154,9 +161,9 @@ class Trainer:
     def ledger(self) -> Ledger:
         """What the storages of the model, its gradients, optimizers and inputs are for."""
         model = getattr(self.model, "_orig_mod", self.model)
-        return Ledger(
-            [model, self.loss], list(dict.fromkeys(self.optimizers.values())), with_saved=not self.is_compiled
-        )
+        shared = self.stack.storages() if self.stack else []
+        optimizers = list(dict.fromkeys(self.optimizers.values()))
+        return Ledger([model, self.loss], optimizers, with_saved=not self.is_compiled, shared=shared)
 
     def _loader(self) -> Ahead | None:
         """The workers that make batches; None where the step makes its own."""
@@ -222,7 +229,8 @@ class Trainer:
         assert self.splits is not None
         (adapter,) = self.adapters
         padding = self.base.config.pad_token_id
-        return evaluate(self.model, self.splits.validation, adapter.batch_size, padding, self.device)
+        with self._autocast():
+            return evaluate(self.model, self.splits.validation, adapter.batch_size, padding, self.device)
 
     def named_parameters(self, adapter: AdapterSpec) -> dict[str, nn.Parameter]:
         """What the adapter trains, by name."""
@@ -331,7 +339,7 @@ class Trainer:
 
     def _own(self, batch: Batch) -> Batch:
         """What this process computes of an adapter's batch: all of it. To be overridden."""
-        return batch.padded(step_graph.BUCKET_TOKENS) if self.spec.cuda_graph else batch
+        return batch
 
     def _micro_step(self, micro: MicroStep) -> torch.Tensor:
         """Forward and backward of one batch; the loss of each adapter, or this process's share of it.
@@ -344,8 +352,7 @@ class Trainer:
             if self.graphs is None:
                 return self._compute(micro, batch)
             names = [a.name for a in micro.adapters]
-            held = [self._constants, dict(self.batch_lora.known()) if self.batch_lora else None]
-            return self.graphs.run(names, micro.rows, batch, lambda batch: self._compute(micro, batch), held)
+            return self.graphs.run(names, micro.rows, batch, lambda batch: self._compute(micro, batch))
 
     def _compute(self, micro: MicroStep, batch: Batch) -> torch.Tensor:
         """Forward and backward of a batch that is on the device."""

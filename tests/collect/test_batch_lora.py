@@ -1,5 +1,6 @@
 """BatchLoRA against the definition: each adapter trained alone, by PEFT's own layers."""
 
+import csv
 import functools
 import warnings
 from collections.abc import Iterator
@@ -176,6 +177,34 @@ def test_what_a_lower_rank_leaves_free_of_a_stack_stays_zero() -> None:
     for a in trainer.adapters:  # PEFT's parameters are views of it
         for p in trainer.parameters(a):
             assert p.untyped_storage().data_ptr() == trainer.stack.flat.untyped_storage().data_ptr()
+
+
+@pytest.mark.parametrize("storage", ["apart", "stacked"])
+def test_all_adapters_have_the_type_that_was_asked_for(storage: str) -> None:
+    settings = {**ALIKE, "dtype": "bfloat16", "adapter_dtype": "base", "adapter_storage": storage}
+    trainer = Trainer(from_dict({**settings, "peft_mode": "batch"}), torch.device("cpu"))
+    assert {p.dtype for a in trainer.adapters for p in trainer.parameters(a)} == {torch.bfloat16}
+
+
+@pytest.mark.parametrize("autocast", ["none", "bfloat16"])
+def test_the_ledger_has_what_a_stack_is_once_and_of_nobody(autocast: str, tmp_path: Path) -> None:
+    settings = {**ALIKE, **STACKED, "peft_mode": "batch", "autocast": autocast, "dtype": "bfloat16"}
+    trainer = Trainer(from_dict(settings), torch.device("cpu"))
+    assert trainer.stack is not None
+    ledger = trainer.ledger()
+    with ledger:
+        for tasks in trainer.iterations(0, 2):
+            for task in tasks:
+                trainer.run(task)
+    ledger.write(tmp_path / "ledger.csv")
+    rows = list(csv.DictReader((tmp_path / "ledger.csv").read_text("utf-8").splitlines()))
+    size = trainer.stack.flat.numel()
+    copies = [4 * size] if autocast == "none" else [4 * size, 2 * size]
+    assert [int(r["bytes"]) for r in rows if r["category"] == "adapter_parameter"] == copies
+    assert [int(r["bytes"]) for r in rows if r["category"] == "gradient"] == [4 * size]
+    assert {(r["name"], r["adapter"]) for r in rows if r["category"] in ("adapter_parameter", "gradient")} == {
+        ("all adapters", "")
+    }
 
 
 def test_adapters_of_different_layers_are_not_stacked() -> None:

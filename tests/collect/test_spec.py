@@ -55,6 +55,9 @@ LORABENCH = [sys.executable, "-m", "lorabench"]
         ({"cuda_graph": True, "compile": "inductor"}, "use --compile parts"),
         ({"cuda_graph": True, "attention": "eager"}, "--cuda-graph records attention by sdpa"),
         ({"cuda_graph": True, "packing": True, "lengths": "uniform"}, "--packing makes every batch's borders its own"),
+        ({"cuda_graph": True, "loss": "cut"}, "--loss cut waits for the GPU"),
+        ({"cuda_graph": True, "model": "tiny-distilbert"}, "leave it out for classifiers"),
+        ({"cuda_graph": True, "task": "sst2", "data": "words", "epochs": 1}, "leave it out for classifiers"),
         ({"adapter_storage": "stacked"}, "applies to --peft-mode batch --batch-operator fused"),
         ({"adapter_storage": "stacked", "peft_mode": "batch", "optimizer": "sgd"}, "leave --optimizer sgd out"),
         (

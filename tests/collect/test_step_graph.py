@@ -16,6 +16,7 @@ from lorabench.collect.batch_lora.dropout import Clock  # noqa: E402
 from lorabench.collect.settings.spec import from_dict  # noqa: E402
 from lorabench.collect.workload import models, step_graph  # noqa: E402
 from lorabench.collect.workload.data import Batch  # noqa: E402
+from lorabench.collect.workload.loader import Padded  # noqa: E402
 from lorabench.collect.workload.training import Trainer  # noqa: E402
 from lorabench.errors import UsageError  # noqa: E402
 
@@ -54,7 +55,8 @@ def graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     Graph.replay_cnt = 0
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
     monkeypatch.setattr(torch.cuda, "graph", record)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda *_: None)
+    for name in ("synchronize", "current_stream", "set_stream", "empty_cache"):
+        monkeypatch.setattr(torch.cuda, name, lambda *_: None)
 
 
 def with_graphs(trainer: Trainer) -> Trainer:
@@ -132,7 +134,8 @@ def test_a_step_that_cannot_be_recorded_is_computed_and_the_run_says_why() -> No
 def test_there_are_no_more_graphs_than_memory_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step_graph, "MOST_GRAPHS", 2)
     weight = torch.nn.Parameter(torch.ones(3))
-    found = step_graph.StepGraphs([weight], Clock(), CPU, [])
+    notes: list[str] = []
+    found = step_graph.StepGraphs([weight], Clock(), CPU, notes)
 
     def compute(batch: Batch) -> Any:
         weight.grad = None
@@ -146,8 +149,9 @@ def test_there_are_no_more_graphs_than_memory_has_room_for(monkeypatch: pytest.M
     for _ in range(3):
         for length in (1, 2, 3, 4):
             ids = torch.ones(1, length, dtype=torch.int64)
-            found.run(["a"], [1], Batch(ids, ids, ids), compute, None)
+            found.run(["a"], [1], Batch(ids, ids, ids), compute)
     assert len(found._recorded) == 2 and Graph.replay_cnt == 4
+    assert notes == ["--cuda-graph: 2 shapes of batches are recorded; others are launched call by call"]
 
 
 def test_a_batch_is_padded_to_a_multiple_with_what_nobody_learns() -> None:
@@ -187,6 +191,29 @@ def test_causal_attention_without_a_mask_gives_what_is_before_the_padding() -> N
         found = base(input_ids=ids, attention_mask=mask).logits
     for row, length in enumerate((12, 7)):
         assert torch.allclose(found[row, :length], expected[row, :length], atol=1e-5)
+
+
+def test_a_batch_with_padding_before_a_token_is_refused() -> None:
+    ids = torch.randint(1, 9, (2, 6))
+    mask = torch.ones_like(ids)
+    mask[0, :2] = 0
+    base: Any = models.build(from_dict(TINY), CPU)
+    gpu = torch.device("cuda")  # of which nothing but the name is asked
+    with pytest.raises(UsageError, match="padding before a token"):
+        step_graph.check(base, from_dict(TINY), gpu, Batch(ids, mask, ids))
+    step_graph.check(base, from_dict(TINY), gpu, Batch(ids, mask.flip(1), ids))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_batches_for_graphs_are_padded_whoever_makes_them(workers: int) -> None:
+    spec = from_dict(TINY | {"lengths": "uniform", "seq_len": 200, "loader_workers": workers, "lora_cnt": 1})
+    trainer = Trainer(spec, CPU, with_ranges=False)
+    trainer.close()
+    trainer._streams = {n: Padded(s, step_graph.BUCKET_TOKENS) for n, s in trainer._streams.items()}
+    trainer._ahead = trainer._loader()
+    lengths = {trainer._load(trainer.adapters).batch.input_ids.shape[1] for _ in range(8)}
+    trainer.close()
+    assert lengths <= {128, 256} and lengths
 
 
 def test_a_run_without_a_gpu_records_nothing() -> None:

@@ -182,6 +182,24 @@ def test_cut_cross_entropy_needs_its_package_and_a_gpu(monkeypatch: pytest.Monke
         train(loss="cut")
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_under_autocast_the_chunked_loss_computes_the_same_products_again(dtype: str) -> None:
+    settings = {
+        "model": "tiny",
+        "device": "cpu",
+        "seq_len": 16,
+        "dtype": dtype,
+        "autocast": "bfloat16",
+        "optimizer": "sgd",
+    }
+    found = []
+    for loss in ("full", "chunked"):
+        trainer = Trainer(from_dict(settings | {"loss": loss}), torch.device("cpu"), with_ranges=False)
+        done = [trainer.run(task) for tasks in trainer.iterations(0, 3) for task in tasks]
+        found.append([value for d in done for value in d.losses.tolist()])
+    assert found[0] == pytest.approx(found[1], rel=1e-2)
+
+
 def test_a_model_that_scales_its_logits_is_refused() -> None:
     trainer = Trainer(from_dict(SMALL), CPU)
     trainer.base.config.final_logit_softcapping = 30.0

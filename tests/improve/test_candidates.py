@@ -37,6 +37,12 @@ def test_what_is_there_already_or_cannot_be_is_no_change() -> None:
     assert "sdpa attention" not in names() and "sdpa attention" in names(attention="eager")
 
 
+def test_under_autocast_losses_are_held_to_its_precision() -> None:
+    cpu: dict[str, object] = {"device": {"type": "cpu"}}
+    assert measured.dtype_of({"dtype": "auto"}, cpu) == "float32"  # a run of an earlier version
+    assert measured.dtype_of({"dtype": "float32", "autocast": "bfloat16"}, cpu) == "bfloat16"
+
+
 def test_a_gpu_has_changes_of_its_own() -> None:
     own = {"CUDA graph", "compiled parts", "stacked adapters"}
     assert own <= set(names(has_gpu=True, lora_cnt=4, peft_mode="batch")) and not own & set(names(lora_cnt=4))
