@@ -26,7 +26,7 @@ import torch
 from lorabench.collect.batch_lora import operators
 from lorabench.collect.batch_lora.stacked import Stack, StackedLayer
 from lorabench.collect.instruments import spans, watchers
-from lorabench.collect.run import child, measure
+from lorabench.collect.run import extra_steps, measure
 from lorabench.collect.settings.spec import RunSpec, from_dict
 from lorabench.collect.workload.training import Trainer
 
@@ -92,8 +92,8 @@ def launches(trainer: Trainer, first: int) -> int:
     return sum(e.device_type() == torch.autograd.DeviceType.CUDA and "Mem" not in e.name() for e in events)
 
 
-def cell(name: str, settings: dict[str, Any], count: bool = True) -> float | None:
-    """Measure a run and tell its row; the median step, None if it failed."""
+def cell(name: str, settings: dict[str, Any]) -> None:
+    """Measure a run and tell its row."""
     try:
         with trained(settings) as (spec, trainer):
             walls = steps(trainer, spec.warmup, spec.steps)
@@ -105,16 +105,14 @@ def cell(name: str, settings: dict[str, Any], count: bool = True) -> float | Non
             flop = parts.of(1, spec.seq_len, trainer.adapters[0].name) * rate
             peak = measure.peak_flop_s(DEVICE, torch.bfloat16) or float("inf")
             memory = torch.cuda.max_memory_allocated() / 2**20
-            kernels = launches(trainer, spec.warmup + spec.steps) if count else ""
+            kernels = launches(trainer, spec.warmup + spec.steps)
             notes = "; ".join(n for n in trainer.notes if "cuda-graph" in n)
             tell(name, spec.lora_cnt, f"{step:.1f}", f"{min(walls):.1f}", f"{rate:,.0f}", f"{flop / peak:.0%}", kernels,
                  f"{memory:,.0f}", notes)  # fmt: skip
-            return step
     except Exception as error:
         traceback.print_exc()
         first = next(iter(str(error).splitlines()), "")
         tell(name, settings.get("lora_cnt", 1), f"{type(error).__name__}: {first[:150]}", *[""] * 6)
-        return None
 
 
 HEAD = ("way", "adapters", "step ms", "fastest", "tokens/s", "of the peak", "kernels", "peak MiB", "notes")
@@ -164,15 +162,11 @@ def pairs(out: Path) -> None:
     """Steps before and after a change, and a trace of before."""
     head("change", "before ms", "after ms", "trace")
     one, four = BATCH | {"lora_cnt": 1}, SHAPE | {"lora_cnt": 4}
-
-    def sync() -> None:
-        torch.cuda.synchronize()
-
     changes: list[tuple[str, dict[str, Any], dict[str, Any], Any]] = [
         ("batch=2", SHAPE | {"lora_cnt": 2}, BATCH | {"lora_cnt": 2}, None),
         ("batch=4", four, four | {"peft_mode": "batch"}, None),
         ("batch=8", SHAPE | {"lora_cnt": 8}, BATCH | {"lora_cnt": 8}, None),
-        ("drop-sync", four, four, sync),
+        ("drop-sync", four, four, torch.cuda.synchronize),
         ("pin", one | {"pin_memory": False}, one, None),
         ("graph", one, one | {"cuda_graph": True}, None),
         ("autocast", four, four | {"autocast": "bfloat16"}, None),
@@ -222,7 +216,7 @@ def overhead(out: Path) -> None:
     for name, settings in rows:
         with trained(settings) as (spec, trainer):
             plain = statistics.median(steps(trainer, spec.warmup, 8))
-            ranges = child._range_overhead(trainer, DEVICE, 20)
+            ranges = extra_steps.range_overhead(trainer, DEVICE, 20)
             found = []
             with trainer.annotate():
                 for watcher in (

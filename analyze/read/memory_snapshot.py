@@ -26,7 +26,7 @@ from .staging import Staging
 _LEAST_BOMB, _BOMB_RATIO = 64 << 20, 250  # of what gzip expands to
 _MOST_FRAMES = 24
 _USED = ("active_allocated",)
-GRAPH_POOL = "graph"  # what _memory_of_graphs.sql knows it by
+_GRAPH_POOL = "graph"  # what _memory_of_graphs.sql knows it by
 _NS = 1000  # in a microsecond
 # Threads of autograd have no Python frames; one of its own says what they are.
 ENGINE = "(autograd engine)"
@@ -162,7 +162,7 @@ class _Segment:
         knows = all("requested_size" in block for block in raw["blocks"])
         return cls(
             _number(raw["device"]), address, _number(raw["total_size"]), _number(raw["stream"]),
-            GRAPH_POOL if _is_private(raw) else _text(raw["segment_type"]), knows, tuple(blocks),
+            _GRAPH_POOL if _is_private(raw) else _text(raw["segment_type"]), knows, tuple(blocks),
         )  # fmt: skip
 
 

@@ -68,9 +68,8 @@ class Clock:
 
     def hold(self, adapters: Sequence[str], rows: Sequence[int], device: torch.device) -> None:
         """Give the keys of these adapters' rows in the same tensor from now on, whatever their micro steps."""
-        keys = self.row_keys(adapters, rows, device)
-        self._held.setdefault((tuple(adapters), tuple(rows), device), (torch.empty_like(keys), None))
-        self.row_keys(adapters, rows, device)
+        place = torch.empty(sum(rows), dtype=torch.int32, device=device)
+        self._held.setdefault((tuple(adapters), tuple(rows), device), (place, None))
 
     def row_keys(self, adapters: Sequence[str], rows: Sequence[int], device: torch.device) -> torch.Tensor:
         """One int32 for each row of a union batch; all layers of a micro step get the same tensor."""

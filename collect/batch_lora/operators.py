@@ -201,7 +201,7 @@ def fused_onto(base: torch.Tensor, x: torch.Tensor, plan: Plan, stacked: Stacked
 
     Where all adapters have as many rows the last product adds to base in its place, which saves a pass over memory.
     """
-    x = x.to(stacked.stack.dtype)
+    x = x.to(stacked.all_a.dtype)
     can_add = plan.is_even and base.dtype == x.dtype and base.is_contiguous() and not base._is_view()
     result: torch.Tensor = _Fused.apply(x, plan, stacked, base if can_add else None, stacked.stack.anchor)  # type: ignore[no-untyped-call]
     return result if can_add else (base + result).to(base.dtype)

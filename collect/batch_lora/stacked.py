@@ -68,7 +68,6 @@ class Stack:
         self.gradients = torch.zeros_like(self.flat)
         # what is multiplied: the weights, or a copy of another type that begin() makes
         self._multiplied = self.flat if dtype == first.dtype else torch.empty_like(self.flat, dtype=dtype)
-        self.dtype = dtype
         self.parameters: list[nn.Parameter] = []
         for name, layer in layers.items():
             self._take(self._places[name], layer)

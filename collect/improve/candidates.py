@@ -4,10 +4,12 @@ A change is predicted by replaying the run's trace with `predicted_by` (as `lora
 bounded by `bounded_by`, which saves at least as much; where there is neither nobody knows before it was measured.
 """
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ...errors import UsageError
 from ..settings import kinds, parallelism
 from ..settings.presets import PRESETS
 from ..settings.spec import RunSpec
@@ -140,19 +142,13 @@ def _is_causal(spec: RunSpec) -> bool:
     return spec.task == "auto" and (preset is None or preset.task == "causal")
 
 
-def _can_record(run: Setting) -> bool:
-    """Whether a step can be tried as a CUDA graph: RunSpec says what cannot."""
-    spec = run.spec
-    is_plain = not (spec.reentrant or spec.packing or spec.cuda_graph) and max(spec.grad_accum) == 1
-    is_usual = spec.attention in ("auto", "sdpa") and spec.compile != "inductor"
-    return run.has_gpu and is_plain and is_usual and _is_causal(spec)
-
-
-def _can_stack(run: Setting) -> bool:
-    spec = run.spec
-    is_fused = (spec.peft_mode, spec.batch_operator) == ("batch", "fused") and spec.lora_cnt > 1
-    is_plain = spec.compile != "inductor" and len(set(spec.target_modules)) == 1
-    return run.has_gpu and is_fused and is_plain and spec.optimizer in ("adamw", "adamw-fused", "adamw-foreach")
+def _on_gpu(run: Setting, **settings: Any) -> Settings | None:
+    """Settings that are for a GPU, where RunSpec lets them go with the others."""
+    try:
+        dataclasses.replace(run.spec, **settings)
+    except UsageError:
+        return None
+    return _when(run.has_gpu and any(getattr(run.spec, name) != value for name, value in settings.items()), **settings)
 
 
 _KINDS = (
@@ -177,15 +173,18 @@ _KINDS = (
         bounded_by=lambda run: "skip=optimizer",
     ),
     _Kind(
-        "CUDA graph", (TIME,), lambda run: _when(_can_record(run), cuda_graph=True),
+        "CUDA graph", (TIME,), lambda run: _on_gpu(run, cuda_graph=True),
         lambda run: "graph={forward} graph={backward}",
     ),
     _Kind(
         "compiled parts", (TIME,),
-        lambda run: _when(run.has_gpu and run.spec.compile == "eager" and _is_causal(run.spec), compile="parts"),
+        lambda run: _on_gpu(run, compile="parts") if run.spec.compile == "eager" and _is_causal(run.spec) else None,
         bounded_by=lambda run: compiled(run.has_gpu),
     ),
-    _Kind("stacked adapters", (TIME,), lambda run: _when(_can_stack(run), adapter_storage="stacked")),
+    _Kind(
+        "stacked adapters", (TIME,),
+        lambda run: _on_gpu(run, adapter_storage="stacked") if run.spec.lora_cnt > 1 else None,
+    ),
     _Kind("loader workers", (TIME,), _workers, lambda run: "prefetch={data}", is_loading=True),
     _Kind(
         "pinned memory", (TIME,), lambda run: _when(run.has_gpu and not run.spec.pin_memory, pin_memory=True),

@@ -26,11 +26,9 @@ from ..processes.rank_environment import environment
 from ..settings import parallelism
 from ..settings.spec import RunSpec, from_dict
 from . import packages, rank_results, workers
-from .formulas import statistics_of
 
 READY, GO = "lorabench: ready", "go"
 _PATIENCE_S = 5  # for ranks to write what they recorded when another has died
-_OVERHEAD_PAIRS = 5  # steps with and without ranges, in turn
 
 
 @dataclass(frozen=True)
@@ -188,7 +186,7 @@ def _measure(request: Request) -> dict[str, Any]:
 
     from ..instruments import spans
     from ..processes import provenance
-    from . import measure
+    from . import extra_steps, measure
 
     if not os.environ.get("OMP_NUM_THREADS"):
         torch.set_num_threads(max(1, (os.cpu_count() or 2) // 2))
@@ -214,9 +212,9 @@ def _measure(request: Request) -> dict[str, Any]:
         result["diverged"] = _diverged(result.pop("warmed") + result["steps"])
         after = trainer.total_steps
         if request.pass_name == "timing":
-            _measure_phases(trainer, memory, after)
-            result["ranges_frac"] = _range_overhead(trainer, device, after + 1)
-            result["arithmetic"] = _arithmetic(trainer, device)
+            extra_steps.measure_phases(trainer, memory, after)
+            result["ranges_frac"] = extra_steps.range_overhead(trainer, device, after + 1)
+            result["arithmetic"] = extra_steps.arithmetic(trainer, device)
         about = provenance.of_device(device)
         return {**result, "memory": memory.phases, "device": about, "compiled": trainer.is_compiled}
 
@@ -345,56 +343,6 @@ def _diverged(rows: list[dict[str, Any]]) -> str | None:
                     "--learning-rate, or --dtype bfloat16 or float32"
                 )
     return None
-
-
-def _tasks_of(trainer: Any, step: int) -> list[Any]:
-    return [task for tasks in trainer.iterations(step, 1) for task in tasks]
-
-
-def _measure_phases(trainer: Any, memory: Any, step: int) -> None:
-    """One more step, in which memory is read at the borders of phases; it is not among the measured."""
-    before, trainer.phase = trainer.phase, memory.phase
-    graphs, trainer.graphs = trainer.graphs, None  # in which a step has no phases
-    for task in _tasks_of(trainer, step):
-        trainer.run(task)
-    trainer.phase, trainer.graphs = before, graphs
-
-
-def _range_overhead(trainer: Any, device: Any, step: int) -> float | None:
-    """What ranges add to a step, as a fraction: steps with and without them in turn, medians."""
-    from ..instruments import spans
-    from . import measure
-
-    walls: dict[bool, list[int]] = {False: [], True: []}
-    for pair in range(_OVERHEAD_PAIRS):
-        for is_on in (False, True):
-            with ExitStack() as stack:
-                if is_on:
-                    stack.enter_context(trainer.annotate())
-                    stack.enter_context(spans.rehearsed())
-                tasks = _tasks_of(trainer, step + 2 * pair + is_on)
-                measure.synchronize(device)
-                start = time.perf_counter_ns()
-                for task in tasks:
-                    trainer.run(task)
-                measure.synchronize(device)
-                walls[is_on].append(time.perf_counter_ns() - start)
-    without = statistics_of(walls[False])["p50"]
-    with_ranges = statistics_of(walls[True])["p50"]
-    return with_ranges / without - 1 if with_ranges and without else None
-
-
-def _arithmetic(trainer: Any, device: Any) -> dict[str, Any]:
-    """FLOP of a token of each adapter, to be multiplied with the tokens, and the device's peak."""
-    import dataclasses
-
-    from ..workload import models
-    from . import measure
-
-    model = getattr(trainer.model, "_orig_mod", trainer.model)
-    counted = measure.arithmetic(model, trainer.spec.gradient_checkpointing, trainer.adapter_flop(), trainer.spec.loss)
-    peak = measure.peak_flop_s(device, models.product_dtype(trainer.spec, device))
-    return {**dataclasses.asdict(counted), "peak_flop_s": peak}
 
 
 if __name__ == "__main__":

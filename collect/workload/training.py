@@ -12,22 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from ...errors import UsageError
 from ..batch_lora.dropout import Clock, on
 from ..batch_lora.stacked import Stack
-from ..batch_lora.wrapping import BatchLora, losses
+from ..batch_lora.wrapping import BatchLora
 from ..instruments.ledger import Ledger
 from ..instruments.ranges import annotate
 from ..instruments.spans import span
 from ..settings.spec import AdapterSpec, RunSpec
 from ..settings.tasks import SST2
-from . import adapters, models, optimizers, packing, saved_batch, sst2, step_graph
+from . import adapters, losses, models, optimizers, packing, saved_batch, sst2, step_graph
 from .data import Batch, Source
 from .evaluation import Evaluation, evaluate
-from .head_loss import HeadLoss
 from .kinds import kind_of
 from .loader import Ahead, Loaded, Padded, late, load
 from .step import Done, MicroStep, Task
@@ -35,15 +33,6 @@ from .step import Done, MicroStep, Task
 _WHOLE = "model"  # stands for the adapter in full fine-tuning
 
 Phase = Callable[[str], AbstractContextManager[None]]
-
-
-class _Loss(nn.Module):
-    """The loss as a module, so that its backward has a range, too."""
-
-    def forward(self, logits: torch.Tensor, labels: torch.Tensor, rows: Sequence[int]) -> torch.Tensor:
-        if labels.ndim == 1:
-            return F.cross_entropy(logits.float(), labels)[None]
-        return losses(logits, labels, rows)
 
 
 class Trainer:
@@ -78,7 +67,7 @@ class Trainer:
         if spec.peft_mode == "batch":
             self.batch_lora = BatchLora(self.model, spec.batch_operator, spec.graph_pruning, self.clock)
         self.stack = self._stack()
-        self.loss: nn.Module = _Loss() if spec.loss == "full" else self._head_loss()
+        self.loss = losses.make(spec, self.base, device)
         self._spread()
         self._compile()
         if with_ranges:
@@ -117,13 +106,6 @@ class Trainer:
 
     def _class_cnt(self) -> int | None:
         return self.base.config.num_labels if models.is_classifier(self.base) else None
-
-    def _head_loss(self) -> nn.Module:
-        if models.is_classifier(self.base):
-            raise UsageError(f"--loss {self.spec.loss} is for next tokens; {self.spec.model} is a classifier: use full")
-        if self.spec.loss == "cut" and self.device.type != "cuda":
-            raise UsageError("--loss cut needs a GPU: its kernels are Triton's; --loss chunked runs anywhere")
-        return HeadLoss(self.base, self.spec.loss)
 
     def _compile(self) -> None:
         self.is_compiled = self.spec.is_compiled

@@ -16,7 +16,6 @@ from lorabench.collect.batch_lora.dropout import Clock  # noqa: E402
 from lorabench.collect.settings.spec import from_dict  # noqa: E402
 from lorabench.collect.workload import models, step_graph  # noqa: E402
 from lorabench.collect.workload.data import Batch  # noqa: E402
-from lorabench.collect.workload.loader import Padded  # noqa: E402
 from lorabench.collect.workload.training import Trainer  # noqa: E402
 from lorabench.errors import UsageError  # noqa: E402
 
@@ -205,12 +204,10 @@ def test_a_batch_with_padding_before_a_token_is_refused() -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_batches_for_graphs_are_padded_whoever_makes_them(workers: int) -> None:
-    spec = from_dict(TINY | {"lengths": "uniform", "seq_len": 200, "loader_workers": workers, "lora_cnt": 1})
-    trainer = Trainer(spec, CPU, with_ranges=False)
-    trainer.close()
-    trainer._streams = {n: Padded(s, step_graph.BUCKET_TOKENS) for n, s in trainer._streams.items()}
-    trainer._ahead = trainer._loader()
+def test_batches_for_graphs_are_padded_whoever_makes_them(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(step_graph, "check", lambda *_: None)  # that there is a GPU
+    settings = {"device": "auto", "cuda_graph": True, "lengths": "uniform", "seq_len": 200, "loader_workers": workers}
+    trainer = Trainer(from_dict(TINY | settings | {"lora_cnt": 1}), CPU, with_ranges=False)
     lengths = {trainer._load(trainer.adapters).batch.input_ids.shape[1] for _ in range(8)}
     trainer.close()
     assert lengths <= {128, 256} and lengths

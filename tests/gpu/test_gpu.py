@@ -195,7 +195,7 @@ def test_a_step_that_cannot_be_recorded_is_launched_call_by_call_and_says_so(
         float(logits.sum())  # which needs what the GPU has computed
         return kept(logits, *more)
 
-    monkeypatch.setattr("lorabench.collect.workload.training.losses", waits)
+    monkeypatch.setattr("lorabench.collect.workload.losses.losses", waits)
     found, notes = losses(peft_mode="batch", cuda_graph=True)
     assert found == pytest.approx(expected, rel=1e-3)
     assert len(notes) == 1 and notes[0].startswith("--cuda-graph: the step cannot be recorded")
