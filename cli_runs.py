@@ -221,15 +221,16 @@ def _collect_command(
     manifest = commands.collect_command(command, spec, values, path, force, teller)
     _tell_outcome(manifest, path)
     is_recorded = any(s["status"] == rundir.OK for name, s in manifest["passes"].items() if name != "timing")
-    if is_recorded and rundir.traces(path):
+    has_traces, has_steps = is_recorded and rundir.traces(path), rundir.read_summary(path).get("step_wall_ns")
+    if has_traces:
         console.tell(f"next: lorabench summary {shlex.quote(str(path))}")
-    elif rundir.read_summary(path).get("step_wall_ns"):
+    elif has_steps:
         console.tell("times of steps alone; what takes them: --profiler timing,torch")
-    else:
-        console.tell("nothing was recorded")
     if not no_report:
         _write_page(path)
     console.put(f"wrote {path}")
+    if not has_traces and not has_steps:
+        raise RunError("nothing was recorded: no step, no trace")
 
 
 def _tell_outcome(manifest: dict[str, Any], path: Path) -> None:

@@ -41,7 +41,12 @@ _MEMORY_FINDINGS = """
     from memory_finding
     where source_id = {id} and (select kind from source where source_id = {id}) = 'snapshot'
     order by rule <> 'out_of_memory', cost_bytes desc, rule, device"""
-_RANGES = "select * exclude source_id from _answer_range where source_id = {id} order by self_wall_ns desc, path"
+_RANGES = """
+    select * exclude source_id
+    from _answer_range
+    where source_id = {id} and coalesce(open_frac, 1) >= 0.005  -- else 'open 0 % of the time'
+    order by self_wall_ns desc, path
+"""
 _CALLS = "select * exclude source_id from _answer_call where source_id = {id} order by call_ns desc, api_name"
 _CLOCKS = "select shift_ns from _clock_shift where source_id = {id}"
 MEAN_WINDOW = "select window_ns::bigint as window_ns from _mean_window where source_id = {id}"

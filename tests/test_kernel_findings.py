@@ -226,15 +226,16 @@ def test_a_kernel_is_blamed_once(tmp_path: Path) -> None:
 Span = tuple[str, str, int, int]  # category, name, begin and length in us
 
 
-def with_gap(path: Path, inside: list[Span]) -> tuple[str, str]:
-    """Evidence and advice of a gap from 110 to 30,010 us in which the CPU is in these."""
+def with_gap(path: Path, inside: list[Span], copied: str | None = None) -> tuple[str, str]:
+    """Evidence and advice of a gap from 110 to 30,010 us in which the CPU is in these, ended by a kernel or a copy."""
     common = {"ph": "X", "pid": 1, "tid": 1}
     events: list[dict[str, Any]] = []
     for number, time in enumerate((0, 30_000), start=1):
         link = {"correlation": number}
         events.append(common | {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": time, "dur": 5, "args": link})
         kernel = {"ph": "X", "cat": "kernel", "name": GEMM, "pid": 0, "tid": 7, "ts": time + 10, "dur": 100}
-        events.append(kernel | {"args": link | {"device": 0, "stream": 7}})
+        ended = {"cat": "gpu_memcpy", "name": copied} if copied and number == 2 else {}
+        events.append(kernel | ended | {"args": link | {"device": 0, "stream": 7}})
     events += [common | {"cat": category, "name": name, "ts": begin, "dur": length}
                for category, name, begin, length in inside]  # fmt: skip
     (path / "trace.json").write_text(json.dumps({"traceEvents": events}), "utf-8")
@@ -259,6 +260,22 @@ def test_advice_on_a_long_gap_is_about_what_the_cpu_was_in(
     said, advice = with_gap(tmp_path, [(*inside, 500, 29_000)] if inside else [])
     assert said == (inside[1] if inside else "no range or CUDA call")
     assert advice.startswith(advised)
+
+
+@pytest.mark.parametrize(
+    ("operator", "copy", "advised"),
+    [
+        ("aten::normal_", "Memcpy HtoD (Pageable -> Device)", "The CPU computes there what is then copied"),
+        ("aten::stack", "Memcpy HtoD (Pinned -> Device)", "The CPU computes there what is then copied"),
+        ("aten::normal_", "Memcpy DtoD (Device -> Device)", "Compare its calls"),
+        ("aten::_to_copy", "Memcpy HtoD (Pageable -> Device)", "Compare its calls"),
+    ],
+)
+def test_what_the_cpu_computes_before_it_is_copied_should_be_computed_elsewhere(
+    operator: str, copy: str, advised: str, tmp_path: Path
+) -> None:
+    said, advice = with_gap(tmp_path, [("cpu_op", operator, 500, 29_000)], copied=copy)
+    assert said == operator and advice.startswith(advised)
 
 
 def test_an_operator_that_is_slow_to_launch_is_named(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from ..attribute.critical_path import KINDS, critical_path, lend
 from ..attribute.intervals import NONE, take
 from ..attribute.launches import Work
 from ..read.staging import Staging
+from ..store import arrow_functions as arrow
 
 
 def write(staging: Staging, work: Work, first: int) -> None:
@@ -32,7 +33,7 @@ def write(staging: Staging, work: Work, first: int) -> None:
         found = lend(found, main, *(others[column][asked] for column in ("start", "end", "thread")))
         columns = {
             "process_id": pa.array(np.full(len(found.kind), number), mask=np.full(len(found.kind), number == 0)),
-            "kind": pa.DictionaryArray.from_arrays(found.kind, KINDS).cast(pa.string()),
+            "kind": arrow.cast(pa.DictionaryArray.from_arrays(found.kind, KINDS), pa.string()),
             "start_ns": found.start,
             "end_ns": found.end,
             "gpu_op_id": pa.array(take(mine + first, found.operation), mask=found.operation < 0),

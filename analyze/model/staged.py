@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 
 from ...vocabulary import OP_KERNEL, RANGE_ANNOTATION, RANGE_OPERATOR, RANGE_PYTHON
 from ..attribute.attribution import Launches
@@ -14,6 +13,7 @@ from ..attribute.launches import Calls, Operations
 from ..attribute.ranges import Ranges
 from ..read.staging import Staging
 from ..read.waiting import integers, is_null, numbered_texts
+from ..store import arrow_functions as arrow
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def fetch_operations(staging: Staging) -> Operations:
     return Operations(
         integers(o["process_id"], 0), integers(o["correlation_id"], NONE), integers(o["device_id"], NONE),
         integers(o["stream_id"], NONE), integers(o["start_ns"], NONE), integers(o["end_ns"], NONE),
-        pc.equal(o["kind"], OP_KERNEL).to_numpy(),
+        arrow.is_equal(o["kind"], OP_KERNEL).to_numpy(),
     )  # fmt: skip
 
 

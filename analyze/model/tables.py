@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ... import sql
 from ...vocabulary import OP_MEMCPY, OP_MEMSET, RANGE_PYTHON, RULES
@@ -15,6 +14,7 @@ from ..attribute.launches import Launched, Work
 from ..attribute.measures import busy_by_path, by_range
 from ..attribute.reach import Reach
 from ..read.staging import Staging, moved_columns
+from ..store import arrow_functions as arrow
 from .staged import StagedRanges
 
 _WRITTEN_AT_ONCE = 1 << 20  # operations
@@ -107,7 +107,7 @@ def write_reach(staging: Staging, first: FirstKeys, found: Attribution, owners: 
     columns = {
         "api_call_id": owners[launch],
         "range_id": range_,
-        "rule": pa.DictionaryArray.from_arrays(rule, RULES).cast(pa.string()),
+        "rule": arrow.cast(pa.DictionaryArray.from_arrays(rule, RULES), pa.string()),
         "is_alone": np.arange(len(launch)) >= sum(len(part[0]) for part in parts),
     }
     staging.write("reach", first.shifted(columns))
@@ -121,7 +121,7 @@ def write_sets(staging: Staging, first: FirstKeys, found: Attribution, sets: Pat
     columns = {
         "attribution_id": sets.number,
         "path_id": sets.path,
-        "rule": pa.DictionaryArray.from_arrays(sets.rule, RULES).cast(pa.string()),
+        "rule": arrow.cast(pa.DictionaryArray.from_arrays(sets.rule, RULES), pa.string()),
         "is_self": owner_path[sets.number] == sets.path,
     }
     staging.write("attribution", first.shifted(columns))
@@ -156,8 +156,8 @@ def _write_memory_operations(staging: Staging, first: FirstKeys, place: Ints) ->
     if not place.size:  # columns without a type
         return
     staged = staging.columns("staged_gpu_op")
-    moved = np.flatnonzero(pc.is_in(staged["kind"], pa.array([OP_MEMCPY, OP_MEMSET])).to_numpy())
-    columns = {name: staged[name].take(moved) for name in moved_columns()}
+    moved = np.flatnonzero(arrow.is_in(staged["kind"], (OP_MEMCPY, OP_MEMSET), pa.string()).to_numpy())
+    columns = {name: arrow.take(staged[name], moved) for name in moved_columns()}
     staging.write("memory_operation", first.shifted({"gpu_op_id": place[moved]} | columns))
 
 

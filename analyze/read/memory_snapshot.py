@@ -258,7 +258,10 @@ def _stack(frames: list[Any]) -> str | None:
         if isinstance(frame, dict):
             file, name, line = _text(frame.get("filename")), _text(frame.get("name")), frame.get("line")
             if file.endswith(".py"):
-                told.append(f"{file.rpartition('site-packages/')[2]}:{line if type(line) is int else '?'} {name}")
+                package = file.replace("dist-packages/", "site-packages/").rpartition("site-packages/")[
+                    2
+                ]  # Debian's name
+                told.append(f"{package}:{line if type(line) is int else '?'} {name}")
             is_engine |= name.startswith("torch::autograd::Engine::")
             is_cast |= name.startswith("at::autocast::cached_cast")
     if is_cast:

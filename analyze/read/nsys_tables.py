@@ -17,9 +17,9 @@ from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...errors import CorruptInputError
+from ..store import arrow_functions as arrow
 from .sqlite_pages import Column, Pages, UnusualError
 
 WHAT_TO_DO = "export it again with `nsys export --type sqlite`"
@@ -271,8 +271,8 @@ def _only(table: Table, columns: list[pa.Array]) -> list[pa.Array]:
     if not table.only:
         return columns
     name, values = table.only
-    chosen = pc.is_in(columns[table.columns.index(name)], pa.array(values, _INT))
-    return [column.filter(chosen) for column in columns]
+    chosen = arrow.is_in(columns[table.columns.index(name)], values, _INT)
+    return [arrow.chosen(column, chosen) for column in columns]
 
 
 def _chosen(has: dict[str, str], column: str, expression: str) -> str:
@@ -294,7 +294,7 @@ def _typed(array: pa.Array, to: pa.DataType, tally: Tally) -> pa.Array:
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), to)
     try:
-        return array.cast(to)
+        return arrow.cast(array, to)
     except pa.ArrowInvalid:
         texts = [None if v is None else v.decode("utf-8", "replace") for v in array.to_pylist()]
         tally.not_utf8 += sum(t is not None and "\ufffd" in t for t in texts)

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from ..store import arrow_functions as arrow
 
 _WIDTHS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 
@@ -37,17 +38,17 @@ def integers(column: pa.ChunkedArray, missing: int) -> Any:
     (piece,) = column.chunks
     if piece.null_count == len(piece):
         return np.broadcast_to(np.int64(missing), len(piece))
-    extent = pc.min_max(piece).as_py()
-    if not piece.null_count and extent["min"] == extent["max"]:
-        return np.broadcast_to(np.int64(extent["min"]), len(piece))
-    wide = piece.cast(pa.int64())
-    return (pc.fill_null(wide, missing) if wide.null_count else wide).to_numpy()
+    least, most = arrow.extent(piece)
+    if not piece.null_count and least == most:
+        return np.broadcast_to(np.int64(least), len(piece))
+    wide = arrow.cast(piece, pa.int64())
+    return (arrow.filled(wide, missing) if wide.null_count else wide).to_numpy()
 
 
 def is_null(column: pa.ChunkedArray) -> Any:
     """Where a column of such a table is NULL, as a numpy array."""
     (piece,) = column.chunks
-    return piece.is_null().to_numpy(zero_copy_only=False)
+    return arrow.is_null(piece).to_numpy(zero_copy_only=False)
 
 
 def numbered_texts(column: pa.ChunkedArray) -> tuple[Any, list[str]]:
@@ -62,14 +63,14 @@ def _narrow(column: pa.ChunkedArray) -> pa.Array:
     if column.null_count == len(column):
         return pa.nulls(len(column))
     if column.type == pa.string():
-        column = column.dictionary_encode()
+        column = arrow.encoded(column)
     if pa.types.is_dictionary(column.type):
         return column.unify_dictionaries().combine_chunks()
     if column.type == pa.bool_():
         return column.combine_chunks()
-    extent = pc.min_max(column).as_py()
-    fitting = (t for t in _WIDTHS if _bound(t) > max(extent["max"], -1 - extent["min"]))
-    return column.combine_chunks().cast(next(fitting))
+    least, most = arrow.extent(column)
+    fitting = (t for t in _WIDTHS if _bound(t) > max(most, -1 - least))
+    return arrow.cast(column.combine_chunks(), next(fitting))
 
 
 def _bound(width: pa.DataType) -> int:
@@ -86,4 +87,4 @@ def _joined(pieces: list[pa.Array]) -> pa.Array:
     if not types:
         return pa.nulls(sum(map(len, pieces)))
     type_ = types.pop() if len(types) == 1 else max(types, key=_WIDTHS.index)
-    return pa.chunked_array([piece.cast(type_) for piece in pieces], type_).unify_dictionaries().combine_chunks()
+    return pa.chunked_array([arrow.cast(piece, type_) for piece in pieces], type_).unify_dictionaries().combine_chunks()

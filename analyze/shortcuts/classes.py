@@ -5,9 +5,10 @@ The view's patterns are rows of a table, and DuckDB prepares each of them for ea
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from ...vocabulary import OP_MEMCPY, OP_MEMSET
 from ..attribute.intervals import Ints
+from ..store import arrow_functions as arrow
 from ..store.database import Database
 
 _PAIRS = """
@@ -26,11 +27,11 @@ def rows(database: Database) -> pa.Table:
     by_name = _matched(database.table(_NAMES), [pattern if is_name else None for is_name, pattern, _ in rules])
     by_path = _matched(database.table(_PATHS), [None if is_name else pattern for is_name, pattern, _ in rules])
     first = np.minimum(
-        _of(by_name, pairs["name_id"], len(rules)), _of(by_path, pc.fill_null(pairs["path_id"], -1), len(rules))
+        _of(by_name, pairs["name_id"], len(rules)), _of(by_path, arrow.filled(pairs["path_id"], -1), len(rules))
     )
-    class_ = pa.array([class_ for _, _, class_ in rules] + ["other"]).take(pa.array(first))
-    is_copy = pc.is_in(pairs["kind"], pa.array(["memcpy", "memset"]))
-    return pairs.append_column("class", pc.if_else(is_copy, "copy", class_))
+    class_ = arrow.take(pa.array([class_ for _, _, class_ in rules] + ["other"]), first)
+    is_copy = arrow.is_in(pairs["kind"], (OP_MEMCPY, OP_MEMSET), pa.string())
+    return pairs.append_column("class", arrow.either(is_copy, "copy", class_))
 
 
 def _matched(texts: pa.Table, patterns: list[str | None]) -> tuple[Ints, Ints]:
@@ -41,8 +42,8 @@ def _matched(texts: pa.Table, patterns: list[str | None]) -> tuple[Ints, Ints]:
     for number, pattern in enumerate(patterns):
         if pattern is None or not len(left):
             continue
-        found = pc.match_substring_regex(column.take(pa.array(left)), pattern, ignore_case=True)
-        is_match = pc.fill_null(found, False).to_numpy(zero_copy_only=False)  # NULL: a name that is not there
+        found = arrow.matches(arrow.take(column, left), pattern)
+        is_match = arrow.filled(found, False).to_numpy(zero_copy_only=False)  # NULL: a name that is not there
         first[left[is_match]] = number
         left = left[~is_match]
     return texts["id"].to_numpy(), first

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from ..attribute.cover import Cover
 from ..attribute.intervals import NONE, Bools, Ints, place_of, take
+from ..store import arrow_functions as arrow
 from ..store.database import Database
 from .activity import BUSY, NO_DEVICE, Activity, Stretches, device_column
 
@@ -166,7 +167,7 @@ class _Judged:
         if len(chosen) and chosen[-1] - chosen[0] + 1 == len(chosen):  # as of one device: nothing is copied
             rows = self.rows.slice(int(chosen[0]), len(chosen))
         else:
-            rows = self.rows.take(pa.array(chosen))
+            rows = arrow.take(self.rows, chosen)
         saving = rows["saving_ns"].to_numpy() * idle / self.gaps.idle[chosen]
         columns = {
             "start_ns": pa.array(start),

@@ -6,6 +6,8 @@ before made of it. A version from before the first step is refused.
     their tables (version 6) ─► step 6 ─► step 7 ─► … ─► step 11 ─► the tables that views expect (version 12)
 """
 
+from functools import cache
+
 from ...errors import InputError
 from ...sql import TABLES, in_folder, literal, quoted
 from ...vocabulary import MEMORY_CATEGORIES, SOURCE_SNAPSHOT
@@ -30,27 +32,32 @@ def _empty(*tables: str) -> dict[str, str]:
 
 _KEPT_OF_COLLECTIVES = ("source_id", "thread_id", "start_ns", "end_ns", "name", "dtype", "in_element_cnt",
                         "out_element_cnt", "group_size")  # fmt: skip
-_STEPS: dict[int, dict[str, str]] = {
-    6: {
-        "memory_category": f"select * from (values {_CATEGORIES}) as categories(number, category)",
-        # of a snapshot it was what tensors had asked for
-        "memory_event": f"""select * replace (if({_IS_SNAPSHOT}, null, allocated_bytes) as allocated_bytes),
-            if({_IS_SNAPSHOT}, allocated_bytes, null) as requested_bytes from {{before}}""",
-        "set_work": "select *, null::integer as rule_cnt from {before}",
-        "source": "select *, true as is_timed from {before}",
-    },
-    7: _empty("reach"),
-    # steps that no range shows are found when an input is read; what is predicted is filled when it is asked for
-    8: _empty("found_step", "replayed_step", "predicted_change", "followed_rule"),
-    # collectives have kernels, and those of several ranks are matched, when inputs are read
-    9: {
-        "source": "select *, null::varchar as host from {before}",
-        "collective": _with_nulls("collective", _KEPT_OF_COLLECTIVES),
-        **_empty("matched_collective", "clock"),
-    },
-    10: {"run_step": "select *, null::bigint as real_token_cnt from {before}"},
-    11: {"waiting_call": "select * from defined_waiting_call"},
-}
+
+
+@cache
+def _steps() -> dict[int, dict[str, str]]:
+    """What to select in the place of a table, by the version from which each step goes to the next."""
+    return {
+        6: {
+            "memory_category": f"select * from (values {_CATEGORIES}) as categories(number, category)",
+            # of a snapshot it was what tensors had asked for
+            "memory_event": f"""select * replace (if({_IS_SNAPSHOT}, null, allocated_bytes) as allocated_bytes),
+                if({_IS_SNAPSHOT}, allocated_bytes, null) as requested_bytes from {{before}}""",
+            "set_work": "select *, null::integer as rule_cnt from {before}",
+            "source": "select *, true as is_timed from {before}",
+        },
+        7: _empty("reach"),
+        # steps that no range shows are found when an input is read; what is predicted is filled when it is asked for
+        8: _empty("found_step", "replayed_step", "predicted_change", "followed_rule"),
+        # collectives have kernels, and those of several ranks are matched, when inputs are read
+        9: {
+            "source": "select *, null::varchar as host from {before}",
+            "collective": _with_nulls("collective", _KEPT_OF_COLLECTIVES),
+            **_empty("matched_collective", "clock"),
+        },
+        10: {"run_step": "select *, null::bigint as real_token_cnt from {before}"},
+        11: {"waiting_call": "select * from defined_waiting_call"},
+    }
 
 
 def relations(version: object, tables: list[str], theirs: str, name: object) -> dict[str, str]:
@@ -58,13 +65,13 @@ def relations(version: object, tables: list[str], theirs: str, name: object) -> 
 
     Raises InputError for a version that no step begins with; `name` is the database's name for it.
     """
-    if not isinstance(version, int) or version not in (*_STEPS, SCHEMA_VERSION):
+    if not isinstance(version, int) or version not in (*_steps(), SCHEMA_VERSION):
         is_newer = isinstance(version, int) and version > SCHEMA_VERSION
         advice = "update lorabench" if is_newer else "run `lorabench analyze` on its input again"
         versions = f"schema {version}, this one has {SCHEMA_VERSION}"
         raise InputError(f"{name} was made by another version of lorabench ({versions}); {advice}")
     found = {table: f"{theirs}.{quoted(table)}" for table in tables}
     for step in range(version, SCHEMA_VERSION):
-        for table, select in _STEPS[step].items():
+        for table, select in _steps()[step].items():
             found[table] = f"({select.format(before=found[table], theirs=theirs)})"
     return found

@@ -137,6 +137,10 @@ select
         when cpu.cpu_kind = 'call'
             then 'Avoid this call within steps: keep what is allocated, load kernels beforehand. If it '
                 || 'should be quick, look for a lock or a missing core.'
+        when cpu.cpu_kind = 'operator' and contains(short.short_name, 'HtoD')
+            and not regexp_matches(cpu.cpu_in, 'copy|aten::(to|pin_memory|clone|contiguous|empty)\b')
+            then 'The CPU computes there what is then copied: compute it on the GPU (device="cuda"), or ahead, in workers of '
+                || 'a DataLoader.'
         when cpu.cpu_kind = 'operator'
             then 'Compare its calls (range_instance): if some alone are slow, it allocates, compiles or searches an '
                 || 'algorithm (cudnn.benchmark, MIOpen), or lacks a core; if all are, call it less often.'

@@ -11,7 +11,7 @@ select
         if(10 * cast_bytes > cost_bytes, format('{:,.0f} of it are copies by autocast; ', cast_bytes / 1048576), ''),
         coalesce(
             arg_max(path, live_bytes) filter (path <> '(before the recording)' or stack is null),
-            arg_max(split_part(stack, ' < ', 1), live_bytes),
+            place_in_stack(arg_max(stack, live_bytes)),
             'outside all ranges'
         ))
     as evidence,

@@ -8,10 +8,23 @@ held as (
         source_id,
         device,
         sum(live_bytes) filter (category = 'unknown' and path = '(before the recording)') as before_bytes,
+        max(largest_bytes) filter (category = 'unknown' and path = '(before the recording)') as largest_bytes,
         sum(live_bytes) filter (category = 'gradient') as gradient_bytes,
-        any_value(peak_bytes) as peak_bytes
+        any_value(peak_bytes) as peak_bytes,
+        bool_or(category = 'activation') as keeps_for_backward,
+        -- a layer of quantised weights has run, whatever it has allocated
+        coalesce(bool_or(regexp_matches(stack, '(^| )(bitsandbytes/(autograd|nn|functional|_ops|backends)|hqq/|auto_gptq/|'
+            || 'gptqmodel/|awq/|torchao/(quantization|dtypes)/|optimum/quanto/)')), false) as is_quantised
     from memory_peak
     group by source_id, device
+),
+phase as (
+    select
+        source_id,
+        bool_or(phase_of_step(phase) = 'forward') as has_forward,
+        bool_or(phase_of_step(phase) in ('backward', 'optimizer')) as has_learned
+    from _memory_event_phase
+    group by source_id
 )
 select
     source_id,
@@ -26,7 +39,17 @@ select
             then ', twice the gradients: weights and one state of each (momentum)'
         when before_bytes between 2.97 * gradient_bytes and 3.03 * gradient_bytes
             then ', three times the gradients: weights and two states of each (Adam)'
+        when is_quantised then format(', the largest alone {:,.0f}', largest_bytes / 1048576)
         else ''
-    end as evidence
+    end as evidence,
+    case
+        when is_quantised
+            then 'The base is quantised already. What is not are its embeddings and head, often the most of all where '
+                || 'prepare_model_for_kbit_training has made 32 bits of them: cast them back to 16. States of the optimizer '
+                || 'may be there, too: an 8-bit or paged one.'
+        when has_forward and not has_learned and not keeps_for_backward
+            then 'Mostly weights, and nothing learns in this recording: load them in 16 bits, or quantised to 8 or 4.'
+    end as advice
 from held
+left join phase using (source_id)
 where before_bytes > peak_bytes * (select value from threshold where name = 'memory_share_frac')

@@ -9,12 +9,20 @@ select
     source_id,
     device,
     sum(live_bytes) as cost_bytes,
-    coalesce(arg_max(path, live_bytes), arg_max(split_part(stack, ' < ', 1), live_bytes), 'outside all ranges') as place,
+    coalesce(arg_max(path, live_bytes), place_in_stack(arg_max(stack, live_bytes)), 'outside all ranges') as place,
+    -- scores as its callers or itself: softmax, scaled_dot_product_attention, eager_attention_forward
+    regexp_matches(
+        coalesce(arg_max(path, live_bytes), array_to_string(string_split(arg_max(stack, live_bytes), ' < ')[:4], ' ')),
+        '(?i)softmax|attention'
+    ) as is_attention,
     format('{:,.0f} MiB at the peak are short-lived; the largest: {}', sum(live_bytes) / 1048576, place) as evidence,
     case
         when regexp_matches(place, 'Optimizer\.step|torch/optim/') and not contains(place, 'zero_grad')
             then 'The optimizer copies as much as it updates at once: fused=True updates in place, foreach=False one weight at a '
                 || 'time.'
+        when is_attention
+            then 'If these are the scores of attention (queries by keys of each head), one that keeps them in registers needs '
+                || 'none of it: scaled_dot_product_attention, flash attention. Else compute the softmax on smaller blocks.'
         when source_id not in (from learning)
             then 'Look at where it is allocated: workspaces of libraries (CUBLAS_WORKSPACE_CONFIG makes that of matrix products '
                 || 'smaller), copies between types and layouts, or dequantised weights.'

@@ -204,14 +204,14 @@ def test_an_environment_without_lorabench_and_with_a_sitecustomize_of_its_own(
     ],
 )
 def test_a_pass_without_work_is_not_ok_and_says_why(words: list[str], says: str, tmp_path: Path) -> None:
-    done = collect(tmp_path / "run", "--profiler", "torch", "--", *words)
+    done = collect(tmp_path / "run", "--profiler", "torch", "--", *words, code=7)
     state = rundir.read_manifest(tmp_path / "run")["passes"]["torch"]
     assert state["status"] == "skipped" and says in state["message"] and says in done.stderr
     assert not traces(tmp_path / "run")
 
 
 def test_a_run_without_traces_says_so_and_how_it_ended(tmp_path: Path, run_command: Callable[..., Any]) -> None:
-    done = collect(tmp_path / "echo", "--profiler", "timing,torch", "--", "echo", "hello")
+    done = collect(tmp_path / "echo", "--profiler", "timing,torch", "--", "echo", "hello", code=7)
     assert "nothing was recorded" in done.stderr and "next:" not in done.stderr
     assert "folder of a run without traces" in run_command("summary", tmp_path / "echo", code=3).err
     words = [sys.executable, "-c", "import torch; print('Loading: 100%|###| 2/2'); raise SystemExit(3)"]
@@ -320,7 +320,7 @@ def test_lines_are_seen_as_they_come_and_are_whole(tmp_path: Path) -> None:
 
 def test_a_background_process_ends_with_its_command(tmp_path: Path) -> None:
     start = time.monotonic()
-    done = collect(tmp_path / "run", "--profiler", "timing", "--", "sh", "-c", "setsid sleep 301 & echo done")
+    done = collect(tmp_path / "run", "--profiler", "timing", "--", "sh", "-c", "setsid sleep 301 & echo done", code=7)
     assert done.stdout.startswith("done\n") and time.monotonic() - start < 30
     assert _of(tmp_path) == []
 

@@ -43,12 +43,16 @@ def test_help_loads_nothing_heavy() -> None:
     assert not loaded & {"duckdb", "numpy", "polars", "pyarrow", "plotly", "torch"}
 
 
-def test_analyze_needs_neither_torch_nor_plotly(synthetic_trace: Callable[..., Path], tmp_path: Path) -> None:
-    trace = synthetic_trace("nsys")
+@pytest.mark.parametrize("format", ["nsys", "kineto"])
+def test_analyze_loads_nothing_that_it_does_not_need(
+    format: str, synthetic_trace: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Of pyarrow.compute, which takes as long to load as a small file to read, it needs a few functions."""
+    trace = synthetic_trace(format)
     loaded = _modules_after(
         f"import lorabench; lorabench.open({str(trace)!r}, db={str(tmp_path / 'x.duckdb')!r}).close()"
     )
-    assert not loaded & {"torch", "plotly", "polars", "pandas", "typer"}
+    assert not loaded & {"torch", "plotly", "polars", "pandas", "typer", "pyarrow.compute"}
 
 
 def test_an_unchanged_input_is_answered_without_arrays(

@@ -1,0 +1,97 @@
+"""What the rules of memory say where stacks tell more than sizes: quantised bases, attention, who asks for it."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lorabench.analyze.pipeline import analyze
+
+MIB = 2**20
+LIBRARY = "/opt/venv/lib/python3.12/site-packages"
+DEBIAN = "/usr/local/lib/python3.12/dist-packages"
+BACKWARD = [{"filename": "", "line": 0, "name": "torch::autograd::Engine::evaluate_function(...)"}]
+
+
+def stack(*frames: str) -> list[dict[str, Any]]:
+    """Frames written as 'file:line function'."""
+    return [
+        {"filename": file, "line": int(line), "name": name}
+        for file, _, rest in (frame.partition(":") for frame in frames)
+        for line, name in [rest.split(" ")]
+    ]
+
+
+FORWARD = stack(f"{LIBRARY}/torch/nn/modules/module.py:9 _call_impl", "/me/train.py:3 main")
+
+
+def findings(folder: Path, allocated_by: Any, freed_by: Any, others: Any = ()) -> dict[str, tuple[str, str]]:
+    """Evidence and advice by rule, of 40 MiB that come and go beside 30 from before and 4 of each other."""
+    history = [(allocated_by, freed_by, 40 * MIB), *((*other, 4 * MIB) for other in others)]
+    events = [
+        {"action": action, "addr": number << 40, "size": size, "stream": 0, "time_us": when + number, "frames": frames}
+        for number, (allocated, freed, size) in enumerate(history, start=1)
+        for when, action, frames in ((10, "alloc", allocated), (50, "free_requested", freed))
+        if frames is not None
+    ]
+    kept = {"address": 0, "size": 30 * MIB, "requested_size": 30 * MIB, "state": "active_allocated", "frames": []}
+    segment = {
+        "device": 0, "address": 0, "total_size": 30 * MIB, "allocated_size": 30 * MIB, "stream": 0,
+        "segment_type": "large", "blocks": [kept],
+    }  # fmt: skip
+    events.sort(key=lambda event: event["time_us"])
+    path = folder / "snapshot.pickle"
+    path.write_bytes(pickle.dumps({"segments": [segment], "device_traces": [events]}))
+    with analyze([path], folder / "x.duckdb") as database:
+        rows = database.rows("select rule, evidence, advice from memory_finding")
+    return {rule: (evidence, advice) for rule, evidence, advice in rows}
+
+
+@pytest.mark.parametrize("packages", [LIBRARY, DEBIAN])
+@pytest.mark.parametrize(
+    ("frames", "place"),
+    [
+        (["{}/torch/functional.py:3 einsum", "/me/model.py:4 f"], "torch/functional.py:3 einsum in /me/model.py:4 f"),
+        (["/me/model.py:4 attend", "/me/train.py:9 main"], "/me/model.py:4 attend"),
+        (["{}/torch/nn/functional.py:1 silu", "{}/torch/nn/modules/module.py:9 c"], "torch/nn/functional.py:1 silu"),
+        (
+            ["{}/bitsandbytes/autograd/_functions.py:5 forward", "{}/accelerate/hooks.py:1 new_forward",
+             "{}/transformers/models/llama/modeling_llama.py:7 forward", "/me/train.py:9 main"],
+            "bitsandbytes/autograd/_functions.py:5 forward in transformers/models/llama/modeling_llama.py:7 forward",
+        ),
+        (["/lib/python3.12/contextlib.py:1 i", "model.py:4 f"], "/lib/python3.12/contextlib.py:1 i in model.py:4 f"),
+    ],
+)  # fmt: skip
+def test_the_line_of_the_program_is_named_where_a_library_asks_for_memory(
+    frames: list[str], place: str, packages: str, tmp_path: Path
+) -> None:
+    found = findings(tmp_path, stack(*(frame.format(packages) for frame in frames)), BACKWARD)
+    assert found["activations"][0].endswith(f"the largest: {place}")
+
+
+@pytest.mark.parametrize(
+    "layer", ["bitsandbytes/autograd/_functions.py:5 forward", "hqq/core/quantize.py:8 forward"]
+)  # fmt: skip
+def test_a_base_that_is_quantised_is_not_advised_to_be(layer: str, tmp_path: Path) -> None:
+    evidence, advice = findings(tmp_path, stack(f"{LIBRARY}/{layer}"), BACKWARD)["before_recording"]
+    assert "the largest alone 30" in evidence and "quantised already" in advice and "(QLoRA)" not in advice
+
+
+def test_an_optimizer_in_8_bits_is_no_quantised_base(tmp_path: Path) -> None:
+    step = stack(f"{LIBRARY}/bitsandbytes/optim/optimizer.py:5 step"), stack("/me/train.py:9 main")
+    _, advice = findings(tmp_path, FORWARD, BACKWARD, [step])["before_recording"]
+    assert "(QLoRA)" in advice
+
+
+def test_where_nothing_learns_no_state_of_an_optimizer_is_suspected(tmp_path: Path) -> None:
+    (tmp_path / "inference").mkdir()
+    _, alone = findings(tmp_path / "inference", FORWARD, FORWARD)["before_recording"]
+    _, learning = findings(tmp_path, FORWARD, BACKWARD)["before_recording"]
+    assert "nothing learns" in alone and "optimizer" not in alone and "optimizer" in learning
+
+
+@pytest.mark.parametrize("function", ["softmax", "scaled_dot_product_attention", "eager_attention_forward"])
+def test_scores_of_attention_need_not_be_there_at_all(function: str, tmp_path: Path) -> None:
+    asked = stack(f"{LIBRARY}/torch/functional.py:373 einsum", f"/me/model.py:4 {function}")
+    _, advice = findings(tmp_path, asked, FORWARD)["temporaries"]
+    assert "scaled_dot_product_attention, flash" in advice
