@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -17,6 +18,7 @@ _UNITS = {
     "frac": ((0.0, 0.01, "%"),),
     "flop/s": ((1e12, 1e12, "Tflop/s"), (0.0, 1e9, "Gflop/s")),
 }
+_LEAST_EPOCH = 10**18  # nanoseconds: more than 31 years is no length, but a moment since 1970
 _PATHS = ("path", "place", "inputs", "database", "file")  # of these the end tells more than the begin
 
 
@@ -39,8 +41,19 @@ def of_values(name: str, values: Sequence[Any]) -> Column:
         what, ending = name.removesuffix("_bytes_s"), "bytes_s"
     if ending not in _UNITS:
         return Column(name, [text(value) for value in values], True)
+    known = [value for value in values if value is not None]
+    if ending == "ns" and known and min(known) >= _LEAST_EPOCH:
+        return Column(f"{what} UTC", ["" if value is None else _moment(value) for value in values], True)
     unit, cells = scaled(ending, values)
     return Column(f"{what} {unit}".lstrip(), cells, True)
+
+
+def _moment(ns: float) -> str:
+    """Nanoseconds since 1970 as a date and a time, to the second; as they are behind the year 9999."""
+    try:
+        return f"{datetime.fromtimestamp(ns // 10**9, UTC):%Y-%m-%d %H:%M:%S}"
+    except (OverflowError, OSError, ValueError):
+        return text(ns)
 
 
 def scaled(ending: str, values: Sequence[Any], signed: bool = False) -> tuple[str, list[str]]:
