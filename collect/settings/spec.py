@@ -75,7 +75,11 @@ class RunSpec:
         "in epochs with a validation split and accuracy.",
         ("auto", "sst2"),
     )
-    model: str = _option("tiny", f"Preset with random weights ({', '.join(PRESETS)}), local path or hub id.")
+    model: str = _option(
+        "tiny",
+        f"Preset with random weights ({', '.join(PRESETS)}), hub id, or folder; a config.json alone has random "
+        "weights, too.",
+    )
     quant: str = _option(
         "",
         "Quantisation of the base: int8, nf4 by bitsandbytes, int8wo, float8wo by torchao, qint8 by quanto; gptq where "

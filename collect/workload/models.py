@@ -18,6 +18,7 @@ from .quantised import BITSANDBYTES, quantise
 
 _OF_TOKENIZERS = ("tokenizer*", "vocab*", "merges.txt", "*.model", "*.tiktoken")
 _NO_TOKENIZER = "it has no tokenizer"
+_OF_WEIGHTS = ("*.safetensors", "*.bin", "*.index.json", "*.gguf", "*.pt", "*.pth", "*.h5", "*.msgpack")
 
 
 def choose_device(spec: RunSpec) -> torch.device:
@@ -93,6 +94,12 @@ def _attention(spec: RunSpec) -> dict[str, str]:
     return names.get(spec.attention, {"attn_implementation": spec.attention})
 
 
+def is_configuration(model: str) -> bool:
+    """Whether a model is a folder with a configuration and no weights: it gets random ones, which cost the same."""
+    folder = Path(model)
+    return folder.is_dir() and not any(path for pattern in _OF_WEIGHTS for path in folder.glob(pattern))
+
+
 def _from_checkpoint(spec: RunSpec, device: torch.device, dtype: torch.dtype) -> Any:
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification
 
@@ -102,9 +109,13 @@ def _from_checkpoint(spec: RunSpec, device: torch.device, dtype: torch.dtype) ->
         made_for = " ".join(config.architectures or ())  # a masked language model is trained as a classifier here
         has_classes = spec.task == SST2 or "SequenceClassification" in made_for or "MaskedLM" in made_for
         kind = AutoModelForSequenceClassification if has_classes else AutoModelForCausalLM
-        if spec.quantisation in (*BITSANDBYTES, *GPTQ):
-            options["quantization_config"] = _quantisation(spec, dtype, has_classes)
-        model = kind.from_pretrained(spec.model, **options)
+        if is_configuration(spec.model) and spec.quantisation not in GPTQ:
+            with device:
+                model = kind.from_config(config, dtype=dtype, **_attention(spec))
+        else:
+            if spec.quantisation in (*BITSANDBYTES, *GPTQ):
+                options["quantization_config"] = _quantisation(spec, dtype, has_classes)
+            model = kind.from_pretrained(spec.model, **options)
         if spec.quantisation in GPTQ and not hasattr(model, "quantization_method"):
             raise ValueError("it is not quantised by GPTQ")
     except (OSError, ValueError, ImportError, RuntimeError) as error:

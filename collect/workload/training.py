@@ -76,6 +76,8 @@ class Trainer:
         self.splits: sst2.Splits | None = None
         self.notes: list[str] = []
         self._streams = late(self._open_streams(batch), spec.batch_delay_ms)
+        if models.is_configuration(spec.model):
+            self.notes.append(f"--model {spec.model} is a configuration without weights: they are random")
         if spec.cuda_graph:
             self._streams = {n: Padded(s, step_graph.BUCKET_TOKENS) for n, s in self._streams.items()}
         self.optimizers = self._optimizers()

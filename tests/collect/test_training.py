@@ -79,6 +79,13 @@ def test_a_local_checkpoint_is_the_model_that_was_saved(quant: str, tmp_path: Pa
     assert losses(spec(model=str(tmp_path), quant=quant)) == pytest.approx(losses(spec(quant=quant)), rel=1e-6)
 
 
+@pytest.mark.parametrize("quant", ["none", "int8", "nf4"])
+def test_a_configuration_alone_has_the_random_weights_of_a_preset(quant: str, tmp_path: Path) -> None:
+    Trainer(spec(), CPU).base.config.save_pretrained(tmp_path)
+    assert losses(spec(model=str(tmp_path), quant=quant)) == losses(spec(quant=quant))
+    assert "configuration without weights" in Trainer(spec(model=str(tmp_path)), CPU).notes[-1]
+
+
 def test_gradient_accumulation_is_one_step_of_the_mean() -> None:
     whole = Trainer(spec(batch_size=4, dropout=0, optimizer="sgd", learning_rate=1), CPU)
     parts = Trainer(spec(batch_size=2, grad_accum=2, dropout=0, optimizer="sgd", learning_rate=1), CPU)
