@@ -204,6 +204,27 @@ def test_a_recording_may_end_behind_a_copy_that_waits(tmp_path: Path) -> None:
         assert database.rows("select rule from _judged_gap where rule is not null") == [("pageable_async_copy",)]
 
 
+@pytest.mark.parametrize(
+    ("bytes_", "direction", "advised"),
+    [(4_096, "HtoD (Pageable -> Device)", "Small copies (4,096 bytes on average)"),
+     (1 << 20, "HtoD (Pageable -> Device)", "Allocate the host tensor in pinned memory"),
+     (4_096, "DtoH (Device -> Pageable)", "The CPU reads a result back")],
+)  # fmt: skip
+def test_small_copies_to_the_device_are_not_advised_on_as_batches(
+    bytes_: int, direction: str, advised: str, tmp_path: Path
+) -> None:
+    """A list of indices that is made a tensor in each call is better moved once than pinned."""
+    link = {"correlation": 9}
+    copied = {"ph": "X", "cat": "gpu_memcpy", "name": f"Memcpy {direction}", "pid": 0, "tid": 7}
+    copied |= {"ts": 9_020, "dur": 5, "args": link | {"device": 0, "stream": 7, "bytes": bytes_}}
+    events = [*launched(0, 10, 9_000, 1), called("cudaMemcpyAsync", 20, 9_026) | {"args": link}, copied]
+    events += launched(9_300, 9_310, 8, 2)
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}), "utf-8")
+    with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
+        ((advice,),) = database.rows("select advice from finding where rule = 'pageable_async_copy'")
+    assert advice.startswith(advised)
+
+
 def test_elementwise_kernels_with_a_copy_between_them_are_no_row(tmp_path: Path) -> None:
     kernels = [(ADD, 7, 1100 + 100 * n, 100, None) for n in range(2)] + [("Memcpy", 7, 1300, 10, None)]
     kernels += [(ADD, 7, 1310 + 100 * n, 100, None) for n in range(2)]

@@ -8,15 +8,19 @@
 --   occurrence_cnt   bigint    gaps
 --   evidence         varchar   how often which calls, and how long the GPU is idle then
 --   calls            varchar   their names
---   own_advice       varchar   what to do where most of it is behind copies to the host, else NULL
+--   own_advice       varchar   what to do where most of it is behind copies to the host, or behind small ones to the device, else NULL
 
 with
 -- the copy that a gap begins behind
 behind as (
-    select gap.gpu_op_id, any_value(moved.copy_kind) = 'DtoH' as is_back
+    select
+        gap.gpu_op_id,
+        any_value(moved.copy_kind) = 'DtoH' as is_back,
+        -- as of a batch of tokens, or of numbers that Python has; NULL for others
+        if(any_value(moved.copy_kind) = 'HtoD' and max(moved.bytes) <= 65536, max(moved.bytes), null) as few_bytes
     from (from _judged_gap where rule in ('blocking_copy', 'pageable_async_copy')) as gap
     join (
-        select op.source_id, op.device_id, op.end_ns, moved.copy_kind
+        select op.source_id, op.device_id, op.end_ns, moved.copy_kind, moved.bytes
         from memory_operation as moved
         join gpu_op as op using (gpu_op_id)
         where moved.copy_kind in ('DtoH', 'HtoD')
@@ -32,7 +36,8 @@ waited as (
         gap.rule,
         range_path.path as place,
         string_agg(distinct name.text, ', ' order by name.text) as calls,
-        coalesce(2 * sum(gap.saving_ns) filter (behind.is_back) > sum(gap.saving_ns), false) as reads_back
+        coalesce(2 * sum(gap.saving_ns) filter (behind.is_back) > sum(gap.saving_ns), false) as reads_back,
+        if(2 * sum(gap.saving_ns) filter (behind.few_bytes is not null) > sum(gap.saving_ns), avg(behind.few_bytes), null) as few_bytes
     from _judged_gap as gap
     left join behind using (gpu_op_id)
     left join name on name.name_id = gap.waited_name_id
@@ -55,16 +60,21 @@ select
         || if(cpu.is_partly, 'no range or CUDA call for most of it', cpu.cpu_in)
     ) as evidence,
     waited.calls,
-    if(
-        waited.reads_back,
-        'The CPU reads a result back and waits for it: keep it on the device, read it every N steps, or copy it to pinned memory '
-        || if(
-            has_torch(waited.source_id),
-            '(non_blocking=True) and look at it a step later. In PyTorch .item(), .cpu(), .tolist(), nonzero and boolean masks do.',
-            'asynchronously and look at it a step later.'
-        ),
-        null
-    ) as own_advice
+    case
+        when waited.reads_back
+            then 'The CPU reads a result back and waits for it: keep it on the device, read it every N steps, or copy it to pinned memory '
+                || if(has_torch(waited.source_id),
+                    '(non_blocking=True) and look at it a step later. In PyTorch .item(), .cpu(), .tolist(), nonzero and boolean '
+                    || 'masks do.',
+                    'asynchronously and look at it a step later.')
+        when waited.few_bytes is not null
+            then format('Small copies ({:,.0f} bytes on average): numbers of the program that it moves again and again (indices, masks, '
+                    || 'scales) are moved once and stay on the device', waited.few_bytes)
+                || if(has_torch(waited.source_id),
+                    ' (torch.tensor(…, device=…) beforehand, register_buffer); a batch is pinned (DataLoader(pin_memory=True)) and '
+                    || 'copied with non_blocking=True.',
+                    '; input is copied asynchronously from pinned memory.')
+    end as own_advice
 from waited
 join _blamed_place as blamed
     on blamed.source_id = waited.source_id
