@@ -1,12 +1,14 @@
 """One run on a GPU, recorded by nsys and by torch.profiler: what both saw must be the same."""
 
 import gzip
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import corpus_params
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.database import Database
 from lorabench.progress import Silent
@@ -89,6 +91,27 @@ def test_a_comparison_of_the_two_finds_the_same_in_each_range(run: Database, tmp
     assert changes.BACKWARD_IS_APART in compared.notes
     assert not any("sequence_kernel_ns)" in note and "add up to" in note for note in compared.notes)
     assert "most of all" not in compared.verdict[1], "what is the same to the last per mille comes from nowhere"
+
+
+@pytest.mark.parametrize(
+    "path", [pytest.param(CAPTURE / "trace.json.gz", id="capture"), *corpus_params("kineto/*.json.gz")]
+)
+def test_what_is_compared_does_not_depend_on_sequence_numbers(path: Path, tmp_path: Path) -> None:
+    """A recording that says which range the backward belongs to is held against one that does not."""
+    with gzip.open(path) as packed:
+        trace = json.load(packed)
+    (tmp_path / "with.json").write_text(json.dumps(trace), "utf-8")
+    for event in trace if isinstance(trace, list) else trace["traceEvents"]:
+        for name in ("Sequence number", "Fwd thread id"):
+            (event.get("args") or {}).pop(name, None)
+    (tmp_path / "without.json").write_text(json.dumps(trace), "utf-8")
+    found = []
+    for name in ("with", "without"):
+        with analyze([tmp_path / f"{name}.json"], tmp_path / f"{name}.duckdb") as database:
+            found.append(
+                database.rows("select path, kernel_ns from _launched_range where kind = 'annotation' order by all")
+            )
+    assert found[0] == found[1]
 
 
 def test_a_page_warns_of_what_the_terminal_warns_of(
