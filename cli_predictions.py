@@ -38,6 +38,7 @@ def what_if(
 
     from .analyze.pipeline import analyze
     from .analyze.predict import changes, predictions
+    from .errors import UsageError
     from .reports import outputs
 
     form = outputs.chosen_format(as_csv, as_json)
@@ -50,6 +51,11 @@ def what_if(
     with database:
         outputs.tell_losses(database)
         frame = predictions.what_if(database, change or ()).head(limit or _EVERY)
+        if change and frame.is_empty():
+            raise UsageError(
+                f"--change {change[0]}: nothing can be replayed here, as there is neither GPU work nor a step with "
+                "operators; snapshots have memory alone"
+            )
         if form is None:
             outputs.print_predictions(frame, database)
         else:

@@ -32,6 +32,9 @@ def spec_of(run: Path) -> RunSpec:
     manifest = rundir.read_manifest(run)
     if "spec" not in manifest:
         raise InputError(f"{run} is a run of a command, whose settings lorabench cannot change")
+    timing = manifest.get("passes", {}).get("timing")
+    if timing is not None and timing["status"] != rundir.OK:
+        raise InputError(f"{run} measured nothing: the pass timing is {timing['status']} ({timing['message']})")
     spec = from_dict(manifest["spec"])
     if spec.epochs:
         raise UsageError("improve counts steps; runs in epochs (--task sst2) were not tried with it")
@@ -45,7 +48,10 @@ def spec_of(run: Path) -> RunSpec:
 
 
 def is_command(run: Path) -> bool:
-    """Whether a run is of somebody's own command."""
+    """Whether a run is of somebody's own command. Raises InputError for what is no directory."""
+    if not run.is_dir():
+        what = "is a file" if run.exists() else "is not there"
+        raise InputError(f"{run} {what}; improve takes a run directory of `lorabench collect`")
     return "command" in rundir.read_manifest(run) and "spec" not in rundir.read_manifest(run)
 
 
@@ -270,10 +276,12 @@ def edited(run: Path, after: Path | None = None) -> tuple[list[dict[str, Any]], 
         is_about_nothing = edit.needs_range and before.saving(edit.predicted_by) is None
         if is_about_nothing or (edit.needs_lengths and not has_lengths):
             continue
-        bound = edits.bound_of(edit, has_gpu)
+        at_most = before.saving(edits.bound_of(edit, has_gpu))
+        if at_most is not None and at_most >= 1:  # recorded steps that are too unlike those without a profiler
+            at_most = None
         row: dict[str, Any] = {
             "edit": edit.name, "write": edit.written(framework), "framework": framework, "alters": edit.alters,
-            "saving_frac": before.saving(edit.predicted_by), "at_most_frac": before.saving(bound),
+            "saving_frac": before.saving(edit.predicted_by), "at_most_frac": at_most,
             "step_ns": before.step_ns, "left_frac": None, "is_made": None,
         }  # fmt: skip
         if now is not None and row["saving_frac"] is not None and row["saving_frac"] >= _WORTH_FRAC:

@@ -45,7 +45,9 @@ OOM: Final = "oom"
 SKIPPED: Final = "skipped"  # of a pass that cannot run here
 
 _WHOSE = re.compile(r"-(?:rank|adapter_|process)\d+(?=[.-])")  # of several processes that each left a file
-STEP_MEDIAN: Final = ("step_wall_ns", "p50")  # in SUMMARY: of the timing pass, in which no profiler is attached
+# in SUMMARY: of the timing pass, in which no profiler is attached
+STEP_MEDIAN: Final = ("step_wall_ns", "p50")
+STEP_LONGEST: Final = ("step_wall_ns", "max")
 _IS_TRACE = re.compile(
     r"\.(sqlite|nsys-rep|qdstrm|json|pickle)(\.(gz|zst|xz|bz2|lz4|zip))?$"
     r"|(snapshot|memory)[^/]*\.pkl(\.gz)?$",  # other pickles are called .pkl more often than torch's snapshots

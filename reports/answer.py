@@ -40,7 +40,7 @@ _MEMORY_FINDINGS = """
     select rule, device, cost_bytes, evidence, advice
     from memory_finding
     where source_id = {id} and (select kind from source where source_id = {id}) = 'snapshot'
-    order by rule <> 'out_of_memory', cost_bytes desc, rule, device"""
+    order by rule <> 'out_of_memory', coalesce(fall_bytes, cost_bytes) desc, cost_bytes desc, rule, device"""
 _RANGES = """
     select * exclude source_id
     from _answer_range
@@ -113,7 +113,8 @@ def where(finding: Row) -> tuple[str, str, str]:
         count = f"{finding['place_cnt']:,} places"
         return (f"{count}, most in ", finding["within"], "") if finding["within"] else (count, "", "")
     others = f" and {finding['place_cnt'] - 1:,} more" if finding["place_cnt"] > 1 else ""
-    if others and finding["rule"] == "straggler_rank" and finding["place_saving_ns"] < _MOSTLY * finding["saving_ns"]:
+    is_shared = others and finding["rule"] == "straggler_rank"
+    if is_shared and finding["late_step_cnt"] > 1 and finding["place_saving_ns"] < _MOSTLY * finding["saving_ns"]:
         others += ", in turn"
     return "", finding["place"] or OUTSIDE, others
 
@@ -149,8 +150,11 @@ def cause(slowest: Row, place_width: int | None = None) -> str:
     text = f"{slowest['cause'].replace('_', ' ')}, {said_ns(slowest['cause_ns'])} more than the others"
     if not (place := slowest["cause_place"]):
         return text
+    place = place if place_width is None else keep_end(place, place_width)
+    if slowest["cause"].startswith("idle"):  # where the CPU was says what it did, not how long
+        return f"{text}; in the longest gap its CPU is in {place}"
     part = f" {said_ns(slowest['place_ns'])} of it" if slowest["place_ns"] < slowest["cause_ns"] else ""
-    return f"{text},{part} in {place if place_width is None else keep_end(place, place_width)}"
+    return f"{text},{part} in {place}"
 
 
 def answer(database: Database, rank: int | None = None) -> Row:
@@ -182,6 +186,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
     steady = next(iter(rows(_STEADY)), None)
     whole_ns = rows(_WHOLE)[0]["whole_ns"]
     missing = rows(_UNRECORDED)
+    phases, recompute_frac = _phases(rows(_PHASES))
     is_little = not devices or steady is None or (whole_ns or 0) > _LITTLE_TIMES * steady["recorded_ns"]
     return {
         "input": name,
@@ -215,7 +220,8 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         "clock_shift_ns": shift,
         "cut_off": next(iter(rows("select * exclude source_id from _work_missing where source_id = {id}")), None),
         "unlaunched": next(iter(rows("select * exclude source_id from _launch_missing where source_id = {id}")), None),
-        "phases": _phases(rows(_PHASES)),
+        "phases": phases,
+        "recompute_frac": recompute_frac,
         "findings": [] if devices and is_hardly_used(steady, whole_ns) else rows(FINDINGS),
         "slowest": next(iter(rows(_SLOWEST.replace("{kind}", str(kind)))), None) if rank_cnt > 1 else None,
         "alike": next(iter(rows(_ALIKE.replace("{kind}", str(kind)))), None) if rank_cnt > 1 else None,
@@ -256,8 +262,10 @@ def _parts(devices: list[Row], do_clocks_agree: bool, missing_ns: float) -> dict
     return {name: share for name, share in found.items() if share or name in ("compute", "communication", "copies")}
 
 
-def _phases(rows: list[Row]) -> dict[str, float]:
-    """Shares of the steps' time on the CPU, of the phases that are known."""
-    sums = dict(rows[0]) if rows else {"wall_ns": None}
-    wall = sums.pop("wall_ns")
-    return {name: value / wall for name, value in sums.items() if value} if wall else {}
+def _phases(rows: list[Row]) -> tuple[dict[str, float], float]:
+    """Shares of the steps' time on the CPU: of the phases that are known, and of what the backward computes again."""
+    sums = dict(rows[0]) if rows else {}
+    wall, recompute = sums.pop("wall_ns", None), sums.pop("recompute", None)
+    if not wall:
+        return {}, 0.0
+    return {name: value / wall for name, value in sums.items() if value}, (recompute or 0) / wall

@@ -21,15 +21,18 @@ from .verdict_text import NOTHING, SNAPSHOT, alone, counted, doubts, rank_of, ve
 
 _FINDING_CNT, _CLASS_CNT = 3, 5
 _NAME_WIDTH = 20
-_SCREEN_LINES, _EVIDENCE_LINES = 24, 2
-# Whether paths of which the last part is cut have lines of their own; how many lines the advice of each finding has.
+SCREEN_LINES = 24
+_ALL = 1000  # lines: nothing is cut
+# Whether paths of which the last part is cut have lines of their own; how many lines the advice of each finding has,
+# and its evidence.
 _ROOM = (
-    (True, (3, 3, 3)),
-    (True, (3, 2, 2)),
-    (True, (2, 2, 2)),
-    (False, (2, 2, 2)),
-    (False, (2, 1, 1)),
-    (False, (1, 1, 1)),
+    (True, (_ALL, _ALL, _ALL), _ALL),
+    (True, (3, 3, 3), 2),
+    (True, (3, 2, 2), 2),
+    (True, (2, 2, 2), 2),
+    (False, (2, 2, 2), 2),
+    (False, (2, 1, 1), 2),
+    (False, (1, 1, 1), 2),
 )
 _DEVICE_CNT = 4  # of which the memory is shown
 _WHOLE_WIDTH = len("  busy 100.0% = ")
@@ -40,16 +43,22 @@ _MUCH_MORE = 1.25  # than the time from the first GPU work to the last: what was
 _MUCH_ELSE = 0.05  # of a step on the CPU in no phase: what is said would seem to be all
 _MUCH_AROUND = 0.1  # of the time around it: a call that takes as much is named
 _STRAGGLER = "straggler_rank"
+_ONCE = "paid once"  # advice that says so saves nothing of a longer run
+_AT_LEAST = "unfused_elementwise"  # what lies between elementwise kernels is fused with them and not counted
 
 
-def lines(found: Row) -> Iterator[str]:
-    """The answer for a person: lines of at most 80 characters, as much of each advice as a screen has room for."""
+def lines(found: Row, height: int | None = SCREEN_LINES) -> Iterator[str]:
+    """The answer for a person: lines of at most 80 characters, as much of each advice as a screen has room for.
+
+    height: of the screen; None where there is no end of it, as in a file.
+    """
     before, behind = list(_measured(found)), list(_ranks(found))
     window_ns = _window_ns(found)
     findings = worth(found["findings"], window_ns) if window_ns else []
-    for has_paths, advice in _ROOM:
-        first = [*_first(findings, window_ns, advice, has_paths), *_memory(found["memory_findings"], advice)]
-        if len(before) + len(first) + len(behind) <= _SCREEN_LINES:
+    for has_paths, advice, evidence in _ROOM:
+        first = list(_first(findings, window_ns, advice, evidence, has_paths))
+        first += _memory(found["memory_findings"], advice, evidence)
+        if height is None or len(before) + len(first) + len(behind) <= height:
             break
     if not first and _has_work(found):
         first = [f"what to do first: no rule finds a hundredth of {said_ns(window_ns or 0)} to save"]
@@ -62,14 +71,17 @@ def _measured(found: Row) -> Iterator[str]:
     if found["unprofiled_ns"] and found["steps"]:
         yield f"  without a profiler a step takes {said_ns(found['unprofiled_ns'])}; all else here is profiled"
     yield from _of_gpu(found) if found["parts"] else _of_cpu(found)
+    again = found["recompute_frac"]
     phases = [
         f"{'between steps' if name == 'between' else name} {part:.0%}"
+        + (f" ({again:.0%} recomputed)" if name == "backward" and again >= LEAST_FRAC else "")
         for name, part in found["phases"].items()
         if part >= LEAST_FRAC / 2
     ]
     if phases:
         rest = 1 - sum(found["phases"].values())
-        yield cut(f"  a step on the CPU: {', '.join([*phases, *([f'else {rest:.0%}'] if rest >= _MUCH_ELSE else [])])}")
+        said = ", ".join([*phases, *([f"else {rest:.0%}"] if rest >= _MUCH_ELSE else [])])
+        yield from wrapped([f"  a step on the CPU: {said}"])
     yield from _peaks(found)
 
 
@@ -97,9 +109,9 @@ def _of_gpu(found: Row) -> Iterator[str]:
         yield from textwrap.wrap(doubt, WIDTH, initial_indent="  ", subsequent_indent="  ")
     idle = {name: parts[name] for name in (*IDLE, "idle") if parts.get(name)}
     busy = {name: parts[name] for name in ("compute", "rank_wait", "communication", "copies") if parts.get(name)}
-    yield cut(f"  busy {sum(busy.values()):6.1%} = {_sum(busy)}")
+    yield from wrapped([f"  busy {sum(busy.values()):6.1%} = {_sum(busy)}"])
     why = f" = {_sum(idle)}" if idle and "idle" not in idle else ""
-    yield cut(f"  idle {sum(idle.values()):6.1%}{why}")
+    yield from wrapped([f"  idle {sum(idle.values()):6.1%}{why}"])
     if parts.get("unrecorded"):
         yield f"  not recorded {parts['unrecorded']:.1%}: busy or idle, nobody knows"
     classes = [
@@ -208,7 +220,7 @@ def _headline(found: Row) -> Iterator[str]:
         yield f"{_middle(found['input'], WIDTH - cell_len(known) - 2)}: {known}"
         return
     yield f"{_middle(found['input'], max(WIDTH - cell_len(first) - 3, _NAME_WIDTH))}: {first},"
-    yield cut(f"  {', '.join(others)}")
+    yield from wrapped([f"  {', '.join(others)}"])
 
 
 def _known(found: Row) -> Iterator[str]:
@@ -230,7 +242,9 @@ def _known(found: Row) -> Iterator[str]:
     yield str(found["recorder"])
 
 
-def _first(findings: list[Row], window_ns: int | None, advice_lines: Sequence[int], has_paths: bool) -> Iterator[str]:
+def _first(
+    findings: list[Row], window_ns: int | None, advice_lines: Sequence[int], evidence_lines: int, has_paths: bool
+) -> Iterator[str]:
     if not findings or not window_ns:
         return
     yield columns("what to do first", f"would save, of {said_ns(window_ns)}")
@@ -240,17 +254,21 @@ def _first(findings: list[Row], window_ns: int | None, advice_lines: Sequence[in
         saving = "not known" if row["saving_ns"] is None else f"{row['saving_ns'] / window_ns:.1%}"
         if row["saving_ns"] is not None and not row["is_predicted"]:
             saving = f"at most {saving}"
+        elif row["rule"] == _AT_LEAST:
+            saving = f"at least {saving}"
+        if _ONCE in row["advice"] and row["saving_ns"] is not None:
+            saving = f"once {saving}"
         place = keep_end(named, WIDTH - len(title) - len(before) - len(others) - len(saving) - 2)
         yield columns(f"{title}{before}{place}{others}", saving)
         if has_paths and place.startswith("…") and "/" not in place:
             yield f"  {keep_end(named, WIDTH - 2)}"
-        yield from _evidence(row["evidence"], part(row, window_ns, _PLACE_WIDTH))
+        yield from _evidence(row["evidence"], evidence_lines, part(row, window_ns, _PLACE_WIDTH))
         yield from _advice(row["advice"], advice_lines[number - 1])
     if len(findings) > _FINDING_CNT:
         yield f"and {', '.join(row['rule'].replace('_', ' ') for row in findings[_FINDING_CNT:])}"
 
 
-def _memory(findings: list[Row], advice_lines: Sequence[int]) -> Iterator[str]:
+def _memory(findings: list[Row], advice_lines: Sequence[int], evidence_lines: int) -> Iterator[str]:
     """What takes memory and can be changed, for what holds memory alone."""
     if findings:
         yield columns("what to do first", "takes")
@@ -258,20 +276,20 @@ def _memory(findings: list[Row], advice_lines: Sequence[int]) -> Iterator[str]:
         yield columns(
             f"{number} {row['rule'].replace('_', ' ')}: {row['device']}", f"{row['cost_bytes'] / 2**20:,.0f} MiB"
         )
-        yield from _evidence(row["evidence"])
+        yield from _evidence(row["evidence"], evidence_lines)
         yield from _advice(row["advice"], lines_cnt)
     if others := [row["rule"].replace("_", " ") for row in findings[len(advice_lines) :]]:
         yield f"and {', '.join(dict.fromkeys(others))}"
 
 
-def _evidence(text: str, before: str = "") -> Iterator[str]:
-    """The clauses that fit into two lines; of a first one that is longer its begin."""
+def _evidence(text: str, most: int, before: str = "") -> Iterator[str]:
+    """The clauses that fit into so many lines; of a first one that is longer its begin."""
     clauses = " ".join(keep_end(word, _WORD_WIDTH) for word in text.split(" ")).split("; ")
     clauses[0] = before + clauses[0]
     wrap = partial(textwrap.wrap, width=WIDTH, initial_indent="  ", subsequent_indent="  ")
-    while len(clauses) > 1 and len(wrap("; ".join(clauses))) > _EVIDENCE_LINES:
+    while len(clauses) > 1 and len(wrap("; ".join(clauses))) > most:
         clauses.pop()
-    yield from wrap("; ".join(clauses), max_lines=_EVIDENCE_LINES, placeholder=" …")
+    yield from wrap("; ".join(clauses), max_lines=most, placeholder=" …")
 
 
 def _advice(text: str, most: int) -> Iterator[str]:
@@ -352,9 +370,8 @@ def _sum(parts: dict[str, float]) -> str:
     told = [f"{name.replace('_', ' ')} {value:.1%}" for name, value in parts.items()]
     if cell_len(" + ".join(told)) > WIDTH - _WHOLE_WIDTH:
         told = [text for text, value in zip(told, parts.values(), strict=True) if value >= LEAST_FRAC / 2]
-        rest = f"{sum(value for value in parts.values() if value < LEAST_FRAC / 2):.1%}"
-        if rest != "0.0%" and cell_len(" + ".join([*told, rest])) <= WIDTH - _WHOLE_WIDTH:
-            told.append(rest)
+        rest = f"else {sum(value for value in parts.values() if value < LEAST_FRAC / 2):.1%}"
+        told += [rest] if rest != "else 0.0%" else []
     return " + ".join(told)
 
 

@@ -1,6 +1,7 @@
 """Where a command's rows go (stdout, a file, a folder), and what must be said of inputs that are not whole."""
 
 import json
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -199,9 +200,10 @@ def print_answer(
     if as_json:
         put_lines(json.dumps(found | ({"run": run} if run else {}), indent=2, default=str))
         return
-    say = tell if to_stderr else put
+    say, place = (tell, sys.stderr) if to_stderr else (put, sys.stdout)
     ranks = rank_text.lines(run) if run else ()
-    for line in [*answer_text.lines(found), *ranks, *answer_text.next_steps(found, [*map(str, inputs)])]:
+    height = max(answer_text.SCREEN_LINES, shutil.get_terminal_size().lines) if place.isatty() else None
+    for line in [*answer_text.lines(found, height), *ranks, *answer_text.next_steps(found, [*map(str, inputs)])]:
         say(line)
 
 

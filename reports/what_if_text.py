@@ -4,12 +4,15 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 
+from rich.cells import cell_len
+
 from .answer import Row
 from .screen import WIDTH, columns, cut
 from .units import keep_end, said_ns
 from .verdict_text import said_shift
 
 _CHANGE_WIDTH, _INPUT_CNT = 46, 3
+_CUT_WIDTH = WIDTH - 2  # of a line: a change that is longer has to be cut
 _LEAST_SHOWN = 0.001  # of a step: what a change saves at least to have a line of its own
 _MOST_AROUND = 1.03  # times as long as its steps: what is replayed has more in it, which is said
 _LEAST_MISSING = 0.05  # of what is replayed: so much time without recorded work is said
@@ -44,9 +47,11 @@ def _of_input(rows: list[Row], about: Row) -> Iterator[str]:
         step_ns, count = known[0]["step_ns"] + known[0]["saving_ns"], known[0]["step_cnt"]
         whole_ns = step_ns * (count or 1)
         has_more = count is not None and about["step_ns"] is not None and step_ns > _MOST_AROUND * about["step_ns"]
-        scale = count if has_more else 1
+        turns, odd = divmod(count or 1, about["turn_cnt"] or count or 1)
+        turns = 1 if odd or has_more else turns
+        scale = count if has_more else turns
         error = max(row["replay_error_frac"] or 0 for row in known)
-        yield cut(f"{_what(count, about, has_more, step_ns)}replayed within {error:.1%}; with a change")
+        yield cut(f"{_what(count, about, has_more, step_ns, turns)}replayed within {error:.1%}; with a change")
         if about["missing_ns"] > _LEAST_MISSING * whole_ns:
             missing = (
                 f"{said_ns(about['missing_ns'])} of it the CPU waits for GPU work that is not recorded; savings are"
@@ -65,18 +70,23 @@ def _of_input(rows: list[Row], about: Row) -> Iterator[str]:
             yield from textwrap.wrap(row["note"], WIDTH, initial_indent="      ", subsequent_indent="      ")
         said = row["note"]
     if none := [row["change"] for row in known if abs(row["saving_frac"]) < _LEAST_SHOWN and len(rows) > 1]:
-        said = f"less than {_LEAST_SHOWN:.1%}: {', '.join(none)}"
+        fitting = (change if cell_len(change) < _CUT_WIDTH else _short_change(change) for change in none)
+        said = f"less than {_LEAST_SHOWN:.1%}: {', '.join(fitting)}"
         # what is cut cannot be pasted
         yield from textwrap.wrap(said, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
-def _what(count: int | None, about: Row, has_more: bool, step_ns: float) -> str:
-    """What is replayed and how long it takes: a step, or all where much lies before and behind the steps."""
+def _what(count: int | None, about: Row, has_more: bool, step_ns: float, turns: int) -> str:
+    """What is replayed and how long it takes: a step, or all where much lies before and behind the steps.
+
+    turns: so many rows of step_summary are one step, as of adapters in turn.
+    """
     if count is None:
         return f"the recording: {said_ns(step_ns)}, "
-    steps = f"{count:,} step{'s' if count > 1 else ''}"
+    steps = f"{count // turns:,} step{'s' if count > turns else ''}{f' of {turns} turns' if turns > 1 else ''}"
     if has_more:
         return f"{steps} of {said_ns(about['step_ns'])}, in all {said_ns(step_ns * count)}, "
+    step_ns, count = step_ns * turns, count // turns
     included = ", GPU work included" if about["has_gpu"] else ""
     return f"{steps}{included}: {said_ns(step_ns)}{' each' if count > 1 else ''}, "
 

@@ -186,13 +186,67 @@ def test_two_changes_together_save_no_less_than_one(database: Database, found: d
 def test_a_change_that_is_long_keeps_what_it_does() -> None:
     row = {"change": f"graph={'execute_context_1(888)/' * 9}mm", "saving_ns": 7, "step_ns": 3, "saving_frac": 0.7,
            "replay_error_frac": 0.0, "step_cnt": None, "note": "", "source_id": 1, "rank": None}  # fmt: skip
-    known = {"has_gpu": True, "shift_ns": None, "step_ns": None, "missing_ns": 0}
+    known = {"has_gpu": True, "shift_ns": None, "step_ns": None, "turn_cnt": None, "missing_ns": 0}
     said = list(what_if_text.lines([row], {1: known}))
     assert said[1].startswith("  graph=…") and "/mm " in said[1] and max(map(len, said)) <= screen.WIDTH
     of_ranks = [row | {"source_id": rank + 1, "rank": rank} for rank in range(5)]
     ranks = list(what_if_text.lines(of_ranks, dict.fromkeys(range(1, 6), known)))
     assert [line for line in ranks if "rank" in line] == ["rank 0:", "rank 1:", "rank 2:"]
     assert ranks[-1] == "2 more inputs: --csv has all, or name one of them alone"
+
+
+def test_changes_that_save_nothing_are_cut_where_one_is_longer_than_a_line() -> None:
+    row = {"change": "cpu=*:0", "saving_ns": 7, "step_ns": 3, "saving_frac": 0.7, "replay_error_frac": 0.0,
+           "step_cnt": None, "note": "", "source_id": 1, "rank": None}  # fmt: skip
+    none = [row | {"change": change, "saving_ns": 0, "saving_frac": 0.0} for change in (f"graph={'x' * 90}", "pin=*")]
+    known = {"has_gpu": True, "shift_ns": None, "step_ns": None, "turn_cnt": None, "missing_ns": 0}
+    said = list(what_if_text.lines([row, *none], {1: known}))
+    assert max(map(len, said)) <= screen.WIDTH and "graph=…xxx" in " ".join(said) and "pin=*" in " ".join(said)
+
+
+def test_adapters_in_turn_are_turns_of_a_step_in_predictions_as_in_the_answer() -> None:
+    row = {"change": "cpu=*:0", "saving_ns": 4_000_000, "step_ns": 6_000_000, "saving_frac": 0.4, "step_cnt": 16,
+           "replay_error_frac": 0.0, "note": "", "source_id": 1, "rank": None}  # fmt: skip
+    known = {"has_gpu": False, "shift_ns": None, "step_ns": 4_100_000, "missing_ns": 0}
+    (head, first, *_) = what_if_text.lines([row | {"saving_ns": 0}], {1: known | {"turn_cnt": 8, "step_ns": 6e6}})
+    assert head.startswith("8 steps of 2 turns: 12.0 ms each, ") and "12.0 ms" in first
+    (head, *_) = what_if_text.lines([row | {"saving_ns": 0}], {1: known | {"turn_cnt": 16, "step_ns": 6e6}})
+    assert head.startswith("16 steps: 6.0 ms each, ")
+
+
+def finding(**more: object) -> dict[str, object]:
+    """A finding of a trace of 100 ms."""
+    return {
+        "rule": "long_idle_gap", "saving_ns": 20_000_000, "place_cnt": 1, "place": "step", "within": None,
+        "place_saving_ns": 20_000_000, "is_predicted": True, "evidence": "a gap", "advice": "Look at it.",
+    } | more  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("more", "saving"),
+    [
+        ({}, " 20.0%"),
+        ({"is_predicted": False}, " at most 20.0%"),
+        ({"rule": "unfused_elementwise"}, " at least 20.0%"),
+        ({"advice": "The first call makes CUDA ready, which is paid once: warm up."}, " once 20.0%"),
+        ({"saving_ns": None, "place_saving_ns": None}, " not known"),
+    ],
+)
+def test_what_a_saving_is_stands_before_it(more: dict[str, object], saving: str) -> None:
+    (_, line, *_) = answer_text._first([finding(**more)], 100_000_000, (3, 3, 3), 2, True)
+    assert line.endswith(saving) and len(line) == screen.WIDTH
+
+
+def test_advice_is_cut_where_the_screen_is_small_alone(run_command: Callable[..., Any]) -> None:
+    """In a pipe, which has no end, and on a tall screen it is whole."""
+    said = run_command("summary", ROOT / "fixtures" / "lora-run.sqlite").out
+    assert "…" not in said.partition("what to do first")[2].partition("next:")[0]
+    with opened(ROOT / "fixtures" / "lora-run.sqlite") as database:
+        found = answer.answer(database)
+    found["findings"] = [finding(advice="This is long, " * 40 + "and ends.") for _ in range(3)]
+    small, tall, endless = (list(answer_text.lines(found, height)) for height in (24, 200, None))
+    assert len(small) <= 24 and any(line.endswith("…") for line in small)
+    assert tall == endless and sum(line.endswith("and ends.") for line in tall) == 3
 
 
 # Of each trace the first sentence and the first advice, which a person has read beside the numbers under them.

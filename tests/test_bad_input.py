@@ -96,6 +96,15 @@ def test_a_packed_export_is_not_called_damaged(
     assert f"`{command}" in refused(packed, tmp_path, UnknownFormatError)
 
 
+def test_a_checkpoint_is_not_advised_to_be_unpacked(tmp_path: Path) -> None:
+    """What torch.save() writes is a zip archive."""
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        archive.writestr("adapter_model/data.pkl", b"\x80\x02}q\x00.")
+    said = refused(written(tmp_path / "adapter_model.bin", held.getvalue()), tmp_path, UnknownFormatError)
+    assert "torch.save() writes" in said and "unzip" not in said
+
+
 @pytest.mark.parametrize("suffix", ["sqlite", "json", "json.gz", "nsys-rep"])
 def test_an_empty_file_is_said_to_be_empty(suffix: str, tmp_path: Path) -> None:
     assert "is empty" in refused(written(tmp_path / f"run.{suffix}", b""), tmp_path, CorruptInputError)

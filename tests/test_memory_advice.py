@@ -1,6 +1,7 @@
 """What the rules of memory say where stacks tell more than sizes: quantised bases, attention, who asks for it."""
 
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,41 @@ def test_where_nothing_learns_no_state_of_an_optimizer_is_suspected(tmp_path: Pa
     _, alone = findings(tmp_path / "inference", FORWARD, FORWARD)["before_recording"]
     _, learning = findings(tmp_path, FORWARD, BACKWARD)["before_recording"]
     assert "nothing learns" in alone and "optimizer" not in alone and "optimizer" in learning
+
+
+def test_a_change_of_what_has_memory_alone_is_refused(tmp_path: Path, run_command: Callable[..., Any]) -> None:
+    findings(tmp_path, FORWARD, BACKWARD)
+    said = run_command("what-if", tmp_path / "snapshot.pickle", "--change", "cpu=*:0.5", code=2).err
+    assert "cpu=*:0.5: nothing can be replayed here" in said
+
+
+def test_what_the_peak_does_not_hang_on_is_said(tmp_path: Path) -> None:
+    """Gradients of 40 MiB at a peak beside which activations of 38 came as high before them."""
+
+    def event(action: str, number: int, size: int, time: int, frames: Any) -> dict[str, Any]:
+        return {
+            "action": action,
+            "addr": number << 40,
+            "size": size * MIB,
+            "stream": 0,
+            "time_us": time,
+            "frames": frames,
+        }
+
+    step = stack("/me/train.py:9 main", f"{LIBRARY}/torch/optim/adamw.py:7 step")
+    zero = stack(f"{LIBRARY}/torch/optim/optimizer.py:9 zero_grad")
+    history = [
+        event("alloc", 1, 38, 1, FORWARD), event("free_requested", 1, 38, 2, BACKWARD),
+        event("alloc", 2, 40, 3, BACKWARD), event("alloc", 3, 2, 4, step),
+        event("free_requested", 3, 2, 5, step), event("free_requested", 2, 40, 6, zero),
+    ]  # fmt: skip
+    path = tmp_path / "snapshot.pickle"
+    path.write_bytes(pickle.dumps({"segments": [], "device_traces": [history]}))
+    with analyze([path], tmp_path / "x.duckdb") as database:
+        found = database.rows("select rule, cost_bytes, fall_bytes, evidence from memory_finding")
+    ((rule, cost, fall, evidence),) = found
+    assert (rule, cost, fall) == ("gradients", 40 * MIB, 4 * MIB)
+    assert evidence.endswith("; without them the peak falls by 4 MiB alone: another moment is nearly as high")
 
 
 @pytest.mark.parametrize("function", ["softmax", "scaled_dot_product_attention", "eager_attention_forward"])

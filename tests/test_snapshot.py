@@ -300,8 +300,11 @@ def test_what_was_there_before_is_held_against_the_gradients(times: int, says: s
     gradient = entry("alloc", 1 << 40, 10 * MIB, 1, BACKWARD), entry("free_requested", 1 << 40, 10 * MIB, 2, ZERO)
     path = written(tmp_path, {"segments": [kept], "device_traces": [[*gradient]]})
     with analyze([path], tmp_path / "x.duckdb") as database:
-        ((evidence,),) = database.rows("select evidence from memory_finding where rule = 'before_recording'")
+        ((evidence, advice),) = database.rows(
+            "select evidence, advice from memory_finding where rule = 'before_recording'"
+        )
     assert evidence.startswith(f"{10 * times:,} MiB were there") and evidence.endswith(says)
+    assert ("optimizer" in advice) is (times > 1), "what are the weights alone is no state of an optimizer"
 
 
 def test_half_a_character_in_a_name_spoils_nothing(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import writers
 from conftest import corpus_params
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lorabench import rundir
 from lorabench.analyze.model.repeating import CALLED_STEP
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.database import Database
@@ -333,6 +334,29 @@ def test_what_is_longer_in_a_slow_step_is_the_phase_that_most_of_it_lies_in(
     assert evidence == "one step (step 5) 71 % above the median, 600.0 us longer" + (
         f"; {said} is 600.0 us longer in it" if said else ""
     )
+
+
+@pytest.mark.parametrize(
+    ("slow", "summary", "is_said"),
+    [
+        (5, None, True),
+        (0, None, False),  # the profiler begins in it
+        (7, None, False),  # and ends
+        (5, {"p50": 850_000, "max": 1_450_000}, True),
+        (5, {"p50": 850_000, "max": 900_000}, False),  # without a profiler they are even
+    ],
+)
+def test_steps_that_the_profiler_alone_makes_uneven_are_not_said_to_be(
+    slow: int, summary: dict[str, int] | None, is_said: bool, tmp_path: Path
+) -> None:
+    lengths = [1_450 if number == slow else 850 for number in range(8)]
+    events = [annotation(f"step {number}", sum(lengths[:number]), length) for number, length in enumerate(lengths)]
+    (tmp_path / "trace.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    if summary is not None:
+        (tmp_path / rundir.MANIFEST).write_text(json.dumps({"format": rundir.FORMAT}))
+        (tmp_path / rundir.SUMMARY).write_text(json.dumps({"step_wall_ns": summary}))
+    with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
+        assert bool(database.rows("select 1 from finding where rule = 'uneven_steps'")) is is_said
 
 
 def test_requests_that_threads_work_at_side_by_side_are_as_long_as_they_are(tmp_path: Path) -> None:

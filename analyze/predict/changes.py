@@ -336,7 +336,12 @@ _KINDS = {
         "copies from and to pageable memory no longer block the CPU (synchronisations behind them do), "
         "and are as fast as others of the trace",
     ),
-    "skip": _Kind("PATH", _skip, "what is done here is not done: neither the CPU's work nor what it launches"),
+    "skip": _Kind(
+        "PATH",
+        _skip,
+        "what is done here is not done, neither the CPU's work nor what it launches; of recomputing: no checkpointing, "
+        "if memory suffices",
+    ),
     "drop-sync": _Kind("PATH", _drop_sync, "the CPU no longer waits for the GPU here"),
     "graph": _Kind("PATH", _graph, "a CUDA graph: one launch instead of all in the range; waits inside stay"),
     "fuse": _Kind("PATH", _fuse, "one kernel in each range, element-wise work in one pass over memory"),

@@ -15,6 +15,8 @@ def standard(scene: Scene) -> list[Change]:
     """The changes that are possible in a source, each once."""
     waits = scene.points.waits & ~scene.is_queue
     found = [Change("prefetch", path) for path in scene.phase_paths("data")[:_MOST_PATHS]]
+    again = {path.rpartition("/")[2] for path in scene.phase_paths("recompute")}  # in many modules, of one name
+    found += [Change("skip", name) for name in sorted(again)[:_MOST_PATHS]]
     if not len(scene.work):
         return found
     if scene.trace.is_pageable.any():

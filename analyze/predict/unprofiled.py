@@ -68,7 +68,7 @@ def _scene(database: Database) -> Scene | None:
 
 def _written(scene: Scene, text: str) -> list[Change]:
     """The change that a text asks for; {optimizer} in it stands for each range that means this phase."""
-    phase = next((name for name in PHASES if f"{{{name}}}" in text), None)
+    phase = next((name for name in (*PHASES, "recompute") if f"{{{name}}}" in text), None)
     if phase is None:
         return [parse(text)]
     paths = scene.phase_paths(phase)

@@ -25,7 +25,7 @@ _TIMELINE_CATEGORIES = ("parameter", "optimizer_state", "input", "temporary", "a
                         "autograd_detail")  # fmt: skip
 # What the memory pass leaves: of one process, traces of one cycle of the profiler.
 _MEMORY_TRACE = re.compile(r"(memory|snapshot)(?P<worker>-adapter_\d+|-rank\d+)?(-\d+)?\.(json|json\.gz|pickle)")
-_UNPROFILED = "run: step without a profiler ns"
+_UNPROFILED, _LONGEST = "run: step without a profiler ns", "run: longest step without a profiler ns"
 _LEDGER_TYPES = {"time_ns": "bigint", "device": "varchar", "address": "bigint", "bytes": "bigint",
                  "category": "varchar", "name": "varchar", "adapter": "varchar", "is_before": "boolean"}  # fmt: skip
 
@@ -59,17 +59,19 @@ def _manifest(folder: Path) -> _Facts:
 
 
 def _measured(folder: Path) -> _Facts:
-    """How long a step of the run took without a profiler, the median in ns, and what it ran on."""
+    """How long a step of the run took without a profiler, the median and the longest in ns, and what it ran on."""
     if not all((folder / name).is_file() for name in (rundir.MANIFEST, rundir.SUMMARY)):
         return []
     try:
         summary = rundir.read_summary(folder)
         median = rundir.number_at(summary, *rundir.STEP_MEDIAN)
+        longest = rundir.number_at(summary, *rundir.STEP_LONGEST)
     except InputError as error:
         return [("lost", rundir.SUMMARY, str(error))]
     device = summary.get("device")
     kind = device.get("type") if isinstance(device, dict) else None
-    known = {_UNPROFILED: None if median is None else round(median), "run: device": kind}
+    known = {name: None if ns is None else round(ns) for name, ns in ((_UNPROFILED, median), (_LONGEST, longest))}
+    known |= {"run: device": kind}
     return [("about", item, str(value)) for item, value in known.items() if value]
 
 

@@ -29,11 +29,12 @@ _MOST_FOLDERS = 2_000
 _MOST_NAMED = 3
 _GZIP = b"\x1f\x8b"
 # What else files are packed with, by how they begin, and what unpacks them. JSON and snapshots are read from gzip.
+_ZIP = b"PK\x03\x04"
 _PACKED = (
     (b"\x28\xb5\x2f\xfd", "zstd", "zstd -d"),
     (b"\xfd7zXZ\x00", "xz", "xz -dk"),
     (b"BZh", "bzip2", "bzip2 -dk"),
-    (b"PK\x03\x04", "zip", "unzip"),
+    (_ZIP, "zip", "unzip"),
     (b"7z\xbc\xaf\x27\x1c", "7z", "7z x"),
     (b"\x04\x22\x4d\x18", "lz4", "lz4 -d"),
 )
@@ -280,6 +281,11 @@ def _gunzip_start(path: Path, head: bytes, most_bytes: int = HEAD_BYTES) -> byte
 
 
 def _kind_of_text(path: Path, head: bytes) -> Kind:
+    if head.startswith(_ZIP) and b"/data.pkl" in head:
+        raise UnknownFormatError(
+            f"{path} is what torch.save() writes, a checkpoint or weights, and no trace; a snapshot of memory is what "
+            "torch.cuda.memory._dump_snapshot() writes"
+        )
     for signature, packer, command in _PACKED:
         if head.startswith(signature):
             raise UnknownFormatError(f"{path} is packed with {packer}; unpack it first: `{command}`")

@@ -144,11 +144,13 @@ def _why_no_work(tally: Tally, pieces: Pieces, call_cnt: int) -> str:
 
 def _of_another_program(tally: Tally) -> str:
     """What in a trace without calls of CUDA another program than torch.profiler wrote, "" for nothing."""
+    is_read = any(becomes for _, _, becomes in tally.events)
+    many = _MANY_UNREAD if is_read else 1  # else it is all that there is
     begun = sum(count for (phase, *_), count in tally.events.items() if phase == "B")
-    if begun >= _MANY_UNREAD:
+    if begun >= many:
         return f"{begun} events that begin and end apart (B, E) are not read: of another program, or of torch.compile"
     nameless = sum(count for (phase, category, _), count in tally.events.items() if phase == "X" and not category)
-    if nameless >= _MANY_UNREAD:
+    if nameless >= many:
         return (
             f"{nameless} timed events have no category and are not read: of another program, or of "
             "torch.autograd.profiler before torch.profiler"

@@ -98,7 +98,12 @@ EDITS = (
         "graph={forward} graph={backward}",
         needs_gpu=True,
     ),
-    Edit("keep activations", {TORCH: "no checkpointing, where there is any", HF: "gradient_checkpointing=False"}),
+    Edit(
+        "keep activations, for more memory",
+        {TORCH: "no torch.utils.checkpoint; gradient_checkpointing_disable()", HF: "gradient_checkpointing=False"},
+        "skip={recompute}",
+        needs_range=True,
+    ),
     Edit(
         "sequences of one length together",
         {

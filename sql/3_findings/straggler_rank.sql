@@ -46,7 +46,11 @@ select
     || coalesce(
         format('; cause: {}, {} more than the others', replace(any_value(why.cause), '_', ' '), said_ns(any_value(why.cause_ns)))
         || coalesce(
-            if(any_value(why.place_ns) < any_value(why.cause_ns), format(', {} of it', said_ns(any_value(why.place_ns))), ',')
+            case
+                when starts_with(any_value(why.cause), 'idle') then '; in the longest gap its CPU is'
+                when any_value(why.place_ns) < any_value(why.cause_ns) then format(', {} of it', said_ns(any_value(why.place_ns)))
+                else ','
+            end
             || format(' in {}', if(
                 length(any_value(why.cause_place)) > 28, regexp_extract(any_value(why.cause_place), '[^/]*$'), any_value(why.cause_place)
             )),

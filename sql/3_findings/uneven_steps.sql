@@ -1,14 +1,38 @@
 -- A row is an input of five steps or more that a range or an optimizer shows, some slower than the median by more than uneven_step_frac, together by notable_frac of the time.
 --
+-- Not the first and the last of them, which have the begin and the end of the recording in them, and none where the run took steps
+-- as long as each other without a profiler.
+--
 -- Look at the phases of the slow steps in step_summary: data loading, checkpoints and evaluation, garbage collection, lengths that differ, recompilation.
 
 with
+-- what the run says of its steps without a profiler
+even as (
+    select source_id
+    from (
+        select
+            source_id,
+            max(try_cast(value as bigint)) filter (item = 'run: step without a profiler ns') as usual_ns,
+            max(try_cast(value as bigint)) filter (item = 'run: longest step without a profiler ns') as longest_ns
+        from source_fact
+        where section = 'about'
+        group by source_id
+    )
+    where longest_ns <= usual_ns * (1 + (select value from threshold where name = 'uneven_step_frac'))
+),
 judged as (
     select step_summary.*, steady.end_ns - steady.start_ns as judged_ns
-    from step_summary
+    from (
+        select
+            *,
+            start_ns > min(start_ns) over (partition by source_id) and start_ns < max(start_ns) over (partition by source_id)
+                as is_between
+        from step_summary
+    ) as step_summary
     join _steady_time as steady using (source_id)
     semi join (select source_id from step_summary group by source_id having count(*) >= 5) as enough using (source_id)
     anti join (select source_id from _step_pace where is_beside) as beside using (source_id) -- requests differ
+    anti join even using (source_id)
     where found_by <> 'period' -- what differs may be another layer
         and step_summary.start_ns >= coalesce(steady.first_step_ns, step_summary.start_ns)
 ),
@@ -18,7 +42,7 @@ known as (
 slow as (
     select *, length_ns - length_ns / (1 + slower_frac) as longer_ns
     from judged
-    where is_uneven
+    where is_uneven and is_between
 ),
 slowest as (
     select source_id, arg_max(step, slower_frac) as step, max(slower_frac) as slower_frac, arg_max(longer_ns, slower_frac) as longer_ns

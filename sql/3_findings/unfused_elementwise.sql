@@ -1,8 +1,8 @@
 -- A row is one range with three or more elementwise kernels in a row on a stream, each of which reads and writes its tensors again.
 --
--- Fuse them: torch.compile, or a fused implementation (Liger kernels, fused norms and activations). One pass over memory remains, as long as the longest kernel of the row: it is not counted here.
+-- Fuse them: torch.compile, or a fused implementation (Liger kernels, fused norms and activations). One pass over memory remains, as long as the longest kernel of the row: it is not counted here. Casts, reductions and concatenations between them, as of a norm or rotary embedding, are not counted either, and go, too.
 --
--- Without torch: Fuse them: one kernel for all (XLA, a kernel of one's own, a library's call that includes bias and activation). One pass over memory remains, as long as the longest kernel of the row: it is not counted here.
+-- Without torch: Fuse them: one kernel for all (XLA, a kernel of one's own, a library's call that includes bias and activation). One pass over memory remains, as long as the longest kernel of the row: it is not counted here. Casts, reductions and concatenations between them, as of a norm or rotary embedding, are not counted either, and go, too.
 select
     kernel.source_id,
     coalesce(range_path.path, if(kernel.is_launched, null, '(launch not recorded)')) as place,

@@ -3,15 +3,27 @@
 -- Record every node: nsys profile --cuda-graph-trace=node; for torch.profiler a newer driver and CUPTI, or one run without graphs. Until then nobody knows what of this time is idle, or which kernel takes it.
 --
 -- Without torch: Record every node: nsys profile --cuda-graph-trace=node, or one run without graphs. Until then nobody knows what of this time is idle, or which kernel takes it.
+
+with
+-- what made the recording is known
+recorder as (
+    select
+        source_id,
+        if(kind = 'kineto', 'Record every node: a newer driver and CUPTI, or one run without graphs; nsys has them with '
+            || '--cuda-graph-trace=node. Until then nobody knows what of this time is idle, or which kernel takes it.', null) as advice
+    from source
+)
 select
     gap.source_id,
     'CUDA graphs' as place,
     null::double as saving_ns,
     count(*) as occurrence_cnt,
     format('{}, {} together, between the nodes of graphs or beside graphs with such gaps: kernels seem to be missing',
-        if(count(*) = 1, 'a gap', count(*) || ' gaps'), said_ns(sum(gap.saving_ns))) as evidence
+        if(count(*) = 1, 'a gap', count(*) || ' gaps'), said_ns(sum(gap.saving_ns))) as evidence,
+    any_value(recorder.advice) as advice
 from _judged_gap as gap
 join _steady_time as steady using (source_id)
+join recorder using (source_id)
 where gap.rule = 'unrecorded_graph'
 group by gap.source_id
 having sum(gap.saving_ns)
@@ -24,9 +36,11 @@ select
     count(*),
     format('{} recorded as a whole, {} together, {} on average: their kernels are not in the file',
         if(count(*) = 1, 'a launch of a graph', count(*) || ' launches of graphs'), said_ns(sum(op.end_ns - op.start_ns)),
-        said_ns(avg(op.end_ns - op.start_ns)))
+        said_ns(avg(op.end_ns - op.start_ns))),
+    any_value(recorder.advice)
 from gpu_op as op
 join _steady_time as steady using (source_id)
+join recorder using (source_id)
 where op.kind = 'graph' and op.start_ns >= steady.start_ns and op.start_ns < steady.end_ns
 group by op.source_id
 having sum(op.end_ns - op.start_ns)

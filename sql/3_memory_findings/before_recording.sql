@@ -47,6 +47,9 @@ select
             then 'The base is quantised already. What is not are its embeddings and head, often the most of all where '
                 || 'prepare_model_for_kbit_training has made 32 bits of them: cast them back to 16. States of the optimizer '
                 || 'may be there, too: an 8-bit or paged one.'
+        when before_bytes between 0.97 * gradient_bytes and 1.03 * gradient_bytes
+            then 'Weights, all of which are trained: train few beside a frozen base in 16, 8 or 4 bits (LoRA, QLoRA), or spread them '
+                || 'over ranks (FSDP).'
         when has_forward and not has_learned and not keeps_for_backward
             then 'Mostly weights, and nothing learns in this recording: load them in 16 bits, or quantised to 8 or 4.'
     end as advice

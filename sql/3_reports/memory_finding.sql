@@ -1,6 +1,6 @@
 -- A row is something that takes memory and can be changed: what, where, how much, how it is known, what to do.
 --
--- Largest first. The rules are the files of sql/3_memory_findings; each looks at one report. Shares are of the device's
+-- What the peak hangs on most first: without gradients it may be nearly as high, because another phase comes as high. The rules are the files of sql/3_memory_findings; each looks at one report. Shares are of the device's
 -- peak (of what is held, for fragmentation) and may overlap. Less than 1 MiB is none. An allocation that failed is of high severity, else it goes
 -- by the share.
 --
@@ -10,6 +10,7 @@
 --   device       varchar   'cuda:0', 'cpu' …
 --   cost_bytes   bigint    memory that it takes
 --   cost_frac    double    cost_bytes as a fraction of the device's peak
+--   fall_bytes   bigint    by how much the peak would be lower without all of it, NULL for fragmentation and allocations that failed
 --   evidence     varchar   what was seen
 --   advice       varchar   what to do
 --   source_id    integer   the input, see trace_info
@@ -22,9 +23,13 @@ peak as (
     group by all
 ),
 measured as (
-    select _memory_finding.*, cost_bytes / nullif(peak.bytes, 0) as cost_frac
-    from _memory_finding
+    select
+        found.*,
+        found.cost_bytes / nullif(peak.bytes, 0) as cost_frac,
+        least(found.cost_bytes, without.peak_bytes - without.rest_bytes)::bigint as fall_bytes
+    from _memory_finding as found
     left join peak using (source_id, device)
+    left join _memory_without as without using (source_id, device, rule)
 )
 select
     measured.rule,
@@ -36,11 +41,19 @@ select
     measured.device,
     measured.cost_bytes::bigint as cost_bytes,
     measured.cost_frac,
-    measured.evidence,
+    measured.fall_bytes,
+    measured.evidence
+    || if(
+        measured.fall_bytes < 0.8 * measured.cost_bytes,
+        format('; without them the peak falls by {:,.0f} MiB alone: another moment is nearly as high', measured.fall_bytes / 1048576),
+        ''
+    ) as evidence,
     measured.advice,
     measured.source_id,
     source.rank
 from measured
 join source using (source_id)
 where measured.cost_bytes >= 1048576 or measured.rule = 'out_of_memory'
-order by measured.rule = 'out_of_memory' desc, measured.cost_bytes desc, measured.rule, measured.source_id
+order by
+    measured.rule = 'out_of_memory' desc, coalesce(measured.fall_bytes, measured.cost_bytes) desc, measured.cost_bytes desc, measured.rule,
+    measured.source_id

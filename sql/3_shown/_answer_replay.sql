@@ -8,12 +8,19 @@
 --   has_gpu     boolean   whether it holds GPU work
 --   shift_ns    bigint    by how much its clocks of CPU and GPU disagree (_clock_shift), NULL where they do not
 --   step_ns     double    how long a warm step takes (step_summary, length_ns), NULL without steps
+--   turn_cnt    bigint    warm steps, those that follow one another with one number as one (adapters in turn), NULL without steps
 --   missing_ns  bigint    how long the CPU waits for work that is not recorded, 0 for not at all
 
 with
 step as (
     select source_id, avg(length_ns) filter (start_ns >= coalesce(first_step_ns, start_ns)) as step_ns
     from step_summary
+    left join (select source_id, first_step_ns from _steady_time) using (source_id)
+    group by source_id
+),
+turn as (
+    select source_id, count(*) filter (start_ns >= coalesce(first_step_ns, start_ns)) as turn_cnt
+    from _step_turn
     left join (select source_id, first_step_ns from _steady_time) using (source_id)
     group by source_id
 ),
@@ -28,10 +35,12 @@ select
     source.source_id in (from _source_with_gpu) as has_gpu,
     shift.shift_ns,
     step.step_ns,
+    turn.turn_cnt,
     coalesce(missing.missing_ns, 0) as missing_ns
 from source
 left join _clock_shift as shift using (source_id)
 left join step using (source_id)
+left join turn using (source_id)
 left join missing using (source_id)
 where source.kind is not null
 order by source.source_id

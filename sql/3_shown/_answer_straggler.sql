@@ -11,6 +11,7 @@
 --   evidence          varchar   what speaks for it
 --   advice            varchar   what to do there
 --   is_predicted      boolean   whether it is by replay
+--   late_step_cnt     bigint    steps in which a rank is late
 
 select
     source.kind,
@@ -23,7 +24,8 @@ select
     arg_max(found.saving_ns, weight) as place_saving_ns,
     arg_max(found.evidence, weight) as evidence,
     arg_max(found.advice, weight) as advice,
-    bool_and(found.is_predicted) as is_predicted
+    bool_and(found.is_predicted) as is_predicted,
+    (select count(distinct step) from _straggler where is_straggler) as late_step_cnt
 from (
     select
         found.*,

@@ -207,3 +207,12 @@ def test_why_a_trace_has_no_gpu_work_is_said(changed: dict[str, object], count: 
     with opened(tmp_path / "run.json") as database:
         ((note,),) = database.rows("select note from trace_info where section = 'missing' and item = 'GPU work'")
     assert note.startswith(why)
+
+
+@pytest.mark.parametrize("phase", ["B", "X"])
+def test_a_file_of_nothing_else_says_what_it_does_not_read(phase: str, tmp_path: Path) -> None:
+    event = {"ph": phase, "name": "a", "ts": 1, "dur": 5, "pid": 1, "tid": 1}
+    (tmp_path / "run.json").write_text(json.dumps({"traceEvents": [event]}), "utf-8")
+    with opened(tmp_path / "run.json") as database:
+        ((note,),) = database.rows("select note from trace_info where section = 'missing' and item = 'GPU work'")
+    assert "not read" in note

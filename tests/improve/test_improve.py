@@ -232,6 +232,19 @@ def test_runs_that_cannot_be_improved_are_refused(
     assert "must be one of time, memory, adapters" in run_command("improve", tmp_path, "--goal", "speed", code=2).err
 
 
+def test_what_is_no_finished_run_is_said_to_be_none(tmp_path: Path, run_command: Run) -> None:
+    (tmp_path / "run.sqlite").write_bytes(b"")
+    assert "run.sqlite is a file; improve takes a run" in run_command("improve", tmp_path / "run.sqlite", code=3).err
+    assert "is not there; improve takes a run" in run_command("improve", tmp_path / "nowhere", code=3).err
+    directory = rundir.RunDirectory(tmp_path / "failed", False)
+    directory.write_json(rundir.SUMMARY, {})
+    failed = {"status": rundir.FAILED, "message": "no GPU is here"}
+    passes = {"timing": failed}
+    directory.finish(failed | {"spec": from_dict({"steps": 2}).as_dict(), "passes": passes})
+    said = run_command("improve", tmp_path / "failed", code=3).err
+    assert "measured nothing: the pass timing is failed (no GPU is here)" in said
+
+
 def test_after_a_change_was_made_by_hand_the_prediction_is_held_against_it(
     run: Path, machine: Machine, run_command: Run
 ) -> None:

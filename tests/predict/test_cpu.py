@@ -2,8 +2,11 @@
 
 import gzip
 import json
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,6 +51,19 @@ def test_what_if_predicts_steps_batched_of_a_trace_without_a_gpu(tmp_path: Path)
     calls = len(BEFORE.optimizer) * (CALL + PYTHON)
     assert fused["saving_ns"] == pytest.approx(calls, rel=0.03)
     assert faster["saving_ns"] == pytest.approx((1500 + 2500) / 2 * BEFORE.rows, rel=0.03)
+
+
+def test_recomputation_is_said_and_a_change_to_try(tmp_path: Path, run_command: Callable[..., Any]) -> None:
+    trace = replace(BEFORE, recomputed=(400, 90, 700)).write(tmp_path / "trace.json")
+    said = " ".join(run_command("summary", trace).out.split())
+    backward = re.search(r"backward (\d+)% \((\d+)% recomputed\)", said)
+    assert backward and 0 < int(backward[2]) < int(backward[1])
+    with analyze([trace], tmp_path / "x.duckdb") as database:
+        saved = dict(database.view("what_if").select("change", "saving_frac").rows())
+        (asked,) = what_if(database, ["skip=recompute"]).to_dicts()
+    assert saved["skip=recompute"] == asked["saving_frac"] == pytest.approx(int(backward[2]) / 100, abs=0.03)
+    without = run_command("summary", BEFORE.write(tmp_path / "without.json")).out
+    assert "backward" in without and "recomputed" not in without
 
 
 def test_without_the_gpus_work_waits_for_it_are_no_change_to_try(tmp_path: Path) -> None:
