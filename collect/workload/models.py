@@ -108,7 +108,7 @@ def _from_checkpoint(spec: RunSpec, device: torch.device, dtype: torch.dtype) ->
         config = AutoConfig.from_pretrained(spec.model)
         made_for = " ".join(config.architectures or ())  # a masked language model is trained as a classifier here
         has_classes = spec.task == SST2 or "SequenceClassification" in made_for or "MaskedLM" in made_for
-        kind = AutoModelForSequenceClassification if has_classes else AutoModelForCausalLM
+        kind: Any = AutoModelForSequenceClassification if has_classes else AutoModelForCausalLM
         if is_configuration(spec.model) and spec.quantisation not in GPTQ:
             with device:
                 model = kind.from_config(config, dtype=dtype, **_attention(spec))
