@@ -43,6 +43,11 @@ def check(specs: Iterable[RunSpec]) -> None:
             raise InputError(f"--batch {batch}: no such file; give a .pt or .safetensors")
     for spec in listed:
         _check_wanted_packages(spec)
+    for spec in {spec.device: spec for spec in listed if spec.cuda_graph}.values():
+        require_packages()
+        from ..workload import models, step_graph
+
+        step_graph.require_gpu(models.choose_device(spec))
     devices = {(s.device, s.parallel != parallelism.NONE, s.devices): s for s in listed if s.device.startswith("cuda")}
     for spec in devices.values():
         if spec.parallel != parallelism.NONE:

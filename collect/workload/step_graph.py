@@ -128,13 +128,18 @@ def _no_mask(*_: Any, **__: Any) -> None:
     return None
 
 
+def require_gpu(device: torch.device) -> None:
+    """Raise UsageError on a device that has no graphs."""
+    if device.type != "cuda":
+        raise UsageError("--cuda-graph is about launching work on a GPU, and this run has none; leave it out")
+
+
 def check(base: Any, spec: RunSpec, device: torch.device, batch: Batch | None) -> None:
     """Make a model ready to be recorded, with the batch of --batch if there is one.
 
     Raises UsageError where a run's steps cannot be.
     """
-    if device.type != "cuda":
-        raise UsageError("--cuda-graph is about launching work on a GPU, and this run has none; leave it out")
+    require_gpu(device)
     if why := why_not(base):
         raise UsageError(f"--cuda-graph is not possible with {spec.model}: {why}")
     if batch is not None and bool((batch.attention_mask.diff(dim=1) > 0).any()):

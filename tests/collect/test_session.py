@@ -24,7 +24,7 @@ from lorabench.collect.run import session
 from lorabench.collect.settings.spec import from_dict
 from lorabench.errors import RunError
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
 SMALL = ["--model", "tiny", "--seq-len", "16", "--batch-size", "2", "--steps", "3", "--warmup", "1", "--device", "cpu"]
@@ -327,6 +327,12 @@ def test_when_memory_runs_out_the_memory_pass_still_says_where_it_went(
         (["--model", "{folder}"], 3, "a folder without a config.json"),
         (["--data", "none.jsonl"], 3, "no such file"),
         (["--device", "cuda:99"], 2, "lorabench doctor"),
+        pytest.param(
+            ["--cuda-graph"],
+            2,
+            "this run has none; leave it out",
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU"),
+        ),
     ],
 )
 @pytest.mark.parametrize("more", [[], ["--dry-run"]], ids=["run", "dry"])
