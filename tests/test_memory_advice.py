@@ -97,6 +97,15 @@ def test_a_change_of_what_has_memory_alone_is_refused(tmp_path: Path, run_comman
     assert "cpu=*:0.5: nothing can be replayed here" in said
 
 
+def test_a_snapshot_is_compared_with_what_has_memory_alone(tmp_path: Path, run_command: Callable[..., Any]) -> None:
+    findings(tmp_path, FORWARD, BACKWARD)
+    fixtures = Path(__file__).parent.parent / "fixtures"
+    said = run_command("compare", tmp_path / "snapshot.pickle", fixtures / "lora-run.sqlite", code=2).err
+    assert "nothing in common" in said
+    said = run_command("compare", tmp_path / "snapshot.pickle", fixtures / "torch-cpu.json.gz").out
+    assert said.startswith("live memory of B")
+
+
 def test_what_the_peak_does_not_hang_on_is_said(tmp_path: Path) -> None:
     """Gradients of 40 MiB at a peak beside which activations of 38 came as high before them."""
 

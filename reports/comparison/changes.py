@@ -78,10 +78,15 @@ def choose(by: str, measure: str | None) -> Comparison:
 def natural(databases: Sequence[Database]) -> str:
     """What inputs are compared by unless one says so.
 
-    Memory of snapshots of an allocator, which have nothing else. Ranges; kernels where those of an input hold little of
-    its GPU time; operators of recordings without either.
+    Memory where one is a snapshot of an allocator, which has nothing else. Ranges; kernels where those of an input hold
+    little of its GPU time; operators of recordings without either. Raises UsageError for a snapshot beside what has no
+    memory.
     """
-    if not any(db.rows(f"select 1 from source where {counting(db)} and kind <> 'snapshot'") for db in databases):
+    if not all(db.rows(f"select 1 from source where {counting(db)} and kind <> 'snapshot'") for db in databases):
+        if not all(db.rows("select 1 from memory_event limit 1") for db in databases):
+            raise UsageError(
+                "one input is a snapshot of memory alone, and another has none recorded: nothing in common"
+            )
         return "memory"
     if any(_held(database) < _MOST for database in databases):
         return "kernel"

@@ -328,7 +328,7 @@ def test_when_memory_runs_out_the_memory_pass_still_says_where_it_went(
         (["--data", "none.jsonl"], 3, "no such file"),
         (["--device", "cuda:99"], 2, "lorabench doctor"),
         pytest.param(
-            ["--cuda-graph"],
+            ["--cuda-graph", "--device", "auto"],
             2,
             "this run has none; leave it out",
             marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU"),
