@@ -1,5 +1,6 @@
 """What the rules of memory say where stacks tell more than sizes: quantised bases, attention, who asks for it."""
 
+import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -102,8 +103,11 @@ def test_a_snapshot_is_compared_with_what_has_memory_alone(tmp_path: Path, run_c
     fixtures = Path(__file__).parent.parent / "fixtures"
     said = run_command("compare", tmp_path / "snapshot.pickle", fixtures / "lora-run.sqlite", code=2).err
     assert "nothing in common" in said
-    said = run_command("compare", tmp_path / "snapshot.pickle", fixtures / "torch-cpu.json.gz").out
-    assert said.startswith("live memory of B")
+    args = {"Device Type": 1, "Device Id": 0, "Bytes": MIB, "Addr": 7, "Total Allocated": MIB}
+    event = {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1, "ts": 5, "args": args}
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": [event]}), "utf-8")
+    said = run_command("compare", tmp_path / "snapshot.pickle", tmp_path / "trace.json").out
+    assert said.startswith("live memory of B: 70.00 -> 1.00 MiB")
 
 
 def test_what_the_peak_does_not_hang_on_is_said(tmp_path: Path) -> None:
