@@ -208,8 +208,14 @@ def print_answer(
 
 
 def print_predictions(frame: Any, database: Any) -> None:
-    """Print the rows of what_if for a person: the change, what the step becomes, what it saves, then what it is."""
-    from . import what_if_text
+    """Print the rows of what_if for a person: the change, what the step becomes, what it saves, then what it is.
+
+    First of the input that the answer is about.
+    """
+    from . import sources, what_if_text
+
+    first = sources.shown(database, None)
+    rows = sorted(frame.to_dicts(), key=lambda row: row["source_id"] != first)
 
     known = {
         row["source_id"]: row
@@ -217,7 +223,7 @@ def print_predictions(frame: Any, database: Any) -> None:
             "select replay.*, source.name from _answer_replay as replay join source using (source_id)"
         )
     }
-    for line in what_if_text.lines(frame.to_dicts(), known):
+    for line in what_if_text.lines(rows, known):
         put(line)
 
 

@@ -23,7 +23,9 @@ def lines(rows: list[Row], known: Mapping[int, Row]) -> Iterator[str]:
 
     `known` is what _answer_replay says of each input, and its name.
     """
-    if not rows:
+    if not rows and known and not any(about["has_times"] for about in known.values()):
+        yield "nothing can be replayed: a snapshot has memory alone (memory_finding)"
+    elif not rows:
         yield "no standard change applies: there is no GPU work, and no range loads input"
         yield "ask for one: --change cpu=*:0.5, scale=OPERATOR:0.5, skip=PATH, fuse=PATH"
     inputs = [list(of) for _, of in groupby(rows, key=lambda row: row["source_id"])]
