@@ -23,8 +23,9 @@ def lines(rows: list[Row], known: Mapping[int, Row]) -> Iterator[str]:
 
     `known` is what _answer_replay says of each input, and its name.
     """
-    if not rows and known and not any(about["has_times"] for about in known.values()):
-        yield "nothing can be replayed: a snapshot has memory alone (memory_finding)"
+    if not rows and known and not any(about["has_gpu"] or about["step_ns"] for about in known.values()):
+        yield "nothing can be replayed: there is neither GPU work nor a step (profiler.step(),"
+        yield "lorabench.span('step')); snapshots have memory alone"
     elif not rows:
         yield "no standard change applies: there is no GPU work, and no range loads input"
         yield "ask for one: --change cpu=*:0.5, scale=OPERATOR:0.5, skip=PATH, fuse=PATH"

@@ -95,7 +95,7 @@ def test_where_nothing_learns_no_state_of_an_optimizer_is_suspected(tmp_path: Pa
 def test_a_change_of_what_has_memory_alone_is_refused(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     findings(tmp_path, FORWARD, BACKWARD)
     said = run_command("what-if", tmp_path / "snapshot.pickle").out
-    assert said == "nothing can be replayed: a snapshot has memory alone (memory_finding)\n"
+    assert said.startswith("nothing can be replayed") and "--change" not in said
     said = run_command("what-if", tmp_path / "snapshot.pickle", "--change", "cpu=*:0.5", code=2).err
     assert "cpu=*:0.5: nothing can be replayed here" in said
 

@@ -6,7 +6,6 @@
 -- columns:
 --   source_id   integer   the input
 --   has_gpu     boolean   whether it holds GPU work
---   has_times   boolean   false of an allocator's snapshot, in which nothing can be replayed
 --   shift_ns    bigint    by how much its clocks of CPU and GPU disagree (_clock_shift), NULL where they do not
 --   step_ns     double    how long a warm step takes (step_summary, length_ns), NULL without steps
 --   turn_cnt    bigint    warm steps, those that follow one another with one number as one (adapters in turn), NULL without steps
@@ -34,7 +33,6 @@ missing as (
 select
     source.source_id,
     source.source_id in (from _source_with_gpu) as has_gpu,
-    source.kind <> 'snapshot' as has_times,
     shift.shift_ns,
     step.step_ns,
     turn.turn_cnt,
