@@ -20,8 +20,9 @@ def lines(manifest: dict[str, Any], path: Path) -> Iterator[str]:
     summary = rundir.read_summary(path)
     yield from summary.get("notes", ())
     if step := summary.get("step_wall_ns"):
-        rate = summary["tokens_per_s"].get("computed")
-        tokens = f", {rate:,.0f} tokens/s" if rate else ""
+        rates = summary["tokens_per_s"]
+        padded = "" if "non_padding" in rates else ", padding included"  # of a command nobody knows what is padding
+        tokens = f", {rates['computed']:,.0f} tokens/s{padded}" if rates.get("computed") else ""
         yield f"step {step['p50'] / 1e6:,.1f} ms (p95 {step['p95'] / 1e6:,.1f}){tokens}"
     if summary.get("ranks"):
         yield from rank_text.lines(summary)
