@@ -91,6 +91,8 @@ _PARTS = {
     "host": "host_idle_ns", "dependency": "dependency_idle_ns", "kernel_wait": "kernel_wait_ns",
 }  # fmt: skip
 _IS_BEFORE = ("long_idle_gap", "long_dependency")  # the work of the place ends the gap: the CPU may have been elsewhere
+_ONCE = "paid once"  # in an advice
+_AT_LEAST = "unfused_elementwise"  # what lies between elementwise kernels is fused with them and not counted
 _MOSTLY = 0.7  # of what ranks that are late cost: where the first has less, others are late as well
 _HARDLY_TIMES = 1000  # as much was recorded as there is GPU work: nothing done about that changes what a run takes
 _LITTLE_TIMES = 20  # as much was recorded as there is GPU work: what the CPU does around it is said
@@ -117,6 +119,15 @@ def where(finding: Row) -> tuple[str, str, str]:
     if is_shared and finding["late_step_cnt"] > 1 and finding["place_saving_ns"] < _MOSTLY * finding["saving_ns"]:
         others += ", in turn"
     return "", finding["place"] or OUTSIDE, others
+
+
+def bound(finding: Row) -> str:
+    """What stands before a known saving of FINDINGS: 'at most', 'at least', 'once' (a longer run pays no more) or ''."""
+    if _ONCE in finding["advice"]:
+        return "once"
+    if not finding["is_predicted"]:
+        return "at most"
+    return "at least" if finding["rule"] == _AT_LEAST else ""
 
 
 def part(finding: Row, window_ns: int | None, place_width: int | None = None) -> str:

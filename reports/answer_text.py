@@ -13,7 +13,7 @@ from rich.cells import cell_len
 
 from .. import rundir
 from ..errors import InputError
-from .answer import IDLE, LEAST_FRAC, Row, cause, is_hardly_used, part, where, worth
+from .answer import IDLE, LEAST_FRAC, Row, bound, cause, is_hardly_used, part, where, worth
 from .screen import WIDTH, columns, cut, wrapped
 from .step_text import centre_ns, number_of, says_mean, spread
 from .units import keep_begin, keep_end, said_ns
@@ -43,8 +43,6 @@ _MUCH_MORE = 1.25  # than the time from the first GPU work to the last: what was
 _MUCH_ELSE = 0.05  # of a step on the CPU in no phase: what is said would seem to be all
 _MUCH_AROUND = 0.1  # of the time around it: a call that takes as much is named
 _STRAGGLER = "straggler_rank"
-_ONCE = "paid once"  # advice that says so saves nothing of a longer run
-_AT_LEAST = "unfused_elementwise"  # what lies between elementwise kernels is fused with them and not counted
 
 
 def lines(found: Row, height: int | None = SCREEN_LINES) -> Iterator[str]:
@@ -252,12 +250,8 @@ def _first(
         title = f"{number} {row['rule'].replace('_', ' ')}: "
         before, named, others = where(row)
         saving = "not known" if row["saving_ns"] is None else f"{row['saving_ns'] / window_ns:.1%}"
-        if row["saving_ns"] is not None and not row["is_predicted"]:
-            saving = f"at most {saving}"
-        elif row["rule"] == _AT_LEAST:
-            saving = f"at least {saving}"
-        if _ONCE in row["advice"] and row["saving_ns"] is not None:
-            saving = f"once {saving}"
+        if row["saving_ns"] is not None:
+            saving = f"{bound(row)} {saving}".lstrip()
         place = keep_end(named, WIDTH - len(title) - len(before) - len(others) - len(saving) - 2)
         yield columns(f"{title}{before}{place}{others}", saving)
         if has_paths and place.startswith("…") and "/" not in place:

@@ -45,7 +45,7 @@ def _changes(source: Source) -> list[dict[str, str]]:
     memory = [row for row in memory if row["severity"] == "high"][:1] if rows else memory[:_FIRST_CNT]
     found = [
         {"rule": row["rule"].replace("_", " "), "severity": row["severity"],
-         "cost": _saving(row["saving_ns"], window_ns, row["is_predicted"]), "place": "".join(answer.where(row)),
+         "cost": _saving(row, window_ns), "place": "".join(answer.where(row)),
          "evidence": answer.part(row, window_ns) + row["evidence"], "advice": row["advice"].rstrip(".") + "."}
         for row in rows
     ]  # fmt: skip
@@ -57,8 +57,8 @@ def _changes(source: Source) -> list[dict[str, str]]:
     ]  # fmt: skip
 
 
-def _saving(saving_ns: int | None, window_ns: int | None, is_predicted: bool) -> str:
-    if saving_ns is None:
+def _saving(row: answer.Row, window_ns: int | None) -> str:
+    if row["saving_ns"] is None:
         return "what it would save is not known"
-    share = f" of {said_ns(window_ns)}, {saving_ns / window_ns:.1%}" if window_ns else ""
-    return f"saves {'' if is_predicted else 'up to '}{said_ns(saving_ns)}{share}"
+    share = f" of {said_ns(window_ns)}, {row['saving_ns'] / window_ns:.1%}" if window_ns else ""
+    return " ".join(["saves", *filter(None, [answer.bound(row)]), f"{said_ns(row['saving_ns'])}{share}"])
