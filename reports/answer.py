@@ -122,7 +122,7 @@ def where(finding: Row) -> tuple[str, str, str]:
 
 
 def bound(finding: Row) -> str:
-    """What stands before a known saving of FINDINGS: 'at most', 'at least', 'once' (a longer run pays no more) or ''."""
+    """What stands before a saving of FINDINGS: 'at most', 'at least', 'once' (a longer run pays no more) or ''."""
     if _ONCE in finding["advice"]:
         return "once"
     if not finding["is_predicted"]:
