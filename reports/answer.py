@@ -92,7 +92,6 @@ _PARTS = {
 }  # fmt: skip
 _IS_BEFORE = ("long_idle_gap", "long_dependency")  # the work of the place ends the gap: the CPU may have been elsewhere
 _ONCE = "paid once"  # in an advice
-_AT_LEAST = "unfused_elementwise"  # what lies between elementwise kernels is fused with them and not counted
 _MOSTLY = 0.7  # of what ranks that are late cost: where the first has less, others are late as well
 _HARDLY_TIMES = 1000  # as much was recorded as there is GPU work: nothing done about that changes what a run takes
 _LITTLE_TIMES = 20  # as much was recorded as there is GPU work: what the CPU does around it is said
@@ -122,12 +121,10 @@ def where(finding: Row) -> tuple[str, str, str]:
 
 
 def bound(finding: Row) -> str:
-    """What stands before a saving of FINDINGS: 'at most', 'at least', 'once' (a longer run pays no more) or ''."""
+    """What stands before a saving of FINDINGS: 'at most', 'once' (a longer run pays no more) or ''."""
     if _ONCE in finding["advice"]:
         return "once"
-    if not finding["is_predicted"]:
-        return "at most"
-    return "at least" if finding["rule"] == _AT_LEAST else ""
+    return "" if finding["is_predicted"] else "at most"
 
 
 def part(finding: Row, window_ns: int | None, place_width: int | None = None) -> str:

@@ -227,7 +227,6 @@ def finding(**more: object) -> dict[str, object]:
     [
         ({}, " 20.0%"),
         ({"is_predicted": False}, " at most 20.0%"),
-        ({"rule": "unfused_elementwise"}, " at least 20.0%"),
         ({"advice": "The first call makes CUDA ready, which is paid once: warm up."}, " once 20.0%"),
         ({"saving_ns": None, "place_saving_ns": None}, " not known"),
     ],
