@@ -236,6 +236,12 @@ def test_what_a_compiler_fused_is_not_called_unfused(tmp_path: Path) -> None:
     assert findings(tmp_path, [LONG, *kernels], "unfused_elementwise") == {}
 
 
+def test_one_kernel_takes_the_place_of_eight_at_most(tmp_path: Path) -> None:
+    """A loop over parameters has tensors of its own in each turn."""
+    kernels = [(ADD, 7, 1100 + 100 * n, 100, None) for n in range(20)]
+    assert findings(tmp_path, [LONG, *kernels], "unfused_elementwise") == {"step": (7 + 7 + 3) * 100}
+
+
 def test_a_kernel_is_blamed_once(tmp_path: Path) -> None:
     """Three elementwise kernels in a row inside math attention are attention's."""
     kernels = [(ADD, 7, 1100 + 100 * n, 100, MATH) for n in range(3)]

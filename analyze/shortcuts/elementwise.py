@@ -1,7 +1,7 @@
 """Elementwise kernels in a row that one kernel could be: the rows of the view _elementwise_run.
 
 stream    add mul gemm add mul silu copy      by launches; any other work ends a row
-row       1   1        2   2   2              of three or more
+row       1   1        2   2   2              of three or more, at most eight
 blamed                 x       x              all but the longest, which one pass over memory takes
 """
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 from ..attribute.intervals import Ints, grouped, is_first, numbered
 from ..store.database import Database
 
-_FEWEST = 3
+_FEWEST, _MOST = 3, 8
 _NONE = -(1 << 40)
 _ASKED = f"""
     select distinct op.source_id, coalesce(op.device_id, {_NONE}) as device, coalesce(op.stream_id, {_NONE}) as stream
@@ -43,6 +43,8 @@ def rows(database: Database) -> pa.Table:
     if not len(row):
         return _table(op, op)
     first = np.flatnonzero(is_first(row))
+    behind = np.arange(len(row)) - np.repeat(first, np.diff(np.append(first, len(row))))
+    first = np.flatnonzero(behind % _MOST == 0)
     count = np.diff(np.append(first, len(row)))
     at_most = np.repeat(np.maximum.reduceat(length, first), count)
     place = np.arange(len(row))

@@ -1,6 +1,7 @@
 -- A row is one of three or more elementwise kernels in a row on a stream, but for the one that takes longest.
 --
--- A row of them is in the order of launches and ends with any other work. The longest, of equals the first, stands for the
+-- A row of them is in the order of launches and ends with any other work, or with the eighth: more in a row have tensors of
+-- their own, as in a loop over parameters, each of which takes a pass. The longest, of equals the first, stands for the
 -- pass over memory that one fused kernel would make. What a compiler fused (Triton) is none of them. Of streams without
 -- work on the critical path nothing is asked.
 --
@@ -40,17 +41,23 @@ ordered as (
         and asked.device_id is not distinct from classed.device_id
         and asked.stream_id is not distinct from classed.stream_id
 ),
+cut as (
+    select
+        *,
+        (row_number() over (partition by source_id, device_id, stream_id, row_number order by gpu_op_id) - 1) // 8 as piece
+    from ordered
+    where is_elementwise
+),
 in_row as (
     select
         gpu_op_id,
-        min(gpu_op_id) over (partition by source_id, device_id, stream_id, row_number) as run_id,
-        count(*) over (partition by source_id, device_id, stream_id, row_number) as run_cnt,
+        min(gpu_op_id) over (partition by source_id, device_id, stream_id, row_number, piece) as run_id,
+        count(*) over (partition by source_id, device_id, stream_id, row_number, piece) as run_cnt,
         row_number() over (
-            partition by source_id, device_id, stream_id, row_number
+            partition by source_id, device_id, stream_id, row_number, piece
             order by kernel_ns desc, gpu_op_id
         ) as place
-    from ordered
-    where is_elementwise
+    from cut
 )
 select gpu_op_id, run_id
 from in_row
