@@ -1,12 +1,9 @@
 -- A row is an input of five steps or more that a range or an optimizer shows, some slower than the median by more than uneven_step_frac, together by notable_frac of the time.
 --
--- Not the first and the last of them, which have the begin and the end of the recording in them, and none where the run took steps
--- as long as each other without a profiler.
---
 -- Look at the phases of the slow steps in step_summary: data loading, checkpoints and evaluation, garbage collection, lengths that differ, recompilation.
 
 with
--- what the run says of its steps without a profiler
+-- runs that say of their steps without a profiler that they are as long as each other
 even as (
     select source_id
     from (
@@ -25,6 +22,7 @@ judged as (
     from (
         select
             *,
+            -- the first and the last have the begin and the end of the recording in them
             start_ns > min(start_ns) over (partition by source_id) and start_ns < max(start_ns) over (partition by source_id)
                 as is_between
         from step_summary
