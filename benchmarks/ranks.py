@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from lorabench.analyze.job import folder, result
 from lorabench.analyze.job import job as jobs
 from lorabench.analyze.job.executors import Executor
@@ -91,7 +92,7 @@ def jittered(table: pa.Table, name: str, rank: int, world: int, chance: np.rando
         elif field.name == "group_ranks":
             new = pa.nulls(table.num_rows, field.type)
         elif name in _MOVED and field.name.endswith(("start_ns", "end_ns")):
-            new = pa.compute.add(column, pa.scalar(shift, field.type))
+            new = pc.add(column, pa.scalar(shift, field.type))
         elif pa.types.is_decimal(field.type):
             continue
         elif field.name.endswith("_ns") and field.name not in ("start_ns", "end_ns", "mtime_ns", "origin_ns"):

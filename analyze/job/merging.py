@@ -20,6 +20,7 @@ from ...small_files import parse_json, read_text
 from ...sql import literal, quoted
 from ...vocabulary import WHOLE_FILE
 from ..ranks import alike, matching
+from ..store import arrow_functions as arrow
 from ..store import compact, views
 from ..store.building import building, insert, tables_for_views
 from ..store.database import Database
@@ -203,7 +204,7 @@ def _append(new: Database, entries: Sequence[tuple[int, Entry]]) -> None:
                 moved = _renumbered(tables[name], source_id, shift if name in _WITH_COLLECTIVES else 0)
                 gathered.setdefault(name, []).append(moved)
         if "collective" in tables:
-            shift += pa.compute.max(tables["collective"]["collective_id"]).as_py() + 1
+            shift += arrow.extent(tables["collective"]["collective_id"])[1] + 1
     for name, tables_of_name in gathered.items():
         insert(new, name, pa.concat_tables(tables_of_name, promote_options="permissive").combine_chunks())
 
@@ -214,7 +215,7 @@ def _renumbered(table: pa.Table, source_id: int, shift: int) -> pa.Table:
     table = table.set_column(place, "source_id", pa.repeat(pa.scalar(source_id, pa.int32()), table.num_rows))
     if shift:
         place = table.column_names.index("collective_id")
-        moved = pa.compute.add(table["collective_id"], pa.scalar(shift, pa.int64()))
+        moved = arrow.shifted(table["collective_id"], shift)
         table = table.set_column(place, "collective_id", moved)
     return table
 

@@ -33,6 +33,11 @@ def filled(column: Column, value: int | bool) -> Any:
     return call_function("coalesce", [column, pa.scalar(value, column.type)])
 
 
+def shifted(column: Column, by: int) -> Any:
+    """64-bit numbers with one added, NULL where there is none."""
+    return call_function("add", [column, pa.scalar(by, pa.int64())])
+
+
 def is_null(column: Column) -> Any:
     """Where a column is NULL."""
     return call_function("is_null", [column])

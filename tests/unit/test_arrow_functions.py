@@ -23,6 +23,7 @@ def both(values: list[Any], of_type: pa.DataType) -> list[Any]:
 def test_of_numbers(values: list[int | None]) -> None:
     for column in both(values, pa.int64()):
         assert arrow.is_null(column).equals(column.is_null())
+        assert arrow.shifted(column, 7).equals(pc.add(column, 7))
         assert arrow.filled(column, -1).equals(pc.fill_null(column, -1))
         assert arrow.is_in(column, (0, 1), pa.int64()).equals(pc.is_in(column, pa.array([0, 1])))
         assert arrow.chosen(column, pc.is_valid(column)).equals(column.drop_null())
