@@ -171,6 +171,13 @@ def test_files_and_functions_stay_small() -> None:
                 assert (node.end_lineno or 0) - node.lineno < 60, f"{path}: {node.name}"
 
 
+def test_no_module_counts_on_another_to_load_a_part_of_arrow() -> None:
+    """`pa.compute` is there where something else has loaded it, and then again not: its functions are named."""
+    for path in PACKAGE.rglob("*.py"):
+        if not {"tests", "site-packages"} & set(path.relative_to(PACKAGE).parts):
+            assert not re.search(r"\bpa\.compute\b", path.read_text("utf-8")), path
+
+
 def _is_command(function: ast.FunctionDef) -> bool:
     """The options of a command are its documentation, however many there are."""
     return any(isinstance(node, ast.Name) and node.id == "typer" for node in ast.walk(function.args))
