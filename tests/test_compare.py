@@ -288,6 +288,27 @@ def test_compiled_graphs_are_compared_by_their_order(run: Callable[..., Any], tm
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("ranges", [(0, 1), (1, 1), (2, 2)])
+def test_recordings_of_a_cpu_are_compared_by_what_both_have(
+    ranges: tuple[int, int], tmp_path: Path, run_command: Callable[..., Any]
+) -> None:
+    """Where one has no range, or each one around everything, operators say what changed."""
+    paths = []
+    for name, count, length in zip("ab", ranges, (400, 200), strict=True):
+        common = {"ph": "X", "pid": 1, "tid": 1}
+        events = [common | {"cat": "cpu_op", "name": f"aten::{op}", "ts": 10 + 500 * n, "dur": length}
+                  for n, op in enumerate(("mm", "add"))]  # fmt: skip
+        around = [(5, 995)] if count == 1 else [(5 + 500 * n, 495) for n in range(count)]
+        events += [common | {"cat": "user_annotation", "name": f"part{n}", "ts": start, "dur": wall}
+                   for n, (start, wall) in enumerate(around)]  # fmt: skip
+        paths.append(tmp_path / f"{name}.json")
+        paths[-1].write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}), "utf-8")
+    said = run_command("compare", *paths).out
+    assert ("operator_summary" in said) is (ranges != (2, 2))
+    if ranges != (2, 2):
+        assert "0.80 -> 0.40" in said or "800.0 -> 400.0" in said, said
+
+
 def test_without_ranges_that_hold_the_work_rows_are_kernels(
     run: Callable[..., Any], two: list[Path], tmp_path: Path
 ) -> None:

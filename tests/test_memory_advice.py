@@ -100,6 +100,36 @@ def test_a_change_of_what_has_memory_alone_is_refused(tmp_path: Path, run_comman
     assert "cpu=*:0.5: nothing can be replayed here" in said
 
 
+def test_the_node_of_the_backward_that_makes_memory_is_named(tmp_path: Path) -> None:
+    node = [
+        {"filename": "", "line": 0, "name": "torch::autograd::generated::BmmBackward0::apply(std::vector<at::Tensor>)"}
+    ]
+    found = findings(tmp_path, node + BACKWARD, BACKWARD)
+    evidence, advice = found["temporaries"]
+    assert evidence.endswith("the largest: BmmBackward0 (autograd engine)") and advice.startswith(
+        "The backward makes them"
+    )
+
+
+def test_what_was_there_beside_the_states_of_the_optimizer_are_the_weights(tmp_path: Path) -> None:
+    """Adam has two for each weight."""
+    step = stack("/me/train.py:9 main", f"{LIBRARY}/torch/optim/adamw.py:7 step")
+    freed = {"action": "free_requested", "addr": 9 << 40, "size": 60 * MIB, "stream": 0, "time_us": 2, "frames": step}
+    path = tmp_path / "snapshot.pickle"
+    findings(tmp_path, FORWARD, BACKWARD)
+    held = pickle.loads(path.read_bytes())
+    held["device_traces"][0].append(freed | {"time_us": 90})
+    path.write_bytes(pickle.dumps(held))
+    with analyze([path], tmp_path / "y.duckdb") as database:
+        found = {
+            rule: (evidence, advice)
+            for rule, evidence, advice in database.rows("select rule, evidence, advice from memory_finding")
+        }
+    evidence, advice = found["before_recording"]
+    assert evidence.endswith("half as much as the states of the optimizer: the weights")
+    assert advice.startswith("Weights, all of which are trained")
+
+
 def test_a_snapshot_is_compared_with_what_has_memory_alone(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     findings(tmp_path, FORWARD, BACKWARD)
     fixtures = Path(__file__).parent.parent / "fixtures"
@@ -138,7 +168,7 @@ def test_what_the_peak_does_not_hang_on_is_said(tmp_path: Path) -> None:
         found = database.rows("select rule, cost_bytes, fall_bytes, evidence from memory_finding")
     ((rule, cost, fall, evidence),) = found
     assert (rule, cost, fall) == ("gradients", 40 * MIB, 4 * MIB)
-    assert evidence.endswith("; without them the peak falls by 4 MiB alone: another moment is nearly as high")
+    assert evidence.endswith("; without them the peak falls by 4 MiB: then another moment is the highest")
 
 
 @pytest.mark.parametrize("function", ["softmax", "scaled_dot_product_attention", "eager_attention_forward"])

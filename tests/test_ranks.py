@@ -53,6 +53,38 @@ def ranks(tmp_path: Path) -> list[Path]:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("parts", [0, 1, 5])
+def test_what_computes_while_a_rank_waits_is_all_that_is_no_waiting(parts: int, tmp_path: Path) -> None:
+    """A small kernel on another stream does not undo what was waited before it."""
+    folder = tmp_path / "ranks"
+    folder.mkdir()
+    paths = [
+        trace(folder / f"{rank}.json", rank, (1000, *work))
+        for rank, work in enumerate([(100, 800), (850, 50), (850, 50)])
+    ]
+    held = json.loads(paths[0].read_text("utf-8"))
+    for number in range(parts):  # of the 750 us
+        link = {"correlation": 100 + number}
+        call = {
+            "ph": "X",
+            "pid": 1,
+            "tid": 1,
+            "cat": "cuda_runtime",
+            "name": "cudaLaunchKernel",
+            "dur": 1,
+            "args": link,
+        }
+        kernel = {"ph": "X", "pid": 0, "tid": 9, "cat": "kernel", "name": COMPUTE, "dur": 10}
+        held["traceEvents"] += [
+            call | {"ts": 1210 + 100 * number},
+            kernel | {"ts": 1300 + 100 * number, "args": link | {"device": 0, "stream": 9}},
+        ]
+    paths[0].write_text(json.dumps(held), "utf-8")
+    with analyze(paths, tmp_path / "x.duckdb") as database:
+        waits = database.rows("select rank_wait_ns from steady_state order by rank")
+    assert waits == [(750_000 - 10_000 * parts,), (None,), (None,)]
+
+
 def test_the_straggler_is_the_rank_that_waits_least(ranks: list[Path], tmp_path: Path) -> None:
     with analyze(ranks, tmp_path / "x.duckdb") as database:
         rows = database.rows(

@@ -11,6 +11,7 @@ stands at the start of the recording.
 """
 
 import gzip
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ _GRAPH_POOL = "graph"  # what _memory_of_graphs.sql knows it by
 _NS = 1000  # in a microsecond
 # Threads of autograd have no Python frames; one of its own says what they are.
 ENGINE = "(autograd engine)"
+# Before it which node of the graph it works at, where C++ frames are recorded.
+_NODE = re.compile(r"torch::autograd::(?:\w+::)*(\w+)::apply\(")
 # Behind the innermost frame of what autocast copies into another type: no Python frame says that it does.
 AUTOCAST = "(autocast)"
 
@@ -253,7 +256,7 @@ class _Stacks:
 
 
 def _stack(frames: list[Any]) -> str | None:
-    told, is_engine, is_cast = [], False, False
+    told, is_engine, is_cast, node = [], False, False, None
     for frame in frames:
         if isinstance(frame, dict):
             file, name, line = _text(frame.get("filename")), _text(frame.get("name")), frame.get("line")
@@ -263,11 +266,12 @@ def _stack(frames: list[Any]) -> str | None:
                 ]  # Debian's name
                 told.append(f"{package}:{line if type(line) is int else '?'} {name}")
             is_engine |= name.startswith("torch::autograd::Engine::")
+            node = node or _NODE.match(name)
             is_cast |= name.startswith("at::autocast::cached_cast")
     if is_cast:
         told[:1] = [" ".join([*told[:1], AUTOCAST])]
     if is_engine:
-        told.append(ENGINE)
+        told.append(f"{node[1]} {ENGINE}" if node else ENGINE)
     return " < ".join([*told[:_MOST_FRAMES], *(["…"] if len(told) > _MOST_FRAMES else [])]) or None
 
 

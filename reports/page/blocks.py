@@ -154,6 +154,14 @@ def _about(row: Row, categories: list[str], texts: dict[str, int]) -> tuple[int,
     )
 
 
+def placed(stack: str | None) -> str | None:
+    """The same with the end of each file's path: a cell has room for few, and what begins alike tells nothing."""
+    known = frames(stack)
+    if known is None:
+        return None
+    return " < ".join("/".join(frame.split("/")[-2:]) for frame in known.split(" < "))
+
+
 def frames(stack: str | None) -> str | None:
     """The innermost frames of a stack, without those by which torch calls modules."""
     if stack is None:

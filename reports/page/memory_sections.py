@@ -66,6 +66,7 @@ def _over_time(source: Source, which: str, device: str, rows: list[dict[str, Any
         "select category, path, adapter, stack, live_bytes, live_frac, allocation_cnt, largest_bytes, basis "
         f"from memory_peak where {which} order by live_bytes desc"
     )
+    peak = [row | {"stack": blocks.placed(row["stack"])} for row in peak]
     shown = [name for name in peak[0] if name in ("category", "basis") or any(row[name] is not None for row in peak)]
     text = (
         f"What the memory of {device} is for{_over(rows)}; the table says what was live when it was highest, by the "
@@ -166,4 +167,5 @@ def _tabled(row: dict[str, Any], axis: blocks.Axis, zero: int) -> dict[str, Any]
     times = {f"{name}_{unit}": None if row[f"{name}_ns"] is None else axis.place(row[f"{name}_ns"]) - axis.place(zero)
              for name in ("start", "free")}  # fmt: skip
     what = {"size_bytes": row["bytes"], "category": row["category"].replace("_", " ")}
+    row = row | {"stack": blocks.placed(row["stack"])}
     return what | only([row], "name", "adapter", "path", "stack")[0] | times

@@ -9,7 +9,7 @@ create macro place_in_stack(stack) as
         coalesce(
             ' in ' || list_filter(
                 string_split(stack, ' < '),
-                lambda frame: not is_library_frame(frame) and frame not in ('…', '(autograd engine)')
+                lambda frame: not is_library_frame(frame) and frame <> '…' and not contains(frame, '(autograd engine)')
             )[1],
             ''
         ),

@@ -1,6 +1,13 @@
 -- A row is a range of one of several ranks in whose exposed communication the rank waits for others that come later.
 --
--- A collective is as long as it takes for the member that comes last; how much longer that of another member is, it waits.
+-- A collective is as long as it takes for the member that comes last; how much longer that of another member is, it waits, but
+-- for what computes meanwhile. Of that all counts as if it were before the last member comes, or what is behind the last
+-- compute: whichever leaves more to wait.
+--
+--     this rank    |wwwwwwwwwwwwwwwwwww|===|     w: waits for the last member, =: what the collective takes
+--     computes        cc      c                  5 of 19 w at most are no waiting
+--     last member                      |===|
+--
 -- What lies in the time that the answer is about counts, moments of several collectives once. No clocks are compared.
 --
 -- columns:
@@ -14,7 +21,7 @@ met as (
     select
         wait.*,
         collective.device_id,
-        wait.end_ns - wait.wait_ns as alone_ns,
+        least(wait.end_ns - wait.wait_ns, wait.start_ns + wait.busy_ns) as alone_ns,
         wait.end_ns - min(wait.end_ns - wait.start_ns) over (partition by matched.match_id) as last_ns
     from _rank_wait as wait
     join matched_collective as matched using (collective_id)

@@ -12,6 +12,7 @@
 --   start_ns        bigint    begin of its work
 --   end_ns          bigint    end of its work
 --   wait_ns         bigint    until its end nothing computes for so long
+--   busy_ns         bigint    while it runs something computes for so long in all
 
 with
 met as (
@@ -32,9 +33,28 @@ met as (
         and collective.operation not in ('send', 'recv')
 ),
 compute as (
-    select source_id, coalesce(device_id, -1) as device, start_ns, end_ns
+    select
+        source_id,
+        coalesce(device_id, -1) as device,
+        start_ns,
+        end_ns,
+        sum(end_ns - start_ns) over (
+            partition by source_id, device_id order by start_ns rows unbounded preceding
+        ) as until_ns
     from _rank_activity
     where activity = 'compute' and source_id in (select source_id from met)
+),
+-- how long something has computed before each begins, and before each ends
+edge as (
+    select source_id, collective_id, device, unnest([start_ns, end_ns]) as time_ns, unnest([-1, 1]) as sign
+    from met
+),
+busy as (
+    select edge.collective_id, sum(edge.sign * (compute.until_ns - greatest(0, compute.end_ns - edge.time_ns))) as busy_ns
+    from edge
+    asof join compute
+        on compute.source_id = edge.source_id and compute.device = edge.device and compute.start_ns <= edge.time_ns
+    group by edge.collective_id
 ),
 -- stretches of communication, with the range of what they begin with
 placed as (
@@ -52,12 +72,14 @@ placed as (
 select
     met.source_id,
     met.collective_id,
-    if(met.end_ns > coalesce(compute.end_ns, met.start_ns), placed.place, null) as place,
+    if(met.end_ns - met.start_ns > coalesce(busy.busy_ns, 0), placed.place, null) as place,
     met.step,
     met.start_ns,
     met.end_ns,
-    greatest(0, met.end_ns - greatest(met.start_ns, coalesce(compute.end_ns, met.start_ns)))::bigint as wait_ns
+    greatest(0, met.end_ns - greatest(met.start_ns, coalesce(compute.end_ns, met.start_ns)))::bigint as wait_ns,
+    coalesce(busy.busy_ns, 0)::bigint as busy_ns
 from met
+left join busy using (collective_id)
 asof left join compute
     on compute.source_id = met.source_id and compute.device = met.device and compute.start_ns < met.near_end_ns
 asof left join placed

@@ -10,6 +10,7 @@ held as (
         sum(live_bytes) filter (category = 'unknown' and path = '(before the recording)') as before_bytes,
         max(largest_bytes) filter (category = 'unknown' and path = '(before the recording)') as largest_bytes,
         sum(live_bytes) filter (category = 'gradient') as gradient_bytes,
+        sum(live_bytes) filter (category = 'optimizer_state' and path = '(before the recording)') as state_bytes,
         any_value(peak_bytes) as peak_bytes,
         bool_or(category = 'activation') as keeps_for_backward,
         -- a layer of quantised weights has run, whatever it has allocated
@@ -39,6 +40,8 @@ select
             then ', twice the gradients: weights and one state of each (momentum)'
         when before_bytes between 2.97 * gradient_bytes and 3.03 * gradient_bytes
             then ', three times the gradients: weights and two states of each (Adam)'
+        when state_bytes between 1.94 * before_bytes and 2.06 * before_bytes
+            then ', half as much as the states of the optimizer: the weights'
         when is_quantised then format(', the largest alone {:,.0f}', largest_bytes / 1048576)
         else ''
     end as evidence,
@@ -48,6 +51,7 @@ select
                 || 'prepare_model_for_kbit_training has made 32 bits of them: cast them back to 16. States of the optimizer '
                 || 'may be there, too: an 8-bit or paged one.'
         when before_bytes between 0.97 * gradient_bytes and 1.03 * gradient_bytes
+            or state_bytes between 1.94 * before_bytes and 2.06 * before_bytes
             then 'Weights, all of which are trained: train few beside a frozen base in 16, 8 or 4 bits (LoRA, QLoRA), or spread them '
                 || 'over ranks (FSDP).'
         when has_forward and not has_learned and not keeps_for_backward

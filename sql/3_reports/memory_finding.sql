@@ -45,7 +45,7 @@ select
     measured.evidence
     || if(
         measured.fall_bytes < 0.8 * measured.cost_bytes,
-        format('; without them the peak falls by {:,.0f} MiB alone: another moment is nearly as high', measured.fall_bytes / 1048576),
+        format('; without them the peak falls by {:,.0f} MiB: then another moment is the highest', measured.fall_bytes / 1048576),
         ''
     ) as evidence,
     measured.advice,
