@@ -140,6 +140,9 @@ def test_a_snapshot_is_compared_with_what_has_memory_alone(tmp_path: Path, run_c
     (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": [event]}), "utf-8")
     said = run_command("compare", tmp_path / "snapshot.pickle", tmp_path / "trace.json").out
     assert said.startswith("live memory of B: 70.00 -> 1.00 MiB")
+    run_command("compare", tmp_path / "snapshot.pickle", tmp_path / "trace.json", "-o", tmp_path / "c.html")
+    page = (tmp_path / "c.html").read_text("utf-8")
+    assert "Live memory of B: 70.00 -&gt; 1.00 MiB" in page
 
 
 def test_what_the_peak_does_not_hang_on_is_said(tmp_path: Path) -> None:

@@ -45,6 +45,8 @@ def write(inputs: list[Path], path: Path, progress: Progress) -> None:
         sections, told, most, cautions = _of_traces(dict(zip(names, inputs, strict=True)), progress)
         made += sections
         said = (said or told) + most
+    if not said:  # neither steps nor timing passes: the sentence of the terminal
+        said = changes.compare_inputs(inputs, None, None, None, False, progress).verdict[:1]
     html.write(path, " against ".join([", ".join(names[1:]), names[0]]), f"{_legend(names)} Times and counts are for "
                "each step where every input has steps.", made, verdict=[_sentence(line) for line in said],
                cautions=cautions)  # fmt: skip
@@ -69,7 +71,8 @@ def _of_traces(inputs: dict[str, Path], progress: Progress) -> tuple[list[Sectio
         found, most = _differences(
             databases, [one or None for one in (timed if all(timed) else steps)], all(timed), clocks
         )
-        for by, comparison in changes.COMPARISONS.items():
+        natural = changes.natural([*databases.values()])
+        for by, comparison in sorted(changes.COMPARISONS.items(), key=lambda item: item[0] != natural):
             how = changes.fitting(comparison, databases)
             if how.view == "step_summary" and clocks:  # of the profiled pass: the timing pass has said it
                 continue
