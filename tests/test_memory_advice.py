@@ -100,6 +100,23 @@ def test_a_change_of_what_has_memory_alone_is_refused(tmp_path: Path, run_comman
     assert "cpu=*:0.5: nothing can be replayed here" in said
 
 
+@pytest.mark.parametrize(("size", "is_said"), [(4, False), (60, True)])
+def test_peaks_at_different_moments_are_said_to_be(
+    size: int, is_said: bool, tmp_path: Path, run_command: Callable[..., Any]
+) -> None:
+    """Where the optimizer takes more than the forward has kept, its step is the highest."""
+    step = stack("/me/train.py:9 main", f"{LIBRARY}/torch/optim/adamw.py:7 step")
+    findings(tmp_path, FORWARD, BACKWARD)
+    held = pickle.loads((tmp_path / "snapshot.pickle").read_bytes())
+    for time, action in ((90, "alloc"), (91, "free_requested")):
+        event = {"action": action, "addr": 9 << 40, "size": size * MIB, "stream": 0, "time_us": time, "frames": step}
+        held["device_traces"][0].append(event)
+    (tmp_path / "other.pickle").write_bytes(pickle.dumps(held))
+    said = run_command("compare", tmp_path / "snapshot.pickle", tmp_path / "other.pickle").out
+    told = "Peaks are at different moments, A in its forward, B in its optimizer"
+    assert (told in " ".join(said.split())) is is_said
+
+
 def test_the_node_of_the_backward_that_makes_memory_is_named(tmp_path: Path) -> None:
     node = [
         {"filename": "", "line": 0, "name": "torch::autograd::generated::BmmBackward0::apply(std::vector<at::Tensor>)"}

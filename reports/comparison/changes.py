@@ -215,7 +215,22 @@ def compare_inputs(
             compared.notes.append(BACKWARD_IS_APART)
         if asked is None and by == "kernel":
             compared.notes.insert(0, _RANGES_HOLD_LITTLE)
+        if by == "memory":
+            compared.notes.extend(_moments(opened))
         return compared if asked is None else replace(compared, steps=())
+
+
+def _moments(databases: Sequence[Database]) -> list[str]:
+    """In which phases inputs have their peaks, where these differ."""
+    found = [
+        database.rows("select phase from memory_phase where peak_bytes is not null order by peak_bytes desc limit 1")
+        for database in databases
+    ]
+    phases = [rows[0][0] if rows else None for rows in found]
+    if None in phases or len(set(phases)) == 1:
+        return []
+    where = ", ".join(f"{letter(number)} in its {phase}" for number, phase in enumerate(phases))
+    return [f"Peaks are at different moments, {where}: what is live then differs for that, too (view memory_phase)."]
 
 
 def _left_out(how: Comparison, spreads: list[Spreads]) -> list[str]:
