@@ -8,7 +8,7 @@
     ├── ToolError               4   another program (nsys) is missing or failed
     ├── OutputError             5   the result could not be written (disk full, no permission)
     ├── CheckError              6   an arithmetic identity does not hold: a lorabench bug or an impossible trace
-    ├── RunError                7   a collected run failed, ran out of memory or was stopped or recorded nothing
+    ├── RunError                7   a collected run failed, ran out of memory, was stopped or recorded nothing
     ├── RegressionError         8   compare found more than --fail-above allows
     ├── ValidationError         9   a trace breaks rules of validate
     └── Interrupted           130   Ctrl-C during a run, whose directory is kept

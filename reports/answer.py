@@ -45,8 +45,7 @@ _RANGES = """
     select * exclude source_id
     from _answer_range
     where source_id = {id} and coalesce(open_frac, 1) >= 0.005  -- else 'open 0 % of the time'
-    order by self_wall_ns desc, path
-"""
+    order by self_wall_ns desc, path"""
 _CALLS = "select * exclude source_id from _answer_call where source_id = {id} order by call_ns desc, api_name"
 _CLOCKS = "select shift_ns from _clock_shift where source_id = {id}"
 MEAN_WINDOW = "select window_ns::bigint as window_ns from _mean_window where source_id = {id}"
@@ -114,8 +113,8 @@ def where(finding: Row) -> tuple[str, str, str]:
         count = f"{finding['place_cnt']:,} places"
         return (f"{count}, most in ", finding["within"], "") if finding["within"] else (count, "", "")
     others = f" and {finding['place_cnt'] - 1:,} more" if finding["place_cnt"] > 1 else ""
-    is_shared = others and finding["rule"] == "straggler_rank"
-    if is_shared and finding["late_step_cnt"] > 1 and finding["place_saving_ns"] < _MOSTLY * finding["saving_ns"]:
+    are_ranks = others and finding["rule"] == "straggler_rank"
+    if are_ranks and finding["late_step_cnt"] > 1 and finding["place_saving_ns"] < _MOSTLY * finding["saving_ns"]:
         others += ", in turn"
     return "", finding["place"] or OUTSIDE, others
 

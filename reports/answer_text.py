@@ -69,6 +69,12 @@ def _measured(found: Row) -> Iterator[str]:
     if found["unprofiled_ns"] and found["steps"]:
         yield f"  without a profiler a step takes {said_ns(found['unprofiled_ns'])}; all else here is profiled"
     yield from _of_gpu(found) if found["parts"] else _of_cpu(found)
+    yield from _phases(found)
+    yield from _peaks(found)
+
+
+def _phases(found: Row) -> Iterator[str]:
+    """What parts a step has on the CPU; nothing where no annotation tells."""
     again = found["recompute_frac"]
     phases = [
         f"{'between steps' if name == 'between' else name} {part:.0%}"
@@ -76,11 +82,10 @@ def _measured(found: Row) -> Iterator[str]:
         for name, part in found["phases"].items()
         if part >= LEAST_FRAC / 2
     ]
+    rest = 1 - sum(found["phases"].values())
+    others = [f"else {rest:.0%}"] if rest >= _MUCH_ELSE else []
     if phases:
-        rest = 1 - sum(found["phases"].values())
-        said = ", ".join([*phases, *([f"else {rest:.0%}"] if rest >= _MUCH_ELSE else [])])
-        yield from wrapped([f"  a step on the CPU: {said}"])
-    yield from _peaks(found)
+        yield from wrapped([f"  a step on the CPU: {', '.join([*phases, *others])}"])
 
 
 def _of_cpu(found: Row) -> Iterator[str]:
@@ -99,7 +104,7 @@ def _of_cpu(found: Row) -> Iterator[str]:
 def _of_gpu(found: Row) -> Iterator[str]:
     """What the GPU's time is, in parts that add up to the window."""
     parts = found["parts"]
-    yield cut(_fitting(verdict(found), found["kernel"]))
+    yield from wrapped([_fitting(verdict(found), found["kernel"])])
     yield from _around(found)
     if (steps := counted(found)) is not None:
         yield cut(f"  {steps}")

@@ -65,18 +65,10 @@ def test_what_computes_while_a_rank_waits_is_all_that_is_no_waiting(parts: int, 
     held = json.loads(paths[0].read_text("utf-8"))
     for number in range(parts):  # of the 750 us
         link = {"correlation": 100 + number}
-        call = {
-            "ph": "X",
-            "pid": 1,
-            "tid": 1,
-            "cat": "cuda_runtime",
-            "name": "cudaLaunchKernel",
-            "dur": 1,
-            "args": link,
-        }
+        call = {"ph": "X", "pid": 1, "tid": 1, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "dur": 1}
         kernel = {"ph": "X", "pid": 0, "tid": 9, "cat": "kernel", "name": COMPUTE, "dur": 10}
         held["traceEvents"] += [
-            call | {"ts": 1210 + 100 * number},
+            call | {"ts": 1210 + 100 * number, "args": link},
             kernel | {"ts": 1300 + 100 * number, "args": link | {"device": 0, "stream": 9}},
         ]
     paths[0].write_text(json.dumps(held), "utf-8")

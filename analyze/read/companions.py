@@ -25,7 +25,10 @@ _TIMELINE_CATEGORIES = ("parameter", "optimizer_state", "input", "temporary", "a
                         "autograd_detail")  # fmt: skip
 # What the memory pass leaves: of one process, traces of one cycle of the profiler.
 _MEMORY_TRACE = re.compile(r"(memory|snapshot)(?P<worker>-adapter_\d+|-rank\d+)?(-\d+)?\.(json|json\.gz|pickle)")
-_UNPROFILED, _LONGEST = "run: step without a profiler ns", "run: longest step without a profiler ns"
+_STEP_TIMES = {
+    "run: step without a profiler ns": rundir.STEP_MEDIAN,
+    "run: longest step without a profiler ns": rundir.STEP_LONGEST,
+}
 _LEDGER_TYPES = {"time_ns": "bigint", "device": "varchar", "address": "bigint", "bytes": "bigint",
                  "category": "varchar", "name": "varchar", "adapter": "varchar", "is_before": "boolean"}  # fmt: skip
 
@@ -64,14 +67,12 @@ def _measured(folder: Path) -> _Facts:
         return []
     try:
         summary = rundir.read_summary(folder)
-        median = rundir.number_at(summary, *rundir.STEP_MEDIAN)
-        longest = rundir.number_at(summary, *rundir.STEP_LONGEST)
+        times = {item: rundir.number_at(summary, *place) for item, place in _STEP_TIMES.items()}
     except InputError as error:
         return [("lost", rundir.SUMMARY, str(error))]
     device = summary.get("device")
     kind = device.get("type") if isinstance(device, dict) else None
-    known = {name: None if ns is None else round(ns) for name, ns in ((_UNPROFILED, median), (_LONGEST, longest))}
-    known |= {"run: device": kind}
+    known = {item: round(ns) for item, ns in times.items() if ns} | {"run: device": kind}
     return [("about", item, str(value)) for item, value in known.items() if value]
 
 

@@ -28,8 +28,8 @@ _HEADER_BYTES = 4 << 20  # what stands before the events of a trace of thousands
 _MOST_FOLDERS = 2_000
 _MOST_NAMED = 3
 _GZIP = b"\x1f\x8b"
-# What else files are packed with, by how they begin, and what unpacks them. JSON and snapshots are read from gzip.
 _ZIP = b"PK\x03\x04"
+# What else files are packed with, by how they begin, and what unpacks them. JSON and snapshots are read from gzip.
 _PACKED = (
     (b"\x28\xb5\x2f\xfd", "zstd", "zstd -d"),
     (b"\xfd7zXZ\x00", "xz", "xz -dk"),

@@ -144,8 +144,7 @@ def _why_no_work(tally: Tally, pieces: Pieces, call_cnt: int) -> str:
 
 def _of_another_program(tally: Tally) -> str:
     """What in a trace without calls of CUDA another program than torch.profiler wrote, "" for nothing."""
-    is_read = any(becomes for _, _, becomes in tally.events)
-    many = _MANY_UNREAD if is_read else 1  # else it is all that there is
+    many = _MANY_UNREAD if any(becomes for _, _, becomes in tally.events) else 1  # where nothing else is read, any
     begun = sum(count for (phase, *_), count in tally.events.items() if phase == "B")
     if begun >= many:
         return f"{begun} events that begin and end apart (B, E) are not read: of another program, or of torch.compile"

@@ -26,12 +26,13 @@ from .staging import Staging
 
 _LEAST_BOMB, _BOMB_RATIO = 64 << 20, 250  # of what gzip expands to
 _MOST_FRAMES = 24
+_PACKAGES = re.compile(r".*(?:site|dist)-packages/")  # the latter is Debian's
 _USED = ("active_allocated",)
 _GRAPH_POOL = "graph"  # what _memory_of_graphs.sql knows it by
 _NS = 1000  # in a microsecond
 # Threads of autograd have no Python frames; one of its own says what they are.
 ENGINE = "(autograd engine)"
-# Before it which node of the graph it works at, where C++ frames are recorded.
+# The node of the graph that such a thread works at; known only where C++ frames are recorded.
 _NODE = re.compile(r"torch::autograd::(?:\w+::)*(\w+)::apply\(")
 # Behind the innermost frame of what autocast copies into another type: no Python frame says that it does.
 AUTOCAST = "(autocast)"
@@ -261,10 +262,7 @@ def _stack(frames: list[Any]) -> str | None:
         if isinstance(frame, dict):
             file, name, line = _text(frame.get("filename")), _text(frame.get("name")), frame.get("line")
             if file.endswith(".py"):
-                package = file.replace("dist-packages/", "site-packages/").rpartition("site-packages/")[
-                    2
-                ]  # Debian's name
-                told.append(f"{package}:{line if type(line) is int else '?'} {name}")
+                told.append(f"{_PACKAGES.sub('', file)}:{line if type(line) is int else '?'} {name}")
             is_engine |= name.startswith("torch::autograd::Engine::")
             node = node or _NODE.match(name)
             is_cast |= name.startswith("at::autocast::cached_cast")

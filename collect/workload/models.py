@@ -97,7 +97,11 @@ def _attention(spec: RunSpec) -> dict[str, str]:
 def is_configuration(model: str) -> bool:
     """Whether a model is a folder with a configuration and no weights: it gets random ones, which cost the same."""
     folder = Path(model)
-    return folder.is_dir() and not any(path for pattern in _OF_WEIGHTS for path in folder.glob(pattern))
+    return (
+        model not in PRESETS
+        and folder.is_dir()
+        and not any(path for pattern in _OF_WEIGHTS for path in folder.glob(pattern))
+    )
 
 
 def _from_checkpoint(spec: RunSpec, device: torch.device, dtype: torch.dtype) -> Any:

@@ -3,7 +3,7 @@
 -- Mostly weights, and the optimizer's states where it has stepped: a frozen base in 8 or 4 bits (QLoRA), an 8-bit or paged optimizer. To know which: begin to record before the model is made (torch.cuda.memory._record_memory_history()).
 
 with
-held as (
+resident as (
     select
         source_id,
         device,
@@ -19,6 +19,14 @@ held as (
     from memory_peak
     group by source_id, device
 ),
+held as (
+    select
+        *,
+        -- each weight that is trained has one gradient of its size, and of Adam two states
+        coalesce(before_bytes between 0.97 * gradient_bytes and 1.03 * gradient_bytes, false) as equals_gradients,
+        coalesce(state_bytes between 1.94 * before_bytes and 2.06 * before_bytes, false) as is_half_the_states
+    from resident
+),
 phase as (
     select
         source_id,
@@ -32,15 +40,14 @@ select
     device,
     before_bytes as cost_bytes,
     format('{:,.0f} MiB were there before the recording began', before_bytes / 1048576)
-    -- each weight that is trained has one gradient of its size, and of Adam two states
     || case
-        when before_bytes between 0.97 * gradient_bytes and 1.03 * gradient_bytes
+        when equals_gradients
             then ', as much as gradients: the weights'
         when before_bytes between 1.97 * gradient_bytes and 2.03 * gradient_bytes
             then ', twice the gradients: weights and one state of each (momentum)'
         when before_bytes between 2.97 * gradient_bytes and 3.03 * gradient_bytes
             then ', three times the gradients: weights and two states of each (Adam)'
-        when state_bytes between 1.94 * before_bytes and 2.06 * before_bytes
+        when is_half_the_states
             then ', half as much as the states of the optimizer: the weights'
         when is_quantised then format(', the largest alone {:,.0f}', largest_bytes / 1048576)
         else ''
@@ -50,8 +57,7 @@ select
             then 'The base is quantised already. What is not are its embeddings and head, often the most of all where '
                 || 'prepare_model_for_kbit_training has made 32 bits of them: cast them back to 16. States of the optimizer '
                 || 'may be there, too: an 8-bit or paged one.'
-        when before_bytes between 0.97 * gradient_bytes and 1.03 * gradient_bytes
-            or state_bytes between 1.94 * before_bytes and 2.06 * before_bytes
+        when equals_gradients or is_half_the_states
             then 'Weights, all of which are trained: train few beside a frozen base in 16, 8 or 4 bits (LoRA, QLoRA), or spread them '
                 || 'over ranks (FSDP).'
         when has_forward and not has_learned and not keeps_for_backward

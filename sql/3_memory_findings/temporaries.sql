@@ -20,12 +20,12 @@ select
         when regexp_matches(place, 'Optimizer\.step|torch/optim/') and not contains(place, 'zero_grad')
             then 'The optimizer copies as much as it updates at once: fused=True updates in place, foreach=False one weight at a '
                 || 'time.'
-        when contains(place, '(autograd engine)') and not is_attention
-            then 'The backward makes them, as large as what the forward took in there: look for activations of this size, and '
-                || 'make those smaller (fused attention, a loss in chunks, smaller micro batches).'
         when is_attention
             then 'If these are the scores of attention (queries by keys of each head), one that keeps them in registers needs '
                 || 'none of it: scaled_dot_product_attention, flash attention. Else compute the softmax on smaller blocks.'
+        when contains(place, '(autograd engine)')
+            then 'The backward makes them, as large as what the forward took in there: look for activations of this size, and '
+                || 'make those smaller (fused attention, a loss in chunks, smaller micro batches).'
         when source_id not in (from learning)
             then 'Look at where it is allocated: workspaces of libraries (CUBLAS_WORKSPACE_CONFIG makes that of matrix products '
                 || 'smaller), copies between types and layouts, or dequantised weights.'

@@ -50,4 +50,10 @@ from measured
 join source on source.source_id = measured.source_id
 where coalesce(measured.saving_ns > 0, true)
     and coalesce(measured.saving_frac >= (select value from threshold where name = 'least_frac'), true)
-order by starts_with(measured.rule, 'unrecorded') desc, measured.rule_ns desc nulls last, measured.rule, measured.source_id, measured.saving_ns desc nulls last, measured.place
+order by
+    starts_with(measured.rule, 'unrecorded') desc,
+    measured.rule_ns desc nulls last,
+    measured.rule,
+    measured.source_id,
+    measured.saving_ns desc nulls last,
+    measured.place

@@ -47,7 +47,7 @@ def test_help_loads_nothing_heavy() -> None:
 def test_analyze_loads_nothing_that_it_does_not_need(
     format: str, synthetic_trace: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """Of pyarrow.compute, which takes as long to load as a small file to read, it needs a few functions."""
+    """Of pyarrow.compute, which takes a twentieth of a small file's time to load, it needs a few functions."""
     trace = synthetic_trace(format)
     loaded = _modules_after(
         f"import lorabench; lorabench.open({str(trace)!r}, db={str(tmp_path / 'x.duckdb')!r}).close()"
