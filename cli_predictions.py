@@ -40,6 +40,7 @@ def what_if(
     from .analyze.predict import changes, predictions
     from .errors import UsageError
     from .reports import outputs
+    from .reports.what_if_text import NOTHING
 
     form = outputs.chosen_format(as_csv, as_json)
     if list_kinds:
@@ -52,10 +53,7 @@ def what_if(
         outputs.tell_losses(database)
         frame = predictions.what_if(database, change or ()).head(limit or _EVERY)
         if change and frame.is_empty():
-            raise UsageError(
-                f"--change {change[0]}: nothing can be replayed here, as there is neither GPU work nor a step with "
-                "operators; snapshots have memory alone"
-            )
+            raise UsageError(f"--change {change[0]}: {NOTHING}")
         if form is None:
             outputs.print_predictions(frame, database)
         else:

@@ -11,6 +11,10 @@ from .screen import WIDTH, columns, cut
 from .units import keep_end, said_ns
 from .verdict_text import said_shift
 
+NOTHING = (
+    "nothing can be replayed: there is neither GPU work nor a step (profiler.step(), lorabench.span('step')) with "
+    "operators; snapshots have memory alone"
+)
 _CHANGE_WIDTH, _INPUT_CNT = 46, 3
 _CUT_WIDTH = WIDTH - 2  # of a line: a change that is longer has to be cut
 _LEAST_SHOWN = 0.001  # of a step: what a change saves at least to have a line of its own
@@ -24,8 +28,7 @@ def lines(rows: list[Row], known: Mapping[int, Row]) -> Iterator[str]:
     `known` is what _answer_replay says of each input, and its name.
     """
     if not rows and known and not any(about["has_gpu"] or about["step_ns"] for about in known.values()):
-        yield "nothing can be replayed: there is neither GPU work nor a step (profiler.step(),"
-        yield "lorabench.span('step')); snapshots have memory alone"
+        yield from textwrap.wrap(NOTHING, WIDTH)
     elif not rows:
         yield "no standard change applies: there is no GPU work, and no range loads input"
         yield "ask for one: --change cpu=*:0.5, scale=OPERATOR:0.5, skip=PATH, fuse=PATH"

@@ -97,7 +97,7 @@ def test_a_change_of_what_has_memory_alone_is_refused(tmp_path: Path, run_comman
     said = run_command("what-if", tmp_path / "snapshot.pickle").out
     assert said.startswith("nothing can be replayed") and "--change" not in said
     said = run_command("what-if", tmp_path / "snapshot.pickle", "--change", "cpu=*:0.5", code=2).err
-    assert "cpu=*:0.5: nothing can be replayed here" in said
+    assert "cpu=*:0.5: nothing can be replayed: there is" in said
 
 
 @pytest.mark.parametrize(("size", "is_said"), [(4, False), (60, True)])

@@ -462,7 +462,5 @@ def test_frames_by_which_torch_calls_modules_are_left_out() -> None:
         "a.py:1 f < b.py:2 g < c.py:3 h < d"
     )
     assert blocks.frames(calls) == calls and blocks.frames(None) is None
-    assert (
-        blocks.placed("/a/b/c/d.py:1 f < torch/nn/x.py:2 g") == "c/d.py:1 f < nn/x.py:2 g"
-        and blocks.placed(None) is None
-    )
+    assert blocks.placed("/a/b/c/d.py:1 f < torch/nn/x.py:2 g") == "c/d.py:1 f < nn/x.py:2 g"
+    assert blocks.placed(None) is None

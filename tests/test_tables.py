@@ -60,9 +60,9 @@ def test_nanoseconds_bytes_and_fractions_have_a_unit_in_the_title() -> None:
     assert units.of_values("mean_ns", [1500.0]).cells == ["1.500"] and units.of_values("x_ns", [999]).title == "x us"
     assert units.of_values("wall_ns", [250e9]).title == "wall s"
     moment = units.of_values("mtime_ns", [1_700_000_000_123_456_789, None, 10**30])
-    assert (
-        moment.title == "mtime UTC" and moment.cells[:2] == ["2023-11-14 22:13:20", ""] and moment.cells[2][:2] == "1,"
-    )
+    assert moment.title == "mtime UTC"
+    assert moment.cells[:2] == ["2023-11-14 22:13:20", ""]
+    assert moment.cells[2].startswith("1,")
     assert units.of_values("wall_ns", [10**18 - 1]).title == "wall s"
     assert units.of_values("bytes", [3 << 20]) == units.Column("MiB", ["3.000"], True)
     assert units.of_values("size_bytes", [512, None]) == units.Column("size B", ["512", ""], True)

@@ -95,8 +95,8 @@ def natural(databases: Sequence[Database]) -> str:
     # of the CPU's time: where an input has no range, or one around everything, operators say more
     paths = [db.rows("select count(*) from range_summary where kind = 'annotation'")[0][0] for db in databases]
     has_operators = all(db.rows("select 1 from operator_summary limit 1") for db in databases)
-    is_empty = min(paths) == 0 or max(paths) <= 1
-    return "operator" if not any(paths) or (has_operators and is_empty) else "range"
+    says_little = min(paths) == 0 or max(paths) <= 1
+    return "operator" if not any(paths) or (has_operators and says_little) else "range"
 
 
 def _held(database: Database) -> float:
