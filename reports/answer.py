@@ -203,7 +203,9 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         "world_size": world_size,
         "input_cnt": input_cnt,
         "device_cnt": len(devices),
-        "process_cnt": rows("select count(distinct process_id) as cnt from gpu_op where source_id = {id}")[0]["cnt"],
+        "process_cnt": rows("select count(distinct process_id) as cnt from _device_work where source_id = {id}")[0][
+            "cnt"
+        ],
         "device": next((row["device_name"] for row in devices if row["device_name"]), None),
         "has_times": bool(
             rows(

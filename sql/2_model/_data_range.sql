@@ -7,17 +7,8 @@
 --   end_ns      bigint    end
 --   place       bigint    name path of the annotation
 
-with
-said as (
-    select name_id
-    from name
-    semi join (
-        select distinct name_id from range_path where kind = 'annotation'
-    ) as used using (name_id)
-    where phase_of(text) = 'data'
-)
 select range.source_id, own.process, range.start_ns, range.end_ns, range.path_id as place
 from range
 join _work_process as own using (source_id, thread_id)
-semi join said using (name_id)
-where range.kind = 'annotation'
+join _phase_name as said using (name_id)
+where range.kind = 'annotation' and said.phase = 'data'

@@ -46,7 +46,7 @@ named as (
     join gpu_op as op on op.gpu_op_id = coalesce(longest.longest_id, stretch.gpu_op_id)
     join _steady_time as steady on steady.source_id = stretch.source_id
     join _short_name as short on short.source_id = op.source_id and short.name_id = op.name_id
-    join (select source_id, count(distinct device_id) as cnt from gpu_op group by source_id) as devices
+    join (select source_id, count(distinct device_id) as cnt from _device_work group by source_id) as devices
         on devices.source_id = stretch.source_id
     left join _owner as own on own.attribution_id = op.attribution_id
     left join range_path on range_path.path_id = own.path_id

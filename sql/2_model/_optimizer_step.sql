@@ -6,19 +6,11 @@
 -- than the others: it is left out when its kernels differ from the median of the other steps by more than a tenth.
 
 with
-said as (
-    select name_id as text_id
-    from name
-    semi join (
-        select distinct text_id from range where kind = 'annotation'
-    ) as used on used.text_id = name.name_id
-    where phase_of(text) = 'optimizer'
-),
 marked as (
     select source_id, thread_id, range_id, start_ns, end_ns
     from range
-    semi join said using (text_id)
-    where kind = 'annotation' and source_id not in (select source_id from _step_range)
+    join _phase_name as said on said.name_id = range.text_id
+    where kind = 'annotation' and said.phase = 'optimizer' and source_id not in (select source_id from _step_range)
     qualify is_outermost(source_id, thread_id, start_ns, end_ns, range_id)
 ),
 -- launches up to a moment

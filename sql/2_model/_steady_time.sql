@@ -22,12 +22,8 @@
 
 with
 work as (
-    select
-        source_id,
-        min(start_ns) as start_ns,
-        max(end_ns) as end_ns,
-        sum(end_ns - start_ns) filter (kind <> 'memcpy' and kind <> 'memset') as kernel_ns
-    from gpu_op
+    select source_id, min(start_ns) as start_ns, max(end_ns) as end_ns, sum(kernel_ns) as kernel_ns
+    from _device_work
     group by source_id
 ),
 extent as (

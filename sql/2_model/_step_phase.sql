@@ -9,19 +9,11 @@
 
 with
 step as materialized (select * from _step),
-said as (
-    select name_id as text_id, phase_of(text) as phase
-    from name
-    semi join (
-        select distinct text_id from range where kind = 'annotation'
-    ) as used on used.text_id = name.name_id
-    where phase_of(text) in ('data', 'h2d', 'forward', 'backward', 'optimizer')
-),
 annotated as (
     select range.source_id, range.range_id, range.thread_id, range.start_ns, range.end_ns, said.phase
     from range
-    join said using (text_id)
-    where range.kind = 'annotation'
+    join _phase_name as said on said.name_id = range.text_id
+    where range.kind = 'annotation' and said.phase in ('data', 'h2d', 'forward', 'backward', 'optimizer')
 ),
 named as (
     select

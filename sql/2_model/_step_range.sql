@@ -10,17 +10,18 @@
 with
 said as (
     select
-        name_id as text_id,
+        name.name_id as text_id,
         step_number(text) as step,
         contains(lower(text), 'epoch') as is_of_epoch,
         framework_step(text) as framework,
-        phase_of(text) as phase,
+        _phase_name.phase,
         starts_with(text, 'ProfilerStep#') as is_profilers,
         regexp_matches(text, '^(nccl|gloo|mpi|ucc):|^## Call CompiledFxGraph|^Torch-Compiled Region') as is_inner
     from name
     semi join (
         select distinct text_id from range where kind = 'annotation'
     ) as used on used.text_id = name.name_id
+    left join _phase_name using (name_id)
 ),
 called as (
     select
@@ -35,8 +36,8 @@ called as (
     qualify place = min(place) over (partition by range.source_id)
 ),
 launching as (
-    select source_id, min(launch_start_ns) as start_ns, max(launch_end_ns) as end_ns
-    from gpu_op
+    select source_id, min(first_launch_ns) as start_ns, max(last_launch_end_ns) as end_ns
+    from _device_work
     where source_id not in (select source_id from called)
     group by source_id
 ),

@@ -10,8 +10,8 @@
 
 with
 last as (
-    select source_id, max(launch_start_ns) as start_ns
-    from gpu_op
+    select source_id, max(last_launch_ns) as start_ns
+    from _device_work
     group by source_id
 ),
 capture as (

@@ -34,25 +34,20 @@ level as (
 place as (
     select distinct source_id, process, device from level
 ),
-named as (
-    select name_id, phase_of(text) as phase
-    from name
-    where phase_of(text) in ('data', 'h2d', 'forward', 'backward', 'optimizer')
-),
 instance as (
     select
         place.*,
         range.range_id,
-        named.phase,
+        said.phase,
         range.start_ns,
         range.end_ns
     from place
     join range on range.source_id = place.source_id
-    join named using (name_id)
-    where range.kind = 'annotation'
+    join _phase_name as said using (name_id)
+    where range.kind = 'annotation' and said.phase in ('data', 'h2d', 'forward', 'backward', 'optimizer')
     -- not within another of the same phase: torch names an optimizer's step, too, and a thread of autograd its backward
     qualify coalesce(max(range.end_ns) over (
-        partition by place.source_id, place.process, place.device, named.phase
+        partition by place.source_id, place.process, place.device, said.phase
         order by range.start_ns, range.end_ns desc, range.range_id
         rows between unbounded preceding and 1 preceding
     ) < range.end_ns, true)

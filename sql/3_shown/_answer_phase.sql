@@ -21,13 +21,8 @@ step as (
 again as (
     select range.source_id, range.start_ns, range.end_ns
     from range
-    join (
-        select name_id as text_id
-        from name
-        semi join (select distinct text_id from range where kind = 'annotation') as used on used.text_id = name.name_id
-        where phase_of(text) = 'recompute'
-    ) as said using (text_id)
-    where range.kind = 'annotation'
+    join _phase_name as said on said.name_id = range.text_id
+    where range.kind = 'annotation' and said.phase = 'recompute'
 ),
 recomputed as (
     select again.source_id, sum(least(again.end_ns, step.start_ns + step.wall_ns) - again.start_ns) as ns
