@@ -22,8 +22,7 @@ work as materialized (
         gpu_op.end_ns,
         gpu_op.launch_start_ns,
         api_call.thread_id,
-        kernel.text,
-        collective_operation(kernel.text) as operation
+        kernel.text
     from (select name_id, text from name, pattern where regexp_matches(text, pattern, 'i')) as kernel
     join gpu_op using (name_id)
     join reading on reading.source_id = gpu_op.source_id
@@ -83,17 +82,33 @@ call as materialized (
             )
     )
 ),
+-- each mention of this macro costs as much to plan as a small file to read
+meaning as materialized (
+    select text, collective_operation(text) as operation
+    from (
+        select text from work
+        union
+        select name from call
+        union
+        select name from staged_collective
+    )
+),
 launched as (
     select
         work.*,
         if(
-            work.launch_start_ns <= call.end_ns
-            or (call.found_by = 'library' and collective_operation(call.name) is not distinct from work.operation),
+            work.launch_start_ns <= call.end_ns or (call.found_by = 'library' and call.operation is not distinct from meaning.operation),
             call.call_id,
             null
         ) as call_id
     from work
-    asof left join (from call where found_by <> 'gloo') as call
+    join meaning using (text)
+    asof left join (
+        select call.*, meaning.operation
+        from call
+        left join meaning on meaning.text = call.name
+        where call.found_by <> 'gloo'
+    ) as call
         on call.thread_id = work.thread_id and call.start_ns <= work.launch_start_ns
 ),
 worked as (
@@ -167,11 +182,6 @@ lone as (
     cross join reading
     join source on source.source_id = reading.source_id
     where list_contains(only_group.ranks, source.rank)
-),
--- once: each mention of this macro costs as much to plan as a small file to read
-told as (
-    select *, collective_operation(called) as operation
-    from found
 )
 select
     (select count(*) from collective)
@@ -184,7 +194,7 @@ select
     found.end_ns,
     found.found_by,
     found.name,
-    found.operation,
+    meaning.operation,
     coalesce(found.dtype, found.shaped_dtype) as dtype,
     found.in_element_cnt,
     found.out_element_cnt,
@@ -193,18 +203,18 @@ select
         found.shaped_bytes,
         -- NCCL says what a rank has, of a reduce-scatter what it gets
         case
-            when found.operation in ('all_reduce', 'all_gather', 'broadcast', 'reduce', 'send')
+            when meaning.operation in ('all_reduce', 'all_gather', 'broadcast', 'reduce', 'send')
                 then payload.bytes
-            when found.operation = 'reduce_scatter' then payload.bytes * payload.rank_cnt
+            when meaning.operation = 'reduce_scatter' then payload.bytes * payload.rank_cnt
         end
     ) as in_bytes,
     coalesce(
         found.out_element_cnt * element_bytes(found.dtype),
-        if(found.operation in ('all_reduce', 'broadcast', 'reduce'), found.shaped_bytes, null),
+        if(meaning.operation in ('all_reduce', 'broadcast', 'reduce'), found.shaped_bytes, null),
         case
-            when found.operation in ('all_reduce', 'reduce_scatter', 'broadcast', 'reduce', 'recv')
+            when meaning.operation in ('all_reduce', 'reduce_scatter', 'broadcast', 'reduce', 'recv')
                 then payload.bytes
-            when found.operation = 'all_gather' then payload.bytes * payload.rank_cnt
+            when meaning.operation = 'all_gather' then payload.bytes * payload.rank_cnt
         end
     ) as out_bytes,
     coalesce(found.group_size, payload.rank_cnt, len(lone.ranks)) as group_size,
@@ -215,22 +225,23 @@ select
     found.seq,
     case
         when found.src_rank is not null then found.src_rank
-        when found.operation = 'send' then coalesce(payload.rank, lone.rank)
-        when found.operation = 'recv' then coalesce(payload.peer, lone.peer)
-        when found.operation = 'broadcast' then payload.root
+        when meaning.operation = 'send' then coalesce(payload.rank, lone.rank)
+        when meaning.operation = 'recv' then coalesce(payload.peer, lone.peer)
+        when meaning.operation = 'broadcast' then payload.root
     end as src_rank,
     case
         when found.dst_rank is not null then found.dst_rank
-        when found.operation = 'send' then coalesce(payload.peer, lone.peer)
-        when found.operation = 'recv' then coalesce(payload.rank, lone.rank)
-        when found.operation = 'reduce' then payload.root
+        when meaning.operation = 'send' then coalesce(payload.peer, lone.peer)
+        when meaning.operation = 'recv' then coalesce(payload.rank, lone.rank)
+        when meaning.operation = 'reduce' then payload.root
     end as dst_rank,
     found.device_id,
     found.stream_id,
     found.work_start_ns,
     found.work_end_ns,
     found.work_cnt
-from told as found
+from found
+left join meaning on meaning.text = found.called
 cross join reading
 join source on source.source_id = reading.source_id
 left join lone on found.found_by = 'gloo' and found.group_name is null
