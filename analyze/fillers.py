@@ -25,7 +25,7 @@ _PREDICTIONS = ("replayed_step", "predicted_change", "followed_rule")
 # What many read (rules the same views, reports and comparisons the steps): planned in each statement it takes seconds
 # in all.
 _BY_STATEMENT = (
-    "_device_work", "_finding", "_phase_name", "_predicted_finding", "_steady_time", "_step", "_step_pace",
+    "_stream_work", "_finding", "_phase_name", "_predicted_finding", "_steady_time", "_step", "_step_pace",
     "_step_range", "step_summary", "_blamed_kernel", "_short_name", "_steady_kernel",
 )  # fmt: skip
 # What has no rows of a single rank, where no shapes or where no memory is recorded: statements find that out slowly.

@@ -47,6 +47,7 @@ _RANGES = """
     where source_id = {id} and coalesce(open_frac, 1) >= 0.005  -- else 'open 0 % of the time'
     order by self_wall_ns desc, path"""
 _CALLS = "select * exclude source_id from _answer_call where source_id = {id} order by call_ns desc, api_name"
+_PROCESSES = "select count(distinct process_id) as process_cnt from _stream_work where source_id = {id}"
 _CLOCKS = "select shift_ns from _clock_shift where source_id = {id}"
 MEAN_WINDOW = "select window_ns::bigint as window_ns from _mean_window where source_id = {id}"
 _STEADY = """
@@ -203,9 +204,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         "world_size": world_size,
         "input_cnt": input_cnt,
         "device_cnt": len(devices),
-        "process_cnt": rows("select count(distinct process_id) as cnt from _device_work where source_id = {id}")[0][
-            "cnt"
-        ],
+        "process_cnt": rows(_PROCESSES)[0]["process_cnt"],
         "device": next((row["device_name"] for row in devices if row["device_name"]), None),
         "has_times": bool(
             rows(

@@ -81,7 +81,6 @@ def _of_database(database: Database) -> Iterator[Stretches]:
 
 def _activity(stretches: list[Stretches]) -> pa.Table:
     columns = _columns(stretches)
-    columns["start_ns"] = _joined([of.union.start for of in stretches])
     columns["end_ns"] = _joined([of.union.end for of in stretches])
     return pa.table(columns)
 
@@ -102,7 +101,7 @@ def device_column(device: Ints) -> pa.Array:
 
 
 def _columns(stretches: list[Stretches]) -> dict[str, pa.Array]:
-    """source_id, device_id, activity and gpu_op_id of all stretches."""
+    """source_id, device_id, activity, gpu_op_id and start_ns of all stretches."""
     count = [len(of.gpu_op_id) for of in stretches]
     activity = np.repeat([of.activity for of in stretches], count).astype(np.int8)
     return {
@@ -110,6 +109,7 @@ def _columns(stretches: list[Stretches]) -> dict[str, pa.Array]:
         "device_id": device_column(np.repeat([of.device_id for of in stretches], count).astype(np.int64)),
         "activity": pa.DictionaryArray.from_arrays(activity, _ACTIVITIES),
         "gpu_op_id": _joined([of.gpu_op_id for of in stretches]),
+        "start_ns": _joined([of.union.start for of in stretches]),
     }
 
 

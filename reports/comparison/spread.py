@@ -106,7 +106,7 @@ _AMOUNTS = {
     ),
     "kernel_class": _Amounts(
         """gpu_op left join _owner as own using (attribution_id) join _op_class as op_class
-        on op_class.name_id = gpu_op.name_id and op_class.kind = gpu_op.kind
+        on op_class.name_id = gpu_op.name_id and work_kind(op_class.kind) = gpu_op.kind
         and op_class.path_id is not distinct from own.path_id""",
         "gpu_op", "op_class.class", _GPU, {"gpu_op_ns": _GPU_NS, "gpu_op_cnt": "1"},
         named_by="""select class as key, class as name from kernel_class_rule

@@ -15,4 +15,4 @@ left join _owner as own using (attribution_id)
 join _op_class as op_class
     on op_class.name_id = gpu_op.name_id
     and op_class.path_id is not distinct from own.path_id
-    and op_class.kind = gpu_op.kind
+    and work_kind(op_class.kind) = gpu_op.kind

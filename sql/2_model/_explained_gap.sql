@@ -41,7 +41,7 @@
 with
 device_cnt as (
     select source_id, count(distinct device_id) as cnt
-    from _device_work
+    from _stream_work
     group by source_id
 ),
 managed as (select name_id from name where contains(text, 'Unified Memory')),

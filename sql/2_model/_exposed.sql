@@ -8,6 +8,7 @@
 --   device_id    integer   the device
 --   activity     varchar   'communication' or 'memory'
 --   gpu_op_id    bigint    the operation that the stretch begins with
+--   start_ns     bigint    its begin
 --   exposed_ns   bigint    how much of it is exposed
 
 with
@@ -48,6 +49,7 @@ select
     begun.device_id,
     begun.activity,
     begun.gpu_op_id,
+    begun.start_ns,
     (
         begun.end_ns - begun.start_ns + begun.hidden_before_ns
         - coalesce(hiding.before_ns + least(begun.end_ns, hiding.end_ns) - hiding.start_ns, 0)

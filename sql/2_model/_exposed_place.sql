@@ -9,11 +9,6 @@
 --   largest          varchar   the operations by name that the most of it is as long as
 
 with
-stretch as (
-    select exposed.*, op.start_ns
-    from _exposed as exposed
-    join gpu_op as op using (gpu_op_id)
-),
 -- copies of several streams run beside each other: the longest of a stretch is what it is as long as
 longest as (
     select stretch.gpu_op_id, arg_max(moved.gpu_op_id, (moved.length_ns, -moved.gpu_op_id)) as longest_id
@@ -26,31 +21,44 @@ longest as (
                 group by source_id having min(stream_id) < max(stream_id)
             )
     ) as moved
-    asof join (from stretch where activity = 'memory') as stretch
+    asof join (from _exposed where activity = 'memory') as stretch
         on stretch.source_id = moved.source_id
         and stretch.device_id is not distinct from moved.device_id
         and stretch.start_ns <= moved.start_ns
     group by stretch.gpu_op_id
 ),
-named as (
+-- by path and name, of which there are few, before these are looked up
+summed as (
     select
         stretch.source_id,
         stretch.activity,
-        coalesce(range_path.path, if(op.api_call_id is null, '(launch not recorded)', null)) as place,
-        short.short_name,
+        op.attribution_id,
+        op.api_call_id is null as is_unlaunched,
+        op.name_id,
         sum(stretch.exposed_ns) as exposed_ns,
-        count(*) as occurrence_cnt,
-        any_value(devices.cnt) as device_cnt
-    from stretch
+        count(*) as occurrence_cnt
+    from _exposed as stretch
     left join longest on longest.gpu_op_id = stretch.gpu_op_id and stretch.activity = 'memory'
     join gpu_op as op on op.gpu_op_id = coalesce(longest.longest_id, stretch.gpu_op_id)
     join _steady_time as steady on steady.source_id = stretch.source_id
-    join _short_name as short on short.source_id = op.source_id and short.name_id = op.name_id
-    join (select source_id, count(distinct device_id) as cnt from _device_work group by source_id) as devices
-        on devices.source_id = stretch.source_id
-    left join _owner as own on own.attribution_id = op.attribution_id
-    left join range_path on range_path.path_id = own.path_id
     where stretch.exposed_ns > 0 and stretch.start_ns >= steady.start_ns and stretch.start_ns < steady.end_ns
+    group by all
+),
+named as (
+    select
+        summed.source_id,
+        summed.activity,
+        coalesce(range_path.path, if(summed.is_unlaunched, '(launch not recorded)', null)) as place,
+        short.short_name,
+        sum(summed.exposed_ns) as exposed_ns,
+        sum(summed.occurrence_cnt) as occurrence_cnt,
+        any_value(devices.cnt) as device_cnt
+    from summed
+    join _short_name as short on short.source_id = summed.source_id and short.name_id = summed.name_id
+    join (select source_id, count(distinct device_id) as cnt from _stream_work group by source_id) as devices
+        on devices.source_id = summed.source_id
+    left join _owner as own on own.attribution_id = summed.attribution_id
+    left join range_path on range_path.path_id = own.path_id
     group by all
 )
 select

@@ -14,7 +14,7 @@ select
         any_value(steady.lead_ns) > 0, any_value(steady.start_ns), greatest(min(op.start_ns), any_value(steady.start_ns))
     ) as start_ns,
     least(max(op.end_ns), any_value(steady.end_ns)) as end_ns
-from _device_work as op
+from _stream_work as op
 join _steady_time as steady using (source_id)
 group by op.source_id, op.device_id
 having greatest(min(op.start_ns), any_value(steady.start_ns)) < least(max(op.end_ns), any_value(steady.end_ns))

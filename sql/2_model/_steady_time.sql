@@ -23,7 +23,7 @@
 with
 work as (
     select source_id, min(start_ns) as start_ns, max(end_ns) as end_ns, sum(kernel_ns) as kernel_ns
-    from _device_work
+    from _stream_work
     group by source_id
 ),
 extent as (

@@ -67,7 +67,7 @@ busy as (
     left join _step_work as work using (step_id)
     left join (
         select source_id, count(distinct device_id) as device_cnt, count(distinct coalesce(process_id, 0)) as process_cnt
-        from _device_work
+        from _stream_work
         group by source_id
     ) as device using (source_id)
 ),

@@ -37,7 +37,7 @@ called as (
 ),
 launching as (
     select source_id, min(first_launch_ns) as start_ns, max(last_launch_end_ns) as end_ns
-    from _device_work
+    from _stream_work
     where source_id not in (select source_id from called)
     group by source_id
 ),

@@ -9,18 +9,26 @@ call as (
     join name using (name_id)
 ),
 begun as (
-    select source_id, thread_id, start_ns, arg_max(range_id, (depth, range_id)) as range_id
+    select source_id, thread_id, start_ns, depth, range_id
     from range
     where kind <> 'python'
-    group by source_id, thread_id, start_ns
+),
+-- of several that begin together the innermost
+last as (
+    select call.api_call_id, any_value(call.end_ns) as call_end_ns, arg_max(begun.range_id, (begun.depth, begun.range_id)) as range_id
+    from (
+        select call.api_call_id, call.source_id, call.thread_id, call.end_ns, begun.start_ns
+        from call
+        asof join begun
+            on begun.source_id = call.source_id
+            and begun.thread_id = call.thread_id
+            and begun.start_ns <= call.start_ns
+    ) as call
+    join begun using (source_id, thread_id, start_ns)
+    group by call.api_call_id
 ),
 climb as (
-    select call.api_call_id, call.end_ns as call_end_ns, begun.range_id
-    from call
-    asof join begun
-        on begun.source_id = call.source_id
-        and begun.thread_id = call.thread_id
-        and begun.start_ns <= call.start_ns
+    from last
     union all
     select climb.api_call_id, climb.call_end_ns, range.parent_id
     from climb

@@ -5,7 +5,7 @@ select
     min(work.start_ns) as first_ns,
     max(work.end_ns) - min(work.start_ns) as span_ns,
     any_value(setting.bin_cnt) as bin_cnt
-from _device_work as work
+from _stream_work as work
 cross join (
     select greatest(1, value)::bigint as bin_cnt
     from threshold

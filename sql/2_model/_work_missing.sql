@@ -11,7 +11,7 @@
 with
 last as (
     select source_id, max(last_launch_ns) as start_ns
-    from _device_work
+    from _stream_work
     group by source_id
 ),
 capture as (

@@ -47,7 +47,7 @@ gloo as (
 late as (
     select source_id, place, sum(waited_ns) / any_value(devices.cnt) as waited_ns
     from _late_rank_wait
-    join (select source_id, greatest(1, count(distinct device_id)) as cnt from _device_work group by source_id) as devices
+    join (select source_id, greatest(1, count(distinct device_id)) as cnt from _stream_work group by source_id) as devices
         using (source_id)
     group by source_id, place
 ),

@@ -5,10 +5,9 @@ with
 -- where all work is on one stream nothing of the input can be waited for
 alone as (
     select source_id
-    from gpu_op
+    from _stream_work
     group by source_id
-    having min((coalesce(process_id, 0), device_id, coalesce(context_id, 0), stream_id))
-            = max((coalesce(process_id, 0), device_id, coalesce(context_id, 0), stream_id))
+    having count(distinct (coalesce(process_id, 0), device_id, coalesce(context_id, 0), stream_id)) = 1
         and source_id not in (select source_id from source where world_size > 1)
 )
 select

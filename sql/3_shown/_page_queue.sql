@@ -14,7 +14,7 @@ select
     mean_queue_cnt,
     waiting_ns
 from queue_length
-join (select source_id, min(start_ns) as begin_ns from _device_work group by source_id) as begin using (source_id)
+join (select source_id, min(start_ns) as begin_ns from _stream_work group by source_id) as begin using (source_id)
 semi join (
     select source_id, device_id, stream_id
     from queue_length
