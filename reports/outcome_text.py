@@ -22,7 +22,9 @@ def lines(manifest: dict[str, Any], path: Path) -> Iterator[str]:
     if step := summary.get("step_wall_ns"):
         rates = summary["tokens_per_s"]
         padded = "" if "non_padding" in rates else ", padding included"  # of a command nobody knows what is padding
-        tokens = f", {rates['computed']:,.0f} tokens/s{padded}" if rates.get("computed") else ""
+        cnt = len(summary.get("processes", ()))
+        whose = f" in one of {cnt} processes" if cnt > 1 else ""  # which may all have had the same
+        tokens = f", {rates['computed']:,.0f} tokens/s{whose}{padded}" if rates.get("computed") else ""
         yield f"step {step['p50'] / 1e6:,.1f} ms (p95 {step['p95'] / 1e6:,.1f}){tokens}"
     if summary.get("ranks"):
         yield from rank_text.lines(summary)

@@ -208,3 +208,90 @@ for x, in data:
     optimizer.zero_grad()
     sys.stdout.write(f"loss of rank {accelerator.process_index} {loss.item()!r}\\n")
 """
+
+# What scripts do besides training, one thing after another; what each leaves is printed.
+LAWFUL = """
+import gc, os, sys, threading, weakref, torch
+from torch import nn
+torch.manual_seed(0)
+def train(steps, model):
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for n in range(steps):
+        loss = model(torch.ones(2, 4)).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    print("loss", repr(loss.item()))
+    return weakref.ref(model)
+thread = threading.Thread(target=train, args=(24, nn.Linear(4, 4)))
+thread.start()
+thread.join()
+models = []
+for n in range(2):
+    models.append(train(1, nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))))
+    gc.collect()
+print("alive", [model() is not None for model in models])
+model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+order = []
+model.register_forward_pre_hook(lambda module, given: order.append("own"))
+train(2, model)
+torch.save(model[0], sys.argv[1])
+loaded = torch.load(sys.argv[1], weights_only=False)
+loaded.register_forward_pre_hook(lambda module, given: order.append("loaded"))
+print("saved", torch.equal(loaded(torch.ones(2, 4)), model[0](torch.ones(2, 4))), order)
+print("scripted", torch.equal(torch.jit.script(model[0])(torch.ones(2, 4)), model[0](torch.ones(2, 4))))
+print("traced", torch.equal(torch.jit.trace(model[0], torch.ones(2, 4))(torch.ones(1, 4)), model[0](torch.ones(1, 4))))
+scaler = torch.amp.GradScaler("cpu")
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for n in range(4):
+    scaler.scale(model(torch.ones(2, 4)).sum() * (float("inf") if n % 2 else 1.0)).backward()
+    scaler.step(optimizer)
+    scaler.update()
+print("scale", scaler.get_scale())
+try:
+    os.execv("/no/such/program", ["program"])
+except OSError as error:
+    print("exec", error.errno)
+train(1, model)
+sys.stdout.flush()
+os.execve(sys.executable, [sys.executable, "-c", "import os; print('became', os.environ['WHOM']); os._exit(status=3)"],
+          env=os.environ | {"WHOM": "somebody"})
+"""
+
+# A loader's workers compute a lot; each batch brings how much memory its worker has, in MiB.
+WORKERS = """
+import resource, sys, torch
+class Costly(torch.utils.data.Dataset):
+    def __len__(self):
+        return 1000
+    def __getitem__(self, number):
+        value = torch.ones(4)
+        for n in range(1500):
+            value = value + 1
+        return torch.tensor([float(number), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024])
+if __name__ == "__main__":
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-9)
+    loader = torch.utils.data.DataLoader(Costly(), batch_size=8, num_workers=1, multiprocessing_context=sys.argv[1])
+    used = []
+    for n, batch in zip(range(40), loader):
+        model(batch).sum().backward()
+        optimizer.step()
+        used.append(batch[-1, 1].item())
+    print("grew", used[-1] - used[2])
+"""
+
+INTERRUPTED = """
+import time, torch
+model = torch.nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+try:
+    for n in range(10**6):
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+        if n == 5:
+            print("training", flush=True)
+        time.sleep(0.01)
+except KeyboardInterrupt:
+    print("saved", flush=True)
+"""

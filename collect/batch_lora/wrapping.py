@@ -120,10 +120,13 @@ class BatchLora(nn.Module):
         layers = lora_layers(peft_model)
         if not layers:
             raise UsageError("the model has no LoRA layers for BatchLoRA to train")
-        for name, layer in layers.items():
+        kinds = {}
+        for name, layer in layers.items():  # all before any is changed
             _refuse_variants(name, layer)
+            kinds[name] = _batched_class(type(layer))
+        for name, layer in layers.items():
             layer.set_adapter([n for n in names if n in layer.lora_A])  # all are trained at once
-            layer.__class__ = _batched_class(type(layer))
+            layer.__class__ = kinds[name]
             layer._shared, layer._key = self._shared, layer_key(name)
 
     def stack(self, dtype: torch.dtype) -> Stack:

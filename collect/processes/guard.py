@@ -6,8 +6,8 @@ Usage: python -I -S guard.py GRACE_S COMMAND…; the standard library only, a fe
 
 Orphans below the guard become its children (PR_SET_CHILD_SUBREAPER), so it finds them all. When the command has ended
 it ends the rest and then itself in the same way, by exit code or signal. SIGTERM ends the command: asked first, killed
-after GRACE_S, or at the second SIGTERM. When lorabench dies the kernel tells the guard (PR_SET_PDEATHSIG), and it kills
-all.
+after GRACE_S, or at the second signal. SIGINT asks by SIGINT, as a terminal does, and by SIGTERM at half of GRACE_S.
+When lorabench dies the kernel tells the guard (PR_SET_PDEATHSIG), and it kills all.
 """
 
 import ctypes
@@ -53,6 +53,7 @@ def main() -> None:
 def _wait(child: int, grace_s: float) -> int:
     """Wait for the command, and end it when that is asked for. Its wait status."""
     deadline: float | None = None
+    is_polite = False  # asked by SIGINT alone so far
     while True:
         # orphans that ended are reaped in passing, or they would fill the table of processes
         with suppress(ChildProcessError):
@@ -63,6 +64,10 @@ def _wait(child: int, grace_s: float) -> int:
                 continue
         if _asked and deadline is None:
             deadline = time.monotonic() + grace_s
+            is_polite = _asked[0] == signal.SIGINT
+            _signal_all(signal.SIGINT if is_polite else signal.SIGTERM)
+        if is_polite and deadline is not None and time.monotonic() > deadline - grace_s / 2:
+            is_polite = False
             _signal_all(signal.SIGTERM)
         is_insisted = _ORPHANED in _asked or len(_asked) > 1
         if deadline is not None and (is_insisted or time.monotonic() > deadline):

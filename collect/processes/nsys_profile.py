@@ -63,6 +63,7 @@ def profile(
     of_graphs = ["--cuda-graph-trace=node"] if nsys.version(tool) >= _TELLS_NODES else []
     ended = Ended(1, False, "")
     for _ in range(_ATTEMPTS):
+        before = log.stat().st_size if log.exists() else 0
         session = f"lorabench-{uuid.uuid4().hex[:12]}"
         words = [
             tool, "profile", f"--session-new={session}", "--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none",
@@ -76,9 +77,10 @@ def profile(
         finally:
             kill_mentioning(session)
         report = _report(stem)
-        if report is not None or not _lost_agent(ended, log):
+        has_lost = report is None and _lost_agent(ended, log, before)
+        if not has_lost:
             break
-    if report is None and _lost_agent(ended, log):
+    if has_lost:
         raise ToolError("nsys lost its own agent, as it does on busy machines; run this pass again")
     if report is None:
         return Report(ended, None, None)
@@ -88,9 +90,9 @@ def profile(
     return Report(ended, report, exported)
 
 
-def _lost_agent(ended: Ended, log: Path) -> bool:
-    """Whether nsys failed, and not the command."""
-    said = log.read_text("utf-8", errors="replace") if ended.code > 0 and not ended.timed_out else ""
+def _lost_agent(ended: Ended, log: Path, before: int) -> bool:
+    """Whether nsys failed, and not the command, by what the log says behind so many bytes."""
+    said = log.read_bytes()[before:].decode("utf-8", errors="replace") if ended.code > 0 and not ended.timed_out else ""
     return _LOST_AGENT.search(said) is not None
 
 

@@ -17,18 +17,23 @@ OPTIONAL = ("torchao", "optimum-quanto", "gptqmodel")  # named where they are in
 # What a child may see. Everything else stays out of the reports of nsys, which keep the whole environment.
 _KEPT = (
     "PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "LANG", "LC_ALL", "TMPDIR", "TZ", "VIRTUAL_ENV",
-    "CONDA_PREFIX", "PYTHONPATH", "HOME", "XDG_CACHE_HOME", "CC", "CXX",
+    "CONDA_PREFIX", "PYTHONPATH", "HOME", "XDG_CACHE_HOME", "CC", "CXX", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
+    "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE",
 )  # fmt: skip
-_KEPT_PREFIXES = ("CUDA_", "NVIDIA_", "NCCL_", "OMP_", "MKL_", "KMP_", "TORCH", "PYTORCH_", "HF_", "TRITON_", "BNB_")
+_KEPT_PREFIXES = (
+    "CUDA_", "NVIDIA_", "NCCL_", "OMP_", "MKL_", "KMP_", "OPENBLAS_", "TORCH", "PYTORCH_", "HF_", "TRITON_", "BNB_",
+    "HIP_", "HSA_", "ROCR_", "ROCM_", "GPU_", "GLOO_", "TOKENIZERS_",
+)  # fmt: skip
 _PERSONAL = ("HOME", "USER", "LOGNAME", "HOSTNAME", "MAIL", "PWD", "OLDPWD", "SUDO_USER")
-_SECRET = ("TOKEN", "KEY", "SECRET", "PASSWORD", "CREDENTIAL")
+# A word of a secret's name ends so: MAX_TOKENS and TOKENIZERS_PARALLELISM are none.
+_SECRET = ("TOKEN", "KEY", "KEYS", "SECRET", "PASS", "PASSWD", "PASSWORD", "CREDENTIAL", "CREDENTIALS", "AUTH")
 
 
 def environment(is_recorded: bool) -> dict[str, str]:
     """The environment of a child: what libraries need. Where it is recorded (nsys), without home and secrets."""
     kept = {k: v for k, v in os.environ.items() if k in _KEPT or k.startswith(_KEPT_PREFIXES)}
     if is_recorded:
-        kept = {k: v for k, v in kept.items() if k not in _PERSONAL and not any(word in k.upper() for word in _SECRET)}
+        kept = {k: v for k, v in kept.items() if k not in _PERSONAL and not _is_secret(k, v)}
     return kept
 
 
@@ -37,10 +42,13 @@ def environment_of_command(is_recorded: bool) -> dict[str, str]:
     if not is_recorded:
         return dict(os.environ)
     return {
-        k: v
-        for k, v in os.environ.items()
-        if k not in _PERSONAL and not k.startswith("SSH_") and not any(word in k.upper() for word in _SECRET)
+        k: v for k, v in os.environ.items() if k not in _PERSONAL and not k.startswith("SSH_") and not _is_secret(k, v)
     }
+
+
+def _is_secret(name: str, value: str) -> bool:
+    """Whether a variable holds a secret: by its name, or as an address with a password in it."""
+    return any(word.endswith(_SECRET) for word in name.upper().split("_")) or ("://" in value and "@" in value)
 
 
 def versions() -> dict[str, str | None]:

@@ -58,8 +58,8 @@ def run(
 ) -> Ended:  # fmt: skip
     """Run a command in a session of its own; every line that it writes goes to the log and to `heard`.
 
-    `shown` gets its output as it comes: whether it is stderr, and bytes, none at its end. The last words are then those
-    on stderr.
+    `shown`, for somebody's own command, gets its output as it comes: whether it is stderr, and bytes, none at its end.
+    The last words are then those on stderr, and Ctrl-C reaches it as SIGINT.
     Whatever stops the wait (the time limit, Ctrl-C) ends all its processes first, within `grace_s`; Ctrl-C meanwhile at
     once. Raises ToolError when the command cannot be started.
     """
@@ -74,7 +74,13 @@ def run(
     try:
         with log.open("ab") as file:
             ears = _Ears(process, file, heard, shown)
-            expired = ears.listen(timeout_s)
+            try:
+                expired = ears.listen(timeout_s)
+            except KeyboardInterrupt:
+                if shown is not None:  # it may save what it has, and say so
+                    process.send_signal(signal.SIGINT)
+                    ears.listen(grace_s + _LATE_S)
+                raise
         code = process.wait()
     finally:
         _end(process, grace_s, mark)

@@ -28,6 +28,7 @@ from ..settings.spec import RunSpec, from_dict
 from . import packages, rank_results, workers
 
 READY, GO = "lorabench: ready", "go"
+_OF_DEVICE = ("device_used_bytes", "nvml_used_bytes")  # by whatever process
 _PATIENCE_S = 5  # for ranks to write what they recorded when another has died
 
 
@@ -159,11 +160,15 @@ def _launch_workers(request: Request) -> dict[str, Any]:
 
 
 def _merged(results: list[dict[str, Any]]) -> dict[str, Any]:
-    """The workers' results as one: steps of all, memory and counts added up."""
+    """The workers' results as one: steps of all, memory and counts added up, of each its own adapter's arithmetic."""
     first = results[0]
     memory = {
-        phase: {key: _sum([r["memory"][phase][key] for r in results]) for key in first["memory"][phase]}
+        phase: {key: _together(key, [r["memory"][phase][key] for r in results]) for key in first["memory"][phase]}
         for phase in first["memory"]
+    }
+    arithmetic = first.get("arithmetic") and first["arithmetic"] | {
+        part: {name: flop for r in results for name, flop in r["arithmetic"][part].items()}
+        for part in ("adapter", "adapter_frozen")
     }
     counts = first["counts"] and {k: sum(r["counts"][k] for r in results) for k in first["counts"]}
     ranges: dict[str, int] = {}
@@ -172,11 +177,16 @@ def _merged(results: list[dict[str, Any]]) -> dict[str, Any]:
             ranges[path] = ranges.get(path, 0) + count
     diverged = next((r["diverged"] for r in results if r["diverged"]), None)
     steps = [s for r in results for s in r["steps"]]
-    return {**first, "steps": steps, "diverged": diverged, "memory": memory, "counts": counts, "ranges": ranges}
+    found = {"steps": steps, "diverged": diverged, "memory": memory, "counts": counts, "ranges": ranges}
+    return first | found | ({"arithmetic": arithmetic} if arithmetic else {})
 
 
-def _sum(values: list[int | None]) -> int | None:
-    return None if None in values else sum(v for v in values if v is not None)
+def _together(key: str, values: list[int | None]) -> int | None:
+    """A kind of memory of processes that share a device: each has its own, but what is used of the device is of all."""
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    return max(known) if key in _OF_DEVICE else sum(known)
 
 
 def _measure(request: Request) -> dict[str, Any]:
@@ -230,10 +240,14 @@ def _workplace(request: Request) -> Iterator[tuple[Any, Callable[[], Any]]]:
         with ranks.joined(spec, request.worker, request.meeting) as rank:
             yield rank.device, lambda: kinds.trainer(spec, rank, with_ranges)
         return
+    import torch
+
     from ..workload import models
     from ..workload.training import Trainer
 
     device = models.choose_device(spec)
+    if device.type == "cuda":  # what names no device means it: streams of graphs, caches, libraries
+        torch.cuda.set_device(device)
     with ExitStack() as made:
 
         def make() -> Trainer:

@@ -35,14 +35,15 @@ class Arithmetic:
     recomputed: float  # share of the forward that checkpointing runs again
     looked_at_frac: float = 0.5  # of a sequence that a token looks at on average: in a causal model half
 
-    def of(self, tokens: int, looked_at: float, adapter: str | None) -> float:
+    def of(self, tokens: int, looked_at: float, adapter: str | None, *, with_recomputed: bool = True) -> float:
         """FLOP of forward and backward of so many tokens, each of which looks at so many others.
 
         A frozen weight costs 2 forward and 2 for the gradient of its input: 4, not 6. What is recomputed adds its
-        forward again.
+        forward again; the model needs it no more than once.
         """
         frozen = self.frozen + self.adapter_frozen.get(adapter or "", 0)
         trained = self.trained + self.adapter.get(adapter or "", 0)
         forward = frozen + trained + self.attention * looked_at
         backward = frozen + 2 * trained + 2 * self.attention * looked_at
-        return tokens * (forward + backward + self.recomputed * forward)
+        again = self.recomputed * forward if with_recomputed else 0.0
+        return tokens * (forward + backward + again)

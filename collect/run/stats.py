@@ -3,6 +3,7 @@
 from typing import Any
 
 from ..settings.spec import RunSpec
+from .summary import step_walls
 
 _GB = 1e9
 
@@ -10,11 +11,11 @@ _GB = 1e9
 def of(spec: RunSpec, timing: dict[str, Any]) -> dict[str, Any]:
     """The metrics of the timing pass' measured steps; None is not measured. GB are 1e9 bytes.
 
-    Runtime is the sum of the steps (data, training and synchronisation, nothing of what is measured behind them), the
-    loss a mean over steps. Memory for training is what loading the model had not reserved already.
+    Runtime is the sum of the steps of all adapters (data, training and synchronisation, nothing of what is measured
+    behind them), the loss a mean over steps. Memory for training is what loading the model had not reserved already.
     """
     steps = timing["steps"]
-    seconds = sum(row["wall_ns"] for row in steps) / 1e9
+    seconds = sum(step_walls(spec, timing)) / 1e9
     counts = {kind: sum(row["tokens"][a][n] for row in steps for a in row["adapters"])
               for n, kind in enumerate(("computed", "non_padding", "trained"))}  # fmt: skip
     each = [loss for row in steps for loss in row["losses"].values()]

@@ -107,8 +107,13 @@ def _wall_of(tasks: list[Result], spec: RunSpec) -> int:
     return max(walls) if spec.peft_mode == "process" else sum(walls)
 
 
+def step_walls(spec: RunSpec, timing: Result) -> list[int]:
+    """How long each step of all adapters took, in ns."""
+    return [_wall_of(tasks, spec) for tasks in _steps(timing)]
+
+
 def _times(spec: RunSpec, timing: Result) -> dict[str, Any]:
-    walls = [_wall_of(tasks, spec) for tasks in _steps(timing)]
+    walls = step_walls(spec, timing)
     total_s = sum(walls) / 1e9
     tokens = {a: _tokens(timing, a) for a in _adapters(timing)}
     computed = sum(row["computed_cnt"] for row in timing["steps"])
@@ -126,7 +131,9 @@ def _times(spec: RunSpec, timing: Result) -> dict[str, Any]:
         },
         "flop_per_step": flop / max(1, len(walls)),
         "flop_per_s": flop / total_s,
-        "mfu_frac": flop / total_s / peak if peak else None,
+        # of the model's arithmetic, and of all that the hardware did for it (PaLM's appendix B)
+        "mfu_frac": _flop(timing, with_recomputed=False) / total_s / peak if peak else None,
+        "hfu_frac": flop / total_s / peak if peak else None,
         "input": None if "ranks" in timing else _input(spec, timing["steps"]),
         "optimizer_frac": None if "ranks" in timing else _part(timing["steps"], "optimizer_ns"),
     }
@@ -160,13 +167,14 @@ def _tokens(timing: Result, adapter: str) -> list[int]:
     return [sum(step[kind] for step in of_steps) for kind in (0, 1, 2)]
 
 
-def _flop(timing: Result) -> float:
+def _flop(timing: Result, *, with_recomputed: bool = True) -> float:
     """Arithmetic of all measured steps: only tokens that are no padding count as useful."""
     counted = Arithmetic(**{k: v for k, v in timing["arithmetic"].items() if k != "peak_flop_s"})
     total = 0.0
     for row in timing["steps"]:
         for adapter, (_, real, _trained) in row["tokens"].items():
-            total += counted.of(real, row["longest"] * counted.looked_at_frac, adapter)
+            looked_at = row["longest"] * counted.looked_at_frac
+            total += counted.of(real, looked_at, adapter, with_recomputed=with_recomputed)
     return total
 
 

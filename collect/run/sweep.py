@@ -10,6 +10,7 @@ import difflib
 import itertools
 import json
 import re
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,12 +68,14 @@ class Cell:
 
     values: dict[str, str]
     spec: RunSpec
+    is_told_apart: bool = False  # from another one of the same words
 
     @property
     def name(self) -> str:
         """The values in words that can name a folder."""
-        words = (f"{name.replace('_', '-')}={value}" for name, value in self.values.items())
-        return _UNSAFE.sub("_", "-".join(words)) or "run"
+        said = "-".join(f"{name.replace('_', '-')}={value}" for name, value in self.values.items())
+        words = _UNSAFE.sub("_", said) or "run"
+        return f"{words}-{zlib.crc32(said.encode()):08x}" if self.is_told_apart else words
 
 
 @dataclass(frozen=True)
@@ -121,10 +124,18 @@ def _grid(given: dict[str, Any]) -> Plan:
         except UsageError as error:
             impossible.append(f"{', '.join(f'{n} {v}' for n, v in chosen.items())}: {error}")
         else:
-            cells.setdefault(cell.name, cell)
+            _add(cells, cell)
     if not cells:
         raise UsageError(f"no combination is possible; the first: {impossible[0]}")
     return Plan(settings, axes, list(cells.values()), impossible)
+
+
+def _add(cells: dict[str, Cell], cell: Cell) -> None:
+    """Add a cell by its name, unless its run is among them; of values that make the same name each has its own."""
+    known = cells.setdefault(cell.name, cell)
+    if known.spec != cell.spec:
+        apart = dataclasses.replace(cell, is_told_apart=True)
+        cells.setdefault(apart.name, apart)
 
 
 def _together(plans: list[Plan]) -> Plan:
@@ -146,8 +157,7 @@ def _together(plans: list[Plan]) -> Plan:
                 name for name in axes if cell.spec.parallel in PARALLEL_SETTINGS.get(name, (cell.spec.parallel,))
             ]
             told = {name: _said(known[name]) for name in applied}
-            named = Cell(told, cell.spec)
-            cells.setdefault(named.name, named)
+            _add(cells, Cell(told, cell.spec))
     return Plan(settings, axes, list(cells.values()), [why for plan in plans for why in plan.impossible])
 
 

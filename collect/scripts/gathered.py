@@ -45,8 +45,12 @@ class Gathered:
     def notes(self) -> list[str]:
         """What the hooks noted, each once; a process that could not write its trace is named."""
         said = [note for record in self.records for note in record["notes"]]
-        lost = [_lost(record) for record in self.records if record["ended"] is None and not record["is_launcher"]]
+        lost = [_lost(record) for record in self.records if record["ended"] is None and self._is_missed(record)]
         return list(dict.fromkeys([*said, *lost]))
+
+    def _is_missed(self, record: Record) -> bool:
+        """Whether a process without an end may have had something to record: loaders of data are ended so."""
+        return not record["is_launcher"] and not (record["is_worker"] and not self._steps(record))
 
     @property
     def error(self) -> str | None:
@@ -100,7 +104,7 @@ class Gathered:
 def _read(path: Path) -> Record | None:
     with contextlib.suppress(OSError, ValueError, KeyError):
         record: Record = json.loads(path.read_text("utf-8"))
-        return {"is_launcher": False} | record | {"name": path.stem}
+        return {"is_launcher": False, "is_worker": False} | record | {"name": path.stem}
     return None
 
 

@@ -91,8 +91,8 @@ class Batch:
         return len(self.labels) if self.labels.ndim == 1 else int((self.labels[:, 1:] != IGNORED).sum())
 
     def tokens(self) -> tuple[int, int, int]:
-        """(computed, non-padding, trained) tokens of a batch on the CPU."""
-        return self.input_ids.numel(), int(self.attention_mask.sum()), int((self.labels != IGNORED).sum())
+        """(computed, non-padding, trained) tokens of a batch on the CPU; trained ones are those that a loss is of."""
+        return self.input_ids.numel(), int(self.attention_mask.sum()), self.loss_cnt()
 
 
 def _of_arrays(*arrays: Any) -> Batch:

@@ -74,6 +74,9 @@ class LoraKind:
         """What is added to the loss that is trained, not to the one that is reported."""
         return None
 
+    def counted(self, model: Any, total_steps: int) -> None:
+        """Called when it is known how many steps a task in epochs has."""
+
     def stepped(self, model: Any, adapter: AdapterSpec, step: int) -> None:
         """Called behind the optimizer's step, while gradients are there."""
 
@@ -188,7 +191,7 @@ class _AdaLora(_OwnWeights):
         spec = self.spec
         return AdaLoraConfig(
             **self._of_lora(adapter), target_r=adapter.rank, target_modules=targets, task_type=task,
-            total_step=spec.warmup + spec.steps,
+            total_step=spec.warmup + spec.steps,  # of epochs nobody knows yet: counted() has them
         )  # fmt: skip
 
     def _of_lora(self, adapter: AdapterSpec) -> dict[str, Any]:
@@ -205,6 +208,11 @@ class _AdaLora(_OwnWeights):
                     found.append(torch.norm(products - torch.eye(len(products), device=products.device)))
             penalty: torch.Tensor = model.peft_config[adapter.name].orth_reg_weight * torch.stack(found).mean()
         return penalty
+
+    def counted(self, model: Any, total_steps: int) -> None:
+        """Span the schedule of the budget over all steps."""
+        for config in model.peft_config.values():
+            config.total_step = total_steps
 
     def stepped(self, model: Any, adapter: AdapterSpec, step: int) -> None:
         """Rank the layers and mask what is over the budget."""

@@ -22,11 +22,16 @@ _OF_WEIGHTS = ("*.safetensors", "*.bin", "*.index.json", "*.gguf", "*.pt", "*.pt
 
 
 def choose_device(spec: RunSpec) -> torch.device:
-    """The device of a run. Raises UsageError when it asks for a GPU that torch does not see."""
+    """The device of a run; a GPU with its number, as the devices of tensors have it: 'cuda' is not 'cuda:0' there.
+
+    Raises UsageError when it asks for a GPU that torch does not see.
+    """
     if spec.device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
     device = torch.device(spec.device)
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+    if device.type == "cuda" and device.index is None:
+        device = torch.device("cuda", 0)
+    if device.type == "cuda" and device.index >= torch.cuda.device_count():
         raise UsageError(
             f"--device {spec.device}: torch {torch.__version__} sees {torch.cuda.device_count()} GPUs; "
             "`lorabench doctor` says what is missing"

@@ -206,6 +206,7 @@ class Trainer:
         )
         self.splits, self.steps_per_epoch = splits, epochs.steps_per_epoch
         self.total_steps = self.spec.epochs * epochs.steps_per_epoch
+        self.kind.counted(self._peft(), self.total_steps)
         return {adapter.name: epochs}
 
     def evaluate(self) -> Evaluation:

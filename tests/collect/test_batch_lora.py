@@ -314,6 +314,19 @@ def test_what_is_more_than_lora_is_refused() -> None:
             batch_lora.BatchLora(model)
 
 
+def test_a_model_that_is_refused_is_as_it_was() -> None:
+    from peft import LoraConfig, get_peft_model
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    tiny = LlamaConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, vocab_size=32)
+    model = get_peft_model(LlamaForCausalLM(tiny), LoraConfig(target_modules=["q_proj", "embed_tokens"]))
+    kinds = [type(module) for module in model.modules()]
+    for _ in range(2):
+        with pytest.raises(UsageError, match="BatchLoRA trains"):
+            batch_lora.BatchLora(model)
+        assert [type(module) for module in model.modules()] == kinds
+
+
 def test_losses_leave_padding_and_other_rows_out() -> None:
     logits = torch.randn(5, 6, 11)
     labels = torch.randint(11, (5, 6))
@@ -370,9 +383,13 @@ def fused_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
         (operators.Slice("a", 1, 2, 4, 1.0, 0.0),),
         (operators.Slice("a", 0, 2, 4, 2.0, 0.2), operators.Slice("b", 2, 4, 8, 0.5, 0.0)),
         (operators.Slice("a", 0, 4, 4, 2.0, 0.2),),
+        (operators.Slice("a", 0, 2, 12, 4 / 3, 0.0), operators.Slice("b", 2, 4, 24, 10 / 24, 0.0)),
     ],
-    ids=["a gap, unequal ranks", "unequal rows", "one of five rows", "equal rows, unequal ranks", "one adapter"],
-)
+    ids=[
+        "a gap, unequal ranks", "unequal rows", "one of five rows", "equal rows, unequal ranks", "one adapter",
+        "scalings that few bits round",
+    ],
+)  # fmt: skip
 def test_all_operators_are_one_function(
     slices: tuple[operators.Slice, ...], x_needs_gradient: bool, fused_way: str
 ) -> None:
@@ -390,6 +407,20 @@ def test_all_operators_are_one_function(
     for other in results[1:]:
         for mine, reference in zip(other, results[0], strict=True):
             assert distance(mine, reference) < (1e-6 if fused_way == "grouped" else 1e-12)
+
+
+@pytest.mark.parametrize("rows", [(2, 2), (1, 3)])
+def test_a_scaling_is_not_rounded_to_the_type_of_activations(rows: tuple[int, int]) -> None:
+    # 4/3 in bfloat16 is 1.3359: each delta would be 0.2 % too large, which no mean takes out
+    first = operators.Slice("a", 0, rows[0], 12, 4 / 3, 0.0)
+    slices = (first, operators.Slice("b", rows[0], 4, 12, 4 / 3, 0.0))
+    results = {}
+    for dtype in (torch.float64, torch.bfloat16):
+        x, weights = _random(slices, 4, 3, torch.bfloat16)
+        x, weights = x.detach().to(dtype), [w.detach().to(dtype) for w in weights]
+        results[dtype] = operators.fused(x, operators.Plan(slices, 4, 8, None, 11, {}), weights).double()
+    exact, rounded = results.values()
+    assert abs((rounded * exact).sum() / (exact * exact).sum() - 1) < 1e-3
 
 
 def _adapted(config: Any) -> Any:

@@ -179,6 +179,13 @@ def test_adalora_trains_what_peft_adds_to_the_loss() -> None:
     assert float(penalty) == pytest.approx(float(outputs[0] - outputs[1]), rel=1e-4)
 
 
+def test_the_budget_of_adalora_spans_all_epochs() -> None:
+    trainer = Trainer(spec("adalora", task="sst2", epochs=1, steps=2, warmup=1), CPU)
+    (config,) = trainer.model.peft_config.values()
+    assert config.total_step == trainer.total_steps > 100
+    assert trainer.model.base_model.rankallocator.peft_config is config
+
+
 def test_adalora_takes_rank_away_until_the_budget_is_met() -> None:
     trainer = Trainer(spec("adalora", steps=6), CPU)
     train(trainer, 6)

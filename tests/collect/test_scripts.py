@@ -16,7 +16,19 @@ from conftest import absent, opened
 from lorabench import nsys as tools
 from lorabench import rundir
 from lorabench.collect.scripts import command
-from training_scripts import DISTRIBUTED, ENDS, INSIDE, LIGHTNING, OWN_PROFILER, PLAIN, SFT, TRAINER
+from training_scripts import (
+    DISTRIBUTED,
+    ENDS,
+    INSIDE,
+    INTERRUPTED,
+    LAWFUL,
+    LIGHTNING,
+    OWN_PROFILER,
+    PLAIN,
+    SFT,
+    TRAINER,
+    WORKERS,
+)  # fmt: skip
 
 pytest.importorskip("torch")
 
@@ -427,6 +439,52 @@ def test_lightning_shows_its_phases_without_an_edit(script: Callable[[str], Path
     with opened(tmp_path / "run", db=tmp_path / "y.duckdb") as database:
         rows = database.rows("select forward_ns > 0, backward_ns > 0, optimizer_ns > 0 from step_summary")
     assert rows == [(True, True, True)] * 3
+
+
+@pytest.mark.parametrize("pass_name", ["torch", pytest.param("memory", marks=SLOW), pytest.param("timing", marks=SLOW)])
+def test_what_a_script_may_do_it_may_do_while_it_is_watched(
+    pass_name: str, script: Callable[[str], Path], tmp_path: Path
+) -> None:
+    words = [sys.executable, str(script(LAWFUL)), str(tmp_path / "model.pt")]
+    alone = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert alone.returncode == 3 and "alive [False, False]" in alone.stdout, alone.stderr
+    done = collect(tmp_path / "run", "--profiler", pass_name, "--", *words, code=7)
+    assert alone.stdout in done.stdout
+    if pass_name == "torch":  # the thread's steps, too
+        with opened(tmp_path / "run" / "trace.json.gz", db=tmp_path / "x.duckdb") as database:
+            assert database.rows("select count(*) from step_summary") >= [(19,)]
+
+
+def test_a_step_whose_gradients_overflow_is_one(script: Callable[[str], Path], tmp_path: Path) -> None:
+    loop = LAWFUL[LAWFUL.index("scaler =") : LAWFUL.index('print("scale')]
+    text = f"import torch\nmodel = torch.nn.Linear(4, 4)\n{loop}"
+    collect(tmp_path / "run", "--profiler", "timing", "--", sys.executable, script(text))
+    assert rundir.read_summary(tmp_path / "run")["step_cnt"] == 3  # and one to warm up
+
+
+@pytest.mark.parametrize("pass_name", ["torch", "memory"])
+@pytest.mark.parametrize("how", ["fork", "spawn"])
+def test_loaders_do_not_fill_their_memory_with_what_they_do(
+    how: str, pass_name: str, script: Callable[[str], Path], tmp_path: Path
+) -> None:
+    done = collect(tmp_path / "run", "--profiler", pass_name, "--", sys.executable, script(WORKERS), how)
+    (grown,) = (float(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("grew"))
+    assert grown < 50  # 500 and more if each of their operators is kept
+    assert "was ended by a signal" not in done.stderr
+
+
+def test_ctrl_c_reaches_a_script_as_at_a_terminal(script: Callable[[str], Path], tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "lorabench", "collect", "-o", tmp_path / "run", "--profiler", "torch", "--"]
+    process = subprocess.Popen(
+        [*map(str, words), sys.executable, str(script(INTERRUPTED))], env=ENVIRONMENT, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, text=True, start_new_session=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert any("training" in line for line in process.stdout)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=60)[0] == "saved\n"
+    assert process.returncode == 130 and rundir.read_manifest(tmp_path / "run")["status"] == "cancelled"
+    assert traces(tmp_path / "run") == {"trace.json.gz"}
 
 
 @pytest.mark.slow

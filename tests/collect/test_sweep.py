@@ -57,6 +57,16 @@ def test_values_with_commas_and_ranges_are_axes() -> None:
     assert names(lora_cnt="2") == ["run"]
 
 
+def test_values_that_make_the_same_name_have_runs_of_their_own(tmp_path: Path) -> None:
+    for folder in ("a/b", "a_b", "a b"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "config.json").write_text("{}")
+    paths = [str(tmp_path / folder) for folder in ("a/b", "a_b", "a b")]
+    cells = sweep.plan({"model": ",".join(paths)}).cells
+    assert [cell.spec.model for cell in cells] == paths and len({cell.name for cell in cells}) == 3
+    assert cells == sweep.plan({"model": ",".join(paths)}).cells
+
+
 def test_a_value_may_be_a_list_for_the_adapters() -> None:
     cells = sweep.plan({"lora_cnt": "2", "rank": "8,4+16"}).cells
     assert [cell.spec.rank for cell in cells] == [(8,), (4, 16)]

@@ -10,9 +10,11 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
 from lorabench.collect.batch_lora import dropout  # noqa: E402
-from lorabench.collect.run import measure  # noqa: E402
-from lorabench.collect.run.formulas import statistics_of  # noqa: E402
+from lorabench.collect.processes import provenance  # noqa: E402
+from lorabench.collect.run import child, measure  # noqa: E402
+from lorabench.collect.run.formulas import Arithmetic, statistics_of  # noqa: E402
 from lorabench.collect.settings.spec import from_dict  # noqa: E402
+from lorabench.collect.workload import models  # noqa: E402
 from lorabench.collect.workload.data import IGNORED, Source, joined  # noqa: E402
 from lorabench.collect.workload.training import Trainer  # noqa: E402
 from lorabench.errors import InputError  # noqa: E402
@@ -220,3 +222,41 @@ def test_memory_of_phases_is_read() -> None:
         held = bytearray(64 << 20)
     assert memory.phases["big"]["peak_resident_bytes"] >= 64 << 20 and held
     assert memory.phases["big"]["allocated_bytes"] is None
+
+
+def test_the_models_arithmetic_leaves_recomputation_out() -> None:
+    counted = Arithmetic(10, 0, {"a": 2}, {}, 0, 1.0)
+    assert counted.of(1, 0, "a", with_recomputed=False) == 12 + 10 + 2 * 2
+    assert counted.of(1, 0, "a") == 12 + 10 + 2 * 2 + 12
+
+
+def test_processes_count_each_adapters_arithmetic_and_the_device_once() -> None:
+    def result(name: str, used: int) -> dict[str, Any]:
+        arithmetic = {"frozen": 1, "adapter": {name: 5}, "adapter_frozen": {name: 7}}
+        memory = {"steps": {"allocated_bytes": used, "device_used_bytes": 90, "nvml_used_bytes": None}}
+        return {"arithmetic": arithmetic, "memory": memory, "counts": None, "ranges": {}, "diverged": None, "steps": []}
+
+    merged = child._merged([result("a", 10), result("b", 20)])
+    assert merged["arithmetic"] == {"frozen": 1, "adapter": {"a": 5, "b": 5}, "adapter_frozen": {"a": 7, "b": 7}}
+    assert merged["memory"]["steps"] == {"allocated_bytes": 30, "device_used_bytes": 90, "nvml_used_bytes": None}
+
+
+def test_a_gpu_has_its_number_as_tensors_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    found = [models.choose_device(from_dict({"device": name})) for name in ("auto", "cuda", "cuda:1")]
+    assert found == [torch.device("cuda", 0), torch.device("cuda", 0), torch.device("cuda", 1)]
+
+
+def test_what_is_recorded_has_no_secrets_and_all_that_programs_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = {"HF_TOKEN": "a", "WANDB_API_KEY": "b", "DB_PASSWORD": "c", "HTTPS_PROXY": "http://me:secret@proxy:1"}
+    needed = {"MAX_TOKENS": "9", "TOKENIZERS_PARALLELISM": "false", "KEYED": "1", "HIP_VISIBLE_DEVICES": "1",
+              "GLOO_SOCKET_IFNAME": "eth7", "NO_PROXY": "localhost"}  # fmt: skip
+    for name, value in (secret | needed).items():
+        monkeypatch.setenv(name, value)
+    recorded = provenance.environment_of_command(is_recorded=True)
+    assert recorded.items() >= needed.items() and not secret.keys() & recorded.keys()
+    ours = provenance.environment(is_recorded=True)
+    assert not secret.keys() & ours.keys()
+    assert ours.keys() >= needed.keys() - {"MAX_TOKENS", "KEYED"}
+    assert provenance.environment(is_recorded=False)["HTTPS_PROXY"] == secret["HTTPS_PROXY"]

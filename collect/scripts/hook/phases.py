@@ -13,7 +13,8 @@ import functools
 import gc
 import os
 import threading
-from typing import Any, Iterator, List
+import weakref
+from typing import Any, Dict, Iterator, List
 
 import torch
 from torch import nn
@@ -49,7 +50,7 @@ class Phases:
         self._spans: Any = ranges.spans if ranges else None
         self._is_stepping = False
         self._annotations: List[Any] = []
-        self._seen: List[nn.Module] = []
+        self._seen: "List[weakref.ref[nn.Module]]" = []  # a script that lets a model go frees its memory
 
     def begin(self) -> None:
         """Patch torch."""
@@ -58,7 +59,11 @@ class Phases:
         torch.autograd.backward = self._around("backward", torch.autograd.backward, _is_in_backward)
         loader: Any = torch.utils.data.dataloader._BaseDataLoaderIter
         loader.__next__ = self._around("data", loader.__next__, _never)
+        # whoever loads a saved model has no lorabench, and what is scripted or traced keeps what its hooks do
         torch.save = self._without_hooks(torch.save)
+        for name in ("script", "trace", "trace_module"):
+            setattr(torch.jit, name, self._without_hooks(getattr(torch.jit, name)))
+        self._patch_scaler()
         if torch.distributed.is_available():
             self._patch_distributed()
 
@@ -97,19 +102,19 @@ class Phases:
         return around
 
     def _without_hooks(self, function: Any) -> Any:
-        """The function with no hook of this process on the models: whoever loads a saved model has no lorabench."""
+        """The function with no hook of this process on the models."""
 
         @functools.wraps(function)
         def without(*arguments: Any, **named: Any) -> Any:
-            modules = [vars(module) for model in self._seen for module in model.modules()]
-            kept = [(names, {name: names[name] for name in _HOOKS}) for names in modules]
-            for names, own in kept:
-                names.update({name: _foreign(hooks) for name, hooks in own.items()})
+            models = [model for model in (seen() for seen in self._seen) if model is not None]
+            kept = [(vars(module), _hooks(vars(module))) for model in models for module in model.modules()]
+            for names, hooks in kept:
+                names.update(_foreign(hooks))
             try:
                 return function(*arguments, **named)
             finally:
-                for names, own in kept:
-                    names.update(own)
+                for names, hooks in kept:
+                    names.update(hooks)
 
         return without
 
@@ -146,6 +151,19 @@ class Phases:
 
         return step
 
+    def _patch_scaler(self) -> None:
+        """A step ends with the scaler's update, too: of losses that overflow it leaves out the optimizer's step."""
+        scaler: Any = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
+        renew = scaler.update
+
+        @functools.wraps(renew)
+        def update(*arguments: Any, **named: Any) -> Any:
+            result = renew(*arguments, **named)
+            self.clock.end_optimizer()
+            return result
+
+        scaler.update = update
+
     def _patch_distributed(self) -> None:
         begin = torch.distributed.init_process_group
 
@@ -169,13 +187,13 @@ class Phases:
         """Watch the models that an optimizer trains."""
         try:
             for model in _models_of(optimizer):
-                if not any(model is seen for seen in self._seen):
+                if not any(model is seen() for seen in self._seen):
                     self._watch(model)
         except Exception:  # the script goes on whatever fails here; it is said
             self._process.failed("the model was not found")
 
     def _watch(self, model: nn.Module) -> None:
-        self._seen.append(model)
+        self._seen = [seen for seen in self._seen if seen() is not None] + [weakref.ref(model)]
         called = list(_upper(model, _LEVELS))
         for module in called:
             module.register_forward_pre_hook(_Enter(), with_kwargs=True)
@@ -217,13 +235,28 @@ class _Calls(threading.local):
 
 
 _calls = _Calls()
-_HOOKS = ("_forward_pre_hooks", "_forward_hooks")
+# Hooks of a module by number, and what torch notes of them by the same numbers: whether they take keywords, run always.
+_HOOKS = {
+    "_forward_pre_hooks": ("_forward_pre_hooks_with_kwargs",),
+    "_forward_hooks": ("_forward_hooks_with_kwargs", "_forward_hooks_always_called"),
+}
 
 
-def _foreign(hooks: Any) -> Any:
-    """The hooks of a module but for those of this package, in a dict of the same type."""
-    own = [key for key, hook in hooks.items() if str(getattr(hook, "__module__", "")).startswith(_OWN)]
-    return type(hooks)((key, hook) for key, hook in hooks.items() if key not in own)
+def _hooks(names: Dict[str, Any]) -> Dict[str, Any]:
+    """The dicts of hooks, and of what is noted of them, among the attributes of a module."""
+    return {name: names[name] for kind, noted in _HOOKS.items() for name in (kind, *noted) if name in names}
+
+
+def _foreign(hooks: Dict[str, Any]) -> Dict[str, Any]:
+    """The same without what is of this package, in dicts of the same types."""
+    found = {}
+    for kind, noted in _HOOKS.items():
+        own = {n for n, hook in hooks[kind].items() if str(getattr(hook, "__module__", "")).startswith(_OWN)}
+        for name in (kind, *noted):
+            if name in hooks:
+                kept = hooks[name]
+                found[name] = type(kept)((number, value) for number, value in kept.items() if number not in own)
+    return found
 
 
 def _never() -> bool:

@@ -6,6 +6,7 @@ signals: then the record says that it began.
 """
 
 import atexit
+import functools
 import json
 import os
 import signal
@@ -48,6 +49,7 @@ class Process:
         self.record = {
             "pid": self.pid, "parent": os.getppid(), "words": words(), "python": sys.version.split()[0],
             "rank": rank, "world_size": world, "ended": None, "error": None, "traces": [], "notes": [],
+            "is_worker": _is_worker(),
         }  # fmt: skip
         self.write()
 
@@ -108,9 +110,9 @@ class Process:
         """Be called at each of its ends. At the import of torch, so that what the script registers runs before."""
         atexit.register(self.finish, "exit")
         os.register_at_fork(after_in_child=self._forked)
-        os._exit = self._before(os._exit, "os._exit")
+        os._exit = self._before(os._exit, "os._exit", lambda *arguments, **named: True)
         for name in ("execv", "execve"):
-            setattr(os, name, self._before(getattr(os, name), "exec"))
+            setattr(os, name, self._before(getattr(os, name), "exec", _can_be_run))
         hook = sys.excepthook
 
         def excepthook(kind: Any, value: Any, trace: Any) -> None:
@@ -124,10 +126,14 @@ class Process:
         except ValueError:
             pass  # torch was imported by another thread than the main one
 
-    def _before(self, function: Any, how: str) -> Any:
-        def ending(*arguments: Any) -> Any:
-            self.finish(how)
-            return function(*arguments)
+    def _before(self, function: Any, how: str, ends: Callable[..., bool]) -> Any:
+        """The function, before which this process finishes where the call `ends` it."""
+
+        @functools.wraps(function)
+        def ending(*arguments: Any, **named: Any) -> Any:
+            if ends(*arguments, **named):
+                self.finish(how)
+            return function(*arguments, **named)
 
         return ending
 
@@ -169,6 +175,21 @@ def is_launcher() -> bool:
         module = rest[0][2:] or (rest[1] if len(rest) > 1 else "")
         return module.startswith(_LAUNCHING_MODULES)
     return bool(rest) and os.path.basename(rest[0]) in _LAUNCHERS
+
+
+def _is_worker() -> bool:
+    """Whether multiprocessing made this process, by spawn, by a server that forks, or by fork."""
+    from multiprocessing import parent_process
+
+    return parent_process() is not None or any(word.startswith("from multiprocessing.") for word in words())
+
+
+def _can_be_run(path: Any, *arguments: Any, **named: Any) -> bool:
+    """Whether a process can become this program: os.execvp tries each folder of PATH, and a script may try several."""
+    try:
+        return isinstance(path, int) or (os.path.isfile(path) and os.access(path, os.X_OK))
+    except (TypeError, ValueError):
+        return False
 
 
 def _of_environment() -> "tuple[int | None, int | None]":

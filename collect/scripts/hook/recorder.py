@@ -9,7 +9,9 @@ import gzip
 import json
 import os
 import shutil
+import sys
 import threading
+import time
 from typing import Any, Dict, List
 
 import torch
@@ -21,6 +23,7 @@ from .steps import Steps
 OFF, PREPARED, RECORDING = range(3)
 DEFAULT_STEPS = 20
 _MOST_KEPT = 8  # traces of the script's own that it may still write
+_EARLY_S = 5.0  # what runs longer before the training takes memory and tells nothing of it
 
 
 class Recorder:
@@ -36,21 +39,31 @@ class Recorder:
         self._is_theirs = False  # whether the script's own profiler runs
         self._resumes = False
         self._theirs: List[Dict[str, Any]] = []
-        self._thread = threading.get_ident()
+        self._thread: "int | None" = None  # the one that alone is recorded, None for all
+        self._early_since: "float | None" = None  # when recording began, while no training was seen
         self._disable: Any = torch_profiler._disable_profiler
 
     def begin(self) -> None:
-        """Begin to record, or to wait for the step at which to begin."""
+        """Begin to record, or to wait for the step at which to begin.
+
+        A process that multiprocessing made begins when it trains: most of them load data, and never end a step.
+        """
         for name in ("_prepare_profiler", "_enable_profiler"):
             setattr(torch_profiler, name, self._before_theirs(getattr(torch_profiler, name)))
         setattr(torch_profiler, "_disable_profiler", self._after_theirs(self._disable))  # noqa: B010
         profile: Any = torch_profiler.profile
         profile.export_chrome_trace = self._copied(profile.export_chrome_trace)
-        self._clock.safe_points.append(self._resume)
+        self._clock.safe_points.append(self._at_safe_point)
         self._clock.on_step.append(self._stepped)
         self._clock.on_fork.append(self._begin_forked)
         self._process.at_end(self._finish)
+        self._process.after_fork(self._rest)
+        if self._process.record["is_worker"]:
+            self._resumes = True
+            return
         self._move(*self._wanted(0))
+        if self._state == RECORDING:
+            self._early_since = time.monotonic()
 
     def _wanted(self, step: int) -> "tuple[int, int]":
         """What is to be done after so many steps, and in which cycle."""
@@ -90,24 +103,34 @@ class Recorder:
             self._is_calling = False
 
     def _prepare(self) -> None:
-        with_stack = self._settings["with_stack"]
-        configured = torch._C._profiler._ExperimentalConfig(verbose=True) if with_stack else None
+        with_stack, is_memory = self._settings["with_stack"], self._settings["pass"] == "memory"
+        options: Dict[str, Any] = {"verbose": True} if with_stack else {}
+        self._thread = None
+        try:
+            if is_memory:  # torch tells the memory of one thread alone
+                raise TypeError
+            configured: Any = torch._C._profiler._ExperimentalConfig(profile_all_threads=True, **options)
+        except TypeError:  # a torch that cannot
+            self._thread = threading.get_ident()
+            configured = torch._C._profiler._ExperimentalConfig(**options) if options else None
         self._profiler = torch.profiler.profile(
-            record_shapes=self._settings["with_shapes"], with_stack=with_stack,
-            profile_memory=self._settings["pass"] == "memory", experimental_config=configured,
+            record_shapes=self._settings["with_shapes"], with_stack=with_stack, profile_memory=is_memory,
+            experimental_config=configured,
         )  # fmt: skip
         self._profiler.prepare_trace()
-        self._thread = threading.get_ident()
         self._state = PREPARED
 
     def _stop(self) -> None:
-        """Stop recording and write the trace."""
+        """Stop recording and write the trace; the thread that is recorded alone does, else it goes on to the end."""
         if self._state == OFF:
             return
-        was, self._state = self._state, OFF
-        if threading.get_ident() != self._thread:
-            self._process.note("its end was seen by another thread than the one that was recorded: that trace is lost")
+        if self._thread not in (None, threading.get_ident()):
+            self._process.note(
+                "it trained in another thread than the one that imported torch, of which alone this pass records the "
+                "operators: import torch where the training is"
+            )
             return
+        was, self._state = self._state, OFF
         rank, world = self._process.record["rank"], self._process.record["world_size"]
         if rank is not None:
             torch.autograd._add_metadata_json("distributedInfo", json.dumps({"rank": rank, "world_size": world}))
@@ -198,22 +221,50 @@ class Recorder:
         except OSError:
             self._process.failed("the script's own trace was not copied")
 
-    def _resume(self) -> None:
-        """Record again after the script's own profiler has ended; not within its end, which is not over yet."""
-        if not self._resumes:
-            return
-        self._resumes = False
+    def _at_safe_point(self) -> None:
+        """Record what begins: after the script's own profiler has ended, not within its end, which is not over yet; and
+        without what was recorded before the training, where that is much.
+        """
+        early_since, self._early_since = self._early_since, None
         try:
-            self._move(*self._wanted(self._clock.count))
+            if early_since is not None and time.monotonic() - early_since > _EARLY_S:
+                self._restart()
+            if self._resumes:
+                self._resumes = False
+                self._move(*self._wanted(self._clock.count))
         except Exception:  # the script goes on whatever fails here; it is said
             self._process.failed("recording again")
 
+    def _restart(self) -> None:
+        """Begin anew without what was recorded; of a training without it the memory would be unknown."""
+        if self._state != RECORDING or self._is_theirs or self._thread is not None:
+            return
+        self._state, self._resumes = OFF, True
+        self._called(self._profiler.stop_trace)
+        self._profiler = None
+        self._process.note(f"what ran before the training began, for more than {_EARLY_S:.0f} s, is not in the trace")
+
+    def _rest(self) -> None:
+        """In a forked child: most of them load data, and would record until their memory is full.
+
+        CUDA's profiler is not to be asked to stop there: no thread of it came along.
+        """
+        if self._state != OFF and not torch.cuda.is_initialized():
+            self._state = OFF
+            self._disable()
+            torch_profiler._run_on_profiler_stop()
+        torch._C._autograd._enable_record_function(False)
+        if self._settings["with_stack"]:
+            sys.setprofile(None)
+
     def _begin_forked(self) -> None:
         """In a forked child that trains: end the profiler that it inherited, and begin with its own."""
+        torch._C._autograd._enable_record_function(True)
         if self._state != OFF or self._is_theirs:
             self._disable()
             torch_profiler._run_on_profiler_stop()
         self._state, self._is_theirs, self._resumes, self._profiler = OFF, False, False, None
+        self._early_since = None
         self._theirs.clear()
         try:
             self._move(*self._wanted(0))

@@ -33,16 +33,20 @@ class Steps:
         if not self._process.is_own:
             self._begin_forked()
         self.settle()
-        for function in self.safe_points:
-            function()
+        self._run_safe_points()
         if self._began_ns is None:
             self._began_ns = time.perf_counter_ns()
+
+    def _run_safe_points(self) -> None:
+        for function in self.safe_points:
+            function()
 
     def begin_optimizer(self) -> None:
         """An optimizer is about to step; in a loop of which nothing else was seen a step begins here."""
         if not self._process.is_own:
             self._begin_forked()
         if self._began_ns is None:
+            self._run_safe_points()
             self._began_ns = time.perf_counter_ns()
 
     def end_optimizer(self) -> None:
