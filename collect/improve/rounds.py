@@ -19,6 +19,7 @@ from .measured import Failure, Measured, difference
 
 KEPT, DROPPED, FAILED, REFUSED, UNTRIED = "kept", "dropped", "failed", "refused", "not tried"
 _BEYOND_FRAC = 0.05  # so far below its bound a step is worth a word
+_SMALL_FRAC = 0.05  # what gains less has to do so once more
 _LEAST_FRAC = 0.01  # what is predicted to gain less is not worth a round; memory hardly varies
 
 
@@ -224,7 +225,7 @@ def _round(course: Course, row: Row, asked: Asked, lab: Laboratory) -> None:
     before = course.end
     row.verdict, row.why = judged(before, found, asked, row.alters)
     if asked.goal == TIME and not (difference(before, found) and not row.alters):
-        before, found = _again(course, row, spec, found, lab)
+        before, found = _again(course, row, spec, found, lab, asked)
         row.verdict, row.why = judged(before, found, asked, row.alters)
     row.measured = found
     row.set_base(before)
@@ -234,23 +235,43 @@ def _round(course: Course, row: Row, asked: Asked, lab: Laboratory) -> None:
         course.spec, course.end = spec, found
 
 
-def _again(course: Course, row: Row, spec: RunSpec, found: Measured, lab: Laboratory) -> tuple[Measured, Measured]:
-    """What is replaced and what replaces it, measured once more where that may say something else; the faster of each.
+def _again(
+    course: Course, row: Row, spec: RunSpec, found: Measured, lab: Laboratory, asked: Asked
+) -> tuple[Measured, Measured]:
+    """What is replaced and what replaces it, measured again where that may say something else: the fastest of the one,
+    the slowest of the other.
 
-    A busy machine slows one run and not the next. So what seems to gain has to beat a second measurement of what it
-    replaces, and what gained nothing although that was predicted gets a second chance.
+    Runs differ by more than their steps do, and a busy machine slows one and not the next. So what seems to gain has to
+    do so against each of two runs of what it replaces, by two of its own, and what gains little by three of each: of
+    six runs in any order the three that count are the fastest in one of twenty. What gained nothing although that was
+    predicted gets a second chance.
     """
     before, is_promising = course.end, (row.prediction.step_frac or 1) < 1 - _LEAST_FRAC
     if row.verdict != KEPT and not is_promising:
         return before, found
-    names = [(course.spec, f"{row.folder}-against")] + ([] if row.verdict == KEPT else [(spec, f"{row.folder}-again")])
-    more = [lab.measure(own, name) for own, name in names]
-    old, *new = [m for m in more if isinstance(m, Measured)] if isinstance(more[0], Measured) else [before]
-    return _faster(before, old), _faster(found, *new)
+    old, new = before, found
+    for suffix in ("", "-2"):
+        is_kept = row.verdict == KEPT
+        more = []
+        for own, name in ((course.spec, "against"), (spec, "again")):
+            measured = lab.measure(own, f"{row.folder}-{name}{suffix}")
+            if isinstance(measured, Failure):
+                return old, new
+            more.append(measured)
+        old = _faster(old, more[0])
+        new = max(new, more[1], key=_step) if is_kept else _faster(new, more[1])
+        row.verdict, row.why = judged(old, new, asked, row.alters)
+        if row.verdict != KEPT or new.median_ns * _tokens(old) < old.median_ns * _tokens(new) * (1 - _SMALL_FRAC):
+            break
+    return old, new
+
+
+def _step(measured: Measured) -> float:
+    return measured.median_ns
 
 
 def _faster(*measured: Measured) -> Measured:
-    return min(measured, key=lambda m: m.median_ns)
+    return min(measured, key=_step)
 
 
 def judged(before: Measured, after: Measured, asked: Asked, alters: str) -> tuple[str, str]:

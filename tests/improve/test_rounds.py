@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
 import pytest
@@ -165,6 +166,24 @@ def test_a_change_that_was_measured_while_others_worked_gets_a_second_chance() -
     assert verdicts(improved(unknown)) == {"batch": DROPPED} and unknown.ran == ["00-start", "01-batch"]
 
 
+RUNS = ["00-start", "01-sgd", "01-sgd-against", "01-sgd-again", "01-sgd-against-2", "01-sgd-again-2"]
+
+
+def test_what_runs_differ_by_is_no_gain() -> None:
+    random, kept = Random(1), 0
+    for _ in range(400):
+        drawn = {name: random.gauss(1, 0.08) for name in RUNS}  # twice the width of a run's steps
+        kept += verdicts(improved(Machine({"sgd": 1.0}, {"sgd": Prediction()}, slower=drawn)))["sgd"] == KEPT
+    assert kept < 400 * 0.12  # a quarter where one run of it has to beat two
+
+
+def test_a_small_gain_has_to_show_three_times() -> None:
+    small, large = Machine({"sgd": 0.955}), Machine({"sgd": 0.9})
+    assert verdicts(improved(small)) == verdicts(improved(large)) == {"sgd": KEPT}
+    assert (small.ran, large.ran) == (RUNS, RUNS[:4])
+    assert verdicts(improved(Machine({"sgd": 0.955}, slower={"01-sgd-again-2": 1.04}))) == {"sgd": DROPPED}
+
+
 def test_a_round_that_fails_is_a_row_and_no_end() -> None:
     machine = Machine({"batch": 0.5, "sgd": 0.8}, failing={"batch": "out of memory (tried to allocate 2 GiB)"})
     course = improved(machine)
@@ -268,7 +287,7 @@ def test_no_change_is_kept_within_the_spread_and_the_end_is_the_product_of_what_
         name: value for row in kept for name, value in row.settings.items()
     }
     assert course.measured_cnt <= most
-    assert len(machine.ran) <= budget + 3  # the run that a change is set against ends a round
+    assert len(machine.ran) <= budget + 5  # the runs that a change is set against, and its own, end a round
     assert {row.change for row in course.rows} == set(factors)  # none is forgotten, none is there twice
     assert len(course.rows) == len(factors)
 
