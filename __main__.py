@@ -13,6 +13,11 @@ from .errors import Interrupted, LorabenchError, OutputError
 _AGAIN_S = 0.01
 _NEW_OBJECTS = 100_000  # before garbage is looked for: importing makes fewer, and what they are made of stays
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+# What a file system refuses, wherever it is asked: no mistake of the program's.
+_REFUSED = (
+    *_DISK_FULL, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG,
+    errno.ELOOP, errno.EFBIG, errno.EIO, errno.ESTALE,
+)  # fmt: skip
 _HEEDED = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
 _NOTHING_CHANGED = "lorabench: interrupted; nothing was changed"
 _received: list[int] = []
@@ -42,10 +47,11 @@ def main() -> None:
         console.discard()
         sys.exit(0)
     except OSError as error:
-        if error.errno not in _DISK_FULL or error.filename is not None:
+        if error.errno not in (_DISK_FULL if error.filename is None else _REFUSED):
             raise
         console.discard()
-        console.tell(f"lorabench: cannot write the output: {error.strerror}")
+        what = "write the output" if error.filename is None else f"use {error.filename}"
+        console.tell(f"lorabench: cannot {what}: {error.strerror}")
         sys.exit(OutputError.exit_code)
     except LorabenchError as error:
         if not _received:

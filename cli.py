@@ -316,9 +316,11 @@ def report(
 
     wants_page = perfetto is None or output is not None or png is not None or open_it
     output = output or Path("report.html")
+    outputs.refuse_dash(output)
     spare(inputs, output)
     if output.suffix.lower() not in ("", ".html", ".htm"):
-        raise UsageError(f"{output}: this is a page, name it .html; tables: `lorabench analyze INPUT -o {output.name}`")
+        table = output.with_suffix(".csv").name
+        raise UsageError(f"{output}: this is a page, name it .html; tables: `lorabench analyze INPUT -o {table}`")
     shown = None if window is None else windows.parse(window)
     if shown is not None and not wants_page:
         raise UsageError("--window is about the page: name it with -o, too")

@@ -119,7 +119,7 @@ def _begin(folder: Path, about: dict[str, Any], spec: RunSpec) -> None:
             )
             raise UsageError(f"{folder} holds another improvement ({what}); choose another -o, or remove it")
         return
-    if folder.exists() and any(folder.iterdir()):
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} exists and is not an improvement; choose another -o")
     try:
         folder.mkdir(parents=True, exist_ok=True)

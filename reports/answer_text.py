@@ -331,7 +331,9 @@ def _improving(found: Row, inputs: Sequence[str]) -> Iterator[str]:
     """What a run that was timed would gain, by each change that is known: of what lorabench trains without training."""
     if len(inputs) == 1 and found["unprofiled_ns"]:
         with suppress(InputError):
-            yield "improve {} --dry-run" if "spec" in rundir.read_manifest(Path(inputs[0])) else "improve {}"
+            spec = rundir.read_manifest(Path(inputs[0])).get("spec")
+            if spec is None or spec.get("parallel", "none") == "none":  # it was not tried with several devices
+                yield "improve {}" if spec is None else "improve {} --dry-run"
 
 
 def _window_ns(found: Row) -> int | None:

@@ -52,6 +52,7 @@ class Target:
             if format not in (None, Format.csv, Format.json):
                 raise UsageError(f"--format {format} goes to a file; name it with -o")
             return cls(None, format or Format.csv, is_raw=format is not None)
+        refuse_dash(path)
         if path.is_dir() or not path.suffix:
             if format in (Format.mlora, Format.html):
                 raise UsageError(f"--format {format} writes one file; give -o a file name")
@@ -135,6 +136,14 @@ class Target:
             tell(f"the first {_SCREEN_ROWS} of {len(frame)} rows; --limit N shows more, -o FILE has all")
             frame = frame.head(_SCREEN_ROWS)
         print_rows(frame, None, more="--columns a,b,c, --csv, or -o FILE")
+
+
+def refuse_dash(path: Path) -> None:
+    """Raise UsageError for what other programs take for stdout: a folder of that name would be made."""
+    if str(path) == "-":
+        raise UsageError(
+            "-o -: without -o `lorabench analyze INPUT --report VIEW` and `lorabench query` print to stdout"
+        )
 
 
 def chosen_format(as_csv: bool, as_json: bool) -> Format | None:

@@ -143,7 +143,7 @@ def replacing(path: Path) -> Iterator[Path]:
         yield partial
         partial.replace(path)
     except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror}") from error
+        raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
-        with suppress(FileNotFoundError):
+        with suppress(OSError):  # it was not made
             partial.unlink()

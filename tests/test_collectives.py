@@ -274,6 +274,30 @@ def test_a_copy_of_a_rank_is_left_out(said: Any, tmp_path: Path) -> None:
         assert reasons == {"its input is left out: rank 3 again: the same as rank3.json": 4}
         assert rules == {"rank_twice": "rank 3 again: the same as rank3.json"}
         assert database.rows("select count(*) from collective_match where match_id is not null") == [(6,)]
+        assert database.rows("select distinct rank_cnt from straggler") == [(4,)]
+        slower = database.rows("select rank, slower_frac from rank_summary where source_id < 5 order by rank")
+    with analyze(paths, tmp_path / "alone.duckdb") as database:
+        assert database.rows("select rank, slower_frac from rank_summary order by rank") == slower
+
+
+@pytest.mark.parametrize("apart_us", [3, 100_000])  # beside each other, and one behind the other beside all others
+def test_a_rank_in_two_inputs_is_said_where_the_others_are_in_one(apart_us: int, said: Any, tmp_path: Path) -> None:
+    run = simulate(Job(ranks=3, steps=2))
+    paths = run.write(tmp_path / "traces", [0, 1])
+    begin, end = min(e["ts"] for e in run.events[2]), max(e["ts"] + e.get("dur", 0) for e in run.events[2])
+    middle = begin + (end - begin) / 2 if apart_us > end - begin else end
+    for name, shift in (("first", 0), ("second", apart_us)):
+        paths.append(tmp_path / "traces" / f"{name}.json")
+        first = name == "first"
+        events = [
+            event if first else event | {"ts": event["ts"] + shift}
+            for event in run.events[2]
+            if middle == end or (event["ts"] < middle) is first
+        ]
+        paths[-1].write_text(json.dumps(run.trace(2, traceEvents=events)), "utf-8")
+    with analyze(paths, tmp_path / "x.duckdb") as database:
+        _, rules = said(database)
+        assert rules["rank_twice"] == "rank 2 is in first.json, too"
 
 
 def test_two_traces_that_both_say_they_are_one_rank_are_not_chosen_between(said: Any, tmp_path: Path) -> None:

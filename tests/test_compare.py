@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -514,7 +515,9 @@ def test_the_spread_of_a_row_is_that_of_what_each_step_has_of_it(
     database = database_of(synthetic_trace("nsys", steps=5))
     steps = database.rows("select start_ns, end_ns from _step order by start_ns")
     by_step: dict[str, list[int]] = {}
+    total: Counter[str] = Counter()
     for name, at, amount in database.rows(events):
+        total[name] += amount
         for number, (start, end) in enumerate(steps):
             if start <= at <= end and not (number + 1 < len(steps) and at >= steps[number + 1][0]):
                 by_step.setdefault(name, [0] * len(steps))[number] += amount
@@ -524,7 +527,7 @@ def test_the_spread_of_a_row_is_that_of_what_each_step_has_of_it(
     for name, amounts in by_step.items():
         there = [amount for amount in amounts if amount]
         low, middle, high = np.quantile(there, [0.25, 0.5, 0.75] if len(there) >= spread.FEW_STEPS else [0, 0.5, 1])
-        assert found[keys[name]] == spread.Spread(low, middle, high, len(there)), name
+        assert found[keys[name]] == spread.Spread(low, middle, high, len(there), total=total[name]), name
 
 
 def test_parts_and_adapters_of_lora_have_a_spread_in_a_comparison(
@@ -645,3 +648,49 @@ def test_what_no_input_has_is_said_and_not_measured_as_zero(run: Callable[..., A
     assert (
         "nothing to compare: none of these inputs has anything by kernel" in run(fixture, fixture, "--by", "kernel").out
     )
+
+
+def in_turn(path: Path, turns: int, wall: int, around: str | None, tokens: int = 0) -> Path:
+    """Five steps of so many turns of so many us each, of a CPU, within a range that begins before them all."""
+    events: list[dict[str, Any]] = []
+    time = 5000
+    for step in range(5):
+        for _ in range(turns):
+            whole = {"ph": "X", "pid": 1, "tid": 1, "cat": "user_annotation", "ts": time, "dur": wall}
+            events.append(whole | {"name": f"step {step}"})
+            events.append(whole | {"name": "forward", "dur": wall // 2})
+            events.append(whole | {"name": "aten::mm", "cat": "cpu_op", "dur": wall // 2})
+            time += wall + 10
+    if around is not None:
+        events.append(events[0] | {"name": around, "ts": 1000, "dur": time})
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("around", [None, "run"])
+def test_adapters_in_turn_are_one_step_whatever_is_around_them(
+    around: str | None, run: Callable[..., Any], tmp_path: Path
+) -> None:
+    switch = in_turn(tmp_path / "switch.json", 2, 1000, around)
+    batch = in_turn(tmp_path / "batch.json", 1, 1200, around)
+    said = run(switch, batch, "--by", "range", "--fail-above", "5%")
+    assert said.out.startswith("B is 1.67 x as fast as A: step 2.020 -> 1.210 ms (median of 5 steps"), said.out
+    rows = table(run(switch, batch, "--by", "range", "--csv"))
+    assert float(rows["(total)"]["switch.json"]) == 2_000_000 and float(rows["(total)"]["batch.json"]) == 1_200_000
+    assert "lies outside" not in said.err + said.out
+    steps = table(run(switch, batch, "--by", "step", "--csv"))
+    assert float(steps["(median)"]["switch.json"]) == 2_020_000
+
+
+def test_names_that_are_nowhere_are_no_comparison(run: Callable[..., Any], two: list[Path]) -> None:
+    said = run(*two, "--by", "kernel", "--only", "zzz", code=2)
+    assert "--only zzz: nothing by kernel is called so in any of these inputs" in said.err
+
+
+@pytest.mark.parametrize("by", [(), ("--by", "range")])
+def test_a_view_of_runs_is_judged_by_tokens_too(by: tuple[str, ...], run: Callable[..., Any], tmp_path: Path) -> None:
+    folders = []
+    for name, wall, tokens in (("one", 1_000_000, 100), ("two", 1_200_000, 200)):
+        folders.append(of_tokens(tmp_path / name, {"lora_cnt": 1}, wall, tokens, 0.0))
+        in_turn(tmp_path / name / "trace.json", 1, 1000, None)
+    assert run(*folders, *by).out.startswith("B is 1.67 x as fast as A: tokens/s ")

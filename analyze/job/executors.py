@@ -68,5 +68,6 @@ def _count(text: str, said: str) -> int:
 def _shard(text: str, said: str) -> tuple[int, int]:
     found = re.fullmatch(r"(\d+)/(\d+)", text)
     if not found or not 1 <= int(found[1]) <= int(found[2]):
-        raise UsageError(f"{said} {text}: write I/N, from 1/8 to 8/8")
+        count = int(found[2]) if found and int(found[2]) else 8
+        raise UsageError(f"{said} {text}: write I/N, from 1/{count} to {count}/{count}")
     return int(found[1]), int(found[2])

@@ -41,7 +41,7 @@ _PACKED = (
 _PATTERN = re.compile(r"[*?\[]")
 _TAR = slice(257, 262), b"ustar"  # of POSIX pax(1)
 # A file of a folder that is called so and is no trace is worth a word.
-_MEANT = re.compile(r"trace|rank|\.(nsys-rep|sqlite)(\.\w+)?$", re.IGNORECASE)
+_MEANT = re.compile(r"trace|rank|worker[-_.]?\d|\.(nsys-rep|sqlite)(\.\w+)?$", re.IGNORECASE)
 
 
 class Kind(Enum):

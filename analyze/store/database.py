@@ -17,7 +17,7 @@ from ... import sql, unfinished
 from ...errors import CorruptInputError, OutputError, UsageError
 from ...sql import literal, quoted
 from . import views
-from .limits import CANNOT_WRITE, COMPLETE_MEMORY, READ_MEMORY, first_line
+from .limits import CANNOT_SPILL, CANNOT_WRITE, COMPLETE_MEMORY, READ_MEMORY, first_line
 from .remembered import Remembered
 
 if TYPE_CHECKING:
@@ -279,7 +279,7 @@ class Database:
                 with suppress(CorruptInputError):  # who reads the view will say so; the others need not suffer
                     self.rows(f"create temp table {quoted(name)} as from main.{quoted(name)}")
             yield
-        except CANNOT_WRITE as error:
+        except CANNOT_SPILL as error:
             raise OutputError(f"not enough disk space for temporary results: {first_line(error)}") from error
         finally:
             for name in kept:

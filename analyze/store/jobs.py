@@ -102,7 +102,9 @@ def _require_this_version(connection: duckdb.DuckDBPyConnection, path: Path, sch
     except duckdb.Error as error:
         raise UnknownFormatError(f"{path} is a DuckDB database, but not one that lorabench made") from error
     if rows != [(SCHEMA_VERSION, sql.fingerprint())]:
-        raise InputError(f"{path} was made by another version of lorabench; run `lorabench merge {path.parent}`")
+        raise InputError(
+            f"{path} was made by another version of lorabench: analyze the traces again, with -o {path.parent}"
+        )
 
 
 def _put_over(connection: duckdb.DuckDBPyConnection, tables: Collection[str], given: Collection[str]) -> None:

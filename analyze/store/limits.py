@@ -49,7 +49,8 @@ def share(worker_cnt: int) -> dict[str, str]:
 
 
 # What DuckDB raises on a full disk, depending on whether a row group, the log or the checkpoint was being written.
-CANNOT_WRITE = (duckdb.IOException, duckdb.FatalException, duckdb.TransactionException, OSError)
+CANNOT_SPILL = (duckdb.IOException, duckdb.FatalException, duckdb.TransactionException)
+CANNOT_WRITE = (*CANNOT_SPILL, OSError)
 
 
 def first_line(error: BaseException) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import rundir
-from ...errors import InputError, RunError, SettingError, UsageError
+from ...errors import InputError, OutputError, RunError, SettingError, UsageError
 from ...progress import Prefixed, Progress, Silent
 from ...vocabulary import ADAPTER_SETTINGS, PARALLEL_SETTINGS
 from ..settings.spec import RunSpec, from_dict
@@ -244,7 +244,10 @@ class _Sweep:
             known = rundir.read_sweep(folder)
             if {k: known.get(k) for k in self.about} != self.about:
                 raise UsageError(f"{folder} holds another sweep; choose another -o, or replace it with --force")
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"cannot make the folder {folder}: {error.strerror}") from error
 
     def run(self, cell: Cell, progress: str) -> str:
         """Run a cell unless it is there; how it ended."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import sql
+from ...analyze.job.folder import is_job
 from ...analyze.pipeline import analyze
 from ...analyze.store.database import Database
 from ...errors import RegressionError, UsageError
@@ -166,7 +167,7 @@ def _compared(
         whole = {k: v for k, v in _values(database, how).items() if wanted.search("/".join(map(str, k)))}
         widths = _spreads(database, how, None if only is None else whole.keys(), bool(steps))
         found.append({key: value * _inside(widths, key) / divisor for key, value in whole.items()})
-        summed.append(_headline(database, how, whole, only is None) * _inside(widths, ()) / divisor)
+        summed.append(_headline(database, how, whole, only is None, widths) * _inside(widths, ()) / divisor)
         scale = (scales or [1.0] * len(databases))[len(spreads)]
         spreads.append({key: width.scaled(scale) for key, width in widths.items()} if scale != 1 else widths)
         if how.view == "range_summary" and (compiled := renamed.of_compiled(database)):
@@ -196,6 +197,9 @@ def compare_inputs(
 
     by: a name of COMPARISONS; None for what is natural.
     """
+    for path in inputs:
+        if is_job(path):
+            raise UsageError(f"{path} is a job folder, which compare does not read: give the traces that it is made of")
     if by is None and (measure is not None or only is not None):
         by = "range"
     asked, names = None if by is None else choose(by, measure), runs.names(inputs)
@@ -205,6 +209,8 @@ def compare_inputs(
         by = by or natural(opened)
         how = fitting(asked or choose(by, None), databases)
         rows, spreads = _compared(databases, how, only, totals)
+        if only is not None and len(rows) == 1:
+            raise UsageError(f"--only {only}: nothing by {by} is called so in any of these inputs")
         steps = steps_of(opened, how, totals)
         compared = verdict.of_traces(
             inputs, databases, verdict.Asked(by, how.view, how.measure, bool(steps)), how.keys, rows,
@@ -332,13 +338,17 @@ def _values(database: Database, how: Comparison) -> Values:
     return {row[:-1]: row[-1] for row in rows if row[-1] is not None}
 
 
-def _headline(database: Database, how: Comparison, values: Values, is_whole: bool) -> float:
-    """What the rows add up to. Ranges nest, so their total is what each owns by itself, with what no range owns."""
+def _headline(database: Database, how: Comparison, values: Values, is_whole: bool, widths: Spreads) -> float:
+    """What the rows add up to. Ranges nest, so their total is what each owns by itself, with what no range owns; with
+    `widths` that of what is in no range, or in those around steps alone.
+    """
     if how.view == "step_summary":
         warm = of_steps(database, how.measure) if is_whole else None
         return warm.median if warm else statistics.median(values.values()) if values else 0.0
     if how.view != "range_summary" or not is_whole or how.measure.startswith("self_"):
         return sum(values.values())
+    if () in widths and (total := widths[()].total) is not None:
+        return total
     if how.measure in ("kernel_ns", "kernel_cnt"):
         return sum(_values(database, replace(COMPARISONS["kernel"], measure=how.measure)).values())
     return sum(_values(database, replace(how, where=f"depth = 0 and {how.where}")).values())

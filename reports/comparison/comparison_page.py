@@ -82,7 +82,7 @@ def _of_traces(inputs: dict[str, Path], progress: Progress) -> tuple[list[Sectio
             found.append(_section(by, how, list(databases), rows, about, _short(by, databases)))
         opened, first = [*databases.values()], steps[0]
         told = [
-            verdict.of_pair((opened[0], opened[number]), (first, other), number, are_timed=False)
+            verdict.of_pair((opened[0], opened[number]), (first, other), number, ())
             for number, other in enumerate(steps)
             if number and first and other
         ]

@@ -4,6 +4,7 @@ import csv
 import io
 import statistics
 from collections import defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,26 @@ from ...small_files import read_text
 from .spread import FEW_STEPS, Spread
 
 TIMING = "timing"
+_RATE = ("tokens_per_s", "computed")
+_SAME_WORK = 0.01  # steps of so nearly as many tokens are set side by side
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a run's steps compute: tokens of a step in the mean, None where not known, and tokens/s."""
+
+    tokens: float | None
+    rate: float
+
+    @classmethod
+    def of(cls, summary: dict[str, Any]) -> "Work":
+        """What the timing pass measured."""
+        rate, mean_ns = rundir.number_at(summary, *_RATE), rundir.number_at(summary, "step_wall_ns", "mean")
+        return cls(None if rate is None or mean_ns is None else rate * mean_ns / 1e9, rate or 0.0)
+
+    def is_unlike(self, other: "Work") -> bool:
+        """Whether a step of the other one computes more or fewer tokens."""
+        return bool(self.tokens and other.tokens and abs(other.tokens / self.tokens - 1) > _SAME_WORK)
 
 
 def of_run(path: Path) -> Spread | None:

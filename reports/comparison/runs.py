@@ -1,13 +1,12 @@
 """Run directories side by side: what each measured, and how the others differ from the first."""
 
 from pathlib import Path
-from typing import Any
 
 from ... import rundir
 from ...errors import InputError, RegressionError
 from . import baselines, verdict
-from .compared import OTHER_WORK, SAME, Compared, Input, changes_of, letter
-from .run_steps import of_summary
+from .compared import OTHER_WORK, SAME, Compared, Input, changes_of
+from .run_steps import Work, of_summary
 
 ABOUT = "what the runs measured"
 STEP, TOKENS = "step, median", "tokens computed"
@@ -32,8 +31,6 @@ _MEASURES = (
 _OF_STEPS = (STEP, "step of one adapter, median", TOKENS, "tokens without padding", "arithmetic")
 # Those that say nothing where steps have other numbers of tokens.
 _OF_A_STEP = (STEP, "step, p95", "matrix products a step", "kernel launches a step")
-_RATE = ("tokens_per_s", "computed")
-_SAME_WORK = 0.01  # steps whose tokens differ by less do the same
 _NO_SETTINGS = ("run_id", "profiler", "timeout_s", "tensorboard", "wandb", "wandb_project", "wandb_mode")
 _MOST_SETTINGS = 4
 # What --fail-above looks at: of these more is worse, of the others less.
@@ -50,11 +47,8 @@ def compare(directories: list[Path]) -> Compared:
     summaries = [rundir.read_summary(d) for d in directories]
     steps = [of_summary(d, s) for d, s in zip(directories, summaries, strict=True)]
     columns = names(directories)
-    tokens = [_tokens_per_step(summary) for summary in summaries]
-    other_work = [
-        n for n, cnt in enumerate(tokens) if n and cnt and tokens[0] and abs(cnt / tokens[0] - 1) > _SAME_WORK
-    ]
-    rates = [rundir.number_at(summary, *_RATE) or 0.0 for summary in summaries]
+    work = [Work.of(summary) for summary in summaries]
+    other_work = [number for number, own in enumerate(work) if work[0].is_unlike(own)]
     rows = []
     for title, path, unit in _MEASURES:
         values = [rundir.number_at(s, *path) for s in summaries]
@@ -70,13 +64,8 @@ def compare(directories: list[Path]) -> Compared:
         raise InputError(
             "the runs measured nothing that can be compared; name what to compare of their traces with --by"
         )
-    said = []
-    for number, other in enumerate(steps[1:], 1):
-        if steps[0] and other:
-            pair = steps[0], other, letter(0), letter(number), "timing pass, no profiler attached"
-            is_other = number in other_work
-            work = [tokens[0] or 0, tokens[number] or 0], [rates[0], rates[number]]
-            said.append(verdict.of_other_work(*pair, *work) if is_other else verdict.of_steps(*pair))
+    first, *others = steps
+    said = [verdict.of_runs((first, other), n, work) for n, other in enumerate(others, 1) if first and other]
     about = [
         ", ".join([f"{found.step_cnt} steps" if found else "no timing pass", *unlike])
         for found, unlike in zip(steps, _unlike_settings(directories), strict=True)
@@ -88,12 +77,6 @@ def compare(directories: list[Path]) -> Compared:
 def have_measures(directories: list[Path]) -> bool:
     """Whether any of the runs measured something, so that there is more to compare than their traces."""
     return any(rundir.number_at(rundir.read_summary(d), *path) for d in directories for _, path, _ in _MEASURES)
-
-
-def _tokens_per_step(summary: dict[str, Any]) -> float | None:
-    """How many tokens a step computes, in the mean; None where that is not known."""
-    rate, mean_ns = rundir.number_at(summary, *_RATE), rundir.number_at(summary, "step_wall_ns", "mean")
-    return None if rate is None or mean_ns is None else rate * mean_ns / 1e9
 
 
 def _unlike_settings(directories: list[Path]) -> list[list[str]]:

@@ -38,6 +38,7 @@ class Spread:
     mean: float | None = None  # of warm steps
     error: float | None = None  # its standard error
     held: float = 1.0  # how much of all there is lies in steps, a fraction
+    total: float | None = None  # all there is
 
     @property
     def width(self) -> float | None:
@@ -93,6 +94,13 @@ end)"""
 _GPU_NS = "gpu_op.end_ns - gpu_op.start_ns"
 _MEASURED = ("gpu_op_cnt", "kernel_cnt", "launch_cnt", "launch_api_ns", "queue_ns", "launch_latency_ns", "gpu_op_ns",
              "kernel_ns", "gpu_busy_ns")  # fmt: skip
+# Ranges that are in no other one but those around whole steps (`run`, `epoch`), which hold more and begin in none.
+_AROUND = """select range.range_id
+    from range asof join _step as step
+        on step.source_id = range.source_id and step.thread_id = range.thread_id and step.start_ns >= range.start_ns
+    where step.end_ns <= range.end_ns and (step.start_ns > range.start_ns or step.end_ns < range.end_ns)"""
+_OUTERMOST = f"""range.range_id not in ({_AROUND})
+    and (range.parent_id is null or range.parent_id in ({_AROUND}))"""
 _LORA = "gpu_op join _lora_reach as reached using (attribution_id) join _lora_path as place using (path_id)"
 _AMOUNTS = {
     "range_summary": _Amounts(
@@ -146,7 +154,7 @@ _AMOUNTS = {
 def of_steps(database: Database, measure: str = "length_ns") -> Spread | None:
     """The quartiles and the mean of a column of step_summary, of warm steps; None without steps.
 
-    Of several ranks the mean of a step counts: they take it together.
+    Of several ranks the mean of a step counts: they take it together. Adapters in turn are one step.
     """
     value = quoted(measure)
     is_one_job = bool(database.rows("from _several_ranks limit 1"))
@@ -155,9 +163,11 @@ def of_steps(database: Database, measure: str = "length_ns") -> Spread | None:
         from (
             select {"avg(warm) as warm" if is_one_job else "warm"}
             from (
-                select source_id, step, if(start_ns >= coalesce(first_step_ns, start_ns), {value}, null) as warm
-                from step_summary
+                select source_id, any_value(step) as step,
+                    if(min(start_ns) >= coalesce(any_value(first_step_ns), min(start_ns)), sum({value}), null) as warm
+                from _turned_step
                 left join (select source_id, first_step_ns from _steady_time) as steady using (source_id)
+                group by source_id, turn_id
             )
             where source_id in (select source_id from source where {counting(database)})
             {"group by step" if is_one_job else ""}
@@ -216,7 +226,7 @@ def of_rows(database: Database, view: str, measure: str, only: Iterable[Keys] | 
     if measure in _AMOUNTS["kernel_summary"].values:  # ranges nest: all together is the work itself
         whole = _asked(database, _AMOUNTS["kernel_summary"], measure, None)
     else:
-        whole = _asked(database, amounts, measure, None, "range.depth = 0")
+        whole = _asked(database, amounts, measure, None, _OUTERMOST)
     return found | {(): whole[()]} if () in whole else found
 
 
@@ -254,14 +264,20 @@ def _asked(
             from by_step join named using (key)
             group by grouping sets ((named.name, source_id, step), (source_id, step))
         )
-        select name, is_all, {_quartiles("inside")}, count(inside), coalesce(sum(inside), 0) / nullif(sum(value), 0)
+        select name, is_all, {_quartiles("inside")}, count(inside), coalesce(sum(inside), 0) / nullif(sum(value), 0),
+            sum(value)
         from summed group by name, is_all"""
     )
     return {
         _keys(amounts, name, is_all): Spread(
-            low or 0.0, median or 0.0, high or 0.0, count, held=1.0 if held is None or amounts.is_of_window else held
+            low or 0.0,
+            median or 0.0,
+            high or 0.0,
+            count,
+            held=1.0 if held is None or amounts.is_of_window else held,
+            total=total,
         )
-        for name, is_all, low, median, high, count, held in rows
+        for name, is_all, low, median, high, count, held, total in rows
     }
 
 

@@ -18,7 +18,7 @@ from ..step_text import is_uneven
 from ..verdict_text import SNAPSHOT, said_shift
 from . import one_job, spread, waterfall
 from .compared import RENAMED_TO, Compared, Input, Row, letter
-from .run_steps import of_run
+from .run_steps import Work, of_run
 
 _WORDS = {
     "kernel_ns": "GPU time in kernels", "gpu_op_ns": "GPU time", "self_gpu_ns": "GPU time of operators",
@@ -37,6 +37,7 @@ _TELLING = 0.1  # of the whole change: a row that has less does not say where it
 _AS_MUCH = 0.9  # of the largest change: what says where it comes from
 _PHASE_WORDS = {"h2d": "copies to the GPU", "between": "between the steps"}
 _NONE = "no difference"
+_TIMED = "timing pass, no profiler attached"
 _NEXT_TO_NOTHING = 0.0005  # a change that is +0.0% comes from nowhere
 _SMALL = 0.05  # a factor nearer to 1 than this is said in per cent
 
@@ -62,13 +63,14 @@ def of_traces(
     names = list(databases)
     timed = [of_run(path) for path in inputs]
     are_timed = all(timed)
+    work = [Work.of(rundir.read_summary(path)) for path in inputs] if are_timed else []
     steps = timed if are_timed else [spread.of_steps(database) for database in databases.values()]
     said = [_nothing_in_common(rows, names, asked)] if _are_strangers(rows, names) else []
     for number in range(1, len(names)):
         first, other = steps[0], steps[number]
         pair = databases[names[0]], databases[names[number]]
         if first and other:
-            said.append(of_pair(pair, (first, other), number, are_timed))
+            said.append(of_pair(pair, (first, other), number, work))
         else:
             said.append(_of_window([*pair], number))
         if not (first and other) or asked.view not in ("step_summary",):
@@ -97,14 +99,28 @@ def of_traces(
 
 
 def of_pair(
-    pair: tuple[Database, Database], steps: tuple[spread.Spread, spread.Spread], number: int, are_timed: bool
+    pair: tuple[Database, Database], steps: tuple[spread.Spread, spread.Spread], number: int, work: Sequence[Work]
 ) -> str:
-    """Which of two is faster by the medians of their steps, and in which phase; of ranks of one job that neither is."""
+    """Which of two is faster by the medians of their steps, and in which phase; of ranks of one job that neither is.
+
+    work: of runs, whose steps are those of the timing pass, what these compute.
+    """
     letters = letter(0), letter(number)
     if together := one_job.said(pair, steps, letters):
         return together
-    line = of_steps(*steps, *letters, _source(are_timed))
-    return line if are_timed or line.startswith(_NONE) else line + _phase(pair, *steps)
+    if work:
+        return of_runs(steps, number, work)
+    line = of_steps(*steps, *letters, "profiled")
+    return line if line.startswith(_NONE) else line + _phase(pair, *steps)
+
+
+def of_runs(steps: tuple[spread.Spread, spread.Spread], number: int, work: Sequence[Work]) -> str:
+    """The same of two runs: by the tokens that they compute in a second, where a step of one computes more."""
+    first, other = work[0], work[number]
+    letters = letter(0), letter(number)
+    if first.is_unlike(other):
+        return _of_other_work(*steps, *letters, first, other)
+    return of_steps(*steps, *letters, _TIMED)
 
 
 def _each(databases: dict[str, Database], asked: Asked) -> str:
@@ -146,20 +162,17 @@ def of_steps(first: spread.Spread, other: spread.Spread, one: str, two: str, sou
     return _factor(first.median / other.median, one, two, step)
 
 
-def of_other_work(
-    first: spread.Spread, other: spread.Spread, one: str, two: str, source: str, tokens: Sequence[float],
-    rates: Sequence[float],
-) -> str:  # fmt: skip
-    """The same of runs whose steps have unlike many tokens: which computes more of them in a second."""
+def _of_other_work(first: spread.Spread, other: spread.Spread, one: str, two: str, before: Work, after: Work) -> str:
     unit, cells = units.scaled("ns", [first.median, other.median])
+    tokens = before.tokens or 1.0, after.tokens or 1.0
     facts = (
-        f"tokens/s {rates[0]:,.0f} -> {rates[1]:,.0f} (steps of {tokens[0]:,.0f} and {tokens[1]:,.0f} tokens, "
-        f"{cells[0]} and {cells[1]} {unit}, {source})"
+        f"tokens/s {before.rate:,.0f} -> {after.rate:,.0f} (steps of {tokens[0]:,.0f} and {tokens[1]:,.0f} tokens, "
+        f"{cells[0]} and {cells[1]} {unit}, {_TIMED})"
     )
     a, b = first.scaled(1 / tokens[0]), other.scaled(1 / tokens[1])
     if spread.is_within(b.median - a.median, a.width, b.width):
         return f"{_NONE} beyond the spread: {facts}"
-    return _factor(rates[1] / rates[0], one, two, facts)
+    return _factor(after.rate / before.rate, one, two, facts)
 
 
 def _means(first: spread.Spread, other: spread.Spread) -> str:
@@ -305,10 +318,6 @@ def _are_strangers(rows: list[Row], names: list[str]) -> bool:
 def _nothing_in_common(rows: list[Row], names: list[str], asked: Asked) -> str:
     others = " or ".join(letter(n) for n in range(1, len(names)))
     return f"nothing in common: not one {asked.by} of A is in {others}"
-
-
-def _source(are_timed: bool) -> str:
-    return "timing pass, no profiler attached" if are_timed else "profiled"
 
 
 def _recorder(database: Database) -> str:

@@ -17,10 +17,18 @@ placed as (
         origin_ns + extent.end_ns as end_ns,
         extent.event_cnt,
         mode(world_size) over (partition by kind) as usual_size,
-        count(*) over (partition by kind) as input_cnt
+        count(*) over (partition by kind) as input_cnt,
+        count(*) over (partition by kind, rank) as own_cnt
     from ranked
     join _extent as extent using (source_id)
 ),
+-- as many as a profiler has cycles
+usual as (
+    select kind, mode(cnt) as cycle_cnt
+    from (select kind, count(*) as cnt from placed group by kind, rank)
+    group by kind
+),
+-- two inputs of one rank at the same time, or more than other ranks have
 same_rank as (
     select
         later.source_id,
@@ -34,8 +42,9 @@ same_rank as (
         on earlier.kind = later.kind
         and earlier.rank = later.rank
         and earlier.source_id < later.source_id
-        and earlier.start_ns <= later.end_ns
-        and later.start_ns <= earlier.end_ns
+    join usual on usual.kind = later.kind
+    where earlier.start_ns <= later.end_ns and later.start_ns <= earlier.end_ns
+        or later.own_cnt > usual.cycle_cnt
     group by later.source_id, later.rank
 )
 select

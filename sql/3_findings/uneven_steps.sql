@@ -17,8 +17,15 @@ even as (
     )
     where longest_ns <= usual_ns * (1 + (select value from threshold where name = 'uneven_step_frac'))
 ),
+-- beside the median of those that count
 judged as (
-    select step_summary.*, steady.end_ns - steady.start_ns as judged_ns
+    select
+        step_summary.* replace (
+            step_summary.length_ns / median(step_summary.length_ns) over of_source - 1 as slower_frac,
+            step_summary.length_ns / median(step_summary.length_ns) over of_source - 1
+                > (select value from threshold where name = 'uneven_step_frac') as is_uneven
+        ),
+        steady.end_ns - steady.start_ns as judged_ns
     from (
         select
             *,
@@ -33,6 +40,7 @@ judged as (
     anti join even using (source_id)
     where found_by <> 'period' -- what differs may be another layer
         and step_summary.start_ns >= coalesce(steady.first_step_ns, step_summary.start_ns)
+    window of_source as (partition by step_summary.source_id)
 ),
 known as (
     select source_id, count(*) as step_cnt from judged group by source_id

@@ -1,5 +1,4 @@
--- A row is a step of an input; those of one number that follow one another (adapters in turn) are one, those of several
--- processes, which run at the same time, are not.
+-- A row is a turn of an input: a step, or those of adapters in turn that are one (_turned_step).
 --
 -- columns:
 --   source_id   integer   the input
@@ -10,26 +9,13 @@
 --   token_cnt   bigint    tokens, NULL where not known
 --   is_beside   boolean   whether it is the step of another process at the time of the one before
 
-with
-next as (
-    select
-        *,
-        step is distinct from lag(step) over in_order as is_next,
-        coalesce(step = lag(step) over in_order and start_ns < lag(start_ns + wall_ns) over in_order, false) as is_beside
-    from step_summary
-    window in_order as (partition by source_id order by start_ns, range_id)
-),
-numbered as (
-    select *, sum((is_next or is_beside)::integer) over (partition by source_id order by start_ns, range_id) as turn_id
-    from next
-)
 select
     source_id,
-    turn_id::bigint as turn_id,
+    turn_id,
     any_value(found_by) as found_by,
     min(start_ns) as start_ns,
     sum(length_ns)::bigint as length_ns,
     any_value(token_cnt) as token_cnt,
     bool_or(is_beside) as is_beside
-from numbered
+from _turned_step
 group by source_id, turn_id

@@ -47,7 +47,7 @@ select
     coalesce(step.step_cnt, 0) as step_cnt,
     step.step_ns,
     step.max_step_ns,
-    step.step_ns / nullif(median(step.step_ns) over (), 0) - 1 as slower_frac,
+    step.step_ns / nullif(median(step.step_ns) filter (left_out.source_id is null) over (), 0) - 1 as slower_frac,
     timeline.window_ns::bigint as window_ns,
     timeline.busy_ns::bigint as busy_ns,
     timeline.compute_ns::bigint as compute_ns,
@@ -65,5 +65,6 @@ left join step on step.source_id = source.source_id
 left join timeline on timeline.source_id = source.source_id
 left join _kernel_total as kernel on kernel.source_id = source.source_id
 left join late on late.source_id = source.source_id
+left join (select distinct source_id from _rank_problem where is_left_out) as left_out on left_out.source_id = source.source_id
 where source.kind is not null
 order by source.rank, source.source_id

@@ -13,15 +13,27 @@
 --   is_predicted      boolean   whether it is by replay
 --   late_step_cnt     bigint    steps in which a rank is late
 
+with
+-- of each rank as many inputs as its profiler had cycles, each of which is as long as the one that is shown
+cycle as (
+    select kind, max(cnt) as cycle_cnt
+    from (
+        select kind, rank, count(*) as cnt
+        from _several_ranks
+        where source_id not in (select source_id from _rank_problem where is_left_out)
+        group by all
+    )
+    group by kind
+)
 select
     source.kind,
     if(count(*) filter (is_listed) <= 1 and starts_with(arg_max(why.cause, weight), 'idle'), arg_max(found.source_id, weight), null)
         as told_by,
     found.rule,
-    sum(found.saving_ns)::bigint as saving_ns,
-    greatest(1, count(*) filter (is_listed)) as place_cnt,
+    (sum(found.saving_ns) / any_value(found.cycle_cnt))::bigint as saving_ns,
+    greatest(1, count(distinct found.place) filter (is_listed)) as place_cnt,
     arg_max(found.place, weight) as place,
-    arg_max(found.saving_ns, weight) as place_saving_ns,
+    (arg_max(found.saving_ns, weight) / any_value(found.cycle_cnt))::bigint as place_saving_ns,
     arg_max(found.evidence, weight) as evidence,
     arg_max(found.advice, weight) as advice,
     bool_and(found.is_predicted) as is_predicted,
@@ -30,9 +42,12 @@ from (
     select
         found.*,
         (saving_ns, -source_id) as weight,
-        saving_ns >= (steady.end_ns - steady.start_ns) * (select value from threshold where name = 'least_frac') as is_listed
+        saving_ns >= (steady.end_ns - steady.start_ns) * (select value from threshold where name = 'least_frac') as is_listed,
+        cycle.cycle_cnt
     from _answer_rule as found
     join _steady_time as steady using (source_id)
+    join source using (source_id)
+    join cycle using (kind)
     where found.rule = 'straggler_rank'
 ) as found
 join source using (source_id)
