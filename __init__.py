@@ -36,16 +36,23 @@ if TYPE_CHECKING:
 __all__ = ["__version__", "annotate", "load_ipython_extension", "open", "profile", "span"]
 
 
-def open(*inputs: "str | Path", db: "str | Path | None" = None, force: bool = False) -> "Profile":
-    """Open traces, a run directory or a .duckdb file for questions.
+def open(
+    *inputs: "str | Path", db: "str | Path | None" = None, force: bool = False, rank: int | None = None
+) -> "Profile":
+    """Open traces, a run directory, a job folder or a .duckdb file for questions.
 
     Traces are read into a database at `db`, by default one in the user's cache folder; it is reused while the inputs
-    are unchanged, unless `force`. The result shows the answer, has .view(name), .sql(select) and .what_if(change),
-    which return polars DataFrames, and is a context manager. Raises errors.LorabenchError.
+    are unchanged, unless `force`. `rank`: of several ranks the one that the answer and the page are of, and of a job
+    folder the one whose events views have. The result shows the answer, has .view(name), .sql(select) and
+    .what_if(change), which return polars DataFrames, and is a context manager. Raises errors.LorabenchError.
     """
+    from .errors import UsageError
     from .profiles import Profile
 
-    return Profile([Path(i) for i in inputs], Path(db) if db else None, force)
+    for given in inputs or [""]:
+        if not isinstance(given, (str, Path)) or not str(given):
+            raise UsageError("lorabench.open() takes paths one after another, as open('run.sqlite') or open(*paths)")
+    return Profile([Path(i) for i in inputs], Path(db) if db else None, force, rank)
 
 
 def profile(

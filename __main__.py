@@ -43,15 +43,13 @@ def main() -> None:
             console.flush()  # while what fails can still be caught
     except Interrupted as error:
         console.tell(f"lorabench: {error}")
-    except BrokenPipeError:  # `lorabench query … | head` is no error
-        console.discard()
+    except (BrokenPipeError, SystemExit) as error:
+        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+            raise
+        console.discard()  # `lorabench query … | head` is no error; typer makes an exit of it
         sys.exit(0)
     except OSError as error:
-        if error.errno not in (_DISK_FULL if error.filename is None else _REFUSED):
-            raise
-        console.discard()
-        what = "write the output" if error.filename is None else f"use {error.filename}"
-        console.tell(f"lorabench: cannot {what}: {error.strerror}")
+        console.tell(f"lorabench: {_refused(error)}")
         sys.exit(OutputError.exit_code)
     except LorabenchError as error:
         if not _received:
@@ -66,6 +64,16 @@ def main() -> None:
         for number in _HEEDED:  # all is done: what ends now is only the interpreter
             signal.signal(number, signal.SIG_IGN)
     sys.exit(128 + (_received or [signal.SIGINT])[0])
+
+
+def _refused(error: OSError) -> str:
+    """What a file system refused, in one line. Raises the error where that is not what it says."""
+    if error.errno not in (_DISK_FULL if error.filename is None else _REFUSED):
+        raise error
+    if error.filename is not None:
+        return f"cannot use {error.filename}: {error.strerror}"
+    console.discard()
+    return f"cannot write the output: {error.strerror}"
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

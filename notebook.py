@@ -1,12 +1,13 @@
 """`%load_ext lorabench`: the magic `%%lorabench` runs a cell under torch.profiler and shows the answer."""
 
+import os
 import shlex
 import tempfile
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import RunError, UsageError
+from .errors import LorabenchError, OutputError, RunError, UsageError
 
 if TYPE_CHECKING:
     from .profiles import Profile
@@ -33,7 +34,12 @@ def register(shell: Any) -> None:
 
         %%lorabench [-o TRACE.json] [--memory] [--stacks]: keep the trace, record memory, record Python's stacks.
         """
-        return _profiled(shell, _parsed(line), cell)
+        from IPython.core.error import UsageError as Shown  # as a line, without a traceback
+
+        try:
+            return _profiled(shell, _parsed(line), cell)
+        except LorabenchError as error:
+            raise Shown(str(error)) from None
 
     shell.register_magic_function(profiled, "cell", "lorabench")
 
@@ -45,6 +51,8 @@ def _profiled(shell: Any, options: Namespace, cell: str) -> "Profile":
         import torch
     except ImportError as error:
         raise RunError("%%lorabench records with torch.profiler, and torch is not installed") from error
+    if options.output is not None and not os.access(options.output.parent, os.W_OK):
+        raise OutputError(f"%%lorabench: cannot write {options.output}: there is no such folder, or it is not yours")
     with torch.profiler.profile(
         record_shapes=True, profile_memory=options.memory, with_stack=options.stacks
     ) as recorder:
@@ -60,5 +68,8 @@ def _profiled(shell: Any, options: Namespace, cell: str) -> "Profile":
             trace = Path(folder) / "cell.json"
             recorder.export_chrome_trace(str(trace))
             found = open_inputs(trace, force=True)
-    result.raise_error()
+    if not result.success:  # the shell has shown it
+        found.close()
+        raised = result.error_before_exec or result.error_in_exec
+        raise RunError(f"the cell ended with {type(raised).__name__}, so there is no profile of it")
     return found

@@ -6,18 +6,23 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from .errors import UsageError
+
 if TYPE_CHECKING:
     import polars
+
+    from .analyze.store.database import Database
 
 
 class Profile:
     """Opened traces. In a shell and in a notebook it shows the answer; a context manager, or call close()."""
 
-    def __init__(self, inputs: Sequence[Path], db: Path | None = None, force: bool = False):
+    def __init__(self, inputs: Sequence[Path], db: Path | None = None, force: bool = False, rank: int | None = None):
+        from .analyze.job.folder import Wanted
         from .analyze.pipeline import analyze
 
-        self._inputs = list(inputs)
-        self._database = analyze(self._inputs, db, force=force, is_kept=db is not None)
+        self._inputs, self._rank, self._is_closed = list(inputs), rank, False
+        self._database = analyze(self._inputs, db, force=force, is_kept=db is not None, wanted=Wanted(rank))
 
     def __enter__(self) -> "Profile":
         return self
@@ -29,6 +34,7 @@ class Profile:
 
     def close(self) -> None:
         """Release the file of the database."""
+        self._is_closed = True
         self._database.close()
 
     @property
@@ -40,11 +46,11 @@ class Profile:
 
     def view(self, name: str) -> "polars.DataFrame":
         """All rows of a view as a polars DataFrame. Raises UsageError with names like it when there is none."""
-        return self._database.view(name)
+        return self._opened("view", "the name of a view", name).view(name)
 
     def sql(self, statement: str) -> "polars.DataFrame":
         """The result of a select as a polars DataFrame. Raises UsageError with DuckDB's words when it fails."""
-        return self._database.query(statement)
+        return self._opened("sql", "a select", statement).query(statement)
 
     def what_if(self, *changes: str) -> "polars.DataFrame":
         """What changes made together would save, as rows of the view what_if; the standard changes without any.
@@ -54,20 +60,30 @@ class Profile:
         """
         from .analyze.predict.predictions import what_if
 
-        return what_if(self._database, changes)
+        return what_if(self._opened("what_if", "changes one after another", *changes), changes)
 
     def summary(self) -> dict[str, Any]:
         """Where the time goes and what to do first, as `lorabench summary --json` prints it."""
         from .reports.answer import answer
 
-        return answer(self._database)
+        return answer(self._opened(), self._rank)
 
     def report(self, path: "str | Path") -> Path:
         """Write the page to a file; its path. Raises OutputError when it cannot be written."""
         from .reports.page import page
 
-        page.write(self._database, Path(path))
+        page.write(self._opened(), Path(path), rank=self._rank)
         return Path(path)
+
+    def _opened(self, method: str = "", what: str = "", *given: Any) -> "Database":
+        """The database. Raises UsageError when it is closed, or where what a method was given is no text."""
+        for value in given:
+            if not isinstance(value, str):
+                raise UsageError(f".{method}() takes {what}, as text; this is {value!r:.80}")
+        if self._is_closed:
+            named = ", ".join(path.name for path in self._inputs)
+            raise UsageError(f"the profile of {named} is closed; open it again: lorabench.open()")
+        return self._database
 
     def __repr__(self) -> str:
         return "\n".join(self._lines())
@@ -76,16 +92,12 @@ class Profile:
         return f"<pre>{html.escape(repr(self))}</pre>"
 
     def _lines(self) -> list[str]:
-        import duckdb
-
         from .console import visible
         from .reports import answer_text
 
-        try:
-            lines = [*answer_text.lines(self.summary())]
-        except duckdb.ConnectionException:
+        if self._is_closed:
             return [f"<closed: {', '.join(path.name for path in self._inputs)}>"]
         return [
-            *map(visible, lines),
+            *map(visible, answer_text.lines(self.summary())),
             "next: .view(name), .sql(select), .what_if(change), .report(path), .views",
         ]

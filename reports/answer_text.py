@@ -310,13 +310,15 @@ def _advice(text: str, most: int) -> Iterator[str]:
         yield last if len(whole) == most else f"{_LAST_CLAUSE.sub('', last)} …"
 
 
-def next_steps(found: Row, inputs: Sequence[str]) -> list[str]:
-    """What to type next, ready to be pasted: a longer input gets a name of its own before."""
+def next_steps(found: Row, inputs: Sequence[str], rank: int | None = None) -> list[str]:
+    """What to type next, ready to be pasted: a longer input gets a name of its own before. rank: that was asked for."""
     if verdict(found) == NOTHING:
         by_torch = found["recorder"] == "torch.profiler"
         recording = "torch.profiler, activities=[CPU, CUDA]" if by_torch else "nsys profile --trace=cuda,nvtx"
         return [f"next: record with {recording}"]
-    commands = ("report {} --open", *islice([*_improving(found, inputs), *_asked(found)], 2))
+    commands = ["report {} --open", *islice([*_improving(found, inputs), *_asked(found)], 2)]
+    if rank is not None:
+        commands = [f"{text} --rank {rank}" if text.startswith(("report", "query")) else text for text in commands]
     named, said = shlex.join(inputs), []
     if cell_len(named) > WIDTH - len("next: lorabench ") - max(map(len, commands)):
         if len(inputs) == 1:  # the one line that may be longer: a path that is cut cannot be pasted

@@ -212,7 +212,7 @@ def print_answer(
     say, place = (tell, sys.stderr) if to_stderr else (put, sys.stdout)
     ranks = rank_text.lines(run) if run else ()
     height = max(answer_text.SCREEN_LINES, shutil.get_terminal_size().lines) if place.isatty() else None
-    for line in [*answer_text.lines(found, height), *ranks, *answer_text.next_steps(found, [*map(str, inputs)])]:
+    for line in [*answer_text.lines(found, height), *ranks, *answer_text.next_steps(found, [*map(str, inputs)], rank)]:
         say(line)
 
 

@@ -69,7 +69,7 @@ def _of_input(rows: list[Row], about: Row) -> Iterator[str]:
         if row["saving_ns"] is None:
             yield columns(f"  {change}", "not known")
         elif abs(row["saving_frac"]) >= _LEAST_SHOWN or len(rows) == 1:
-            yield columns(f"  {change}", f"{said_ns(row['step_ns'] * scale)}  saves {row['saving_frac']:6.1%}")
+            yield columns(f"  {change}", f"{said_ns(row['step_ns'] * scale)}  saves {_frac(row['saving_frac'])}")
         else:
             continue
         if row["note"] != said:
@@ -95,6 +95,11 @@ def _what(count: int | None, about: Row, has_more: bool, step_ns: float, turns: 
     step_ns, count = step_ns * turns, count // turns
     included = ", GPU work included" if about["has_gpu"] else ""
     return f"{steps}{included}: {said_ns(step_ns)}{' each' if count > 1 else ''}, "
+
+
+def _frac(saving: float) -> str:
+    """A part of a step; what rounds to nothing has no sign."""
+    return f"{round(saving, 3) + 0.0:6.1%}"
 
 
 def _short_change(change: str) -> str:

@@ -14,11 +14,12 @@ import lorabench
 import polars
 import pytest
 from caches import cache_in
-from conftest import opened
+from conftest import ROOT, Ended, opened
 from lorabench import sql
 from lorabench.errors import UsageError
 from lorabench.reports.terminal import show
 
+RUN = ROOT / "fixtures" / "lora-run.sqlite"
 PUBLIC = [view.name for view in sql.load() if view.is_public]
 
 
@@ -236,3 +237,37 @@ def test_python_is_as_short(trace: Path, tmp_path: Path) -> None:
         )
         with pytest.raises(UsageError, match="there is no view"):
             database.view("nonsense; drop table x")
+
+
+@pytest.mark.parametrize(
+    "words", [("views",), ("query", RUN, "range_summary"), ("analyze", RUN, "--report", "finding")]
+)
+def test_a_reader_that_has_seen_enough_is_no_error(words: tuple[object, ...]) -> None:
+    process = subprocess.Popen([sys.executable, "-m", "lorabench", *map(str, words)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.wait(60) == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("analyze", RUN, "-o"), ("report", RUN, "-o"), ("compare", RUN, RUN, "-o"), ("report", RUN, "--perfetto"),
+        ("sweep", "--lora-cnt", "1,2", "-o"), ("improve", RUN, "-o"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("place", ["file/x", "file/x.html", "file/x.json", "folder/x" + "y" * 300 + ".csv"])
+def test_a_place_that_cannot_be_written_is_a_line(
+    words: tuple[object, ...], place: str, run_here: Callable[..., Ended], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "folder").mkdir()
+    said = run_here(*words, tmp_path / place)
+    assert said.returncode in (2, 3, 5) and said.err.splitlines()[-1].startswith("lorabench: "), said.err
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_stdout_is_no_folder(run: Callable[..., Ended], tmp_path: Path) -> None:
+    for command in ("analyze", "report"):
+        assert "-o -: " in run(command, RUN, "-o", "-", code=2).err
+    assert not list(tmp_path.glob("-*"))

@@ -8,8 +8,9 @@ from typing import Any
 import lorabench
 import pytest
 from conftest import ROOT, absent
-from lorabench.errors import LorabenchError, UsageError
+from lorabench.errors import UsageError
 from lorabench.profiles import Profile
+from simulated_ranks import Job, simulate
 
 RUN = ROOT / "fixtures" / "lora-run.sqlite"
 
@@ -54,14 +55,46 @@ def test_it_predicts(profile: Any) -> None:
         profile.what_if("graph=nowhere")
 
 
-def test_what_was_closed_says_so(profile: Any) -> None:
+def test_what_was_closed_says_so(profile: Any, tmp_path: Path) -> None:
     profile.close()
     assert repr(profile) == "<closed: lora-run.sqlite>"
+    page = tmp_path / "page.html"
+    for ask in (
+        lambda: profile.view("finding"), lambda: profile.sql("select 1"), profile.what_if, profile.summary,
+        lambda: profile.report(page),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=r"the profile of lora-run\.sqlite is closed"):
+            ask()
+    assert not page.exists()
+
+
+@pytest.mark.parametrize("given", [(), ("",), (None,), ([RUN],), (3,)])
+def test_what_is_no_path_is_refused(given: Any) -> None:
+    with pytest.raises(UsageError, match="takes paths one after another"):
+        lorabench.open(*given)
+
+
+@pytest.mark.parametrize("method", ["view", "sql", "what_if"])
+@pytest.mark.parametrize("given", [None, ["finding"], 3])
+def test_what_is_no_text_is_refused(method: str, given: Any, profile: Any) -> None:
+    with pytest.raises(UsageError, match=rf"^\.{method}\(\) takes "):
+        getattr(profile, method)(given)
+
+
+def test_a_rank_can_be_chosen(tmp_path: Path) -> None:
+    simulate(Job(ranks=2, steps=2)).write(tmp_path / "ranks")
+    for rank in (0, 1):
+        with lorabench.open(tmp_path / "ranks", db=tmp_path / "x.duckdb", rank=rank) as opened:
+            assert f"this is rank {rank} of 2" in repr(opened)
+    opened = lorabench.open(tmp_path / "ranks", db=tmp_path / "x.duckdb", rank=7)
+    with opened, pytest.raises(UsageError, match="--rank 7: the ranks here are 0, 1"):
+        opened.summary()
 
 
 def test_a_cell_is_profiled(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="the magic records with torch.profiler")
     try:
+        from IPython.core.error import UsageError as Shown
         from IPython.core.interactiveshell import InteractiveShell
     except ImportError:
         absent("ipython", "IPython is not installed")
@@ -76,9 +109,13 @@ def test_a_cell_is_profiled(tmp_path: Path) -> None:
         assert found.sql("select sum(range_cnt) as n from range_summary where name = 'aten::mm'")["n"][0] == 5
         assert shell.user_ns["x"].shape == (64, 64)
         found.close()
-        with pytest.raises(LorabenchError, match="write %%lorabench"):
+        # lines of the shell's own, without a traceback
+        with pytest.raises(Shown, match="write %%lorabench"):
             shell.run_cell_magic("lorabench", "--wrong", "pass")
-        with pytest.raises(ZeroDivisionError):
+        with pytest.raises(Shown, match="the cell ended with ZeroDivisionError"):
             shell.run_cell_magic("lorabench", "", "1 / 0")
+        with pytest.raises(Shown, match="cannot write"):
+            shell.run_cell_magic("lorabench", f"-o {tmp_path}/nowhere/x.json", "ran = True")
+        assert "ran" not in shell.user_ns
     finally:
         InteractiveShell.clear_instance()

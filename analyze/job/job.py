@@ -161,6 +161,6 @@ def _elsewhere(job: Path) -> dict[str, str]:
     """What is said of tables and views that have a row for each event: they are in the parts."""
     tables = {file.name for file in sql.in_folder(sql.TABLES)} - {*_TABLES}
     return {
-        name: f"{name} has a row for each event, which stays with its rank: add --rank N"
+        name: f"{name} has a row for each event, which stays with its rank: add --rank N (in Python open(…, rank=N))"
         for name in (*handed.ROW_LEVEL, *tables)
     }

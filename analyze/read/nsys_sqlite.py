@@ -138,7 +138,9 @@ def _refuse_cut_off(path: Path) -> None:
     page = 65536 if page == 1 else page
     promised = page * int.from_bytes(head[28:32], "big")
     counters_agree = head[24:28] == head[92:96]
-    if size < 512 or page < 512 or (counters_agree and size < promised):
+    if size >= 512 and page < 512:
+        raise CorruptInputError(f"{path} begins as an nsys export and has no pages of SQLite; copy or {WHAT_TO_DO}")
+    if size < 512 or (counters_agree and size < promised):
         raise CorruptInputError(f"{path} is cut off: it has {size} of {promised} bytes; copy or {WHAT_TO_DO}")
     target = path.resolve()  # where SQLite looks for them, too
     for suffix in ("-journal", "-wal"):

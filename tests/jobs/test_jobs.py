@@ -104,7 +104,8 @@ def test_rows_for_each_event_are_those_of_the_rank_that_is_asked_for(
     said = run_command("analyze", job, "--report", "launch_trace", "--rank", 3, "--csv", "--columns", "rank").out
     assert said.splitlines() == ["rank", *["3"] * 24]
     said = run_command("query", job, "from launch_trace", code=2).err
-    assert said == "lorabench: launch_trace has a row for each event, which stays with its rank: add --rank N\n"
+    where = "add --rank N (in Python open(…, rank=N))"
+    assert said == f"lorabench: launch_trace has a row for each event, which stays with its rank: {where}\n"
     said = run_command("query", job, "from launch_trace", "--rank", 9, code=2).err
     assert said == f"lorabench: {job} has no rank 9; it has 0 to 7\n"
 
