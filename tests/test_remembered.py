@@ -116,3 +116,16 @@ def test_a_cache_that_takes_no_results_is_done_without(
     assert ask() == first
     monkeypatch.setattr(remembered, "_LARGEST_BYTES", 0)
     assert ask() == first
+
+
+def test_what_another_process_removes_while_it_is_counted_is_no_error(
+    ask: Callable[[], list[str]], run_command: Callable[..., Any], tmp_path: Path
+) -> None:
+    first = ask()
+    (folder,) = tmp_path.glob("cache/lorabench/*.results")
+    (folder / ".finding-0.arrow.partial").symlink_to(tmp_path / "gone")  # listed, and not there when it is looked at
+    run_command("analyze", tmp_path / "run.sqlite", "--force", "--quiet", "-o", tmp_path / "r.csv")
+    (folder.with_name("0123.duckdb")).write_bytes(b"")
+    (folder.with_name("0123.duckdb.results")).write_text("no folder")
+    assert "run.sqlite" in run_command("cache").out
+    assert ask() == first

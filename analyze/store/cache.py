@@ -11,6 +11,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -157,7 +158,13 @@ def _parts(path: Path) -> Path:
 
 
 def _size(directory: Path) -> int:
-    return sum(path.stat().st_size for path in directory.iterdir()) if directory.is_dir() else 0
+    """What the files of a folder take; other processes write and remove some meanwhile."""
+    total = 0
+    with suppress(OSError), os.scandir(directory) as found:
+        for file in found:
+            with suppress(OSError):
+                total += file.stat().st_size
+    return total
 
 
 def _most_bytes() -> float:

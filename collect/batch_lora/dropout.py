@@ -68,11 +68,13 @@ class Clock:
 
     def hold(self, adapters: Sequence[str], rows: Sequence[int], device: torch.device) -> None:
         """Give the keys of these adapters' rows in the same tensor from now on, whatever their micro steps."""
+        device = _numbered(device)
         place = torch.empty(sum(rows), dtype=torch.int32, device=device)
         self._held.setdefault((tuple(adapters), tuple(rows), device), (place, None))
 
     def row_keys(self, adapters: Sequence[str], rows: Sequence[int], device: torch.device) -> torch.Tensor:
         """One int32 for each row of a union batch; all layers of a micro step get the same tensor."""
+        device = _numbered(device)
         keys = [self.key(name) for name in adapters]
         first = [self.first_rows.get(name, 0) for name in adapters]
         asked = (tuple(keys), tuple(rows), tuple(first), device)
@@ -88,6 +90,12 @@ class Clock:
                 self._known.pop(next(iter(self._known)))
             self._known[asked] = row_keys(keys, rows, device, first)
         return self._known[asked]
+
+
+def _numbered(device: torch.device) -> torch.device:
+    """The device as tensors on it have it: 'cuda' and 'cuda:0' are the same place, and not equal."""
+    is_whole = device.type != "cuda" or device.index is not None
+    return device if is_whole else torch.device("cuda", torch.cuda.current_device())
 
 
 def on(device: torch.device, values: torch.Tensor) -> torch.Tensor:

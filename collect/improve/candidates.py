@@ -116,9 +116,8 @@ def _halved(run: Setting) -> Settings | None:
 
 
 def _regrouped(run: Setting) -> str:
-    """What other micro batches alter."""
-    masks = ["dropout's masks"] if any(run.spec.dropout) and run.spec.method != "full" else []
-    return " and ".join([*masks, *([] if run.are_alike else ["the weights of sequences"])])
+    """What other micro batches alter: tokens of a step weigh the same in however many pieces it is computed."""
+    return "dropout's masks" if any(run.spec.dropout) and run.spec.method != "full" else ""
 
 
 def _workers(run: Setting) -> Settings | None:

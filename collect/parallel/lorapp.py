@@ -19,7 +19,7 @@ import torch.distributed as dist
 
 from ..instruments.spans import span
 from ..workload.data import Batch
-from ..workload.step import Done, Task
+from ..workload.step import Done, Task, weights_of
 from .lorapp_order import BACKWARD, FORWARD, Action, Item, order, sent
 from .pp import StagedTrainer
 from .sharing import choose_adapter
@@ -172,7 +172,10 @@ class LoraPipeline(StagedTrainer):
         adapter = self.adapters[number]
         with self.phase("data"):
             batches = [self._streams[adapter.name].next() for _ in range(adapter.grad_accum)]
-            weights = torch.cat([self.weights(batch, self.micro_cnt, adapter.grad_accum) for batch in batches])
+            shares = weights_of([{adapter.name: batch.loss_cnt()} for batch in batches])
+            weights = torch.cat(
+                [self.weights(b, self.micro_cnt, own) for b, (own,) in zip(batches, shares, strict=True)]
+            )
             x, y, z = (sum(counts) for counts in zip(*(batch.tokens() for batch in batches), strict=True))
         rows = adapter.batch_size // self.micro_cnt
         with self.phase("h2d"):

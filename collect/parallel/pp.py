@@ -69,11 +69,11 @@ class StagedTrainer(RankTrainer):
         """A stage of norm and head alone has nothing to train."""
         return {a.name: self._optimizer(a) for a in self.adapters if self.parameters(a)}
 
-    def weights(self, batch: Batch, parts: int, accumulated: int) -> torch.Tensor:
-        """What the mean loss of each part of a batch counts in the loss of the optimizer step."""
+    def weights(self, batch: Batch, parts: int, weight: float) -> torch.Tensor:
+        """What each part's mean loss counts in that of an optimizer step, in which the batch has this weight."""
         rows = batch.rows // parts
         counts = [batch.part(n * rows, (n + 1) * rows).loss_cnt() for n in range(parts)]
-        return torch.tensor([count / max(1, sum(counts)) / accumulated for count in counts])
+        return torch.tensor([count / max(1, sum(counts)) * weight for count in counts])
 
 
 class Pipeline(StagedTrainer):
@@ -90,10 +90,10 @@ class Pipeline(StagedTrainer):
         return list(range(number, last + 1, self.rank.cnt))
 
     def _micro_step(self, micro: MicroStep) -> torch.Tensor:
-        (adapter,) = micro.adapters
+        (adapter,), (weight,) = micro.adapters, micro.weights
         with self.phase("h2d"):
             batch = micro.batch.to(self.device)
-        weights = self.weights(micro.batch, self.micro_cnt, adapter.grad_accum).to(self.device)
+        weights = self.weights(micro.batch, self.micro_cnt, weight).to(self.device)
         rows = batch.rows // self.micro_cnt
         losses: list[torch.Tensor] = []
         self._adapter, self._rows = adapter.name, rows
@@ -108,7 +108,7 @@ class Pipeline(StagedTrainer):
         self.clock.first_rows.clear()
         total = torch.zeros(1, device=self.device)
         for loss in losses:  # of the last stage: other ranks have none
-            total += loss.detach() * adapter.grad_accum
+            total += loss.detach() / weight if weight else loss.detach()
         return total
 
     def _schedule(self, rows: int, length: int) -> Any:

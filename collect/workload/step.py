@@ -1,6 +1,7 @@
 """What a step is about: whose it is, what each forward and backward of it takes, and what it computed."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -49,11 +50,29 @@ class Done:
 class MicroStep:
     """What one forward and backward is about: so many rows of each adapter, padded to the longest.
 
-    `shares` are how much of each adapter's batch this process has: 1, unless it shares the batch with others.
+    `shares` are how much of each adapter's batch this process has: 1, unless it shares the batch with others. `weights`
+    are how much of the losses of each adapter's optimizer step its batch has: 1, unless gradients are accumulated.
     """
 
     adapters: list[AdapterSpec]
     batch: Batch
     rows: list[int]
     shares: list[float]
+    weights: list[float]
     is_last: bool  # before the optimizer
+
+
+def weights_of(loss_cnts: Sequence[dict[str, int]]) -> list[list[float]]:
+    """How much each micro step counts in each adapter's optimizer step, by the losses that its batch has a mean of.
+
+    So a step is the mean over its tokens, in however many pieces it is computed: a mean of means would count those of
+    short batches more. As transformers does since 4.46.
+    """
+    total: Counter[str] = Counter()
+    for counts in loss_cnts:
+        total.update(counts)
+    pieces = Counter(name for counts in loss_cnts for name in counts)
+    return [
+        [count / total[name] if total[name] else 1 / pieces[name] for name, count in counts.items()]
+        for counts in loss_cnts
+    ]

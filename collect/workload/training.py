@@ -28,8 +28,9 @@ from .data import Batch, Source
 from .evaluation import Evaluation, evaluate
 from .kinds import kind_of
 from .loader import Ahead, Loaded, Padded, late, load
-from .step import Done, MicroStep, Task
+from .step import Done, MicroStep, Task, weights_of
 
+_KNOWN_CONSTANTS = 256
 _WHOLE = "model"  # stands for the adapter in full fine-tuning
 
 Phase = Callable[[str], AbstractContextManager[None]]
@@ -275,8 +276,8 @@ class Trainer:
             tokens = {a.name: (0, 0, 0) for a in task.adapters}
             computed = longest = rows = waited = made = 0
             self._correct = torch.zeros((), dtype=torch.int64, device=self.device) if self.splits else None
-            micro_steps = list(task.micro_steps())
-            for micro, taking_part in enumerate(micro_steps):
+            pieces = []
+            for taking_part in task.micro_steps():
                 start = time.perf_counter_ns()
                 with self.phase("data"):
                     loaded = self._load(taking_part)
@@ -288,12 +289,15 @@ class Trainer:
                 computed += loaded.batch.input_ids.numel() * self.replica_cnt
                 rows += loaded.row_cnt
                 longest = max(longest, loaded.batch.looked_at())
-                is_last = micro == len(micro_steps) - 1
+                pieces.append((taking_part, loaded))
+            weights = weights_of([{a.name: n[2] for a, n in zip(of, own.tokens, strict=True)} for of, own in pieces])
+            for number, ((taking_part, loaded), own) in enumerate(zip(pieces, weights, strict=True), 1):
+                is_last = number == len(pieces)
                 found = self._micro_step(
-                    MicroStep(taking_part, loaded.batch, list(loaded.rows), list(loaded.shares), is_last)
+                    MicroStep(taking_part, loaded.batch, list(loaded.rows), list(loaded.shares), own, is_last)
                 )
                 self.behind_micro_step()
-                share = found.detach() / self._constant([a.grad_accum for a in taking_part], found)
+                share = found.detach() * self._constant(own, found)
                 if len(taking_part) == len(task.adapters):
                     total += share
                 else:
@@ -349,7 +353,7 @@ class Trainer:
             del logits
             if micro.shares != [1.0] * len(micro.shares):
                 found = found * self._constant(micro.shares, found)
-            share = self._constant([self.replica_cnt / a.grad_accum for a in micro.adapters], found)
+            share = self._constant([self.replica_cnt * weight for weight in micro.weights], found)
             loss = (found * share).sum()
             if (penalty := self.kind.penalty(self._peft(), micro.adapters[0])) is not None:
                 loss = loss + penalty * share.mean()
@@ -363,11 +367,14 @@ class Trainer:
         return torch.autocast(self.device.type, getattr(torch, self.spec.autocast))
 
     def _constant(self, values: Sequence[float], like: torch.Tensor) -> torch.Tensor:
-        """Numbers on the device, copied there once: a copy from pageable memory makes the CPU wait."""
+        """Numbers on the device, the first ones copied there once: recorded kernels read them where they are."""
         key = tuple(values)
-        if key not in self._constants:
-            self._constants[key] = on(like.device, torch.tensor(key, dtype=like.dtype))
-        return self._constants[key]
+        if key in self._constants:
+            return self._constants[key]
+        made = on(like.device, torch.tensor(key, dtype=like.dtype))
+        if len(self._constants) < _KNOWN_CONSTANTS:
+            self._constants[key] = made
+        return made
 
     def _call(self, batch: Batch) -> Any:
         """The model's output. To be overridden."""

@@ -231,14 +231,15 @@ def by_micro_batches(settings: dict[str, Any]) -> dict[str, Any]:
         for a in trainer.adapters:
             trainer.model.set_adapter(a.name)
             total = torch.zeros(())
-            for accumulated in range(a.grad_accum):
+            batches = [trainer._streams[a.name].next() for _ in range(a.grad_accum)]
+            loss_cnt = sum(batch.loss_cnt() for batch in batches)
+            for accumulated, batch in enumerate(batches):
                 trainer.clock.micro_steps[a.name] = step * a.grad_accum + accumulated
-                batch = trainer._streams[a.name].next()
                 rows = a.batch_size // parts
                 for n in range(parts):
                     trainer.clock.first_rows[a.name] = n * rows
                     part = batch.part(n * rows, (n + 1) * rows)
-                    weight = part.loss_cnt() / batch.loss_cnt() / a.grad_accum
+                    weight = part.loss_cnt() / batch.loss_cnt() * (batch.loss_cnt() / loss_cnt)
                     logits = trainer.model(input_ids=part.input_ids, attention_mask=part.attention_mask).logits
                     loss = (trainer.loss(logits, part.labels, [rows]) * torch.tensor(weight)).sum()
                     loss.backward()

@@ -88,14 +88,19 @@ def test_a_configuration_alone_has_the_random_weights_of_a_preset(quant: str, tm
     assert "configuration without weights" in Trainer(spec(model=str(tmp_path)), CPU).notes[-1]
 
 
-def test_gradient_accumulation_is_one_step_of_the_mean() -> None:
-    whole = Trainer(spec(batch_size=4, dropout=0, optimizer="sgd", learning_rate=1), CPU)
-    parts = Trainer(spec(batch_size=2, grad_accum=2, dropout=0, optimizer="sgd", learning_rate=1), CPU)
-    for trainer in (whole, parts):
-        for tasks in trainer.iterations(0, 1):
-            trainer.run(tasks[0])
-    both = zip(whole.parameters(whole.adapters[0]), parts.parameters(parts.adapters[0]), strict=True)
-    assert all(torch.allclose(p, q, rtol=1e-4, atol=1e-7) for p, q in both)
+@pytest.mark.parametrize("lengths", ["fixed", "lognormal"])
+@pytest.mark.parametrize("mode", [{}, {"lora_cnt": 2, "peft_mode": "batch"}], ids=["alone", "batch"])
+def test_a_step_is_the_mean_over_its_tokens_in_however_many_pieces(lengths: str, mode: dict[str, Any]) -> None:
+    settings = {"seq_len": 32, "lengths": lengths, "dropout": 0, "optimizer": "sgd", "learning_rate": 1, **mode}
+    weights, found = [], []
+    for pieces in (1, 2, 4):
+        trainer = Trainer(spec(batch_size=4 // pieces, grad_accum=pieces, **settings), CPU)
+        (task,) = next(trainer.iterations(0, 1))
+        found.append(trainer.run(task).losses)
+        weights.append([p for a in trainer.adapters for p in trainer.parameters(a)])
+    for losses_of_pieces, own in zip(found[1:], weights[1:], strict=True):
+        assert torch.allclose(losses_of_pieces, found[0], rtol=1e-6)
+        assert all(torch.allclose(p, q, rtol=1e-4, atol=1e-7) for p, q in zip(own, weights[0], strict=True))
 
 
 def test_sequences_follow_from_the_adapter_alone() -> None:

@@ -183,6 +183,22 @@ def test_recorded_steps_of_any_length_train_the_same(quant: str, mode: str) -> N
     assert found == pytest.approx(expected, rel=5e-3) and not notes
 
 
+@pytest.mark.parametrize("mode", ["switch", "seq", "batch"])
+def test_a_replayed_step_reads_new_keys_of_dropout(mode: str) -> None:
+    from lorabench.collect.settings.spec import from_dict
+    from lorabench.collect.workload.training import Trainer
+
+    settings = SMALL | {"peft_mode": mode, "dropout": 0.5, "cuda_graph": True}
+    trainer = Trainer(from_dict(settings), torch.device("cuda"), with_ranges=False)
+    seen = []
+    for tasks in trainer.iterations(0, 4):
+        for task in tasks:
+            trainer.run(task)
+            seen.append([place.tolist() for place, _ in trainer.clock._held.values()])
+    assert trainer.clock._held and not trainer.clock._known  # all layers read the tensors that are filled anew
+    assert len({str(keys) for keys in seen}) == len(seen) and not trainer.notes
+
+
 def test_a_step_that_cannot_be_recorded_is_launched_call_by_call_and_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

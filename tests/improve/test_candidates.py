@@ -53,14 +53,14 @@ def test_a_gpu_has_changes_of_its_own() -> None:
     assert "autocast" in names(dtype="bfloat16") and "autocast" not in names(dtype="bfloat16", adapter_dtype="base")
 
 
-def test_other_micro_batches_alter_masks_and_the_weight_of_sequences() -> None:
+def test_other_micro_batches_alter_masks_alone() -> None:
     def alters(**settings: object) -> str:
         run = Setting(from_dict({"grad_accum": 4} | settings), "float32", False)
         return next(c.alters for c in possible(run, "time") if c.name == "one micro step")
 
     assert alters() == "dropout's masks"
     assert alters(dropout=0) == ""
-    assert alters(dropout=0, lengths="uniform") == "the weights of sequences"
+    assert alters(dropout=0, lengths="uniform") == ""
 
 
 @pytest.mark.parametrize(
