@@ -12,6 +12,7 @@ from brute_force import check_categories
 from conftest import absent, opened
 from lorabench import nsys as tools
 from lorabench import rundir
+from training_scripts import PLAIN
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
@@ -181,6 +182,25 @@ def test_recorded_steps_of_any_length_train_the_same(quant: str, mode: str) -> N
     expected, _ = losses(12, **settings)
     found, notes = losses(12, **settings, cuda_graph=True)
     assert found == pytest.approx(expected, rel=5e-3) and not notes
+
+
+@pytest.mark.parametrize("how", ["alone", "in a thread"])
+def test_a_script_with_workers_has_its_kernels_in_its_phases(how: str, tmp_path: Path) -> None:
+    text = PLAIN.replace("Net()", "Net().cuda()").replace("model(x)", "model(x.cuda())")
+    text = text.replace("batch_size=4", "batch_size=4, num_workers=2")
+    if how == "in a thread":
+        head, loop = text.split("for n, (x,)")
+        inside = "".join(f"    {line}\n" for line in f"for n, (x,){loop}".splitlines())
+        text = (
+            f"{head}import threading\ndef train():\n{inside}t = threading.Thread(target=train)\nt.start()\nt.join()\n"
+        )
+    (tmp_path / "train.py").write_text(text)
+    collect(tmp_path / "run", "--profiler", "torch", "--", sys.executable, tmp_path / "train.py", 6)
+    with opened(tmp_path / "run" / "trace.json.gz", db=tmp_path / "x.duckdb") as database:
+        rows = dict(database.rows("select path, kernel_cnt from range_summary where kind = 'annotation'"))
+        ((missing, all_of_them),) = database.rows("select count(*) filter (range_id is null), count(*) from gpu_op")
+    assert all(rows[phase] > 0 for phase in ("forward/Net", "backward/Net", "optimizer"))
+    assert 20 * missing <= all_of_them
 
 
 @pytest.mark.parametrize("mode", ["switch", "seq", "batch"])
