@@ -307,6 +307,11 @@ def test_a_file_in_which_nothing_is_timed_says_so(run_command: Callable[..., Any
             '{"step_wall_ns": {"p50": 35100000.5}}',
             "  without a profiler a step takes 35.1 ms; all else here is profiled",
         ),
+        (
+            '{"step_wall_ns": {"p50": 35100000}, "step_cnt": 2, "warmup_step_cnt": 1}',
+            "  without a profiler a step takes 35.1 ms; all else here is profiled",
+        ),
+        ('{"step_wall_ns": {"p50": 2600000000}, "step_cnt": 1, "warmup_step_cnt": 1}', None),  # of a script
         ('{"step_wall_ns": {"p50": NaN}}', None),
         ('{"step_wall_ns": {"p50": "1; drop table"}}', None),
         ('{"step_wall_ns": 7}', None),

@@ -70,6 +70,9 @@ def _measured(folder: Path) -> _Facts:
         times = {item: rundir.number_at(summary, *place) for item, place in _STEP_TIMES.items()}
     except InputError as error:
         return [("lost", rundir.SUMMARY, str(error))]
+    # of a script, whose first steps compile and load, one step says nothing
+    if "warmup_step_cnt" in summary and rundir.number_at(summary, "step_cnt") == 1:
+        times = {}
     device = summary.get("device")
     kind = device.get("type") if isinstance(device, dict) else None
     known = {item: round(ns) for item, ns in times.items() if ns} | {"run: device": kind}
