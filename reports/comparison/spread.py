@@ -206,7 +206,7 @@ def _said_of_all_steps(database: Database) -> str:
     if processes > inputs == 1 and every == numbered * processes:
         return f"{numbered} steps in each of {processes} processes"
     if processes == inputs == 1 and numbered < every and every % numbered == 0:  # adapters in turn
-        return f"{numbered} step{'s' if numbered > 1 else ''} of {every // numbered} parts"
+        return f"{numbered} step{'s' if numbered > 1 else ''} of {every // numbered} turns"
     if inputs > 1 and every % inputs == 0 and database.rows("from _several_ranks limit 1"):
         return f"{every // inputs} step{'' if every == inputs else 's'} on each of {inputs} ranks"
     return "no steps" if not every else "1 step" if every == 1 else f"{every} steps"
