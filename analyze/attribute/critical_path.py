@@ -1,6 +1,7 @@
 """The chain of work that determines the length of a trace: from its end back, each time to what was waited for.
 
     a GPU operation    began when the one before it on its stream ended, if it had been launched by then
+                       or, long after that, when another operation on the device ended just before it
                        or, launched long before and not behind its stream, when another operation on the device ended
                        or else because it had just been launched: the CPU was late
     the CPU            was busy since it last came back from waiting for the GPU, for the operation that ended last then
@@ -158,14 +159,17 @@ def _waited_for(work: Work) -> Ints:
     previous[order[1:][same]] = order[:-1][same]
     is_behind = (previous >= 0) & (~known | (take(work.end, previous) > work.launch_end))
     found = np.where(is_behind, previous, NONE)
+    # since when nothing of its own stream or of the CPU held it back
+    ready = np.where(is_behind, take(work.end, previous), work.launch_end)
     for device in np.unique(work.device):
         mine = np.flatnonzero(work.device == device)
         by_end = work.by_end[work.device[work.by_end] == device]
-        late = mine[known[mine] & ~is_behind[mine] & (work.start[mine] - work.launch_end[mine] > LONG_DELAY_NS)]
+        late = mine[known[mine] & (work.start[mine] - ready[mine] > LONG_DELAY_NS)]
         place = np.searchsorted(work.end[by_end], work.start[late], side="right") - 1
         other = take(by_end, place)
-        fits = (other >= 0) & (take(work.start, other) < work.start[late])
-        fits &= take(work.end, other) > work.launch_end[late]
+        fits = (other >= 0) & (take(work.start, other) < work.start[late]) & (take(work.end, other) > ready[late])
+        # behind its stream only what ended just before it can have been waited for, as an event of another stream
+        fits &= ~is_behind[late] | (work.start[late] - take(work.end, other) <= LONG_DELAY_NS)
         found[late[fits]] = other[fits]
     return _earlier(work, found)
 
