@@ -1,6 +1,7 @@
 -- A row is an annotation that is a step: a numbered one, one that a framework opens, or one that repeats.
 --
--- Of these three ways the first that finds any in an input, see step_summary. Of nested ones (a ProfilerStep around a step
+-- Of these three ways the first that finds any in an input, see step_summary; steps of an evaluation are none where there are
+-- others. Of nested ones (a ProfilerStep around a step
 -- of the program) the outer is the step. One that repeats covers at least half of the time in which the input launched
 -- GPU work (in which it has ranges, where it has no GPU work), also without the longest of them, which may have loaded or
 -- compiled; it comes three times or more on one thread, and is none of a phase nor a part of one, as a module in a backward:
@@ -11,7 +12,16 @@ with
 said as (
     select
         name.name_id as text_id,
-        step_number(text) as step,
+        -- what is done now and then, or beside the training, is numbered by its step and is none
+        if(
+            regexp_matches(
+                words_of(text),
+                ' (save|saving|log|logging|load|loading|prefetch|fetch|read|checkpoint|ckpt|scheduler|sched|hook|callback|report)\b'
+            ),
+            null,
+            step_number(text)
+        ) as step,
+        regexp_matches(words_of(text), ' (eval|evaluate|evaluation|val|valid|validate|validation|test|testing)\b') as is_evaluation,
         contains(lower(text), 'epoch') as is_of_epoch,
         framework_step(text) as framework,
         _phase_name.phase,
@@ -29,7 +39,7 @@ called as (
         said.is_profilers,
         if(said.is_of_epoch, null, said.step) as step,
         if(said.step is not null, 'annotation', 'framework') as found_by,
-        if(said.step is not null, 0, said.framework) as place
+        if(said.step is not null, if(said.is_evaluation, 2, 0), said.framework) as place
     from range
     join said using (text_id)
     where range.kind = 'annotation' and (said.step is not null and said.phase is null or said.framework is not null)

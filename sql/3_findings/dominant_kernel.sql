@@ -3,7 +3,7 @@
 -- What makes it cheaper depends on what it is: fewer bits, a fused implementation, fewer and larger calls. The limit is what the device's data sheet allows; NULL where the trace has no shapes to say.
 with
 busy as (
-    select source_id, window_ns
+    select source_id, path_ns
     from _mean_window
     where 3 * compute_ns >= window_ns
 ),
@@ -70,7 +70,7 @@ select
     ) as saving_ns,
     sum(kernel.cnt)::bigint as occurrence_cnt,
     format('{}: {:.0f} % of the time is on the critical path in it, {}', any_value(kernel.class),
-        100 * sum(kernel.critical_ns) / any_value(busy.window_ns), said_ns(sum(kernel.critical_ns) / sum(kernel.cnt)))
+        100 * sum(kernel.critical_ns) / any_value(busy.path_ns), said_ns(sum(kernel.critical_ns) / sum(kernel.cnt)))
     || if(sum(kernel.cnt) = 1, '', ' on average')
     || if(bool_and(kernel.is_known), format(', where the device''s data sheet allows {}',
         said_ns((sum(kernel.critical_ns) - sum(kernel.far_ns)) / sum(kernel.cnt))), '') as evidence,
@@ -109,4 +109,4 @@ join _short_name as short on short.source_id = kernel.source_id and short.name_i
 left join softmax on softmax.name_id = kernel.name_id
 left join _padding as padding on padding.source_id = kernel.source_id
 group by kernel.source_id, short.short_name
-having sum(kernel.critical_ns) >= (select value from threshold where name = 'severe_frac') * any_value(busy.window_ns)
+having sum(kernel.critical_ns) >= (select value from threshold where name = 'severe_frac') * any_value(busy.path_ns)

@@ -77,6 +77,9 @@ select
     occurrence_cnt,
     format('{}, the most in {}', evidence, largest) as evidence,
     case
+        when source.world_size = 1
+            then 'One rank alone has nobody to talk to: leave out what would communicate (DDP, FSDP, tensor parallelism) where '
+                || 'there is one GPU.'
         when contains(largest, 'SendRecv') and not regexp_matches(place, '(?i)all_?to_?all') and piped.advice is not null
             then piped.advice
         -- what all_to_all launches is called so, too; sends of pipelines are in ranges that say so
@@ -97,6 +100,7 @@ select
             || 'ranks'' traces.'
     end as advice
 from found
+join source using (source_id)
 left join piped using (source_id)
 union all
 select

@@ -38,6 +38,10 @@ judged as (
     semi join (select source_id from step_summary group by source_id having count(*) >= 5) as enough using (source_id)
     anti join (select source_id from _step_pace where is_beside) as beside using (source_id) -- requests differ
     anti join even using (source_id)
+    -- of processes side by side each has steps of its own length
+    anti join (
+        select source_id from _step_pace group by source_id having count(distinct process) > 1
+    ) as several on several.source_id = step_summary.source_id
     where found_by <> 'period' -- what differs may be another layer
         and step_summary.start_ns >= coalesce(steady.first_step_ns, step_summary.start_ns)
     window of_source as (partition by step_summary.source_id)

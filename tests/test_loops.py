@@ -1,0 +1,189 @@
+"""Loops as people write them: training beside evaluation, saving and loading, all-reduces on a stream of their own."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import opened
+from lorabench.reports import answer
+
+MAIN, LOADER = 1, 300
+GEMM, REDUCE, ADAM = "gemm_kernel", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", "multi_tensor_adam_kernel"
+
+
+class Loop:
+    """A trace that grows: times in us, one thread that launches, streams whose work follows one another."""
+
+    def __init__(self, world_size: int | None = None):
+        self.events: list[dict[str, Any]] = []
+        self.now = 0.0
+        self.done: dict[tuple[int, int], float] = {}
+        self._links = 0
+        self._about = {} if world_size is None else {"distributedInfo": {"rank": 0, "world_size": world_size}}
+
+    def kernel(self, name: str, duration: float, stream: int = 7, behind: float = 0.0, device: int = 0) -> float:
+        """Launch a kernel, which begins behind its stream and `behind`; when it ends."""
+        self._links += 1
+        args = {"correlation": self._links}
+        self._event("cuda_runtime", "cudaLaunchKernel", self.now, 3, args=args)
+        start = max(self.now + 6, self.done.get((device, stream), 0.0) + 1, behind + 1)
+        work = {"ph": "X", "pid": device, "tid": stream, "cat": "kernel", "name": name, "ts": start, "dur": duration}
+        self.events.append(work | {"args": args | {"device": device, "stream": stream}})
+        self.done[device, stream] = start + duration
+        self.now += 10
+        return start + duration
+
+    def synchronise(self) -> None:
+        """Wait for all work."""
+        end = max(self.now + 5, max(self.done.values()) + 5)
+        self._event("cuda_runtime", "cudaDeviceSynchronize", self.now, end - self.now)
+        self.now = end
+
+    def inside(self, name: str, work: Callable[[], None], thread: int = MAIN) -> None:
+        """Open a range around some work."""
+        start = self.now
+        work()
+        self._event("user_annotation", name, start, self.now - start, thread)
+
+    def step(self, name: str, kernels: int = 4, duration: float = 200) -> None:
+        """A step of so many kernels, and a wait for them."""
+
+        def work() -> None:
+            for _ in range(kernels):
+                self.kernel(GEMM, duration)
+            self.synchronise()
+
+        self.inside(name, work)
+
+    def pause(self, name: str, length: float, thread: int = MAIN) -> None:
+        """A range in which nothing is launched; of another thread it takes the main one no time."""
+        self._event("user_annotation", name, self.now, length, thread)
+        if thread == MAIN:
+            self.now += length
+
+    def write(self, path: Path) -> Path:
+        path.write_text(json.dumps(self._about | {"schemaVersion": 1, "traceEvents": self.events}), "utf-8")
+        return path
+
+    def _event(self, kind: str, name: str, start: float, length: float, thread: int = MAIN, **more: Any) -> None:
+        event = {"ph": "X", "pid": 1, "tid": thread, "cat": kind, "name": name, "ts": start, "dur": length}
+        self.events.append(event | more)
+
+
+def steps_of(path: Path, place: Path) -> tuple[int, float]:
+    """How many steps an answer speaks of, and their median in us."""
+    with opened(path, db=place) as database:
+        found = answer.answer(database)["steps"]
+    return found["step_cnt"] + found["cold_cnt"], found["p50_ns"] / 1e3
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> tuple[int, float]:
+    """The same training without anything beside it."""
+    loop = Loop()
+    for number in range(12):
+        loop.step(f"train_step {number}")
+    return steps_of(loop.write(tmp_path / "alone.json"), tmp_path / "alone.duckdb")
+
+
+@pytest.mark.parametrize("name", ["eval_step {}", "validation step {}", "Val Iteration {}", "test_step_{}"])
+def test_steps_of_an_evaluation_are_no_steps_of_the_training(
+    name: str, alone: tuple[int, float], tmp_path: Path
+) -> None:
+    loop = Loop()
+    for number in range(12):
+        loop.step(f"train_step {number}")
+        if number % 3 == 1:
+            for other in range(8):
+                loop.step(name.format(other), kernels=1, duration=40)
+    count, length = steps_of(loop.write(tmp_path / "loop.json"), tmp_path / "loop.duckdb")
+    assert count == alone[0] and length == pytest.approx(alone[1], rel=0.01)
+
+
+def test_an_evaluation_alone_has_its_steps(tmp_path: Path) -> None:
+    loop = Loop()
+    for number in range(6):
+        loop.step(f"eval_step {number}")
+    assert steps_of(loop.write(tmp_path / "loop.json"), tmp_path / "loop.duckdb")[0] == 6
+
+
+@pytest.mark.parametrize("name", ["save step {}", "log step {}", "checkpoint at step {}", "lr_scheduler.step {}"])
+@pytest.mark.parametrize("is_numbered", [True, False])
+def test_what_is_done_now_and_then_is_no_step(name: str, is_numbered: bool, tmp_path: Path) -> None:
+    loop = Loop()
+    for number in range(12):
+        loop.step(f"train_step {number}" if is_numbered else "train_batch")
+        if number % 5 == 4:
+            loop.pause(name.format(number), 300)
+    count, length = steps_of(loop.write(tmp_path / "loop.json"), tmp_path / "loop.duckdb")
+    assert count == 12 and 800 < length < 900
+
+
+def test_what_a_loader_numbers_on_its_thread_is_no_turn_of_a_step(alone: tuple[int, float], tmp_path: Path) -> None:
+    loop = Loop()
+    for number in range(12):
+        loop.pause(f"load iteration {number}", 400, LOADER)
+        loop.step(f"train_step {number}")
+    count, length = steps_of(loop.write(tmp_path / "loop.json"), tmp_path / "loop.duckdb")
+    assert count == 12 and length == pytest.approx(alone[1], rel=0.01)
+
+
+def overlapped(compute: float, reduce: float, world_size: int | None = None) -> Loop:
+    """Backward in ten kernels, each followed by an all-reduce of its gradients; the optimizer waits for the last."""
+    loop = Loop(world_size)
+    for number in range(6):
+
+        def work() -> None:
+            reduced = 0.0
+            for _ in range(10):
+                reduced = loop.kernel(REDUCE, reduce, 21, behind=loop.kernel(GEMM, compute))
+            loop.kernel(ADAM, 30, behind=reduced)
+            loop.synchronise()
+
+        loop.inside(f"step {number}", work)
+    return loop
+
+
+@pytest.mark.parametrize(("compute", "reduce"), [(100, 200), (200, 100)])
+def test_the_critical_path_goes_through_the_longer_of_computing_and_reducing(
+    compute: float, reduce: float, tmp_path: Path
+) -> None:
+    trace = overlapped(compute, reduce).write(tmp_path / "ddp.json")
+    with opened(trace, db=tmp_path / "ddp.duckdb") as database:
+        rows = database.rows(
+            "select name, sum(critical_ns) / 6e3 from critical_path where activity = 'kernel' group by 1"
+        )
+    # one all-reduce or one kernel at an end, ten of the others
+    expected = {
+        GEMM: compute * (10 if compute > reduce else 1),
+        REDUCE: reduce * (1 if compute > reduce else 10),
+        ADAM: 30,
+    }
+    assert dict(rows) == pytest.approx(expected, rel=0.02)
+
+
+def test_one_rank_alone_is_not_told_to_share_less(tmp_path: Path) -> None:
+    advice = {}
+    for world_size in (1, 8):
+        trace = overlapped(20, 100, world_size).write(tmp_path / f"{world_size}.json")
+        with opened(trace, db=tmp_path / f"{world_size}.duckdb") as database:
+            ((advice[world_size],),) = database.rows("select advice from finding where rule = 'exposed_communication'")
+    assert advice[1].startswith("One rank alone") and "late rank" in advice[8]
+
+
+def test_no_part_of_the_path_of_two_devices_is_more_than_all(tmp_path: Path) -> None:
+    loop = Loop()
+    for number in range(8):
+
+        def work() -> None:
+            for _ in range(20):
+                loop.kernel(GEMM, 500)
+            loop.kernel(GEMM, 20, device=1)
+            loop.synchronise()
+
+        loop.inside(f"step {number}", work)
+    with opened(loop.write(tmp_path / "two.json"), db=tmp_path / "two.duckdb") as database:
+        ((evidence,),) = database.rows("select evidence from finding where rule = 'dominant_kernel'")
+    assert 90 <= int(evidence.split()[1]) <= 100, evidence
