@@ -187,3 +187,29 @@ def test_no_part_of_the_path_of_two_devices_is_more_than_all(tmp_path: Path) -> 
     with opened(loop.write(tmp_path / "two.json"), db=tmp_path / "two.duckdb") as database:
         ((evidence,),) = database.rows("select evidence from finding where rule = 'dominant_kernel'")
     assert 90 <= int(evidence.split()[1]) <= 100, evidence
+
+
+@pytest.mark.parametrize("early_us", [5, 8, 18])
+def test_clocks_that_are_off_by_a_little_change_no_prediction(early_us: int, tmp_path: Path) -> None:
+    """Kernels begin 6 us behind their launches, or seem to begin before them."""
+    found = []
+    for early in (0, early_us):
+        loop = Loop()
+        for number in range(6):
+
+            def work(loop: Loop = loop) -> None:
+                for _ in range(20):
+                    loop.kernel(GEMM, 40)
+                    loop.now += 50
+                loop.synchronise()
+
+            loop.inside(f"step {number}", work)
+        for event in loop.events:
+            event["ts"] -= early if event["cat"] == "kernel" else 0
+        with opened(loop.write(tmp_path / f"{early}.json"), db=tmp_path / f"{early}.duckdb") as database:
+            (row,) = database.rows("select saving_frac, replay_error_frac from what_if where change = 'cpu=*:0'")
+            (rule,) = database.rows("select rule from finding order by saving_ns desc limit 1")
+        found.append((row, rule))
+    (before, first), (after, second) = found
+    assert before[1] == after[1] == 0 and first == second == ("launch_bound_range",)
+    assert after[0] == pytest.approx(before[0], abs=0.02) and before[0] > 0.25

@@ -26,6 +26,9 @@ LAST_PART = 4
 CALL_NS, RETURN_NS = 5_000, 2_000
 # Where a trace does not show it: from a launching call's begin to its kernel's, and between two kernels of a queue.
 LATENCY_NS, DISTANCE_NS = 5_000, 1_500
+# So much earlier than its launch work may seem to begin: clocks of CPU and GPU are matched to some us, and what they
+# are off by is a latency below 0. Work that is earlier still has another launch.
+EARLY_NS = 20_000
 # No launch is on its way for longer; what began later behind it waited for work that was not recorded.
 LONGEST_LATENCY_NS = 1_000_000
 # A thread is at rest while others launch if they fill most of a gap that is longer than this, or if it goes on just
@@ -75,7 +78,7 @@ def origin_of(points: Points, work: Operations) -> int:
 def graph(points: Points, work: Operations) -> Graph:
     """The graph of a trace; its times count from the first begin."""
     origin, chains = origin_of(points, work), _chains(points)
-    work = replace(work, point=np.where(take(points.begin, work.point) <= work.start, work.point, NONE))
+    work = replace(work, point=np.where(take(points.begin, work.point) <= work.start + EARLY_NS, work.point, NONE))
     by_stream = grouped(work.stream)
     previous = np.full(len(work), NONE, dtype=np.int64)
     same = np.flatnonzero(work.stream[by_stream[1:]] == work.stream[by_stream[:-1]])

@@ -12,16 +12,8 @@ with
 said as (
     select
         name.name_id as text_id,
-        -- what is done now and then, or beside the training, is numbered by its step and is none
-        if(
-            regexp_matches(
-                words_of(text),
-                ' (save|saving|log|logging|load|loading|prefetch|fetch|read|checkpoint|ckpt|scheduler|sched|hook|callback|report)\b'
-            ),
-            null,
-            step_number(text)
-        ) as step,
-        regexp_matches(words_of(text), ' (eval|evaluate|evaluation|val|valid|validate|validation|test|testing)\b') as is_evaluation,
+        step_number(text) as step,
+        is_of_evaluation(text) as is_evaluation,
         contains(lower(text), 'epoch') as is_of_epoch,
         framework_step(text) as framework,
         _phase_name.phase,
