@@ -6,7 +6,7 @@ What reads takes longer to load than it takes to open what was read: it is loade
 import shutil
 from pathlib import Path
 
-from ..errors import UsageError
+from ..errors import OutputError, UsageError
 from ..progress import Progress, Silent
 from . import fillers
 from .job import folder
@@ -86,14 +86,14 @@ def _opened(
         if is_own:
             cache.used(database)
         return opened
-    with building(database, settings, is_described=is_kept) as new:
-        is_complete = _read(new, found, _parts_of(database), settings, progress)
-        progress.step("checks")
-        checks.run(new)
-        given = []
-        if is_kept:
-            progress.step("findings and predictions")
-            given = fillers.keep(new)
+    try:
+        is_complete, given = _built(database, found, settings, progress, is_kept)
+    except OutputError:
+        # of several inputs another process may have read the same ones meanwhile, and removed the parts of both
+        made = kept(database, identities, settings, writes_into, remembered) if is_own and not force else None
+        if made is None:
+            raise
+        return made
     if is_complete:  # else the next analysis goes on with them
         shutil.rmtree(_parts_of(database), ignore_errors=True)
     if is_own:
@@ -103,6 +103,20 @@ def _opened(
     if is_own:
         cache.trim(keep=database)
     return opened
+
+
+def _built(
+    database: Path, found: list[Input], settings: Settings, progress: Progress, is_kept: bool
+) -> tuple[bool, list[str]]:
+    """Make the database; whether all that could be read was, and the names of views that are rows in it."""
+    with building(database, settings, is_described=is_kept) as new:
+        is_complete = _read(new, found, _parts_of(database), settings, progress)
+        progress.step("checks")
+        checks.run(new)
+        if not is_kept:
+            return is_complete, []
+        progress.step("findings and predictions")
+        return is_complete, fillers.keep(new)
 
 
 def _read(new: Database, found: list[Input], beside: Path, settings: Settings, progress: Progress) -> bool:

@@ -2,12 +2,15 @@
 
 import gzip
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from caches import cache_in
 from conftest import corpus_params, quick
 from lorabench import sql
 from lorabench.analyze import parts
@@ -375,3 +378,16 @@ def test_a_trace_that_was_merged_of_ranks_says_so(names: list[str], said: str | 
     with analyze([tmp_path / "t.json"], tmp_path / "t.duckdb") as database:
         rows = database.rows("select value from source_fact where section = 'missing' and item = 'ranks'")
     assert rows == ([(said,)] if said else [])
+
+
+def test_processes_that_read_the_same_ranks_at_once_all_end_well(ranks: list[Path], tmp_path: Path) -> None:
+    environment = os.environ | {"XDG_CACHE_HOME": cache_in(tmp_path)}
+    words = [sys.executable, "-m", "lorabench", "analyze", str(ranks[0].parent), "--quiet", "-o"]
+    outputs = [tmp_path / f"{number}.csv" for number in range(4)]
+    running = [
+        subprocess.Popen([*words, str(output)], env=environment, stderr=subprocess.PIPE, text=True)
+        for output in outputs
+    ]
+    said = [process.communicate(timeout=120)[1] for process in running]
+    assert [process.returncode for process in running] == [0] * len(running), said
+    assert len({output.read_text("utf-8") for output in outputs}) == 1
