@@ -51,6 +51,8 @@ class Phases:
         self._is_stepping = False
         self._annotations: List[Any] = []
         self._seen: "List[weakref.ref[nn.Module]]" = []  # a script that lets a model go frees its memory
+        # Let go behind destroy_process_group(), torch's reducer may wait for gloo's thread, which waits for the GIL.
+        self._kept: List[nn.Module] = []
 
     def begin(self) -> None:
         """Patch torch."""
@@ -194,6 +196,8 @@ class Phases:
 
     def _watch(self, model: nn.Module) -> None:
         self._seen = [seen for seen in self._seen if seen() is not None] + [weakref.ref(model)]
+        if isinstance(model, nn.parallel.DistributedDataParallel):
+            self._kept.append(model)
         called = list(_upper(model, _LEVELS))
         for module in called:
             module.register_forward_pre_hook(_Enter(), with_kwargs=True)
