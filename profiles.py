@@ -46,11 +46,13 @@ class Profile:
 
     def view(self, name: str) -> "polars.DataFrame":
         """All rows of a view as a polars DataFrame. Raises UsageError with names like it when there is none."""
-        return self._opened("view", "the name of a view", name).view(name)
+        _check_text("view", "the name of a view", name)
+        return self._opened().view(name)
 
     def sql(self, statement: str) -> "polars.DataFrame":
         """The result of a select as a polars DataFrame. Raises UsageError with DuckDB's words when it fails."""
-        return self._opened("sql", "a select", statement).query(statement)
+        _check_text("sql", "a select", statement)
+        return self._opened().query(statement)
 
     def what_if(self, *changes: str) -> "polars.DataFrame":
         """What changes made together would save, as rows of the view what_if; the standard changes without any.
@@ -60,7 +62,9 @@ class Profile:
         """
         from .analyze.predict.predictions import what_if
 
-        return what_if(self._opened("what_if", "changes one after another", *changes), changes)
+        for change in changes:
+            _check_text("what_if", "changes one after another", change)
+        return what_if(self._opened(), changes)
 
     def summary(self) -> dict[str, Any]:
         """Where the time goes and what to do first, as `lorabench summary --json` prints it."""
@@ -75,11 +79,8 @@ class Profile:
         page.write(self._opened(), Path(path), rank=self._rank)
         return Path(path)
 
-    def _opened(self, method: str = "", what: str = "", *given: Any) -> "Database":
-        """The database. Raises UsageError when it is closed, or where what a method was given is no text."""
-        for value in given:
-            if not isinstance(value, str):
-                raise UsageError(f".{method}() takes {what}, as text; this is {value!r:.80}")
+    def _opened(self) -> "Database":
+        """The database. Raises UsageError when it is closed."""
         if self._is_closed:
             named = ", ".join(path.name for path in self._inputs)
             raise UsageError(f"the profile of {named} is closed; open it again: lorabench.open()")
@@ -101,3 +102,9 @@ class Profile:
             *map(visible, answer_text.lines(self.summary())),
             "next: .view(name), .sql(select), .what_if(change), .report(path), .views",
         ]
+
+
+def _check_text(method: str, what: str, given: Any) -> None:
+    """Raise UsageError where what a method was given is no text."""
+    if not isinstance(given, str):
+        raise UsageError(f".{method}() takes {what}, as text; this is {given!r:.80}")

@@ -1,8 +1,8 @@
 """The chain of work that determines the length of a trace: from its end back, each time to what was waited for.
 
     a GPU operation    began when the one before it on its stream ended, if it had been launched by then
-                       or, long after that, when another operation on the device ended just before it
-                       or, launched long before and not behind its stream, when another operation on the device ended
+                       or, long after that or after its launch, when another operation on the device ended: just
+                       before it began, if its stream was busy as it was launched, else any time since the launch
                        or else because it had just been launched: the CPU was late
     the CPU            was busy since it last came back from waiting for the GPU, for the operation that ended last then
 

@@ -259,19 +259,20 @@ def _again(
                 return old, new
             more.append(measured)
         old = _faster(old, more[0])
-        new = max(new, more[1], key=_step) if is_kept else _faster(new, more[1])
+        new = (_slower if is_kept else _faster)(new, more[1])
         row.verdict, row.why = judged(old, new, asked, row.alters)
-        if row.verdict != KEPT or new.median_ns * _tokens(old) < old.median_ns * _tokens(new) * (1 - _SMALL_FRAC):
+        gain_frac = 1 - new.median_ns / _tokens(new) / (old.median_ns / _tokens(old))
+        if row.verdict != KEPT or gain_frac > _SMALL_FRAC:
             break
     return old, new
 
 
-def _step(measured: Measured) -> float:
-    return measured.median_ns
+def _faster(first: Measured, other: Measured) -> Measured:
+    return min(first, other, key=lambda measured: measured.median_ns)
 
 
-def _faster(*measured: Measured) -> Measured:
-    return min(measured, key=_step)
+def _slower(first: Measured, other: Measured) -> Measured:
+    return max(first, other, key=lambda measured: measured.median_ns)
 
 
 def judged(before: Measured, after: Measured, asked: Asked, alters: str) -> tuple[str, str]:

@@ -166,10 +166,13 @@ def _merged(results: list[dict[str, Any]]) -> dict[str, Any]:
         phase: {key: _together(key, [r["memory"][phase][key] for r in results]) for key in first["memory"][phase]}
         for phase in first["memory"]
     }
-    arithmetic = first.get("arithmetic") and first["arithmetic"] | {
-        part: {name: flop for r in results for name, flop in r["arithmetic"][part].items()}
-        for part in ("adapter", "adapter_frozen")
-    }
+    own: dict[str, Any] = {}  # of the passes that have it
+    if "arithmetic" in first:
+        adapters = {
+            part: {name: flop for r in results for name, flop in r["arithmetic"][part].items()}
+            for part in ("adapter", "adapter_frozen")
+        }
+        own["arithmetic"] = first["arithmetic"] | adapters
     counts = first["counts"] and {k: sum(r["counts"][k] for r in results) for k in first["counts"]}
     ranges: dict[str, int] = {}
     for result in results:
@@ -178,7 +181,7 @@ def _merged(results: list[dict[str, Any]]) -> dict[str, Any]:
     diverged = next((r["diverged"] for r in results if r["diverged"]), None)
     steps = [s for r in results for s in r["steps"]]
     found = {"steps": steps, "diverged": diverged, "memory": memory, "counts": counts, "ranges": ranges}
-    return first | found | ({"arithmetic": arithmetic} if arithmetic else {})
+    return first | found | own
 
 
 def _together(key: str, values: list[int | None]) -> int | None:

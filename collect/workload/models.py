@@ -26,12 +26,12 @@ def choose_device(spec: RunSpec) -> torch.device:
 
     Raises UsageError when it asks for a GPU that torch does not see.
     """
-    if spec.device == "auto":
-        return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
-    device = torch.device(spec.device)
-    if device.type == "cuda" and device.index is None:
-        device = torch.device("cuda", 0)
-    if device.type == "cuda" and device.index >= torch.cuda.device_count():
+    usual = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.device(usual if spec.device == "auto" else spec.device)
+    if device.type != "cuda":
+        return device
+    device = torch.device("cuda", device.index or 0)
+    if device.index >= torch.cuda.device_count():
         raise UsageError(
             f"--device {spec.device}: torch {torch.__version__} sees {torch.cuda.device_count()} GPUs; "
             "`lorabench doctor` says what is missing"

@@ -8,6 +8,7 @@ import torch
 
 from ..settings.spec import AdapterSpec
 from .data import Batch
+from .loader import Loaded
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,37 @@ class MicroStep:
     shares: list[float]
     weights: list[float]
     is_last: bool  # before the optimizer
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What a micro step of a step takes: whose it is, and what was loaded for it."""
+
+    adapters: list[AdapterSpec]
+    loaded: Loaded
+
+    def tokens(self) -> dict[str, tuple[int, int, int]]:
+        """Tokens of each adapter: computed without the union's padding, non-padding, trained."""
+        return {a.name: counts for a, counts in zip(self.adapters, self.loaded.tokens, strict=True)}
+
+
+def tokens_of(pieces: Sequence[Piece]) -> dict[str, tuple[int, int, int]]:
+    """The same of all pieces of a step."""
+    total: dict[str, tuple[int, int, int]] = {}
+    for piece in pieces:
+        for name, (x, y, z) in piece.tokens().items():
+            before = total.get(name, (0, 0, 0))
+            total[name] = before[0] + x, before[1] + y, before[2] + z
+    return total
+
+
+def micro_steps_of(pieces: Sequence[Piece]) -> Iterator[MicroStep]:
+    """The micro steps that train the pieces of a step."""
+    weights = weights_of([{name: trained for name, (_, _, trained) in piece.tokens().items()} for piece in pieces])
+    for number, (piece, own) in enumerate(zip(pieces, weights, strict=True), 1):
+        loaded = piece.loaded
+        is_last = number == len(pieces)
+        yield MicroStep(piece.adapters, loaded.batch, list(loaded.rows), list(loaded.shares), own, is_last)
 
 
 def weights_of(loss_cnts: Sequence[dict[str, int]]) -> list[list[float]]:

@@ -28,7 +28,7 @@ from .data import Batch, Source
 from .evaluation import Evaluation, evaluate
 from .kinds import kind_of
 from .loader import Ahead, Loaded, Padded, late, load
-from .step import Done, MicroStep, Task, weights_of
+from .step import Done, MicroStep, Piece, Task, micro_steps_of, tokens_of
 
 _KNOWN_CONSTANTS = 256
 _WHOLE = "model"  # stands for the adapter in full fine-tuning
@@ -273,44 +273,32 @@ class Trainer:
         """One optimizer step of the task's adapters, gradients accumulated over their micro steps."""
         with span("step", task.step):
             total = torch.zeros(len(task.adapters), device=self.device)
-            tokens = {a.name: (0, 0, 0) for a in task.adapters}
-            computed = longest = rows = waited = made = 0
             self._correct = torch.zeros((), dtype=torch.int64, device=self.device) if self.splits else None
-            pieces = []
+            pieces, waited = [], 0
             for taking_part in task.micro_steps():
                 start = time.perf_counter_ns()
                 with self.phase("data"):
-                    loaded = self._load(taking_part)
+                    pieces.append(Piece(taking_part, self._load(taking_part)))
                 waited += time.perf_counter_ns() - start
-                made += loaded.made_ns
-                for a, (x, y, z) in zip(taking_part, loaded.tokens, strict=True):
-                    before = tokens[a.name]
-                    tokens[a.name] = before[0] + x, before[1] + y, before[2] + z
-                computed += loaded.batch.input_ids.numel() * self.replica_cnt
-                rows += loaded.row_cnt
-                longest = max(longest, loaded.batch.looked_at())
-                pieces.append((taking_part, loaded))
-            weights = weights_of([{a.name: n[2] for a, n in zip(of, own.tokens, strict=True)} for of, own in pieces])
-            for number, ((taking_part, loaded), own) in enumerate(zip(pieces, weights, strict=True), 1):
-                is_last = number == len(pieces)
-                found = self._micro_step(
-                    MicroStep(taking_part, loaded.batch, list(loaded.rows), list(loaded.shares), own, is_last)
-                )
+            for micro in micro_steps_of(pieces):
+                found = self._micro_step(micro)
                 self.behind_micro_step()
-                share = found.detach() * self._constant(own, found)
-                if len(taking_part) == len(task.adapters):
+                share = found.detach() * self._constant(micro.weights, found)
+                if len(micro.adapters) == len(task.adapters):
                     total += share
                 else:
-                    total[[task.adapters.index(a) for a in taking_part]] += share
+                    total[[task.adapters.index(a) for a in micro.adapters]] += share
             start = time.perf_counter_ns()
             with self.phase("optimizer"):
                 self._set_learning_rates(task)
                 self._let_optimizers_step(task)
             optimizer_ns = time.perf_counter_ns() - start
-        own_cnt = computed // self.replica_cnt
+        loaded = [piece.loaded for piece in pieces]
+        own_cnt = sum(one.batch.input_ids.numel() for one in loaded)
         return Done(
-            task, total, tokens, computed, longest, rows, own_cnt, correct=self._correct,
-            waited_ns=waited, made_ns=made, optimizer_ns=optimizer_ns,
+            task, total, tokens_of(pieces), own_cnt * self.replica_cnt, max(one.batch.looked_at() for one in loaded),
+            sum(one.row_cnt for one in loaded), own_cnt, correct=self._correct, waited_ns=waited,
+            made_ns=sum(one.made_ns for one in loaded), optimizer_ns=optimizer_ns,
         )  # fmt: skip
 
     def _let_optimizers_step(self, task: Task) -> None:

@@ -94,13 +94,9 @@ end)"""
 _GPU_NS = "gpu_op.end_ns - gpu_op.start_ns"
 _MEASURED = ("gpu_op_cnt", "kernel_cnt", "launch_cnt", "launch_api_ns", "queue_ns", "launch_latency_ns", "gpu_op_ns",
              "kernel_ns", "gpu_busy_ns")  # fmt: skip
-# Ranges that are in no other one but those around whole steps (`run`, `epoch`), which hold more and begin in none.
-_AROUND = """select range.range_id
-    from range asof join _step as step
-        on step.source_id = range.source_id and step.thread_id = range.thread_id and step.start_ns >= range.start_ns
-    where step.end_ns <= range.end_ns and (step.start_ns > range.start_ns or step.end_ns < range.end_ns)"""
-_OUTERMOST = f"""range.range_id not in ({_AROUND})
-    and (range.parent_id is null or range.parent_id in ({_AROUND}))"""
+# Ranges that are in no other one but those around whole steps, which hold more and begin in none.
+_OUTERMOST = """range.range_id not in (from _around_step)
+    and (range.parent_id is null or range.parent_id in (from _around_step))"""
 _LORA = "gpu_op join _lora_reach as reached using (attribution_id) join _lora_path as place using (path_id)"
 _AMOUNTS = {
     "range_summary": _Amounts(

@@ -155,7 +155,7 @@ def _about(row: Row, categories: list[str], texts: dict[str, int]) -> tuple[int,
 
 
 def placed(stack: str | None) -> str | None:
-    """The same with the end of each file's path: a cell has room for few, and what begins alike tells nothing."""
+    """The frames of a stack with the ends of their files' paths: a cell has room for few, and all begin alike."""
     known = frames(stack)
     if known is None:
         return None

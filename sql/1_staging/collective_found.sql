@@ -1,10 +1,11 @@
 -- A row is one collective operation of the source that is being read, with the kernels that it launched.
 --
 -- Calls are torch's record_param_comms; where a file has none, the ranges that torch's NCCL backend opens, or else those
--- of NCCL itself, which come first where their payloads are in the file; and the executions that gloo records. A kernel belongs to the call in which it was launched (of NCCL's
--- own ranges the last of its operation, since the launch comes behind the range, at the end of the group). Kernels that
--- communicate and that no call launched are rows of their own, with what torch says on the kernel. gloo's executions do
--- not say their group: where the file names one group alone it is that, and of two ranks each sends to the other.
+-- of NCCL itself, which come first where their payloads are in the file; and the executions that gloo records. A kernel
+-- belongs to the call in which it was launched (of NCCL's own ranges the last of its operation, since the launch comes
+-- behind the range, at the end of the group). Kernels that communicate and that no call launched are rows of their own,
+-- with what torch says on the kernel. gloo's executions do not say their group: where the file names one group alone it
+-- is that, and of two ranks each sends to the other.
 
 with
 pattern as (
@@ -97,7 +98,8 @@ launched as (
     select
         work.*,
         if(
-            work.launch_start_ns <= call.end_ns or (call.found_by = 'library' and call.operation is not distinct from meaning.operation),
+            work.launch_start_ns <= call.end_ns
+                or call.found_by = 'library' and call.operation is not distinct from meaning.operation,
             call.call_id,
             null
         ) as call_id

@@ -39,11 +39,6 @@
 --   is_lead      boolean   whether it lies before the device's first work
 
 with
-device_cnt as (
-    select source_id, count(distinct device_id) as cnt
-    from _stream_work
-    group by source_id
-),
 managed as (select name_id from name where contains(text, 'Unified Memory')),
 with_input as (
     select
@@ -115,11 +110,11 @@ with_wait as (
         compiled_ns * if(contains(compiled, 'LaunchKernel'), 2, 4) > with_compiling.idle_ns as is_compiling,
         wait.name_id as covering_name_id,
         wait.start_ns is not null
-        and device_cnt.cnt = 1
+        and device_cnt = 1
         and 2 * (least(wait.end_ns, with_compiling.end_ns) - greatest(wait.start_ns, with_compiling.start_ns))
             > with_compiling.idle_ns as is_waited_for
     from with_compiling
-    left join device_cnt using (source_id)
+    left join _device_cnt using (source_id)
     asof left join (
         select source_id, process, start_ns, max(end_ns) as end_ns, arg_max(name_id, (end_ns, -name_id)) as name_id
         from _gap_wait
@@ -156,7 +151,7 @@ select
     judged.start_ns,
     judged.end_ns,
     judged.idle_ns,
-    judged.idle_ns / device_cnt.cnt as saving_ns,
+    judged.idle_ns / device_cnt as saving_ns,
     judged.cause::varchar as cause,
     if(judged.rule = 'unrecorded_work', judged.covering_name_id, judged.waited_name_id) as waited_name_id,
     judged.waited_kind,
@@ -170,6 +165,6 @@ select
     op.end_ns - op.start_ns as ended_by_ns,
     judged.is_lead
 from judged
-join device_cnt using (source_id)
+join _device_cnt using (source_id)
 left join range using (range_id)
 join gpu_op as op on op.gpu_op_id = judged.gpu_op_id

@@ -52,11 +52,10 @@ named as (
         short.short_name,
         sum(summed.exposed_ns) as exposed_ns,
         sum(summed.occurrence_cnt) as occurrence_cnt,
-        any_value(devices.cnt) as device_cnt
+        any_value(devices.device_cnt) as device_cnt
     from summed
     join _short_name as short on short.source_id = summed.source_id and short.name_id = summed.name_id
-    join (select source_id, count(distinct device_id) as cnt from _stream_work group by source_id) as devices
-        on devices.source_id = summed.source_id
+    join _device_cnt as devices on devices.source_id = summed.source_id
     left join _owner as own on own.attribution_id = summed.attribution_id
     left join range_path on range_path.path_id = own.path_id
     group by all

@@ -8,13 +8,18 @@
 --                     time from the begin to the end
 
 select
-    steady.source_id,
-    coalesce(avg(device.window_ns), any_value(steady.end_ns - steady.start_ns)) as window_ns,
-    avg(device.compute_ns) as compute_ns,
-    if(
-        count(device.window_ns) > 1, any_value(steady.end_ns - steady.start_ns),
-        coalesce(avg(device.window_ns), any_value(steady.end_ns - steady.start_ns))
-    )::double as path_ns
-from _steady_time as steady
-left join steady_state as device using (source_id)
-group by steady.source_id
+    source_id,
+    coalesce(device_ns, enclosing_ns)::double as window_ns,
+    compute_ns,
+    if(device_cnt > 1, enclosing_ns, coalesce(device_ns, enclosing_ns))::double as path_ns
+from (
+    select
+        steady.source_id,
+        any_value(steady.end_ns - steady.start_ns) as enclosing_ns,
+        avg(device.window_ns) as device_ns,
+        avg(device.compute_ns) as compute_ns,
+        count(device.window_ns) as device_cnt
+    from _steady_time as steady
+    left join steady_state as device using (source_id)
+    group by steady.source_id
+)

@@ -65,11 +65,7 @@ busy as (
         coalesce(1 - work.gpu_busy_inside_ns / nullif(work.gpu_busy_ns, 0), 0) as behind_frac
     from followed as step
     left join _step_work as work using (step_id)
-    left join (
-        select source_id, count(distinct device_id) as device_cnt, count(distinct coalesce(process_id, 0)) as process_cnt
-        from _stream_work
-        group by source_id
-    ) as device using (source_id)
+    left join _device_cnt as device using (source_id)
 ),
 asked as (
     select *, turn_ns <= 1.5 * median(turn_ns) over (partition by source_id) as is_asked

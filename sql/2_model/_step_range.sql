@@ -1,12 +1,12 @@
 -- A row is an annotation that is a step: a numbered one, one that a framework opens, or one that repeats.
 --
--- Of these three ways the first that finds any in an input, see step_summary; steps of an evaluation are none where there are
--- others. Of nested ones (a ProfilerStep around a step
--- of the program) the outer is the step. One that repeats covers at least half of the time in which the input launched
--- GPU work (in which it has ranges, where it has no GPU work), also without the longest of them, which may have loaded or
--- compiled; it comes three times or more on one thread, and is none of a phase nor a part of one, as a module in a backward:
--- only in an input without a backward is the forward the step. What torch's profiler opens when the last step is
--- over, and closes at once as it ends, is none.
+-- Of these three ways the first that finds any in an input (place: 0 is numbered, then what framework_step says), see
+-- step_summary; steps of an evaluation are none where there are others (place 2). Of nested ones (a ProfilerStep around
+-- a step of the program) the outer is the step. One that repeats covers at least half of the time in which the input
+-- launched GPU work (in which it has ranges, where it has no GPU work), also without the longest of them, which may have
+-- loaded or compiled; it comes three times or more on one thread, and is none of a phase nor a part of one, as a module
+-- in a backward: only in an input without a backward is the forward the step. What torch's profiler opens when the last
+-- step is over, and closes at once as it ends, is none.
 
 with
 said as (

@@ -22,8 +22,7 @@ spent as (
         coalesce(sum(part_ns) filter (part.part = 'compute'), 0) as compute_ns,
         coalesce(sum(part_ns) filter (part.part = 'compute or communication'), 0) - compute_ns as exposed_communication_ns
     from part
-    join _several_ranks as ranked using (source_id)
-    where source_id not in (select source_id from _rank_problem where is_left_out)
+    join _counted_rank as ranked using (source_id)
     group by all
 ),
 -- a stage of a pipeline idles by its place, so that of stages their work alone can be compared

@@ -45,10 +45,9 @@ gloo as (
 ),
 -- sending less does not help where a rank waits for others
 late as (
-    select source_id, place, sum(waited_ns) / any_value(devices.cnt) as waited_ns
+    select source_id, place, sum(waited_ns) / any_value(device_cnt) as waited_ns
     from _late_rank_wait
-    join (select source_id, greatest(1, count(distinct device_id)) as cnt from _stream_work group by source_id) as devices
-        using (source_id)
+    join _device_cnt using (source_id)
     group by source_id, place
 ),
 piped as (

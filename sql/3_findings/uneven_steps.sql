@@ -21,9 +21,7 @@ even as (
 judged as (
     select
         step_summary.* replace (
-            step_summary.length_ns / median(step_summary.length_ns) over of_source - 1 as slower_frac,
-            step_summary.length_ns / median(step_summary.length_ns) over of_source - 1
-                > (select value from threshold where name = 'uneven_step_frac') as is_uneven
+            step_summary.length_ns / median(step_summary.length_ns) over (partition by step_summary.source_id) - 1 as slower_frac
         ),
         steady.end_ns - steady.start_ns as judged_ns
     from (
@@ -44,7 +42,6 @@ judged as (
     ) as several on several.source_id = step_summary.source_id
     where found_by <> 'period' -- what differs may be another layer
         and step_summary.start_ns >= coalesce(steady.first_step_ns, step_summary.start_ns)
-    window of_source as (partition by step_summary.source_id)
 ),
 known as (
     select source_id, count(*) as step_cnt from judged group by source_id
@@ -52,7 +49,7 @@ known as (
 slow as (
     select *, length_ns - length_ns / (1 + slower_frac) as longer_ns
     from judged
-    where is_uneven and is_between
+    where slower_frac > (select value from threshold where name = 'uneven_step_frac') and is_between
 ),
 slowest as (
     select source_id, arg_max(step, slower_frac) as step, max(slower_frac) as slower_frac, arg_max(longer_ns, slower_frac) as longer_ns

@@ -19,8 +19,7 @@ cycle as (
     select kind, max(cnt) as cycle_cnt
     from (
         select kind, rank, count(*) as cnt
-        from _several_ranks
-        where source_id not in (select source_id from _rank_problem where is_left_out)
+        from _counted_rank
         group by all
     )
     group by kind

@@ -6,8 +6,7 @@ with
 ranked as (
     select source.*, mode(world_size) over (partition by kind) as usual_size
     from source
-    join (select source_id from _several_ranks) as several using (source_id)
-    where source_id not in (select source_id from _rank_problem where is_left_out)
+    semi join _counted_rank using (source_id)
 ),
 job as (
     select

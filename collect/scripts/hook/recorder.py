@@ -105,14 +105,10 @@ class Recorder:
     def _prepare(self) -> None:
         with_stack, is_memory = self._settings["with_stack"], self._settings["pass"] == "memory"
         options: Dict[str, Any] = {"verbose": True} if with_stack else {}
-        self._thread = None
-        try:
-            if is_memory:  # torch tells the memory of one thread alone
-                raise TypeError
-            configured: Any = torch._C._profiler._ExperimentalConfig(profile_all_threads=True, **options)
-        except TypeError:  # a torch that cannot
-            self._thread = threading.get_ident()
-            configured = torch._C._profiler._ExperimentalConfig(**options) if options else None
+        configured = None if is_memory else _of_all_threads(options)  # torch tells the memory of one thread alone
+        self._thread = threading.get_ident() if configured is None else None
+        if configured is None and options:
+            configured = torch._C._profiler._ExperimentalConfig(**options)
         self._profiler = torch.profiler.profile(
             record_shapes=self._settings["with_shapes"], with_stack=with_stack, profile_memory=is_memory,
             experimental_config=configured,
@@ -270,6 +266,14 @@ class Recorder:
             self._move(*self._wanted(0))
         except Exception:  # the script goes on whatever fails here; it is said
             self._process.failed("recording a forked process")
+
+
+def _of_all_threads(options: Dict[str, Any]) -> Any:
+    """What configures torch's profiler to record every thread; None from a torch that cannot."""
+    try:
+        return torch._C._profiler._ExperimentalConfig(profile_all_threads=True, **options)
+    except TypeError:
+        return None
 
 
 def tell_of_others(process: Process, name: str) -> None:

@@ -1,0 +1,5 @@
+-- A row is an input of one of several ranks that fits to those of the others, see _rank_problem.
+
+select *
+from _several_ranks
+where source_id not in (select source_id from _rank_problem where is_left_out)
