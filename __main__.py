@@ -5,7 +5,7 @@ import gc
 import signal
 import sys
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 from . import console
 from .errors import Interrupted, LorabenchError, OutputError
@@ -43,11 +43,8 @@ def main() -> None:
             console.flush()  # while what fails can still be caught
     except Interrupted as error:
         console.tell(f"lorabench: {error}")
-    except (BrokenPipeError, SystemExit) as error:
-        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
-            raise
-        console.discard()  # `lorabench query … | head` is no error; typer makes an exit of it
-        sys.exit(0)
+    except BrokenPipeError:
+        _end_unheard()
     except OSError as error:
         console.tell(f"lorabench: {_refused(error)}")
         sys.exit(OutputError.exit_code)
@@ -56,7 +53,9 @@ def main() -> None:
             console.tell(f"lorabench: {error}")
             sys.exit(error.exit_code)
         console.tell(_NOTHING_CHANGED)
-    except BaseException:  # also what a library makes of the exception that _stop raised inside it
+    except BaseException as error:  # also what a library makes of the exception that _stop raised inside it
+        if isinstance(error.__context__, BrokenPipeError):  # typer makes an exit of it
+            _end_unheard()
         if not _received:
             raise
         console.tell(_NOTHING_CHANGED)
@@ -64,6 +63,12 @@ def main() -> None:
         for number in _HEEDED:  # all is done: what ends now is only the interpreter
             signal.signal(number, signal.SIG_IGN)
     sys.exit(128 + (_received or [signal.SIGINT])[0])
+
+
+def _end_unheard() -> NoReturn:
+    """End where nobody reads on: `lorabench query … | head` is no error."""
+    console.discard()
+    sys.exit(0)
 
 
 def _refused(error: OSError) -> str:

@@ -77,6 +77,25 @@ def seconds(tmp_path: Path, *words: object) -> float:
     return time.monotonic() - begin
 
 
+INTERRUPTED_AS_IT_OPENS = """
+import signal, sys
+trace, number = sys.argv[1], int(sys.argv[2])
+sys.addaudithook(lambda event, given: event == "open" and str(given[0]) == trace and signal.raise_signal(number))
+from lorabench.__main__ import main
+sys.argv = ["lorabench", "summary", trace]
+main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_in_a_commands_own_code_is_said(number: signal.Signals, sqlite: Path, tmp_path: Path) -> None:
+    """typer makes an exit of it, without a word."""
+    environment = os.environ | {"XDG_CACHE_HOME": cache_in(tmp_path)}
+    line = [sys.executable, "-c", INTERRUPTED_AS_IT_OPENS, str(sqlite), str(int(number))]
+    done = subprocess.run(line, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (128 + number, "lorabench: interrupted; nothing was changed\n")
+
+
 INTERRUPTIONS = [
     (signal.SIGINT, "r.csv", 1), (signal.SIGKILL, "r.csv", 1), (signal.SIGKILL, "r.csv", 2), (signal.SIGTERM, "all", 1),
     (signal.SIGINT, "r.html", 1),
