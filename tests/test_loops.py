@@ -1,7 +1,7 @@
 """Loops as people write them: training beside evaluation, saving and loading, all-reduces on a stream of their own."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ class Loop:
         """Launch a kernel, which begins behind its stream and `behind`; when it ends."""
         self._links += 1
         args = {"correlation": self._links}
-        self._event("cuda_runtime", "cudaLaunchKernel", self.now, 3, args=args)
+        self.event("cuda_runtime", "cudaLaunchKernel", self.now, 3, args=args)
         start = max(self.now + 6, self.done.get((device, stream), 0.0) + 1, behind + 1)
         work = {"ph": "X", "pid": device, "tid": stream, "cat": "kernel", "name": name, "ts": start, "dur": duration}
         self.events.append(work | {"args": args | {"device": device, "stream": stream}})
@@ -38,14 +38,14 @@ class Loop:
     def synchronise(self) -> None:
         """Wait for all work."""
         end = max(self.now + 5, max(self.done.values()) + 5)
-        self._event("cuda_runtime", "cudaDeviceSynchronize", self.now, end - self.now)
+        self.event("cuda_runtime", "cudaDeviceSynchronize", self.now, end - self.now)
         self.now = end
 
     def inside(self, name: str, work: Callable[[], None], thread: int = MAIN) -> None:
         """Open a range around some work."""
         start = self.now
         work()
-        self._event("user_annotation", name, start, self.now - start, thread)
+        self.event("user_annotation", name, start, self.now - start, thread)
 
     def step(self, name: str, kernels: int = 4, duration: float = 200) -> None:
         """A step of so many kernels, and a wait for them."""
@@ -59,7 +59,7 @@ class Loop:
 
     def pause(self, name: str, length: float, thread: int = MAIN) -> None:
         """A range in which nothing is launched; of another thread it takes the main one no time."""
-        self._event("user_annotation", name, self.now, length, thread)
+        self.event("user_annotation", name, self.now, length, thread)
         if thread == MAIN:
             self.now += length
 
@@ -67,7 +67,7 @@ class Loop:
         path.write_text(json.dumps(self._about | {"schemaVersion": 1, "traceEvents": self.events}), "utf-8")
         return path
 
-    def _event(self, kind: str, name: str, start: float, length: float, thread: int = MAIN, **more: Any) -> None:
+    def event(self, kind: str, name: str, start: float, length: float, thread: int = MAIN, **more: Any) -> None:
         event = {"ph": "X", "pid": 1, "tid": thread, "cat": kind, "name": name, "ts": start, "dur": length}
         self.events.append(event | more)
 
@@ -213,3 +213,63 @@ def test_clocks_that_are_off_by_a_little_change_no_prediction(early_us: int, tmp
     (before, first), (after, second) = found
     assert before[1] == after[1] == 0 and first == second == ("launch_bound_range",)
     assert after[0] == pytest.approx(before[0], abs=0.02) and before[0] > 0.25
+
+
+def idle_by_rule(path: Path, place: Path) -> dict[str, int]:
+    """For how many ns of idle time each rule is blamed, by the arrays and by the view's statement."""
+    asked = "select rule::varchar, sum(idle_ns)::bigint from {} where rule is not null group by all order by all"
+    with opened(path, db=place) as database:
+        found = database.rows(asked.format("_blamed_gap"))
+        assert found == database.rows(asked.format("(from _explained_gap where not is_lead)"))
+        return dict(found)
+
+
+def launch_bound(phases: Sequence[str], steps: int = 4) -> Loop:
+    """Steps of kernels that are shorter than their launches, in as many ranges as there are phases."""
+    loop = Loop()
+    for number in range(steps):
+
+        def work() -> None:
+            for phase in phases:
+                loop.inside(phase, lambda: [loop.kernel(GEMM, 2) for _ in range(60)] and None)
+
+        loop.inside(f"train_step {number}", work)
+    return loop
+
+
+@pytest.mark.parametrize("phases", [("forward", "backward", "optimizer"), ("model", "loss")])
+@pytest.mark.parametrize("read_us", [400.0, 5_000.0])
+def test_a_thread_that_always_reads_ahead_is_not_what_the_gpu_waits_for(
+    read_us: float, phases: tuple[str, ...], tmp_path: Path
+) -> None:
+    plain, beside = launch_bound(phases), launch_bound(phases)
+    time = 0.0
+    while time < beside.now:
+        beside.event("user_annotation", "load batch", time, read_us - 1, LOADER)
+        time += read_us
+    alone = idle_by_rule(plain.write(tmp_path / "plain.json"), tmp_path / "plain.duckdb")
+    found = idle_by_rule(beside.write(tmp_path / "beside.json"), tmp_path / "beside.duckdb")
+    by_chance = found.pop("late_input", 0)  # where no range says that the loop computes, and a fetch ends in the gap
+    assert by_chance <= 0.03 * sum(alone.values()) and (by_chance == 0 or "forward" not in phases)
+    assert sum(found.values()) + by_chance == sum(alone.values())
+
+
+@pytest.mark.parametrize("name", ["forward", "model"])
+@pytest.mark.parametrize("parts", [1, 8])
+@pytest.mark.parametrize("thread", [MAIN, LOADER])
+def test_input_that_the_loop_waits_for_is_late_whoever_fetches_it(
+    thread: int, parts: int, name: str, tmp_path: Path
+) -> None:
+    loop = Loop()
+    for number in range(6):
+
+        def work() -> None:
+            for part in range(parts):
+                loop.event("user_annotation", "fetch", loop.now + part * 2_000 / parts, 2_000 / parts - 1, thread)
+            loop.now += 2_000
+            loop.inside(name, lambda: [loop.kernel(GEMM, 100) for _ in range(5)] and None)
+            loop.synchronise()
+
+        loop.inside(f"train_step {number}", work)
+    found = idle_by_rule(loop.write(tmp_path / "loop.json"), tmp_path / "loop.duckdb")
+    assert found["late_input"] > 0.95 * 5 * 2_000_000

@@ -4,7 +4,8 @@ busy      [a   ]      [b  ]          a gap lies between two busy stretches, and 
 gap             |----|
 launch            [b]                begins within it: the CPU was late
 wait         [------]                ended within it: the CPU had waited for the device
-input       [--------]               covers more than half of it, and so its middle: the CPU was fetching input
+input       [--------]               covers more than half of it, and so its middle: the CPU was fetching input,
+                     [b]             by the thread that launches, or it ended in the gap before the launch
 """
 
 from collections.abc import Sequence
@@ -47,6 +48,14 @@ _WAITS = f"""
     where source_id = {{id}}
     order by start_ns, end_ns, name_id desc"""
 _INPUT = "select process, start_ns, end_ns, place from merged('_data_range') where source_id = {id}"
+_FETCHED = "select process, thread_id, start_ns, end_ns from _data_range where source_id = {id}"
+_COMPUTING = "select process, start_ns, end_ns from merged('_computing_range') where source_id = {id}"
+_LAUNCHING = """
+    select gpu_op_id, thread_id
+    from gpu_op
+    join api_call using (api_call_id)
+    where gpu_op.source_id = {id}"""
+_HANDING = ((_FETCHED, "start_ns"), (_COMPUTING, "start_ns"), (_LAUNCHING, "gpu_op_id"))
 _COMPILING = """
     select process, start_ns, end_ns, place, contains(place, 'LaunchKernel') as is_launch
     from merged('_compiling')
@@ -190,6 +199,11 @@ def _of_source(
     is_managed = np.isin(work["name_id"], managed)[gaps.row]
     cause = _causes(gaps, work, is_managed, limits)
     around = _around(gaps, cause, waits, inputs, compiling, int(limits["clock_slack_ns"]))
+    fetched = np.flatnonzero(around.input >= 0)
+    if fetched.size:
+        sought = [columns(asked, by) for asked, by in _HANDING]
+        is_handed = _handed(gaps, fetched, work, *sought)
+        around.input[fetched[~is_handed]] = NONE
     is_unrecorded = _unrecorded(gaps, cause, columns(_OF_GRAPHS, "gpu_op_id"), limits["late_launch_ns"])
     devices = sum(of.device_id != NO_DEVICE for of in busy)
     if devices != 1:  # another one may be what is waited for
@@ -281,6 +295,34 @@ def _around(gaps: _Gaps, cause: Ints, waits: Columns, inputs: Columns, compiling
         parts = np.where(take(compiling["is_launch"].astype(np.int64), compiled, 0) == 1, 2, 4)
         most = parts * _within(compiling, process, start, end) > end - start
         found.compiling[mine] = np.where(most, compiled, NONE)
+    return found
+
+
+def _handed(
+    gaps: _Gaps, chosen: Ints, work: Columns, fetched: Columns, computing: Columns, launching: Columns
+) -> Bools:
+    """Which of the chosen gaps were ended by what had waited for input: see the view _explained_gap.
+
+    launches  ------[read  ]--[b]           the thread that read launches
+    reader     [read][read][read]           or a fetch of another one ended in the gap before the launch,
+    computing    [ forward      ]           unless the process computed all the time
+    gap              |-----------|
+    """
+    row, since = gaps.row[chosen], gaps.start[chosen]
+    launch = np.where(work["launch_start"][row] == _NEVER, gaps.end[chosen], work["launch_start"][row])
+    thread = take(launching["thread_id"], place_of(launching["gpu_op_id"], work["gpu_op_id"][row]))
+    until = np.full(len(chosen), _NEVER)
+    for number in np.unique(fetched["thread_id"]):
+        mine, own = np.flatnonzero(thread == number), fetched["thread_id"] == number
+        last = np.searchsorted(fetched["start_ns"][own], launch[mine], side="right") - 1
+        until[mine] = take(np.maximum.accumulate(fetched["end_ns"][own]), last, _NEVER)
+    found = until > since
+    for process in np.unique(gaps.process[chosen]):
+        mine = np.flatnonzero(gaps.process[chosen] == process)
+        ends = np.sort(fetched["end_ns"][fetched["process"] == process])
+        is_behind = take(ends, np.searchsorted(ends, launch[mine], side="right") - 1, _NEVER) > since[mine]
+        stretch = _last(computing, process, since[mine] + 1)
+        found[mine] |= is_behind & (take(computing["end_ns"], stretch, _NEVER) < launch[mine])
     return found
 
 

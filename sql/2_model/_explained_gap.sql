@@ -4,7 +4,10 @@
 -- The first of these that fits:
 --   compiling_or_loading  something was compiled, loaded or made for more than a quarter of it: what lies around is of the same
 --                         kind; a launch that loads its kernel is the whole of that, and counts where it is more than half
---   late_input            the CPU was fetching input for more than half of it
+--   late_input            the CPU was fetching input for more than half of it, and the work that ended it had waited for that: it was
+--                         launched by the thread that fetched, or behind the end of a fetch of another thread in the gap while
+--                         nothing of the process was in the forward, the backward or the optimizer all the time (a thread that reads
+--                         ahead reads in every gap)
 --   unified_memory        pages of managed memory moved behind it
 --   blocking_copy, pageable_async_copy, synchronisation
 --                         the CPU had waited for the device, which had nothing left to do when the wait was over
@@ -61,13 +64,61 @@ with_input as (
         and till.process = gap.process
         and till.start_ns <= gap.end_ns
 ),
+-- of each thread the furthest end of what had begun until then
+read_by as (
+    select source_id, thread_id, start_ns, max(until_ns) as until_ns
+    from (
+        select
+            source_id,
+            thread_id,
+            start_ns,
+            max(end_ns) over (
+                partition by source_id, thread_id order by start_ns, end_ns rows unbounded preceding
+            ) as until_ns
+        from _data_range
+    )
+    group by all
+),
+launched as (
+    select
+        gap.source_id,
+        gap.process,
+        gap.gpu_op_id,
+        gap.is_lead,
+        gap.start_ns,
+        coalesce(gpu_op.launch_start_ns, gap.end_ns) as launch_ns,
+        api_call.thread_id
+    from (from with_input where input_ns * 2 > idle_ns) as gap
+    join gpu_op using (gpu_op_id)
+    left join api_call using (api_call_id)
+),
+handed as (
+    select launched.gpu_op_id, launched.is_lead
+    from launched
+    asof left join read_by as own
+        on own.source_id = launched.source_id
+        and own.thread_id = launched.thread_id
+        and own.start_ns <= launched.launch_ns
+    asof left join (select distinct source_id, process, end_ns from _data_range) as fetched
+        on fetched.source_id = launched.source_id
+        and fetched.process = launched.process
+        and fetched.end_ns <= launched.launch_ns
+    asof left join merged('_computing_range') as computing
+        on computing.source_id = launched.source_id
+        and computing.process = launched.process
+        and computing.start_ns <= launched.start_ns
+    where own.until_ns > launched.start_ns
+        or fetched.end_ns > launched.start_ns and not coalesce(computing.end_ns >= launched.launch_ns, false)
+),
 with_compiling as (
     select
         gap.*,
         till.place as compiled,
         coalesce(till.before_ns + least(gap.end_ns, till.end_ns) - till.start_ns, 0)
-        - coalesce(since.before_ns + least(gap.start_ns, since.end_ns) - since.start_ns, 0) as compiled_ns
+        - coalesce(since.before_ns + least(gap.start_ns, since.end_ns) - since.start_ns, 0) as compiled_ns,
+        handed.gpu_op_id is not null as is_handed
     from with_input as gap
+    left join handed on handed.gpu_op_id = gap.gpu_op_id and handed.is_lead = gap.is_lead
     asof left join merged('_compiling') as since
         on since.source_id = gap.source_id
         and since.process = gap.process
@@ -131,7 +182,7 @@ judged as (
             when cause = 'kernel_wait' then null
             when is_lead and is_waited_for then 'unrecorded_work'
             when is_compiling then 'compiling_or_loading'
-            when input_ns * 2 > idle_ns then 'late_input'
+            when is_handed then 'late_input'
             when name_id in (select name_id from managed) then 'unified_memory'
             when waited_kind in ('memcpy', 'memset') and is_pageable then 'pageable_async_copy'
             when waited_kind in ('memcpy', 'memset') then 'blocking_copy'

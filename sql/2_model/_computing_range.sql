@@ -1,0 +1,14 @@
+-- A row is a time in which a thread was in the forward, the backward or the optimizer, by the name of an annotation (phase_of).
+--
+-- columns:
+--   source_id   integer   the input
+--   process     bigint    the process, as _work_process has it
+--   start_ns    bigint    begin
+--   end_ns      bigint    end
+--   place       bigint    name path of the annotation
+
+select range.source_id, own.process, range.start_ns, range.end_ns, range.path_id as place
+from range
+join _work_process as own using (source_id, thread_id)
+join _phase_name as said using (name_id)
+where range.kind = 'annotation' and said.phase in ('forward', 'backward', 'optimizer')
