@@ -9,7 +9,7 @@ from ..analyze.store.database import Database
 from . import sources
 from .units import keep_end, said_ns
 
-IDLE = ("host", "dependency", "kernel_wait")  # of the parts: why a device is idle, by launches
+IDLE = ("host", "dependency", "in_turn", "kernel_wait")  # of the parts: why a device is idle, by launches
 OUTSIDE = "(outside all ranges)"
 LEAST_FRAC = 0.01  # of the window: what saves less is not worth a line
 
@@ -34,6 +34,11 @@ _UNRECORDED = """
     where source_id = {id} and starts_with(rule, 'unrecorded')
     group by rule
     order by ns desc"""
+_IN_TURN = """
+    select cause::varchar as cause, sum(saving_ns) as ns
+    from _judged_gap
+    where source_id = {id} and rule = 'devices_in_turn'
+    group by cause"""
 _STEPS = "select * exclude source_id from _answer_step where source_id = {id}"
 _MEMORY = "select * exclude source_id from _answer_memory where source_id = {id} order by device = 'cpu', device"
 _MEMORY_FINDINGS = """
@@ -92,6 +97,7 @@ _PARTS = {
 }  # fmt: skip
 _IS_BEFORE = ("long_idle_gap", "long_dependency")  # the work of the place ends the gap: the CPU may have been elsewhere
 _ONCE = "paid once"  # in an advice
+_NOTHING = 1e-9  # what is left of a part that others are taken from
 _MOSTLY = 0.7  # of what ranks that are late cost: where the first has less, others are late as well
 _HARDLY_TIMES = 1000  # as much was recorded as there is GPU work: nothing done about that changes what a run takes
 _LITTLE_TIMES = 20  # as much was recorded as there is GPU work: what the CPU does around it is said
@@ -216,7 +222,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         "unprofiled_ns": next((row["ns"] for row in rows(_UNPROFILED)), None),
         "window_ns": rows(MEAN_WINDOW)[0]["window_ns"] if devices else None,
         "whole_ns": whole_ns,
-        "parts": _parts(devices, shift is None, sum(row["ns"] for row in missing)),
+        "parts": _parts(devices, shift is None, sum(row["ns"] for row in missing), rows(_IN_TURN)),
         "steady": steady,
         "calls": rows(_CALLS) if is_little else [],
         "classes": rows(
@@ -248,16 +254,22 @@ def times(devices: list[Row]) -> dict[str, int]:
     return found
 
 
-def _parts(devices: list[Row], do_clocks_agree: bool, missing_ns: float) -> dict[str, float]:
+def _parts(devices: list[Row], do_clocks_agree: bool, missing_ns: float, in_turn: list[Row]) -> dict[str, float]:
     """Shares of the steady state, the mean of the devices': what they do, exposed, and why they are idle.
 
     Where clocks do not agree no launch tells why: idle time is one part. In the time `missing_ns`, the mean of the
-    devices', nobody knows whether they are idle: it is a part of its own.
+    devices', nobody knows whether they are idle: it is a part of its own, as is the time in which each is idle while
+    others of its process work (rows of _IN_TURN).
     """
     windows = sum(row["window_ns"] for row in devices)
     if not windows:
         return {}
     found = {name: time / windows for name, time in times(devices).items()}
+    found["in_turn"] = 0.0
+    for row in in_turn:
+        share = min(row["ns"] * len(devices) / windows, found[row["cause"]])
+        found["in_turn"] += share
+        found[row["cause"]] -= share
     if not do_clocks_agree:
         found["idle"] = sum(found.pop(name) for name in IDLE)
     elif missing_ns:
@@ -267,7 +279,11 @@ def _parts(devices: list[Row], do_clocks_agree: bool, missing_ns: float) -> dict
             share = min(missing - found["unrecorded"], found[name])
             found["unrecorded"] += share
             found[name] -= share
-    return {name: share for name, share in found.items() if share or name in ("compute", "communication", "copies")}
+    return {
+        name: share
+        for name, share in found.items()
+        if share > _NOTHING or name in ("compute", "communication", "copies")
+    }
 
 
 def _phases(rows: list[Row]) -> tuple[dict[str, float], float]:

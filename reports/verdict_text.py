@@ -17,6 +17,7 @@ _MEANINGS = {
     "copies": "copy-bound: {:.0%} of the time copies run with nothing beside them",
     "host": "the CPU is late: {:.0%} of the time the GPU waits for it",
     "dependency": "waiting: {:.0%} of the time the GPU is idle though the next work was not late",
+    "in_turn": "GPUs work in turn: {:.0%} of the time one is idle while another one works",
     "kernel_wait": "many tiny kernels: {:.0%} of the time is the distance between them",
     "idle": "idle {:.0%} of the time: why is not known",
 }
@@ -68,6 +69,8 @@ def _paced(parts: dict[str, float], critical_gpu_frac: float | None) -> str:
 def _meaning(parts: dict[str, float], kernel: Row | None) -> str:
     """What the largest part of the window means; of two that are both large that there are two."""
     first, *others = sorted(parts, key=lambda name: -parts[name])
+    if 2 * parts.get("in_turn", 0) > parts[first]:  # what they compute is limited by it as well
+        return _MEANINGS["in_turn"].format(parts["in_turn"])
     dominant = ""  # the kernel that takes much of a GPU that computes most of the time
     if first == "compute" and kernel is not None and kernel["kernel_frac"] >= _MUCH_FRAC:
         dominant = f"{kernel['kernel_frac']:.0%} of it in {kernel['short_name']}"

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 from conftest import opened
+from lorabench.analyze.predict.predictions import what_if
 from lorabench.reports import answer
+from lorabench.reports.verdict_text import verdict
 
 MAIN, LOADER = 1, 300
 GEMM, REDUCE, ADAM = "gemm_kernel", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", "multi_tensor_adam_kernel"
@@ -215,12 +217,15 @@ def test_clocks_that_are_off_by_a_little_change_no_prediction(early_us: int, tmp
     assert after[0] == pytest.approx(before[0], abs=0.02) and before[0] > 0.25
 
 
+GAPS = ("_blamed_gap", "(from _explained_gap where not is_lead)")  # by the arrays, by the view's statement
+
+
 def idle_by_rule(path: Path, place: Path) -> dict[str, int]:
-    """For how many ns of idle time each rule is blamed, by the arrays and by the view's statement."""
+    """For how many ns of idle time each rule is blamed."""
     asked = "select rule::varchar, sum(idle_ns)::bigint from {} where rule is not null group by all order by all"
     with opened(path, db=place) as database:
-        found = database.rows(asked.format("_blamed_gap"))
-        assert found == database.rows(asked.format("(from _explained_gap where not is_lead)"))
+        found, stated = (database.rows(asked.format(name)) for name in GAPS)
+        assert found == stated
         return dict(found)
 
 
@@ -273,3 +278,68 @@ def test_input_that_the_loop_waits_for_is_late_whoever_fetches_it(
         loop.inside(f"train_step {number}", work)
     found = idle_by_rule(loop.write(tmp_path / "loop.json"), tmp_path / "loop.duckdb")
     assert found["late_input"] > 0.95 * 5 * 2_000_000
+
+
+def shared_out(devices: int, each: float = 300, *, waits: bool = True) -> Loop:
+    """A model whose layers are shared out over devices, one after another, forward and then backward."""
+    loop = Loop()
+    for number in range(8):
+
+        def work() -> None:
+            last = 0.0
+            for phase, order, length in (("forward", 1, each), ("backward", -1, 2 * each)):
+                start = loop.now
+                for device in range(devices)[::order]:
+                    for _ in range(6):
+                        last = loop.kernel(GEMM, length, device=device, behind=last)
+                loop.event("user_annotation", phase, start, loop.now - start)
+            for device in range(devices):
+                loop.kernel(ADAM, 20, device=device)
+            if waits:
+                loop.synchronise()
+
+        loop.inside(f"train_step {number}", work)
+    return loop
+
+
+@pytest.mark.parametrize("devices", [2, 4])
+@pytest.mark.parametrize("waits", [True, False])
+def test_devices_that_share_out_layers_work_in_turn(waits: bool, devices: int, tmp_path: Path) -> None:
+    idle = 1 - 1 / devices
+    trace = shared_out(devices, waits=waits).write(tmp_path / "split.json")
+    with opened(trace, db=tmp_path / "split.duckdb") as database:
+        found = answer.answer(database)
+        views = [database.rows(f"select rule::varchar, idle_ns from {name} order by all") for name in GAPS]
+    first = found["findings"][0]
+    assert (first["rule"], first["is_predicted"]) == ("devices_in_turn", False)
+    assert found["parts"]["in_turn"] == pytest.approx(idle, abs=0.03)
+    assert first["saving_ns"] == pytest.approx(found["parts"]["in_turn"] * found["window_ns"], rel=0.001)
+    assert sum(found["parts"].values()) == pytest.approx(1)
+    assert verdict(found).startswith("GPUs work in turn")
+    assert views[0] == views[1]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_faster_layers_of_shared_out_ones_save_what_they_take(waits: bool, tmp_path: Path) -> None:
+    lengths = {}
+    for each in (300, 150):
+        trace = shared_out(2, each, waits=waits).write(tmp_path / f"{each}.json")
+        with opened(trace, db=tmp_path / f"{each}.duckdb") as database:
+            (row,) = what_if(database, ["scale=gemm:0.5"]).to_dicts()
+            critical = dict(database.rows("select name, sum(critical_ns) from critical_path group by name"))
+        assert row["replay_error_frac"] == 0 and critical[GEMM] > 0.95 * sum(critical.values())
+        lengths[each] = row["step_ns"] + row["saving_ns"], row["step_ns"]
+    assert lengths[300][1] == pytest.approx(lengths[150][0], rel=0.01)
+
+
+def test_devices_that_the_cpu_cannot_keep_busy_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    loop = Loop()
+    for number in range(8):
+
+        def work() -> None:
+            for turn in range(200):
+                loop.kernel(GEMM, 9, device=turn % 2)
+
+        loop.inside(f"train_step {number}", work)
+    found = idle_by_rule(loop.write(tmp_path / "two.json"), tmp_path / "two.duckdb")
+    assert found["launch_bound_range"] > 0.9 * sum(found.values())

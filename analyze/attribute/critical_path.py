@@ -2,7 +2,8 @@
 
     a GPU operation    began when the one before it on its stream ended, if it had been launched by then
                        or, long after that or after its launch, when another operation on the device ended: just
-                       before it began, if its stream was busy as it was launched, else any time since the launch
+                       before it began, if its stream was busy as it was launched, else any time since the launch;
+                       or on another device of the process, just before it began (layers that devices share out)
                        or else because it had just been launched: the CPU was late
     the CPU            was busy since it last came back from waiting for the GPU, for the operation that ended last then
 
@@ -150,7 +151,7 @@ def _last(work: Work, waited: Ints, woken_at: Ints, end: int) -> tuple[int, int]
 
 
 def _waited_for(work: Work) -> Ints:
-    """For each operation the one on its device whose end let it begin; NONE where its launch did."""
+    """For each operation the one on a device of the process whose end let it begin; NONE where its launch did."""
     count = len(work.start)
     known = work.launch_start >= 0
     order = np.lexsort((np.arange(count), work.stream))
@@ -161,17 +162,27 @@ def _waited_for(work: Work) -> Ints:
     found = np.where(is_behind, previous, NONE)
     # since when nothing of its own stream or of the CPU held it back
     ready = np.where(is_behind, take(work.end, previous), work.launch_end)
-    for device in np.unique(work.device):
-        mine = np.flatnonzero(work.device == device)
-        by_end = work.by_end[work.device[work.by_end] == device]
-        late = mine[known[mine] & (work.start[mine] - ready[mine] > LONG_DELAY_NS)]
-        place = np.searchsorted(work.end[by_end], work.start[late], side="right") - 1
-        other = take(by_end, place)
-        fits = (other >= 0) & (take(work.start, other) < work.start[late]) & (take(work.end, other) > ready[late])
+    late = np.flatnonzero(known & (work.start - ready > LONG_DELAY_NS))
+    for device in np.unique(work.device[late]):
+        mine = late[work.device[late] == device]
+        is_own = work.device[work.by_end] == device
+        own, other = (_ended(work, work.by_end[chosen], mine, ready) for chosen in (is_own, ~is_own))
+        is_near, is_handed = (
+            (of >= 0) & (work.start[mine] - take(work.end, of) <= LONG_DELAY_NS) for of in (own, other)
+        )
         # behind its stream only what ended just before it can have been waited for, as an event of another stream
-        fits &= ~is_behind[late] | (work.start[late] - take(work.end, other) <= LONG_DELAY_NS)
-        found[late[fits]] = other[fits]
+        fits = is_near | ((own >= 0) & ~is_behind[mine])
+        found[mine[fits]] = own[fits]
+        is_handed &= ~is_near
+        found[mine[is_handed]] = other[is_handed]
     return _earlier(work, found)
+
+
+def _ended(work: Work, by_end: Ints, late: Ints, ready: Ints) -> Ints:
+    """Of some in order of their end the last that ended before each late one began, NONE if it was not waited for."""
+    other = take(by_end, np.searchsorted(work.end[by_end], work.start[late], side="right") - 1)
+    fits = (other >= 0) & (take(work.start, other) < work.start[late]) & (take(work.end, other) > ready[late])
+    return np.where(fits, other, NONE)
 
 
 def _earlier(work: Work, found: Ints) -> Ints:

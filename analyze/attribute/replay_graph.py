@@ -4,7 +4,8 @@
     behind its launch             the stream was free, or it was on its way when that ended: all between its launching
                                   call's begin and its own is latency
     behind another stream         it began long after both, just after an operation of another stream ended, or while
-                                  one ran: for lack of room or an event that nobody names, by that stream's progress
+                                  one ran: for lack of room or an event that nobody names, by that stream's progress;
+                                  or just after one of another device of its process ended
 
 Edges that were not the last get what is usual in the trace: the low decile of latencies, the median distance. A trace
 does not say which event a stream waits for; a launch that follows a call like cudaStreamWaitEvent on its thread needs
@@ -162,8 +163,9 @@ def _behind(points: Points, follows: Ints, by_thread: Ints, number: Ints, first:
 def _needs(work: Operations, points: Points, previous: Ints) -> Ints:
     """The operation of another stream behind whose end an operation began, long after its stream and its launch.
 
-    Just behind it; or, while a device works for others, however long behind the last one that ended meanwhile; or
-    before the end of one that filled the device until then and leaves room in its last quarter:
+    Just behind it, on its device or else on another one of its process; or, while its device works for others, however
+    long behind the last one that ended meanwhile; or before the end of one that filled the device until then and leaves
+    room in its last quarter:
 
     launch    |c|                             |d|
     stream 1      . . . . . . [ c ]              . . . . . [ d ]      c needs a, d needs e: were these shorter, it
@@ -177,19 +179,34 @@ def _needs(work: Operations, points: Points, previous: Ints) -> Ints:
     by_end = np.lexsort((work.start, work.end))
     for device in np.unique(work.device[late]):
         mine = late[work.device[late] == device]
-        ended = by_end[work.device[by_end] == device]
-        other = take(ended, np.searchsorted(work.end[ended], work.start[mine], side="right") - 1)
-        fits = (other >= 0) & (take(work.stream, other) != work.stream[mine]) & (take(work.end, other) > ready[mine])
-        fits &= (take(work.process, other) == work.process[mine]) & (take(work.start, other) < work.start[mine])
+        other = _ended(work, by_end[work.device[by_end] == device], mine, ready)
+        fits = (other >= 0) & (take(work.stream, other) != work.stream[mine])
         running = _running(work, np.flatnonzero(work.device == device), mine)
         left = take(work.end, running) - work.start[mine]
         is_beside = (running >= 0) & (left > 0) & (take(points.end, work.point[mine], -NEVER) <= work.start[mine])
-        fits &= is_beside | (work.start[mine] - take(work.end, other) <= LONG_DELAY_NS)
+        is_near = fits & (work.start[mine] - take(work.end, other) <= LONG_DELAY_NS)
+        fits &= is_beside | is_near
         needs[mine[fits]] = other[fits]
         drains = ~fits & is_beside & (take(work.process, running) == work.process[mine])
         drains &= LAST_PART * left <= take(work.end, running) - take(work.start, running)
         needs[mine[drains]] = running[drains]
+        for process in np.unique(work.process[mine]):
+            far = mine[~is_near & (work.process[mine] == process)]
+            others = by_end[(work.device[by_end] != device) & (work.process[by_end] == process)]
+            other = _ended(work, others, far, ready)
+            is_handed = (other >= 0) & (work.start[far] - take(work.end, other) <= LONG_DELAY_NS)
+            needs[far[is_handed]] = other[is_handed]
     return needs
+
+
+def _ended(work: Operations, by_end: Ints, late: Ints, ready: Ints) -> Ints:
+    """Of some in order of their end the last that ended before each late one began, if that can be what was waited for:
+    of the same process, since it was ready; else NONE.
+    """
+    other = take(by_end, np.searchsorted(work.end[by_end], work.start[late], side="right") - 1)
+    fits = (other >= 0) & (take(work.end, other) > ready[late])
+    fits &= (take(work.process, other) == work.process[late]) & (take(work.start, other) < work.start[late])
+    return np.where(fits, other, NONE)
 
 
 def _running(work: Operations, of_device: Ints, mine: Ints) -> Ints:
@@ -217,9 +234,8 @@ def _told(work: Operations, needs: Ints) -> Ints:
     other = np.where(begins > 0, rows[begins - 1], NONE)
     is_first = np.append(True, work.point[rows[1:]] != work.point[rows[:-1]])
     fits = work.is_told[rows] & is_first & (other >= 0) & (needs[rows] < 0)
-    fits &= (take(work.process, other) == work.process[rows]) & (take(work.device, other) == work.device[rows])
-    fits &= take(work.end, other) <= work.start[rows]
-    fits &= take(work.start, other) < work.start[rows]
+    fits &= take(work.process, other) == work.process[rows]
+    fits &= (take(work.end, other) <= work.start[rows]) & (take(work.start, other) < work.start[rows])
     found[rows[fits]] = other[fits]
     return found
 

@@ -6,6 +6,7 @@ launch            [b]                begins within it: the CPU was late
 wait         [------]                ended within it: the CPU had waited for the device
 input       [--------]               covers more than half of it, and so its middle: the CPU was fetching input,
                      [b]             by the thread that launches, or it ended in the gap before the launch
+elsewhere   [-------]                other devices of the process worked for more than half of it
 """
 
 from collections.abc import Sequence
@@ -63,10 +64,18 @@ _COMPILING = """
 CAUSES = ("host", "dependency", "kernel_wait")
 _HOST, _DEPENDENCY, _KERNEL_WAIT = range(len(CAUSES))
 _RULES = (
-    "compiling_or_loading", "late_input", "unified_memory", "pageable_async_copy", "blocking_copy", "synchronisation",
-    "unrecorded_graph", "unrecorded_work", "long_idle_gap", "long_dependency", "launch_bound_range",
+    "compiling_or_loading", "late_input", "devices_in_turn", "unified_memory", "pageable_async_copy", "blocking_copy",
+    "synchronisation", "unrecorded_graph", "unrecorded_work", "long_idle_gap", "long_dependency", "launch_bound_range",
 )  # fmt: skip
 _OF_WAITS = ("pageable_async_copy", "blocking_copy", "synchronisation")
+_TOGETHER = """
+    select distinct own.device_id as own, other.device_id as other
+    from _stream_work as own
+    join _stream_work as other
+        on other.source_id = own.source_id
+        and other.process_id is not distinct from own.process_id
+        and other.device_id <> own.device_id
+    where own.source_id = {id}"""
 _LEAST_DISTANCES = 20  # so many gaps of a device say what the distance between its kernels is
 
 Columns = dict[str, npt.NDArray[Any]]
@@ -208,7 +217,11 @@ def _of_source(
     devices = sum(of.device_id != NO_DEVICE for of in busy)
     if devices != 1:  # another one may be what is waited for
         around.covering[:] = NONE
-    rule = _rules(gaps, cause, around, waits, is_managed, is_unrecorded, limits["long_gap_ns"])
+    is_in_turn = np.zeros(len(gaps.row), dtype=bool)
+    if devices > 1:
+        is_in_turn = _elsewhere(gaps, busy, database.columns(_TOGETHER.format(id=number)))
+        is_in_turn &= (cause == _DEPENDENCY) | (around.wait >= 0)
+    rule = _rules(gaps, cause, around, waits, is_in_turn, is_managed, is_unrecorded, limits["long_gap_ns"])
     is_missing = rule == _RULES.index("unrecorded_work")
     path = np.select(
         [rule == _RULES.index("late_input"), np.isin(rule, [_RULES.index(name) for name in _OF_WAITS])],
@@ -343,6 +356,18 @@ def _near(gaps: _Gaps, columns: Columns, slack_ns: int) -> Bools:
     return found
 
 
+def _elsewhere(gaps: _Gaps, busy: list[Stretches], together: Columns) -> Bools:
+    """In which gaps other devices with work of the same processes are busy for more than half."""
+    found = np.zeros(len(gaps.row), dtype=bool)
+    for device in np.unique(together["own"]):
+        mine = gaps.device_id == device
+        beside = together["other"][together["own"] == device]
+        others = [of.union for of in busy if of.device_id in beside]
+        worked = Cover.of(np.concatenate([of.start for of in others]), np.concatenate([of.end for of in others]))
+        found[mine] = 2 * worked.within(gaps.start[mine], gaps.end[mine]) > gaps.idle[mine]
+    return found
+
+
 def _unrecorded(gaps: _Gaps, cause: Ints, nodes: Columns, least_ns: float) -> Bools:
     """Gaps behind or before work of CUDA graphs that have such gaps between their nodes: some are not in the trace."""
     waiting = (cause == _DEPENDENCY) & (gaps.idle > least_ns)
@@ -358,8 +383,9 @@ def _unrecorded(gaps: _Gaps, cause: Ints, nodes: Columns, least_ns: float) -> Bo
 
 
 def _rules(
-    gaps: _Gaps, cause: Ints, around: _Around, waits: Columns, is_managed: Bools, is_unrecorded: Bools, long_ns: float
-) -> Ints:
+    gaps: _Gaps, cause: Ints, around: _Around, waits: Columns, is_in_turn: Bools, is_managed: Bools,
+    is_unrecorded: Bools, long_ns: float,
+) -> Ints:  # fmt: skip
     """The rule that each gap is blamed on, NONE for none: the first that fits, see the view."""
     is_move = take(waits["is_move"], around.wait, 0) == 1
     is_late, is_long, is_waited_for = cause == _HOST, gaps.idle > long_ns, around.covering >= 0
@@ -367,6 +393,7 @@ def _rules(
         ("unrecorded_work", gaps.is_lead & is_waited_for),
         ("compiling_or_loading", around.compiling >= 0),
         ("late_input", around.input >= 0),
+        ("devices_in_turn", is_in_turn),
         ("unified_memory", is_managed),
         ("pageable_async_copy", is_move & (take(waits["is_pageable"], around.wait, 0) == 1)),
         ("blocking_copy", is_move),

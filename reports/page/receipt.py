@@ -12,6 +12,7 @@ PARTS = {
     "copies": ("copies, nothing else", "copy"),
     "host": ("waits for the CPU", "idle"),
     "dependency": ("waits for other work", "idle other"),
+    "in_turn": ("waits for another GPU", "idle rank"),
     "kernel_wait": ("between kernels", "idle between"),
     "idle": ("is idle", "idle"),
     "unrecorded": ("not recorded", "idle unknown"),

@@ -8,6 +8,8 @@
 --                         launched by the thread that fetched, or behind the end of a fetch of another thread in the gap while
 --                         nothing of the process was in the forward, the backward or the optimizer all the time (a thread that reads
 --                         ahead reads in every gap)
+--   devices_in_turn       other devices of its process worked for more than half of it, and the work that ended it was launched in
+--                         time, or by a CPU that had waited
 --   unified_memory        pages of managed memory moved behind it
 --   blocking_copy, pageable_async_copy, synchronisation
 --                         the CPU had waited for the device, which had nothing left to do when the wait was over
@@ -128,6 +130,22 @@ with_compiling as (
         and till.process = gap.process
         and till.start_ns <= gap.end_ns
 ),
+in_turn as (
+    select gap.gpu_op_id, gap.is_lead
+    from (from _waited_gap where cause = 'dependency' or waited_kind is not null) as gap
+    asof join merged('_busy_elsewhere') as till
+        on till.source_id = gap.source_id
+        and till.process = gap.device_id
+        and till.start_ns <= gap.end_ns
+    asof left join merged('_busy_elsewhere') as since
+        on since.source_id = gap.source_id
+        and since.process = gap.device_id
+        and since.start_ns <= gap.start_ns
+    where 2 * (
+            till.before_ns + least(gap.end_ns, till.end_ns) - till.start_ns
+            - coalesce(since.before_ns + least(gap.start_ns, since.end_ns) - since.start_ns, 0)
+        ) > gap.idle_ns
+),
 waiting as (
     select *
     from _waited_gap
@@ -158,6 +176,7 @@ with_wait as (
     select
         with_compiling.*,
         with_compiling.idle_ns > (select value from threshold where name = 'long_gap_ns') as is_long,
+        in_turn.gpu_op_id is not null as is_in_turn,
         compiled_ns * if(contains(compiled, 'LaunchKernel'), 2, 4) > with_compiling.idle_ns as is_compiling,
         wait.name_id as covering_name_id,
         wait.start_ns is not null
@@ -165,6 +184,7 @@ with_wait as (
         and 2 * (least(wait.end_ns, with_compiling.end_ns) - greatest(wait.start_ns, with_compiling.start_ns))
             > with_compiling.idle_ns as is_waited_for
     from with_compiling
+    left join in_turn on in_turn.gpu_op_id = with_compiling.gpu_op_id and in_turn.is_lead = with_compiling.is_lead
     left join _device_cnt using (source_id)
     asof left join (
         select source_id, process, start_ns, max(end_ns) as end_ns, arg_max(name_id, (end_ns, -name_id)) as name_id
@@ -183,6 +203,7 @@ judged as (
             when is_lead and is_waited_for then 'unrecorded_work'
             when is_compiling then 'compiling_or_loading'
             when is_handed then 'late_input'
+            when is_in_turn then 'devices_in_turn'
             when name_id in (select name_id from managed) then 'unified_memory'
             when waited_kind in ('memcpy', 'memset') and is_pageable then 'pageable_async_copy'
             when waited_kind in ('memcpy', 'memset') then 'blocking_copy'

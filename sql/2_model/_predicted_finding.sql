@@ -58,7 +58,7 @@ followed as (
         idle.idle_ns,
         limited.rule in (
             'late_input', 'compiling_or_loading', 'blocking_copy', 'pageable_async_copy', 'synchronisation', 'launch_bound_range',
-            'unified_memory', 'long_idle_gap', 'long_dependency', 'host_work'
+            'unified_memory', 'long_idle_gap', 'long_dependency', 'host_work', 'devices_in_turn'
         ) as is_idle,
         case
             when followed_rule.saving_ns is null then if(limited.rule = 'host_work', 0, limited.limit_ns)

@@ -75,6 +75,14 @@ def test_a_long_delay_on_a_free_stream_is_a_wait_for_other_work() -> None:
     ]  # fmt: skip
 
 
+def test_work_that_another_device_hands_on_waits_for_it() -> None:
+    until = 2 * LONG_DELAY_NS
+    ops = [(20, 50, 0, 10, 15, MAIN), (60, until, 10, 16, 18, MAIN), (until + 5, until + 9, 0, 20, 22, MAIN)]
+    assert path(ops, [], until + 9)[-3:] == [
+        (GPU, 60, until, 1), (WAIT, until, until + 5, 2), (GPU, until + 5, until + 9, 2),
+    ]  # fmt: skip
+
+
 def test_time_of_another_thread_begins_with_its_first_call() -> None:
     ops = [(21, 22, 0, 20, 21, OTHER), (45, 50, 0, 40, 43, OTHER)]
     assert path(ops, [], 50)[:2] == [(CPU, 0, 20, MAIN), (CPU, 20, 43, OTHER)]
@@ -115,14 +123,19 @@ def by_definition(ops: list[Op], waits: list[tuple[int, int]], end: int) -> list
     def by_gpu(i: int) -> int | None:
         start, _, stream, call_start, call_end, _ = ops[i]
         previous = max((j for j in count if j < i and ops[j][2] == stream), default=None)
-        if previous is not None and (call_start < 0 or ops[previous][1] > call_end):
-            return previous
-        if call_start >= 0 and start - call_end > LONG_DELAY_NS:
-            ended = [j for j in count if ops[j][2] // 10 == stream // 10 and ops[j][1] <= start]
-            other = max(ended, key=lambda j: (ops[j][1], ops[j][0], j), default=None)
-            if other is not None and ops[other][1] > call_end and ops[other][0] < start:
-                return other
-        return None
+        is_behind = previous is not None and (call_start < 0 or ops[previous][1] > call_end)
+        ready = ops[previous][1] if is_behind else call_end
+        found = previous if is_behind else None
+        if call_start >= 0 and start - ready > LONG_DELAY_NS:
+            for is_own in (False, True):
+                ended = [j for j in count if (ops[j][2] // 10 == stream // 10) == is_own and ops[j][1] <= start]
+                other = max(ended, key=lambda j: (ops[j][1], ops[j][0], j), default=None)
+                if other is None or ops[other][1] <= ready or ops[other][0] >= start:
+                    continue
+                is_near = start - ops[other][1] <= LONG_DELAY_NS
+                if is_near or (is_own and not is_behind and found is None):
+                    found = other
+        return found
 
     found: list[tuple[str, int, int, int]] = []
     at = max(count, key=lambda i: (ops[i][1], ops[i][0], i), default=None)

@@ -1,0 +1,32 @@
+-- A row is an input whose devices work one after another: one is idle while another one of the process works.
+--
+-- Layers that are shared out over GPUs (device_map="auto") work in turn. If the model fits one GPU (in 8 or 4 bits), run a copy on each and share out the batch (torchrun, DDP); else FSDP, or a pipeline of micro-batches. The limit is that of devices that all work all the time.
+--
+-- Without torch: Share out the work of a step, not its parts: or cut it into smaller pieces that several devices work on at a time.
+
+select
+    source_id,
+    said_devices as place,
+    saving_ns,
+    occurrence_cnt,
+    format('one waits while another one works, {:,} times, {}', occurrence_cnt,
+        said_lengths(occurrence_cnt, mean_ns, longest_ns, long_cnt, long_ns)) as evidence
+from (
+    select
+        source_id,
+        sum(saving_ns) as saving_ns,
+        sum(occurrence_cnt)::bigint as occurrence_cnt,
+        sum(occurrence_cnt * mean_ns) / sum(occurrence_cnt) as mean_ns,
+        max(longest_ns) as longest_ns,
+        sum(long_cnt)::bigint as long_cnt,
+        sum(long_ns) as long_ns
+    from _blamed_place
+    where rule = 'devices_in_turn'
+    group by source_id
+)
+join (
+    select source_id, 'GPUs ' || string_agg(distinct device_id, ', ' order by device_id) as said_devices
+    from _stream_work
+    where device_id is not null
+    group by source_id
+) using (source_id)
