@@ -343,3 +343,29 @@ def test_devices_that_the_cpu_cannot_keep_busy_do_not_wait_for_each_other(tmp_pa
         loop.inside(f"train_step {number}", work)
     found = idle_by_rule(loop.write(tmp_path / "two.json"), tmp_path / "two.duckdb")
     assert found["launch_bound_range"] > 0.9 * sum(found.values())
+
+
+def test_what_data_parallel_costs_is_not_to_be_tuned_but_left(tmp_path: Path) -> None:
+    """nn.DataParallel: the weights go to all GPUs in each step, both compute, the first one takes the gradients."""
+    advice = {}
+    for name in ("BroadcastBackward", "AddmmBackward0"):
+        loop = Loop()
+        for number in range(8):
+
+            def work(loop: Loop = loop, name: str = name) -> None:
+                sent = [loop.kernel("ncclDevKernel_Broadcast_RING_LL", 900, device=device) for device in (0, 1)]
+                for _ in range(4):
+                    for device in (0, 1):
+                        loop.kernel(GEMM, 200, device=device, behind=sent[device])
+                loop.event("cpu_op", name, loop.now, 20)
+                loop.now += 30
+                loop.kernel("ncclDevKernel_Reduce_Sum_RING_LL", 300)
+                loop.kernel(ADAM, 700)
+                loop.synchronise()
+
+            loop.inside(f"train_step {number}", work)
+        with opened(loop.write(tmp_path / f"{name}.json"), db=tmp_path / f"{name}.duckdb") as database:
+            advice[name] = dict(database.rows("select rule, advice from finding"))
+    for rule in ("devices_in_turn", "exposed_communication"):
+        said, else_said = (advice[name][rule] for name in ("BroadcastBackward", "AddmmBackward0"))
+        assert "torchrun" in said and said.startswith("nn.DataParallel") and "DataParallel" not in else_said

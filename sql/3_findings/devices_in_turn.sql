@@ -10,7 +10,8 @@ select
     saving_ns,
     occurrence_cnt,
     format('one waits while another one works, {:,} times, {}', occurrence_cnt,
-        said_lengths(occurrence_cnt, mean_ns, longest_ns, long_cnt, long_ns)) as evidence
+        said_lengths(occurrence_cnt, mean_ns, longest_ns, long_cnt, long_ns)) as evidence,
+    data_parallel_advice() as advice
 from (
     select
         source_id,

@@ -76,6 +76,7 @@ select
     occurrence_cnt,
     format('{}, the most in {}', evidence, largest) as evidence,
     case
+        when data_parallel_advice() is not null then data_parallel_advice()
         when source.world_size = 1
             then 'One rank alone has nobody to talk to: leave out what would communicate (DDP, FSDP, tensor parallelism) where '
                 || 'there is one GPU.'

@@ -43,7 +43,7 @@ select
             'Pages move when they are touched: prefetch them beside other work (cudaMemPrefetchAsync), or keep what the GPU '
             || 'needs out of managed memory' || if(has_torch(source_id), ' (paged optimizers use it).', '.')
         when starts_with(largest, 'copy DtoD') then
-            coalesce(ddp_advice(place), if(has_torch(source_id),
+            coalesce(data_parallel_advice(), ddp_advice(place), if(has_torch(source_id),
                 'Copy less on the device: views instead of clone(), contiguous() and cat(), tensors made where they are used.',
                 'Copy less on the device: hand over buffers instead of copies of them, write results where they are used.'))
         when starts_with(largest, 'copy DtoH') then
