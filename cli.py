@@ -264,15 +264,16 @@ def query(
 
     form = outputs.chosen_format(as_csv, as_json)
     view = statement.strip()
-    select = f"from {view}" if view.isidentifier() else statement
+    select, filters = f"from {view}" if view.isidentifier() else statement, []
     if rank is not None and any(
         view == known.name and "rank" in [column.name for column in known.columns] for known in sql.public()
     ):
         select += f" where rank = {rank}"
+        filters = [f"--rank {rank}"]
     elif rank is not None and not is_job(db):
         raise UsageError("--rank chooses rows of a view that has ranks; in a statement say `where rank = …`")
     with _analyzed([db], wanted=Wanted(rank)) as database:
-        outputs.print_query(database, select, form, Narrowing(columns, sort, limit))
+        outputs.print_query(database, select, form, Narrowing(columns, sort, limit), filters)
 
 
 @app.command(epilog=cli_runs.examples("report"), no_args_is_help=True)

@@ -106,9 +106,10 @@ def compare(
         given = shlex.join(map(str, inputs))
         console.tell(f"what their traces say: lorabench compare {given} --by range (kernel, lora, memory, …)")
     if allowed is not None:
-        for note in gate(compared, allowed):
+        notes = gate(compared, allowed)
+        for note in notes:
             console.tell(note)
-        console.tell(f"nothing grew by more than {allowed:.1%}")
+        console.tell(f"nothing{' else' if notes else ''} grew by more than {allowed:.1%}")
 
 
 def _put(compared: "Compared", limit: int | None, output: Path | None, form: str | None) -> None:

@@ -310,6 +310,9 @@ def _advice(text: str, most: int) -> Iterator[str]:
         yield last if len(whole) == most else f"{_LAST_CLAUSE.sub('', last)} …"
 
 
+_KEPT = "all.duckdb"  # where several inputs are put together
+
+
 def next_steps(found: Row, inputs: Sequence[str], rank: int | None = None) -> list[str]:
     """What to type next, ready to be pasted: a longer input gets a name of its own before. rank: that was asked for."""
     if verdict(found) == NOTHING:
@@ -317,6 +320,10 @@ def next_steps(found: Row, inputs: Sequence[str], rank: int | None = None) -> li
         recording = "torch.profiler, activities=[CPU, CUDA]" if by_torch else "nsys profile --trace=cuda,nvtx"
         return [f"next: record with {recording}"]
     commands = ["report {} --open", *islice([*_improving(found, inputs), *_asked(found)], 2)]
+    if len(inputs) > 1:  # which query does not take
+        kept = [text.replace("{}", _KEPT) for text in commands if text.startswith("query")][:1]
+        others = [text for text in commands if not text.startswith("query")]
+        commands = [*others[:1], f"analyze {{}} -o {_KEPT}", *kept] if kept else others
     if rank is not None:
         commands = [f"{text} --rank {rank}" if text.startswith(("report", "query")) else text for text in commands]
     named, said = shlex.join(inputs), []

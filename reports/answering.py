@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import sql
+from ..sql import quoted
 
 # Columns that answer, for views whose own order begins with something else. The others follow in the view's order.
 _FIRST = {
@@ -107,6 +108,14 @@ def view_of(columns: Sequence[str]) -> str | None:
     """The public view that has exactly these columns."""
     wanted = list(columns)
     return next((view.name for view in sql.public() if [c.name for c in view.columns] == wanted), None)
+
+
+def why_nothing(database: Any, view: str | None, filters: Sequence[str]) -> str:
+    """Why a statement with the columns of a view has no rows: the view has none, or others than what was asked for."""
+    if view is None or not database.rows(f"select 1 from {quoted(view)} limit 1"):
+        return why_empty(database, view)
+    asked = ", ".join(filters) or "what the statement asks for"
+    return f"no row of {view} matches {asked}"
 
 
 def why_empty(database: Any, view: str | None) -> str:

@@ -15,7 +15,7 @@ from .. import rundir, sql
 from ..console import HIDDEN_IN_TEXT, put, put_json, put_lines, tell, tell_sentence, visible
 from ..errors import InputError, UsageError
 from ..vocabulary import WHOLE_FILE
-from .answering import ordered, telling, view_of, why_empty
+from .answering import ordered, telling, view_of, why_nothing
 from .narrowing import Narrowing
 
 
@@ -127,8 +127,7 @@ class Target:
     def _print(self, frame: Any, database: Any, report: str, narrowing: Narrowing) -> None:
         """JSON where it was asked for, else a table on a terminal and CSV in a pipe."""
         if frame.is_empty():
-            none_matches = f"no row of {report} matches {', '.join(narrowing.filters)}"
-            tell(none_matches if narrowing.filters else why_empty(database, report))
+            tell(why_nothing(database, report, narrowing.filters))
         if self.format is Format.json or not sys.stdout.isatty() or self.is_raw:
             print_rows(frame, self.format)
             return
@@ -308,11 +307,13 @@ def print_dicts(rows: list[dict[str, Any]], columns: Sequence[str], format: Form
     print_rows(polars.DataFrame(rows, schema=list(columns), infer_schema_length=None), format)
 
 
-def print_query(database: Any, statement: str, format: Format | None, narrowing: Narrowing) -> None:
-    """Print what a select of the user's returns; of nothing why, where a whole view was asked for."""
+def print_query(
+    database: Any, statement: str, format: Format | None, narrowing: Narrowing, filters: Sequence[str] = ()
+) -> None:
+    """Print what a select of the user's returns; of nothing why. filters: options that the statement has."""
     frame = database.query(statement)
     if frame.is_empty():
-        tell(why_empty(database, view_of(frame.columns)))
+        tell(why_nothing(database, view_of(frame.columns), filters))
     print_rows(narrowing.of_frame(frame), format, more="--columns a,b,c, or --csv")
 
 

@@ -1,11 +1,15 @@
 """Elementwise kernels in a row that one kernel could be: the rows of the view _elementwise_run.
 
-stream    add mul gemm add mul silu copy      by launches; any other work ends a row
+stream    add mul gemm add mul silu copy      by launches; any other work ends a row, and so does a border between two
+                                              launches: a step, or a wait of the CPU for the GPU
 row       1   1        2   2   2              of three or more, at most eight
 blamed                 x       x              all but the longest, which one pass over memory takes
 """
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from ..attribute.intervals import Ints, grouped, is_first, numbered
@@ -20,9 +24,19 @@ _ASKED = f"""
 _WORK = f"""
     select op.gpu_op_id, op.source_id, coalesce(op.device_id, {_NONE}) as device,
         coalesce(op.stream_id, {_NONE}) as stream, op.end_ns - op.start_ns as length,
-        op.class = 'elementwise' and not starts_with(name.text, 'triton') as is_elementwise
+        op.class = 'elementwise' and not starts_with(name.text, 'triton') as is_elementwise,
+        coalesce(op.process_id, 0) as process, coalesce(op.launch_start_ns, op.start_ns) as launch
     from _classed_op as op
     join name using (name_id)"""
+_BORDERS = """
+    select own.source_id, own.process, step.start_ns as at
+    from _step as step
+    join _work_process as own on own.source_id = step.source_id and own.thread_id = step.thread_id
+    union all
+    select source_id, process, end_ns
+    from _gap_wait"""
+
+Columns = dict[str, npt.NDArray[Any]]
 
 
 def rows(database: Database) -> pa.Table:
@@ -37,8 +51,9 @@ def rows(database: Database) -> pa.Table:
     if len(asked_key) <= key.max(initial=0):
         order = order[np.isin(key[order], asked_key)]
     is_elementwise = work["is_elementwise"].astype(bool)[order]
-    # of each operation the row it would be in: a new one behind other work and on another stream
-    row = np.cumsum(is_first(key[order]) | ~is_elementwise | ~np.append(False, is_elementwise[:-1]))
+    # of each operation the row it would be in: a new one behind other work, behind a border and on another stream
+    begins = is_first(key[order]) | ~is_elementwise | ~np.append(False, is_elementwise[:-1])
+    row = np.cumsum(begins | is_first(_border(work, order, database.columns(_BORDERS, "at"))))
     op, row, length = (column[is_elementwise] for column in (work["gpu_op_id"][order], row, work["length"][order]))
     if not len(row):
         return _table(op, op)
@@ -51,6 +66,18 @@ def rows(database: Database) -> pa.Table:
     longest = np.minimum.reduceat(np.where(length == at_most, place, len(row)), first)
     chosen = (np.repeat(count, count) >= _FEWEST) & (place != np.repeat(longest, count))
     return _table(op[chosen], np.repeat(op[first], count)[chosen])
+
+
+def _border(work: Columns, order: Ints, borders: Columns) -> Ints:
+    """Of each operation how many borders of its process are before its launch."""
+    launch = work["launch"][order]
+    number = numbered(*(np.concatenate([borders[name], work[name]]) for name in ("source_id", "process")))
+    of_border, of_work = number[: len(borders["at"])], number[len(borders["at"]) :][order]
+    found = np.zeros(len(order), dtype=np.int64)
+    for process in np.unique(of_border):
+        mine = slice(None) if number.max() == 0 else np.flatnonzero(of_work == process)
+        found[mine] = np.searchsorted(borders["at"][of_border == process], launch[mine], side="right")
+    return found
 
 
 def _table(op: Ints, run: Ints) -> pa.Table:

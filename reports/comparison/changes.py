@@ -48,6 +48,21 @@ class Comparison:
     found_in: str | None = None  # the view that has the values where that is another
 
 
+@dataclass(frozen=True)
+class Steps:
+    """How many steps an input has, all and warm ones."""
+
+    every: int
+    warm: int
+
+    def share(self, width: Spread | None) -> float:
+        """What a row's total is multiplied by for its value in a step."""
+        if width is not None and width.warm is not None and self.warm:
+            return width.warm / self.warm
+        return (1.0 if width is None else width.held) / self.every
+
+
+_ONE = Steps(1, 0)
 COMPARISONS = {
     "range": Comparison("range_summary", ("path",), "kernel_ns", "kind = 'annotation'", on_cpu="wall_ns"),
     "operator": Comparison("operator_summary", ("operator",), "self_gpu_ns", on_cpu="self_cpu_ns"),
@@ -135,8 +150,8 @@ def compare(
     """Rows of a table: first the total (of steps the median), then what changed most; and how much is left out of it.
 
     databases: by the name of their column. Values are for each step where every trace has steps, and have their spread
-    over the steps beside them; what lies outside of the steps counts where it is not known by step (memory, findings)
-    alone. Behind each trace but the first stand its change against the first, absolute, as a fraction (NULL where the
+    over the steps beside them: warm ones alone, but for what is not known by step (devices, idle time), of which all
+    counts. Behind each trace but the first stand its change against the first, absolute, as a fraction (NULL where the
     first has next to nothing) and as a share of all that changed, and whether the row is new, gone or changed within
     the spread. Rows that are 0 everywhere are left out. scales: a factor for each trace that puts all on one clock. Of
     two traces a kernel that has another name in the second is one row.
@@ -158,17 +173,14 @@ def _compared(
     except re.error as error:
         raise UsageError(f"--only {only} is not a regular expression: {error}") from error
     steps = steps_of(list(databases.values()), how, totals)
-    divisors = [count / scale for count, scale in zip(
-        steps or [1] * len(databases), scales or [1.0] * len(databases), strict=True
-    )]  # fmt: skip
     found, summed = [], []
     spreads: list[Spreads] = []
-    for database, divisor in zip(databases.values(), divisors, strict=True):
+    for number, database in enumerate(databases.values()):
+        count, scale = steps[number] if steps else _ONE, (scales or [1.0] * len(databases))[number]
         whole = {k: v for k, v in _values(database, how).items() if wanted.search("/".join(map(str, k)))}
         widths = _spreads(database, how, None if only is None else whole.keys(), bool(steps))
-        found.append({key: value * _inside(widths, key) / divisor for key, value in whole.items()})
-        summed.append(_headline(database, how, whole, only is None, widths) * _inside(widths, ()) / divisor)
-        scale = (scales or [1.0] * len(databases))[len(spreads)]
+        found.append({key: value * count.share(widths.get(key)) * scale for key, value in whole.items()})
+        summed.append(_headline(database, how, whole, only is None, widths) * count.share(widths.get(())) * scale)
         spreads.append({key: width.scaled(scale) for key, width in widths.items()} if scale != 1 else widths)
         if how.view == "range_summary" and (compiled := renamed.of_compiled(database)):
             found[-1] = renamed.with_names(found[-1], compiled)
@@ -217,13 +229,25 @@ def compare_inputs(
             _labels(opened) if by == "kernel" else {}, _by_sequence(opened, how, steps, spreads),
         )  # fmt: skip
         compared.notes.extend(f"{line}: --totals." for line in _left_out(how, spreads))
+        compared.notes.extend(_cold(steps, spreads))
         if how.found_in == _LAUNCHED:
             compared.notes.append(BACKWARD_IS_APART)
         if asked is None and by == "kernel":
             compared.notes.insert(0, _RANGES_HOLD_LITTLE)
         if by == "memory":
-            compared.notes.extend(_moments(opened))
+            compared.notes.extend([*_fullest(opened), *_moments(opened)])
         return compared if asked is None else replace(compared, steps=())
+
+
+def _fullest(databases: Sequence[Database]) -> list[str]:
+    """Which rank of each input its memory is of, where there are several."""
+    found = []
+    for number, database in enumerate(databases):
+        rows = database.rows(
+            "select rank from memory_peak where rank is not null group by rank order by sum(live_bytes) desc, rank"
+        )
+        found += [f"rank {rows[0][0]} of {letter(number)}"] if len(rows) > 1 else []
+    return [f"Of several ranks memory is that of the one that needs most: {', '.join(found)}."] if found else []
 
 
 def _moments(databases: Sequence[Database]) -> list[str]:
@@ -249,23 +273,34 @@ def _left_out(how: Comparison, spreads: list[Spreads]) -> list[str]:
     ]
 
 
+def _cold(steps: list[Steps], spreads: list[Spreads]) -> list[str]:
+    """How many steps are cold and do not count, where values are known by step."""
+    if not any(width.warm is not None for widths in spreads for width in widths.values()):
+        return []
+    cold = [(count.every - count.warm, letter(number)) for number, count in enumerate(steps) if count.warm]
+    said = ", ".join(f"{count} of {which}" for count, which in cold if count)
+    return [f"Values are of warm steps: cold ones ({said}) are left out."] if said else []
+
+
 def _inside(widths: Spreads, key: tuple[Any, ...]) -> float:
     """How much of a row lies in the steps, a fraction; of what is not known by step all counts."""
     return widths[key].held if key in widths else 1.0
 
 
-def _by_sequence(databases: list[Database], how: Comparison, steps: list[int], spreads: list[Spreads]) -> list[Values]:
+def _by_sequence(
+    databases: list[Database], how: Comparison, steps: list[Steps], spreads: list[Spreads]
+) -> list[Values]:
     """Of ranges' kernels those of the backward of what ran in them, which other ranges launched, for each input."""
     if (how.view, how.measure, how.found_in) != ("range_summary", "kernel_ns", None):
         return []
     linked = replace(how, measure="sequence_kernel_ns")
     return [
         {
-            key: value * _inside(widths, key) / count
+            key: value * count.share(widths.get(key))
             for key, value in renamed.with_names(_values(database, linked), renamed.of_compiled(database)).items()
             if value
         }
-        for database, count, widths in zip(databases, steps or [1] * len(databases), spreads, strict=True)
+        for database, count, widths in zip(databases, steps or [_ONE] * len(databases), spreads, strict=True)
     ]
 
 
@@ -319,21 +354,40 @@ def _spreads(database: Database, how: Comparison, only: Iterable[tuple[Any, ...]
     return {key: replace(width, step_cnt=0) if key else width for key, width in found.items()}  # other values
 
 
-def steps_of(databases: list[Database], how: Comparison, totals: bool) -> list[int]:
+def steps_of(databases: list[Database], how: Comparison, totals: bool) -> list[Steps]:
     """How many steps each trace has; empty where values are not for each step, or one has none."""
     if not how.is_per_step or totals:
         return []
-    count = "select count(distinct (source_id, step)) from step_summary join source using (source_id) where "
-    steps = [int(database.rows(count + counting(database))[0][0]) for database in databases]
-    return steps if all(steps) else []
+    found = []
+    for database in databases:
+        ((every, warm),) = database.rows(
+            f"""select count(*), count(*) filter (is_warm) from (
+                select min(start_ns) >= coalesce(any_value(first_step_ns), min(start_ns)) as is_warm
+                from step_summary
+                join source using (source_id)
+                left join (select source_id, first_step_ns from _steady_time) as steady using (source_id)
+                where {counting(database)}
+                group by source_id, step
+            )"""
+        )
+        found.append(Steps(int(every), int(warm)))
+    if how.view == "finding":  # what they save is of warm steps
+        found = [replace(steps, every=steps.warm or steps.every) for steps in found]
+    return found if all(steps.every for steps in found) else []
 
 
 def _values(database: Database, how: Comparison) -> Values:
     keys = ", ".join(map(quoted, how.keys))
+    counted = f"select source_id from source where {counting(database, how.table)}"
+    if how.view == "memory_peak":  # of several ranks that which needs most: no device holds what they have together
+        counted = (
+            f"select source_id from memory_peak where source_id in ({counted}) "
+            "group by source_id order by sum(live_bytes) desc, source_id limit 1"
+        )
     rows = database.rows(
         f"select {keys}, sum({quoted(how.measure)})::double "
         f"from (select * from {quoted(how.found_in or how.view)} where {how.where}) "
-        f"where source_id in (select source_id from source where {counting(database, how.table)}) group by all"
+        f"where source_id in ({counted}) group by all"
     )
     return {row[:-1]: row[-1] for row in rows if row[-1] is not None}
 

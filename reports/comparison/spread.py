@@ -6,10 +6,13 @@ difference of no more than half of both spreads is within them: the middle halve
 three steps no spread is known.
 
 A loop that waits for input in every other step has two kinds of steps, and a median that says little: there the mean
-counts, where it differs by more than three standard errors.
+counts, where it differs by more than three standard errors. What comes in turns is no noise: of steps that are long and
+short by turns each pair is as long as any other, so the error is the least of that of single steps, of pairs and of
+fours (batch means).
 """
 
 import math
+import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +25,7 @@ from ..step_text import is_uneven
 LEAST_STEPS = 3
 _ERRORS = 3  # by so many standard errors means differ that are no accident
 _LEAST_MEAN = 0.05  # a smaller change of the mean is left to the medians
+_BATCHES = (1, 2, 4)
 FEW_STEPS = 5  # of fewer the extremes take the place of the quartiles
 Keys = tuple[Any, ...]
 _BETWEEN = "\x1f"  # of several names that are one key
@@ -29,7 +33,7 @@ _BETWEEN = "\x1f"  # of several names that are one key
 
 @dataclass(frozen=True)
 class Spread:
-    """The quartiles of a number over steps, and how many steps have it."""
+    """The quartiles of a number over warm steps, and how many of them have it."""
 
     low: float
     median: float
@@ -38,6 +42,7 @@ class Spread:
     mean: float | None = None  # of warm steps
     error: float | None = None  # its standard error
     held: float = 1.0  # how much of all there is lies in steps, a fraction
+    warm: float | None = None  # how much of it lies in warm ones; None where that is not known
     total: float | None = None  # all there is
 
     @property
@@ -47,7 +52,9 @@ class Spread:
 
     def scaled(self, factor: float) -> "Spread":
         """The same on another clock."""
-        return Spread(self.low * factor, self.median * factor, self.high * factor, self.step_cnt, held=self.held)
+        return Spread(
+            self.low * factor, self.median * factor, self.high * factor, self.step_cnt, held=self.held, warm=self.warm
+        )  # fmt: skip
 
     @property
     def frac(self) -> float | None:
@@ -148,28 +155,40 @@ _AMOUNTS = {
 
 
 def of_steps(database: Database, measure: str = "length_ns") -> Spread | None:
-    """The quartiles and the mean of a column of step_summary, of warm steps; None without steps.
+    """The quartiles and the mean of a column of step_summary, of warm steps; None where none of them has it.
 
+    A step without a phase that others have spends nothing in it.
     Of several ranks the mean of a step counts: they take it together. Adapters in turn are one step.
     """
     value = quoted(measure)
     is_one_job = bool(database.rows("from _several_ranks limit 1"))
-    ((low, median, high, count, mean, error),) = database.rows(
-        f"""select {_quartiles("warm")}, count(warm), avg(warm), sample_stddev(warm) / sqrt(count(warm))
+    ((low, median, high, warm),) = database.rows(
+        f"""select {_quartiles("warm")}, list(warm::double order by source_id, turn_id) filter (warm is not null)
         from (
-            select {"avg(warm) as warm" if is_one_job else "warm"}
+            select min(source_id) as source_id, min(turn_id) as turn_id, avg(warm) as warm
             from (
-                select source_id, any_value(step) as step,
-                    if(min(start_ns) >= coalesce(any_value(first_step_ns), min(start_ns)), sum({value}), null) as warm
+                select source_id, turn_id, any_value(step) as step,
+                    if(min(start_ns) >= coalesce(any_value(first_step_ns), min(start_ns)), coalesce(sum({value}),
+                        if(max(sum({value})) over (partition by source_id) is null, null, 0)), null) as warm
                 from _turned_step
                 left join (select source_id, first_step_ns from _steady_time) as steady using (source_id)
                 group by source_id, turn_id
             )
             where source_id in (select source_id from source where {counting(database)})
-            {"group by step" if is_one_job else ""}
+            group by {"step" if is_one_job else "source_id, turn_id"}
         )"""
     )
-    return Spread(low, median, high, count, mean, error) if count else None
+    return Spread(low, median, high, len(warm), statistics.fmean(warm), _error_of_mean(warm)) if warm else None
+
+
+def _error_of_mean(values: list[float]) -> float | None:
+    """The standard error of the mean: the least by batches of 1, 2 and 4 that follow one another, of five or more."""
+    found = []
+    for size in _BATCHES:
+        batches = [statistics.fmean(values[at : at + size]) for at in range(0, len(values) - size + 1, size)]
+        if len(batches) >= (FEW_STEPS if size > 1 else 2):
+            found.append(statistics.stdev(batches) / math.sqrt(len(batches)))
+    return min(found, default=None)
 
 
 def have_other_means(first: Spread, other: Spread) -> bool:
@@ -235,8 +254,10 @@ def _asked(
     process = _ANY if amounts.process == _ANY else "own.process"
     rows = database.rows(
         f"""with step as (
-            select _step.source_id, _step.step, _step.start_ns, _step.end_ns, {process} as process
+            select source_id, step, start_ns, end_ns, {process} as process,
+                min(start_ns) over (partition by source_id, step) >= coalesce(first_step_ns, start_ns) as is_warm
             from _step join _work_process as own using (source_id, thread_id)
+            left join (select source_id, first_step_ns from _steady_time) as steady using (source_id)
             where source_id in (select source_id from source where {counting(database)})
         ),
         named as (from ({amounts.named_by}) {wanted}),
@@ -247,7 +268,7 @@ def _asked(
         ),
         by_step as (
             select amount.key, amount.source_id, if(amount.at_ns <= step.end_ns, step.step, null) as step,
-                sum(amount.value)::double as value
+                amount.at_ns <= step.end_ns and step.is_warm as is_warm, sum(amount.value)::double as value
             from amount asof left join step
                 on step.source_id = amount.source_id and step.process = amount.process
                 and step.start_ns <= amount.at_ns
@@ -256,12 +277,13 @@ def _asked(
         ),
         summed as (
             select named.name, grouping(named.name) as is_all, sum(by_step.value) as value,
-                if(by_step.step is null or sum(by_step.value) <= 0, null, sum(by_step.value)) as inside
+                if(by_step.step is null or sum(by_step.value) <= 0, null, sum(by_step.value)) as inside,
+                if(bool_and(by_step.is_warm), inside, null) as warm
             from by_step join named using (key)
             group by grouping sets ((named.name, source_id, step), (source_id, step))
         )
-        select name, is_all, {_quartiles("inside")}, count(inside), coalesce(sum(inside), 0) / nullif(sum(value), 0),
-            sum(value)
+        select name, is_all, {_quartiles("warm")}, count(warm), coalesce(sum(inside), 0) / nullif(sum(value), 0),
+            coalesce(sum(warm), 0) / nullif(sum(value), 0), sum(value)
         from summed group by name, is_all"""
     )
     return {
@@ -271,9 +293,10 @@ def _asked(
             high or 0.0,
             count,
             held=1.0 if held is None or amounts.is_of_window else held,
+            warm=None if amounts.is_of_window else warm,
             total=total,
         )
-        for name, is_all, low, median, high, count, held, total in rows
+        for name, is_all, low, median, high, count, held, warm, total in rows
     }
 
 

@@ -37,6 +37,12 @@ _TELLING = 0.1  # of the whole change: a row that has less does not say where it
 _AS_MUCH = 0.9  # of the largest change: what says where it comes from
 _PHASE_WORDS = {"h2d": "copies to the GPU", "between": "between the steps"}
 _NONE = "no difference"
+_ADDED = (
+    "data",
+    "h2d",
+)  # phases that one program may have and another not, where it is all of the change that they are
+_ALL = 0.2  # of a change: what may be of others where it is called all
+_NEVER = spread.Spread(0.0, 0.0, 0.0, 0, 0.0, 0.0)  # of a phase that an input does not have
 _TIMED = "timing pass, no profiler attached"
 _NEXT_TO_NOTHING = 0.0005  # a change that is +0.0% comes from nowhere
 _SMALL = 0.05  # a factor nearer to 1 than this is said in per cent
@@ -157,7 +163,7 @@ def of_steps(first: spread.Spread, other: spread.Spread, one: str, two: str, sou
     step = f"step {cells[0]} -> {cells[1]} {unit} ({facts}; {widths})"
     if not first.median or not other.median:
         return step
-    if first.median == other.median:
+    if abs(other.median / first.median - 1) < _NEXT_TO_NOTHING:
         return f"{_NONE}: {step}"
     return _factor(first.median / other.median, one, two, step)
 
@@ -208,6 +214,8 @@ def _phase(pair: tuple[Database, Database], first: spread.Spread, other: spread.
         before, after = (spread.of_steps(one, f"{name}_ns") for one in pair)
         if before and after:
             found[name] = grown(before, after) / change  # of it, so above 0 where it went the same way
+        elif name in _ADDED and (before or after) and abs(grown(before or _NEVER, after or _NEVER) / change - 1) < _ALL:
+            found[name] = grown(before or _NEVER, after or _NEVER) / change
     most = max(found, key=lambda name: found[name], default=None)
     if most is None or found[most] < _MOST or found.get("gpu_busy", 0) >= _MOST:
         return ""
@@ -264,7 +272,7 @@ def _of_total(
     widths = [first[f"{n} spread"] for n in (names[0], name)]
     if not before or not after:
         return f"{what}: {cells[0]} -> {cells[1]}{each}" if before or after else ""
-    if before == after:
+    if before == after or cells[0] == cells[1]:
         return f"{what}: the same, {cells[0]}{each}"
     if spread.is_within(after - before, *widths):
         return f"{what}: no difference, {cells[0]} and {cells[1]}{each} lie within the spread of the steps"

@@ -1,6 +1,7 @@
 """The cards at the top of a page: how long a step takes, whether the GPU is busy, how much memory it needs."""
 
 from .. import step_text
+from ..units import said_ns
 from .run import Run
 from .section import Source
 
@@ -21,8 +22,8 @@ def _steps(source: Source, run: Run | None) -> list[dict[str, str]]:
     found = []
     if run is not None:
         many = f"{run.step_cnt} steps, " if run.step_cnt else ""
-        slow = f"p95 {run.p95_ns / 1e6:,.2f}, " if run.p95_ns else ""
-        found.append(_card("step, median", f"{run.step_ns / 1e6:,.2f} ms", f"{many}{slow}no profiler attached"))
+        slow = f"p95 {said_ns(run.p95_ns)}, " if run.p95_ns else ""
+        found.append(_card("step, median", said_ns(run.step_ns), f"{many}{slow}no profiler attached"))
         if run.token_per_s:
             found.append(_card("tokens", f"{run.token_per_s:,.0f} /s", "no profiler attached"))
     for row in source.rows(
@@ -32,12 +33,12 @@ def _steps(source: Source, run: Run | None) -> list[dict[str, str]]:
         steps = f"{step_text.number_of(row)}, {step_text.spread(row)}" if row["step_cnt"] > 1 else "one step"
         if run is None:
             what = "step, mean" if step_text.says_mean(row) else "step, median"
-            found.append(_card(what, f"{step_text.centre_ns(row) / 1e6:,.2f} ms", f"profiled, {steps}"))
+            found.append(_card(what, said_ns(step_text.centre_ns(row)), f"profiled, {steps}"))
             if row["token_per_s"]:
                 found.append(_card("tokens", f"{row['token_per_s']:,.0f} /s", "with the profiler's cost"))
         else:
             more = f", {row['p50_ns'] / run.step_ns - 1:+.0%}" if run.step_ns else ""
-            found.append(_card("step while profiled", f"{row['p50_ns'] / 1e6:,.2f} ms", f"{steps}{more}"))
+            found.append(_card("step while profiled", said_ns(row["p50_ns"]), f"{steps}{more}"))
     return found
 
 
@@ -49,7 +50,7 @@ def _busy(source: Source) -> list[dict[str, str]]:
     )
     found = [
         _card(f"GPU {row['device_id']} busy", f"{row['busy_frac']:.1%}",
-              f"of {row['window_ns'] / 1e6:,.1f} ms{', warm steps' if row['is_steady'] else ''}")
+              f"of {said_ns(row['window_ns'])}{', warm steps' if row['is_steady'] else ''}")
         for row in rows[:2]
     ]  # fmt: skip
     if len(rows) > 2:
@@ -61,29 +62,29 @@ def _busy(source: Source) -> list[dict[str, str]]:
 def _work(source: Source) -> list[dict[str, str]]:
     """All that was recorded, and named so where the verdict is about less."""
     steady = source.rows("select recorded_ns from _steady_time where source_id = {id} and is_steady")
-    of = f", in all {steady[0]['recorded_ns'] / 1e6:,.1f} ms" if steady else ""
+    of = f", in all {said_ns(steady[0]['recorded_ns'])}" if steady else ""
     found = []
     ((kernels, time),) = source.database.rows(
         f"select coalesce(sum(kernel_cnt), 0), coalesce(sum(kernel_ns), 0) from kernel_summary "
         f"where source_id = {source.source_id}"
     )
     if kernels:
-        found.append(_card("kernels", f"{kernels:,}", f"{time / 1e6:,.1f} ms{of}"))
+        found.append(_card("kernels", f"{kernels:,}", f"{said_ns(time)}{of}"))
     ((calls, api),) = source.database.rows(
         "select count(*), coalesce(sum(launch_end_ns - launch_start_ns - coalesce(wait_ns, 0)), 0) "
         "from gpu_op left join _call_wait using (api_call_id) "
         f"where source_id = {source.source_id} and is_first_op"
     )
     if calls:
-        found.append(_card("launches", f"{calls:,}", f"{api / 1e6:,.1f} ms of CPU, without waits{of}"))
+        found.append(_card("launches", f"{calls:,}", f"{said_ns(api)} of CPU, without waits{of}"))
     return found
 
 
 def _memory(source: Source, run: Run | None) -> list[dict[str, str]]:
-    rows = source.rows(
-        "select device, max(peak_bytes) as peak_bytes from memory_peak group by device "
-        f"having max(peak_bytes) >= {_LEAST_BYTES} order by device = 'cpu', device limit 2"
-    )
+    rows = [] if source.memory is None else source.rows(
+        f"select device, max(peak_bytes) as peak_bytes from memory_peak where source_id = {source.memory[0]} "
+        f"group by device having max(peak_bytes) >= {_LEAST_BYTES} order by device = 'cpu', device limit 2"
+    )  # fmt: skip
     found = [_card(f"peak memory of {row['device']}", f"{row['peak_bytes'] / _MIB:,.1f} MiB", "allocated by torch")
              for row in rows]  # fmt: skip
     if not found and run is not None and run.peak_bytes:

@@ -1,5 +1,6 @@
 """Values as people read them: with their unit, next to the number behind it."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ _UNITS = (
     ("_per_s", "1/s", 1.0),
     ("_bytes_s", "GB/s", 1e-9),
 )
+_MOST_DECIMALS = 9
 _LONGEST, _WHOLE = 110, 1000  # characters of a text in a table, and of what is shown where the pointer is
 
 
@@ -63,8 +65,15 @@ def _cell(name: str, value: Any) -> Cell:
         return _text(str(value))
     found = _unit(name)
     scaled = value * found[2] if found else value
-    shown = f"{scaled:,.0f}" if isinstance(scaled, int) or (scaled == int(scaled) and not found) else f"{scaled:,.3f}"
-    return Cell(shown, float(scaled))
+    is_whole = isinstance(scaled, int) or (scaled == int(scaled) and not found)
+    return Cell(f"{scaled:,.0f}" if is_whole else _decimals(scaled), float(scaled))
+
+
+def _decimals(value: float) -> str:
+    """A number with three decimals, a smaller one with as many as it needs for two digits."""
+    if not 0 < abs(value) < 0.0995:
+        return f"{value:,.3f}"
+    return f"{value:.{min(_MOST_DECIMALS, max(3, 1 - math.floor(math.log10(abs(value)))))}f}"
 
 
 def _text(words: str) -> Cell:

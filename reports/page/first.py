@@ -41,7 +41,7 @@ def _changes(source: Source) -> list[dict[str, str]]:
     window_ns = windows[0]["window_ns"] if windows else None
     rows = source.rows(answer.FINDINGS)
     rows = (answer.worth(rows, window_ns) if window_ns else rows)[:_FIRST_CNT]
-    memory = source.rows("from memory_finding")
+    memory = source.rows(f"from memory_finding where source_id in {source.of_rank}")
     memory = [row for row in memory if row["severity"] == "high"][:1] if rows else memory[:_FIRST_CNT]
     found = [
         {"rule": row["rule"].replace("_", " "), "severity": row["severity"],

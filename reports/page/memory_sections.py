@@ -4,35 +4,21 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...sql import literal
-from ...vocabulary import SOURCE_SNAPSHOT
 from . import blocks, figures
 from .section import Section, Source, only, section, tabled
 
 MEMORY_FINDINGS = "memory-findings"  # the section of what rules found
 _TABLED_CNT = 100  # blocks in the table of them
-_LEAST_BYTES = 64 << 10  # live at the peak: scalars that a CPU program makes on its way say nothing about its memory
 
 
 def memory_sections(source: Source) -> Iterable[Section | None]:
     """Of the input that knows most of what memory is for: that of a run's memory pass, or a snapshot; devices first."""
-    found = source.database.rows(
-        """select source_id, device
-        from (select distinct source_id, device from memory_event)
-        join (
-            select source_id, device, sum(live_bytes) as most_bytes from memory_peak group by source_id, device
-        ) using (source_id, device)
-        where most_bytes >= ? or source_id in (select source_id from source where kind = ?)
-        order by source_id not in (select source_id from memory_owner), device = 'cpu', source_id, device
-        limit 1""",
-        _LEAST_BYTES,
-        SOURCE_SNAPSHOT,
-    )
-    if found:
-        source_id, device = found[0]
-        which = f"source_id = {int(source_id)} and device = {literal(str(device))}"
+    if source.memory is not None:
+        source_id, device = source.memory
+        which = f"source_id = {source_id} and device = {literal(device)}"
         rows = source.rows(f"select * exclude (source_id, device) from _page_memory where {which}")
-        yield _over_time(source, which, str(device), rows)
-        yield _blocks(source, int(source_id), str(device), list(dict.fromkeys(row["category"] for row in rows)))
+        yield _over_time(source, which, device, rows)
+        yield _blocks(source, source_id, device, list(dict.fromkeys(row["category"] for row in rows)))
         yield tabled(
             source, MEMORY_FINDINGS, "What to do about memory", "What rules found, the largest first.",
             "memory_finding",
@@ -50,12 +36,13 @@ def memory_sections(source: Source) -> Iterable[Section | None]:
         source, "memory-fragments", "Memory held and not used", "What torch's allocator held of each device, "
         "when most was held and when the snapshot was taken.", "memory_fragmentation",
         "select device, moment, pool, reserved_bytes, allocated_bytes, requested_bytes, unused_bytes, unused_frac, "
-        "largest_free_bytes, free_block_cnt, segment_cnt from memory_fragmentation",
+        "largest_free_bytes, free_block_cnt, segment_cnt from memory_fragmentation "
+        f"where source_id in {source.of_rank}",
     )  # fmt: skip
     yield tabled(
         source, "out-of-memory", "Out of memory", "Allocations that failed, and what was live then.", "out_of_memory",
         "select device, time_ns, event_number, requested_bytes, live_bytes, unused_bytes, free_bytes, "
-        "largest_category, largest_bytes, stack from out_of_memory",
+        f"largest_category, largest_bytes, stack from out_of_memory where source_id in {source.of_rank}",
         is_open=True,
     )  # fmt: skip
 

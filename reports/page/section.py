@@ -1,16 +1,19 @@
 """A section of a page: a picture, its table and the view behind both; and the input that is asked."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ...analyze.store.database import Database
 from ...errors import CorruptInputError
 from ...sql import quoted
+from ...vocabulary import SOURCE_SNAPSHOT
 from ..units import said_ns
 from .cells import Cell, Column, of_rows
 from .window import Window
 
 _ROW_LIMIT = 100
+_LEAST_BYTES = 64 << 10  # live at the peak: scalars that a CPU program makes on its way say nothing about its memory
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,31 @@ class Source:
         ((self.begin,),) = database.rows(
             f"select coalesce((select min(start_ns) from gpu_op where source_id = {source_id}), "
             f"(select min(start_ns) from range where source_id = {source_id}), 0)"
+        )
+
+    @cached_property
+    def memory(self) -> tuple[int, str] | None:
+        """The input that knows most of what the shown one's memory is for, of its rank or without one, and the device.
+
+        That of a run's memory pass before others, then the shown one, devices before the CPU; None where none has much.
+        """
+        found = self.database.rows(
+            f"""select source_id, device
+            from (select source_id, device, sum(live_bytes) as most_bytes from memory_peak group by source_id, device)
+            join source using (source_id)
+            where source_id in {self.of_rank} and (most_bytes >= {_LEAST_BYTES} or kind = '{SOURCE_SNAPSHOT}')
+            order by source_id not in (select source_id from memory_owner), device = 'cpu',
+                source_id <> {self.source_id}, source_id, device
+            limit 1"""
+        )
+        return (int(found[0][0]), str(found[0][1])) if found else None
+
+    @property
+    def of_rank(self) -> str:
+        """The inputs of the rank that is shown and those without one, as a list in SQL."""
+        return (
+            "(select source_id from source where rank is null or rank is not distinct from "
+            f"(select rank from source where source_id = {self.source_id}))"
         )
 
     def rows(self, statement: str) -> list[dict[str, Any]]:
@@ -108,11 +136,14 @@ def only(rows: list[dict[str, Any]], *columns: str) -> list[dict[str, Any]]:
 def section(
     name: str, title: str, text: str, view: str, rows: list[dict[str, Any]], figure: Any = None, is_open: bool = False,
     kind: str = "chart", told: str = "", legend: tuple[str, ...] = (), keys: dict[str, str] | None = None,
-    follows: tuple[str, ...] = (), added_up: str = "",
+    follows: tuple[str, ...] = (), added_up: str = "", row_cnt: int = 0,
 ) -> Section:  # fmt: skip
-    """A section whose table has the first of the rows, without columns in which none of them says anything."""
+    """A section whose table has the first of the rows, without columns in which none of them says anything.
+
+    row_cnt: how many rows there are where `rows` are the first of them.
+    """
     columns, cells = of_rows(telling(rows[:_ROW_LIMIT]), keys)
-    left_out = max(0, len(rows) - _ROW_LIMIT)
+    left_out = max(0, max(row_cnt, len(rows)) - _ROW_LIMIT)
     return Section(
         name, title, text, view, figure, columns, cells, left_out, is_open, kind, told or f"{title}: {text}", legend,
         follows, added_up,

@@ -65,8 +65,11 @@ def timeline_section(source: Source) -> Iterable[Section | None]:
     used = {kind for _, kind, *_ in data["names"]}
     legend = tuple(name for number, name in enumerate(kinds.NAMES) if number in used)
     keys = {"name": "kernel", "path": "range", "start_ns": "begin", "duration_ns": "length"}
+    ((op_cnt,),) = source.database.rows(f"select count(*) from gpu_op where source_id = {source.source_id}")
+    if op_cnt > len(rows):
+        text += " The table has the longest operations."
     yield section("timeline", "Timeline", text, "launch_trace", rows, data, kind="timeline", legend=legend, keys=keys,
-                  follows=("time", "range", "kernel", "step"))  # fmt: skip
+                  follows=("time", "range", "kernel", "step"), row_cnt=op_cnt)  # fmt: skip
 
 
 def _said(ns: int) -> str:

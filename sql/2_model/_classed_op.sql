@@ -9,6 +9,8 @@ select
     gpu_op.name_id,
     gpu_op.start_ns,
     gpu_op.end_ns,
+    gpu_op.process_id,
+    gpu_op.launch_start_ns,
     op_class.class
 from gpu_op
 left join _owner as own using (attribution_id)

@@ -1,7 +1,8 @@
 -- A row is one of three or more elementwise kernels in a row on a stream, but for the one that takes longest.
 --
--- A row of them is in the order of launches and ends with any other work, or with the eighth: more in a row have tensors of
--- their own, as in a loop over parameters, each of which takes a pass. The longest, of equals the first, stands for the
+-- A row of them is in the order of launches and ends with any other work, with a step or a wait of the CPU for the GPU (one
+-- kernel is launched in one go), or with the eighth: more in a row have tensors of their own, as in a loop over parameters, each
+-- of which takes a pass. The longest, of equals the first, stands for the
 -- pass over memory that one fused kernel would make. What a compiler fused (Triton) is none of them. Of streams without
 -- work on the critical path nothing is asked.
 --
@@ -22,6 +23,33 @@ asked as (
     from gpu_op as op
     semi join (select gpu_op_id from critical_segment where kind = 'gpu') as critical using (gpu_op_id)
 ),
+border as (
+    select own.source_id, own.process, step.start_ns as at_ns
+    from _step as step
+    join _work_process as own on own.source_id = step.source_id and own.thread_id = step.thread_id
+    union
+    select source_id, process, end_ns
+    from _gap_wait
+),
+launched as (
+    select classed.*, border.at_ns
+    from (
+        select *, coalesce(process_id, 0) as process, coalesce(launch_start_ns, start_ns) as launch_ns
+        from classed
+    ) as classed
+    asof left join border
+        on border.source_id = classed.source_id
+        and border.process = classed.process
+        and border.at_ns <= classed.launch_ns
+),
+begun as (
+    select
+        *,
+        not is_elementwise or coalesce(
+            at_ns is distinct from lag(at_ns) over (partition by source_id, device_id, stream_id order by gpu_op_id), true
+        ) as begins
+    from launched
+),
 ordered as (
     select
         classed.gpu_op_id,
@@ -30,12 +58,12 @@ ordered as (
         classed.stream_id,
         classed.end_ns - classed.start_ns as kernel_ns,
         classed.is_elementwise,
-        sum(if(classed.is_elementwise, 0, 1)) over (
+        sum(if(classed.begins, 1, 0)) over (
             partition by classed.source_id, classed.device_id, classed.stream_id
             order by classed.gpu_op_id
             rows unbounded preceding
         ) as row_number
-    from classed
+    from begun as classed
     semi join asked
         on asked.source_id = classed.source_id
         and asked.device_id is not distinct from classed.device_id

@@ -46,6 +46,7 @@ named as (
         kernel.source_id,
         kernel.name_id,
         count(*) as cnt,
+        sum(op.end_ns - op.start_ns) as kernel_ns,
         sum(kernel.critical_ns) as critical_ns,
         sum(kernel.critical_ns * greatest(0, 1 - near.roofline_frac)) as far_ns,
         bool_and(near.roofline_frac is not null) as is_known,
@@ -56,6 +57,13 @@ named as (
     left join near on near.range_id = op.operator_id
     where kernel.rule is null
     group by kernel.source_id, kernel.name_id
+),
+-- of the same name, with what other rules are blamed for
+whole as (
+    select kernel.source_id, short.short_name, sum(kernel.critical_ns) as critical_ns
+    from _blamed_kernel as kernel
+    join _short_name as short on short.source_id = kernel.source_id and short.name_id = kernel.name_id
+    group by kernel.source_id, short.short_name
 )
 select
     kernel.source_id,
@@ -69,11 +77,14 @@ select
         null
     ) as saving_ns,
     sum(kernel.cnt)::bigint as occurrence_cnt,
-    format('{}: {:.0f} % of the time is on the critical path in it, {}', any_value(kernel.class),
-        100 * sum(kernel.critical_ns) / any_value(busy.path_ns), said_ns(sum(kernel.critical_ns) / sum(kernel.cnt)))
+    format('{}: {:.0f} % of the time is on the critical path in it', any_value(kernel.class),
+        100 * any_value(whole.critical_ns) / any_value(busy.path_ns))
+    || if(sum(kernel.critical_ns) < 0.95 * any_value(whole.critical_ns), format(' ({:.0f} % beside other findings)',
+        100 * sum(kernel.critical_ns) / any_value(busy.path_ns)), '')
+    || format(', {}', said_ns(sum(kernel.kernel_ns) / sum(kernel.cnt)))
     || if(sum(kernel.cnt) = 1, '', ' on average')
     || if(bool_and(kernel.is_known), format(', where the device''s data sheet allows {}',
-        said_ns((sum(kernel.critical_ns) - sum(kernel.far_ns)) / sum(kernel.cnt))), '') as evidence,
+        said_ns(sum(kernel.kernel_ns) / sum(kernel.cnt) * (1 - sum(kernel.far_ns) / sum(kernel.critical_ns)))), '') as evidence,
     case
         when regexp_matches(short.short_name, '\b(f64|[dz]gem[mv])') then
             'Compute in 32 bits or fewer where the result allows: most devices have few units for 64.'
@@ -106,6 +117,7 @@ from named as kernel
 join busy using (source_id)
 join name on name.name_id = kernel.name_id
 join _short_name as short on short.source_id = kernel.source_id and short.name_id = kernel.name_id
+join whole on whole.source_id = kernel.source_id and whole.short_name = short.short_name
 left join softmax on softmax.name_id = kernel.name_id
 left join _padding as padding on padding.source_id = kernel.source_id
 group by kernel.source_id, short.short_name

@@ -1,0 +1,215 @@
+"""What is said of loops whose truth is known, in the terminal, on the page and of two of them."""
+
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import writers
+from conftest import opened
+from loops import GEMM, Loop
+from lorabench.errors import RegressionError
+from lorabench.progress import Silent
+from lorabench.reports import answer, answer_text, answering, terminal
+from lorabench.reports.comparison import changes
+from lorabench.reports.page import cells
+from lorabench.reports.page import page as pages
+from simulated_gpu import Gpu, Training
+
+ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float> >"
+MIB = 1 << 20
+
+
+def loop(
+    steps: int = 12,
+    kernels: Sequence[str] = (GEMM,) * 4,
+    length: float = 200,
+    load: Sequence[float] = (),
+    cold: float = 1,
+) -> Loop:
+    """Steps of kernels, the first `cold` times as long, behind a range that loads for so many us, in turn."""
+    made = Loop()
+    for number in range(steps):
+
+        def work(number: int = number) -> None:
+            if load and load[number % len(load)]:
+                made.pause("load batch", load[number % len(load)])
+            for name in kernels:
+                made.kernel(name, length * (cold if number == 0 else 1))
+            made.synchronise()
+
+        made.inside(f"step {number}", work)
+    return made
+
+
+def compared(folder: Path, first: Loop, other: Loop, by: str | None = None) -> changes.Compared:
+    inputs = [first.write(folder / "a.json"), other.write(folder / "b.json")]
+    return changes.compare_inputs(inputs, by, None, None, False, Silent())
+
+
+def holding(rank: int, size: int) -> Loop:
+    """A rank that takes so much memory in each step."""
+    made = Loop(2, rank)
+    for number in range(6):
+
+        def work(number: int = number) -> None:
+            made.allocate(size, 4096 * (number + 1))
+            made.kernel(GEMM, 200)
+            made.allocate(-size, 4096 * (number + 1))
+            made.synchronise()
+
+        made.inside(f"step {number}", work)
+    return made
+
+
+@pytest.fixture
+def ranks(tmp_path: Path) -> Path:
+    (tmp_path / "job").mkdir()
+    for rank, size in enumerate((100 * MIB, 900 * MIB)):
+        holding(rank, size).write(tmp_path / "job" / f"rank{rank}.json")
+    return tmp_path / "job"
+
+
+@pytest.mark.parametrize(("rank", "own", "other"), [(0, 100, 900), (1, 900, 100)])
+def test_the_page_of_a_rank_has_the_memory_of_that_rank(
+    ranks: Path, rank: int, own: int, other: int, tmp_path: Path
+) -> None:
+    with opened(*sorted(ranks.iterdir()), db=tmp_path / "job.duckdb") as database:
+        pages.write(database, tmp_path / "page.html", rank=rank)
+    text = re.sub(r"<[^>]*>", " ", (tmp_path / "page.html").read_text("utf-8"))
+    assert re.search(rf"peak memory of cuda:0\s+{own}\.0 MiB", text)
+    assert not re.search(rf"\b{other}(\.0+)? MiB", text), "of the other rank"
+
+
+def test_memory_of_ranks_is_compared_by_the_one_that_needs_most(ranks: Path, tmp_path: Path) -> None:
+    alone = shutil.copy(ranks / "rank1.json", tmp_path / "rank1.json")
+    found = changes.compare_inputs([ranks, Path(alone)], "memory", None, None, False, Silent())
+    assert [found.rows[0][name] for name in found.names] == [900 * MIB, 900 * MIB]
+    assert "rank 1 of A" in " ".join(found.notes)
+
+
+@pytest.mark.parametrize("each", [1, 2, 3, 4, 7])
+def test_elementwise_kernels_of_different_steps_are_no_row(each: int, tmp_path: Path) -> None:
+    trace = loop(kernels=(ADD,) * each).write(tmp_path / "loop.json")
+    with opened(trace, db=tmp_path / "loop.duckdb") as database:
+        rows = database.rows("select run_id, count(*) from _elementwise_run group by 1 order by 1")
+        assert rows == database.rows("select run_id, count(*) from main._elementwise_run group by 1 order by 1")
+        findings = {row["rule"]: row for row in answer.answer(database)["findings"]}
+        ((share,),) = database.rows("select 100 * sum(critical_frac) / 12 from critical_path where activity = 'kernel'")
+    assert [count for _, count in rows] == ([each - 1] * 12 if each >= 3 else [])
+    assert ("unfused_elementwise" in findings) == (each >= 3)
+    said = re.search(r"(\d+) % of the time is on the critical path in it", findings["dominant_kernel"]["evidence"])
+    assert said and float(said[1]) == pytest.approx(share, abs=1.5)
+    assert (" beside other findings" in findings["dominant_kernel"]["evidence"]) == (each >= 3)
+
+
+def test_a_wait_between_elementwise_kernels_ends_their_row(tmp_path: Path) -> None:
+    made = Loop()
+    for number in range(12):
+
+        def work() -> None:
+            for _ in range(3):
+                made.kernel(ADD, 200)
+                made.kernel(ADD, 200)
+                made.synchronise()
+
+        made.inside(f"step {number}", work)
+    with opened(made.write(tmp_path / "loop.json"), db=tmp_path / "loop.duckdb") as database:
+        assert database.rows("from _elementwise_run") == database.rows("from main._elementwise_run") == []
+
+
+def test_a_kernel_is_as_long_on_average_in_two_processes_as_in_one(tmp_path: Path) -> None:
+    found = []
+    run = Training(kernel=40_000).run(Gpu(is_pinned=True))
+    for count in (1, 2):
+        writers.write_nsys(tmp_path / f"{count}.sqlite", [run.timeline] * count)
+        with opened(tmp_path / f"{count}.sqlite", db=tmp_path / f"{count}.duckdb") as database:
+            found.append(database.rows("select place, evidence from finding where rule = 'dominant_kernel'"))
+    assert found[0] and [text.rpartition(",")[2] for _, text in found[0]] == [
+        text.rpartition(",")[2] for _, text in found[1]
+    ]
+
+
+@pytest.mark.parametrize("by", [None, "kernel", "class", "api"])
+@pytest.mark.parametrize("cold", [4, 9])
+def test_a_cold_step_changes_no_comparison(cold: int, by: str | None, tmp_path: Path) -> None:
+    found = compared(tmp_path, loop(), loop(cold=cold), by)
+    assert found.verdict[0].startswith("no difference")
+    assert found.rows[0]["b.json"] == pytest.approx(found.rows[0]["a.json"], rel=0.01)
+    assert changes.check(found, 0.02) == [] and "cold ones (1 of B) are left out" in " ".join(found.notes)
+
+
+def test_values_of_a_step_are_those_of_warm_steps_whatever_their_number(tmp_path: Path) -> None:
+    found = compared(tmp_path, loop(8, cold=5), loop(24, cold=9, length=300), "kernel")
+    assert [found.rows[0][name] for name in found.names] == pytest.approx([800_000, 1_200_000])
+
+
+@pytest.mark.parametrize("load", [0, 1])
+def test_input_that_one_program_does_not_load_is_where_the_difference_comes_from(load: int, tmp_path: Path) -> None:
+    with_load, without = loop(load=(2_000,)), loop(load=(load,))
+    slower, faster = compared(tmp_path, without, with_load), compared(tmp_path, with_load, without)
+    assert "most of it data (+2.0" in slower.verdict[0] or "most of it data (+1.999" in slower.verdict[0]
+    assert "most of it data (-" in faster.verdict[0]
+
+
+def test_steps_that_are_long_and_short_by_turns_tell_a_difference(tmp_path: Path) -> None:
+    found = compared(tmp_path, loop(20, load=(0, 2_000)), loop(20, load=(0, 6_000)))
+    assert "x as slow as" in found.verdict[0] and "most of it data (+2.0" in found.verdict[0]
+    with pytest.raises(RegressionError):
+        changes.check(found, 0.05)
+
+
+def test_what_differs_by_nothing_that_is_shown_is_no_difference(tmp_path: Path) -> None:
+    found = compared(tmp_path, loop(), loop(length=200.01))
+    assert found.verdict[0].startswith("no difference") and ": the same, " in found.verdict[1]
+
+
+def test_a_view_that_has_rows_is_not_said_to_be_empty(tmp_path: Path) -> None:
+    with opened(loop(load=(2_000,)).write(tmp_path / "loop.json"), db=tmp_path / "loop.duckdb") as database:
+        assert answering.why_nothing(database, "finding", ()) == "no row of finding matches what the statement asks for"
+        assert answering.why_nothing(database, "kernel_summary", ["--rank 5"]).endswith("matches --rank 5")
+        assert "has no rows: " in answering.why_nothing(database, "memory_peak", ["--rank 5"])
+
+
+def test_what_to_type_next_of_several_inputs_can_be_typed(
+    ranks: Path, run_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ranks)
+    inputs = sorted(path.name for path in ranks.iterdir())
+    with opened(*map(Path, inputs), db=Path("job.duckdb")) as database:
+        lines = answer_text.next_steps(answer.answer(database), inputs)
+    commands = [line[6:].split()[1:] for line in lines]
+    assert any("query" in command for command in commands)
+    for command in commands[1:]:
+        assert run_command(*command).returncode == 0, command
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["fused_layer_norm_backward_kernel<4096>", "fused_layer_norm_backward_kernel<8192>", "other"],
+        [f"a_kernel_with_a_long_name_of_{size}_values_and_more_behind" for size in (4096, 8192)],
+        ["same", "same", "fused_layer_norm_backward_kernel_of_one #1", "fused_layer_norm_backward_kernel_of_one #12"],
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("size", [16, 24, 31])
+def test_names_that_differ_are_cut_to_different_texts(size: int, names: list[str]) -> None:
+    cut = terminal._told_apart(names, size)
+    assert max(map(len, cut)) <= size and len(set(cut)) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [(1_234_567, "1.235"), (100_000, "0.100"), (35_000, "0.035"), (1_400, "0.0014"), (3, "0.0000030"), (0, "0.000")],
+)  # fmt: skip
+def test_a_short_time_is_not_shown_as_none(ns: int, text: str) -> None:
+    ((cell,),) = cells.of_rows([{"mean_ns": ns}])[1]
+    assert cell.text == text
+
+
+def test_a_table_of_the_longest_says_of_how_many(tmp_path: Path) -> None:
+    with opened(loop(40).write(tmp_path / "loop.json"), db=tmp_path / "loop.duckdb") as database:
+        (found,) = [part for part in pages.write(database, tmp_path / "page.html") if part.name == "timeline"]
+    assert (len(found.rows), found.left_out) == (100, 60) and "longest" in found.text
