@@ -18,6 +18,7 @@ from lorabench.analyze.store.database import Database
 from lorabench.reports import answer, answer_text, screen, sources, verdict_text, what_if_text
 from lorabench.reports.page import cards
 from lorabench.reports.page.section import Source
+from lorabench.reports.units import said_ns
 
 FILES = [
     *corpus_params("nsys/*.sqlite"), *corpus_params("kineto/*.json.gz"), *corpus_params("memory_snapshots/*.pickle"),
@@ -261,11 +262,11 @@ def test_the_cards_of_the_page_agree_with_it(database: Database, found: dict[str
     if len(busy) == 1 and "more GPUs" not in busy[0]["note"]:
         share = sum(found["parts"].get(name, 0) for name in ("compute", "communication", "copies"))
         assert float(busy[0]["value"].removesuffix("%")) == pytest.approx(100 * share, abs=0.051)
-        assert f"of {found['window_ns'] / 1e6:,.1f} ms" in busy[0]["note"]
+        assert f"of {said_ns(found['window_ns'])}" in busy[0]["note"]
         assert ("warm steps" in busy[0]["note"]) == bool(found["steady"]["is_steady"])
     if "launches" in shown:
         ((ns,),) = database.rows("select sum(launch_api_ns - launch_wait_ns) from launch_summary")
-        assert shown["launches"]["note"].startswith(f"{ns / 1e6:,.1f} ms of CPU")
+        assert shown["launches"]["note"].startswith(f"{said_ns(ns)} of CPU")
 
 
 def said(path: Path, found: dict[str, Any]) -> list[str]:

@@ -255,7 +255,7 @@ def _asked(
     rows = database.rows(
         f"""with step as (
             select source_id, step, start_ns, end_ns, {process} as process,
-                min(start_ns) over (partition by source_id, step) >= coalesce(first_step_ns, start_ns) as is_warm
+                coalesce(min(start_ns) over (partition by source_id, step) >= first_step_ns, true) as is_warm
             from _step join _work_process as own using (source_id, thread_id)
             left join (select source_id, first_step_ns from _steady_time) as steady using (source_id)
             where source_id in (select source_id from source where {counting(database)})

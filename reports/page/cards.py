@@ -1,7 +1,7 @@
 """The cards at the top of a page: how long a step takes, whether the GPU is busy, how much memory it needs."""
 
 from .. import step_text
-from ..units import said_ns
+from ..units import said_ns, scaled
 from .run import Run
 from .section import Source
 
@@ -18,12 +18,18 @@ def _card(what: str, value: str, note: str = "") -> dict[str, str]:
     return {"what": what, "value": value, "note": note}
 
 
+def _length(ns: float) -> str:
+    """A time by which runs are compared, in four digits."""
+    unit, (said,) = scaled("ns", [ns])
+    return f"{said} {unit}"
+
+
 def _steps(source: Source, run: Run | None) -> list[dict[str, str]]:
     found = []
     if run is not None:
         many = f"{run.step_cnt} steps, " if run.step_cnt else ""
         slow = f"p95 {said_ns(run.p95_ns)}, " if run.p95_ns else ""
-        found.append(_card("step, median", said_ns(run.step_ns), f"{many}{slow}no profiler attached"))
+        found.append(_card("step, median", _length(run.step_ns), f"{many}{slow}no profiler attached"))
         if run.token_per_s:
             found.append(_card("tokens", f"{run.token_per_s:,.0f} /s", "no profiler attached"))
     for row in source.rows(
@@ -33,12 +39,12 @@ def _steps(source: Source, run: Run | None) -> list[dict[str, str]]:
         steps = f"{step_text.number_of(row)}, {step_text.spread(row)}" if row["step_cnt"] > 1 else "one step"
         if run is None:
             what = "step, mean" if step_text.says_mean(row) else "step, median"
-            found.append(_card(what, said_ns(step_text.centre_ns(row)), f"profiled, {steps}"))
+            found.append(_card(what, _length(step_text.centre_ns(row)), f"profiled, {steps}"))
             if row["token_per_s"]:
                 found.append(_card("tokens", f"{row['token_per_s']:,.0f} /s", "with the profiler's cost"))
         else:
             more = f", {row['p50_ns'] / run.step_ns - 1:+.0%}" if run.step_ns else ""
-            found.append(_card("step while profiled", said_ns(row["p50_ns"]), f"{steps}{more}"))
+            found.append(_card("step while profiled", _length(row["p50_ns"]), f"{steps}{more}"))
     return found
 
 
