@@ -157,7 +157,8 @@ def compare(
     two traces a kernel that has another name in the second is one row.
     """
     rows, spreads = _compared(databases, how, None, False, scales)
-    return rows, _left_out(how, spreads)
+    cold = _cold(steps_of([*databases.values()], how, False), spreads)
+    return rows, [*_left_out(how, spreads), *cold]
 
 
 def _compared(
@@ -229,7 +230,7 @@ def compare_inputs(
             _labels(opened) if by == "kernel" else {}, _by_sequence(opened, how, steps, spreads),
         )  # fmt: skip
         compared.notes.extend(f"{line}: --totals." for line in _left_out(how, spreads))
-        compared.notes.extend(_cold(steps, spreads))
+        compared.notes.extend(f"{line}." for line in _cold(steps, spreads))
         if how.found_in == _LAUNCHED:
             compared.notes.append(BACKWARD_IS_APART)
         if asked is None and by == "kernel":
@@ -279,7 +280,7 @@ def _cold(steps: list[Steps], spreads: list[Spreads]) -> list[str]:
         return []
     cold = [(count.every - count.warm, letter(number)) for number, count in enumerate(steps) if count.warm]
     said = ", ".join(f"{count} of {which}" for count, which in cold if count)
-    return [f"Values are of warm steps: cold ones ({said}) are left out."] if said else []
+    return [f"Values are of warm steps: cold ones ({said}) are left out"] if said else []
 
 
 def _inside(widths: Spreads, key: tuple[Any, ...]) -> float:

@@ -15,7 +15,6 @@ from ...progress import Progress
 from .. import units
 from ..page import figures, html
 from ..page.section import Section, section
-from ..sources import counting
 from . import baselines, changes, difference, runs, shown, spread, verdict, waterfall
 from .compared import letter
 from .run_steps import of_run
@@ -158,13 +157,10 @@ def _clocks(inputs: list[Path], databases: list[Database]) -> list[float]:
     """What makes the mean profiled step of each run its step without a profiler; empty where one has no timing pass."""
     found = []
     for path, database in zip(inputs, databases, strict=True):
-        timed = of_run(path)
-        rows = database.rows(
-            f"select avg(mean_ns) from step_statistics join source using (source_id) where {counting(database)}"
-        )
-        if timed is None or not rows[0][0]:
+        timed, profiled = of_run(path), spread.of_steps(database)
+        if timed is None or profiled is None or not profiled.mean:
             return []
-        found.append(timed.median / rows[0][0])
+        found.append(timed.median / profiled.mean)
     return found
 
 
