@@ -289,7 +289,10 @@ def edited(run: Path, after: Path | None = None) -> tuple[list[dict[str, Any]], 
             row["left_frac"] = now.saving(edit.predicted_by) or 0.0
             row["is_made"] = row["left_frac"] * now.step_ns <= _MADE_FRAC * row["saving_frac"] * before.step_ns
         rows.append(row)
-    rows.sort(key=lambda row: -(row["saving_frac"] or row["at_most_frac"] or 0))
+    # what is predicted before what is bounded alone, and that before what saves nothing or nobody knows
+    rows.sort(
+        key=lambda row: ((row["saving_frac"] or 0) < _WORTH_FRAC, -(row["saving_frac"] or row["at_most_frac"] or 0))
+    )
     return rows, (before.step_ns, (now or before).step_ns)
 
 

@@ -25,7 +25,8 @@ FILES = [
     ROOT / "fixtures" / "lora-run.sqlite", ROOT / "fixtures" / "torch-cpu.json.gz", ROOT / "fixtures" / "h200-batch",
 ]  # fmt: skip
 IDLE = ("late_input", "compiling_or_loading", "blocking_copy", "pageable_async_copy", "synchronisation",
-        "launch_bound_range", "unified_memory", "long_idle_gap", "long_dependency", "host_work")  # fmt: skip
+        "launch_bound_range", "unified_memory", "long_idle_gap", "long_dependency", "host_work",
+        "devices_in_turn")  # fmt: skip
 
 KERNELS = ("padding", "math_attention", "float32_matmul", "layout_conversion", "unfused_elementwise", "dominant_kernel")
 
@@ -65,8 +66,9 @@ def _saved_within(database: Database, row: dict[str, Any], path: str) -> float:
 
 
 def test_what_speaks_for_a_finding_says_how_much_of_it_is_here(database: Database, found: dict[str, Any]) -> None:
+    window_ns = found["window_ns"] or (found["steady"] or {}).get("window_ns")
     for row in found["findings"]:
-        said, window_ns = answer.part(row, found["window_ns"]) + row["evidence"], found["window_ns"]
+        said = answer.part(row, window_ns) + row["evidence"]
         if row["place_cnt"] > 1 and row["saving_ns"]:
             share, (before, place, after) = f"{row['place_saving_ns'] / window_ns:.1%}", answer.where(row)
             assert 0 < row["place_saving_ns"] <= row["saving_ns"]

@@ -213,3 +213,61 @@ def test_a_table_of_the_longest_says_of_how_many(tmp_path: Path) -> None:
     with opened(loop(40).write(tmp_path / "loop.json"), db=tmp_path / "loop.duckdb") as database:
         (found,) = [part for part in pages.write(database, tmp_path / "page.html") if part.name == "timeline"]
     assert (len(found.rows), found.left_out) == (100, 60) and "longest" in found.text
+
+
+def on_cpu(load: float = 0, idle: float = 0, evaluate: float = 0, steps: int = 12) -> Loop:
+    """Steps of operators alone; before them input is waited for, behind them nothing runs; sometimes it evaluates."""
+    made = Loop()
+
+    def compute(length: float) -> None:
+        for _ in range(5):
+            made.event("cpu_op", "aten::mm", made.now, length / 5 - 1)
+            made.now += length / 5
+
+    for number in range(steps):
+
+        def work(number: int = number) -> None:
+            if load:
+                made.pause("load batch", load)
+            made.inside("forward", lambda: compute(5_000))
+            made.inside("backward", lambda: compute(10_000))
+            made.inside("optimizer", lambda: compute(1_000))
+            made.now += idle
+            if number % 5 == 2:
+                compute(evaluate)
+
+        made.inside(f"train_step {number}", work)
+    return made
+
+
+@pytest.mark.parametrize(("load", "idle"), [(0, 0), (20_000, 0), (0, 30_000), (10_000, 40_000), (40_000, 5_000)])
+def test_without_a_gpu_what_no_operator_fills_is_found_and_named(load: float, idle: float, tmp_path: Path) -> None:
+    with opened(on_cpu(load, idle).write(tmp_path / "loop.json"), db=tmp_path / "loop.duckdb") as database:
+        findings = {row["rule"]: row for row in answer.answer(database)["findings"]}
+    whole = {"late_input": 12 * load, "python_time": 12 * idle}
+    for rule, expected in whole.items():
+        assert (rule in findings) == (expected > 0)
+        if expected:  # but that at the begin and the end, which no operator is before or behind
+            assert findings[rule]["saving_ns"] / 1e3 == pytest.approx(expected, rel=0.1)
+            assert not findings[rule]["is_predicted"]
+    if idle:
+        between = "(between optimizer and load batch)" if load else "(between optimizer and forward)"
+        assert findings["python_time"]["place"] == between
+
+
+def test_a_step_that_evaluates_says_that_no_phase_is_longer(tmp_path: Path) -> None:
+    with opened(on_cpu(evaluate=30_000).write(tmp_path / "loop.json"), db=tmp_path / "loop.duckdb") as database:
+        ((evidence,),) = database.rows("select evidence from finding where rule = 'uneven_steps'")
+    assert "what is in no phase (evaluating, saving, logging) is 30.0 ms longer" in evidence
+
+
+@pytest.mark.parametrize("times", [1, 4])
+def test_what_is_compiled_in_one_of_many_steps_is_paid_once(times: int, tmp_path: Path) -> None:
+    made = on_cpu()
+    starts = [event["ts"] for event in made.events if event["name"].startswith("train_step")]
+    for number in range(times):
+        made.event("cpu_op", "_compile.compile_inner (dynamo_timed)", starts[4 + number] + 6_000, 3_000)
+    with opened(made.write(tmp_path / "loop.json"), db=tmp_path / "loop.duckdb") as database:
+        ((advice,),) = database.rows("select advice from finding where rule = 'compiling_or_loading'")
+        (row,) = [row for row in answer.answer(database)["findings"] if row["rule"] == "compiling_or_loading"]
+    assert ("paid once" in advice) == (times == 1) and answer.bound(row) == ("once" if times == 1 else "at most")

@@ -30,7 +30,9 @@ _TAIL_LINES = 200
 _CHUNK_BYTES = 65_536
 _MARK = "LORABENCH_COMMAND"  # in the environment of all processes of a command
 _RANK = re.compile(r"^\[rank\d+\]:\s?")  # torch's own mark of who says a line
-_NOISE = re.compile(r"\s|.*\d%\||\S+:\d+: \w*Warning: |USDT:|lorabench: |\[W\d|W\d{4} |warnings\.warn")
+_NOISE = re.compile(
+    r"\s|.*\d%\||\S+:\d+: \w*Warning: |USDT:|lorabench: |\[W\d|W\d{4} |warnings\.warn|Failed to load CPU gemm_4bit"
+)
 
 
 @dataclass(frozen=True)

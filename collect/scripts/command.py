@@ -178,5 +178,8 @@ def _under_nsys(
 
 def _judge(ended: Ended) -> State:
     if ended.code or ended.timed_out:
-        return {"status": rundir.FAILED, "message": ended.reason, "exit_code": ended.code}
+        message = ended.reason
+        if ended.code > 0 and not ended.timed_out and ended.last_words:  # which may be a warning at its begin
+            message = f"it ended with exit code {ended.code}; its last words on stderr: {ended.last_words}"
+        return {"status": rundir.FAILED, "message": message, "exit_code": ended.code}
     return {"status": rundir.OK, "message": None}

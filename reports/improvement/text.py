@@ -129,7 +129,7 @@ def edits(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
             saving = f"at most {row['at_most_frac']:.1%}"
         made = ""
         if has_after and row["is_made"] is not None:
-            made = f"{'made' if row['is_made'] else 'not made'}: {row['left_frac']:.1%} left"
+            made = f"{'made' if row['is_made'] else 'still there'}: {row['left_frac']:.1%} left"
         yield f"  {row['edit']:<36}{saving:>15}  {made}".rstrip()
         note = f"{row['write']}" + (f" (alters {row['alters']})" if row["alters"] else "")
         yield from textwrap.wrap(note, WIDTH, initial_indent=_WHY, subsequent_indent=_WHY, break_on_hyphens=False)
@@ -140,7 +140,7 @@ def held(rows: Sequence[dict[str, Any]], before_ns: float, after_ns: float) -> s
     made = [row for row in rows if row["is_made"]]
     unit, cells = units.scaled("ns", [before_ns, after_ns])
     if not made:
-        return f"none of the edits was made; step {cells[0]} -> {cells[1]} {unit}"
+        return f"step {cells[0]} -> {cells[1]} {unit}; what predictions were of is still there: none of those edits shows"
     predicted = before_ns * max(0.0, 1 - sum(row["saving_frac"] for row in made))
     _, (shown, _) = units.scaled("ns", [predicted, after_ns])
     return f"predicted {shown} {unit} with what was made, measured {cells[1]} {unit} ({predicted / after_ns - 1:+.1%})"

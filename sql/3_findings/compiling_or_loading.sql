@@ -50,11 +50,15 @@ select
     case
         when count(found.step_id) = 0
             then 'This is paid once: warm up before the recording begins, and it shows what a long run pays.'
+        when bool_and(found.what = 'compiled') and count(distinct found.step_id) = 1 and any_value(steady.step_cnt) >= 5
+            then 'This is paid once: what ran there for the first time, as an evaluation does (no_grad, eval()) or a shorter last '
+                || 'batch (drop_last=True), was compiled anew. Warm up with it before what counts.'
         when bool_and(found.what = 'loaded')
             then 'Kernels are loaded at their first use, which is paid once: warm up with steps like these before what counts '
             || if(starts_with(found.place, 'hip'), 'begins.', 'begins (CUDA_MODULE_LOADING=EAGER loads all at the start).')
     end as advice
 from found
+join _steady_time as steady on steady.source_id = found.source_id
 left join _source_with_gpu as gpu on gpu.source_id = found.source_id
 left join idle on idle.source_id = found.source_id and idle.place = found.place
 group by found.source_id, found.place, gpu.source_id

@@ -61,8 +61,16 @@ phase as (
     select
         source_id,
         step,
-        unnest(['input', 'copies to the device', 'forward', 'backward', 'optimizer', 'what follows the step']) as what,
-        unnest([data_ns, h2d_ns, forward_ns, backward_ns, optimizer_ns, between_ns]) as phase_ns
+        unnest([
+            'input', 'copies to the device', 'forward', 'backward', 'optimizer', 'what follows the step',
+            'what is in no phase (evaluating, saving, logging)'
+        ]) as what,
+        unnest([
+            data_ns, h2d_ns, forward_ns, backward_ns, optimizer_ns, between_ns,
+            if(coalesce(forward_ns, backward_ns) is null, null, wall_ns - list_sum(
+                [coalesce(data_ns, 0), coalesce(h2d_ns, 0), coalesce(forward_ns, 0), coalesce(backward_ns, 0), coalesce(optimizer_ns, 0)]
+            ))
+        ]) as phase_ns
     from judged
 ),
 longer as (
