@@ -140,7 +140,7 @@ def held(rows: Sequence[dict[str, Any]], before_ns: float, after_ns: float) -> s
     made = [row for row in rows if row["is_made"]]
     unit, cells = units.scaled("ns", [before_ns, after_ns])
     if not made:
-        return f"step {cells[0]} -> {cells[1]} {unit}; what predictions were of is still there: none of those edits shows"
+        return f"none of the edits shows, what they would save is still there; step {cells[0]} -> {cells[1]} {unit}"
     predicted = before_ns * max(0.0, 1 - sum(row["saving_frac"] for row in made))
     _, (shown, _) = units.scaled("ns", [predicted, after_ns])
     return f"predicted {shown} {unit} with what was made, measured {cells[1]} {unit} ({predicted / after_ns - 1:+.1%})"

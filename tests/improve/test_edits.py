@@ -53,7 +53,7 @@ def test_after_an_edit_it_is_said_which_was_made_and_whether_the_prediction_held
     assert not {"CUDA graphs", "copy from pinned memory", "do not wait in each step"} & set(rows), "there is no GPU"
     said = run_command("improve", run, "--after", after).out
     assert "with what was made, measured 166.1 us (+0.4%)" in " ".join(said.split())
-    assert "none of those edits shows" in run_command("improve", run, "--after", run).out
+    assert "none of the edits shows" in run_command("improve", run, "--after", run).out
 
 
 def test_with_a_gpu_graphs_and_waits_are_among_the_edits(tmp_path: Path, run_command: Run) -> None:
