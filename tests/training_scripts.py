@@ -281,6 +281,25 @@ if __name__ == "__main__":
     print("grew", used[-1] - used[2])
 """
 
+EVALUATING = """
+import time, torch
+def slow(rows):
+    time.sleep(0.03)
+    return torch.stack(rows)
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+rows = [torch.ones(8)] * 200
+train = iter(torch.utils.data.DataLoader(rows, batch_size=4, collate_fn=slow))
+for n in range(14):
+    for micro in range(2):
+        model(next(train)).sum().backward()
+    optimizer.step()
+    if n % 4 == 3:
+        for batch in torch.utils.data.DataLoader(rows[:12], batch_size=4, collate_fn=slow):
+            with torch.no_grad():
+                model(batch)
+"""
+
 INTERRUPTED = """
 import time, torch
 model = torch.nn.Linear(2, 2)

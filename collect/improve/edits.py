@@ -48,6 +48,7 @@ def framework_of(loaded: Sequence[str]) -> str:
     return next((name for module, name in MODULES if module in loaded), TORCH)
 
 
+PREFETCH = "prefetch={data}"
 EDITS = (
     Edit(
         "load the input ahead",
@@ -55,7 +56,7 @@ EDITS = (
             TORCH: "DataLoader(…, num_workers=4, persistent_workers=True)",
             HF: "dataloader_num_workers=4, dataloader_persistent_workers=True",
         },
-        "prefetch={data}",
+        PREFETCH,
         needs_range=True,
     ),
     Edit(

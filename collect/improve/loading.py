@@ -16,6 +16,8 @@ MOST = 8
 _SPARE = 1.25
 TAKEN_NS = 700_000  # to take a batch from a worker: medians of 0.6 to 1.2 ms on two cores, for 1 to 400 KB
 
+_LATE = 3  # times that: a batch that is waited for so long was not there yet
+
 
 @dataclass(frozen=True)
 class Input:
@@ -52,3 +54,17 @@ def measured(summary: dict[str, object], workers: int, step_ns: float, replayed:
         own = replayed if is_on_gpu else 1 - found["waited_frac"]
         return None if own is None else Input(own, found["made_ns"] / step_ns, workers)
     return None if replayed is None or workers else Input(replayed, max(0.0, 1 - replayed), 0)
+
+
+def of_script(loader: dict[str, float]) -> Input:
+    """By how long a script's steps wait for the loaders' batches: what is more than taking them is what making lacks.
+
+    With workers nobody has seen how long making takes; where the training waits for them, they do nothing else.
+    """
+    step, workers = loader["step_ns"], int(loader["worker_cnt"])
+    waited, taken = loader["waited_ns"] / step, loader["batch_cnt"] * TAKEN_NS / step
+    if not workers:
+        return Input(max(0.0, 1 - waited), waited, 0)
+    if waited < _LATE * taken:  # they keep up
+        return Input(1 - min(1.0, taken), 0.0, workers)
+    return Input(max(0.0, 1 - waited), float(workers), workers)

@@ -23,13 +23,21 @@ _NO_PYTHON = (
 Record = dict[str, Any]
 
 
+_STEP_COMMAS = 5  # of a line that was written whole
+
+
 @dataclass(frozen=True)
 class Step:
-    """A step of one process: when it began, how long it took, tokens that the model got (0: not known)."""
+    """A step of one process: when it began, how long it took, tokens that the model got (0: not known), how long it
+    waited for batches of loaders, how many, and by how many workers they were made.
+    """
 
     start_ns: int
     wall_ns: int
     token_cnt: int
+    waited_ns: int = 0
+    batch_cnt: int = 0
+    worker_cnt: int = 0
 
 
 class Gathered:
@@ -72,7 +80,7 @@ class Gathered:
             lines = (self._folder / (record["name"] + steps.SUFFIX)).read_text("utf-8").splitlines()
         except OSError:
             return []
-        return [Step(*map(int, line.split(","))) for line in lines if line.count(",") == 2]
+        return [Step(*map(int, line.split(","))) for line in lines if line.count(",") == _STEP_COMMAS]
 
     def take_traces(self, pass_name: str, folder: Path) -> int:
         """Move the traces that hold work to the run directory, under names that say their rank; how many there are.

@@ -6,6 +6,7 @@ next end, so over several steps they are what training takes. The first step is 
 
 import csv
 import io
+import statistics
 from typing import Any
 
 from ..run.formulas import statistics_of
@@ -72,8 +73,27 @@ def summarise(command: list[str], results: dict[str, Result], walls: dict[str, f
             "device": timing["device"], "memory": {"steps": timing["memory"]}, "processes": timing["processes"],
             "frameworks": timing.get("frameworks", []),
         }  # fmt: skip
+        if loader := _loader(counted):
+            summary["loader"] = loader
         summary["overhead_frac"] = _overheads(timing, results)
     return summary | {"pass_wall_s": walls}
+
+
+def _loader(steps: list[Step]) -> dict[str, float] | None:
+    """How long steps wait for the batches of loaders, of those with as many batches as most have; None without any.
+
+    Steps that evaluate take more: what is loaded there is no input of the training.
+    """
+    count = statistics.mode(step.batch_cnt for step in steps)
+    if not count:
+        return None
+    usual = [step for step in steps if step.batch_cnt == count]
+    return {
+        "waited_ns": statistics.fmean(step.waited_ns for step in usual),
+        "step_ns": statistics.fmean(step.wall_ns for step in usual),
+        "batch_cnt": count,
+        "worker_cnt": statistics.mode(step.worker_cnt for step in usual),
+    }
 
 
 def _overheads(timing: Result, results: dict[str, Result]) -> dict[str, float]:

@@ -19,6 +19,7 @@ from lorabench.collect.scripts import command
 from training_scripts import (
     DISTRIBUTED,
     ENDS,
+    EVALUATING,
     INSIDE,
     INTERRUPTED,
     LAWFUL,
@@ -460,6 +461,14 @@ def test_a_step_whose_gradients_overflow_is_one(script: Callable[[str], Path], t
     text = f"import torch\nmodel = torch.nn.Linear(4, 4)\n{loop}"
     collect(tmp_path / "run", "--profiler", "timing", "--", sys.executable, script(text))
     assert rundir.read_summary(tmp_path / "run")["step_cnt"] == 3  # and one to warm up
+
+
+def test_the_timing_pass_knows_what_steps_wait_for_their_loader(script: Callable[[str], Path], tmp_path: Path) -> None:
+    """Batches of the training, which takes two a step: those of an evaluation now and then are none of them."""
+    collect(tmp_path / "run", "--profiler", "timing", "--", sys.executable, script(EVALUATING))
+    loader = rundir.read_summary(tmp_path / "run")["loader"]
+    assert (loader["batch_cnt"], loader["worker_cnt"]) == (2, 0)
+    assert 60e6 < loader["waited_ns"] < loader["step_ns"]
 
 
 @pytest.mark.parametrize("pass_name", ["torch", "memory"])

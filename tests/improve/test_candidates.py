@@ -203,3 +203,22 @@ def test_edits_are_written_in_the_words_of_the_framework_that_was_loaded() -> No
 
 def test_all_goals_have_changes() -> None:
     assert all(names(goal, lora_cnt=2, gradient_checkpointing="none") for goal in candidates.GOALS)
+
+
+@pytest.mark.parametrize(
+    ("waited", "workers", "needed", "left"),
+    [
+        (66, 0, 3, 0.34 + 0.014),  # 66 of 100 ms to make two batches, here
+        (15, 2, 3, 0.85 + 0.014),  # two workers that make no more than these
+        (3, 2, 3, 1.0),  # what taking two batches takes
+        (0, 8, 9, 1.0),
+    ],
+)
+def test_what_a_script_waits_for_says_how_many_workers_keep_up(
+    waited: float, workers: int, needed: int, left: float
+) -> None:
+    loader = {"waited_ns": waited * 1e6, "step_ns": 100e6, "batch_cnt": 2, "worker_cnt": workers}
+    taken = 2 * loading.TAKEN_NS / 100e6
+    found = loading.of_script(loader)
+    assert found.needed(taken) == needed
+    assert found.left(max(needed, 3), taken) == pytest.approx(left)

@@ -16,13 +16,16 @@ SLOW = with_zero_calls(Program(data_ns=150_000))
 Run = Callable[..., Ended]
 
 
-def script(path: Path, program: Program, frameworks: tuple[str, ...] = ("transformers.trainer",)) -> Path:
+def script(
+    path: Path, program: Program, frameworks: tuple[str, ...] = ("transformers.trainer",), **measured: object
+) -> Path:
     """What `collect -- python train.py` leaves of a program."""
     directory = rundir.RunDirectory(path, False)
     step = program.step_ns()
     directory.write_json(
         rundir.SUMMARY,
-        {"step_wall_ns": {"p50": step, "min": step}, "device": {"type": "cpu"}, "frameworks": list(frameworks)},
+        {"step_wall_ns": {"p50": step, "min": step}, "device": {"type": "cpu"}, "frameworks": list(frameworks)}
+        | measured,
     )
     program.write(directory.partial / "trace.json.gz")
     directory.finish({"status": rundir.OK, "message": None, "command": ["python", "train.py"]})
@@ -39,6 +42,17 @@ def test_a_slow_loader_is_the_first_edit_in_the_words_of_the_framework(tmp_path:
     assert max(map(len, lines)) <= 80
     plain = script(tmp_path / "plain", SLOW, ())
     assert "DataLoader(…, num_workers=4, persistent_workers=True)" in run_command("improve", plain).out
+
+
+def test_what_the_timing_pass_waited_for_a_loader_counts_and_not_what_a_profiled_one_did(
+    tmp_path: Path, run_command: Run
+) -> None:
+    """Beside a slower training two workers keep up."""
+    step = SLOW.step_ns()
+    loader = {"waited_ns": 0.8 * step, "step_ns": step, "batch_cnt": 0.0001, "worker_cnt": 2}
+    run = script(tmp_path / "slow", replace(SLOW, data_ns=2_000), (), loader=loader)
+    (row,) = [r for r in json.loads(run_command("improve", run, "--json").out) if r["edit"] == "load the input ahead"]
+    assert "num_workers=8" in row["write"] and row["saving_frac"] == pytest.approx(0.75, abs=0.01)
 
 
 def test_after_an_edit_it_is_said_which_was_made_and_whether_the_prediction_held(

@@ -13,6 +13,7 @@ import functools
 import gc
 import os
 import threading
+import time
 import weakref
 from typing import Any, Dict, Iterator, List
 
@@ -60,7 +61,7 @@ class Phases:
         self._patch_optimizer()
         torch.autograd.backward = self._around("backward", torch.autograd.backward, _is_in_backward)
         loader: Any = torch.utils.data.dataloader._BaseDataLoaderIter
-        loader.__next__ = self._around("data", loader.__next__, _never)
+        loader.__next__ = self._fetch(loader.__next__)
         # whoever loads a saved model has no lorabench, and what is scripted or traced keeps what its hooks do
         torch.save = self._without_hooks(torch.save)
         for name in ("script", "trace", "trace_module"):
@@ -102,6 +103,20 @@ class Phases:
                     self.close()
 
         return around
+
+    def _fetch(self, function: Any) -> Any:
+        """The loader's function with a range around it; the clock is told how long it took."""
+        ranged = self._around("data", function, _never)
+
+        @functools.wraps(function)
+        def fetch(loader: Any) -> Any:
+            begin = time.perf_counter_ns()
+            batch = ranged(loader)
+            if not torch.compiler.is_compiling():
+                self.clock.add_batch(time.perf_counter_ns() - begin, getattr(loader, "_num_workers", 0))
+            return batch
+
+        return fetch
 
     def _without_hooks(self, function: Any) -> Any:
         """The function with no hook of this process on the models."""

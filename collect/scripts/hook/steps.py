@@ -25,6 +25,7 @@ class Steps:
         self._began_ns: int | None = None
         self._ended_ns: int | None = None
         self._tokens = 0
+        self._waited_ns = self._batches = self._workers = 0
         self._file: int | None = None
         process.at_end(self._finish)
 
@@ -62,6 +63,12 @@ class Steps:
         """Count tokens that the model gets in the step."""
         self._tokens += count
 
+    def add_batch(self, waited_ns: int, workers: int) -> None:
+        """Count a batch of a loader with so many workers, and how long the step waited for it."""
+        self._waited_ns += waited_ns
+        self._batches += 1
+        self._workers = workers
+
     def restart(self) -> None:
         """What was done since the last step (a trace was written) is not the script's: begin with what comes next."""
         self._began_ns = None
@@ -71,8 +78,10 @@ class Steps:
         self.count += 1
         if self._file is None:
             self._file = os.open(self._process.path(SUFFIX), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        os.write(self._file, b"%d,%d,%d\n" % (start or 0, (end or 0) - (start or 0), self._tokens))
+        loaded = self._waited_ns, self._batches, self._workers
+        os.write(self._file, b"%d,%d,%d,%d,%d,%d\n" % (start or 0, (end or 0) - (start or 0), self._tokens, *loaded))
         self._began_ns, self._ended_ns, self._tokens = end, None, 0
+        self._waited_ns = self._batches = 0
         for function in self.on_step:
             function(self.count)
 
@@ -86,6 +95,7 @@ class Steps:
         """A forked child that trains is a process of its own; one that loads data never comes here."""
         self._process.begin()
         self.count, self._began_ns, self._ended_ns, self._tokens, self._file = 0, None, None, 0, None
+        self._waited_ns = self._batches = 0
         for function in self.on_fork:
             function()
 
