@@ -48,6 +48,7 @@ _WHOSE = re.compile(r"-(?:rank|adapter_|process)\d+(?=[.-])")  # of several proc
 # in SUMMARY: of the timing pass, in which no profiler is attached
 STEP_MEDIAN: Final = ("step_wall_ns", "p50")
 STEP_LONGEST: Final = ("step_wall_ns", "max")
+STEP_WAITED: Final = ("loader", "waited_ns")
 _IS_TRACE = re.compile(
     r"\.(sqlite|nsys-rep|qdstrm|json|pickle)(\.(gz|zst|xz|bz2|lz4|zip))?$"
     r"|(snapshot|memory)[^/]*\.pkl(\.gz)?$",  # other pickles are called .pkl more often than torch's snapshots

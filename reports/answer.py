@@ -67,9 +67,11 @@ _WHOLE = """
         select min(start_ns), max(end_ns) from api_call where source_id = {id}
     )"""
 _UNPROFILED = """
-    select try_cast(value as bigint) as ns
+    select
+        max(try_cast(value as bigint)) filter (item = 'run: step without a profiler ns') as unprofiled_ns,
+        max(try_cast(value as bigint)) filter (item = 'run: wait for input in a step ns') as unprofiled_wait_ns
     from source_fact
-    where source_id = {id} and section = 'about' and item = 'run: step without a profiler ns'"""
+    where source_id = {id} and section = 'about'"""
 _SLOWEST = "from _slowest_rank where kind = '{kind}'"
 _PIPELINE = """
     select max(stage_cnt) as stage_cnt, avg(bubble_frac) as bubble_frac, max(ideal_frac) as ideal_frac,
@@ -219,7 +221,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
             )
         ),
         "steps": next(iter(rows(_STEPS)), None),
-        "unprofiled_ns": next((row["ns"] for row in rows(_UNPROFILED)), None),
+        **rows(_UNPROFILED)[0],
         "window_ns": rows(MEAN_WINDOW)[0]["window_ns"] if devices else None,
         "whole_ns": whole_ns,
         "parts": _parts(devices, shift is None, sum(row["ns"] for row in missing), rows(_IN_TURN)),

@@ -67,7 +67,10 @@ def _measured(found: Row) -> Iterator[str]:
     yield from _headline(found)
     yield from _of_several(found)
     if found["unprofiled_ns"] and found["steps"]:
-        yield f"  without a profiler a step takes {said_ns(found['unprofiled_ns'])}; all else here is profiled"
+        waited = found["unprofiled_wait_ns"] or 0
+        wait = f", waits {said_ns(waited)} of it for input" if waited >= LEAST_FRAC * found["unprofiled_ns"] else ""
+        step = f"  without a profiler a step takes {said_ns(found['unprofiled_ns'])}"
+        yield from wrapped([f"{step}{wait}; all else here is profiled"])
     yield from _of_gpu(found) if found["parts"] else _of_cpu(found)
     yield from _phases(found)
     yield from _peaks(found)

@@ -10,6 +10,7 @@ import pytest
 import writers
 from conftest import opened
 from loops import GEMM, Loop
+from lorabench import rundir
 from lorabench.errors import RegressionError
 from lorabench.progress import Silent
 from lorabench.reports import answer, answer_text, answering, terminal
@@ -253,6 +254,21 @@ def test_without_a_gpu_what_no_operator_fills_is_found_and_named(load: float, id
     if idle:
         between = "(between optimizer and load batch)" if load else "(between optimizer and forward)"
         assert findings["python_time"]["place"] == between
+
+
+def test_what_steps_wait_for_without_a_profiler_is_said_beside_their_length(tmp_path: Path) -> None:
+    directory = rundir.RunDirectory(tmp_path / "run", False)
+    loader = {"waited_ns": 14.4e6, "step_ns": 48.1e6, "batch_cnt": 2, "worker_cnt": 2}
+    directory.write_json(
+        rundir.SUMMARY, {"step_cnt": 12, "step_wall_ns": {"p50": 50.4e6, "max": 60e6}, "loader": loader, "device": {}}
+    )
+    on_cpu().write(directory.partial / "trace.json")
+    directory.finish({"status": rundir.OK, "message": None, "command": ["python", "train.py"]})
+    with opened(tmp_path / "run" / "trace.json", db=tmp_path / "loop.duckdb") as database:
+        lines = list(answer_text.lines(answer.answer(database)))
+    said = " ".join(" ".join(lines).split())
+    assert "without a profiler a step takes 50.4 ms, waits 14.4 ms of it for input; all else" in said
+    assert max(map(len, lines)) <= 80
 
 
 def test_a_step_that_evaluates_says_that_no_phase_is_longer(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ _MEMORY_TRACE = re.compile(r"(memory|snapshot)(?P<worker>-adapter_\d+|-rank\d+)?
 _STEP_TIMES = {
     "run: step without a profiler ns": rundir.STEP_MEDIAN,
     "run: longest step without a profiler ns": rundir.STEP_LONGEST,
+    "run: wait for input in a step ns": rundir.STEP_WAITED,
 }
 _LEDGER_TYPES = {"time_ns": "bigint", "device": "varchar", "address": "bigint", "bytes": "bigint",
                  "category": "varchar", "name": "varchar", "adapter": "varchar", "is_before": "boolean"}  # fmt: skip
@@ -62,7 +63,9 @@ def _manifest(folder: Path) -> _Facts:
 
 
 def _measured(folder: Path) -> _Facts:
-    """How long a step of the run took without a profiler, the median and the longest in ns, and what it ran on."""
+    """How long a step of the run took without a profiler, the median and the longest in ns, how long it waited for
+    input there, and what it ran on.
+    """
     if not all((folder / name).is_file() for name in (rundir.MANIFEST, rundir.SUMMARY)):
         return []
     try:
