@@ -65,6 +65,11 @@ def improve(
     if goal not in GOALS:
         raise UsageError(f"--goal is {goal!r}; it must be one of {', '.join(GOALS)}")
     if improving.is_command(run):
+        if goal != TIME:
+            raise UsageError(
+                f"--goal {goal} is for runs that collect trained; of a script's memory: collect --profiler memory, "
+                "then `lorabench query RUN memory_finding`"
+            )
         _edits(run, after, form)
         return
     plan = improving.Plan(

@@ -7,6 +7,7 @@ which finds steps, opens ranges of phases and modules, and records with torch.pr
 import json
 import os
 import shutil
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,8 +127,20 @@ def _run_pass(
         result = measured.of_pass(gathered)
         shutil.rmtree(hook, ignore_errors=True)
     if state["status"] == rundir.FAILED and gathered.error and state.get("exit_code", 0) > 0:
-        state["message"] = f"it ended with exit code {state['exit_code']}: {gathered.error}"
+        state["message"] = f"it ended with exit code {state['exit_code']}: {gathered.error}{_of_stdin(gathered.error)}"
     return settle(state, gathered, trace_cnt, name == "timing" and result is None), result
+
+
+def _of_stdin(error: str) -> str:
+    """What to do where a command found nothing to read: a pipe can be read once, and there are several passes."""
+    if not error.startswith("EOFError"):
+        return ""
+    try:
+        if not stat.S_ISFIFO(os.fstat(0).st_mode):
+            return ""
+    except OSError:  # it is closed
+        return ""
+    return " (a pipe is not handed on, as each pass reads it from its begin: give a file, < FILE)"
 
 
 def _environment(name: str, hook: Path) -> dict[str, str]:

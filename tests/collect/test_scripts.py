@@ -240,13 +240,21 @@ def test_each_pass_reads_a_file_in_the_place_of_the_keyboard(tmp_path: Path) -> 
         collect(tmp_path / "run", "--profiler", "timing,torch", "--", *words, stdin=answers)
     for name in ("timing", "torch"):
         assert "read 5" in (tmp_path / "run" / "logs" / f"{name}.log").read_text("utf-8")
+    done = collect(tmp_path / "pipe", "--profiler", "timing", "--", *words, code=7, stdin=subprocess.PIPE)
+    assert "EOFError" in done.stderr and "< FILE" in done.stderr
+
+
+def test_a_warning_is_not_said_to_be_why_a_script_ended(script: Callable[[str], Path], tmp_path: Path) -> None:
+    text = "import sys, torch\nprint('no module named kernels', file=sys.stderr)\ntorch.ones(3).sum()\nsys.exit(3)"
+    done = collect(tmp_path / "run", "--profiler", "timing", "--", sys.executable, script(text), code=7)
+    assert "exit code 3; its last words on stderr: no module named kernels" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("how", "says", "has_trace"),
     [
         ("raise", "exit code 1: ValueError: the reason", True),
-        pytest.param("_exit", "exit code 4: the last words", True, marks=SLOW),
+        pytest.param("_exit", "exit code 4; its last words on stderr: the last words", True, marks=SLOW),
         pytest.param("SIGTERM", "died of signal 15: the last words", True, marks=SLOW),
         ("SIGSEGV", "died of signal 11: the last words", False),
     ],

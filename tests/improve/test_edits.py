@@ -127,3 +127,8 @@ def test_a_loader_that_is_slow_on_purpose_is_found_and_gone_after_the_edit(tmp_p
     loader = rows["load the input ahead"]
     assert loader["write"].startswith("DataLoader(") and loader["saving_frac"] > 0.7
     assert loader["is_made"] is True
+
+
+def test_a_goal_that_edits_are_not_about_is_refused(tmp_path: Path, run_command: Run) -> None:
+    said = run_command("improve", script(tmp_path / "slow", SLOW), "--goal", "memory", code=2).err
+    assert "--goal memory is for runs that collect trained" in " ".join(said.split())
