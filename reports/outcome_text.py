@@ -1,14 +1,17 @@
 """How a run of `lorabench collect` went and what it measured, a line each."""
 
+import statistics
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from .. import rundir
 from . import rank_text
-from .comparison import run_steps
+from .comparison import run_steps, spread
+from .units import said_ns
 
 _UNEVEN_FRAC = 0.5  # of the median step: where the middle half of the steps spans more, something else worked, too
+_MOST_SIZES = 4  # numbers of tokens that are told one by one
 _UNFIT_FRAC = 0.5  # of a step: a profiler that costs more leaves times of ranges that say little of the program
 
 
@@ -45,17 +48,34 @@ def costs(path: Path, summary: dict[str, Any]) -> Iterator[str]:
     """What ranges and profilers cost, and whether steps differ too much among themselves to say."""
     known = {name: cost for name, cost in summary.get("overhead_frac", {}).items() if cost is not None}
     steps = run_steps.of_summary(path, summary)
-    spread = (steps.frac if steps else None) or 0.0
-    is_uneven = spread > _UNEVEN_FRAC
-    if is_uneven:
+    width = (steps.frac if steps else None) or 0.0
+    is_uneven = width > _UNEVEN_FRAC
+    if is_uneven and (work := _other_work(path, summary)):
+        yield f"steps differ in what they compute: {work}; their median says little"
+    elif is_uneven:
         yield (
-            f"the middle half of the steps spans {spread:.0%} of their median: times and costs say little; "
+            f"the middle half of the steps spans {width:.0%} of their median: times and costs say little; "
             "is the machine busy? Collect again"
         )
     if known:
         within = " (within the spread of steps)"
-        told = [f"{name} {cost:+.1%}{within if cost < spread / 2 else ''}" for name, cost in known.items()]
+        told = [f"{name} {cost:+.1%}{within if cost < width / 2 else ''}" for name, cost in known.items()]
         yield f"cost on top of a step: {', '.join(told)}"
     heavy = [name for name, cost in known.items() if name != "ranges" and cost > _UNFIT_FRAC]
     if heavy and not is_uneven:
         yield f"times of ranges under {' and '.join(heavy)} are mostly the profiler's: compare those of timing"
+
+
+def _other_work(path: Path, summary: dict[str, Any]) -> str:
+    """How long steps of each number of tokens take, where these explain how unlike steps are; else ""."""
+    if "command" not in summary:  # of other runs a step may be rows of several adapters
+        return ""
+    groups = {tokens: walls for tokens, walls in run_steps.by_tokens(path).items() if len(walls) >= spread.LEAST_STEPS}
+    if not 2 <= len(groups) <= _MOST_SIZES:
+        return ""
+    for walls in groups.values():
+        low, middle, high = statistics.quantiles(walls, n=4, method="inclusive")
+        if high - low > _UNEVEN_FRAC / 2 * middle:
+            return ""
+    told = [f"those of {tokens:,} tokens take {said_ns(statistics.median(walls))}" for tokens, walls in groups.items()]
+    return ", ".join(told)

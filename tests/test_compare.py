@@ -427,6 +427,18 @@ def test_costs_of_profilers_are_no_more_than_steps_can_tell(
     assert (f"ranges {ranges:+.1%} (within" in said) is (ranges < 0.02 or is_busy)
 
 
+@pytest.mark.parametrize("noise", [1, 20])
+def test_steps_of_adapters_in_turn_are_not_said_to_be_a_busy_machine(noise: int, tmp_path: Path) -> None:
+    walls = [(11 + n % 3 * noise, 128) if n % 2 else (48 + n % 3 * noise, 512) for n in range(16)]
+    run = run_directory(tmp_path / "run", [wall * 1_000_000 for wall, _ in walls], 1)
+    rows = [f"timing,{n},,{n},{wall}000000,,{tokens},," for n, (wall, tokens) in enumerate(walls)]
+    header = "pass,step,adapter,start_ns,wall_ns,loss,computed_token_cnt,token_cnt,trained_token_cnt"
+    (run / rundir.STEPS).write_text("\n".join([header, *rows]), "utf-8")
+    said = " ".join(outcome_text.costs(run, rundir.read_summary(run) | {"command": ["python", "train.py"]}))
+    assert ("those of 128 tokens take 12.0 ms, those of 512 tokens take 49.0 ms" in said) is (noise == 1)
+    assert ("is the machine busy?" in said) is (noise == 20)
+
+
 def test_runs_of_other_numbers_of_tokens_are_judged_by_tokens(run: Callable[..., Any], tmp_path: Path) -> None:
     """Two adapters in a step take longer than one, and each of them less."""
     one = of_tokens(tmp_path / "one", {"lora_cnt": 1, "rank": [8], "seed": 0, "run_id": "x"}, 40_000_000, 32, 0.434)

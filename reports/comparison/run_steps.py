@@ -60,6 +60,18 @@ def of_summary(path: Path, summary: dict[str, Any]) -> Spread | None:
     return Spread(low, median, high, len(walls))
 
 
+def by_tokens(path: Path) -> dict[int, list[int]]:
+    """How long steps of the timing pass took by how many tokens they had; empty where steps.csv does not say."""
+    found: dict[int, list[int]] = defaultdict(list)
+    try:
+        for row in csv.DictReader(io.StringIO(read_text(path / rundir.STEPS))):
+            if row.get("pass") == TIMING and not row.get("rank") and row.get("computed_token_cnt"):
+                found[int(row["computed_token_cnt"])].append(int(row["wall_ns"]))
+    except (OSError, ValueError, KeyError, TypeError, csv.Error):
+        return {}
+    return dict(sorted(found.items()))
+
+
 def _walls(path: Path, side_by_side: bool) -> list[int]:
     """How long each step of the timing pass took; empty where steps.csv does not say."""
     tasks: dict[str, dict[tuple[str, str], int]] = defaultdict(dict)
