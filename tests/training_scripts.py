@@ -300,6 +300,19 @@ for n in range(14):
                 model(batch)
 """
 
+KNOWN = """
+import torch
+model = torch.nn.Sequential(torch.nn.Linear(256, 128), torch.nn.Linear(128, 64))
+model.requires_grad_(False)
+model[0].add_module("lora_A", torch.nn.ModuleDict({"mine": torch.nn.Linear(256, 32, bias=False)}))
+optimizer = torch.optim.SGD(model[0].lora_A.parameters(), 0.1, momentum=0.9)
+for n in range(6):
+    rows = torch.ones(8, 256)
+    (model[1](model[0](rows)).sum() + model[0].lora_A["mine"](rows).sum()).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
 INTERRUPTED = """
 import time, torch
 model = torch.nn.Linear(2, 2)

@@ -40,15 +40,18 @@ class Ledger:
         optimizers: list[torch.optim.Optimizer],
         with_saved: bool = True,
         shared: Sequence[tuple[str, torch.Tensor]] = (),
+        with_inputs: bool = True,
+        is_begun: bool = False,
     ):
         """`modules` are the model and whatever else takes inputs (the loss); parameters are those of the first.
 
         `shared` are tensors that many parameters, or their gradients, are views of, each with its category.
 
-        `with_saved` is for autograd's hooks on what a forward saves, which a compiled graph would be made again for.
+        `with_saved` is for autograd's hooks on what a forward saves, which a compiled graph would be made again for,
+        `with_inputs` for those of modules. `is_begun` says that the allocations of what is there were recorded.
         """
         self._modules, self._optimizers, self._with_saved = modules, optimizers, with_saved
-        self._shared = shared
+        self._shared, self._with_inputs, self._is_begun = shared, with_inputs, is_begun
         self._rows: list[tuple[Any, ...]] = []
         self._names: dict[int, str] = {}
         self._owned: set[int] = set()  # addresses that no activation can have: they live as long as the run
@@ -61,7 +64,7 @@ class Ledger:
                 self._keep(parameter.register_post_accumulate_grad_hook(self._saw_gradient))
         for optimizer in self._optimizers:
             self._keep(optimizer.register_step_post_hook(self._saw_step))
-        for module in self._modules:
+        for module in self._modules if self._with_inputs else ():
             self._keep(module.register_forward_pre_hook(self._saw_inputs, with_kwargs=True))
         if self._with_saved:
             self._open.enter_context(torch.autograd.graph.saved_tensors_hooks(self._saw_saved, lambda tensor: tensor))
@@ -69,6 +72,14 @@ class Ledger:
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
+
+    def let_go(self) -> None:
+        """Hold no model and no optimizer any more; hooks go on."""
+        self._modules, self._optimizers, self._shared = [], [], ()
+
+    def add(self, other: "Ledger") -> None:
+        """Take the rows of another one, too."""
+        self._rows += other._rows
 
     def write(self, path: Path) -> None:
         """The rows as CSV; times are nanoseconds of the Unix epoch."""
@@ -88,7 +99,16 @@ class Ledger:
             found = _ADAPTER.search(name)
             adapter = found[1] if found else ""
             self._rows.append(
-                (time.time_ns(), _device(tensor), address, storage.nbytes(), category, name, adapter, int(is_before))
+                (
+                    time.time_ns(),
+                    _device(tensor),
+                    address,
+                    storage.nbytes(),
+                    category,
+                    name,
+                    adapter,
+                    int(is_before and not self._is_begun),
+                )
             )
         return address
 

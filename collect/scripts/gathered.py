@@ -96,6 +96,9 @@ class Gathered:
             for number, (_, trace) in enumerate(own, 1):
                 piece = f"-{number}" if len(own) > 1 else ""
                 (self._folder / trace["file"]).rename(folder / f"{title}{piece}.json.gz")
+            ledger = self._folder / (name + start.LEDGER)
+            if ledger.exists() and len(own) == 1:  # of pieces each would need its own
+                ledger.rename(folder / rundir.LEDGER.format(title.removeprefix(TRACES[pass_name])))
         return len(kept)
 
     def why_nothing(self) -> str:

@@ -22,6 +22,7 @@ from training_scripts import (
     EVALUATING,
     INSIDE,
     INTERRUPTED,
+    KNOWN,
     LAWFUL,
     LIGHTNING,
     OWN_PROFILER,
@@ -477,6 +478,27 @@ def test_the_timing_pass_knows_what_steps_wait_for_their_loader(script: Callable
     loader = rundir.read_summary(tmp_path / "run")["loader"]
     assert (loader["batch_cnt"], loader["worker_cnt"]) == (2, 0)
     assert 60e6 < loader["waited_ns"] < loader["step_ns"]
+
+
+def test_what_a_scripts_memory_is_for_is_known_of_weights_gradients_and_optimizers(
+    script: Callable[[str], Path], tmp_path: Path
+) -> None:
+    collect(tmp_path / "run", "--profiler", "memory", "--", sys.executable, script(KNOWN))
+    with opened(tmp_path / "run" / "memory.json.gz", db=tmp_path / "x.duckdb") as database:
+        found = {
+            (category, adapter): (count, size, is_exact)
+            for category, adapter, count, size, is_exact in database.rows(
+                """select category, adapter, count(*), sum(bytes)::bigint, bool_and(basis = 'exact') from _memory_block
+                where category in ('parameter', 'adapter_parameter', 'gradient', 'optimizer_state') group by all"""
+            )
+        }
+    adapter = 4 * 256 * 32
+    assert found == {
+        ("parameter", None): (4, 4 * (256 * 128 + 128 + 128 * 64 + 64), True),
+        ("adapter_parameter", "mine"): (1, adapter, True),
+        ("gradient", "mine"): (6, 6 * adapter, True),
+        ("optimizer_state", "mine"): (1, adapter, True),
+    }
 
 
 @pytest.mark.parametrize("pass_name", ["torch", "memory"])

@@ -15,7 +15,7 @@ import os
 import threading
 import time
 import weakref
-from typing import Any, Dict, Iterator, List
+from typing import Any, Callable, Dict, Iterator, List
 
 import torch
 from torch import nn
@@ -54,6 +54,7 @@ class Phases:
         self._seen: "List[weakref.ref[nn.Module]]" = []  # a script that lets a model go frees its memory
         # Let go behind destroy_process_group(), torch's reducer may wait for gloo's thread, which waits for the GIL.
         self._kept: List[nn.Module] = []
+        self.on_model: "List[Callable[[nn.Module, Any], None]]" = []  # called with an optimizer's models, and it
 
     def begin(self) -> None:
         """Patch torch."""
@@ -206,6 +207,8 @@ class Phases:
             for model in _models_of(optimizer):
                 if not any(model is seen() for seen in self._seen):
                     self._watch(model)
+                for function in self.on_model:
+                    function(model, optimizer)
         except Exception:  # the script goes on whatever fails here; it is said
             self._process.failed("the model was not found")
 

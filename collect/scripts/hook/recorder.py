@@ -65,6 +65,10 @@ class Recorder:
         if self._state == RECORDING:
             self._early_since = time.monotonic()
 
+    def is_recording(self) -> bool:
+        """Whether memory that is taken now is in the trace."""
+        return self._state == RECORDING
+
     def _wanted(self, step: int) -> "tuple[int, int]":
         """What is to be done after so many steps, and in which cycle."""
         wait, warmup, active, repeat = self._settings["schedule"] or (0, 0, DEFAULT_STEPS, 1)

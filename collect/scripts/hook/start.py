@@ -11,6 +11,7 @@ from .process import Process, is_launcher
 
 SETTINGS = "settings.json"
 PYTHONS = "pythons"  # a line for each Python process, also without torch
+LEDGER = ".ledger.csv"  # of a process: what its storages are for, in the memory pass
 _FORKED = (
     "nsys does not follow processes that are forked without a program of their own, as this one that trains: start it "
     "by spawn or torchrun, or leave nsys out of --profiler"
@@ -57,17 +58,21 @@ def _tell_what_is_cut(process: Process, step_cnt: int) -> None:
 
 
 def _observe(process: Process, settings: Any, imports: AfterImport) -> None:
-    from . import phases, recorder, steps
+    from . import phases, purposes, recorder, steps
 
     clock = steps.Steps(process)
     if settings["pass"] == "nsys":
         clock.on_fork.append(lambda: process.note(_FORKED))
         process.at_end(lambda: _tell_what_is_cut(process, clock.count))
+    recording = None
     if settings["pass"] in ("torch", "memory"):
-        recorder.Recorder(process, clock, settings).begin()
+        recording = recorder.Recorder(process, clock, settings)
+        recording.begin()
     else:
         recorder.tell_of_others(process, settings["pass"])
     ranges = None if settings["pass"] == "timing" else phases.instruments(process)
     watched = phases.Phases(process, clock, ranges, settings["depth"])
     watched.begin()
+    if recording is not None and settings["pass"] == "memory":
+        watched.on_model.append(purposes.Purposes(process, clock, recording.is_recording).found)
     imports.call(_OWN_SPANS, lambda _: watched.leave_to_script())
