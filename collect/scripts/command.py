@@ -6,6 +6,7 @@ which finds steps, opens ranges of phases and modules, and records with torch.pr
 
 import json
 import os
+import re
 import shutil
 import stat
 from collections.abc import Callable
@@ -92,6 +93,9 @@ def title(command: list[str]) -> str:
     """What runs, in a word that can name a folder: the script, or the program."""
     scripts = [word for word in command[1:] if word.endswith(".py")]
     return Path(scripts[0] if scripts else command[0]).stem
+
+
+_EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Interrupt)\b")  # what a traceback ends with
 
 
 def _schedule(spec: RunSpec) -> tuple[int, int, int, int]:
@@ -192,7 +196,8 @@ def _under_nsys(
 def _judge(ended: Ended) -> State:
     if ended.code or ended.timed_out:
         message = ended.reason
-        if ended.code > 0 and not ended.timed_out and ended.last_words:  # which may be a warning at its begin
+        is_reason = not ended.last_words or _EXCEPTION.match(ended.last_words)
+        if ended.code > 0 and not ended.timed_out and not is_reason:  # it may be a warning at its begin
             message = f"it ended with exit code {ended.code}; its last words on stderr: {ended.last_words}"
         return {"status": rundir.FAILED, "message": message, "exit_code": ended.code}
     return {"status": rundir.OK, "message": None}
