@@ -28,6 +28,7 @@ from .hook import start
 SETTINGS = ("profiler", "timeout_s", "range_depth", "with_stack", "with_shapes", "wait_steps", "warmup_steps",
             "active_steps", "repeat", "profiling_frequency")  # fmt: skip
 _SCHEDULE = SETTINGS[-5:]
+_EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Interrupt)\b")  # what a traceback ends with
 _OF_PROFILER = b"USDT:"
 _GRACE_S = 30.0  # for writing a trace
 _UNDER = {"torch": "under torch.profiler", "nsys": "under nsys", "memory": "under torch.profiler with memory",
@@ -93,9 +94,6 @@ def title(command: list[str]) -> str:
     """What runs, in a word that can name a folder: the script, or the program."""
     scripts = [word for word in command[1:] if word.endswith(".py")]
     return Path(scripts[0] if scripts else command[0]).stem
-
-
-_EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Interrupt)\b")  # what a traceback ends with
 
 
 def _schedule(spec: RunSpec) -> tuple[int, int, int, int]:
