@@ -19,14 +19,19 @@
 
 with
 stepping as (
-    select step.source_id, own.process, step.thread_id, min(step.start_ns) as start_ns, max(step.end_ns) as end_ns
+    select
+        step.source_id,
+        own.process,
+        arg_min(step.thread_id, step.start_ns) as thread_id,
+        min(step.start_ns) as start_ns,
+        max(step.end_ns) as end_ns
     from _step as step
     join _work_process as own on own.source_id = step.source_id and own.thread_id = step.thread_id
     join _steady_time as steady on steady.source_id = step.source_id
     where step.found_by <> 'period'
         and step.source_id not in (from _source_with_gpu)
         and step.start_ns >= coalesce(steady.first_step_ns, steady.start_ns)
-    group by all
+    group by step.source_id, own.process
 ),
 gap as materialized (
     select busy.source_id, busy.process, busy.end_ns as start_ns, busy.next_ns as end_ns, stepping.thread_id
