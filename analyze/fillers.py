@@ -28,13 +28,15 @@ _BY_STATEMENT = (
     "_stream_work", "_finding", "_phase_name", "_predicted_finding", "_steady_time", "_step", "_step_pace",
     "_step_range", "step_summary", "_blamed_kernel", "_short_name", "_steady_kernel",
 )  # fmt: skip
-# What has no rows of a single rank, where no shapes or where no memory is recorded: statements find that out slowly.
+# What has no rows of a single rank, where no shapes, no memory or where GPU work is recorded: statements find that out
+# slowly.
 OF_RANKS = (
     "straggler", "_rank_activity", "_straggler_place", "_replayed_rank", "_rank_wait", "_late_rank_wait",
     "_answer_straggler",
 )  # fmt: skip
 _OF_SHAPES = ("_operator_bound",)
 _OF_MEMORY = ("_answer_memory",)
+_OF_CPU = ("_cpu_gap",)
 # What a database that people keep has as rows: other programs have no arrays, and plan its views for minutes.
 _KEPT = (
     *_BY_STATEMENT, *_PREDICTIONS, *OF_RANKS, *_OF_SHAPES, "_steady_spent", "_critical_range", "_elementwise_run",
@@ -76,6 +78,10 @@ def fill(opened: Database, without: Collection[str] = ()) -> Database:
         found |= {view: partial(opened.no_rows_of, view) for view in _OF_SHAPES}
     if not opened.rows("from memory_event limit 1"):
         found |= {view: partial(opened.no_rows_of, view) for view in _OF_MEMORY}
+    if opened.rows("select 1 from source where source_id not in (from _source_with_gpu) limit 1"):
+        by_statement.extend(_OF_CPU)
+    else:
+        found |= {view: partial(opened.no_rows_of, view) for view in _OF_CPU}
     found |= {view: partial(opened.rows_of, view) for view in by_statement}
     ours = {name: make for name, make in found.items() if name not in opened.given.union(without)}
     opened.filling(ours, by_statement, once=True)

@@ -53,7 +53,9 @@ def rows(database: Database) -> pa.Table:
     is_elementwise = work["is_elementwise"].astype(bool)[order]
     # of each operation the row it would be in: a new one behind other work, behind a border and on another stream
     begins = is_first(key[order]) | ~is_elementwise | ~np.append(False, is_elementwise[:-1])
-    row = np.cumsum(begins | is_first(_border(work, order, database.columns(_BORDERS, "at"))))
+    border = np.zeros(len(order), dtype=np.int64)
+    border[is_elementwise] = _border(work, order[is_elementwise], database.columns(_BORDERS, "at"))
+    row = np.cumsum(begins | is_first(border))
     op, row, length = (column[is_elementwise] for column in (work["gpu_op_id"][order], row, work["length"][order]))
     if not len(row):
         return _table(op, op)

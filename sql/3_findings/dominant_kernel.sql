@@ -40,30 +40,23 @@ near as (
         and bound.name_id = range.name_id
         and bound.shape_id = range.shape_id
 ),
--- by name, of which there are few, before it is looked up
+-- by name, of which there are few, before it is looked up; whole_ns with what other rules are blamed for
 named as (
     select
         kernel.source_id,
         kernel.name_id,
-        count(*) as cnt,
-        sum(op.end_ns - op.start_ns) as kernel_ns,
-        sum(kernel.critical_ns) as critical_ns,
-        sum(kernel.critical_ns * greatest(0, 1 - near.roofline_frac)) as far_ns,
-        bool_and(near.roofline_frac is not null) as is_known,
-        bool_and(coalesce(near.is_even, false)) as is_even,
-        any_value(kernel.class) as class
+        count(*) filter (kernel.rule is null) as cnt,
+        sum(kernel.critical_ns) as whole_ns,
+        sum(op.end_ns - op.start_ns) filter (kernel.rule is null) as kernel_ns,
+        sum(kernel.critical_ns) filter (kernel.rule is null) as critical_ns,
+        sum(kernel.critical_ns * greatest(0, 1 - near.roofline_frac)) filter (kernel.rule is null) as far_ns,
+        bool_and(near.roofline_frac is not null) filter (kernel.rule is null) as is_known,
+        bool_and(coalesce(near.is_even, false)) filter (kernel.rule is null) as is_even,
+        any_value(kernel.class) filter (kernel.rule is null) as class
     from _blamed_kernel as kernel
     join gpu_op as op using (gpu_op_id)
     left join near on near.range_id = op.operator_id
-    where kernel.rule is null
     group by kernel.source_id, kernel.name_id
-),
--- of the same name, with what other rules are blamed for
-whole as (
-    select kernel.source_id, short.short_name, sum(kernel.critical_ns) as critical_ns
-    from _blamed_kernel as kernel
-    join _short_name as short on short.source_id = kernel.source_id and short.name_id = kernel.name_id
-    group by kernel.source_id, short.short_name
 )
 select
     kernel.source_id,
@@ -78,8 +71,8 @@ select
     ) as saving_ns,
     sum(kernel.cnt)::bigint as occurrence_cnt,
     format('{}: {:.0f} % of the time is on the critical path in it', any_value(kernel.class),
-        100 * any_value(whole.critical_ns) / any_value(busy.path_ns))
-    || if(sum(kernel.critical_ns) < 0.95 * any_value(whole.critical_ns), format(' ({:.0f} % beside other findings)',
+        100 * sum(kernel.whole_ns) / any_value(busy.path_ns))
+    || if(sum(kernel.critical_ns) < 0.95 * sum(kernel.whole_ns), format(' ({:.0f} % beside other findings)',
         100 * sum(kernel.critical_ns) / any_value(busy.path_ns)), '')
     || format(', {}', said_ns(sum(kernel.kernel_ns) / sum(kernel.cnt)))
     || if(sum(kernel.cnt) = 1, '', ' on average')
@@ -117,7 +110,6 @@ from named as kernel
 join busy using (source_id)
 join name on name.name_id = kernel.name_id
 join _short_name as short on short.source_id = kernel.source_id and short.name_id = kernel.name_id
-join whole on whole.source_id = kernel.source_id and whole.short_name = short.short_name
 left join softmax on softmax.name_id = kernel.name_id
 left join _padding as padding on padding.source_id = kernel.source_id
 group by kernel.source_id, short.short_name
