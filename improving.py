@@ -279,11 +279,9 @@ def edited(run: Path, after: Path | None = None) -> tuple[list[dict[str, Any]], 
         at_most = before.saving(edits.bound_of(edit, has_gpu))
         if at_most is not None and at_most >= 1:  # recorded steps that are too unlike those without a profiler
             at_most = None
-        written = edit.written(framework)
-        if before.workers and edit.predicted_by == edits.PREFETCH:
-            written = written.replace("num_workers=4", f"num_workers={before.workers}")
         row: dict[str, Any] = {
-            "edit": edit.name, "write": written, "framework": framework, "alters": edit.alters,
+            "edit": edit.name, "write": edit.written(framework, before.workers), "framework": framework,
+            "alters": edit.alters,
             "saving_frac": before.saving(edit.predicted_by), "at_most_frac": at_most,
             "step_ns": before.step_ns, "left_frac": None, "is_made": None,
         }  # fmt: skip
@@ -309,7 +307,7 @@ class _Script:
 
     step_ns: float
     left: dict[str, unprofiled.Prediction]
-    workers: int = 0  # of its loader, as many as would keep up; 0 where nobody knows
+    workers: int  # of its loader, as many as would keep up
 
     def saving(self, text: str) -> float | None:
         """What a change would save, as a part of the step."""
@@ -336,7 +334,7 @@ def _of_script(run: Path, summary: dict[str, Any], has_gpu: bool) -> _Script:
         raise InputError(f"{run} has no recording to predict from; collect it with --profiler timing,torch")
     possible = edits.possible(has_gpu)
     asked = sorted({text for edit in possible for text in (edit.predicted_by, edits.bound_of(edit, has_gpu)) if text})
-    left, workers, loader = _left(traces[0], step["min"], asked), 0, summary.get("loader")
+    left, workers, loader = _left(traces[0], step["min"], asked), edits.USUAL_WORKERS, summary.get("loader")
     if loader and not has_gpu:  # a GPU works while the CPU waits
         load, taken = loading.of_script(loader), loader["batch_cnt"] * loading.TAKEN_NS / loader["step_ns"]
         workers = load.needed(taken)

@@ -36,7 +36,7 @@ OF_RANKS = (
 )  # fmt: skip
 _OF_SHAPES = ("_operator_bound",)
 _OF_MEMORY = ("_answer_memory",)
-_OF_CPU = ("_cpu_gap",)
+_OF_CPU = ("_cpu_gap_place",)
 # What a database that people keep has as rows: other programs have no arrays, and plan its views for minutes.
 _KEPT = (
     *_BY_STATEMENT, *_PREDICTIONS, *OF_RANKS, *_OF_SHAPES, "_steady_spent", "_critical_range", "_elementwise_run",

@@ -116,6 +116,17 @@ def is_hardly_used(steady: Row | None, whole_ns: int | None) -> bool:
     return steady is not None and (whole_ns or 0) > _HARDLY_TIMES * steady["recorded_ns"]
 
 
+def window_ns(found: Row) -> int | None:
+    """What savings are shares of: the mean window of the devices, without one the time that is judged."""
+    known: int | None = found["window_ns"] or (found["steady"] or {}).get("window_ns")
+    return known
+
+
+def has_work(found: Row) -> bool:
+    """Whether there is GPU work that is worth a word."""
+    return bool(found["parts"]) and not is_hardly_used(found["steady"], found["whole_ns"])
+
+
 def where(finding: Row) -> tuple[str, str, str]:
     """Where a finding of FINDINGS is: words, a place, words. Of many places that save little, what is around most."""
     if _is_scattered(finding):

@@ -1,23 +1,18 @@
 """The answer for a person: one screen of lines of at most 80 characters."""
 
 import re
-import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from functools import partial
-from itertools import islice
-from pathlib import Path
 
 from rich.cells import cell_len
 
-from .. import rundir
-from ..errors import InputError
+from . import answer
 from .answer import IDLE, LEAST_FRAC, Row, bound, cause, is_hardly_used, part, where, worth
 from .screen import WIDTH, columns, cut, wrapped
 from .step_text import centre_ns, number_of, says_mean, spread
 from .units import keep_begin, keep_end, said_ns
-from .verdict_text import NOTHING, SNAPSHOT, alone, counted, doubts, rank_of, verdict
+from .verdict_text import alone, counted, doubts, rank_of, verdict
 
 _FINDING_CNT, _CLASS_CNT = 3, 5
 _NAME_WIDTH = 20
@@ -51,14 +46,14 @@ def lines(found: Row, height: int | None = SCREEN_LINES) -> Iterator[str]:
     height: of the screen; None where there is no end of it, as in a file.
     """
     before, behind = list(_measured(found)), list(_ranks(found))
-    window_ns = _window_ns(found)
+    window_ns = answer.window_ns(found)
     findings = worth(found["findings"], window_ns) if window_ns else []
     for has_paths, advice, evidence in _ROOM:
         first = list(_first(findings, window_ns, advice, evidence, has_paths))
         first += _memory(found["memory_findings"], advice, evidence)
         if height is None or len(before) + len(first) + len(behind) <= height:
             break
-    if not first and _has_work(found):
+    if not first and answer.has_work(found):
         first = [f"what to do first: no rule finds a hundredth of {said_ns(window_ns or 0)} to save"]
     yield from [*before, *first, *behind]
 
@@ -168,7 +163,7 @@ def _of_several(found: Row) -> Iterator[str]:
 
 def _ranks(found: Row) -> Iterator[str]:
     """Of several ranks the one that holds the others up most and why, and what does not fit together."""
-    window_ns = _window_ns(found)
+    window_ns = answer.window_ns(found)
     told = [row["rule"] for row in worth(found["findings"], window_ns)] if window_ns else []
     # what makes the rank itself late that is shown is a finding of its own
     slowest = found["slowest"] if _STRAGGLER in told or _is_late(found) else None
@@ -311,71 +306,6 @@ def _advice(text: str, most: int) -> Iterator[str]:
         while len(whole) > most and cell_len(last) > WIDTH - 2:
             last = last.rpartition(" ")[0]
         yield last if len(whole) == most else f"{_LAST_CLAUSE.sub('', last)} …"
-
-
-_KEPT = "all.duckdb"  # where several inputs are put together
-
-
-def next_steps(found: Row, inputs: Sequence[str], rank: int | None = None) -> list[str]:
-    """What to type next, ready to be pasted: a longer input gets a name of its own before. rank: that was asked for."""
-    if verdict(found) == NOTHING:
-        by_torch = found["recorder"] == "torch.profiler"
-        recording = "torch.profiler, activities=[CPU, CUDA]" if by_torch else "nsys profile --trace=cuda,nvtx"
-        return [f"next: record with {recording}"]
-    commands = ["report {} --open", *islice([*_improving(found, inputs), *_asked(found)], 2)]
-    if len(inputs) > 1:  # which query does not take
-        kept = [text.replace("{}", _KEPT) for text in commands if text.startswith("query")][:1]
-        others = [text for text in commands if not text.startswith("query")]
-        commands = [*others[:1], f"analyze {{}} -o {_KEPT}", *kept] if kept else others
-    if rank is not None:
-        commands = [f"{text} --rank {rank}" if text.startswith(("report", "query")) else text for text in commands]
-    named, said = shlex.join(inputs), []
-    if cell_len(named) > WIDTH - len("next: lorabench ") - max(map(len, commands)):
-        if len(inputs) == 1:  # the one line that may be longer: a path that is cut cannot be pasted
-            said, named = [f"INPUT={named}"], '"$INPUT"'
-        else:
-            named = "INPUTS"
-    said += [f"lorabench {text.format(named)}" for text in commands]
-    return [f"{'' if number else 'next:':6}{text}" for number, text in enumerate(said)]
-
-
-def _improving(found: Row, inputs: Sequence[str]) -> Iterator[str]:
-    """What a run that was timed would gain, by each change that is known: of what lorabench trains without training."""
-    if len(inputs) == 1 and found["unprofiled_ns"]:
-        with suppress(InputError):
-            spec = rundir.read_manifest(Path(inputs[0])).get("spec")
-            if spec is None or spec.get("parallel", "none") == "none":  # it was not tried with several devices
-                yield "improve {}" if spec is None else "improve {} --dry-run"
-
-
-def _window_ns(found: Row) -> int | None:
-    """What savings are shares of: the mean window of the devices, without one the time that is judged."""
-    known: int | None = found["window_ns"] or (found["steady"] or {}).get("window_ns")
-    return known
-
-
-def _has_work(found: Row) -> bool:
-    """Whether there is GPU work that is worth a word."""
-    return bool(found["parts"]) and not is_hardly_used(found["steady"], found["whole_ns"])
-
-
-def _asked(found: Row) -> Iterator[str]:
-    """What has an answer in this file, the most telling first."""
-    window_ns = _window_ns(found)
-    has_work = _has_work(found)
-    if found["recorder"] == SNAPSHOT:
-        yield from ("query {} memory_finding", "query {} memory_peak")
-    if found["clock_shift_ns"]:
-        yield "query {} validation"
-    elif has_work:
-        yield "what-if {}"
-    if window_ns and worth(found["findings"], window_ns):
-        yield "query {} finding"
-    if has_work:
-        yield "query {} kernel_summary"
-    yield "query {} range_summary" if found["ranges"] else "query {} api_summary"
-    if found["steps"]:
-        yield "query {} step_summary"
 
 
 def _sum(parts: dict[str, float]) -> str:

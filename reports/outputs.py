@@ -201,7 +201,7 @@ def print_answer(
     database: Any, inputs: Sequence[Path], *, rank: int | None = None, to_stderr: bool = False, as_json: bool = False
 ) -> None:
     """Print where the time of the input to show, or of a rank, goes and what to do first."""
-    from . import answer, answer_text, rank_text
+    from . import answer, answer_text, next_text, rank_text
 
     found = answer.answer(database, rank)
     run = rank_text.of_inputs(inputs)
@@ -211,7 +211,7 @@ def print_answer(
     say, place = (tell, sys.stderr) if to_stderr else (put, sys.stdout)
     ranks = rank_text.lines(run) if run else ()
     height = max(answer_text.SCREEN_LINES, shutil.get_terminal_size().lines) if place.isatty() else None
-    for line in [*answer_text.lines(found, height), *ranks, *answer_text.next_steps(found, [*map(str, inputs)], rank)]:
+    for line in [*answer_text.lines(found, height), *ranks, *next_text.lines(found, [*map(str, inputs)], rank)]:
         say(line)
 
 

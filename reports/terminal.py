@@ -121,17 +121,22 @@ def _cut(column: Column, size: int) -> list[str]:
     if not column.is_path:
         return _told_apart(column.cells, size)
     cut = {cell: keep_end(cell, size) for cell in column.cells}
-    alike: dict[str, list[str]] = {}
-    for cell, short in cut.items():
-        alike.setdefault(short, []).append(cell)
-    for cells in alike.values():
+    for cells in _alike(cut):
         same = takewhile(lambda letters: len(set(letters)) == 1, zip(*map(reversed, cells), strict=False))
         common = "".join(letters[0] for letters in same)[::-1].lstrip(ascii_letters + digits)  # no part of a word
         last = common[max(common.rfind("/"), 0) :]
         room = size - cell_len(last) - 1
-        if len(cells) > 1 and "/" in common and room >= _HEAD_WIDTH:
+        if "/" in common and room >= _HEAD_WIDTH:
             cut |= {cell: f"{keep_end(cell.removesuffix(common), room)}…{last}" for cell in cells}
     return [cut[cell] for cell in column.cells]
+
+
+def _alike(cut: dict[str, str]) -> list[list[str]]:
+    """The texts that became the same when they were cut."""
+    found: dict[str, list[str]] = {}
+    for text, short in cut.items():
+        found.setdefault(short, []).append(text)
+    return [texts for texts in found.values() if len(texts) > 1]
 
 
 def _told_apart(cells: Sequence[str], size: int) -> list[str]:
@@ -141,13 +146,8 @@ def _told_apart(cells: Sequence[str], size: int) -> list[str]:
                    fused_norm_backward_kernel<8192>         fused_norm_back…         fused…nel<8192>
     """
     cut = {cell: keep_begin(cell, size) for cell in cells}
-    alike: dict[str, list[str]] = {}
-    for cell, short in cut.items():
-        alike.setdefault(short, []).append(cell)
     head = size // 3
-    for group in alike.values():
-        if len(group) < 2 or head < _LEAST_HEAD:
-            continue
+    for group in _alike(cut) if head >= _LEAST_HEAD else ():
         same = sum(1 for _ in takewhile(lambda letters: len(set(letters)) == 1, zip(*group, strict=False)))
         for cell in group:
             begin, room = keep_begin(cell, head + 1).rstrip("…"), size - head - 1

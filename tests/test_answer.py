@@ -15,7 +15,7 @@ from lorabench import rundir
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.predict.predictions import what_if
 from lorabench.analyze.store.database import Database
-from lorabench.reports import answer, answer_text, screen, sources, verdict_text, what_if_text
+from lorabench.reports import answer, answer_text, next_text, screen, sources, verdict_text, what_if_text
 from lorabench.reports.page import cards
 from lorabench.reports.page.section import Source
 from lorabench.reports.units import said_ns
@@ -160,7 +160,7 @@ def test_a_copy_that_blocks_and_is_exposed_costs_its_time_once(database: Databas
 def test_what_to_type_next_can_be_pasted_and_has_an_answer(
     database: Database, found: dict[str, Any], path: str
 ) -> None:
-    lines = [line[6:] for line in answer_text.next_steps(found, [path])]
+    lines = [line[6:] for line in next_text.lines(found, [path])]
     if "record with" in lines[0]:
         return
     named = {}

@@ -13,7 +13,7 @@ from loops import GEMM, Loop
 from lorabench import rundir
 from lorabench.errors import RegressionError
 from lorabench.progress import Silent
-from lorabench.reports import answer, answer_text, answering, terminal
+from lorabench.reports import answer, answer_text, answering, next_text, terminal
 from lorabench.reports.comparison import changes
 from lorabench.reports.page import cells
 from lorabench.reports.page import page as pages
@@ -180,7 +180,7 @@ def test_what_to_type_next_of_several_inputs_can_be_typed(
     monkeypatch.chdir(ranks)
     inputs = sorted(path.name for path in ranks.iterdir())
     with opened(*map(Path, inputs), db=Path("job.duckdb")) as database:
-        lines = answer_text.next_steps(answer.answer(database), inputs)
+        lines = next_text.lines(answer.answer(database), inputs)
     commands = [line[6:].split()[1:] for line in lines]
     assert any("query" in command for command in commands)
     for command in commands[1:]:

@@ -6,14 +6,12 @@ row       1   1        2   2   2              of three or more, at most eight
 blamed                 x       x              all but the longest, which one pass over memory takes
 """
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from ..attribute.intervals import Ints, grouped, is_first, numbered
 from ..store.database import Database
+from .idle import Columns
 
 _FEWEST, _MOST = 3, 8
 _NONE = -(1 << 40)
@@ -28,15 +26,7 @@ _WORK = f"""
         coalesce(op.process_id, 0) as process, coalesce(op.launch_start_ns, op.start_ns) as launch
     from _classed_op as op
     join name using (name_id)"""
-_BORDERS = """
-    select own.source_id, own.process, step.start_ns as at
-    from _step as step
-    join _work_process as own on own.source_id = step.source_id and own.thread_id = step.thread_id
-    union all
-    select source_id, process, end_ns
-    from _gap_wait"""
-
-Columns = dict[str, npt.NDArray[Any]]
+_BORDERS = "select source_id, process, at_ns as at from _launch_border"
 
 
 def rows(database: Database) -> pa.Table:

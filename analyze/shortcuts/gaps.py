@@ -12,10 +12,8 @@ elsewhere   [-------]                other devices of the process worked for mor
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from ..attribute.cover import Cover
@@ -23,11 +21,11 @@ from ..attribute.intervals import NONE, Bools, Ints, place_of, take
 from ..store import arrow_functions as arrow
 from ..store.database import Database
 from .activity import BUSY, NO_DEVICE, Activity, Stretches, device_column
+from .idle import CAUSES, DEPENDENCY, HOST, KERNEL_WAIT, NEVER, Columns, Gaps, causes_of, gaps_of
 
-_NEVER = -(1 << 62)
 _WORK = f"""
-    select gpu_op_id, coalesce(launch_start_ns, {_NEVER}) as launch_start,
-        coalesce(launch_end_ns, {_NEVER}) as launch_end, coalesce(own.path_id, {NONE}) as path_id, name_id,
+    select gpu_op_id, coalesce(launch_start_ns, {NEVER}) as launch_start,
+        coalesce(launch_end_ns, {NEVER}) as launch_end, coalesce(own.path_id, {NONE}) as path_id, name_id,
         kind = 'kernel' as is_kernel, coalesce(process_id, 0) as process, end_ns - start_ns as length
     from gpu_op
     left join _owner as own using (attribution_id)
@@ -61,24 +59,12 @@ _COMPILING = """
     select process, start_ns, end_ns, place, contains(place, 'LaunchKernel') as is_launch
     from merged('_compiling')
     where source_id = {id}"""
-CAUSES = ("host", "dependency", "kernel_wait")
-_HOST, _DEPENDENCY, _KERNEL_WAIT = range(len(CAUSES))
 _RULES = (
     "compiling_or_loading", "late_input", "devices_in_turn", "unified_memory", "pageable_async_copy", "blocking_copy",
     "synchronisation", "unrecorded_graph", "unrecorded_work", "long_idle_gap", "long_dependency", "launch_bound_range",
 )  # fmt: skip
 _OF_WAITS = ("pageable_async_copy", "blocking_copy", "synchronisation")
-_TOGETHER = """
-    select distinct own.device_id as own, other.device_id as other
-    from _stream_work as own
-    join _stream_work as other
-        on other.source_id = own.source_id
-        and other.process_id is not distinct from own.process_id
-        and other.device_id <> own.device_id
-    where own.source_id = {id}"""
-_LEAST_DISTANCES = 20  # so many gaps of a device say what the distance between its kernels is
-
-Columns = dict[str, npt.NDArray[Any]]
+_BESIDE = "select device_id as own, other_id as other from _device_beside where source_id = {id}"
 
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -89,32 +75,6 @@ _TYPES = {
     "ended_by_ns": pa.int64(),
 }  # fmt: skip
 _SCHEMA = pa.schema(list(_TYPES.items()))
-
-
-@dataclass(frozen=True)
-class _Gaps:
-    """Gaps of one source: the operation that ended each, its row among the source's and process, begin and end.
-
-    Behind those between busy stretches, `lead_cnt` from the begin of the first step to the first work of a device.
-    """
-
-    device_id: Ints
-    gpu_op_id: Ints
-    row: Ints
-    process: Ints
-    start: Ints
-    end: Ints
-    lead_cnt: int
-
-    @property
-    def is_lead(self) -> Bools:
-        """Which are before any work of their device."""
-        return np.arange(len(self.row)) >= len(self.row) - self.lead_cnt
-
-    @property
-    def idle(self) -> Ints:
-        """Their lengths."""
-        return self.end - self.start
 
 
 @dataclass(frozen=True)
@@ -173,7 +133,7 @@ class _Judged:
     """The gaps of one source, why each is, and the rows of the view _blamed_gap."""
 
     source_id: int
-    gaps: _Gaps
+    gaps: Gaps
     cause: Ints
     rows: pa.Table
 
@@ -203,10 +163,10 @@ def _of_source(
 
     work = columns(_WORK, "gpu_op_id")
     waits, inputs, compiling = (columns(asked, "start_ns") for asked in (_WAITS, _INPUT, _COMPILING))
-    gaps = _gaps(busy, work, lead)
+    gaps = gaps_of(busy, work, lead)
     managed = database.columns("select name_id from name where contains(text, 'Unified Memory')")["name_id"]
     is_managed = np.isin(work["name_id"], managed)[gaps.row]
-    cause = _causes(gaps, work, is_managed, limits)
+    cause = causes_of(gaps, work, is_managed, limits)
     around = _around(gaps, cause, waits, inputs, compiling, int(limits["clock_slack_ns"]))
     fetched = np.flatnonzero(around.input >= 0)
     if fetched.size:
@@ -219,8 +179,8 @@ def _of_source(
         around.covering[:] = NONE
     is_in_turn = np.zeros(len(gaps.row), dtype=bool)
     if devices > 1:
-        is_in_turn = _elsewhere(gaps, busy, database.columns(_TOGETHER.format(id=number)))
-        is_in_turn &= (cause == _DEPENDENCY) | (around.wait >= 0)
+        is_in_turn = _elsewhere(gaps, busy, database.columns(_BESIDE.format(id=number)))
+        is_in_turn &= (cause == DEPENDENCY) | (around.wait >= 0)
     rule = _rules(gaps, cause, around, waits, is_in_turn, is_managed, is_unrecorded, limits["long_gap_ns"])
     is_missing = rule == _RULES.index("unrecorded_work")
     path = np.select(
@@ -247,47 +207,7 @@ def _of_source(
     return _Judged(number, gaps, cause, pa.table(rows, _SCHEMA))
 
 
-def _gaps(busy: list[Stretches], work: Columns, lead: int | None) -> _Gaps:
-    """What lies between the busy stretches of each device, and before the first where a step begins long before it."""
-    found = [
-        (np.full(len(of.gpu_op_id) - 1, of.device_id), of.gpu_op_id[1:], of.union.end[:-1], of.union.start[1:])
-        for of in busy
-    ]
-    leads = [] if lead is None else busy
-    found += [(np.array([of.device_id]), of.gpu_op_id[:1], np.array([lead]), of.union.start[:1]) for of in leads]
-    device, ended_by, start, end = (np.concatenate(columns).astype(np.int64) for columns in zip(*found, strict=True))
-    row = place_of(work["gpu_op_id"], ended_by)
-    return _Gaps(device, ended_by, row, work["process"][row], start, end, len(leads))
-
-
-def _causes(gaps: _Gaps, work: Columns, is_managed: Bools, limits: dict[str, float]) -> Ints:
-    """Why each gap is: see the views _gap and idle_gap."""
-    launched, returned = work["launch_start"][gaps.row], work["launch_end"][gaps.row]
-    waited = (gaps.end - returned > np.maximum(limits["late_launch_ns"], gaps.idle / 2)) & (returned != _NEVER)
-    is_kernel = work["is_kernel"][gaps.row].astype(bool)
-    is_slow = is_kernel & (returned != _NEVER) & (2 * (returned - gaps.start) > gaps.idle)
-    is_slow &= gaps.idle > limits["kernel_wait_ns"]
-    is_loading = is_kernel & (returned > gaps.start) & (returned - launched > limits["long_gap_ns"])
-    is_loading &= (gaps.idle > limits["kernel_wait_ns"]) & (gaps.end - returned <= 2 * (returned - launched))
-    is_late = np.where(launched >= gaps.start, ~waited, is_slow) | is_loading
-    underway = gaps.end - launched
-    for device in np.unique(gaps.device_id):
-        mine = is_kernel & (gaps.device_id == device)
-        came = underway[mine & (launched >= gaps.start)]
-        if len(came) >= _LEAST_DISTANCES:
-            soon = 1.1 * np.quantile(came, 0.1, method="inverted_cdf")
-            is_late |= mine & (gaps.idle > limits["near_kernel_ns"]) & (underway <= soon)
-    distance = np.full(len(gaps.row), limits["kernel_wait_ns"])
-    for device in np.unique(gaps.device_id[gaps.device_id != NO_DEVICE]):
-        mine = gaps.device_id == device
-        own = gaps.idle[mine & is_kernel & ~is_late & ~gaps.is_lead]
-        if len(own) >= _LEAST_DISTANCES:
-            distance[mine] = min(limits["kernel_wait_ns"], 2 * np.median(own))
-    is_touched = is_managed & (launched == _NEVER)
-    return np.select([is_late, gaps.idle <= distance, is_touched], [_HOST, _KERNEL_WAIT, _HOST], _DEPENDENCY)
-
-
-def _around(gaps: _Gaps, cause: Ints, waits: Columns, inputs: Columns, compiling: Columns, slack_ns: int) -> _Around:
+def _around(gaps: Gaps, cause: Ints, waits: Columns, inputs: Columns, compiling: Columns, slack_ns: int) -> _Around:
     """What the CPU was in, of each kind the last that had begun in the process of the gap."""
     found = _Around(*(np.full(len(gaps.row), NONE, dtype=np.int64) for _ in range(4)))
     near = np.flatnonzero(np.logical_or.reduce([_near(gaps, of, slack_ns) for of in (waits, inputs, compiling)]))
@@ -295,11 +215,11 @@ def _around(gaps: _Gaps, cause: Ints, waits: Columns, inputs: Columns, compiling
         mine = near[gaps.process[near] == process]
         start, end = gaps.start[mine], gaps.end[mine]
         wait = _last(waits, process, start)
-        ended = take(waits["end_ns"], wait, _NEVER)
-        found.wait[mine] = np.where((cause[mine] == _HOST) & (ended >= start - slack_ns) & (ended <= end), wait, NONE)
+        ended = take(waits["end_ns"], wait, NEVER)
+        found.wait[mine] = np.where((cause[mine] == HOST) & (ended >= start - slack_ns) & (ended <= end), wait, NONE)
         over = _last(waits, process, (start + end) // 2 + 1)
-        common = np.minimum(take(waits["end_ns"], over, _NEVER), end) - np.maximum(
-            take(waits["start_ns"], over, _NEVER), start
+        common = np.minimum(take(waits["end_ns"], over, NEVER), end) - np.maximum(
+            take(waits["start_ns"], over, NEVER), start
         )
         found.covering[mine] = np.where(2 * common > end - start, over, NONE)
         fetched = _last(inputs, process, (start + end) // 2 + 1)
@@ -311,9 +231,7 @@ def _around(gaps: _Gaps, cause: Ints, waits: Columns, inputs: Columns, compiling
     return found
 
 
-def _handed(
-    gaps: _Gaps, chosen: Ints, work: Columns, fetched: Columns, computing: Columns, launching: Columns
-) -> Bools:
+def _handed(gaps: Gaps, chosen: Ints, work: Columns, fetched: Columns, computing: Columns, launching: Columns) -> Bools:
     """Which of the chosen gaps were ended by what had waited for input: see the view _explained_gap.
 
     launches  ------[read  ]--[b]           the thread that read launches
@@ -322,24 +240,24 @@ def _handed(
     gap              |-----------|
     """
     row, since = gaps.row[chosen], gaps.start[chosen]
-    launch = np.where(work["launch_start"][row] == _NEVER, gaps.end[chosen], work["launch_start"][row])
+    launch = np.where(work["launch_start"][row] == NEVER, gaps.end[chosen], work["launch_start"][row])
     thread = take(launching["thread_id"], place_of(launching["gpu_op_id"], work["gpu_op_id"][row]))
-    until = np.full(len(chosen), _NEVER)
+    until = np.full(len(chosen), NEVER)
     for number in np.unique(fetched["thread_id"]):
         mine, own = np.flatnonzero(thread == number), fetched["thread_id"] == number
         last = np.searchsorted(fetched["start_ns"][own], launch[mine], side="right") - 1
-        until[mine] = take(np.maximum.accumulate(fetched["end_ns"][own]), last, _NEVER)
+        until[mine] = take(np.maximum.accumulate(fetched["end_ns"][own]), last, NEVER)
     found = until > since
     for process in np.unique(gaps.process[chosen]):
         mine = np.flatnonzero(gaps.process[chosen] == process)
         ends = np.sort(fetched["end_ns"][fetched["process"] == process])
-        is_behind = take(ends, np.searchsorted(ends, launch[mine], side="right") - 1, _NEVER) > since[mine]
+        is_behind = take(ends, np.searchsorted(ends, launch[mine], side="right") - 1, NEVER) > since[mine]
         stretch = _last(computing, process, since[mine] + 1)
-        found[mine] |= is_behind & (take(computing["end_ns"], stretch, _NEVER) < launch[mine])
+        found[mine] |= is_behind & (take(computing["end_ns"], stretch, NEVER) < launch[mine])
     return found
 
 
-def _near(gaps: _Gaps, columns: Columns, slack_ns: int) -> Bools:
+def _near(gaps: Gaps, columns: Columns, slack_ns: int) -> Bools:
     """Which gaps any of these times reaches, or ends so short before: most gaps are far from all that took long.
 
     gap    |--|  |-|   |--|    |-|       of a device they are in order, so each time reaches a row of them
@@ -356,21 +274,20 @@ def _near(gaps: _Gaps, columns: Columns, slack_ns: int) -> Bools:
     return found
 
 
-def _elsewhere(gaps: _Gaps, busy: list[Stretches], together: Columns) -> Bools:
+def _elsewhere(gaps: Gaps, busy: list[Stretches], beside: Columns) -> Bools:
     """In which gaps other devices with work of the same processes are busy for more than half."""
     found = np.zeros(len(gaps.row), dtype=bool)
-    for device in np.unique(together["own"]):
+    for device in np.unique(beside["own"]):
         mine = gaps.device_id == device
-        beside = together["other"][together["own"] == device]
-        others = [of.union for of in busy if of.device_id in beside]
+        others = [of.union for of in busy if of.device_id in beside["other"][beside["own"] == device]]
         worked = Cover.of(np.concatenate([of.start for of in others]), np.concatenate([of.end for of in others]))
         found[mine] = 2 * worked.within(gaps.start[mine], gaps.end[mine]) > gaps.idle[mine]
     return found
 
 
-def _unrecorded(gaps: _Gaps, cause: Ints, nodes: Columns, least_ns: float) -> Bools:
+def _unrecorded(gaps: Gaps, cause: Ints, nodes: Columns, least_ns: float) -> Bools:
     """Gaps behind or before work of CUDA graphs that have such gaps between their nodes: some are not in the trace."""
-    waiting = (cause == _DEPENDENCY) & (gaps.idle > least_ns)
+    waiting = (cause == DEPENDENCY) & (gaps.idle > least_ns)
     node = np.where(waiting, place_of(nodes["gpu_op_id"], gaps.gpu_op_id), NONE)
     graph = take(nodes["graph"], node)
     hollow = np.unique(graph[(node >= 0) & (take(nodes["is_first_op"], node, 1) == 0)])
@@ -383,12 +300,12 @@ def _unrecorded(gaps: _Gaps, cause: Ints, nodes: Columns, least_ns: float) -> Bo
 
 
 def _rules(
-    gaps: _Gaps, cause: Ints, around: _Around, waits: Columns, is_in_turn: Bools, is_managed: Bools,
+    gaps: Gaps, cause: Ints, around: _Around, waits: Columns, is_in_turn: Bools, is_managed: Bools,
     is_unrecorded: Bools, long_ns: float,
 ) -> Ints:  # fmt: skip
     """The rule that each gap is blamed on, NONE for none: the first that fits, see the view."""
     is_move = take(waits["is_move"], around.wait, 0) == 1
-    is_late, is_long, is_waited_for = cause == _HOST, gaps.idle > long_ns, around.covering >= 0
+    is_late, is_long, is_waited_for = cause == HOST, gaps.idle > long_ns, around.covering >= 0
     fits = [
         ("unrecorded_work", gaps.is_lead & is_waited_for),
         ("compiling_or_loading", around.compiling >= 0),
@@ -405,7 +322,7 @@ def _rules(
         ("launch_bound_range", is_late),
     ]
     numbers = [_RULES.index(name) for name, _ in fits]
-    return np.select([cause == _KERNEL_WAIT, *(fitting for _, fitting in fits)], [NONE, *numbers], NONE)
+    return np.select([cause == KERNEL_WAIT, *(fitting for _, fitting in fits)], [NONE, *numbers], NONE)
 
 
 def _within(columns: Columns, process: int, start: Ints, end: Ints) -> Ints:

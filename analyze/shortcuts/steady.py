@@ -10,7 +10,8 @@ import pyarrow as pa
 from ..attribute.cover import Cover
 from ..store.database import Database
 from .activity import BUSY, COMPUTE, EITHER, NO_DEVICE, Activity, device_column
-from .gaps import CAUSES, Blame
+from .gaps import Blame
+from .idle import CAUSES
 
 _BORDERS = f"""
     select source_id, coalesce(device_id, {NO_DEVICE}) as device_id, start_ns, end_ns

@@ -13,6 +13,8 @@ MODULES = (
     ("transformers.trainer", HF), ("accelerate.accelerator", ACCELERATE),
 )  # fmt: skip
 
+USUAL_WORKERS = 4  # of a loader of which nobody knows how long it takes
+
 
 @dataclass(frozen=True)
 class Edit:
@@ -27,10 +29,11 @@ class Edit:
     needs_range: bool = False  # that says where it is
     needs_lengths: bool = False  # where steps differ in their tokens alone
 
-    def written(self, framework: str) -> str:
-        """The edit in the words of a framework."""
+    def written(self, framework: str, workers: int = USUAL_WORKERS) -> str:
+        """The edit in the words of a framework; `workers` are those of a loader."""
         family = HF if framework == TRL else framework
-        return self.words.get(framework) or self.words.get(family) or self.words[TORCH]
+        words = self.words.get(framework) or self.words.get(family) or self.words[TORCH]
+        return words.replace("{workers}", str(workers))
 
 
 def bound_of(edit: Edit, has_gpu: bool) -> str:
@@ -53,8 +56,8 @@ EDITS = (
     Edit(
         "load the input ahead",
         {
-            TORCH: "DataLoader(…, num_workers=4, persistent_workers=True)",
-            HF: "dataloader_num_workers=4, dataloader_persistent_workers=True",
+            TORCH: "DataLoader(…, num_workers={workers}, persistent_workers=True)",
+            HF: "dataloader_num_workers={workers}, dataloader_persistent_workers=True",
         },
         PREFETCH,
         needs_range=True,

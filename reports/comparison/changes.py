@@ -17,15 +17,14 @@ from ...errors import RegressionError, UsageError
 from ...progress import Progress
 from ...sql import quoted
 from ..sources import counting
-from . import baselines, renamed, runs, verdict
+from . import baselines, counted, renamed, runs, verdict
 from .compared import RENAMED_TO, SAME, Compared, Row, changes_of, letter
-from .spread import Spread, are_alike, centres, of_rows, of_steps
+from .counted import Spreads, Steps
+from .spread import are_alike, centres, of_rows, of_steps
 
 Values = dict[tuple[Any, ...], float]
-Spreads = dict[tuple[Any, ...], Spread]
 TOTAL, MEDIAN = "(total)", "(median)"
 _MOST = 0.5  # of the GPU's time in kernels: what ranges must hold to be what a comparison is about, unless one says so
-_LEAST_INSIDE = 0.95  # of what is compared: where less lies in the steps, that is said
 _LAUNCHED = "_launched_range"
 BACKWARD_IS_APART = (
     "Not all of these inputs say which range the backward belongs to (sequence_kernel_ns): here ranges have what was "
@@ -48,21 +47,6 @@ class Comparison:
     found_in: str | None = None  # the view that has the values where that is another
 
 
-@dataclass(frozen=True)
-class Steps:
-    """How many steps an input has, all and warm ones."""
-
-    every: int
-    warm: int
-
-    def share(self, width: Spread | None) -> float:
-        """What a row's total is multiplied by for its value in a step."""
-        if width is not None and width.warm is not None and self.warm:
-            return width.warm / self.warm
-        return (1.0 if width is None else width.held) / self.every
-
-
-_ONE = Steps(1, 0)
 COMPARISONS = {
     "range": Comparison("range_summary", ("path",), "kernel_ns", "kind = 'annotation'", on_cpu="wall_ns"),
     "operator": Comparison("operator_summary", ("operator",), "self_gpu_ns", on_cpu="self_cpu_ns"),
@@ -157,8 +141,8 @@ def compare(
     two traces a kernel that has another name in the second is one row.
     """
     rows, spreads = _compared(databases, how, None, False, scales)
-    cold = _cold(steps_of([*databases.values()], how, False), spreads)
-    return rows, [*_left_out(how, spreads), *cold]
+    cold = counted.cold(_steps([*databases.values()], how, False), spreads)
+    return rows, [*counted.left_out(verdict.words(how.measure), spreads), *cold]
 
 
 def _compared(
@@ -173,11 +157,11 @@ def _compared(
         wanted = re.compile(only or "")
     except re.error as error:
         raise UsageError(f"--only {only} is not a regular expression: {error}") from error
-    steps = steps_of(list(databases.values()), how, totals)
+    steps = _steps(list(databases.values()), how, totals)
     found, summed = [], []
     spreads: list[Spreads] = []
     for number, database in enumerate(databases.values()):
-        count, scale = steps[number] if steps else _ONE, (scales or [1.0] * len(databases))[number]
+        count, scale = steps[number] if steps else counted.WHOLE, (scales or [1.0] * len(databases))[number]
         whole = {k: v for k, v in _values(database, how).items() if wanted.search("/".join(map(str, k)))}
         widths = _spreads(database, how, None if only is None else whole.keys(), bool(steps))
         found.append({key: value * count.share(widths.get(key)) * scale for key, value in whole.items()})
@@ -224,13 +208,13 @@ def compare_inputs(
         rows, spreads = _compared(databases, how, only, totals)
         if only is not None and len(rows) == 1:
             raise UsageError(f"--only {only}: nothing by {by} is called so in any of these inputs")
-        steps = steps_of(opened, how, totals)
+        steps = _steps(opened, how, totals)
         compared = verdict.of_traces(
             inputs, databases, verdict.Asked(by, how.view, how.measure, bool(steps)), how.keys, rows,
             _labels(opened) if by == "kernel" else {}, _by_sequence(opened, how, steps, spreads),
         )  # fmt: skip
-        compared.notes.extend(f"{line}: --totals." for line in _left_out(how, spreads))
-        compared.notes.extend(f"{line}." for line in _cold(steps, spreads))
+        compared.notes.extend(f"{line}: --totals." for line in counted.left_out(verdict.words(how.measure), spreads))
+        compared.notes.extend(f"{line}." for line in counted.cold(steps, spreads))
         if how.found_in == _LAUNCHED:
             compared.notes.append(BACKWARD_IS_APART)
         if asked is None and by == "kernel":
@@ -264,30 +248,6 @@ def _moments(databases: Sequence[Database]) -> list[str]:
     return [f"Peaks are at different moments, {where}: what is live then differs for that, too (view memory_phase)."]
 
 
-def _left_out(how: Comparison, spreads: list[Spreads]) -> list[str]:
-    """How much of each input lies outside of its steps and does not count, where it is worth saying."""
-    return [
-        f"{1 - inside:.0%} of {verdict.words(how.measure)} in {letter(number)} lies outside of its steps and is left "
-        "out"
-        for number, widths in enumerate(spreads)
-        if (inside := _inside(widths, ())) < _LEAST_INSIDE
-    ]
-
-
-def _cold(steps: list[Steps], spreads: list[Spreads]) -> list[str]:
-    """How many steps are cold and do not count, where values are known by step."""
-    if not any(width.warm is not None for widths in spreads for width in widths.values()):
-        return []
-    cold = [(count.every - count.warm, letter(number)) for number, count in enumerate(steps) if count.warm]
-    said = ", ".join(f"{count} of {which}" for count, which in cold if count)
-    return [f"Values are of warm steps: cold ones ({said}) are left out"] if said else []
-
-
-def _inside(widths: Spreads, key: tuple[Any, ...]) -> float:
-    """How much of a row lies in the steps, a fraction; of what is not known by step all counts."""
-    return widths[key].held if key in widths else 1.0
-
-
 def _by_sequence(
     databases: list[Database], how: Comparison, steps: list[Steps], spreads: list[Spreads]
 ) -> list[Values]:
@@ -301,7 +261,7 @@ def _by_sequence(
             for key, value in renamed.with_names(_values(database, linked), renamed.of_compiled(database)).items()
             if value
         }
-        for database, count, widths in zip(databases, steps or [_ONE] * len(databases), spreads, strict=True)
+        for database, count, widths in zip(databases, steps or [counted.WHOLE] * len(databases), spreads, strict=True)
     ]
 
 
@@ -355,23 +315,11 @@ def _spreads(database: Database, how: Comparison, only: Iterable[tuple[Any, ...]
     return {key: replace(width, step_cnt=0) if key else width for key, width in found.items()}  # other values
 
 
-def steps_of(databases: list[Database], how: Comparison, totals: bool) -> list[Steps]:
+def _steps(databases: list[Database], how: Comparison, totals: bool) -> list[Steps]:
     """How many steps each trace has; empty where values are not for each step, or one has none."""
     if not how.is_per_step or totals:
         return []
-    found = []
-    for database in databases:
-        ((every, warm),) = database.rows(
-            f"""select count(*), count(*) filter (is_warm) from (
-                select min(start_ns) >= coalesce(any_value(first_step_ns), min(start_ns)) as is_warm
-                from step_summary
-                join source using (source_id)
-                left join (select source_id, first_step_ns from _steady_time) as steady using (source_id)
-                where {counting(database)}
-                group by source_id, step
-            )"""
-        )
-        found.append(Steps(int(every), int(warm)))
+    found = [Steps.of(database) for database in databases]
     if how.view == "finding":  # what they save is of warm steps
         found = [replace(steps, every=steps.warm or steps.every) for steps in found]
     return found if all(steps.every for steps in found) else []

@@ -37,10 +37,8 @@ _TELLING = 0.1  # of the whole change: a row that has less does not say where it
 _AS_MUCH = 0.9  # of the largest change: what says where it comes from
 _PHASE_WORDS = {"h2d": "copies to the GPU", "between": "between the steps"}
 _NONE = "no difference"
-_ADDED = (
-    "data",
-    "h2d",
-)  # phases that one program may have and another not, where it is all of the change that they are
+# Phases that one program may have and another not; they count where they are all of the change.
+_ADDED = ("data", "h2d")
 _ALL = 0.2  # of a change: what may be of others where it is called all
 _NEVER = spread.Spread(0.0, 0.0, 0.0, 0, 0.0, 0.0)  # of a phase that an input does not have
 _TIMED = "timing pass, no profiler attached"

@@ -23,21 +23,13 @@ asked as (
     from gpu_op as op
     semi join (select gpu_op_id from critical_segment where kind = 'gpu') as critical using (gpu_op_id)
 ),
-border as (
-    select own.source_id, own.process, step.start_ns as at_ns
-    from _step as step
-    join _work_process as own on own.source_id = step.source_id and own.thread_id = step.thread_id
-    union
-    select source_id, process, end_ns
-    from _gap_wait
-),
 launched as (
     select classed.*, border.at_ns
     from (
         select *, coalesce(process_id, 0) as process, coalesce(launch_start_ns, start_ns) as launch_ns
         from classed
     ) as classed
-    asof left join border
+    asof left join _launch_border as border
         on border.source_id = classed.source_id
         and border.process = classed.process
         and border.at_ns <= classed.launch_ns

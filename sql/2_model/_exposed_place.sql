@@ -3,7 +3,7 @@
 -- columns:
 --   source_id        integer   the input
 --   activity         varchar   'communication' or 'memory'
---   place            varchar   name path of the range, '(launch not recorded)' for what was launched before, NULL outside all ranges
+--   place            varchar   name path of the range, '(launch not recorded)' for what was launched before, '(managed memory)' for pages, which nothing launches, NULL outside all ranges
 --   saving_ns        double    how long nothing hides it, the mean over the devices
 --   occurrence_cnt   bigint    stretches
 --   largest          varchar   the operations by name that the most of it is as long as
@@ -48,7 +48,10 @@ named as (
     select
         summed.source_id,
         summed.activity,
-        coalesce(range_path.path, if(summed.is_unlaunched, '(launch not recorded)', null)) as place,
+        coalesce(range_path.path, case
+            when summed.is_unlaunched and starts_with(short.short_name, 'page copy') then '(managed memory)'
+            when summed.is_unlaunched then '(launch not recorded)'
+        end) as place,
         short.short_name,
         sum(summed.exposed_ns) as exposed_ns,
         sum(summed.occurrence_cnt) as occurrence_cnt,

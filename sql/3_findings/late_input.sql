@@ -19,21 +19,6 @@ select
 from _blamed_place
 where rule = 'late_input'
 union all
-select
-    source_id,
-    place,
-    sum(ns) as saving_ns,
-    count(*) as occurrence_cnt,
-    format('the loop waits {}, {}', if(count(*) = 1, 'once', format('{:,} times', count(*))),
-        said_lengths(count(*), avg(ns), max(ns), count(*) filter (is_long), coalesce(sum(ns) filter (is_long), 0))) as evidence,
-    null as advice
-from (
-    select *, 8 * ns >= max(ns) over (partition by source_id, place) as is_long
-    from (
-        select gap.source_id, range_path.path as place, gap.end_ns - gap.start_ns as ns
-        from _cpu_gap as gap
-        left join range_path using (path_id)
-        where gap.rule = 'late_input'
-    )
-)
-group by source_id, place
+select source_id, place, saving_ns, occurrence_cnt, 'the loop waits ' || lengths as evidence, null as advice
+from _cpu_gap_place
+where rule = 'late_input'

@@ -1,0 +1,38 @@
+-- A row is what a rule of _cpu_gap is blamed for at one place.
+--
+-- columns:
+--   source_id        integer   the input
+--   rule             varchar   'late_input' or 'python_time'
+--   place            varchar   name path of the range, or between which ranges it is
+--   saving_ns        hugeint   their time together
+--   occurrence_cnt   bigint    pieces
+--   lengths          varchar   how often and how long, in words
+--   frame            varchar   the innermost Python function around all of the longest, NULL where none is recorded
+
+with
+placed as (
+    select
+        gap.source_id,
+        gap.rule,
+        coalesce(range_path.path, format('(between {} and {})', coalesce(gap.before, 'the begin'), coalesce(gap.behind, 'the end'))) as place,
+        gap.end_ns - gap.start_ns as ns,
+        gap.frame
+    from _cpu_gap as gap
+    left join range_path using (path_id)
+    where gap.rule is not null
+),
+long as (
+    select *, 8 * ns >= max(ns) over (partition by source_id, rule, place) as is_long
+    from placed
+)
+select
+    source_id,
+    rule,
+    place,
+    sum(ns) as saving_ns,
+    count(*) as occurrence_cnt,
+    format('{}, {}', if(count(*) = 1, 'once', format('{:,} times', count(*))),
+        said_lengths(count(*), avg(ns), max(ns), count(*) filter (is_long), coalesce(sum(ns) filter (is_long), 0))) as lengths,
+    arg_max(frame, ns) as frame
+from long
+group by source_id, rule, place
