@@ -271,24 +271,22 @@ def edited(run: Path, after: Path | None = None) -> tuple[list[dict[str, Any]], 
     before = _of_script(run, summary, has_gpu)
     now = None if after is None else _of_script(after, rundir.read_summary(after), has_gpu)
     rows: list[dict[str, Any]] = []
-    has_lengths = _differ_in_tokens(run)
-    for edit in edits.possible(has_gpu):
-        is_about_nothing = edit.needs_range and before.saving(edit.predicted_by) is None
-        if is_about_nothing or (edit.needs_lengths and not has_lengths):
+    for edit in edits.possible(before.seen):
+        saving, at_most = before.savings(edit)
+        if edit.needs_range and saving is None:
             continue
-        at_most = before.saving(edits.bound_of(edit, has_gpu))
         if at_most is not None and at_most >= 1:  # recorded steps that are too unlike those without a profiler
             at_most = None
         row: dict[str, Any] = {
-            "edit": edit.name, "write": edit.written(framework, before.workers), "framework": framework,
+            "edit": edit.name, "write": edit.written(framework, before.seen), "framework": framework,
             "alters": edit.alters,
-            "saving_frac": before.saving(edit.predicted_by), "at_most_frac": at_most,
+            "saving_frac": saving, "at_most_frac": at_most,
             "step_ns": before.step_ns, "left_frac": None, "is_made": None,
         }  # fmt: skip
-        if now is not None and row["saving_frac"] is not None and row["saving_frac"] >= _WORTH_FRAC:
+        if now is not None and saving is not None and saving >= _WORTH_FRAC:
             # a place that is gone saves nothing more
-            row["left_frac"] = now.saving(edit.predicted_by) or 0.0
-            row["is_made"] = row["left_frac"] * now.step_ns <= _MADE_FRAC * row["saving_frac"] * before.step_ns
+            row["left_frac"] = now.savings(edit)[0] or 0.0
+            row["is_made"] = row["left_frac"] * now.step_ns <= _MADE_FRAC * saving * before.step_ns
         rows.append(row)
     # what is predicted before what is bounded alone, and that before what saves nothing or nobody knows
     rows.sort(
@@ -306,21 +304,16 @@ class _Script:
     """A command's run: its step, and what each change would leave of it."""
 
     step_ns: float
+    seen: edits.Seen
     left: dict[str, unprofiled.Prediction]
-    workers: int  # of its loader, as many as would keep up
 
-    def saving(self, text: str) -> float | None:
-        """What a change would save, as a part of the step."""
-        frac = self.left.get(text, _UNKNOWN).frac
-        return None if frac is None else 1 - frac
-
-
-def _differ_in_tokens(run: Path) -> bool:
-    """Whether steps of the timing pass have different numbers of tokens, so that sequences differ in length."""
-    try:
-        return len({row.get("token_cnt") for row in measured.timing(run)} - {"", None}) > 1
-    except InputError:
-        return False
+    def savings(self, edit: edits.Edit) -> tuple[float | None, float | None]:
+        """What an edit would save of the step, and what it saves at most; None where nobody knows."""
+        if not edit.is_for(self.seen):
+            return 0.0, None
+        texts = edit.predicted_by(self.seen), edit.bounded_by(self.seen)
+        predicted, bound = (self.left.get(text, _UNKNOWN).frac for text in texts)
+        return None if predicted is None else 1 - predicted, None if bound is None else 1 - bound
 
 
 def _of_script(run: Path, summary: dict[str, Any], has_gpu: bool) -> _Script:
@@ -332,11 +325,18 @@ def _of_script(run: Path, summary: dict[str, Any], has_gpu: bool) -> _Script:
         traces = [run / "run.sqlite"]
     if not traces:
         raise InputError(f"{run} has no recording to predict from; collect it with --profiler timing,torch")
-    possible = edits.possible(has_gpu)
-    asked = sorted({text for edit in possible for text in (edit.predicted_by, edits.bound_of(edit, has_gpu)) if text})
-    left, workers, loader = _left(traces[0], step["min"], asked), edits.USUAL_WORKERS, summary.get("loader")
+    seen = edits.Seen(has_gpu, _padding(summary), int(rundir.number_at(summary, "micro_step_cnt") or 0))
+    texts = {text for edit in edits.possible(seen) for text in (edit.predicted_by(seen), edit.bounded_by(seen))}
+    left, loader = _left(traces[0], step["min"], sorted(texts - {""})), summary.get("loader")
     if loader and not has_gpu:  # a GPU works while the CPU waits
         load, taken = loading.of_script(loader), loader["batch_cnt"] * loading.TAKEN_NS / loader["step_ns"]
-        workers = load.needed(taken)
-        left[edits.PREFETCH] = unprofiled.Prediction(min(1.0, load.left(workers, taken)))
-    return _Script(step["p50"], left, workers)
+        seen = dataclasses.replace(seen, workers=load.needed(taken))
+        left[edits.PREFETCH] = unprofiled.Prediction(min(1.0, load.left(seen.workers, taken)))
+    return _Script(step["p50"], seen, left)
+
+
+def _padding(summary: dict[str, Any]) -> dict[str, float]:
+    """What the masks of a script's run told; empty where no mask was seen."""
+    places = rundir.STEP_TOKENS, rundir.STEP_REAL_TOKENS, rundir.STEP_LONGEST_TOKENS
+    counts = {place[-1]: rundir.number_at(summary, *place) for place in places}
+    return {name: count for name, count in counts.items() if count} if all(counts.values()) else {}

@@ -49,6 +49,9 @@ _WHOSE = re.compile(r"-(?:rank|adapter_|process)\d+(?=[.-])")  # of several proc
 STEP_MEDIAN: Final = ("step_wall_ns", "p50")
 STEP_LONGEST: Final = ("step_wall_ns", "max")
 STEP_WAITED: Final = ("loader", "waited_ns")
+STEP_TOKENS: Final = ("padding", "token_cnt")  # of attention masks, as the next two
+STEP_REAL_TOKENS: Final = ("padding", "real_token_cnt")
+STEP_LONGEST_TOKENS: Final = ("padding", "longest_token_cnt")
 _IS_TRACE = re.compile(
     r"\.(sqlite|nsys-rep|qdstrm|json|pickle)(\.(gz|zst|xz|bz2|lz4|zip))?$"
     r"|(snapshot|memory)[^/]*\.pkl(\.gz)?$",  # other pickles are called .pkl more often than torch's snapshots

@@ -11,6 +11,7 @@ from .comparison import run_steps, spread
 from .units import said_ns
 
 _UNEVEN_FRAC = 0.5  # of the median step: where the middle half of the steps spans more, something else worked, too
+_LEAST_PADDING = 0.1  # of the tokens: less is not worth a word
 _MOST_SIZES = 4  # numbers of tokens that are told one by one
 _UNFIT_FRAC = 0.5  # of a step: a profiler that costs more leaves times of ranges that say little of the program
 
@@ -24,7 +25,10 @@ def lines(manifest: dict[str, Any], path: Path) -> Iterator[str]:
     yield from summary.get("notes", ())
     if step := summary.get("step_wall_ns"):
         rates = summary["tokens_per_s"]
-        padded = "" if "non_padding" in rates else ", padding included"  # of a command nobody knows what is padding
+        padded = ", padding included"  # of a command whose masks were not seen nobody knows what is padding
+        if "non_padding" in rates:
+            padding = 1 - rates["non_padding"] / (rates["computed"] or 1)
+            padded = f" ({padding:.0%} padding)" if padding >= _LEAST_PADDING else ""
         cnt = len(summary.get("processes", ()))
         whose = f" in one of {cnt} processes" if cnt > 1 else ""  # which may all have had the same
         tokens = f", {rates['computed']:,.0f} tokens/s{whose}{padded}" if rates.get("computed") else ""

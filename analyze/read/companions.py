@@ -30,6 +30,11 @@ _STEP_TIMES = {
     "run: longest step without a profiler ns": rundir.STEP_LONGEST,
     "run: wait for input in a step ns": rundir.STEP_WAITED,
 }
+_STEP_TOKENS = {
+    "run: tokens in the masks of a step": rundir.STEP_TOKENS,
+    "run: tokens of a step without padding": rundir.STEP_REAL_TOKENS,
+    "run: tokens of a step padded to the longest sequence of each batch": rundir.STEP_LONGEST_TOKENS,
+}
 _LEDGER_TYPES = {"time_ns": "bigint", "device": "varchar", "address": "bigint", "bytes": "bigint",
                  "category": "varchar", "name": "varchar", "adapter": "varchar", "is_before": "boolean"}  # fmt: skip
 
@@ -64,13 +69,14 @@ def _manifest(folder: Path) -> _Facts:
 
 def _measured(folder: Path) -> _Facts:
     """How long a step of the run took without a profiler, the median and the longest in ns, how long it waited for
-    input there, and what it ran on.
+    input there, its padding, and what it ran on.
     """
     if not all((folder / name).is_file() for name in (rundir.MANIFEST, rundir.SUMMARY)):
         return []
     try:
         summary = rundir.read_summary(folder)
         times = {item: rundir.number_at(summary, *place) for item, place in _STEP_TIMES.items()}
+        counts = {item: rundir.number_at(summary, *place) for item, place in _STEP_TOKENS.items()}
     except InputError as error:
         return [("lost", rundir.SUMMARY, str(error))]
     # of a script, whose first steps compile and load, one step says nothing
@@ -78,7 +84,7 @@ def _measured(folder: Path) -> _Facts:
         times = {}
     device = summary.get("device")
     kind = device.get("type") if isinstance(device, dict) else None
-    known = {item: round(ns) for item, ns in times.items() if ns} | {"run: device": kind}
+    known = {item: round(number) for item, number in (times | counts).items() if number} | {"run: device": kind}
     return [("about", item, str(value)) for item, value in known.items() if value]
 
 

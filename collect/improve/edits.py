@@ -1,6 +1,6 @@
 """What can be changed by hand in a script of others: the words for it in each framework, and what predicts it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from .candidates import compiled
@@ -13,7 +13,18 @@ MODULES = (
     ("transformers.trainer", HF), ("accelerate.accelerator", ACCELERATE),
 )  # fmt: skip
 
+_MOST_KEPT_FRAC = 0.95  # of the tokens: an edit that leaves more is not worth it
 USUAL_WORKERS = 4  # of a loader of which nobody knows how long it takes
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the timing pass of a script saw of a step, as far as edits depend on it."""
+
+    has_gpu: bool
+    padding: Mapping[str, float]  # what its masks told of its tokens, by the names of rundir; empty where none was seen
+    micro_step_cnt: int = 0  # backwards of one optimizer, 0 where nobody knows
+    workers: int = USUAL_WORKERS  # of its loader, as many as keep up
 
 
 @dataclass(frozen=True)
@@ -22,28 +33,42 @@ class Edit:
 
     name: str
     words: dict[str, str]  # by framework; others are written as in PyTorch
-    predicted_by: str = ""
-    is_compiling: bool = False  # its saving is bounded as that of compiling
+    predicted_by: Callable[[Seen], str] = lambda seen: ""
+    bounded_by: Callable[[Seen], str] = lambda seen: ""
     alters: str = ""
-    needs_gpu: bool = False
+    is_for: Callable[[Seen], bool] = lambda seen: True
     needs_range: bool = False  # that says where it is
-    needs_lengths: bool = False  # where steps differ in their tokens alone
 
-    def written(self, framework: str, workers: int = USUAL_WORKERS) -> str:
-        """The edit in the words of a framework; `workers` are those of a loader."""
+    def written(self, framework: str, seen: Seen) -> str:
+        """The edit in the words of a framework."""
         family = HF if framework == TRL else framework
         words = self.words.get(framework) or self.words.get(family) or self.words[TORCH]
-        return words.replace("{workers}", str(workers))
+        return words.replace("{workers}", str(seen.workers)).replace("{micro}", str(seen.micro_step_cnt))
 
 
-def bound_of(edit: Edit, has_gpu: bool) -> str:
-    """What bounds the saving of an edit, empty where nothing does."""
-    return compiled(has_gpu) if edit.is_compiling else ""
+def possible(seen: Seen) -> list[Edit]:
+    """The edits that mean something for such steps."""
+    return [edit for edit in EDITS if edit.is_for(seen)]
 
 
-def possible(has_gpu: bool) -> list[Edit]:
-    """The edits that mean something with a GPU, or without one."""
-    return [edit for edit in EDITS if has_gpu or not edit.needs_gpu]
+def _has_gpu(seen: Seen) -> bool:
+    return seen.has_gpu
+
+
+def _kept(seen: Seen, tokens: str) -> float:
+    """The part of the computed tokens that is kept where only these are computed."""
+    return seen.padding[tokens] / seen.padding["token_cnt"] if seen.padding else 1.0
+
+
+def _fewer_tokens(seen: Seen, tokens: str) -> str:
+    """All that works on tokens takes as much less; what works on weights takes as long as before."""
+    return f"scale=(?i)^(?!.*(adam|foreach|multi_tensor|dequant)):{_kept(seen, tokens):.4f}"
+
+
+def _merged(seen: Seen) -> str:
+    """One micro step is launched in place of all; their kernels take as long together."""
+    rest = f"{1 / seen.micro_step_cnt:.4f}"
+    return f"cpu={{forward}}:{rest} cpu={{backward}}:{rest}" if seen.has_gpu else f"merge={seen.micro_step_cnt}"
 
 
 def framework_of(loaded: Sequence[str]) -> str:
@@ -59,7 +84,7 @@ EDITS = (
             TORCH: "DataLoader(…, num_workers={workers}, persistent_workers=True)",
             HF: "dataloader_num_workers={workers}, dataloader_persistent_workers=True",
         },
-        PREFETCH,
+        lambda seen: PREFETCH,
         needs_range=True,
     ),
     Edit(
@@ -70,13 +95,13 @@ EDITS = (
             ACCELERATE: "DataLoader(…, pin_memory=True), DataLoaderConfiguration(non_blocking=True)",
             LIGHTNING: "DataLoader(…, pin_memory=True)",
         },
-        "pin=*",
-        needs_gpu=True,
+        lambda seen: "pin=*",
+        is_for=_has_gpu,
     ),
     Edit(
         "fuse the optimizer",
         {TORCH: "AdamW(…, fused=True)", HF: 'optim="adamw_torch_fused"'},
-        "fuse={optimizer}",
+        lambda seen: "fuse={optimizer}",
     ),
     Edit(
         "do not wait in each step",
@@ -85,13 +110,13 @@ EDITS = (
             HF: "logging_steps=50, logging_nan_inf_filter=False",
             LIGHTNING: "Trainer(log_every_n_steps=50), self.log(…, prog_bar=False)",
         },
-        "drop-sync=*",
-        needs_gpu=True,
+        lambda seen: "drop-sync=*",
+        is_for=_has_gpu,
     ),
     Edit(
         "compile the model",
         {TORCH: "model = torch.compile(model)", HF: "torch_compile=True"},
-        is_compiling=True,
+        bounded_by=lambda seen: compiled(seen.has_gpu),
     ),
     Edit(
         "CUDA graphs",
@@ -99,14 +124,23 @@ EDITS = (
             TORCH: 'model = torch.compile(model, mode="reduce-overhead")',
             HF: 'torch_compile=True, torch_compile_mode="reduce-overhead"',
         },
-        "graph={forward} graph={backward}",
-        needs_gpu=True,
+        lambda seen: "graph={forward} graph={backward}",
+        is_for=_has_gpu,
     ),
     Edit(
         "keep activations, for more memory",
         {TORCH: "no torch.utils.checkpoint; gradient_checkpointing_disable()", HF: "gradient_checkpointing=False"},
-        "skip={recompute}",
+        lambda seen: "skip={recompute}",
         needs_range=True,
+    ),
+    Edit(
+        "pad to the longest of each batch",
+        {
+            TORCH: 'tokenizer(…, padding="longest") in collate_fn, not padding="max_length"',
+            HF: 'DataCollatorWithPadding(tokenizer), and no padding="max_length" before it',
+        },
+        lambda seen: _fewer_tokens(seen, "longest_token_cnt"),
+        is_for=lambda seen: _kept(seen, "longest_token_cnt") <= _MOST_KEPT_FRAC,
     ),
     Edit(
         "sequences of one length together",
@@ -114,8 +148,21 @@ EDITS = (
             TORCH: "a batch sampler that sorts by length", TRL: "packing=True",
             HF: 'train_sampling_strategy="group_by_length" (before 5.0: group_by_length=True)',
         },
+        bounded_by=lambda seen: _fewer_tokens(seen, "real_token_cnt"),
         alters="which sequences are in a step",
-        needs_lengths=True,
+        is_for=lambda seen: _kept(seen, "real_token_cnt") <= _MOST_KEPT_FRAC,
+    ),
+    Edit(
+        "no micro steps, for more memory",
+        {
+            TORCH: "a batch_size {micro} times as large, and no accumulation",
+            HF: "per_device_train_batch_size {micro} times as large, gradient_accumulation_steps=1",
+            LIGHTNING: "a batch_size {micro} times as large, Trainer(accumulate_grad_batches=1)",
+            ACCELERATE: "a batch_size {micro} times as large, Accelerator(gradient_accumulation_steps=1)",
+        },
+        _merged,
+        alters="dropout's masks, and in a mean over sequences the weights of tokens",
+        is_for=lambda seen: seen.micro_step_cnt > 1,
     ),
     Edit(
         "16-bit activations",

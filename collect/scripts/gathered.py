@@ -23,13 +23,15 @@ _NO_PYTHON = (
 Record = dict[str, Any]
 
 
-_STEP_COMMAS = 5  # of a line that was written whole
+_STEP_COMMAS = 10  # of a line that was written whole
 
 
 @dataclass(frozen=True)
 class Step:
     """A step of one process: when it began, how long it took, tokens that the model got (0: not known), how long it
-    waited for batches of loaders, how many, and by how many workers they were made.
+    waited for batches of loaders, how many, and by how many workers they were made. Of what attention masks told (0:
+    nothing): tokens, those that are no padding, and all if batches were padded to their longest sequence. How many
+    backwards it had, and calls of optimizers.
     """
 
     start_ns: int
@@ -38,6 +40,11 @@ class Step:
     waited_ns: int = 0
     batch_cnt: int = 0
     worker_cnt: int = 0
+    masked_cnt: int = 0
+    real_cnt: int = 0
+    longest_cnt: int = 0
+    backward_cnt: int = 0
+    optimizer_cnt: int = 0
 
 
 class Gathered:

@@ -66,32 +66,66 @@ def summarise(command: list[str], results: dict[str, Result], walls: dict[str, f
         counted = _counted(timing["steps"])
         total_s = sum(step.wall_ns for step in counted) / 1e9
         tokens = sum(step.token_cnt for step in counted)
+        padding = _padding(counted)
+        rates = {"computed": tokens / total_s} if tokens and total_s else {}
+        if padding and rates:
+            rates["non_padding"] = rates["computed"] * padding["real_token_cnt"] / padding["token_cnt"]
         summary |= {
             "step_cnt": len(counted), "warmup_step_cnt": len(timing["steps"]) - len(counted),
             "step_wall_ns": statistics_of(_walls(timing["steps"])),
-            "tokens_per_s": {"computed": tokens / total_s} if tokens and total_s else {},
+            "tokens_per_s": rates,
             "device": timing["device"], "memory": {"steps": timing["memory"]}, "processes": timing["processes"],
             "frameworks": timing.get("frameworks", []),
         }  # fmt: skip
         if loader := _loader(counted):
             summary["loader"] = loader
+        if padding:
+            summary["padding"] = padding
+        if micro_step_cnt := _micro_step_cnt(counted):
+            summary["micro_step_cnt"] = micro_step_cnt
         summary["overhead_frac"] = _overheads(timing, results)
     return summary | {"pass_wall_s": walls}
 
 
-def _loader(steps: list[Step]) -> dict[str, float] | None:
-    """How long steps wait for the batches of loaders, of those with as many batches as most have; None without any.
-
-    Steps that evaluate take more: what is loaded there is no input of the training.
+def _usual(steps: list[Step]) -> list[Step]:
+    """The steps with as many batches of loaders as most have: those that evaluate take more, which are no input of the
+    training.
     """
     count = statistics.mode(step.batch_cnt for step in steps)
-    if not count:
+    return [step for step in steps if step.batch_cnt == count]
+
+
+def _padding(steps: list[Step]) -> dict[str, float] | None:
+    """Tokens of a step's attention masks, the mean: all, those that are no padding, and all if each batch was padded to
+    its longest sequence. None where no mask was seen.
+    """
+    usual = _usual(steps)
+    token_cnt, real_cnt, longest_cnt = (
+        statistics.fmean(counts)
+        for counts in zip(*((s.masked_cnt, s.real_cnt, s.longest_cnt) for s in usual), strict=True)
+    )
+    if not token_cnt:
         return None
-    usual = [step for step in steps if step.batch_cnt == count]
+    return {"token_cnt": token_cnt, "real_token_cnt": real_cnt, "longest_token_cnt": longest_cnt}
+
+
+def _micro_step_cnt(steps: list[Step]) -> int:
+    """How many backwards of its one optimizer a step has; 0 where it has several, or none was seen."""
+    usual = _usual(steps)
+    if statistics.mode(step.optimizer_cnt for step in usual) != 1:
+        return 0
+    return statistics.mode(step.backward_cnt for step in usual)
+
+
+def _loader(steps: list[Step]) -> dict[str, float] | None:
+    """How long steps wait for the batches of loaders; None without any."""
+    usual = _usual(steps)
+    if not usual[0].batch_cnt:
+        return None
     return {
         "waited_ns": statistics.fmean(step.waited_ns for step in usual),
         "step_ns": statistics.fmean(step.wall_ns for step in usual),
-        "batch_cnt": count,
+        "batch_cnt": usual[0].batch_cnt,
         "worker_cnt": statistics.mode(step.worker_cnt for step in usual),
     }
 

@@ -1,14 +1,35 @@
--- A row is an input a tenth of whose tokens or more are padding, which the GPU computes like any other.
+-- A row is an input a tenth of whose tokens or more are padding, which is computed like any other. The limit is padding's share of the kernels' time on the critical path, of those kernels that no other rule has; without a GPU its share of the operators' time.
 --
--- Pack several sequences into one (collect --packing; packing=True in TRL), batch those of similar length (group_by_length=True), or pad to the longest of each batch and not to a fixed length. The limit is padding's share of the kernels' time on the critical path, of those kernels that no other rule has.
+-- Pad to the longest of each batch and not to a fixed length (padding="longest" in the collator), batch those of similar length (group_by_length), or pack several sequences into one (packing=True in TRL, collect --packing).
 
+with
+padded as materialized (
+    select * from _padding where padding_frac >= (select value from threshold where name = 'padding_frac')
+),
+computing as (
+    select kernel.source_id, sum(kernel.critical_ns) as ns
+    from _blamed_kernel as kernel
+    semi join padded using (source_id)
+    where kernel.rule is null
+    group by kernel.source_id
+    union all
+    select busy.source_id, sum(least(busy.end_ns, steady.end_ns) - greatest(busy.start_ns, steady.start_ns)) / count(distinct busy.process)
+    from merged('_operator_time') as busy
+    semi join padded using (source_id)
+    join _steady_time as steady using (source_id)
+    where busy.end_ns > steady.start_ns and busy.start_ns < steady.end_ns
+    group by busy.source_id
+)
 select
-    padding.source_id,
-    null::varchar as place,
-    padding.padding_frac * sum(kernel.critical_ns) as saving_ns,
+    padded.source_id,
+    'all batches' as place,
+    padded.padding_frac * computing.ns as saving_ns,
     1 as occurrence_cnt,
-    format('{:.0f} % of {:,} tokens a step are padding', 100 * padding.padding_frac, padding.token_cnt) as evidence
-from _padding as padding
-join _blamed_kernel as kernel on kernel.source_id = padding.source_id
-where padding.padding_frac >= (select value from threshold where name = 'padding_frac') and kernel.rule is null
-group by padding.source_id, padding.padding_frac, padding.token_cnt
+    format('{:.0f} % of {:,} tokens a step are padding', 100 * padded.padding_frac, padded.token_cnt)
+    || if(
+        padded.longest_frac < 0.9 * padded.padding_frac,
+        format('; {:.0f} % would be if each batch was padded to its longest', 100 * padded.longest_frac),
+        ''
+    ) as evidence
+from padded
+join computing using (source_id)

@@ -480,6 +480,62 @@ def test_the_timing_pass_knows_what_steps_wait_for_their_loader(script: Callable
     assert 60e6 < loader["waited_ns"] < loader["step_ns"]
 
 
+PADDED = """
+import sys, torch
+from torch.utils.data import DataLoader
+model, where = torch.nn.Sequential(torch.nn.Embedding(9, 4), torch.nn.Linear(4, 1)), sys.argv[1]
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = model
+    def forward(self, input_ids, attention_mask):
+        return (self.inner(input_ids)[..., 0] * attention_mask).square().mean()
+
+def collated(lengths):
+    ids = torch.ones(len(lengths), 10, dtype=torch.long)
+    mask = (torch.arange(10) < torch.tensor(lengths)[:, None]).to(torch.bool if where == "bool" else torch.long)
+    return dict(input_ids=ids, attention_mask=mask)
+
+outer = Model()
+optimizer = torch.optim.SGD(outer.parameters(), lr=0.1)
+batches = [collated([2, 3, 5]) for _ in range(8)]
+if where == "loader":
+    batches = DataLoader([2, 3, 5] * 8, batch_size=3, collate_fn=collated)
+for number, batch in enumerate(batches):
+    (outer(**batch) / 2).backward()
+    if number % 2:
+        optimizer.step()
+        optimizer.zero_grad()
+    if number % 4 == 3:
+        outer.eval()
+        with torch.no_grad():
+            outer(**collated([10, 10, 10]))
+        outer.train()
+"""
+
+
+@pytest.mark.parametrize("where", ["loader", "bool", "forward"])
+def test_the_timing_pass_counts_padding_and_micro_steps(
+    where: str, script: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """Of batches as loaders deliver them, else as the model gets them; what an evaluation gets does not count."""
+    done = collect(tmp_path / "run", "--profiler", "timing,torch", "--", sys.executable, script(PADDED), where)
+    summary = rundir.read_summary(tmp_path / "run")
+    assert summary["padding"] == {"token_cnt": 60, "real_token_cnt": 20, "longest_token_cnt": 30}
+    assert summary["micro_step_cnt"] == 2
+    assert summary["tokens_per_s"]["non_padding"] == pytest.approx(summary["tokens_per_s"]["computed"] / 3)
+    assert "(67% padding)" in done.stderr
+    with opened(tmp_path / "run" / "trace.json.gz", db=tmp_path / "x.duckdb") as database:
+        ((place, evidence, saving, length),) = database.rows(
+            "select place, evidence, saving_ns, end_ns - start_ns from finding join _steady_time using (source_id) "
+            "where rule = 'padding'"
+        )
+        assert not database.rows("from name where text = 'aten::ne'"), "what counts is not recorded"
+    assert place == "all batches" and 0 < saving < length
+    assert evidence == "67 % of 60 tokens a step are padding; 33 % would be if each batch was padded to its longest"
+
+
 def test_what_a_scripts_memory_is_for_is_known_of_weights_gradients_and_optimizers(
     script: Callable[[str], Path], tmp_path: Path
 ) -> None:

@@ -193,9 +193,11 @@ def test_a_command_line_says_what_differs_from_the_defaults() -> None:
 def test_edits_are_written_in_the_words_of_the_framework_that_was_loaded() -> None:
     hf = edits.framework_of(["transformers.trainer", "accelerate.accelerator"])
     (fused,) = [edit for edit in edits.EDITS if edit.name == "fuse the optimizer"]
-    assert hf == "HF Trainer" and fused.written(hf) == 'optim="adamw_torch_fused"'
-    assert fused.written(edits.framework_of(["trl.trainer.sft_trainer", "transformers.trainer"])) == fused.written(hf)
-    assert fused.written(edits.framework_of([])) == "AdamW(…, fused=True)"
+    seen = edits.Seen(False, {})
+    assert hf == "HF Trainer" and fused.written(hf, seen) == 'optim="adamw_torch_fused"'
+    of_trl = edits.framework_of(["trl.trainer.sft_trainer", "transformers.trainer"])
+    assert fused.written(of_trl, seen) == fused.written(hf, seen)
+    assert fused.written(edits.framework_of([]), seen) == "AdamW(…, fused=True)"
     assert {edits.framework_of([name]) for name, _ in edits.MODULES} | {"PyTorch"} >= {
         framework for edit in edits.EDITS for framework in edit.words
     }

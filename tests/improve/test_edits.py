@@ -55,6 +55,45 @@ def test_what_the_timing_pass_waited_for_a_loader_counts_and_not_what_a_profiled
     assert "num_workers=8" in row["write"] and row["saving_frac"] == pytest.approx(0.75, abs=0.01)
 
 
+def masks(token_cnt: int, real: int, longest: int) -> dict[str, int]:
+    return {"token_cnt": token_cnt, "real_token_cnt": real, "longest_token_cnt": longest}
+
+
+@pytest.mark.parametrize(
+    ("padding", "expected"),
+    [
+        ({}, set()),
+        (masks(1000, 990, 1000), set()),
+        (masks(1000, 600, 1000), {"sequences of one length together"}),
+        (masks(1000, 400, 500), {"sequences of one length together", "pad to the longest of each batch"}),
+        (masks(1000, 500, 500), {"sequences of one length together", "pad to the longest of each batch"}),
+    ],
+)
+def test_padding_is_among_the_edits_where_masks_tell_of_it(
+    padding: dict[str, int], expected: set[str], tmp_path: Path, run_command: Run
+) -> None:
+    run = script(tmp_path / "run", SLOW, padding=padding)
+    rows = {row["edit"]: row for row in json.loads(run_command("improve", run, "--json").out)}
+    assert expected == {"sequences of one length together", "pad to the longest of each batch"} & set(rows)
+    if padding.get("longest_token_cnt", 1000) < 1000:  # what operators do becomes less, and calling them does not
+        saved, most = rows["pad to the longest of each batch"], rows["sequences of one length together"]
+        assert 0.01 < saved["saving_frac"] < 0.5 and saved["at_most_frac"] is None and most["saving_frac"] is None
+        kept = padding["real_token_cnt"] / 1000
+        assert saved["saving_frac"] / 0.5 == pytest.approx(most["at_most_frac"] / (1 - kept), rel=1e-3)
+
+
+@pytest.mark.parametrize("micro_step_cnt", [0, 1, 4])
+def test_micro_steps_are_one_batch_where_there_are_several(
+    micro_step_cnt: int, tmp_path: Path, run_command: Run
+) -> None:
+    run = script(tmp_path / "run", SLOW, micro_step_cnt=micro_step_cnt)
+    rows = {row["edit"]: row for row in json.loads(run_command("improve", run, "--json").out)}
+    merged = rows.get("no micro steps, for more memory")
+    assert (merged is None) == (micro_step_cnt < 2)
+    if merged:
+        assert "per_device_train_batch_size 4 times as large" in merged["write"] and 0 < merged["saving_frac"] < 0.75
+
+
 def test_after_an_edit_it_is_said_which_was_made_and_whether_the_prediction_held(
     tmp_path: Path, run_command: Run
 ) -> None:

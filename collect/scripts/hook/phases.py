@@ -45,8 +45,11 @@ def instruments(process: Process) -> Any:
 class Phases:
     """Patches torch so that the phases of training loops show."""
 
-    def __init__(self, process: Process, clock: Steps, ranges: Any, depth: str):
+    def __init__(self, process: Process, clock: Steps, ranges: Any, depth: str, counts_padding: bool = False):
+        """counts_padding: count what masks hold, by operators that a profiler would record."""
         self.clock = clock
+        self._counts_padding = counts_padding
+        self._has_masks = False  # those of loaders' batches are counted where they are made: on the CPU
         self._process, self._ranges, self._depth = process, ranges, depth
         self._spans: Any = ranges.spans if ranges else None
         self._is_stepping = False
@@ -60,7 +63,9 @@ class Phases:
         """Patch torch."""
         _watching[:] = [self]
         self._patch_optimizer()
-        torch.autograd.backward = self._around("backward", torch.autograd.backward, _is_in_backward)
+        torch.autograd.backward = self._around(
+            "backward", torch.autograd.backward, _is_in_backward, self.clock.add_backward
+        )
         loader: Any = torch.utils.data.dataloader._BaseDataLoaderIter
         loader.__next__ = self._fetch(loader.__next__)
         # whoever loads a saved model has no lorabench, and what is scripted or traced keeps what its hooks do
@@ -88,14 +93,16 @@ class Phases:
         """Close the innermost range."""
         self._spans.pop()
 
-    def _around(self, name: str, function: Any, is_inner: Any) -> Any:
-        """The function with a range around its outermost call, and the clock told of it."""
+    def _around(self, name: str, function: Any, is_inner: Any, count: Any = None) -> Any:
+        """The function with a range around its outermost call, and the clock told of it; `count` is told, too."""
 
         @functools.wraps(function)
         def around(*arguments: Any, **named: Any) -> Any:
             if torch.compiler.is_compiling() or is_inner():
                 return function(*arguments, **named)
             self.clock.activity()
+            if count is not None:
+                count()
             is_open = self.open(name)
             try:
                 return function(*arguments, **named)
@@ -115,9 +122,25 @@ class Phases:
             batch = ranged(loader)
             if not torch.compiler.is_compiling():
                 self.clock.add_batch(time.perf_counter_ns() - begin, getattr(loader, "_num_workers", 0))
+                self._has_masks |= self.add_mask(batch)
             return batch
 
         return fetch
+
+    def add_called(self, arguments: Any, named: Any) -> None:
+        """Count the tokens that a model is called with, and their padding where no loader's batches told it."""
+        self.clock.add_tokens(_tokens(arguments, named))
+        if not self._has_masks:
+            self.add_mask(named)
+
+    def add_mask(self, batch: Any) -> bool:
+        """Count the padding of a batch that has a mask of its tokens on the CPU; whether it has one."""
+        mask = _mask(batch) if self._counts_padding else None
+        if mask is None:
+            return False
+        by_row = (mask != 0).sum(1)
+        self.clock.add_mask(mask.numel(), int(by_row.sum()), len(mask) * int(by_row.max()))
+        return True
 
     def _without_hooks(self, function: Any) -> Any:
         """The function with no hook of this process on the models."""
@@ -235,7 +258,7 @@ class _Enter:
         if len(_calls.open) == 1 and torch.is_grad_enabled() and module.training:
             phases = _watching[0]
             phases.clock.activity()
-            phases.clock.add_tokens(_tokens(arguments, named))
+            phases.add_called(arguments, named)
             _calls.open[-1] = phases.open("forward")
 
 
@@ -322,3 +345,11 @@ def _tokens(arguments: Any, named: Any) -> int:
         if isinstance(ids, torch.Tensor) and ids.dim() == 2 and ids.dtype in (torch.int64, torch.int32):
             return int(ids.numel())
     return 0
+
+
+def _mask(batch: Any) -> Any:
+    """The attention mask of a batch, a row for each of its sequences, where it is to be seen without waiting."""
+    mask: Any = batch.get("attention_mask") if hasattr(batch, "get") else None
+    if type(mask) is not torch.Tensor or mask.dim() != 2 or not mask.numel() or mask.device.type != "cpu":
+        return None
+    return None if mask.is_floating_point() else mask

@@ -70,8 +70,9 @@ def _observe(process: Process, settings: Any, imports: AfterImport) -> None:
         recording.begin()
     else:
         recorder.tell_of_others(process, settings["pass"])
-    ranges = None if settings["pass"] == "timing" else phases.instruments(process)
-    watched = phases.Phases(process, clock, ranges, settings["depth"])
+    is_timing = settings["pass"] == "timing"
+    ranges = None if is_timing else phases.instruments(process)
+    watched = phases.Phases(process, clock, ranges, settings["depth"], counts_padding=is_timing)
     watched.begin()
     if recording is not None and settings["pass"] == "memory":
         watched.on_model.append(purposes.Purposes(process, clock, recording.is_recording).found)

@@ -26,6 +26,8 @@ class Steps:
         self._ended_ns: int | None = None
         self._tokens = 0
         self._waited_ns = self._batches = self._workers = 0
+        self._masked = (0, 0, 0)
+        self._backwards = self._optimizers = 0
         self._file: int | None = None
         process.at_end(self._finish)
 
@@ -49,6 +51,7 @@ class Steps:
         if self._began_ns is None:
             self._run_safe_points()
             self._began_ns = time.perf_counter_ns()
+        self._optimizers += 1
 
     def end_optimizer(self) -> None:
         """An optimizer has stepped: the step ends here, unless another one does before something else begins."""
@@ -69,6 +72,15 @@ class Steps:
         self._batches += 1
         self._workers = workers
 
+    def add_backward(self) -> None:
+        """Count a backward: of a step that has several each belongs to a micro step, or to an optimizer of its own."""
+        self._backwards += 1
+
+    def add_mask(self, token_cnt: int, real_cnt: int, longest_cnt: int) -> None:
+        """Count tokens of an attention mask: all, those that are no padding, and if the longest sequence had none."""
+        masked = self._masked
+        self._masked = masked[0] + token_cnt, masked[1] + real_cnt, masked[2] + longest_cnt
+
     def restart(self) -> None:
         """What was done since the last step (a trace was written) is not the script's: begin with what comes next."""
         self._began_ns = None
@@ -78,10 +90,13 @@ class Steps:
         self.count += 1
         if self._file is None:
             self._file = os.open(self._process.path(SUFFIX), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        loaded = self._waited_ns, self._batches, self._workers
-        os.write(self._file, b"%d,%d,%d,%d,%d,%d\n" % (start or 0, (end or 0) - (start or 0), self._tokens, *loaded))
+        counted = [self._tokens, self._waited_ns, self._batches, self._workers, *self._masked]
+        counted += [self._backwards, self._optimizers]
+        os.write(self._file, b",".join(b"%d" % n for n in (start or 0, (end or 0) - (start or 0), *counted)) + b"\n")
         self._began_ns, self._ended_ns, self._tokens = end, None, 0
         self._waited_ns = self._batches = 0
+        self._masked = (0, 0, 0)
+        self._backwards = self._optimizers = 0
         for function in self.on_step:
             function(self.count)
 
@@ -96,6 +111,8 @@ class Steps:
         self._process.begin()
         self.count, self._began_ns, self._ended_ns, self._tokens, self._file = 0, None, None, 0, None
         self._waited_ns = self._batches = 0
+        self._masked = (0, 0, 0)
+        self._backwards = self._optimizers = 0
         for function in self.on_fork:
             function()
 
