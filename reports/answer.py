@@ -52,20 +52,13 @@ _RANGES = """
     where source_id = {id} and coalesce(open_frac, 1) >= 0.005  -- else 'open 0 % of the time'
     order by self_wall_ns desc, path"""
 _CALLS = "select * exclude source_id from _answer_call where source_id = {id} order by call_ns desc, api_name"
-_PROCESSES = "select count(distinct process_id) as process_cnt from _stream_work where source_id = {id}"
 _CLOCKS = "select shift_ns from _clock_shift where source_id = {id}"
 MEAN_WINDOW = "select window_ns::bigint as window_ns from _mean_window where source_id = {id}"
 _STEADY = """
     select is_steady, cold_ns, has_rest, recorded_ns, end_ns - start_ns as window_ns
     from _steady_time
     where source_id = {id}"""
-_WHOLE = """
-    select max(end_ns) - min(start_ns) as whole_ns
-    from (
-        select min(start_ns) as start_ns, max(end_ns) as end_ns from range where source_id = {id}
-        union all
-        select min(start_ns), max(end_ns) from api_call where source_id = {id}
-    )"""
+_WHOLE = "select * exclude source_id from _answer_whole where source_id = {id}"
 _UNPROFILED = """
     select
         max(try_cast(value as bigint)) filter (item = 'run: step without a profiler ns') as unprofiled_ns,
@@ -134,7 +127,7 @@ def where(finding: Row) -> tuple[str, str, str]:
         return (f"{count}, most in ", finding["within"], "") if finding["within"] else (count, "", "")
     others = f" and {finding['place_cnt'] - 1:,} more" if finding["place_cnt"] > 1 else ""
     are_ranks = others and finding["rule"] == "straggler_rank"
-    if are_ranks and finding["late_step_cnt"] > 1 and finding["place_saving_ns"] < _MOSTLY * finding["saving_ns"]:
+    if are_ranks and finding["are_in_turn"] and finding["place_saving_ns"] < _MOSTLY * finding["saving_ns"]:
         others += ", in turn"
     return "", finding["place"] or OUTSIDE, others
 
@@ -211,7 +204,8 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
     shift = next((row["shift_ns"] for row in rows(_CLOCKS)), None)
     devices = rows("from steady_state where source_id = {id} order by device_id")
     steady = next(iter(rows(_STEADY)), None)
-    whole_ns = rows(_WHOLE)[0]["whole_ns"]
+    (whole,) = rows(_WHOLE)
+    whole_ns = whole["whole_ns"]
     missing = rows(_UNRECORDED)
     phases, recompute_frac = _phases(rows(_PHASES))
     is_little = not devices or steady is None or (whole_ns or 0) > _LITTLE_TIMES * steady["recorded_ns"]
@@ -223,7 +217,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         "world_size": world_size,
         "input_cnt": input_cnt,
         "device_cnt": len(devices),
-        "process_cnt": rows(_PROCESSES)[0]["process_cnt"],
+        "process_cnt": whole["process_cnt"],
         "device": next((row["device_name"] for row in devices if row["device_name"]), None),
         "has_times": bool(
             rows(

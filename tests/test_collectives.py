@@ -182,7 +182,7 @@ def test_a_slow_machine_is_named(ranks: int, tmp_path: Path) -> None:
         )
     assert len(rows) == 3 * 4  # all of its ranks, in each step
     for rank, cause, cause_ns, host_lag, found_by in rows:
-        assert (rank // 4, cause, found_by) == (1, "compute", "own time")
+        assert (rank // 4, cause, found_by) == (1, "compute", "arrival")
         assert cause_ns == pytest.approx(2 * 2_000_000, rel=0.1) and host_lag > 3_000_000
     assert hosts == [(host, host == 1) for host in range(ranks // 4)]
 

@@ -11,7 +11,7 @@ the mean of those of all ranks is that of a rank that is like all others.
 
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -22,12 +22,15 @@ from ..store.database import Database
 
 LAUNCH, BLOCK, BORDER = range(3)
 _MOST_ERROR = 0.05
+_QUEUE_NS = 10_000  # what begins so close behind another one of its group was ready before
+_MOST_UNMATCHED = 0.1  # of the collectives: what ranks wait in these counts as their own time
 _MOST_ROWS = 100_000  # members of collectives that are replayed: those of the last steps
 _MOST_ALONE, _MOST_POINTS = 64, 2_000_000  # ranks whose share is worked out one by one, and what that may take
 
 _MET = """
     select wait.source_id, source.kind, wait.step, matched.match_id, wait.start_ns, wait.end_ns, wait.wait_ns,
-        collective.operation::varchar as operation, coalesce(collective.in_bytes, collective.out_bytes, -1) as bytes
+        collective.operation::varchar as operation, coalesce(collective.in_bytes, collective.out_bytes, -1) as bytes,
+        coalesce(collective.group_name, '') as group_name
     from _rank_wait as wait
     join source on source.source_id = wait.source_id
     join matched_collective as matched on matched.collective_id = wait.collective_id
@@ -36,21 +39,36 @@ _MET = """
     order by wait.source_id, wait.start_ns, wait.collective_id"""
 _STEPS = """
     select source_id, step, min(start_ns) as start_ns, max(end_ns) as end_ns
-    from _step
-    semi join _several_ranks using (source_id)
+    from _rank_stretch
+    where collective_id is null and step is not null
     group by source_id, step
     order by source_id, end_ns"""
 _UNMATCHED = """
-    select distinct source.kind
+    select source.kind, matched.step, count(*) filter (matched.match_id is null), count(*)
     from collective
     join source using (source_id)
     join matched_collective as matched using (collective_id)
-    where collective.operation is not null and matched.step is not null and matched.match_id is null
-        and collective.operation not in ('send', 'recv')"""
-
-
+    where collective.operation is not null and matched.step is not null
+        and collective.operation not in ('send', 'recv')
+    group by source.kind, matched.step"""
+# Of ranks that were recorded in cycles those of one time belong together.
+_CYCLES = """
+    select kind, cycle, list(source_id order by source_id)
+    from (
+        select kind, source_id, row_number() over (partition by kind, rank order by start_ns, source_id) as cycle
+        from source
+        join (
+            select source_id, min(start_ns) as start_ns
+            from _rank_stretch
+            where collective_id is null
+            group by source_id
+        ) using (source_id)
+        where source_id in (select source_id from _rank_wait)
+    )
+    group by kind, cycle
+    order by kind, cycle"""
 _LATE = """
-    select source_id, step, coalesce(
+    select source_id, step, cause is not distinct from 'exposed communication', coalesce(
         2 * sum(cause_ns) filter (cause = 'compute') over same_step > sum(cause_ns) over same_step, false
     )
     from _straggler join source using (source_id)
@@ -68,7 +86,9 @@ class Milestone(NamedTuple):
 
 @dataclass(frozen=True)
 class Member:
-    """A rank: its steps, its plan, and of each of its collectives the match and what kind of it it is."""
+    """A rank: its steps, its plan, and of each of its collectives the match, what kind of it it is, which one of the
+    group came before, and behind which one it had to queue (-1: none).
+    """
 
     source_id: int
     steps: list[int]
@@ -76,26 +96,55 @@ class Member:
     plan: list[Milestone]
     matches: list[int]
     kinds: list[tuple[object, ...]]
+    before: list[int]
+    queued: list[int]
+
+
+class Late(NamedTuple):
+    """Why a rank is late in a step: by its links; whether in the step it is mostly compute that ranks are late by."""
+
+    by_links: bool
+    by_work: bool
 
 
 @dataclass(frozen=True)
 class Meetings:
-    """Matched collectives: how many take part, how long each takes from the last arrival on, and if all were alike."""
+    """Matched collectives: how many take part, how long each takes from the last arrival on, and if all were alike (the
+    median of those of the same operation, group size and bytes, of an even number the lower of the two in the middle);
+    behind which other one some member had it queue.
+    """
 
     member_cnt: Mapping[int, int]
     transfer: Mapping[int, int]
     usual: Mapping[int, int]
+    behind: Mapping[int, int] = field(default_factory=dict)
 
 
 def replay(plans: Sequence[list[Milestone]], matches: Sequence[list[int]], cnt: Mapping[int, int],
-           transfer: Mapping[int, int]) -> list[list[int]] | None:  # fmt: skip
-    """When each rank's steps end if all begin at 0; None where ranks would wait for each other without end."""
+           transfer: Mapping[int, int], behind: Mapping[int, int] | None = None) -> list[list[int]] | None:  # fmt: skip
+    """When each rank's steps end if all begin at 0; None where ranks would wait for each other without end.
+
+    A collective ends when all of its members have come and the one that it is `behind` has ended, and a transfer later.
+    """
     time, own, at = ([0] * len(plans) for _ in range(3))
     borders: list[list[int]] = [[] for _ in plans]
     arrived: dict[int, list[int]] = defaultdict(list)
     done: dict[int, int] = {}
     blocked: dict[int, list[int]] = defaultdict(list)
+    queued: dict[int, list[int]] = defaultdict(list)
     ready = deque(range(len(plans)))
+
+    def end(match: int) -> None:
+        """Let a collective end if all is there that it needs, and those that wait for it go on."""
+        before = (behind or {}).get(match, -1)
+        if len(arrived[match]) < cnt[match] or match in done:
+            return
+        if before >= 0 and before not in done:
+            queued[before].append(match)
+            return
+        done[match] = max(*arrived[match], done.get(before, 0)) + transfer[match]
+        ready.extend(blocked.pop(match, ()))
+
     while ready:
         rank = ready.popleft()
         while at[rank] < len(plans[rank]):
@@ -109,9 +158,11 @@ def replay(plans: Sequence[list[Milestone]], matches: Sequence[list[int]], cnt: 
             own[rank] = max(own[rank], point.own)
             if point.kind == LAUNCH:
                 arrived[match].append(time[rank])
-                if len(arrived[match]) == cnt[match]:
-                    done[match] = max(arrived[match]) + transfer[match]
-                    ready.extend(blocked.pop(match, ()))
+                ended = [match]
+                while ended:  # in a queue one ends behind the other
+                    end(match := ended.pop())
+                    if match in done:
+                        ended += queued.pop(match, ())
             elif point.kind == BLOCK:
                 time[rank] = max(time[rank], done[match])
             else:
@@ -122,14 +173,15 @@ def replay(plans: Sequence[list[Milestone]], matches: Sequence[list[int]], cnt: 
 def rows(database: Database) -> pa.Table:
     """The rows of the view _replayed_rank."""
     met, steps = database.columns(_MET), database.columns(_STEPS)
-    unmatched = {kind for (kind,) in database.rows(_UNMATCHED)}
+    counts = {(kind, step): (missing, cnt) for kind, step, missing, cnt in database.rows(_UNMATCHED)}
     pipelines = {source_id for (source_id,) in database.rows("select source_id from _stage")}
-    late = {(source_id, step): is_work for source_id, step, is_work in database.rows(_LATE)}
+    late = {(source_id, step): Late(*why) for source_id, step, *why in database.rows(_LATE)}
     found: list[tuple[object, ...]] = []
-    for kind in sorted(set(met["kind"].tolist())):
-        numbers = sorted(set(met["source_id"][met["kind"] == kind].tolist()))
+    for kind, _, numbers in database.rows(_CYCLES):
         members, meetings = _members(met, steps, numbers)
-        reason = "collectives are not matched" if kind in unmatched else _reason(members, pipelines)
+        of_steps = [counts.get((kind, step), (0, 0)) for step in members[0].steps]
+        is_unmatched = sum(missing for missing, _ in of_steps) > _MOST_UNMATCHED * sum(cnt for _, cnt in of_steps)
+        reason = "collectives are not matched" if is_unmatched else _reason(members, pipelines)
         found += _of_kind(members, meetings, reason, late)
     names = ("source_id", "step", "measured_ns", "replayed_ns", "ideal_ns", "without_ns", "alone_ns", "reason")
     types = (pa.int32(), *(pa.int64() for _ in range(6)), pa.string())
@@ -157,14 +209,42 @@ def _members(met: Mapping[str, Ints], steps: Mapping[str, Ints], numbers: list[i
     alike: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for one, took in transfer.items():
         alike[sort[one]].append(took)
-    usual = {one: int(np.median(alike[sort[one]])) for one in transfer}
+    median = {what: sorted(took)[(len(took) - 1) // 2] for what, took in alike.items()}
+    usual = {one: median[sort[one]] for one in transfer}
     members = []
     for number in numbers:
         mine = chosen & (met["source_id"] == number)
         of = (steps["source_id"] == number) & np.isin(steps["step"], list(common))
         members.append(_member(number, {name: column[mine] for name, column in met.items()},
                                {name: column[of] for name, column in steps.items()}, sort))  # fmt: skip
-    return members, Meetings(cnt, transfer, usual)
+    behind = {member.matches[n]: member.matches[k] for member in members for n, k in enumerate(member.queued) if k >= 0}
+    return _unqueued(members), Meetings(cnt, transfer, usual, behind)
+
+
+def _unqueued(members: list[Member]) -> list[Member]:
+    """The ranks with launches where they were ready for them, of those that had to queue on the device.
+
+    rank 0   b1---------|b2........|b3           of b2 and b3 nobody saw when rank 0 was ready for them: so long behind
+    rank 1           b1-|   b2-|   b3-|          b1 as rank 1 was, or where they began, if that is earlier
+    """
+    apart: dict[int, list[int]] = defaultdict(list)
+    for member in members:
+        launched = {point.number: point.own for point in member.plan if point.kind == LAUNCH}
+        for number, before in enumerate(member.before):
+            if before >= 0 and member.queued[number] < 0:
+                apart[member.matches[number]].append(launched[number] - launched[before])
+    found = []
+    for member in members:
+        launched = {point.number: point.own for point in member.plan if point.kind == LAUNCH}
+        for number, before in enumerate(member.queued):
+            if before >= 0 and (others := apart.get(member.matches[number])):
+                launched[number] = min(launched[number], launched[before] + max(0, int(np.median(others))))
+        plan = [
+            Milestone(launched[number], kind, number) if kind == LAUNCH else Milestone(own, kind, number)
+            for own, kind, number in member.plan
+        ]
+        found.append(replace(member, plan=sorted(plan, key=lambda point: point.own)))
+    return found
 
 
 def _member(
@@ -194,7 +274,20 @@ def _member(
     matches = met["match_id"].tolist()
     kinds = [(step, *sort[match]) for step, match in zip(met["step"].tolist(), matches, strict=True)]
     plan = [point for _, point in listed]
-    return Member(number, steps["step"].tolist(), np.diff(ends).tolist(), plan, matches, kinds)
+    before = _before(met["group_name"].tolist())
+    waited_ns = met["start_ns"] - met["end_ns"][before]
+    queued = np.where((np.array(before) >= 0) & (np.abs(waited_ns) <= _QUEUE_NS), before, -1).tolist()
+    return Member(number, steps["step"].tolist(), np.diff(ends).tolist(), plan, matches, kinds, before, queued)
+
+
+def _before(groups: list[str]) -> list[int]:
+    """The place before of the same group, -1 without."""
+    last: dict[str, int] = {}
+    found = []
+    for place, group in enumerate(groups):
+        found.append(last.get(group, -1))
+        last[group] = place
+    return found
 
 
 def _union(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
@@ -230,20 +323,21 @@ def _mean(members: list[Member]) -> list[Milestone]:
     return sorted(plan)
 
 
-def _caught_up(members: list[Member], late: Mapping[tuple[int, int], bool]) -> list[list[Milestone]]:
-    """The plans, those of ranks in the steps in which they are `late` as the mean of the others in these.
+def _caught_up(members: list[Member], late: Mapping[tuple[int, int], Late]) -> list[list[Milestone]]:
+    """The plans, those of ranks on the way to collectives to which they come `late` as the mean of the others there.
 
         rank 0   --a--[launch]--b--|        rank 1, late in this step   ----c----[launch]--d--|
         rank 2   --e--[launch]--f--|        as the others               -(a+e)/2-[launch]-----|
 
-    Where it is work that makes them late (the values of `late`), all ranks share it: each is as the mean of all.
+    Where it is work that makes them late all ranks share it: each is as the mean of all. A way is that to the last
+    collective of a step (|), from the one of the step before: what a rank does behind it makes it late for the next.
     """
-    parts = [_by_step(member.plan) for member in members]
+    steps, parts = _ways(members)
     plans: list[list[Milestone]] = [[] for _ in members]
     ends = [0] * len(members)
-    for place, step in enumerate(members[0].steps):
+    for place, step in enumerate(steps):
         slow = [(member.source_id, step) in late for member in members]
-        shares = any(late.get((member.source_id, step)) for member in members)
+        shares = any(why.by_work for member in members if (why := late.get((member.source_id, step))))
         others = [part[place] for part, is_slow in zip(parts, slow, strict=True) if shares or not is_slow]
         usual: dict[tuple[int, int], list[int]] = defaultdict(list)
         for point in (point for part in others for point in part):
@@ -258,37 +352,55 @@ def _caught_up(members: list[Member], late: Mapping[tuple[int, int], bool]) -> l
     return plans
 
 
-def _by_step(plan: list[Milestone]) -> list[list[Milestone]]:
-    """The milestones of each step, from its begin on, its border the last; at the end those behind all steps."""
-    found: list[list[Milestone]] = [[]]
-    begin = 0
-    for point in plan:
-        found[-1].append(Milestone(point.own - begin, point.kind, point.number))
-        if point.kind == BORDER:
-            begin = point.own
-            found.append([])
-    return found
+def _ways(members: list[Member]) -> tuple[list[int], list[list[list[Milestone]]]]:
+    """The steps that have collectives, and of each member the milestones of the way to the last one of each, from the
+    one before on; at the end those behind all of them.
+    """
+    last = {step: number for number, (step, *_) in enumerate(members[0].kinds)}
+    found = []
+    for member in members:
+        numbers = {
+            number: 1 + place for place, (_, _, number) in enumerate(member.plan) if member.plan[place].kind != BORDER
+        }
+        cuts = np.maximum.accumulate([numbers[number] for number in last.values()]).tolist()
+        ways, first, begin = [], 0, 0
+        for cut in (*cuts, len(member.plan)):
+            ways.append([Milestone(own - begin, kind, number) for own, kind, number in member.plan[first:cut]])
+            if cut > first:
+                first, begin = cut, member.plan[cut - 1].own
+        found.append(ways)
+    return [int(str(step)) for step in last], found
 
 
 def _like(mean: Mapping[tuple[int, int], int], part: list[Milestone]) -> list[Milestone]:
-    """A step with what it launches when others do, and blocked where they are."""
-    end = mean[BORDER, part[-1].number]
-    launched = {point.number: mean.get((LAUNCH, point.number), min(point.own, end))
-                for point in part if point.kind == LAUNCH}  # fmt: skip
-    blocked = {number: own for (kind, number), own in mean.items() if kind == BLOCK}
-    found = [Milestone(own, LAUNCH, number) for number, own in launched.items()]
-    found += [Milestone(max(own, launched.get(number, own)), BLOCK, number) for number, own in blocked.items()]
-    return [*sorted(found), Milestone(max([end, *(point.own for point in found)]), BORDER, part[-1].number)]
+    """A way with what it launches, and steps that end, when that of others is, and blocked where they are."""
+    found = [Milestone(mean.get((kind, number), own), kind, number) for own, kind, number in part if kind != BLOCK]
+    launched = {number: own for own, kind, number in found if kind == LAUNCH}
+    found += [
+        Milestone(max(own, launched.get(number, own)), BLOCK, number)
+        for (kind, number), own in mean.items() if kind == BLOCK
+    ]  # fmt: skip
+    return sorted(found)
+
+
+def _freed(members: list[Member], meetings: Meetings, late: Mapping[tuple[int, int], Late]) -> dict[int, int]:
+    """How long each collective takes: those of ranks whose links make them late no longer than others like it."""
+    found = dict(meetings.transfer)
+    for member in members:
+        for match, (step, *_) in zip(member.matches, member.kinds, strict=True):
+            if (why := late.get((member.source_id, int(str(step))))) and why.by_links:
+                found[match] = min(found[match], meetings.usual[match])
+    return found
 
 
 def _of_kind(
-    members: list[Member], meetings: Meetings, reason: str | None, late: Mapping[tuple[int, int], bool]
+    members: list[Member], meetings: Meetings, reason: str | None, late: Mapping[tuple[int, int], Late]
 ) -> list[tuple[object, ...]]:
     """The rows of all ranks of a kind."""
     matches = [member.matches for member in members]
     plans = [member.plan for member in members]
     cnt = meetings.member_cnt
-    whole = None if reason else _steps(replay(plans, matches, cnt, meetings.transfer))
+    whole = None if reason else _steps(replay(plans, matches, cnt, meetings.transfer, meetings.behind))
     measured = np.array([member.measured for member in members]).mean(axis=0) if not reason else np.zeros(1)
     if whole is None:
         reason = reason or "collectives cannot be put in an order"
@@ -296,15 +408,17 @@ def _of_kind(
         reason = f"the replay is off by {abs(whole.sum() / measured.sum() - 1):.0%}"
     ideal, without, alone = None, None, dict[int, Ints | None]()
     if reason is None:
-        without = _steps(replay(_caught_up(members, late), matches, cnt, meetings.transfer))
+        without = _steps(
+            replay(_caught_up(members, late), matches, cnt, _freed(members, meetings, late), meetings.behind)
+        )
         mean = _mean(members)
-        ideal = _steps(replay([mean] * len(members), matches, cnt, meetings.usual))
+        ideal = _steps(replay([mean] * len(members), matches, cnt, meetings.usual, meetings.behind))
         at_once = min(_MOST_ALONE, 1 + _MOST_POINTS // max(1, sum(map(len, plans))))
         for rank in sorted(range(len(members)), key=lambda n: (-plans[n][-1].own, n))[:at_once]:
             own = set(matches[rank])
             mixed = {one: (meetings.transfer if one in own else meetings.usual)[one] for one in cnt}
             chosen = [plan if n == rank else mean for n, plan in enumerate(plans)]
-            alone[rank] = _steps(replay(chosen, matches, cnt, mixed))
+            alone[rank] = _steps(replay(chosen, matches, cnt, mixed, meetings.behind))
     return [
         (
             member.source_id,

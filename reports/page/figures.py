@@ -181,14 +181,17 @@ def waterfall(start: Row, parts: Sequence[Row], end: Row) -> Figure:
     return figure
 
 
-def heat_map(rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[int | None]], title: str) -> Figure:
-    """Cells coloured by times in ns around 0, red above and blue below; values[column][row], None is no cell.
+def heat_map(
+    rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[int | None]], title: str, least: float = 0
+) -> Figure:
+    """Cells coloured by times in ns around 0, red above and blue below; values[column][row], None is no cell. The
+    deepest colour is for the largest, or for `least` where all are smaller.
 
     Cells are bars of length 1: the smallest bundle of the script has no heat maps of its own.
     """
     most = max((abs(value) for column in values for value in column if value is not None), default=0)
     cells = [
-        (row, place, f"{title} {name}: {value * MS:+,.3f} ms", _between(value / (most or 1)))
+        (row, place, f"{title} {name}: {value * MS:+,.3f} ms", _between(value / (max(most, least) or 1)))
         for place, (name, column) in enumerate(zip(columns, values, strict=True))
         for row, value in zip(rows, column, strict=True)
         if value is not None
@@ -201,7 +204,7 @@ def heat_map(rows: Sequence[str], columns: Sequence[str], values: Sequence[Seque
     }  # fmt: skip
     each = -(-len(columns) // 20)
     places = [place for place in range(len(columns)) if place % each == 0]
-    scale = f"the deepest colour is {most * MS:,.3f} ms" if most else "all alike"
+    scale = f"the deepest colour is {max(most, least) * MS:,.3f} ms" if most else "all alike"
     across = {"title": {"text": f"{title} ({scale})"}, "showgrid": False,
               "tickvals": [place + 0.5 for place in places], "ticktext": [shown(columns[place]) for place in places],
               "range": [0, len(columns)]}  # fmt: skip

@@ -1,5 +1,6 @@
 """What a page shows of several ranks: who is late in which step and why, and how fast collectives are."""
 
+import statistics
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,6 +10,7 @@ from . import figures
 from .section import Section, Source, section
 
 _RANK_CNT, _STEP_CNT, _BAR_CNT = 64, 60, 20
+_LEAST_FRAC = 0.01  # of a step: where nothing deviates by more the colours are pale
 _GB_S = 1e-9
 
 Rows = list[dict[str, Any]]
@@ -28,7 +30,7 @@ def rank_sections(source: Source) -> Iterable[Section | None]:
         yield section(
             "late",
             "Ranks and steps",
-            f"{_verdict(slowest)} {_READING}",
+            f"{_verdict(slowest)} {_READING}{_shown_of(rows)}",
             "straggler",
             shown,
             _heat_map(rows),
@@ -65,19 +67,33 @@ def _verdict(slowest: Rows) -> str:
 
 
 def _heat_map(rows: Rows) -> Any:
-    """The ranks with the largest deviations by the first steps; None for a single cell."""
-    most: dict[int, int] = {}
-    for row in rows:
-        most[row["rank"]] = max(most.get(row["rank"], 0), abs(row["lag_ns"]))
-    ranks = sorted(sorted(most, key=lambda rank: -most[rank])[:_RANK_CNT])
-    steps = sorted({row["step"] for row in rows if row["step"] is not None})[:_STEP_CNT] or [None]
+    """The ranks and the steps with the largest deviations; None for a single cell."""
+    ranks, steps = _largest(rows, "rank", _RANK_CNT), _largest(rows, "step", _STEP_CNT)
     found = {(row["rank"], row["step"]): row["lag_ns"] for row in rows}
     return figures.heat_map(
         [f"rank {rank}" for rank in ranks],
         ["all" if step is None else f"{step}" for step in steps],
         [[found.get((rank, step)) for rank in ranks] for step in steps],
         "step",
+        _LEAST_FRAC * statistics.median(row["wall_ns"] for row in rows),
     )
+
+
+def _largest(rows: Rows, name: str, count: int) -> list[Any]:
+    """The ranks or steps in order, of many so many: those in which something deviates most."""
+    most: dict[Any, int] = {}
+    for row in [row for row in rows if row[name] is not None] or rows:  # inputs without steps count as one
+        most[row[name]] = max(most.get(row[name], 0), abs(row["lag_ns"]))
+    return sorted(sorted(most, key=lambda one: -most[one])[:count])
+
+
+def _shown_of(rows: Rows) -> str:
+    """What of many ranks and steps the picture has."""
+    counts = {
+        name: (len({row[name] for row in rows}), most) for name, most in (("rank", _RANK_CNT), ("step", _STEP_CNT))
+    }
+    left = [f"{most} of {count:,} {name}s" for name, (count, most) in counts.items() if count > most]
+    return f" The picture has {' and '.join(left)}: those that deviate most." if left else ""
 
 
 def _collectives(source: Source) -> Section | None:

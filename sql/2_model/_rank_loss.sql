@@ -1,7 +1,8 @@
 -- A row is what a rank spent on one thing on its way to a collective or in a step, beside the others of its stage.
 --
 -- meeting is the same for what is compared: a matched collective, or a step. part is 'compute', 'copies' (beside which nothing
--- ran), 'exposed communication' (of other groups, on the way to a collective only), or 'idle', with what it is blamed on.
+-- ran), 'exposed communication' (on the way to a collective only, without waiting for others), or 'idle', with what it is
+-- blamed on.
 -- excess_ns is part_ns minus the median of the ranks of the same stage, of an even number the lower of the middle ones: where
 -- half of the ranks are late, what they are late by is the whole difference.
 
@@ -26,9 +27,9 @@ loss as (
     union all
     select source_id, match_id, step, 'copies', busy_ns - active_ns from whole
     union all
-    select source_id, match_id, step, 'exposed communication', active_ns - compute_ns
+    select whole.source_id, whole.match_id, whole.step, 'exposed communication', active_ns - compute_ns - way.stretch_ns
     from whole
-    where match_id is not null
+    join _rank_way as way using (collective_id)
     union all
     select source_id, match_id, step, 'idle', device_cnt * (end_ns - start_ns) - busy_ns - blamed_ns
     from whole

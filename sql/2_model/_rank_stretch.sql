@@ -1,8 +1,15 @@
 -- A row is a stretch in which something of a rank is looked at: a step, or its way to a matched collective.
 --
--- The way goes from the end of the collective before, of the same group, to the arrival; that to the first collective of a
--- group from the begin of the first step. A source without steps counts as one step, number NULL, from the begin of its
--- first work to the end of its last.
+-- A step is its time in _step_window; a source without steps counts as one, number NULL, from the begin of its first work to
+-- the end of its last. The way to a collective begins where the rank came to the one before, of the same group; that to the
+-- first one with the first step.
+--
+-- columns:
+--   source_id       integer   the input
+--   collective_id   bigint    the matched collective, NULL for a step
+--   step            bigint    number of the step
+--   start_ns        bigint    begin
+--   end_ns          bigint    end: of a way when the rank came to the collective
 
 with
 extent as (
@@ -11,7 +18,7 @@ extent as (
     group by source_id
 ),
 step as (
-    select source_id, step, start_ns, end_ns from _step semi join _several_ranks using (source_id)
+    select source_id, step, start_ns, end_ns from _step_window semi join _several_ranks using (source_id)
     union all
     select source_id, null, start_ns, end_ns
     from extent
@@ -22,7 +29,7 @@ gone as (
         collective.collective_id,
         collective.source_id,
         collective.work_start_ns,
-        max(collective.work_end_ns) over (
+        max(collective.work_start_ns) over (
             partition by collective.source_id, collective.process_id, collective.group_name, collective.group_ranks
             order by collective.work_start_ns, collective.collective_id
             rows between unbounded preceding and 1 preceding

@@ -1,7 +1,7 @@
 -- A row is a kind of inputs of several ranks: the rank for which the others waited longest, and why.
 --
--- The cause is what made it late for most of the time. late_host is its machine where all ranks of that are late: by more
--- than half of what the rank is.
+-- The cause is what made it late for most of the time. late_host is its machine where all ranks of that are: in at
+-- least half as many steps.
 --
 -- columns:
 --   kind              varchar   kind of the inputs
@@ -28,6 +28,17 @@ compared as materialized (
     from straggler
     join placed using (source_id)
 ),
+late as (
+    select kind, host
+    from (
+        select kind, host, rank, count(*) filter (is_straggler) as step_cnt
+        from compared
+        where is_shared
+        group by kind, host, rank
+    )
+    group by kind, host
+    having min(step_cnt) > 0 and 2 * min(step_cnt) >= max(step_cnt)
+),
 slowest as (
     select
         kind,
@@ -35,7 +46,7 @@ slowest as (
         min(source_id) as source_id,
         count(*) as straggler_cnt,
         sum(kept_waiting_ns)::bigint as kept_waiting_ns,
-        if(any_value(is_shared) and median(host_lag_ns) > median(lag_ns) / 2, any_value(host), null) as late_host,
+        any_value(host) as host,
         median(host_lag_ns)::bigint as host_lag_ns
     from compared
     where is_straggler
@@ -58,8 +69,9 @@ select
     why.cause_ns,
     why.cause_place,
     why.place_ns,
-    slowest.late_host,
+    late.host as late_host,
     slowest.host_lag_ns
 from slowest
 join counted using (kind)
 left join _straggler_cause as why using (source_id)
+left join late on late.kind = slowest.kind and late.host = slowest.host and slowest.host_lag_ns > 0

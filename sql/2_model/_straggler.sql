@@ -4,8 +4,8 @@
 --                 rank 1 ..........|......|w|      then rank 2 alone for what ranks 0 and 1 wait.
 --                 rank 2 .................|.|
 --
--- is_by_arrival says how the step's stragglers were found; their collective_ids are those to which the rank came later than
--- half of the others, in the group that waited longest for it, NULL for others.
+-- is_by_arrival says how the step's stragglers were found; their collective_ids are those on the way to which the rank fell
+-- further behind half of the others, in the group that waited longest for it, NULL for others.
 
 with
 part as materialized (
@@ -34,59 +34,35 @@ own as (
     from spent
     left join _stage as stage on stage.source_id = spent.source_id and stage.stage_cnt > 1
 ),
-met as materialized (
+-- of ranks that have not met yet clocks say who came late, where they are known
+met as (
     select
-        skew.source_id,
-        skew.step,
-        skew.match_id,
-        skew.collective_id,
-        coalesce(skew.group_name, '') as "group",
-        collective.work_start_ns,
-        stretch.start_ns as way_start_ns,
-        skew.late_ns,
-        skew.wait_ns,
-        skew.skew_ns,
-        coalesce(skew.error_ns, 9223372036854775807) as error_ns
-    from collective_skew as skew
-    join collective using (collective_id)
-    join _rank_stretch as stretch using (collective_id)
-    where skew.operation not in ('send', 'recv')
-),
--- what a rank waited for others of another group on its way is not its own
-waited as (
-    select met.collective_id, sum(other.wait_ns) as waited_ns
-    from met
-    join met as other
-        on other.source_id = met.source_id
-        and other.step is not distinct from met.step
-        and other."group" <> met."group"
-        and other.work_start_ns >= met.way_start_ns
-        and other.work_start_ns < met.work_start_ns
-    group by met.collective_id
-),
-own_late as (
-    select
-        met.*,
-        coalesce(late_ns, 0) - coalesce(waited_ns, 0) as own_late_ns,
-        work_start_ns - way_start_ns - coalesce(waited_ns, 0) as own_way_ns,
-        sum(wait_ns) over (partition by match_id) as all_waited_ns
-    from met
-    left join waited using (collective_id)
-    where skew_ns is not null
+        way.*,
+        way.end_ns - way.since_ns - way.waited_ns as own_way_ns,
+        if(way.has_met, null, skew.late_ns - way.waited_ns) as own_late_ns,
+        coalesce(waited.ns, 0) as exposed_ns
+    from _rank_way as way
+    join collective_skew as skew using (collective_id)
+    left join (
+        select source_id, place as match_id, sum(end_ns - start_ns) as ns from _rank_waiting group by all
+    ) as waited on waited.source_id = way.source_id and waited.match_id = way.match_id
+    where way.has_met or skew.skew_ns is not null
 ),
 ordered as (
     select
         *,
         row_number() over by_arrival as place,
         count(*) over (partition by match_id) as member_cnt,
-        own_late_ns - quantile_disc(own_late_ns, 0.5) over (partition by match_id) as came_behind_ns,
-        -- who did not take longer since the collective before was late already: before the recording began
+        sum(exposed_ns) over (partition by match_id) as all_waited_ns,
+        own_way_ns - quantile_disc(own_way_ns, 0.5) over (partition by match_id) as came_behind_ns,
+        -- who did not come later was late already: before the recording began
         least(
-            came_behind_ns, own_way_ns - quantile_disc(own_way_ns, 0.5) over (partition by match_id)
+            came_behind_ns,
+            coalesce(own_late_ns - quantile_disc(own_late_ns, 0.5) over (partition by match_id), came_behind_ns)
         ) as behind_ns,
-        own_late_ns - coalesce(lag(own_late_ns) over by_arrival, own_late_ns) as later_ns
-    from own_late
-    window by_arrival as (partition by match_id order by own_late_ns, source_id desc)
+        own_way_ns - coalesce(lag(own_way_ns) over by_arrival, own_way_ns) as later_ns
+    from met
+    window by_arrival as (partition by match_id order by own_way_ns, source_id desc)
 ),
 -- each moment of waiting is shared equally by those that are not there yet
 shared as (
@@ -94,32 +70,34 @@ shared as (
         *,
         sum((place - 1) * later_ns / (member_cnt - place + 1)) over (
             partition by match_id order by place rows unbounded preceding
-        ) as share_ns
+        ) as share_ns,
+        -- since the ranks met it is as late as it was, or later
+        greatest(behind_ns, 0) - greatest(coalesce(max(behind_ns) over (
+            partition by source_id, "group", since_ns order by end_ns, collective_id
+            rows between unbounded preceding and 1 preceding
+        ), 0), 0) as newly_ns
     from ordered
 ),
 blamed as materialized (
     select
-        *,
+        * replace (greatest(newly_ns, 0) as newly_ns),
         all_waited_ns * share_ns / sum(share_ns) over (partition by match_id) * behind_ns / came_behind_ns as kept_waiting_ns
     from shared
     qualify behind_ns > 0
 ),
--- what is not known is no more than what is
 certain as (
-    select source.kind, met.step
+    select distinct source.kind, met.step
     from met
     join source using (source_id)
-    group by source.kind, met.step
-    having max(met.late_ns) >= coalesce(max(met.error_ns) filter (met.skew_ns is null), 0)
 ),
 by_group as (
     select
         source_id,
         step,
         "group",
-        sum(behind_ns) as late_ns,
+        sum(newly_ns) as late_ns,
         sum(kept_waiting_ns) as kept_waiting_ns,
-        list(collective_id order by collective_id) as collective_ids
+        list(collective_id order by collective_id) filter (newly_ns > 0) as collective_ids
     from blamed
     group by source_id, step, "group"
 ),
@@ -170,7 +148,8 @@ judged as (
     select
         *,
         is_stage and not is_by_arrival as is_by_work,
-        behind_ns > wall_ns * (select value from threshold where name = 'straggler_frac')
+        -- what others wait while they compute costs nothing
+        least(behind_ns, kept_waiting_ns) > wall_ns * (select value from threshold where name = 'straggler_frac')
         and 2 * kept_waiting_ns >= max(kept_waiting_ns) over (partition by kind, step) as is_straggler
     from placed
 ),
@@ -178,7 +157,8 @@ judged as (
 excess as (
     select loss.source_id, loss.step, true as is_by_arrival, loss.part, sum(loss.excess_ns) as excess_ns
     from _rank_loss as loss
-    join blamed on blamed.match_id = loss.match_id and blamed.source_id = loss.source_id
+    join blamed
+        on blamed.match_id = loss.match_id and blamed.source_id = loss.source_id and blamed.newly_ns > 0
     join arrived
         on arrived.source_id = blamed.source_id
         and arrived.step is not distinct from blamed.step

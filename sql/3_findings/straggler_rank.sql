@@ -16,18 +16,37 @@ late as (
     ) as timed on timed.source_id = judged.source_id and timed.step = judged.step
     where judged.is_straggler and coalesce(timed.end_ns > steady.start_ns, true)
 ),
+-- what a rank does behind the last collective of a step makes that longer, and the next one
 replayed as (
-    select source.kind, replayed.step, avg(replayed_ns - without_ns) as saving_ns
-    from _replayed_rank as replayed
+    select
+        kind,
+        step,
+        saving_ns + coalesce(if(lag(is_late) over by_step, 0, lag(saving_ns) over by_step), 0) as saving_ns
+    from (
+        select
+            source.kind,
+            replayed.step,
+            avg(replayed.replayed_ns - replayed.without_ns) as saving_ns,
+            bool_or(late.source_id is not null) as is_late
+        from _replayed_rank as replayed
+        join source using (source_id)
+        left join late on late.source_id = replayed.source_id and late.step = replayed.step
+        where replayed.without_ns is not null
+        group by source.kind, replayed.step
+    )
+    window by_step as (partition by kind order by step)
+),
+copied as (
+    select source.source_id, sum(bytes) as bytes, median(sum(bytes)) over (partition by source.kind) as usual_bytes
+    from memory_copy_summary
     join source using (source_id)
-    where replayed.without_ns is not null
-    group by source.kind, replayed.step
+    group by source.source_id, source.kind
 ),
 -- what a step is shorter by without its stragglers, each of which has its part
 shared as (
     select
         late.*,
-        coalesce(replayed.saving_ns, max(behind_ns) over same_step) * kept_waiting_ns
+        coalesce(replayed.saving_ns, least(max(behind_ns) over same_step, sum(kept_waiting_ns) over same_step)) * kept_waiting_ns
         / nullif(sum(kept_waiting_ns) over same_step, 0) as saving_ns
     from late
     left join replayed on replayed.kind = late.kind and replayed.step = late.step
@@ -77,11 +96,17 @@ select
         when any_value(why.cause) like 'idle%'
             then 'Its CPU is late: look at what this rank alone does there (logging, checkpoints, evaluation), at what else runs on '
             || 'its cores, and bind each rank to cores near its GPU (numactl).'
+        when any_value(why.cause) = 'copies' and any_value(copied.bytes) > 1.1 * any_value(copied.usual_bytes)
+            then format(
+                'It copies {:.3g} times as many bytes as the others: look at what this rank alone moves, and move it while something computes '
+                || '(pinned memory, non_blocking=True).', any_value(copied.bytes) / nullif(any_value(copied.usual_bytes), 0)
+            )
         when any_value(why.cause) is not null
             then 'Its links are slower: compare nvidia-smi topo -m, link widths and network cards of the machines, and what else uses them.'
     end as advice
 from shared
 left join _straggler_cause as why using (source_id)
+left join copied using (source_id)
 left join _stage as stage using (source_id)
 left join _source_with_gpu as with_gpu using (source_id)
 group by shared.source_id

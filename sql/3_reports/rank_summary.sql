@@ -17,7 +17,7 @@
 --   idle_ns                    bigint    time with no work
 --   kernel_cnt                 bigint    kernels
 --   kernel_ns                  bigint    their summed duration
---   compute_frac               double    compute_ns / the mean of the ranks: how evenly work is spread
+--   compute_frac               double    compute_ns / the mean of the ranks (of those that fit together): how evenly work is spread
 --   straggler_cnt              bigint    steps in which it was the straggler, see straggler
 --   kept_waiting_ns            bigint    time that other ranks waited for it in those
 --   source_id                  integer   the input, see trace_info
@@ -56,7 +56,7 @@ select
     timeline.idle_ns::bigint as idle_ns,
     coalesce(kernel.kernel_cnt, 0) as kernel_cnt,
     coalesce(kernel.kernel_ns, 0)::bigint as kernel_ns,
-    timeline.compute_ns / nullif(avg(timeline.compute_ns) over (), 0) as compute_frac,
+    timeline.compute_ns / nullif(avg(timeline.compute_ns) filter (left_out.source_id is null) over (), 0) as compute_frac,
     coalesce(late.straggler_cnt, 0) as straggler_cnt,
     coalesce(late.kept_waiting_ns, 0)::bigint as kept_waiting_ns,
     source.source_id

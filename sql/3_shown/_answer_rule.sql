@@ -57,9 +57,10 @@ most as (
     from around
     join rules using (source_id, rule)
     where 2 * around.saving_ns > rules.saving_ns
-        and around.path not in (select path from range_path where path_id in (select path_id from _step_range))
+        and (around.source_id, around.path) not in (select (source_id, place) from _finding_place where is_step)
     group by all
 )
-select rules.*, if(rules.place in (select path from range_path), coalesce(most.path, ''), null) as within
+select rules.*, if(rules.place is null or named.place is not null, null, coalesce(most.path, '')) as within
 from rules
 left join most using (source_id, rule)
+left join _finding_place as named on named.source_id = rules.source_id and named.place = rules.place and not named.is_step

@@ -11,7 +11,7 @@
 --   evidence          varchar   what speaks for it
 --   advice            varchar   what to do there
 --   is_predicted      boolean   whether it is by replay
---   late_step_cnt     bigint    steps in which a rank is late
+--   are_in_turn       boolean   whether ranks are late in turn: in most of several steps one alone is
 
 with
 -- of each rank as many inputs as its profiler had cycles, each of which is as long as the one that is shown
@@ -36,7 +36,10 @@ select
     arg_max(found.evidence, weight) as evidence,
     arg_max(found.advice, weight) as advice,
     bool_and(found.is_predicted) as is_predicted,
-    (select count(distinct step) from _straggler where is_straggler) as late_step_cnt
+    (
+        select count(*) > 1 and 2 * count(*) filter (late.rank_cnt = 1) > count(*)
+        from (select step, count(distinct rank) as rank_cnt from _straggler where is_straggler group by step) as late
+    ) as are_in_turn
 from (
     select
         found.*,

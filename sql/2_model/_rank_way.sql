@@ -1,0 +1,99 @@
+-- A row is the way of a rank to a matched collective since the ranks of its group met, and what it waited for others on it.
+--
+-- Ranks meet where a collective keeps its last member and more than half of all from computing until it ends (_rank_wait). What
+-- is left to the device meanwhile, as an all-reduce beside the backward, they do not meet in: until they do they are as late as
+-- they were.
+--
+--     rank 0   meet|---a---|b1.......|b2..|---          b1, b2: all-reduces beside the backward, .: until the other one comes
+--     rank 1   meet|-------a-------|b1|-b-|b2|          a, b: the stretches to them (_rank_stretch); both ways begin at meet
+--
+-- columns:
+--   source_id       integer   the input
+--   collective_id   bigint    the collective
+--   match_id        bigint    its match
+--   step            bigint    number of the step
+--   group           varchar   name of its group, empty where nothing says
+--   since_ns        bigint    when the ranks met; where they have not yet, the begin of the first step
+--   has_met         boolean   whether they have
+--   end_ns          bigint    when the rank came to the collective
+--   waited_ns       bigint    how long it did nothing but wait for others since since_ns (_rank_waiting)
+--   stretch_ns      bigint    the part of that since it came to the collective before
+
+with
+met as (
+    select
+        collective.collective_id,
+        collective.source_id,
+        collective.process_id,
+        collective.group_name,
+        collective.group_ranks,
+        coalesce(collective.device_id, -1) as process,
+        collective.work_start_ns,
+        collective.work_end_ns,
+        matched.match_id,
+        2 * count(*) filter (wait.wait_ns > 0) over (partition by matched.match_id)
+        > count(*) over (partition by matched.match_id)
+        and arg_min(wait.wait_ns, wait.end_ns - wait.start_ns) over (partition by matched.match_id) > 0 as is_meeting
+    from matched_collective as matched
+    join collective using (collective_id)
+    join _rank_wait as wait using (collective_id)
+    where matched.match_id is not null
+),
+way as (
+    select
+        stretch.source_id,
+        stretch.collective_id,
+        met.match_id,
+        met.process,
+        stretch.step,
+        coalesce(met.group_name, '') as "group",
+        stretch.start_ns,
+        stretch.end_ns,
+        first.start_ns as first_ns,
+        max(if(is_meeting, work_end_ns, null)) over (
+            partition by met.source_id, met.process_id, met.group_name, met.group_ranks
+            order by met.work_start_ns, met.collective_id
+            rows between unbounded preceding and 1 preceding
+        ) as met_ns
+    from _rank_stretch as stretch
+    join met using (collective_id)
+    left join (
+        select source_id, min(start_ns) as start_ns from _rank_stretch where collective_id is null group by source_id
+    ) as first on first.source_id = stretch.source_id
+),
+begun as (
+    select *, least(coalesce(met_ns, first_ns, start_ns), end_ns) as since_ns
+    from way
+),
+moment as (
+    select collective_id, source_id, process, unnest([since_ns, start_ns, end_ns]) as time_ns, unnest([-1, 0, 1]) as way_sign,
+        unnest([0, -1, 1]) as stretch_sign
+    from begun
+),
+waited as (
+    select collective_id, sum(way_sign * so_far_ns) as waited_ns, sum(stretch_sign * so_far_ns) as stretch_ns
+    from (
+        select
+            moment.*,
+            coalesce(waiting.before_ns + least(moment.time_ns, waiting.end_ns) - waiting.start_ns, 0) as so_far_ns
+        from moment
+        asof left join merged('_rank_waiting') as waiting
+            on waiting.source_id = moment.source_id
+            and waiting.process = moment.process
+            and waiting.start_ns <= moment.time_ns
+    )
+    group by collective_id
+)
+select
+    begun.source_id,
+    begun.collective_id,
+    begun.match_id,
+    begun.step,
+    begun."group",
+    begun.since_ns,
+    begun.met_ns is not null as has_met,
+    begun.end_ns,
+    waited.waited_ns::bigint as waited_ns,
+    waited.stretch_ns::bigint as stretch_ns
+from begun
+join waited using (collective_id)

@@ -1,0 +1,26 @@
+-- A row is an input: all that was recorded of it, on the CPU as well.
+--
+-- columns:
+--   source_id     integer   the input
+--   whole_ns      bigint    from the begin of the first range or CUDA call to the end of the last, NULL without any
+--   process_cnt   bigint    processes with GPU work
+
+with
+recorded as (
+    select source_id, max(end_ns) - min(start_ns) as whole_ns
+    from (
+        select source_id, min(start_ns) as start_ns, max(end_ns) as end_ns from range group by source_id
+        union all
+        select source_id, min(start_ns), max(end_ns) from api_call group by source_id
+    )
+    group by source_id
+),
+working as (
+    select source_id, count(distinct process_id) as process_cnt
+    from _stream_work
+    group by source_id
+)
+select source.source_id, recorded.whole_ns, coalesce(working.process_cnt, 0) as process_cnt
+from source
+left join recorded using (source_id)
+left join working using (source_id)

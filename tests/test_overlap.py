@@ -1,0 +1,138 @@
+"""Ranks whose all-reduces run beside the backward: who holds the others up, why, and what steps would be without it."""
+
+import statistics
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import quick
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from lorabench.analyze.pipeline import analyze
+from lorabench.analyze.store.database import Database
+from simulated_overlap import Job, Run
+
+FAULTS = ("slow", "late", "saves", "copies", "links", "moved")
+
+
+def analyzed(job: Job, folder: Path) -> Database:
+    return analyze([Run(job).write(folder / "job")], folder / "x.duckdb")
+
+
+def cost_us(job: Job) -> float:
+    """What a job takes longer than without its faults; slow kernels are shared by all ranks, and none is slow."""
+    shared = dict.fromkeys(range(job.ranks), statistics.fmean(job.slow.get(rank, 1.0) for rank in range(job.ranks)))
+    sound: dict[str, Any] = {name: {} for name in FAULTS} | ({"slow": shared} if job.slow else {})
+    return Run(job).length - Run(replace(job, **sound)).length
+
+
+def told(database: Database) -> tuple[dict[int, str | None], float]:
+    """The ranks that findings name with the cause of most of their lateness, and what they save together, in us."""
+    causes = dict(database.rows("select rank, cause from _straggler_cause join source using (source_id)"))
+    rows = database.rows(
+        "select source.rank, saving_ns from finding join source using (source_id) where rule = 'straggler_rank'"
+    )
+    return {rank: causes[rank] for rank, _ in rows}, sum(saving for _, saving in rows) / 1000
+
+
+NAMED = {
+    "late": (Job(layers=12, buckets=6, late={3: 1500}), {3: "idle: late_input"}),
+    "late in many buckets": (Job(layers=12, buckets=12, late={3: 3000}), {3: "idle: late_input"}),
+    "late once": (Job(late={(1, 2): 6000, (1, 4): 6000}), {1: "idle: late_input"}),
+    "late in turn": (
+        Job(late={(step % 4, step): 5000 for step in range(8)}, steps=8), dict.fromkeys(range(4), "idle: late_input"),
+    ),
+    "saves": (
+        Job(ranks=3, layers=6, buckets=3, saves={(2, 2): 12000, (2, 5): 12000}, steps=9), {2: "idle: long_idle_gap"},
+    ),
+    "copies": (Job(copies={1: 3000}), {1: "copies"}),
+    "slow": (Job(slow={2: 1.3}), {2: "compute"}),
+    "two slow": (Job(slow={1: 1.3, 2: 1.3}), {1: "compute", 2: "compute"}),
+    "ahead": (Job(slow={2: 1.3}, syncs=False, steps=12), {2: "compute"}),
+    "tp": (Job(ranks=8, tp=2, layers=8, buckets=8, late={5: 3000}), {5: "idle: late_input"}),
+    "links": (Job(tp=2, links={2: 10}), {2: "exposed communication", 3: "exposed communication"}),
+    "clocks": (
+        Job(slow={2: 1.3}, hosts={n: n for n in range(4)}, ahead={1: 5000, 2: -5000, 3: 12000}, steps=24),
+        {2: "compute"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", quick(5, list(NAMED)))
+def test_who_is_late_is_named_with_its_cause_and_what_it_costs(name: str, tmp_path: Path) -> None:
+    job, expected = NAMED[name]
+    with analyzed(job, tmp_path) as database:
+        causes, saving_us = told(database)
+        waited = database.rows("select sum(kept_waiting_ns) / 1000 from straggler where is_straggler")[0][0]
+    assert causes == expected
+    cost = cost_us(job)
+    assert saving_us == pytest.approx(cost, rel=0.02 if name != "clocks" else 0.1)  # before they meet nobody knows
+    assert waited <= 1.05 * job.ranks * (Run(job).length - Run(replace(job, **{f: {} for f in FAULTS})).length)
+
+
+@pytest.mark.parametrize(
+    "job",
+    quick(1, [
+        Job(),
+        Job(buckets=1, behind=4000, moved={2: 2000}, transfer=200),  # nobody waits: all compute meanwhile
+        Job(late={(3, 5): 30_000}, syncs=False, steps=12, kernel=2000, launch=10),  # the device has enough to do
+    ]),
+)  # fmt: skip
+def test_nobody_is_named_where_nothing_is_lost(job: Job, tmp_path: Path) -> None:
+    with analyzed(job, tmp_path) as database:
+        assert told(database) == ({}, 0)
+        assert database.rows("select count(*) from straggler where is_straggler") == [(0,)]
+
+
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_of_any_job_the_one_rank_that_is_late_is_named_and_no_other(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    layers = data.draw(st.integers(2, 8), "layers")
+    job = Job(
+        ranks=2 * data.draw(st.integers(1, 3), "pairs"), tp=data.draw(st.sampled_from([0, 2]), "tp"), layers=layers,
+        buckets=data.draw(st.integers(1, layers)), transfer=data.draw(st.sampled_from([50, 300]), "transfer"),
+        syncs=data.draw(st.booleans(), "syncs"), seed=data.draw(st.integers(0, 99), "seed"), steps=5, launch=10,
+    )  # fmt: skip
+    who = data.draw(st.integers(0, job.ranks - 1), "who")
+    job = replace(job, copies={who: data.draw(st.integers(1000, 8000), "longer")})
+    with analyzed(job, tmp_path_factory.mktemp("job")) as database:
+        causes, saving_us = told(database)
+    assert causes == {who: "copies"}
+    assert saving_us == pytest.approx(cost_us(job), rel=0.05)
+
+
+def test_one_collective_that_is_not_matched_does_not_keep_the_others_from_being_compared(tmp_path: Path) -> None:
+    job = Job(layers=12, buckets=12, slow={2: 1.05}, steps_of={3: 5})
+    with analyzed(job, tmp_path) as database:
+        _, saving_us = told(database)
+        assert database.rows("select distinct reason from without_stragglers") == [(None,)]
+    assert saving_us < 1.2 * cost_us(job)
+
+
+def test_a_job_folder_says_what_the_traces_say(tmp_path: Path, run_command: Callable[..., Any]) -> None:
+    folder = Run(Job(ranks=4, tp=2, late={(1, 2): 6000})).write(tmp_path / "traces")
+    run_command("analyze", folder, "-o", f"{tmp_path / 'job'}/", "--workers", 1, "--quiet")
+    assert run_command("summary", tmp_path / "job", "--json").out == run_command("summary", folder, "--json").out
+
+
+def test_who_copies_more_than_the_others_is_not_told_that_its_links_are_slow(tmp_path: Path) -> None:
+    with analyzed(Job(copies={1: 3000}), tmp_path) as database:
+        ((advice,),) = database.rows("select advice from finding where rule = 'straggler_rank'")
+    assert "It copies 151 times as many bytes as the others" in advice
+
+
+def test_ranks_that_are_late_together_are_not_late_in_turn(tmp_path: Path, run_command: Callable[..., Any]) -> None:
+    together, turns = (Run(NAMED[name][0]).write(tmp_path / name) for name in ("two slow", "late in turn"))
+    assert "rank 2 and 1 more   " in run_command("summary", together).out
+    assert "3 more, in turn" in run_command("summary", turns).out
+
+
+def test_a_machine_is_late_where_each_of_its_ranks_is(tmp_path: Path) -> None:
+    hosts = {rank: rank // 2 for rank in range(4)}
+    for name, slow in (("both", {2: 1.3, 3: 1.3}), ("one", {2: 1.3})):
+        with analyzed(Job(hosts=hosts, slow=slow), tmp_path / name) as database:
+            assert database.rows("select late_host from _slowest_rank") == [("node1" if name == "both" else None,)]
