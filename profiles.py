@@ -1,10 +1,13 @@
 """What `lorabench.open` returns: a trace, or several, that answer questions in a shell, a script and a notebook."""
 
+import functools
 import html
-from collections.abc import Sequence
+import re
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .errors import UsageError
 
@@ -14,14 +17,32 @@ if TYPE_CHECKING:
     from .analyze.store.database import Database
 
 
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _in_turn(method: _F) -> _F:
+    """The method of a Profile, which threads call one after another."""
+
+    @functools.wraps(method)
+    def called(self: "Profile", *arguments: Any, **named: Any) -> Any:
+        with self._lock:
+            return method(self, *arguments, **named)
+
+    return cast(_F, called)
+
+
 class Profile:
-    """Opened traces. In a shell and in a notebook it shows the answer; a context manager, or call close()."""
+    """Opened traces. In a shell and in a notebook it shows the answer; a context manager, or call close().
+
+    Threads may share one: they take turns.
+    """
 
     def __init__(self, inputs: Sequence[Path], db: Path | None = None, force: bool = False, rank: int | None = None):
         from .analyze.job.folder import Wanted
         from .analyze.pipeline import analyze
 
         self._inputs, self._rank, self._is_closed = list(inputs), rank, False
+        self._lock = threading.RLock()
         self._database = analyze(self._inputs, db, force=force, is_kept=db is not None, wanted=Wanted(rank))
 
     def __enter__(self) -> "Profile":
@@ -32,6 +53,7 @@ class Profile:
     ) -> None:
         self.close()
 
+    @_in_turn
     def close(self) -> None:
         """Release the file of the database."""
         self._is_closed = True
@@ -44,16 +66,19 @@ class Profile:
 
         return [view.name for view in sql.public()]
 
+    @_in_turn
     def view(self, name: str) -> "polars.DataFrame":
         """All rows of a view as a polars DataFrame. Raises UsageError with names like it when there is none."""
         _check_text("view", "the name of a view", name)
         return self._opened().view(name)
 
+    @_in_turn
     def sql(self, statement: str) -> "polars.DataFrame":
         """The result of a select as a polars DataFrame. Raises UsageError with DuckDB's words when it fails."""
         _check_text("sql", "a select", statement)
         return self._opened().query(statement)
 
+    @_in_turn
     def what_if(self, *changes: str) -> "polars.DataFrame":
         """What changes made together would save, as rows of the view what_if; the standard changes without any.
 
@@ -66,12 +91,14 @@ class Profile:
             _check_text("what_if", "changes one after another", change)
         return what_if(self._opened(), changes)
 
+    @_in_turn
     def summary(self) -> dict[str, Any]:
         """Where the time goes and what to do first, as `lorabench summary --json` prints it."""
         from .reports.answer import answer
 
         return answer(self._opened(), self._rank)
 
+    @_in_turn
     def report(self, path: "str | Path") -> Path:
         """Write the page to a file; its path. Raises OutputError when it cannot be written."""
         from .reports.page import page
@@ -92,6 +119,7 @@ class Profile:
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(repr(self))}</pre>"
 
+    @_in_turn
     def _lines(self) -> list[str]:
         from .console import visible
         from .reports import answer_text
@@ -99,9 +127,14 @@ class Profile:
         if self._is_closed:
             return [f"<closed: {', '.join(path.name for path in self._inputs)}>"]
         return [
-            *map(visible, answer_text.lines(self.summary())),
+            *(visible(_in_python(line)) for line in answer_text.lines(self.summary())),
             "next: .view(name), .sql(select), .what_if(change), .report(path), .views",
         ]
+
+
+def _in_python(line: str) -> str:
+    """A line of the answer with what to call here in the place of options of the command line."""
+    return re.sub(r"--report (\w+)", r'.view("\1")', line.replace("--rank N", "open(…, rank=N)"))
 
 
 def _check_text(method: str, what: str, given: Any) -> None:

@@ -1,6 +1,7 @@
 """Which rows and columns of a report are wanted: --columns, --sort, --limit, --step, --rank, --device, --range."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,7 +40,10 @@ class Narrowing:
         """The names of the wanted columns. Raises UsageError for one that is not there."""
         if self.columns is None:
             return list(columns)
-        return [_found(name.strip(), columns, "--columns", what) for name in self.columns.split(",")]
+        names = [_found(name.strip(), columns, "--columns", what) for name in self.columns.split(",")]
+        if twice := [name for name, count in Counter(names).items() if count > 1]:
+            raise UsageError(f"--columns names {', '.join(twice)} twice")
+        return names
 
     def statement(self, view: sql.SqlFile) -> str:
         """The select of these rows of a view. Raises UsageError for a column or filter that the view does not have."""

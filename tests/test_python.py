@@ -2,13 +2,15 @@
 
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import lorabench
 import pytest
 from conftest import ROOT, absent
-from lorabench.errors import UsageError
+from lorabench.errors import InputError, UsageError
 from lorabench.profiles import Profile
 from simulated_ranks import Job, simulate
 
@@ -66,6 +68,57 @@ def test_what_was_closed_says_so(profile: Any, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=r"the profile of lora-run\.sqlite is closed"):
             ask()
     assert not page.exists()
+
+
+@pytest.mark.parametrize("fails", ["KeyboardInterrupt", "InputError"])
+def test_rows_that_could_not_be_made_are_made_when_they_are_asked_for_again(fails: str, profile: Any) -> None:
+    """As behind the stop button of a notebook."""
+    error = KeyboardInterrupt if fails == "KeyboardInterrupt" else InputError
+    real = dict(profile._database._fillers)
+
+    def fail() -> Any:
+        raise error("stopped")
+
+    for name in real:
+        profile._database._fillers[name] = fail
+    for _ in range(2):
+        with pytest.raises(error, match="stopped"):
+            profile.view("finding")
+    profile._database._fillers.update(real)
+    with lorabench.open(RUN) as sound:
+        assert profile.view("finding").equals(sound.view("finding"))
+        assert profile.what_if().equals(sound.what_if())
+
+
+def test_what_the_database_makes_of_an_interrupt_is_one(profile: Any) -> None:
+    for error in (
+        RuntimeError("Query interrupted"), duckdb.InterruptException("INTERRUPT Error: Interrupted!"),
+        duckdb.InvalidInputException("Invalid Input Error: counting rows failed: KeyboardInterrupt"),
+    ):  # fmt: skip
+
+        def act(error: BaseException = error) -> Any:
+            raise error
+
+        with pytest.raises(KeyboardInterrupt):
+            profile._database._roomy(act)
+    with pytest.raises(RuntimeError, match="something else"):
+        profile._database._roomy(lambda: (_ for _ in ()).throw(RuntimeError("something else")))
+
+
+def test_threads_that_share_a_profile_take_turns(profile: Any) -> None:
+    def ask(number: int) -> Any:
+        if number % 3:
+            return profile.sql("select count(*) as n from finding")["n"][0]
+        return profile.what_if("scale=gemm:0.5")["saving_frac"][0]
+
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(ask, range(18)))
+    assert len(set(found)) == 2 and ask(1) == found[1]
+
+
+def test_of_several_inputs_it_says_what_to_call(tmp_path: Path) -> None:
+    with lorabench.open(RUN, RUN.with_name("lora-run.json.gz"), db=tmp_path / "x.duckdb") as opened:
+        assert 'what each is: .view("trace_info")' in repr(opened) and "--report" not in repr(opened)
 
 
 @pytest.mark.parametrize("given", [(), ("",), (None,), ([RUN],), (3,)])

@@ -248,8 +248,8 @@ def test_without_a_gpu_what_no_operator_fills_is_found_and_named(load: float, id
     whole = {"late_input": 12 * load, "python_time": 12 * idle}
     for rule, expected in whole.items():
         assert (rule in findings) == (expected > 0)
-        if expected:  # but that at the begin and the end, which no operator is before or behind
-            assert findings[rule]["saving_ns"] / 1e3 == pytest.approx(expected, rel=0.1)
+        if expected:  # also before the first operator of all steps, and behind the last
+            assert findings[rule]["saving_ns"] / 1e3 == pytest.approx(expected, rel=0.01)
             assert not findings[rule]["is_predicted"]
     if idle:
         between = "(between optimizer and load batch)" if load else "(between optimizer and forward)"

@@ -405,3 +405,22 @@ def test_a_cpu_that_blocks_behind_a_busy_gpu_does_not_make_its_steps_uneven(tmp_
         lengths = [length for (length,) in database.rows("select length_ns from step_summary order by step")]
         assert set(lengths[1:]) == {100_000}
         assert not database.rows("from finding where rule = 'uneven_steps'")
+
+
+def test_adapters_that_are_trained_one_after_another_have_steps_together(tmp_path: Path) -> None:
+    """As in `--peft-mode seq`: step 0 of the second adapter comes behind the last one of the first."""
+    directory = rundir.RunDirectory(tmp_path / "run", False)
+    events = [
+        event
+        for turn in range(3)
+        for step in range(4)
+        for at in [STEP_US * (4 * turn + step)]
+        for event in (annotation(f"step {step}", at, 900), *launches(at + 10, KERNELS[:3], 1 + 100 * turn + 10 * step))
+    ]
+    (directory.partial / "trace.json").write_text(json.dumps({"traceEvents": events}), "utf-8")
+    directory.write_json(rundir.SUMMARY, {"step_wall_ns": {"p50": 2.5e6}})
+    directory.finish({"status": "ok", "message": None, "spec": {"peft_mode": "seq", "lora_cnt": 3}})
+    with analyze([tmp_path / "run"], tmp_path / "x.duckdb") as database:
+        assert database.rows("select step_cnt, p50_ns from step_statistics") == [(4, 3 * 1_000_000)]
+        found = answer(database)
+    assert next(lines(found)).startswith("trace.json: 4 steps of 3.0 ms")

@@ -131,6 +131,12 @@ def test_columns_order_and_number_of_rows_can_be_chosen(run_command: Callable[..
     assert json.loads(least)[0]["max_ns"] == min(row["max_ns"] for row in every)
 
 
+@pytest.mark.parametrize("words", [("query", "from kernel_summary"), ("analyze", "--report", "kernel_summary")])
+def test_a_column_is_wanted_once(words: tuple[str, ...], run_command: Callable[..., Any], trace: Path) -> None:
+    asked = (words[0], trace, *words[1:], "--columns", "kernel_name,max,max_ns")
+    assert "--columns names max_ns twice" in run_command(*asked, code=2).err
+
+
 @pytest.mark.parametrize("suffix", ["csv", "json", "parquet"])
 def test_files_have_all_columns_of_the_rows_that_are_wanted(
     run_command: Callable[..., Any], trace: Path, tmp_path: Path, suffix: str

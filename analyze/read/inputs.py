@@ -165,7 +165,13 @@ def _without_traces(run: Path) -> str:
     if status != rundir.OK:
         how = {rundir.OOM: "was out of memory", rundir.CANCELLED: "was cancelled"}.get(str(status), "failed")
         why = f" ({manifest['message']})" if manifest.get("message") else ""
-        return f"{run} has no trace: the run {how}{why}; `--profiler torch` alone records up to there"
+        # of what lorabench trains a trace is written when its pass is over
+        instead = "collect it again" if "spec" in manifest else "`--profiler torch` alone records up to there"
+        return f"{run} has no trace: the run {how}{why}; {instead}"
+    passes = manifest.get("passes", {})
+    said = [passes[name]["message"] for name in ("torch", "memory") if passes.get(name, {}).get("message")]
+    if said:
+        return f"{run} has no trace: {said[0]}"
     return (
         f"{run} is the folder of a run without traces: collect with --profiler timing,torch; `lorabench compare` sets "
         "its steps beside those of other runs"

@@ -127,7 +127,12 @@ class Database:
             if fill is None:  # another one has asked for it
                 continue
             self._filled.add(table)
-            self.connection.register(table, fill())
+            try:
+                self.connection.register(table, fill())
+            except BaseException:  # as when it was interrupted: who asks again gets it made again
+                self._filled.discard(table)
+                self._fillers[table] = fill
+                raise
 
     def table(self, statement: str) -> "pa.Table":
         """The rows of a query of lorabench's own as an Arrow table."""
@@ -195,9 +200,20 @@ class Database:
         self.connection.execute(f"set memory_limit = {literal(COMPLETE_MEMORY)}")
 
     def _roomy(self, act: Callable[[], _T]) -> _T:
-        """What `act` returns; tried again with most of the machine's memory where DuckDB's share does not suffice."""
+        """What `act` returns; tried again with most of the machine's memory where DuckDB's share does not suffice.
+
+        What DuckDB makes of an interrupt is one again.
+        """
         try:
             return act()
+        except RuntimeError as error:
+            if "interrupted" not in str(error):
+                raise
+            raise KeyboardInterrupt from error
+        except (duckdb.InterruptException, duckdb.InvalidInputException) as error:  # the latter while it called us
+            if not isinstance(error, duckdb.InterruptException) and "KeyboardInterrupt" not in str(error):
+                raise
+            raise KeyboardInterrupt from error
         except duckdb.OutOfMemoryException:
             if not self._can_grow:
                 raise

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import torch
 import torch.nn.functional as F
 
+from ..instruments import ranges
 from ..instruments.spans import span
 from . import dropout
 from .stacked import StackedLayer
@@ -114,9 +115,9 @@ def looped(x: torch.Tensor, plan: Plan, weights: Sequence[torch.Tensor]) -> torc
         if part.start > before:
             parts.append(x.new_zeros(part.start - before, *x.shape[1:-1], plan.out_features))
         own = plan.dropped(x, part)
-        with span("lora_A"), span(part.name):
+        with ranges.part("lora_A", part.name):
             h = F.linear(own, a)
-        with span("lora_B"), span(part.name):
+        with ranges.part("lora_B", part.name):
             parts.append(F.linear(h, b) * part.scaling)
     if plan.rows > bounds[-1]:
         parts.append(x.new_zeros(plan.rows - bounds[-1], *x.shape[1:-1], plan.out_features))

@@ -224,6 +224,34 @@ def _close(count: int) -> None:
     _note_change(_state)
 
 
+@contextmanager
+def part(*names: str) -> Iterator[None]:
+    """Name a part of an annotated module's forward that is no module: its backward has these names, too.
+
+    Where no annotated module is open the forward alone has them; where no profiler listens nothing has.
+    """
+    if torch.compiler.is_compiling() or not spans.listening():
+        yield
+        return
+    is_inside = bool(_state.modules)
+    if is_inside:
+        _open(names)
+    else:
+        for name in names:
+            spans.push(name)
+    level = spans.depth()
+    try:
+        yield
+    finally:
+        while spans.depth() > level:  # what an exception left open inside is closed, too
+            spans.pop()
+        if is_inside:
+            _close(len(names))
+        else:
+            for _ in names:
+                spans.pop()
+
+
 def _note_change(state: _State) -> None:
     state.numbers.append(_sequence_number())
     state.paths.append(tuple(state.modules))

@@ -73,7 +73,11 @@ def into_directory(
     try:
         passes.run(names, lambda name: run_pass(name, directory.partial), listener or Silent(), iteration_cnt)
     except KeyboardInterrupt as error:
-        raise Interrupted(f"interrupted; what was measured is in {path}") from error
+        whole = any(state["status"] == rundir.OK for state in passes.states.values())
+        kept = (
+            f"what was measured is in {path}" if whole else f"no pass was over; its output is in {path / rundir.LOGS}"
+        )
+        raise Interrupted(f"interrupted; {kept}") from error
     finally:
         about = {"status": passes.status, "message": passes.message, "passes": passes.states}
         manifest = about | describe(directory, passes)

@@ -125,6 +125,12 @@ def _grid(given: dict[str, Any]) -> Plan:
             impossible.append(f"{', '.join(f'{n} {v}' for n, v in chosen.items())}: {error}")
         else:
             _add(cells, cell)
+    idle = [
+        name for name in axes if name in ADAPTER_SETTINGS and not any(name in cell.values for cell in cells.values())
+    ]
+    if cells and idle:
+        named = ", ".join(f"--{name.replace('_', '-')}" for name in idle)
+        raise UsageError(f"{named}: settings of adapters, and --method full has none; leave them out")
     if not cells:
         raise UsageError(f"no combination is possible; the first: {impossible[0]}")
     return Plan(settings, axes, list(cells.values()), impossible)

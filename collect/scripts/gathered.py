@@ -45,6 +45,7 @@ class Step:
     longest_cnt: int = 0
     backward_cnt: int = 0
     optimizer_cnt: int = 0
+    number: int | None = None  # where it is not that of its place
 
 
 class Gathered:

@@ -7,6 +7,7 @@ attached there, so that the run directory has both, and what the profiler costs.
 import atexit
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +24,7 @@ from .gathered import Step
 
 _IDLE, _RECORDING = "timing", "torch"  # the passes that steps count as
 Schedule = Callable[[int], Any]
+_open: "list[Profiling]" = []  # the one of this process
 
 
 class Profiling:
@@ -33,7 +35,7 @@ class Profiling:
         memory: bool = False, stacks: bool = False, force: bool = False,
     ):  # fmt: skip
         self.path = path
-        self._schedule = torch.profiler.schedule(**schedule) if isinstance(schedule, dict) else schedule
+        self._schedule = _made(schedule) if isinstance(schedule, dict) else schedule
         self._model, self._memory, self._stacks, self._force = model, memory, stacks, force
         self._rank, self._world = _rank()
         self._steps: dict[str, list[Step]] = {_IDLE: [], _RECORDING: []}
@@ -44,6 +46,8 @@ class Profiling:
     def __enter__(self) -> "Profiling":
         if self._is_open:
             raise UsageError("this lorabench.profile() is open already; make another one")
+        if _open:
+            raise UsageError(f"a lorabench.profile() to {_open[0].path} is open, and torch has one profiler at a time")
         self._started = provenance.now()
         if self._rank == 0:
             self._directory = rundir.RunDirectory(self.path, self._force)
@@ -59,6 +63,7 @@ class Profiling:
         )  # fmt: skip
         self._profiler.__enter__()
         self._is_open = True
+        _open.append(self)
         atexit.register(self._close_at_exit)
         self._began_ns = time.perf_counter_ns()
         return self
@@ -77,7 +82,7 @@ class Profiling:
         now = time.perf_counter_ns()
         name = self._pass_of(self._number)
         if name is not None:
-            self._steps[name].append(Step(self._began_ns, now - self._began_ns, 0))
+            self._steps[name].append(Step(self._began_ns, now - self._began_ns, 0, number=self._number))
         self._number += 1
         if self._schedule is not None:
             self._profiler.step()
@@ -104,6 +109,7 @@ class Profiling:
         if not self._is_open:
             return
         self._is_open = False
+        _open.remove(self)
         atexit.unregister(self._close_at_exit)
         try:
             self._profiler.__exit__(None, None, None)
@@ -131,6 +137,7 @@ class Profiling:
         if not self._traces and error is None:
             said = "the schedule recorded no step; call .step() at the end of each, and train for more of them"
             state = {"status": rundir.SKIPPED, "message": said}
+            warnings.warn(f"{self.path}: {said}", stacklevel=2)
         device = {"type": "cuda" if torch.cuda.is_initialized() else "cpu"}
         results = {
             name: {"steps": steps, "device": device, "memory": {}, "processes": []}
@@ -147,6 +154,16 @@ class Profiling:
                 "provenance": provenance.of_run(self._started),
             }
         )  # fmt: skip
+
+
+def _made(schedule: dict[str, int]) -> Schedule:
+    try:
+        made: Schedule = torch.profiler.schedule(**schedule)
+    except (TypeError, AssertionError, ValueError) as error:
+        raise UsageError(
+            f"schedule {schedule}: {error}; as torch.profiler.schedule: wait, warmup and active, repeat, skip_first"
+        ) from error
+    return made
 
 
 def _words(error: BaseException | None) -> str | None:

@@ -48,13 +48,14 @@ def _walls(steps: list[Step]) -> list[int]:
 
 
 def steps_csv(results: dict[str, Result]) -> str:
-    """A row for each step of each pass, numbered from 1; empty without steps."""
+    """A row for each step of each pass, numbered from 1, or as they say (a profiler's from 0); empty without steps."""
     text = io.StringIO()
     writer = csv.writer(text)
     for name, result in results.items():
         for number, step in enumerate(result["steps"], 1):
             if number > _WARMUP_STEPS or len(result["steps"]) == 1:
-                writer.writerow((name, number, "", step.start_ns, step.wall_ns, "", step.token_cnt or "", "", ""))
+                said = number if step.number is None else step.number
+                writer.writerow((name, said, "", step.start_ns, step.wall_ns, "", step.token_cnt or "", "", ""))
     return ",".join(_COLUMNS) + "\r\n" + text.getvalue() if text.getvalue() else ""
 
 

@@ -66,7 +66,7 @@ COMPARISONS = {
 def choose(by: str, measure: str | None) -> Comparison:
     """A comparison by its name, perhaps with another measure. Raises UsageError with the names that exist."""
     if by not in COMPARISONS:
-        raise UsageError(f"--by {by}: choose one of {', '.join(COMPARISONS)}")
+        raise UsageError(f"--by {by}: choose one of {', '.join(COMPARISONS)}, of run directories also summary")
     chosen = COMPARISONS[by]
     (view,) = (v for v in sql.load() if v.name == chosen.view)
     columns = [c.name for c in view.columns if re.search("_(ns|cnt|bytes)$", c.name)]

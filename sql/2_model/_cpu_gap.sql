@@ -33,18 +33,29 @@ stepping as (
         and step.start_ns >= coalesce(steady.first_step_ns, steady.start_ns)
     group by step.source_id, own.process
 ),
+-- steps begin before the first operator in them, and end behind the last one
+busy as (
+    select source_id, process, start_ns, end_ns from merged('_operator_time')
+    union all
+    select source_id, process, unnest([start_ns, end_ns]) as time_ns, time_ns from stepping
+),
 gap as materialized (
-    select busy.source_id, busy.process, busy.end_ns as start_ns, busy.next_ns as end_ns, stepping.thread_id
+    select until.source_id, until.process, until.end_ns as start_ns, until.next_ns as end_ns, stepping.thread_id
     from (
-        select *, lead(start_ns) over (partition by source_id, process order by start_ns) as next_ns
-        from merged('_operator_time')
-    ) as busy
+        select
+            source_id,
+            process,
+            max(end_ns) over (in_order rows unbounded preceding) as end_ns,
+            lead(start_ns) over in_order as next_ns
+        from busy
+        window in_order as (partition by source_id, process order by start_ns, end_ns)
+    ) as until
     join stepping
-        on stepping.source_id = busy.source_id
-        and stepping.process = busy.process
-        and busy.end_ns >= stepping.start_ns
-        and busy.next_ns <= stepping.end_ns
-    where busy.next_ns - busy.end_ns > (select value from threshold where name = 'long_gap_ns')
+        on stepping.source_id = until.source_id
+        and stepping.process = until.process
+        and until.end_ns >= stepping.start_ns
+        and until.next_ns <= stepping.end_ns
+    where until.next_ns - until.end_ns > (select value from threshold where name = 'long_gap_ns')
 ),
 span as (
     select source_id, process, start_ns, end_ns, place as path_id, 'late_input' as what

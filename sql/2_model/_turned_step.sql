@@ -1,6 +1,8 @@
 -- A row is a row of step_summary and the turn that it is a part of: those of one number that follow one another (adapters in
 -- turn) are one, those of several processes, which run at the same time, are not.
 --
+-- Where adapters are trained one after another (peft_mode 'seq') all of one number are one.
+--
 -- turn_id is its place among the input's turns, from 1; is_beside whether it is the step of another process at the time of
 -- the one before.
 
@@ -15,5 +17,11 @@ next as (
 )
 select
     next.* exclude (is_next),
-    (sum((is_next or is_beside)::integer) over (partition by source_id order by start_ns, range_id))::bigint as turn_id
+    if(
+        source_id in (
+            select source_id from source_fact where section = 'about' and item = 'run: peft_mode' and value = 'seq'
+        ),
+        dense_rank() over (partition by source_id order by step),
+        sum((is_next or is_beside)::integer) over (partition by source_id order by start_ns, range_id)
+    )::bigint as turn_id
 from next

@@ -198,6 +198,15 @@ def test_the_depth_decides_how_fine_ranges_are(recorder: Recorder, depth: str, h
     assert has_not not in recorder.events
 
 
+def test_the_backward_of_a_layer_that_one_adapter_of_a_union_batch_trains_has_its_parts(recorder: Recorder) -> None:
+    settings = {"lora_cnt": 2, "peft_mode": "batch", "target_modules": "q_proj;q_proj,v_proj"}
+    _train(Trainer(_spec(gradient_checkpointing="none", **settings), torch.device("cpu")))
+    for phase in ("forward", "backward"):
+        layer = f"step/{phase}/model/layers.0/self_attn"
+        assert {f"{layer}/v_proj/lora_{part}/adapter_1" for part in "AB"} <= set(recorder.events)
+        assert f"{layer}/v_proj/lora_A/adapter_0" not in recorder.events
+
+
 def _spec(**more: Any) -> Any:
     settings = {"model": "tiny", "seq_len": 8, "batch_size": 2, "device": "cpu", "rank": 4, **more}
     if settings.get("method") == "full":  # has no adapters to set

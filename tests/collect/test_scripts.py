@@ -1,6 +1,7 @@
 """`lorabench collect -- COMMAND`: scripts as people have them, unedited, and every way in which they start and end."""
 
 import contextlib
+import csv
 import os
 import signal
 import subprocess
@@ -227,7 +228,7 @@ def test_a_pass_without_work_is_not_ok_and_says_why(words: list[str], says: str,
 def test_a_run_without_traces_says_so_and_how_it_ended(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     done = collect(tmp_path / "echo", "--profiler", "timing,torch", "--", "echo", "hello", code=7)
     assert "nothing was recorded" in done.stderr and "next:" not in done.stderr
-    assert "folder of a run without traces" in run_command("summary", tmp_path / "echo", code=3).err
+    assert "has no trace: no Python process" in run_command("summary", tmp_path / "echo", code=3).err
     words = [sys.executable, "-c", "import torch; print('Loading: 100%|###| 2/2'); raise SystemExit(3)"]
     collect(tmp_path / "failed", "--profiler", "timing", "--", *words, code=7)
     said = run_command("summary", tmp_path / "failed", code=3).err
@@ -611,6 +612,44 @@ def test_a_part_of_a_script_is_recorded_by_a_context_manager(script: Callable[[s
     manifest = rundir.read_manifest(tmp_path / "error")
     assert (manifest["status"], manifest["message"]) == ("failed", "ValueError: the reason")
     assert traces(tmp_path / "error") == {"trace.json.gz"}
+
+
+IN_PARTS = """
+import sys, torch, lorabench, lorabench.errors
+model = torch.nn.Linear(8, 8)
+folder = sys.argv[1]
+with lorabench.profile(f"{folder}/run", schedule=dict(wait=3, warmup=1, active=2)) as run:
+    for _ in range(6):
+        model(torch.ones(2, 8)).sum().backward()
+        run.step()
+    try:
+        with lorabench.profile(f"{folder}/inner"):
+            pass
+    except lorabench.errors.LorabenchError as error:
+        print("refused:", error)
+with lorabench.profile(f"{folder}/short", schedule=dict(wait=3, warmup=1, active=2)) as run:
+    run.step()
+try:
+    lorabench.profile(f"{folder}/wrong", schedule=dict(wat=1))
+except lorabench.errors.LorabenchError as error:
+    print("refused:", error)
+"""
+
+
+def test_a_part_of_a_script_that_is_recorded_by_a_schedule(
+    script: Callable[[str], Path], tmp_path: Path, run_command: Callable[..., Any]
+) -> None:
+    words = [sys.executable, script(IN_PARTS), tmp_path]
+    done = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    assert "refused: a lorabench.profile() to " in done.stdout and "one profiler at a time" in done.stdout
+    assert "refused: schedule {'wat': 1}: " in done.stdout
+    assert "short: the schedule recorded no step; call .step() at the end of each" in done.stderr
+    assert "has no trace: the schedule recorded no step" in run_command("summary", tmp_path / "short", code=3).err
+    rows = list(csv.DictReader((tmp_path / "run" / "steps.csv").open(encoding="utf-8")))
+    with opened(tmp_path / "run", db=tmp_path / "x.duckdb") as database:
+        recorded = database.rows("select step from step_summary order by step")
+    assert [(row["pass"], row["step"]) for row in rows] == [("timing", "1"), ("timing", "2"), ("torch", "5")]
+    assert {(5,)} <= set(recorded)
 
 
 @pytest.mark.slow

@@ -94,6 +94,11 @@ def test_full_fine_tuning_has_one_run_however_many_ranks() -> None:
     ]
 
 
+def test_an_axis_that_no_run_has_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"--rank: settings of adapters, and --method full has none"):
+        names(method="full", rank="4,8")
+
+
 def test_combinations_that_contradict_themselves_are_left_out_and_said() -> None:
     found = sweep.plan({"peft_mode": "switch,batch", "batch_operator": "loop,fused", "graph_pruning": False})
     assert [cell.name for cell in found.cells] == ["peft-mode=batch-batch-operator=loop"]
