@@ -17,6 +17,7 @@ from . import (
     cli_predictions,
     cli_runs,
     cli_tables,
+    cli_values,
     console,
     rundir,
     sql,
@@ -70,6 +71,7 @@ def run() -> None:
         asked.registered_commands, asked.registered_groups = named, []
     if not named or _function(named[0]) in cli_runs.COMMANDS:
         cli_runs.give_options()
+    cli_values.without_schemas()
     asked()
 
 
