@@ -11,7 +11,7 @@ the mean of those of all ranks is that of a rank that is like all others.
 
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +29,7 @@ _MOST_ALONE, _MOST_POINTS = 64, 2_000_000  # ranks whose share is worked out one
 
 _MET = """
     select wait.source_id, source.kind, wait.step, matched.match_id, wait.start_ns, wait.end_ns, wait.wait_ns,
+        coalesce(wait.ready_ns, wait.start_ns) as ready_ns,
         collective.operation::varchar as operation, coalesce(collective.in_bytes, collective.out_bytes, -1) as bytes,
         coalesce(collective.group_name, '') as group_name
     from _rank_wait as wait
@@ -36,7 +37,8 @@ _MET = """
     join matched_collective as matched on matched.collective_id = wait.collective_id
     join collective on collective.collective_id = wait.collective_id
     where wait.step is not null and matched.match_id is not null
-    order by wait.source_id, wait.start_ns, wait.collective_id"""
+    -- on several streams ranks have them in orders of their own
+    order by wait.source_id, wait.step, operation, bytes, collective.group_size, wait.start_ns, wait.collective_id"""
 _STEPS = """
     select source_id, step, min(start_ns) as start_ns, max(end_ns) as end_ns
     from _rank_stretch
@@ -86,8 +88,8 @@ class Milestone(NamedTuple):
 
 @dataclass(frozen=True)
 class Member:
-    """A rank: its steps, its plan, and of each of its collectives the match, what kind of it it is, which one of the
-    group came before, and behind which one it had to queue (-1: none).
+    """A rank: its steps, its plan, and of each of its collectives the match, what kind of it it is, and behind which
+    other one of the group it had to queue (-1: none).
     """
 
     source_id: int
@@ -96,7 +98,6 @@ class Member:
     plan: list[Milestone]
     matches: list[int]
     kinds: list[tuple[object, ...]]
-    before: list[int]
     queued: list[int]
 
 
@@ -218,33 +219,7 @@ def _members(met: Mapping[str, Ints], steps: Mapping[str, Ints], numbers: list[i
         members.append(_member(number, {name: column[mine] for name, column in met.items()},
                                {name: column[of] for name, column in steps.items()}, sort))  # fmt: skip
     behind = {member.matches[n]: member.matches[k] for member in members for n, k in enumerate(member.queued) if k >= 0}
-    return _unqueued(members), Meetings(cnt, transfer, usual, behind)
-
-
-def _unqueued(members: list[Member]) -> list[Member]:
-    """The ranks with launches where they were ready for them, of those that had to queue on the device.
-
-    rank 0   b1---------|b2........|b3           of b2 and b3 nobody saw when rank 0 was ready for them: so long behind
-    rank 1           b1-|   b2-|   b3-|          b1 as rank 1 was, or where they began, if that is earlier
-    """
-    apart: dict[int, list[int]] = defaultdict(list)
-    for member in members:
-        launched = {point.number: point.own for point in member.plan if point.kind == LAUNCH}
-        for number, before in enumerate(member.before):
-            if before >= 0 and member.queued[number] < 0:
-                apart[member.matches[number]].append(launched[number] - launched[before])
-    found = []
-    for member in members:
-        launched = {point.number: point.own for point in member.plan if point.kind == LAUNCH}
-        for number, before in enumerate(member.queued):
-            if before >= 0 and (others := apart.get(member.matches[number])):
-                launched[number] = min(launched[number], launched[before] + max(0, int(np.median(others))))
-        plan = [
-            Milestone(launched[number], kind, number) if kind == LAUNCH else Milestone(own, kind, number)
-            for own, kind, number in member.plan
-        ]
-        found.append(replace(member, plan=sorted(plan, key=lambda point: point.own)))
-    return found
+    return members, Meetings(cnt, transfer, usual, behind)
 
 
 def _member(
@@ -267,26 +242,29 @@ def _member(
         return [(at, Milestone(mine, kind, number)) for at, mine, number in moments]
 
     every = np.arange(len(met["start_ns"]))
-    listed = points(met["start_ns"], LAUNCH, every) + points(met["end_ns"][waited], BLOCK, every[waited])
+    queued = _queued(met)
+    # b1---|b2......|b3    nobody saw when the rank was ready for b2 and b3: when what it had launched before was done
+    came = np.where(queued >= 0, np.minimum(met["ready_ns"], met["start_ns"]), met["start_ns"])
+    listed = points(came, LAUNCH, every) + points(met["end_ns"][waited], BLOCK, every[waited])
     listed += points(steps["end_ns"], BORDER, np.arange(len(steps["step"])))
     listed.sort(key=lambda one: (one[0], one[1].kind, one[1].number))
     ends = np.append(first, steps["end_ns"])
     matches = met["match_id"].tolist()
     kinds = [(step, *sort[match]) for step, match in zip(met["step"].tolist(), matches, strict=True)]
     plan = [point for _, point in listed]
-    before = _before(met["group_name"].tolist())
-    waited_ns = met["start_ns"] - met["end_ns"][before]
-    queued = np.where((np.array(before) >= 0) & (np.abs(waited_ns) <= _QUEUE_NS), before, -1).tolist()
-    return Member(number, steps["step"].tolist(), np.diff(ends).tolist(), plan, matches, kinds, before, queued)
+    return Member(number, steps["step"].tolist(), np.diff(ends).tolist(), plan, matches, kinds, queued.tolist())
 
 
-def _before(groups: list[str]) -> list[int]:
-    """The place before of the same group, -1 without."""
-    last: dict[str, int] = {}
-    found = []
-    for place, group in enumerate(groups):
-        found.append(last.get(group, -1))
-        last[group] = place
+def _queued(met: Mapping[str, Ints]) -> Ints:
+    """Behind which one of its group and operation each collective had to queue on the device, -1: it had not."""
+    found = np.full(len(met["start_ns"]), -1)
+    last: dict[tuple[str, str], int] = {}
+    for place in np.argsort(met["start_ns"], kind="stable").tolist():
+        queue = met["group_name"][place], met["operation"][place]
+        before = last.get(queue, -1)
+        if before >= 0 and abs(met["start_ns"][place] - met["end_ns"][before]) <= _QUEUE_NS:
+            found[place] = before
+        last[queue] = place
     return found
 
 
@@ -310,14 +288,17 @@ def _reason(members: list[Member], pipelines: set[int]) -> str | None:
 
 
 def _mean(members: list[Member]) -> list[Milestone]:
-    """The plan of a rank that is like all: the means, and blocked where at least half are."""
+    """The plan of a rank that is like all: the means, and blocked where at least half are, as long behind the launch as
+    these are.
+    """
     found: dict[tuple[int, int], list[int]] = defaultdict(list)
     for member in members:
-        for point in member.plan:
-            found[point.kind, point.number].append(point.own)
+        launched = {point.number: point.own for point in member.plan if point.kind == LAUNCH}
+        for own, kind, number in member.plan:
+            found[kind, number].append(max(0, own - launched[number]) if kind == BLOCK else own)
     mean = {key: round(sum(of) / len(of)) for key, of in found.items() if 2 * len(of) >= len(members)}
     plan = [
-        Milestone(max(own, mean[LAUNCH, number]) if kind == BLOCK else own, kind, number)
+        Milestone(mean[LAUNCH, number] + own if kind == BLOCK else own, kind, number)
         for (kind, number), own in mean.items()
     ]
     return sorted(plan)
@@ -356,20 +337,22 @@ def _ways(members: list[Member]) -> tuple[list[int], list[list[list[Milestone]]]
     """The steps that have collectives, and of each member the milestones of the way to the last one of each, from the
     one before on; at the end those behind all of them.
     """
-    last = {step: number for number, (step, *_) in enumerate(members[0].kinds)}
+    of_step: dict[object, list[int]] = defaultdict(list)
+    for number, (step, *_) in enumerate(members[0].kinds):
+        of_step[step].append(number)
     found = []
     for member in members:
         numbers = {
             number: 1 + place for place, (_, _, number) in enumerate(member.plan) if member.plan[place].kind != BORDER
         }
-        cuts = np.maximum.accumulate([numbers[number] for number in last.values()]).tolist()
+        cuts = np.maximum.accumulate([max(numbers[number] for number in of) for of in of_step.values()]).tolist()
         ways, first, begin = [], 0, 0
         for cut in (*cuts, len(member.plan)):
             ways.append([Milestone(own - begin, kind, number) for own, kind, number in member.plan[first:cut]])
             if cut > first:
                 first, begin = cut, member.plan[cut - 1].own
         found.append(ways)
-    return [int(str(step)) for step in last], found
+    return [int(str(step)) for step in of_step], found
 
 
 def _like(mean: Mapping[tuple[int, int], int], part: list[Milestone]) -> list[Milestone]:

@@ -70,18 +70,19 @@ def into_directory(
     """
     directory = rundir.RunDirectory(path, force)
     passes = Passes(started=provenance.now())
+    interrupt: KeyboardInterrupt | None = None
     try:
         passes.run(names, lambda name: run_pass(name, directory.partial), listener or Silent(), iteration_cnt)
     except KeyboardInterrupt as error:
-        whole = any(state["status"] == rundir.OK for state in passes.states.values())
-        kept = (
-            f"what was measured is in {path}" if whole else f"no pass was over; its output is in {path / rundir.LOGS}"
-        )
-        raise Interrupted(f"interrupted; {kept}") from error
+        interrupt = error
     finally:
         about = {"status": passes.status, "message": passes.message, "passes": passes.states}
         manifest = about | describe(directory, passes)
         directory.finish(manifest)
+    if interrupt is not None:
+        is_measured = bool(rundir.traces(path)) or (path / rundir.STEPS).is_file()
+        kept = f"what was measured is in {path}" if is_measured else f"nothing was measured; see {path / rundir.LOGS}"
+        raise Interrupted(f"interrupted; {kept}") from interrupt
     if passes.status != rundir.OK:
         raise RunError(f"{passes.message}; the run is kept in {path}, its output in {path / rundir.LOGS}")
     return manifest

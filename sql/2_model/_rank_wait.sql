@@ -1,8 +1,9 @@
 -- A row is a matched collective of one of several ranks, and how long at its end the rank did nothing but wait for it.
 --
 -- Sends and receives are left out. wait_ns goes from the last compute of the device before the end of the collective, or from
--- its begin, to its end; 0 where something computes then. Compute that begins in its last twentieth, on CPUs in its last
--- fifth, does not count: there who waits goes on before the execution of the collective is noted to be over.
+-- its begin, to its end; 0 where something computes then. Compute that begins in its last twentieth, at most 20 us, does not
+-- count, on CPUs in its last fifth, at most 0.2 ms: there who waits goes on before the execution of the collective is noted to
+-- be over.
 --
 -- columns:
 --   source_id       integer   the input
@@ -13,6 +14,7 @@
 --   end_ns          bigint    end of its work
 --   wait_ns         bigint    until its end nothing computes for so long
 --   busy_ns         bigint    while it runs something computes for so long in all
+--   ready_ns        bigint    when what was launched before its call has been computed, or its call; NULL where that is not known
 
 with
 met as (
@@ -24,7 +26,12 @@ met as (
         matched.step,
         collective.work_start_ns as start_ns,
         collective.work_end_ns as end_ns,
-        collective.work_end_ns - (collective.work_end_ns - collective.work_start_ns) // if(device_id is null, 5, 20) as near_end_ns
+        collective.start_ns as call_ns,
+        collective.work_end_ns - if(
+            collective.device_id is null,
+            least((collective.work_end_ns - collective.work_start_ns) // 5, 200_000),
+            least((collective.work_end_ns - collective.work_start_ns) // 20, 20_000)
+        ) as near_end_ns
     from collective
     join matched_collective as matched using (collective_id)
     semi join _several_ranks using (source_id)
@@ -56,6 +63,16 @@ busy as (
         on compute.source_id = edge.source_id and compute.device = edge.device and compute.start_ns <= edge.time_ns
     group by edge.collective_id
 ),
+-- a collective waits for what was launched before it
+launched as (
+    select
+        source_id,
+        device_id,
+        launch_start_ns,
+        max(end_ns) over (partition by source_id, device_id order by launch_start_ns rows unbounded preceding) as done_ns
+    from _classed_op
+    where launch_start_ns is not null and class <> 'communication' and source_id in (select source_id from met)
+),
 -- stretches of communication, with the range of what they begin with
 placed as (
     select
@@ -77,10 +94,13 @@ select
     met.start_ns,
     met.end_ns,
     greatest(0, met.end_ns - greatest(met.start_ns, coalesce(compute.end_ns, met.start_ns)))::bigint as wait_ns,
-    coalesce(busy.busy_ns, 0)::bigint as busy_ns
+    coalesce(busy.busy_ns, 0)::bigint as busy_ns,
+    greatest(met.call_ns, launched.done_ns) as ready_ns
 from met
 left join busy using (collective_id)
 asof left join compute
     on compute.source_id = met.source_id and compute.device = met.device and compute.start_ns < met.near_end_ns
+asof left join launched
+    on launched.source_id = met.source_id and launched.device_id = met.device_id and launched.launch_start_ns <= met.call_ns
 asof left join placed
     on placed.source_id = met.source_id and placed.device_id = met.device_id and placed.start_ns <= met.start_ns

@@ -1,4 +1,4 @@
--- A row is the way of a rank to a matched collective since the ranks of its group met, and what it waited for others on it.
+-- A row is the way of a rank to a matched collective since the ranks of its group met, and how long others kept it on it.
 --
 -- Ranks meet where a collective keeps its last member and more than half of all from computing until it ends (_rank_wait). What
 -- is left to the device meanwhile, as an all-reduce beside the backward, they do not meet in: until they do they are as late as
@@ -16,7 +16,7 @@
 --   since_ns        bigint    when the ranks met; where they have not yet, the begin of the first step
 --   has_met         boolean   whether they have
 --   end_ns          bigint    when the rank came to the collective
---   waited_ns       bigint    how long it did nothing but wait for others since since_ns (_rank_waiting)
+--   waited_ns       bigint    how long others kept it since since_ns (_rank_held)
 --   stretch_ns      bigint    the part of that since it came to the collective before
 
 with
@@ -77,7 +77,7 @@ waited as (
             moment.*,
             coalesce(waiting.before_ns + least(moment.time_ns, waiting.end_ns) - waiting.start_ns, 0) as so_far_ns
         from moment
-        asof left join merged('_rank_waiting') as waiting
+        asof left join merged('_rank_held') as waiting
             on waiting.source_id = moment.source_id
             and waiting.process = moment.process
             and waiting.start_ns <= moment.time_ns

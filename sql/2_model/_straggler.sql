@@ -39,7 +39,7 @@ met as (
     select
         way.*,
         way.end_ns - way.since_ns - way.waited_ns as own_way_ns,
-        if(way.has_met, null, skew.late_ns - way.waited_ns) as own_late_ns,
+        if(way.has_met, null, coalesce(skew.late_ns, 0) - way.waited_ns) as own_late_ns,
         coalesce(waited.ns, 0) as exposed_ns
     from _rank_way as way
     join collective_skew as skew using (collective_id)
@@ -175,32 +175,43 @@ cause as (
     from excess
     where excess_ns > 0
     group by source_id, step, is_by_arrival
+),
+told as (
+    select
+        judged.* replace (
+            -- what a stage receives late is another one's
+            judged.is_straggler
+            and not (judged.is_stage and coalesce(cause.part = 'exposed communication', false)) as is_straggler
+        ),
+        cause.part,
+        cause.excess_ns
+    from judged
+    left join cause
+        on cause.source_id = judged.source_id
+        and cause.step is not distinct from judged.step
+        and cause.is_by_arrival = judged.is_by_arrival
 )
 select
-    judged.step,
-    judged.rank,
-    judged.wall_ns::bigint as wall_ns,
-    judged.compute_ns::bigint as compute_ns,
-    judged.exposed_communication_ns::bigint as exposed_communication_ns,
-    judged.own_ns::bigint as own_ns,
-    judged.lag_ns::bigint as lag_ns,
-    judged.late_ns::bigint as late_ns,
-    judged.kept_waiting_ns::bigint as kept_waiting_ns,
-    judged.is_straggler,
-    judged.is_by_arrival,
-    if(judged.is_straggler, judged.collective_ids, null) as collective_ids,
-    case when judged.is_straggler then if(is_by_work, 'compute', cause.part) end as cause,
-    case when judged.is_straggler then if(is_by_work, judged.lag_ns, cause.excess_ns) end::bigint as cause_ns,
-    if(judged.host is null, null, median(judged.lag_ns) over (partition by judged.kind, judged.step, judged.host))::bigint
+    told.step,
+    told.rank,
+    told.wall_ns::bigint as wall_ns,
+    told.compute_ns::bigint as compute_ns,
+    told.exposed_communication_ns::bigint as exposed_communication_ns,
+    told.own_ns::bigint as own_ns,
+    told.lag_ns::bigint as lag_ns,
+    told.late_ns::bigint as late_ns,
+    told.kept_waiting_ns::bigint as kept_waiting_ns,
+    told.is_straggler,
+    told.is_by_arrival,
+    if(told.is_straggler, told.collective_ids, null) as collective_ids,
+    case when told.is_straggler then if(is_by_work, 'compute', told.part) end as cause,
+    case when told.is_straggler then if(is_by_work, told.lag_ns, told.excess_ns) end::bigint as cause_ns,
+    if(told.host is null, null, median(told.lag_ns) over (partition by told.kind, told.step, told.host))::bigint
         as host_lag_ns,
-    if(stage.stage is null, null, median(judged.lag_ns) over (partition by judged.kind, judged.step, stage.stage))::bigint
+    if(stage.stage is null, null, median(told.lag_ns) over (partition by told.kind, told.step, stage.stage))::bigint
         as stage_lag_ns,
-    judged.rank_cnt,
-    judged.source_id
-from judged
-left join cause
-    on cause.source_id = judged.source_id
-    and cause.step is not distinct from judged.step
-    and cause.is_by_arrival = judged.is_by_arrival
-left join _stage as stage on stage.source_id = judged.source_id
-where judged.rank_cnt > 1
+    told.rank_cnt,
+    told.source_id
+from told
+left join _stage as stage on stage.source_id = told.source_id
+where told.rank_cnt > 1

@@ -16,12 +16,18 @@ late as (
     ) as timed on timed.source_id = judged.source_id and timed.step = judged.step
     where judged.is_straggler and coalesce(timed.end_ns > steady.start_ns, true)
 ),
--- what a rank does behind the last collective of a step makes that longer, and the next one
+-- what a rank does behind the last collective of a step makes that longer, and the next one; and what it does before a barrier
+-- between steps the next one alone: what is saved in a step in which nobody is late counts in the one that follows, or else
+-- in the one before
 replayed as (
     select
         kind,
         step,
-        saving_ns + coalesce(if(lag(is_late) over by_step, 0, lag(saving_ns) over by_step), 0) as saving_ns
+        saving_ns
+        + coalesce(if(lag(is_late) over by_step, 0, lag(saving_ns) over by_step), 0)
+        + coalesce(
+            if(lead(is_late) over by_step or lead(is_late, 2) over by_step, 0, lead(saving_ns) over by_step), 0
+        ) as saving_ns
     from (
         select
             source.kind,

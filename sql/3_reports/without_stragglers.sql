@@ -2,7 +2,7 @@
 --
 -- By replay of what the ranks did between their matched collectives, which needs no clocks: a rank arrives when its own work
 -- is done, a collective ends its transfer after the last one arrived (and the one before it in a queue has ended), and a rank
--- goes on where it had waited for the end.
+-- goes on where it had waited for the end. Who had to queue was ready when what it had launched before was done.
 -- The transfer is the time of the member whose work was shortest: it waited for nobody. If ranks are alike (ideal_ns) the
 -- time between collectives, computing and idle, is the mean of all ranks, and a transfer the median of those of the same
 -- operation, group size and bytes. For without_ns a rank does on its way to the collectives of a step in which it is a straggler
