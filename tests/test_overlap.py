@@ -1,4 +1,4 @@
-"""Ranks whose collectives run beside what they compute: who holds others up, why, and what steps would be without it."""
+"""Ranks whose collectives run beside what they compute: who holds others up, why, and what it costs."""
 
 import statistics
 from collections.abc import Callable

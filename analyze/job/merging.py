@@ -54,7 +54,7 @@ _WITHOUT_WAITING = """
         )
     from (
         select source_id, if(device_id is null, null, place) as place, device_id is null as is_cpu,
-            sum(waited_ns) / count(distinct device_id) as waited_ns
+            sum(waited_ns) / greatest(1, count(distinct device_id)) as waited_ns
         from _late_rank_wait
         group by all
     ) as late
