@@ -196,3 +196,62 @@ def test_scores_of_attention_need_not_be_there_at_all(function: str, tmp_path: P
     asked = stack(f"{LIBRARY}/torch/functional.py:373 einsum", f"/me/model.py:4 {function}")
     _, advice = findings(tmp_path, asked, FORWARD)["temporaries"]
     assert "scaled_dot_product_attention, flash" in advice
+
+
+@pytest.mark.parametrize(
+    ("asked", "left", "is_there"), [(50, 0, True), (70, 10, True), (90, 20, False), (70, None, False)]
+)
+def test_memory_that_was_there_in_pieces_is_not_said_to_be_too_little(
+    asked: int, left: int | None, is_there: bool, tmp_path: Path
+) -> None:
+    """60 MiB of a segment of 100 are unused, and the device had some left."""
+    kept = {"address": 0, "size": 40 * MIB, "requested_size": 40 * MIB, "state": "active_allocated", "frames": []}
+    free = {"address": 40 * MIB, "size": 60 * MIB, "requested_size": 60 * MIB, "state": "inactive", "frames": []}
+    segment = {
+        "device": 0, "address": 0, "total_size": 100 * MIB, "allocated_size": 40 * MIB, "stream": 0,
+        "segment_type": "large", "blocks": [kept, free],
+    }  # fmt: skip
+    failed = {"action": "oom", "addr": 0, "size": asked * MIB, "stream": 0, "time_us": 9, "frames": FORWARD}
+    events = [failed | ({} if left is None else {"device_free": left * MIB})]
+    path = tmp_path / "snapshot.pickle"
+    path.write_bytes(pickle.dumps({"segments": [segment], "device_traces": [events]}))
+    with analyze([path], tmp_path / "x.duckdb") as database:
+        ((advice, fall),) = database.rows("select advice, fall_bytes from memory_finding where rule = 'out_of_memory'")
+    assert ("It was there, in pieces" in advice) == is_there
+    assert ("needs less memory" in advice) != is_there
+    assert fall is None  # what was not allocated is in no peak
+
+
+def test_the_largest_that_is_in_no_range_is_not_called_the_next_one(tmp_path: Path) -> None:
+    both = [("backward", 4, (1000, 2000)), (None, 60, (3000, 4000)), (None, 4, (5000, 9000))]
+    ranges = [{"ph": "X", "cat": "user_annotation", "name": "backward", "pid": 1, "tid": 1, "ts": 1000.0, "dur": 900.0}]
+    live, events = 0, []
+    for number, (_, size, (begin, _)) in enumerate(both, start=1):
+        live += size * MIB
+        events.append(memory_event(begin + 1.0, size * MIB, number, live))
+    for number, (_, size, _) in enumerate(both, start=1):
+        live -= size * MIB
+        events.append(memory_event(9500.0 + number, -size * MIB, number, live))
+    operator = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1000.0, "dur": 9000.0}
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": [*ranges, operator, *events]}))
+    with analyze([path], tmp_path / "x.duckdb") as database:
+        largest = database.rows("select path from memory_peak order by live_bytes desc limit 1")[0][0]
+        found = database.rows("select evidence from memory_finding where contains(evidence, 'the largest: ')")
+    for (evidence,) in found:
+        assert evidence.split("the largest: ")[1].startswith(largest or "outside all ranges")
+    assert found
+
+
+def memory_event(time_us: float, size: int, address: int, live: int) -> dict[str, Any]:
+    said = {"Bytes": size, "Addr": address << 40, "Device Type": 0, "Device Id": -1, "Total Allocated": live}
+    return {
+        "ph": "i",
+        "s": "t",
+        "cat": "cpu_instant_event",
+        "name": "[memory]",
+        "pid": 1,
+        "tid": 1,
+        "ts": time_us,
+        "args": said,
+    }

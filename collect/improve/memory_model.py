@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ... import vocabulary as words
 from ..settings.presets import PRESETS
-from ..settings.spec import RunSpec
+from ..settings.spec import CHUNK_TOKENS, RunSpec
 
 _LEAST_8BIT_BYTES = 4 * 4096  # bitsandbytes keeps the state of smaller tensors in 32 bits
 _OF_ROWS = (words.MEMORY_ACTIVATION, "temporary", "autograd_detail", words.MEMORY_INPUT)
@@ -89,7 +89,16 @@ def _input_bytes(spec: RunSpec) -> float:
 
 
 def _half_base(peak: Peak, spec: RunSpec) -> float:
-    return -(peak.of(words.MEMORY_PARAMETER) + peak.of_rows) / 2
+    """Packed weights stay as they are; adapters in 32 bits keep what they get in 32 bits."""
+    weights = peak.of(words.MEMORY_PARAMETER) / 2 if spec.quantisation == "none" else 0.0
+    keeps_32 = spec.method != "full" and spec.adapter_dtype == "float32"
+    return -weights - peak.of_rows / (4 if keeps_32 else 2)
+
+
+def _chunked_loss(peak: Peak, spec: RunSpec) -> float:
+    """Logits of as many tokens remain as are computed at a time."""
+    rows = sum(a.batch_size for a in spec.adapters()) if spec.peft_mode == "batch" else max(spec.batch_size)
+    return -peak.loss * (1 - min(1.0, CHUNK_TOKENS / (rows * spec.seq_len)))
 
 
 def _quarter_state(peak: Peak, spec: RunSpec) -> float:
@@ -105,5 +114,5 @@ _RULES: dict[str, Callable[[Peak, RunSpec], float | None]] = {
     "half_adapters": lambda peak, spec: -peak.of_adapters / 2,
     "quarter_state": _quarter_state,
     "nf4_base": lambda peak, spec: None,
-    "chunked_loss": lambda peak, spec: -peak.loss,
+    "chunked_loss": _chunked_loss,
 }

@@ -22,6 +22,7 @@ from .quants import QUANTS
 
 METHODS = ("lora", "qlora", "full")
 OPTIMIZERS = ("adamw", "adamw-fused", "adamw-foreach", "adamw-8bit", "adafactor", "sgd")
+CHUNK_TOKENS = 1024  # whose logits --loss chunked has at a time
 _STEPS_TO_RECORD = 2  # one that is launched call by call, one in which a graph is made
 PEFT_MODES = ("seq", "switch", "batch", "process")
 

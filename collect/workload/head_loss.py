@@ -12,9 +12,9 @@ from torch import nn
 
 from ...errors import UsageError
 from ..batch_lora.wrapping import arithmetic_dtype, mean_by_adapter
+from ..settings.spec import CHUNK_TOKENS
 from .data import IGNORED
 
-CHUNK_TOKENS = 1024
 _SCALES = ("final_logit_softcapping", "logits_scaling", "logit_scale", "lm_head_multiplier")
 
 

@@ -1,6 +1,6 @@
 -- A row is one allocation that failed.
 --
--- If more was held unused than was asked for, it is fragmentation: expandable_segments:True. Else the run needs less memory: begin with the largest category.
+-- If what was held unused and what the device had left are together as much as was asked for, it is fragmentation (before it gives up, torch gives back whole segments that are unused): expandable_segments:True. Else the run needs less memory: begin with the largest category.
 
 select
     source_id,
@@ -11,7 +11,7 @@ select
         coalesce(format('{:,.0f}', free_bytes / 1048576), 'an unknown amount'), coalesce(largest_category, 'unknown'),
         coalesce(largest_bytes, 0) / 1048576) as evidence,
     if(
-        unused_bytes > requested_bytes,
+        unused_bytes > 0 and unused_bytes + coalesce(free_bytes, 0) >= requested_bytes,
         'It was there, in pieces too small or of another pool: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, and fewer different sizes.',
         'The run needs less memory: begin with what most was.'
     ) as advice

@@ -4,22 +4,49 @@
 
 with
 -- a loss is computed where something is learned
-learning as (select distinct source_id from _memory_event_phase where phase_of_step(phase) in ('backward', 'optimizer'))
+learning as (select distinct source_id from _memory_event_phase where phase_of_step(phase) in ('backward', 'optimizer')),
+held as (
+    select
+        source_id,
+        device,
+        sum(live_bytes) as cost_bytes,
+        any_value(peak_bytes) as peak_bytes,
+        arg_max({'path': path, 'stack': stack}, live_bytes) as largest
+    from memory_peak
+    where category in ('temporary', 'autograd_detail', 'quantisation_workspace')
+    group by source_id, device
+),
+placed as (
+    select
+        source_id,
+        device,
+        cost_bytes,
+        peak_bytes,
+        coalesce(largest['path'], place_in_stack(largest['stack']), 'outside all ranges') as place,
+        -- scores as its callers or itself: softmax, scaled_dot_product_attention, eager_attention_forward
+        coalesce(regexp_matches(
+            coalesce(largest['path'], array_to_string(string_split(largest['stack'], ' < ')[:4], ' ')),
+            '(?i)softmax|attention'
+        ), false) as is_attention,
+        coalesce(largest['stack'], '') as stack
+    from held
+)
 select
     source_id,
     device,
-    sum(live_bytes) as cost_bytes,
-    coalesce(arg_max(path, live_bytes), place_in_stack(arg_max(stack, live_bytes)), 'outside all ranges') as place,
-    -- scores as its callers or itself: softmax, scaled_dot_product_attention, eager_attention_forward
-    regexp_matches(
-        coalesce(arg_max(path, live_bytes), array_to_string(string_split(arg_max(stack, live_bytes), ' < ')[:4], ' ')),
-        '(?i)softmax|attention'
-    ) as is_attention,
-    format('{:,.0f} MiB at the peak are short-lived; the largest: {}', sum(live_bytes) / 1048576, place) as evidence,
+    cost_bytes,
+    place,
+    is_attention,
+    format('{:,.0f} MiB at the peak are short-lived; the largest: {}', cost_bytes / 1048576, place) as evidence,
     case
         when regexp_matches(place, 'Optimizer\.step|torch/optim/') and not contains(place, 'zero_grad')
-            then 'The optimizer copies as much as it updates at once: fused=True updates in place, foreach=False one weight at a '
-                || 'time.'
+            then if(
+                regexp_matches(place || stack, '(?i)8bit|bitsandbytes'),
+                'The optimizer works on as much at once as its largest weight has.',
+                'The optimizer copies as much as it updates at once: fused=True updates in place'
+                -- on CPUs torch updates one weight at a time
+                || if(device = 'cpu' or contains(stack, '_single_tensor'), '.', ', foreach=False one weight at a time.')
+            )
         when is_attention
             then 'If these are the scores of attention (queries by keys of each head), one that keeps them in registers needs '
                 || 'none of it: scaled_dot_product_attention, flash attention. Else compute the softmax on smaller blocks.'
@@ -30,7 +57,5 @@ select
             then 'Look at where it is allocated: workspaces of libraries (CUBLAS_WORKSPACE_CONFIG makes that of matrix products '
                 || 'smaller), copies between types and layouts, or dequantised weights.'
     end as advice
-from memory_peak
-where category in ('temporary', 'autograd_detail', 'quantisation_workspace')
-group by source_id, device
-having sum(live_bytes) > any_value(peak_bytes) * (select value from threshold where name = 'memory_share_frac')
+from placed
+where cost_bytes > peak_bytes * (select value from threshold where name = 'memory_share_frac')

@@ -2,12 +2,42 @@
 --
 -- Quantise the frozen base (QLoRA: nf4, int8), load it in 16 bits, share one base among adapters (BatchLoRA), or spread it over devices.
 
+with
+run as (
+    select
+        source_id,
+        any_value(value) filter (item = 'run: method') as method,
+        any_value(value) filter (item = 'run: quant') as quant,
+        any_value(value) filter (item = 'run: parallel') as parallel
+    from source_fact
+    where section = 'about'
+    group by source_id
+),
+trained as (
+    select
+        source_id,
+        device,
+        sum(live_bytes) filter (category = 'gradient') as gradient_bytes,
+        sum(live_bytes) filter (category = 'parameter') as weight_bytes
+    from memory_peak
+    group by source_id, device
+)
 select
-    source_id,
-    device,
-    sum(live_bytes) as cost_bytes,
-    format('{:,.0f} MiB of weights at the peak', sum(live_bytes) / 1048576) as evidence
-from memory_peak
-where category in ('parameter', 'adapter_parameter')
-group by source_id, device
-having sum(live_bytes) > any_value(peak_bytes) * (select value from threshold where name = 'memory_share_frac')
+    peak.source_id,
+    peak.device,
+    sum(peak.live_bytes) as cost_bytes,
+    format('{:,.0f} MiB of weights at the peak', sum(peak.live_bytes) / 1048576) as evidence,
+    case
+        when any_value(run.method) = 'qlora' or any_value(run.quant) <> 'none'
+            then 'The base is quantised already. What is not are its embeddings and head, often the most of all: load these in 16 bits, '
+                || 'share one base among adapters (BatchLoRA), or spread it over devices.'
+        when any_value(run.method) = 'full' or any_value(trained.gradient_bytes) >= 0.9 * any_value(trained.weight_bytes)
+            then 'All of them are trained: train few beside a frozen base in 16, 8 or 4 bits (LoRA, QLoRA)'
+                || if(any_value(run.parallel) = 'fsdp', '.', ', or spread them over ranks (FSDP).')
+    end as advice
+from memory_peak as peak
+left join run using (source_id)
+left join trained using (source_id, device)
+where peak.category in ('parameter', 'adapter_parameter')
+group by peak.source_id, peak.device
+having sum(peak.live_bytes) > any_value(peak.peak_bytes) * (select value from threshold where name = 'memory_share_frac')

@@ -27,7 +27,7 @@ measured as (
     select
         found.*,
         found.cost_bytes / nullif(peak.bytes, 0) as cost_frac,
-        least(found.cost_bytes, without.peak_bytes - without.rest_bytes)::bigint as fall_bytes
+        if(without.rest_bytes is null, null, least(found.cost_bytes, without.peak_bytes - without.rest_bytes))::bigint as fall_bytes
     from _memory_finding as found
     left join peak using (source_id, device)
     left join _memory_without as without using (source_id, device, rule)

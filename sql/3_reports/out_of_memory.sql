@@ -1,7 +1,8 @@
 -- A row is an allocation that failed: what it asked for, what was live and what the allocator held without using it.
 --
--- From allocator snapshots (torch.cuda.memory._dump_snapshot). unused_bytes above requested_bytes means that the memory
--- was there in pieces too small or of another pool: fragmentation; else the run needs less memory.
+-- From allocator snapshots (torch.cuda.memory._dump_snapshot). unused_bytes and free_bytes together above requested_bytes
+-- mean that the memory was there in pieces too small or of another pool: fragmentation (unused whole segments torch gives back
+-- before it gives up); else the run needs less memory.
 --
 -- columns:
 --   device             varchar   'cuda:0' …

@@ -23,12 +23,24 @@ INPUT = 8 * 128 * 64 * 4
 @pytest.mark.parametrize(
     ("rule", "more"),
     [
-        ("keep_all", 250), ("keep_inputs", -250 + 2 * INPUT), ("fewer_rows", -400), ("half_base", -(1000 + 800) / 2),
-        ("half_adapters", -80), ("quarter_state", -60), ("chunked_loss", -120), ("nf4_base", None), ("", None),
+        ("keep_all", 250), ("keep_inputs", -250 + 2 * INPUT), ("fewer_rows", -400),
+        ("half_base", -(1000 / 2 + 800 / 4)),
+        ("half_adapters", -80), ("quarter_state", -60), ("chunked_loss", 0), ("nf4_base", None), ("", None),
     ],
 )  # fmt: skip
 def test_what_a_rule_makes_of_the_peak(rule: str, more: float | None) -> None:
     assert memory_model.more_bytes(rule, PEAK, SPEC) == more
+
+
+def test_what_is_kept_in_other_bits_becomes_no_half() -> None:
+    packed, whole = (from_dict({"method": method}) for method in ("qlora", "full"))
+    assert memory_model.more_bytes("half_base", PEAK, packed) == -800 / 4  # adapters keep what they get in 32 bits
+    assert memory_model.more_bytes("half_base", PEAK, whole) == -(1000 + 800) / 2
+
+
+def test_logits_of_a_piece_remain() -> None:
+    longer = dataclasses.replace(SPEC, batch_size=(8,), seq_len=512)
+    assert memory_model.more_bytes("chunked_loss", PEAK, longer) == -120 * (1 - 1024 / (8 * 512))
 
 
 def test_small_tensors_keep_their_optimizer_state_in_32_bits() -> None:
