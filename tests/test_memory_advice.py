@@ -222,6 +222,24 @@ def test_memory_that_was_there_in_pieces_is_not_said_to_be_too_little(
     assert fall is None  # what was not allocated is in no peak
 
 
+@pytest.mark.parametrize("says", [{}, {"allocator_settings": {"expandable_segments": True}}, {"is_expandable": True}])
+def test_segments_that_grow_already_are_not_advised_to(says: dict[str, Any], tmp_path: Path) -> None:
+    kept = {"address": 0, "size": 40 * MIB, "requested_size": 40 * MIB, "state": "active_allocated", "frames": []}
+    free = {"address": 40 * MIB, "size": 160 * MIB, "requested_size": 160 * MIB, "state": "inactive", "frames": []}
+    segment = {
+        "device": 0, "address": 0, "total_size": 200 * MIB, "allocated_size": 40 * MIB, "stream": 0,
+        "segment_type": "large", "blocks": [kept, free], "is_expandable": says.get("is_expandable", False),
+    }  # fmt: skip
+    failed = {"action": "oom", "addr": 0, "size": 90 * MIB, "stream": 0, "time_us": 9, "frames": FORWARD}
+    path = tmp_path / "snapshot.pickle"
+    path.write_bytes(pickle.dumps({"segments": [segment], "device_traces": [[failed]], **says}))
+    with analyze([path], tmp_path / "x.duckdb") as database:
+        advice = dict(database.rows("select rule, advice from memory_finding"))
+    for rule in ("fragmentation", "out_of_memory"):
+        assert ("expandable_segments:True" in advice[rule]) == (not says)
+        assert "sizes" in advice[rule] or "shapes" in advice[rule]
+
+
 def test_the_largest_that_is_in_no_range_is_not_called_the_next_one(tmp_path: Path) -> None:
     both = [("backward", 4, (1000, 2000)), (None, 60, (3000, 4000)), (None, 4, (5000, 9000))]
     ranges = [{"ph": "X", "cat": "user_annotation", "name": "backward", "pid": 1, "tid": 1, "ts": 1000.0, "dur": 900.0}]

@@ -65,6 +65,10 @@ def read(path: Path, staging: Staging) -> None:
             for device in devices
         ]
         annotations = list(_annotations(annotated))
+        settings = snapshot.get("allocator_settings")
+        are_expandable = any(segment.get("is_expandable") is True for segment in snapshot["segments"]) or (
+            isinstance(settings, dict) and settings.get("expandable_segments") is True
+        )
         _stage_segments(staging, segments)
         _stage_events(staging, [event for recording in recordings for event in recording.events])
         _stage_failures(staging, [failure for recording in recordings for failure in recording.failures])
@@ -76,6 +80,8 @@ def read(path: Path, staging: Staging) -> None:
         staging.fact("missing", "times", "not recorded", "events are shown in their order, without durations")
     staging.fact("holds", "allocator events", sum(len(history) for history in histories))
     staging.fact("holds", "segments", len(segments))
+    if are_expandable:
+        staging.fact("about", "allocator: expandable segments", "on")
     staging.fact("missing", "GPU work", "none", "a snapshot of the allocator holds memory alone")
     if not any(histories):
         staging.fact(

@@ -12,7 +12,9 @@ select
         coalesce(largest_bytes, 0) / 1048576) as evidence,
     if(
         unused_bytes > 0 and unused_bytes + coalesce(free_bytes, 0) >= requested_bytes,
-        'It was there, in pieces too small or of another pool: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, and fewer different sizes.',
+        'It was there, in pieces too small or of another pool: '
+        || if(source_id in (from _expandable), '', 'PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, and ')
+        || 'fewer different sizes.',
         'The run needs less memory: begin with what most was.'
     ) as advice
 from out_of_memory
