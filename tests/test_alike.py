@@ -11,7 +11,7 @@ import simulated_pipeline
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lorabench.analyze.pipeline import analyze
-from lorabench.analyze.ranks.alike import BLOCK, BORDER, LAUNCH, Milestone, replay
+from lorabench.analyze.ranks.plans import BLOCK, BORDER, LAUNCH, Milestone, replay
 from simulated_ranks import Job, Run, simulate
 
 ASKED = (
