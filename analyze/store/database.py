@@ -206,12 +206,8 @@ class Database:
         """
         try:
             return act()
-        except RuntimeError as error:
-            if "interrupted" not in str(error):
-                raise
-            raise KeyboardInterrupt from error
-        except (duckdb.InterruptException, duckdb.InvalidInputException) as error:  # the latter while it called us
-            if not isinstance(error, duckdb.InterruptException) and "KeyboardInterrupt" not in str(error):
+        except (RuntimeError, duckdb.InterruptException, duckdb.InvalidInputException) as error:
+            if not _is_interrupt(error):
                 raise
             raise KeyboardInterrupt from error
         except duckdb.OutOfMemoryException:
@@ -365,6 +361,13 @@ def _narrow(frame: "polars.DataFrame") -> "polars.DataFrame":
     narrow = frame.with_columns(polars.col(name).cast(polars.Int64, strict=False) for name in wide)
     fits = [name for name in wide if narrow[name].null_count() == frame[name].null_count()]
     return frame.with_columns(narrow[name] for name in fits)
+
+
+def _is_interrupt(error: Exception) -> bool:
+    """Whether an error is what DuckDB makes of KeyboardInterrupt, while it waits or while it calls us."""
+    if isinstance(error, duckdb.InvalidInputException):
+        return "KeyboardInterrupt" in str(error)
+    return isinstance(error, duckdb.InterruptException) or "interrupted" in str(error)
 
 
 def _with_hint(error: BaseException) -> str:

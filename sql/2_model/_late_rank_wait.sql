@@ -18,15 +18,8 @@
 
 with
 met as (
-    select
-        wait.*,
-        collective.device_id,
-        least(wait.end_ns - wait.wait_ns, wait.start_ns + wait.busy_ns) as alone_ns,
-        wait.end_ns - min(wait.end_ns - wait.start_ns) over (partition by matched.match_id) as last_ns
-    from _rank_wait as wait
-    join matched_collective as matched using (collective_id)
-    join collective using (collective_id)
-    where matched.match_id is not null
+    select *, least(end_ns - wait_ns, start_ns + busy_ns) as alone_ns
+    from _rank_met
 ),
 waiting as (
     select

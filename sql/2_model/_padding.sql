@@ -11,14 +11,10 @@
 with masks as (
     select
         source_id,
-        try_cast(any_value(value) filter (item = 'run: tokens in the masks of a step') as bigint) as token_cnt,
-        try_cast(any_value(value) filter (item = 'run: tokens of a step without padding') as bigint) as real_cnt,
-        try_cast(any_value(value) filter (
-            item = 'run: tokens of a step padded to the longest sequence of each batch'
-        ) as bigint) as longest_cnt
-    from source_fact
-    where section = 'about' and starts_with(item, 'run: tokens ')
-    group by source_id
+        try_cast(said['tokens in the masks of a step'] as bigint) as token_cnt,
+        try_cast(said['tokens of a step without padding'] as bigint) as real_cnt,
+        try_cast(said['tokens of a step padded to the longest sequence of each batch'] as bigint) as longest_cnt
+    from _run_facts
 )
 select
     source_id,

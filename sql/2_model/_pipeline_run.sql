@@ -11,28 +11,26 @@
 --   ideal_frac        double    the ideal bubble, NULL where none is published
 
 with
-said as (
+run as (
     select
-        source_fact.source_id,
-        any_value(source.rank)::bigint as stage,
-        any_value(value) filter (item = 'run: parallel') as parallel,
-        any_value(value) filter (item = 'run: pp_schedule') as schedule,
-        try_cast(any_value(value) filter (item = 'run: devices') as bigint) as stage_cnt,
-        try_cast(any_value(value) filter (item = 'run: micro_batches') as bigint) as given_cnt,
-        try_cast(any_value(value) filter (item = 'run: lora_cnt') as bigint) as lora_cnt,
-        try_cast(any_value(value) filter (item = 'run: grad_accum') as bigint[]) as accumulated
-    from source_fact
+        source_id,
+        source.rank::bigint as stage,
+        said['parallel'] as parallel,
+        said['pp_schedule'] as schedule,
+        try_cast(said['devices'] as bigint) as stage_cnt,
+        try_cast(said['micro_batches'] as bigint) as given_cnt,
+        try_cast(said['lora_cnt'] as bigint) as lora_cnt,
+        try_cast(said['grad_accum'] as bigint[]) as accumulated
+    from _run_facts
     join source using (source_id)
-    where section = 'about' and item like 'run: %'
-    group by source_fact.source_id
-    having parallel in ('pp', 'lorapp') and stage_cnt > 1 and stage between 0 and stage_cnt - 1
+    where parallel in ('pp', 'lorapp') and stage_cnt > 1 and stage between 0 and stage_cnt - 1
 ),
 cut as (
     select
         *,
         if(parallel = 'pp' and schedule in ('interleaved', 'zbv'), 2, 1) as chunk_cnt,
         coalesce(nullif(given_cnt, 0), if(parallel = 'pp', stage_cnt * chunk_cnt, 1)) as one_cnt
-    from said
+    from run
 )
 select
     source_id,

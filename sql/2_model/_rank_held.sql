@@ -11,19 +11,9 @@
 --   end_ns      bigint    when the last member comes
 --   place       bigint    the matched collective
 
-with
-met as (
-    select
-        wait.source_id,
-        coalesce(collective.device_id, -1) as process,
-        coalesce(collective.group_name, '') as "group",
-        wait.start_ns,
-        wait.end_ns,
-        wait.end_ns - min(wait.end_ns - wait.start_ns) over (partition by matched.match_id) as last_ns,
-        matched.match_id
-    from _rank_wait as wait
-    join matched_collective as matched using (collective_id)
-    join collective using (collective_id)
+with met as (
+    select source_id, coalesce(device_id, -1) as process, "group", start_ns, end_ns, last_ns, match_id
+    from _rank_met
 )
 from _rank_waiting
 union all

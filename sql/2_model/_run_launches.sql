@@ -7,15 +7,13 @@ with
 run as (
     select
         source_id,
-        any_value(value) filter (item = 'run: peft_mode') as peft_mode,
-        any_value(value) filter (item = 'run: batch_operator') as batch_operator,
-        any_value(value) filter (item = 'run: graph_pruning') as graph_pruning,
-        any_value(value) filter (item = 'run: method') as method,
-        any_value(value) filter (item = 'run: model') as model,
-        try_cast(any_value(value) filter (item = 'run: lora_cnt') as bigint) as adapter_cnt
-    from source_fact
-    where section = 'about'
-    group by source_id
+        said['peft_mode'] as peft_mode,
+        said['batch_operator'] as batch_operator,
+        said['graph_pruning'] as graph_pruning,
+        said['method'] as method,
+        said['model'] as model,
+        try_cast(said['lora_cnt'] as bigint) as adapter_cnt
+    from _run_facts
 ),
 waiting as (
     select step_path.source_id, sum(path_wait.wait_ns) as wait_ns

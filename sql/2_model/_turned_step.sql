@@ -18,9 +18,7 @@ next as (
 select
     next.* exclude (is_next),
     if(
-        source_id in (
-            select source_id from source_fact where section = 'about' and item = 'run: peft_mode' and value = 'seq'
-        ),
+        source_id in (select source_id from _run_facts where said['peft_mode'] = 'seq'),
         dense_rank() over (partition by source_id order by step),
         sum((is_next or is_beside)::integer) over (partition by source_id order by start_ns, range_id)
     )::bigint as turn_id

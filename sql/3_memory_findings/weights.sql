@@ -3,16 +3,6 @@
 -- Quantise the frozen base (QLoRA: nf4, int8), load it in 16 bits, share one base among adapters (BatchLoRA), or spread it over devices.
 
 with
-run as (
-    select
-        source_id,
-        any_value(value) filter (item = 'run: method') as method,
-        any_value(value) filter (item = 'run: quant') as quant,
-        any_value(value) filter (item = 'run: parallel') as parallel
-    from source_fact
-    where section = 'about'
-    group by source_id
-),
 trained as (
     select
         source_id,
@@ -28,15 +18,15 @@ select
     sum(peak.live_bytes) as cost_bytes,
     format('{:,.0f} MiB of weights at the peak', sum(peak.live_bytes) / 1048576) as evidence,
     case
-        when any_value(run.method) = 'qlora' or any_value(run.quant) <> 'none'
+        when any_value(run.said['method']) = 'qlora' or any_value(run.said['quant']) <> 'none'
             then 'The base is quantised already. What is not are its embeddings and head, often the most of all: load these in 16 bits, '
                 || 'share one base among adapters (BatchLoRA), or spread it over devices.'
-        when any_value(run.method) = 'full' or any_value(trained.gradient_bytes) >= 0.9 * any_value(trained.weight_bytes)
+        when any_value(run.said['method']) = 'full' or any_value(trained.gradient_bytes) >= 0.9 * any_value(trained.weight_bytes)
             then 'All of them are trained: train few beside a frozen base in 16, 8 or 4 bits (LoRA, QLoRA)'
-                || if(any_value(run.parallel) = 'fsdp', '.', ', or spread them over ranks (FSDP).')
+                || if(any_value(run.said['parallel']) = 'fsdp', '.', ', or spread them over ranks (FSDP).')
     end as advice
 from memory_peak as peak
-left join run using (source_id)
+left join _run_facts as run using (source_id)
 left join trained using (source_id, device)
 where peak.category in ('parameter', 'adapter_parameter')
 group by peak.source_id, peak.device

@@ -1,0 +1,34 @@
+-- A row is a matched collective of one of several ranks, and when its last member came.
+--
+-- A collective takes as long as for the member that comes last; how much longer that of another member is, it waits. No clocks
+-- are compared.
+--
+-- columns:
+--   source_id       integer   the input
+--   collective_id   bigint    the row of collective
+--   match_id        bigint    its match
+--   device_id       integer   its device, NULL on CPUs
+--   group           varchar   name of its group, empty where nothing says
+--   place           varchar   the rest as in _rank_wait
+--   start_ns        bigint    begin of its work
+--   end_ns          bigint    end of its work
+--   wait_ns         bigint    until its end nothing computes for so long
+--   busy_ns         bigint    while it runs something computes for so long in all
+--   last_ns         bigint    when the last member came
+
+select
+    wait.source_id,
+    wait.collective_id,
+    matched.match_id,
+    collective.device_id,
+    coalesce(collective.group_name, '') as "group",
+    wait.place,
+    wait.start_ns,
+    wait.end_ns,
+    wait.wait_ns,
+    wait.busy_ns,
+    wait.end_ns - min(wait.end_ns - wait.start_ns) over (partition by matched.match_id) as last_ns
+from _rank_wait as wait
+join matched_collective as matched using (collective_id)
+join collective using (collective_id)
+where matched.match_id is not null
