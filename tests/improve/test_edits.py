@@ -82,6 +82,16 @@ def test_padding_is_among_the_edits_where_masks_tell_of_it(
         assert saved["saving_frac"] / 0.5 == pytest.approx(most["at_most_frac"] / (1 - kept), rel=1e-3)
 
 
+def test_fewer_tokens_save_no_more_than_their_part_of_a_step_that_was_slower_when_recorded(
+    tmp_path: Path, run_command: Run
+) -> None:
+    short = {"p50": SLOW.step_ns() / 50, "min": SLOW.step_ns() / 50}
+    run = script(tmp_path / "run", SLOW, padding=masks(1000, 400, 500), step_wall_ns=short)
+    rows = {row["edit"]: row for row in json.loads(run_command("improve", run, "--json").out)}
+    assert rows["pad to the longest of each batch"]["saving_frac"] == pytest.approx(0.5)
+    assert rows["sequences of one length together"]["at_most_frac"] == pytest.approx(0.6)
+
+
 @pytest.mark.parametrize("micro_step_cnt", [0, 1, 4])
 def test_micro_steps_are_one_batch_where_there_are_several(
     micro_step_cnt: int, tmp_path: Path, run_command: Run
