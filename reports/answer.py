@@ -40,12 +40,17 @@ _IN_TURN = """
     where source_id = {id} and rule = 'devices_in_turn'
     group by cause"""
 _STEPS = "select * exclude source_id from _answer_step where source_id = {id}"
-_MEMORY = "select * exclude source_id from _answer_memory where source_id = {id} order by device = 'cpu', device"
+_MEMORY = """
+    select memory.* exclude source_id, if(source_id = {id}, null, source.name) as input
+    from _answer_memory as memory
+    join source using (source_id)
+    where source_id = {memory}
+    order by device = 'cpu', device"""
+# of a GPU's memory where there is one: what a CPU holds beside it runs out last
 _MEMORY_FINDINGS = """
-    select rule, device, cost_bytes, evidence, advice
+    select rule, severity, device, cost_bytes, fall_bytes, evidence, advice
     from memory_finding
-    where source_id = {id} and (select kind from source where source_id = {id}) = 'snapshot'
-    order by rule <> 'out_of_memory', coalesce(fall_bytes, cost_bytes) desc, cost_bytes desc, rule, device"""
+    where source_id = {memory} and (device <> 'cpu' or '{device}' = 'cpu')"""
 _RANGES = """
     select * exclude source_id
     from _answer_range
@@ -91,6 +96,7 @@ _PARTS = {
     "host": "host_idle_ns", "dependency": "dependency_idle_ns", "kernel_wait": "kernel_wait_ns",
 }  # fmt: skip
 _IS_BEFORE = ("long_idle_gap", "long_dependency")  # the work of the place ends the gap: the CPU may have been elsewhere
+_ENDS_RUNS = ("out_of_memory", "growth")  # sooner or later
 _ONCE = "paid once"  # in an advice
 _NOTHING = 1e-9  # what is left of a part that others are taken from
 _MOSTLY = 0.7  # of what ranks that are late cost: where the first has less, others are late as well
@@ -102,6 +108,18 @@ Row = dict[str, Any]
 def worth(findings: list[Row], window_ns: int) -> list[Row]:
     """Those of FINDINGS that are worth a line: what saves a hundredth of the time, or it is not known how much."""
     return [row for row in findings if row["saving_ns"] is None or row["saving_ns"] >= LEAST_FRAC * window_ns]
+
+
+def memory_worth(findings: list[Row], is_asked: bool, is_alone: bool) -> list[Row]:
+    """Those of memory_finding worth a line: all where nothing is said of times (`is_alone`).
+
+    Else what ends a run sooner or later, and what holds most where that is half of the peak and people asked for it.
+    """
+    if is_alone:
+        return findings
+    ends = [row for row in findings if row["rule"] in _ENDS_RUNS]
+    largest = next((row for row in findings if row["rule"] not in _ENDS_RUNS), None)
+    return ends + ([largest] if is_asked and largest and largest["severity"] == "high" else [])
 
 
 def is_hardly_used(steady: Row | None, whole_ns: int | None) -> bool:
@@ -248,9 +266,23 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         "alike": next(iter(rows(_ALIKE.replace("{kind}", str(kind)))), None) if rank_cnt > 1 else None,
         "pipeline": next(iter(rows(_PIPELINE)), None) if rows("select 1 from _stage limit 1") else None,
         "unfit": rows(_UNFIT) if rank_cnt > 1 else [],
-        "memory": rows(_MEMORY),
-        "memory_findings": [] if devices else rows(_MEMORY_FINDINGS),
+        **_memory(database, source_id),
         "ranges": [] if devices else rows(_RANGES),
+    }
+
+
+def _memory(database: Database, source_id: int) -> dict[str, Any]:
+    """How high memory came, and what rules say of it: of the input, or of another of its rank where it has none."""
+    known, device = sources.of_memory(database, source_id) or (source_id, "cpu")
+
+    def rows(statement: str) -> list[Row]:
+        filled = statement.replace("{id}", str(source_id)).replace("{memory}", str(known))
+        return database.dicts(filled.replace("{device}", device))
+
+    return {
+        "memory": rows(_MEMORY),
+        "memory_findings": rows(_MEMORY_FINDINGS),
+        "is_memory_asked": bool(rows("select 1 from memory_owner where source_id = {memory} and is_exact limit 1")),
     }
 
 

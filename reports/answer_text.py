@@ -50,7 +50,7 @@ def lines(found: Row, height: int | None = SCREEN_LINES) -> Iterator[str]:
     findings = worth(found["findings"], window_ns) if window_ns else []
     for has_paths, advice, evidence in _ROOM:
         first = list(_first(findings, window_ns, advice, evidence, has_paths))
-        first += _memory(found["memory_findings"], advice, evidence)
+        first += _memory(found, bool(findings), advice, evidence)
         if height is None or len(before) + len(first) + len(behind) <= height:
             break
     if not first and answer.has_work(found):
@@ -128,7 +128,8 @@ def _of_gpu(found: Row) -> Iterator[str]:
 def _peaks(found: Row) -> Iterator[str]:
     """How high memory came on each device, and what most of it is."""
     for row in found["memory"][:_DEVICE_CNT]:
-        held = f"  memory of {row['device']}: peak {row['peak_bytes'] / 2**20:,.0f} MiB"
+        recorded = f" ({row['input']})" if row["input"] else ""
+        held = f"  memory of {row['device']}{recorded}: peak {row['peak_bytes'] / 2**20:,.0f} MiB"
         yield from wrapped([f"{held}, {_held(row)}".removesuffix(", ")])
     if others := found["memory"][_DEVICE_CNT:]:
         yield f"  and of {len(others)} more, the most of {max(row['peak_bytes'] for row in others) / 2**20:,.0f} MiB"
@@ -265,16 +266,19 @@ def _first(
         yield f"and {', '.join(row['rule'].replace('_', ' ') for row in findings[_FINDING_CNT:])}"
 
 
-def _memory(findings: list[Row], advice_lines: Sequence[int], evidence_lines: int) -> Iterator[str]:
-    """What takes memory and can be changed, for what holds memory alone."""
+def _memory(found: Row, has_first: bool, advice_lines: Sequence[int], evidence_lines: int) -> Iterator[str]:
+    """What takes memory and can be changed; beside what takes time, where there is little room, in a line each."""
+    is_asked = found["is_memory_asked"] or not has_first
+    findings = answer.memory_worth(found["memory_findings"], is_asked, is_alone=not has_first)
     if findings:
-        yield columns("what to do first", "takes")
+        yield columns("what to do about memory" if has_first or found["parts"] else "what to do first", "takes")
     for number, (row, lines_cnt) in enumerate(zip(findings, advice_lines, strict=False), start=1):
         yield columns(
             f"{number} {row['rule'].replace('_', ' ')}: {row['device']}", f"{row['cost_bytes'] / 2**20:,.0f} MiB"
         )
-        yield from _evidence(row["evidence"], evidence_lines)
-        yield from _advice(row["advice"], lines_cnt)
+        if not has_first or lines_cnt > 1:
+            yield from _evidence(row["evidence"], evidence_lines)
+            yield from _advice(row["advice"], lines_cnt)
     if others := [row["rule"].replace("_", " ") for row in findings[len(advice_lines) :]]:
         yield f"and {', '.join(dict.fromkeys(others))}"
 

@@ -4,8 +4,10 @@ from .. import rundir
 from ..analyze.store.database import Database
 from ..errors import InputError, UsageError
 from ..sql import literal, quoted
+from ..vocabulary import SOURCE_SNAPSHOT
 
 _MOST_NAMED = 16  # ranks
+_LEAST_BYTES = 64 << 10  # live at the peak: scalars that a CPU program makes on its way say nothing about its memory
 
 
 def counting(database: Database, table: str = "source") -> str:
@@ -46,3 +48,28 @@ def shown(database: Database, rank: int | None = None) -> int:
     if not rows:
         raise InputError("none of the inputs could be read, so there is nothing to show")
     return int(rows[0][0])
+
+
+def of_rank(source_id: int) -> str:
+    """The inputs of the rank that an input is of, and those without one, as a list in SQL."""
+    return (
+        "(select source_id from source where rank is null or rank is not distinct from "
+        f"(select rank from source where source_id = {source_id}))"
+    )
+
+
+def of_memory(database: Database, source_id: int) -> tuple[int, str] | None:
+    """The input that knows most of what memory is for, of the rank of another or without one, and the device.
+
+    That of a run's memory pass before others, then the other one, devices before the CPU; None where none has much.
+    """
+    found = database.rows(
+        f"""select source_id, device
+        from (select source_id, device, sum(live_bytes) as most_bytes from memory_peak group by source_id, device)
+        join source using (source_id)
+        where source_id in {of_rank(source_id)} and (most_bytes >= {_LEAST_BYTES} or kind = '{SOURCE_SNAPSHOT}')
+        order by source_id not in (select source_id from memory_owner), device = 'cpu',
+            source_id <> {source_id}, source_id, device
+        limit 1"""
+    )
+    return (int(found[0][0]), str(found[0][1])) if found else None

@@ -441,11 +441,35 @@ def weights(size: int) -> tuple[dict[str, Any], str]:
     return {"traceEvents": [event]}, f"{ledger}\n1,cuda:0,99,{size},parameter,w,,1\n"
 
 
+def never_freed(size: int) -> dict[str, Any]:
+    """A block that the loop keeps beside one of 30 MiB from before."""
+    kept = {**SEGMENT, "total_size": 90 * MIB, "blocks": [block(0, 30 * MIB, 30 * MIB), block(60 * MIB, size, size)]}
+    return {"segments": [kept], "device_traces": [[entry("alloc", 60 * MIB, size, 1, LOOP)]]}
+
+
+def grown(is_kept: bool) -> dict[str, Any]:
+    """Steps of a forward and an optimizer, each of which keeps 5 MiB or lets them go."""
+    history = []
+    for number in range(8):
+        place, time = number << 30, 100 * number
+        history += [
+            entry("alloc", place, 5 * MIB, time, FORWARD),
+            entry("free_requested", place, 5 * MIB, time + 1, BACKWARD),
+        ]
+        history.append(entry("alloc", place + 10 * MIB, 5 * MIB, time + 2, FORWARD))
+        if not is_kept:
+            history.append(entry("free_requested", place + 10 * MIB, 5 * MIB, time + 3, BACKWARD))
+        history += [entry("alloc", place, MIB, time + 4, STEP), entry("free_requested", place, MIB, time + 5, STEP)]
+    return {"segments": [], "device_traces": [history]}
+
+
 FAULTS: dict[str, Callable[[bool], Any]] = {
     "activations": lambda bad: lived((20 if bad else 2) * MIB, FORWARD, BACKWARD),
     "gradients": lambda bad: lived((20 if bad else 2) * MIB, None, ZERO),
     "optimizer_state": lambda bad: lived((20 if bad else 2) * MIB, None, STEP),
     "temporaries": lambda bad: lived((20 if bad else 2) * MIB, FORWARD, FORWARD),
+    "growth": grown,
+    "unexplained": lambda bad: never_freed((20 if bad else 2) * MIB),
     "weights": lambda bad: weights((50 if bad else 5) * MIB),
     "before_recording": lambda bad: lived(2 * MIB, FORWARD, BACKWARD) if bad else kept(BACKWARD),
     "fragmentation": lambda bad: held((100 if bad else 40) * MIB),
@@ -454,7 +478,10 @@ FAULTS: dict[str, Callable[[bool], Any]] = {
 
 
 # Most of them are made beside a block of which nothing is known.
-BESIDE = {rule: {"before_recording"} for rule in FAULTS} | {"before_recording": {"activations", "fragmentation"}}
+BESIDE = {rule: {"before_recording"} for rule in FAULTS} | {
+    "before_recording": {"activations", "fragmentation"}, "growth": {"activations"},
+    "weights": {"before_recording", "unexplained"}, "unexplained": {"before_recording", "fragmentation"},
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("rule", [rule.name for rule in sql.in_folder(sql.MEMORY_FINDINGS)])

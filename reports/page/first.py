@@ -42,7 +42,7 @@ def _changes(source: Source) -> list[dict[str, str]]:
     rows = source.rows(answer.FINDINGS)
     rows = (answer.worth(rows, window_ns) if window_ns else rows)[:_FIRST_CNT]
     memory = source.rows(f"from memory_finding where source_id in {source.of_rank}")
-    memory = [row for row in memory if row["severity"] == "high"][:1] if rows else memory[:_FIRST_CNT]
+    memory = answer.memory_worth(memory, is_asked=True, is_alone=not rows)[:_FIRST_CNT]
     found = [
         {"rule": row["rule"].replace("_", " "), "severity": row["severity"],
          "cost": _saving(row, window_ns), "place": "".join(answer.where(row)),

@@ -7,13 +7,12 @@ from typing import Any
 from ...analyze.store.database import Database
 from ...errors import CorruptInputError
 from ...sql import quoted
-from ...vocabulary import SOURCE_SNAPSHOT
+from .. import sources
 from ..units import said_ns
 from .cells import Cell, Column, of_rows
 from .window import Window
 
 _ROW_LIMIT = 100
-_LEAST_BYTES = 64 << 10  # live at the peak: scalars that a CPU program makes on its way say nothing about its memory
 
 
 @dataclass(frozen=True)
@@ -52,28 +51,13 @@ class Source:
 
     @cached_property
     def memory(self) -> tuple[int, str] | None:
-        """The input that knows most of what the shown one's memory is for, of its rank or without one, and the device.
-
-        That of a run's memory pass before others, then the shown one, devices before the CPU; None where none has much.
-        """
-        found = self.database.rows(
-            f"""select source_id, device
-            from (select source_id, device, sum(live_bytes) as most_bytes from memory_peak group by source_id, device)
-            join source using (source_id)
-            where source_id in {self.of_rank} and (most_bytes >= {_LEAST_BYTES} or kind = '{SOURCE_SNAPSHOT}')
-            order by source_id not in (select source_id from memory_owner), device = 'cpu',
-                source_id <> {self.source_id}, source_id, device
-            limit 1"""
-        )
-        return (int(found[0][0]), str(found[0][1])) if found else None
+        """The input that knows most of what the shown one's memory is for, and the device; see sources.of_memory."""
+        return sources.of_memory(self.database, self.source_id)
 
     @property
     def of_rank(self) -> str:
         """The inputs of the rank that is shown and those without one, as a list in SQL."""
-        return (
-            "(select source_id from source where rank is null or rank is not distinct from "
-            f"(select rank from source where source_id = {self.source_id}))"
-        )
+        return sources.of_rank(self.source_id)
 
     def rows(self, statement: str) -> list[dict[str, Any]]:
         """The rows of a query, in which {id} is the input and {begin} its first GPU work, or else range.

@@ -4,7 +4,7 @@
 -- torch's memory timeline names, too ('heuristic': it infers them from the graph). The rest goes by lifetime:
 -- 'temporary' is freed by the operator that allocated it or within its phase; memory of the forward that the backward
 -- or nothing within the forward frees, of a recomputation that outlives it, and of a compiled graph that nothing frees, is 'activation'; what the backward keeps for later is 'gradient', what
--- the optimizer keeps is 'optimizer_state'; the rest of the backward is 'autograd_detail'. What was there before the
+-- the optimizer keeps is 'optimizer_state', what a model keeps that was made, loaded or moved outside of them 'parameter'; the rest of the backward is 'autograd_detail'. What was there before the
 -- recording goes by who frees it: the optimizer its state, zero_grad gradients. That is 'exact' where a ledger has taken
 -- out what it knows, 'heuristic' elsewhere.
 
@@ -98,7 +98,7 @@ judged as (
             when free_phase in ('backward', 'recompute') then 'activation'
             -- kept for a backward that did not come: dropped outside of the forward, by an error, or never
             when phase = 'forward' and free_phase is null then 'activation'
-            when free_ns is null then 'unknown'
+            when free_ns is null then if(is_loading, 'parameter', 'unknown')
             else 'temporary'
         end as likely_category
     from allocated

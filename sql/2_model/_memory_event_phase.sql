@@ -3,7 +3,7 @@
 -- By what was open on its thread: the innermost annotation whose name means a phase (see phase_of), else an autograd node (backward); in allocator snapshots by the files and functions of the stack. The
 -- thread of autograd's engine has no Python: in a snapshot with stacks, none of which is of a backward, what has none is its. The
 -- part of the optimizer that lets gradients go is 'zero_grad'. What a graph compiled by inductor asked for is marked: one
--- call allocates for a whole model.
+-- call allocates for a whole model; and what a model asked for as it was made, loaded or moved.
 
 with
 path_phase as (
@@ -22,6 +22,12 @@ stack_phase as (
     select
         name_id,
         regexp_matches(text, 'torchinductor[^<]* call\b|torch/_inductor/') as is_compiled,
+        regexp_matches(
+            text,
+            'torch/nn/modules/(module\.py:\d+ (to|cuda|_apply|half|float|bfloat16|to_empty|load_state_dict)\b|\w+\.py:\d+ __init__)'
+            || '|torch/nn/init\.py|bitsandbytes/nn/modules\.py:\d+ (to|cuda|_quantize)\b|accelerate/utils/modeling\.py'
+            || '|safetensors/torch\.py|transformers/(modeling_utils|core_model_loading|quantizers/|integrations/)\w*(\.py)?'
+        ) as is_loading,
         case
             when regexp_matches(text, 'torch/utils/checkpoint\.py:\d+ (recompute_fn|backward|unpack_hook)') then 'recompute'
             when regexp_matches(text, 'torch/optim/optimizer\.py:\d+ zero_grad') then 'zero_grad'
@@ -54,6 +60,7 @@ select
         if(engine.source_id is not null and event.stack_id is null and not event.is_before, 'backward', null)
     ) as phase,
     coalesce(path_phase.is_compiled or stack_phase.is_compiled, false) as is_compiled,
+    coalesce(stack_phase.is_loading, false) as is_loading,
     operator.end_ns as operator_end_ns,
     around.path_id
 from memory_event as event

@@ -3,7 +3,7 @@
 -- What the peak hangs on most first: without gradients it may be nearly as high, because another phase comes as high.
 -- The rules are the files of sql/3_memory_findings; each looks at one report. Shares are of the device's peak (of what
 -- is held, for fragmentation) and may overlap. Less than 1 MiB is none. An allocation that failed is of high severity,
--- else it goes by the share.
+-- else it goes by the share; growth from step to step, which ends every run that is long enough, is no less than medium.
 --
 -- columns:
 --   rule         varchar   name of the rule
@@ -11,7 +11,7 @@
 --   device       varchar   'cuda:0', 'cpu' …
 --   cost_bytes   bigint    memory that it takes
 --   cost_frac    double    cost_bytes as a fraction of the device's peak
---   fall_bytes   bigint    by how much the peak would be lower without all of it, NULL for fragmentation and allocations that failed
+--   fall_bytes   bigint    by how much the peak would be lower without all of it, NULL for fragmentation, growth and allocations that failed
 --   evidence     varchar   what was seen
 --   advice       varchar   what to do
 --   source_id    integer   the input, see trace_info
@@ -36,7 +36,7 @@ select
     measured.rule,
     case
         when measured.rule = 'out_of_memory' or measured.cost_frac >= 0.5 then 'high'
-        when measured.cost_frac >= (select value from threshold where name = 'severe_frac') then 'medium'
+        when measured.rule = 'growth' or measured.cost_frac >= (select value from threshold where name = 'severe_frac') then 'medium'
         else 'low'
     end as severity,
     measured.device,
@@ -56,5 +56,6 @@ from measured
 join source using (source_id)
 where measured.cost_bytes >= 1048576 or measured.rule = 'out_of_memory'
 order by
-    measured.rule = 'out_of_memory' desc, coalesce(measured.fall_bytes, measured.cost_bytes) desc, measured.cost_bytes desc, measured.rule,
+    measured.rule = 'out_of_memory' desc, measured.rule = 'growth' desc,
+    coalesce(measured.fall_bytes, measured.cost_bytes) desc, measured.cost_bytes desc, measured.rule,
     measured.source_id

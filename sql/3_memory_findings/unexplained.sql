@@ -1,0 +1,25 @@
+-- A row is one device at whose peak memory that nobody knows what for, allocated in the recording, is more than the threshold memory_share_frac.
+--
+-- Look at who keeps it there, and whether the rest of the run needs it. lorabench collect --profiler memory -- python train.py knows weights, gradients and states by name.
+
+with held as (
+    select
+        source_id,
+        device,
+        sum(live_bytes) as cost_bytes,
+        sum(allocation_cnt) as allocation_cnt,
+        any_value(peak_bytes) as peak_bytes,
+        arg_max({'path': path, 'stack': stack, 'bytes': live_bytes}, live_bytes) as largest
+    from memory_peak
+    where category = 'unknown' and path is distinct from '(before the recording)'
+    group by source_id, device
+)
+select
+    source_id,
+    device,
+    cost_bytes,
+    format('{:,.0f} MiB in {:,} allocation{} of no known phase, which nothing in the recording frees; most of it: {}',
+        cost_bytes / 1048576, allocation_cnt, if(allocation_cnt > 1, 's', ''),
+        coalesce(largest['path'], place_in_stack(largest['stack']), 'outside all ranges')) as evidence
+from held
+where cost_bytes > peak_bytes * (select value from threshold where name = 'memory_share_frac')
