@@ -23,7 +23,7 @@ done as (
         lag(step.end_ns) over in_order as before_ns,
         lag(pace.is_followed) over in_order as is_next
     from _step_pace as pace
-    join _step_window as step using (step_id)
+    join _step_window as step using (source_id, step_id)
     window in_order as (
         partition by pace.source_id, pace.process_id, pace.thread_id order by pace.start_ns, pace.step_id
     )

@@ -64,7 +64,7 @@ busy as (
         (coalesce(work.gpu_busy_ns, 0) / greatest(1, device.device_cnt / device.process_cnt))::bigint as busy_ns,
         coalesce(1 - work.gpu_busy_inside_ns / nullif(work.gpu_busy_ns, 0), 0) as behind_frac
     from followed as step
-    left join _step_work as work using (step_id)
+    left join _step_work as work using (source_id, step_id)
     left join _device_cnt as device using (source_id)
 ),
 asked as (

@@ -17,6 +17,7 @@ annotated as (
 ),
 named as (
     select
+        step.source_id,
         step.step_id,
         annotated.phase,
         annotated.range_id,
@@ -40,15 +41,16 @@ nested as (
     from named
     window
         same_before as (
-            partition by step_id, phase order by start_ns, end_ns desc, range_id
+            partition by source_id, step_id, phase order by start_ns, end_ns desc, range_id
             rows between unbounded preceding and 1 preceding
         ),
         before as (
-            partition by step_id order by start_ns, end_ns desc, range_id rows between unbounded preceding and 1 preceding
+            partition by source_id, step_id order by start_ns, end_ns desc, range_id rows between unbounded preceding and 1 preceding
         )
 ),
 by_name as (
     select
+        source_id,
         step_id,
         sum(wall_ns) filter (phase = 'data')::bigint as data_ns,
         sum(wall_ns) filter (phase = 'h2d')::bigint as h2d_ns,
@@ -59,12 +61,12 @@ by_name as (
         )::bigint as optimizer_ns
     from nested
     where not is_inner
-    group by step_id
+    group by source_id, step_id
 ),
 unnamed as (
     select distinct step.source_id
     from step
-    left join by_name using (step_id)
+    left join by_name using (source_id, step_id)
     where by_name.forward_ns is null or by_name.backward_ns is null
 ),
 node as (
@@ -90,7 +92,7 @@ operator as (
     )
 ),
 of_step as (
-    select step.step_id, operator.phase, operator.start_ns, least(operator.end_ns, step.end_ns) as end_ns
+    select step.source_id, step.step_id, operator.phase, operator.start_ns, least(operator.end_ns, step.end_ns) as end_ns
     from operator
     asof join step
         on step.source_id = operator.source_id
@@ -100,6 +102,7 @@ of_step as (
 ),
 covered as (
     select
+        source_id,
         step_id,
         phase,
         end_ns - greatest(
@@ -110,22 +113,24 @@ covered as (
     from of_step
     window
         same_before as (
-            partition by step_id, phase order by start_ns, end_ns desc rows between unbounded preceding and 1 preceding
+            partition by source_id, step_id, phase order by start_ns, end_ns desc rows between unbounded preceding and 1 preceding
         ),
         before as (
-            partition by step_id order by start_ns, end_ns desc, phase rows between unbounded preceding and 1 preceding
+            partition by source_id, step_id order by start_ns, end_ns desc, phase rows between unbounded preceding and 1 preceding
         )
 ),
 by_operator as (
     select
+        source_id,
         step_id,
         sum(wall_ns) filter (phase = 'forward')::bigint as forward_ns,
         sum(wall_ns) filter (phase = 'backward')::bigint as backward_ns
     from covered
     where wall_ns > 0
-    group by step_id
+    group by source_id, step_id
 )
 select
+    step.source_id,
     step.step_id,
     by_name.data_ns,
     by_name.h2d_ns,
@@ -133,5 +138,5 @@ select
     coalesce(by_name.backward_ns, by_operator.backward_ns) as backward_ns,
     by_name.optimizer_ns
 from step
-left join by_name using (step_id)
-left join by_operator using (step_id)
+left join by_name using (source_id, step_id)
+left join by_operator using (source_id, step_id)

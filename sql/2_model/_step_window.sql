@@ -24,12 +24,12 @@ work as (
     where source_id in (select source_id from ahead)
 ),
 done as (
-    select ahead.step_id, max(op.end_ns) as end_ns
+    select ahead.source_id, ahead.step_id, max(op.end_ns) as end_ns
     from work as op
     asof join ahead
         on ahead.source_id = op.source_id and ahead.process = op.process and ahead.start_ns <= op.launch_ns
     where coalesce(op.launch_ns <= ahead.until_ns, true)  -- what is launched behind the last one is none of it
-    group by ahead.step_id
+    group by all
 ),
 before as (
     select first.source_id, first.process, max(op.end_ns) as end_ns
@@ -47,7 +47,7 @@ ended as (
         ) as done_ns,
         coalesce(before.end_ns, step.start_ns) as free_ns  -- when the GPU has done what was launched before all steps
     from _step_pace as step
-    left join done using (step_id)
+    left join done using (source_id, step_id)
     left join before on before.source_id = step.source_id and before.process = step.process
 )
 select

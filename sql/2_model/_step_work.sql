@@ -37,14 +37,15 @@ followed as (
     select
         *,
         max(end_ns) over (
-            partition by step_id, device order by start_ns, gpu_op_id rows between unbounded preceding and 1 preceding
+            partition by source_id, step_id, device order by start_ns, gpu_op_id rows between unbounded preceding and 1 preceding
         ) as done_ns,
         max(end_ns) over (
-            partition by step_id order by start_ns, gpu_op_id rows between unbounded preceding and 1 preceding
+            partition by source_id, step_id order by start_ns, gpu_op_id rows between unbounded preceding and 1 preceding
         ) as all_done_ns
     from of_step
 )
 select
+    source_id,
     step_id,
     count(*) filter (is_first_op) as launch_cnt,
     coalesce(sum(launch_end_ns - launch_start_ns) filter (is_first_op), 0)::bigint as launch_api_ns,
@@ -58,9 +59,10 @@ select
         )
     )::bigint as gpu_busy_inside_ns
 from followed
-group by step_id
+group by source_id, step_id
 union all
 select
+    step.source_id,
     step.step_id,
     measure.launch_cnt,
     measure.launch_api_ns,
@@ -70,5 +72,6 @@ select
     measure.gpu_busy_ns,
     measure.gpu_busy_inside_ns
 from step
-join range_measure as measure using (range_id)
-left join _range_wait as waiting using (range_id)
+join range on range.source_id = step.source_id and range.range_id = step.range_id
+join range_measure as measure on measure.range_id = step.range_id
+left join _range_wait as waiting on waiting.range_id = step.range_id

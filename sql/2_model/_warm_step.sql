@@ -16,7 +16,7 @@ judged as (
         length.own_ns,
         length.own_ns > 1.5 * median(length.own_ns) over (partition by step.source_id) as is_slow
     from _step as step
-    join _step_length as length using (step_id)
+    join _step_length as length using (source_id, step_id)
 )
 select
     source_id,

@@ -9,7 +9,7 @@ with held as (
         sum(live_bytes) as cost_bytes,
         sum(allocation_cnt) as allocation_cnt,
         any_value(peak_bytes) as peak_bytes,
-        arg_max({'path': path, 'stack': stack, 'bytes': live_bytes}, live_bytes) as largest
+        arg_max({'path': path, 'stack': stack, 'allocation_cnt': allocation_cnt}, live_bytes) as largest
     from memory_peak
     where category = 'unknown' and path is distinct from '(before the recording)'
     group by source_id, device
@@ -18,8 +18,17 @@ select
     source_id,
     device,
     cost_bytes,
-    format('{:,.0f} MiB in {:,} allocation{} of no known phase, which nothing in the recording frees; most of it: {}',
-        cost_bytes / 1048576, allocation_cnt, if(allocation_cnt > 1, 's', ''),
-        coalesce(largest['path'], place_in_stack(largest['stack']), 'outside all ranges')) as evidence
+    case
+        when largest['allocation_cnt'] is null
+            then format('{:,.0f} MiB came in the recording, which does not say from where or what for', cost_bytes / 1048576)
+        else format('{:,.0f} MiB in {:,} allocation{} of no known phase, which nothing in the recording frees; most of it: {}',
+            cost_bytes / 1048576, allocation_cnt, if(allocation_cnt > 1, 's', ''),
+            coalesce(largest['path'], place_in_stack(largest['stack']), 'outside all ranges'))
+    end as evidence,
+    case
+        when largest['allocation_cnt'] is null
+            then 'Record who asks for it: torch.cuda.memory._record_memory_history() and _dump_snapshot(), or lorabench collect '
+                || '--profiler memory -- python train.py.'
+    end as advice
 from held
 where cost_bytes > peak_bytes * (select value from threshold where name = 'memory_share_frac')

@@ -2,8 +2,9 @@
 --
 -- The path is that of the innermost annotation open on the allocating thread: which module, which part of a LoRA layer
 -- and which phase the memory comes from; the category says what it is for (see memory_by_category). Memory from before
--- the recording of which nothing is known is 'unknown', with path '(before the recording)': with the others it adds up
--- to the peak exactly (nsys has no such row: its totals begin at zero).
+-- the recording of which nothing is known is 'unknown', with path '(before the recording)'; what came later and cannot be
+-- followed, as where addresses were not recorded, is 'unknown' without a path. All rows add up to the peak exactly (nsys
+-- has none from before: its totals begin at zero).
 --
 -- columns:
 --   device           varchar   'cuda:0', 'cpu' …
@@ -13,7 +14,7 @@
 --   stack            varchar   the Python frames that asked for it, innermost first, NULL if not recorded
 --   live_bytes       bigint    live at the peak
 --   live_frac        double    live_bytes / the peak
---   allocation_cnt   bigint    allocations, NULL for the unknown ones before the recording
+--   allocation_cnt   bigint    allocations, NULL for unknown ones that nobody saw come
 --   largest_bytes    bigint    the largest of them
 --   basis            varchar   'exact' or 'heuristic': how the category was found
 --   peak_bytes       bigint    the peak: live in total
@@ -30,6 +31,16 @@ peak as (
         device,
         arg_min(time_ns, (-live_bytes, time_ns)) as peak_ns,
         max(live_bytes) as peak_bytes
+    from _memory_level
+    group by all
+),
+-- no more than this can be from before the recording; the rest nobody has seen come, as where addresses were not recorded
+began as (
+    select
+        source_id,
+        coalesce(process_id, -1) as process,
+        device,
+        coalesce(arg_min(live_bytes - bytes, (time_ns, bytes)) filter (not is_before), max(live_bytes)) as live_bytes
     from _memory_level
     group by all
 ),
@@ -64,21 +75,28 @@ known as (
     left join name as stack on stack.name_id = block.stack_id
     group by all
 ),
-everything as (
-    from known
-    union all by name
+unknown as (
     select
         peak.source_id,
         peak.process,
         peak.device,
-        '(before the recording)' as path,
-        'unknown' as category,
-        'heuristic' as basis,
-        (peak.peak_bytes - coalesce(sum(known.live_bytes), 0))::bigint as live_bytes
+        peak.peak_bytes - coalesce(sum(known.live_bytes), 0) as rest_bytes,
+        greatest(0, least(rest_bytes, any_value(began.live_bytes))) as before_bytes
     from peak
-    left join known
-        on known.source_id = peak.source_id and known.process = peak.process and known.device = peak.device
+    join began using (source_id, process, device)
+    left join known using (source_id, process, device)
     group by peak.source_id, peak.process, peak.device, peak.peak_bytes
+),
+everything as (
+    from known
+    union all by name
+    select source_id, process, device, '(before the recording)' as path, 'unknown' as category, 'heuristic' as basis,
+        before_bytes::bigint as live_bytes
+    from unknown
+    union all by name
+    select source_id, process, device, 'unknown' as category, 'heuristic' as basis,
+        (rest_bytes - before_bytes)::bigint as live_bytes
+    from unknown
 )
 select
     everything.device,

@@ -49,7 +49,7 @@ measured as (
         length.between_ns,
         length.length_ns / median(length.length_ns) over (partition by step.source_id) - 1 as slower_frac
     from _step as step
-    join _step_length as length using (step_id)
+    join _step_length as length using (source_id, step_id)
 )
 select
     measured.step,
@@ -82,7 +82,7 @@ from measured
 left join range_path using (path_id)
 join source on source.source_id = measured.source_id
 left join run_step on run_step.source_id = measured.source_id and run_step.step = measured.step
-left join _step_phase as phase using (step_id)
-left join _step_work as measure using (step_id)
+left join _step_phase as phase on phase.source_id = measured.source_id and phase.step_id = measured.step_id
+left join _step_work as measure on measure.source_id = measured.source_id and measure.step_id = measured.step_id
 left join _source_with_gpu as gpu on gpu.source_id = measured.source_id
 order by measured.source_id, measured.start_ns, measured.step_id

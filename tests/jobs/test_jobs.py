@@ -3,6 +3,7 @@
 import json
 import lzma
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -108,6 +109,22 @@ def test_rows_for_each_event_are_those_of_the_rank_that_is_asked_for(
     assert said == f"lorabench: launch_trace has a row for each event, which stays with its rank: {where}\n"
     said = run_command("query", job, "from launch_trace", "--rank", 9, code=2).err
     assert said == f"lorabench: {job} has no rank 9; it has 0 to 7\n"
+
+
+def test_the_page_of_a_rank_has_the_numbers_of_its_trace(ranks: Path, job: Path, tmp_path: Path) -> None:
+    """Numbers of steps, ranges and operations are given anew in each part: what shares one is not the same."""
+    shown = [view for view in sql.in_folder(sql.SHOWN) if re.match("_(page|trace)_", view.name)]
+    with (
+        analyze([ranks / "rank3.json"], tmp_path / "one.duckdb") as alone,
+        analyze([job], wanted=folder.Wanted(3)) as opened,
+    ):
+        ((source_id,),) = opened.rows("select source_id from source where rank = 3")
+        for view in shown:
+            columns = ", ".join(f'"{column.name}"' for column in view.columns if not column.name.endswith("_id"))
+            is_of_source = any(column.name == "source_id" for column in view.columns)
+            where = f" where source_id = {source_id}" if is_of_source else ""
+            own = sorted(map(repr, alone.rows(f"select {columns} from {view.name}")))
+            assert sorted(map(repr, opened.rows(f"select {columns} from {view.name}{where}"))) == own, view.name
 
 
 def test_a_part_that_is_gone_is_named_and_the_rest_is_answered(
