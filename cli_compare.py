@@ -65,7 +65,7 @@ def compare(
 ) -> None:  # fmt: skip
     """Compare runs or traces: what changed, appeared, vanished.
 
-    The first line is the verdict. A difference within the spread of the steps is no difference. With --fail-above it is
+    The first line is the verdict. A difference that noise may make is none. With --fail-above it is
     a gate for CI.
     """
     from .analyze.read.inputs import spare

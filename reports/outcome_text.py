@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import rundir
 from . import rank_text
-from .comparison import run_steps, spread
+from .comparison import noise, run_steps
 from .units import said_ns
 
 _UNEVEN_FRAC = 0.5  # of the median step: where the middle half of the steps spans more, something else worked, too
@@ -74,7 +74,7 @@ def _other_work(path: Path, summary: dict[str, Any]) -> str:
     """How long steps of each number of tokens take, where these explain how unlike steps are; else ""."""
     if "command" not in summary:  # of other runs a step may be rows of several adapters
         return ""
-    groups = {tokens: walls for tokens, walls in run_steps.by_tokens(path).items() if len(walls) >= spread.LEAST_STEPS}
+    groups = {tokens: walls for tokens, walls in run_steps.by_tokens(path).items() if len(walls) >= noise.LEAST_STEPS}
     if not 2 <= len(groups) <= _MOST_SIZES:
         return ""
     for walls in groups.values():

@@ -5,6 +5,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from lorabench import rundir
 from lorabench.errors import UsageError
 from lorabench.reports import outcome_text
 from lorabench.reports.comparison import changes, spread
+from lorabench.reports.comparison.by_step import of_rows
 from simulated_gpu import Gpu, Training
 from simulated_ranks import Job, simulate
 
@@ -176,8 +178,9 @@ def test_a_difference_within_the_spread_is_none(run: Callable[..., Any], tmp_pat
     other = trace(tmp_path / "b.json", [850, 950, 1050, 1150, 1250], gemm=100)
     words = (one, other, "--by", "kernel", "--fail-above", "1%")
     said = run(*words)
-    assert said.out.startswith("no difference: steps of 1.000 and 1.050 ms lie within the spread")
-    assert "b.json is 5.0% above a.json, within the spread of the steps: not counted" in said.err
+    assert said.out.startswith("no difference found: steps of 1.000 and 1.050 ms (median of 5 steps")
+    assert "they differ too much to tell" in " ".join(said.out.split())
+    assert "of b.json is 5.0% above a.json, within the noise of the steps: not counted" in said.err
     gemm = table(run(*words, "--csv"))["gemm"]
     assert (gemm["a.json spread"], gemm["b.json is"], gemm["b.json Δ"]) == ("20000.0", "no difference", "5000.0")
     run(*words, "--totals", code=8)
@@ -364,7 +367,7 @@ def test_a_kernel_with_another_name_in_the_same_place_is_one_row(run: Callable[.
     assert found["(total)"]["b.json"] == "134000.0"
     lines = run(one, other, "--by", "kernel").out.splitlines()
     place = next(number for number, line in enumerate(lines) if line.startswith("gemm_64x64"))
-    assert lines[place].endswith("renamed") and lines[place + 1] == "    -> gemm_128x64"
+    assert " renamed " in lines[place] and lines[place + 1] == "    -> gemm_128x64"
     assert "| gemm\\_128x64 |" in run(one, other, "--by", "kernel", "--markdown").out
 
 
@@ -392,8 +395,8 @@ def test_runs_are_judged_by_their_timing_pass_alone(run: Callable[..., Any], tmp
     )
     assert "step, median     ms    10.00  5.00  -5.00   -50.0    20.0 %     4.0 %" in run(one, fast).out
     close = run(one, same, "--fail-above", "2%")
-    assert close.out.startswith("no difference: steps of 10.00 and 10.50 ms lie within the spread")
-    assert "step, median of same is 5.0% worse, within the spread of the steps: not counted" in close.err
+    assert close.out.startswith("no difference found: steps of 10.00 and 10.50 ms (median of 3 steps")
+    assert "step, median of same is 5.0% worse, within the noise of the steps: not counted" in close.err
     raw = table(run(one, fast, "--csv"))["step, median"]
     assert (raw["unit"], raw["one"], raw["one spread"], raw["fast Δ frac"]) == ("ns", "10000000.0", "2000000.0", "-0.5")
 
@@ -534,7 +537,7 @@ def test_the_spread_of_a_row_is_that_of_what_each_step_has_of_it(
             if start <= at <= end and not (number + 1 < len(steps) and at >= steps[number + 1][0]):
                 by_step.setdefault(name, [0] * len(steps))[number] += amount
     keys = {name: tuple(name.split("|")) for name in by_step}
-    found = spread.of_rows(database, view, measure, keys.values())
+    found = {key: replace(row, kinds=()) for key, row in of_rows(database, view, measure, keys.values()).items()}
     assert len(by_step) > 1 and found.keys() >= set(keys.values())
     warm = None if view == "idle_summary" else 1.0
     for name, amounts in by_step.items():

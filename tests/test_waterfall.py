@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import simulated_node
 from conftest import CORPUS, absent, quick
-from lorabench.reports.comparison import changes, difference, spread, waterfall
+from lorabench.reports.comparison import by_step, changes, difference, waterfall
 from lorabench.reports.page.receipt import PARTS
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -29,7 +29,7 @@ def pair(database_of: Callable, *traces: Path) -> list:
 @pytest.mark.parametrize(("first", "second"), quick(2, PAIRS))
 def test_parts_of_a_difference_are_those_of_compare(database_of: Callable, first: Path, second: Path) -> None:
     databases = pair(database_of, first, second)
-    steps = [spread.of_steps(database) for database in databases]
+    steps = [by_step.of_steps(database) for database in databases]
     assert all(steps), "choose traces with steps"
     means = [one.mean or 0.0 for one in steps if one]
     fell = waterfall.of(databases, means, is_timed=False)

@@ -35,6 +35,7 @@ LONGEST_LATENCY_NS = 1_000_000
 # A thread is at rest while others launch if they fill most of a gap that is longer than this, or if it goes on just
 # behind one of them: after this part of the gap. What they did before they launched (compiling) is in no call.
 REST_NS, HANDED_ON = 20_000, 100
+OTHER, STEPS, ENGINE = 0, 1, 2
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class Points:
     waits: Bools
     wait_begin: Ints  # of those that wait: when the call's own work is done
     wait_stream: Ints  # of those that wait: the stream they wait for, NONE for all of the process, or not known
+    role: Ints  # of their thread: it runs steps (STEPS), or a backward that such a thread waits for (ENGINE), or OTHER
 
     def __len__(self) -> int:
         return len(self.begin)
@@ -103,7 +105,8 @@ def graph(points: Points, work: Operations) -> Graph:
 
 
 def _chains(points: Points) -> Chains:
-    """Which point each follows. A thread that did nothing while another one launched follows that one.
+    """Which point each follows. A thread that did nothing while another one launched follows that one, as does one that
+    another is known to wait for.
 
     main       |a|------------------------|b|      b follows z: the other thread's calls fill most of the gap
     backward          |y|--|z|                     y follows a, the last call of the process before it
@@ -123,6 +126,8 @@ def _chains(points: Points) -> Chains:
     filled = take(points.end, last) - points.begin[np.minimum(since, count - 1)]
     at_once = HANDED_ON * (points.begin - take(points.end, last)) < gap
     at_rest = (own < 0) | ((gap > REST_NS) & ((2 * filled > gap) | at_once) & (launched[last + 1] > launched[since]))
+    # a backward begins when it is called for, and who called waits for it, whatever else each does before or behind
+    at_rest |= points.role + take(points.role, last, OTHER) == STEPS + ENGINE
     follows = np.where(is_other & at_rest, last, own)
     is_first = follows != own
     is_first |= own < 0

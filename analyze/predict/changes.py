@@ -251,10 +251,27 @@ def _batch(scene: Scene, weights: Weights, change: Change) -> Weights:
     of = scene.of_points(inside)
     length = np.where(of & scene.trace.is_kernel, np.maximum(weights.length - KERNEL_FLOOR_NS, 0), weights.length)
     length = _merged(scene, length, leader, ~stays)
-    changed = replace(
-        weights, host=host, waits=weights.waits & ~inside, length=length, distance=np.where(of, 0, weights.distance)
-    )
+    waits = weights.waits & ~inside
+    behind, is_last = _behind_optimizer(scene, leader, stays)
+    waits = np.where(behind, weights.waits & is_last, waits)
+    changed = replace(weights, host=host, waits=waits, length=length, distance=np.where(of, 0, weights.distance))
     return _with_calls(scene, changed, np.where(inside, 0, weights.own))
+
+
+def _behind_optimizer(scene: Scene, leader: Ints, stays: Bools) -> tuple[Bools, Bools]:
+    """Points behind the begin of their step's optimizer, and whether theirs is the last step of its group.
+
+    Of a loss that is read at the end of each step the last is left, behind the optimizers of all.
+    """
+    points, steps = scene.points, scene.trace.steps
+    step = steps.of_points(len(points))
+    begin = np.full(len(steps) + 1, np.iinfo(np.int64).max)
+    known = stays & (step >= 0)
+    np.minimum.at(begin, step[known], points.begin[known])
+    last = np.zeros(len(steps), dtype=np.int64)
+    np.maximum.at(last, leader, np.arange(len(steps)))
+    behind = (step >= 0) & ~stays & (points.begin >= begin[step])
+    return behind, np.append(last[leader] == np.arange(len(steps)), False)[step]
 
 
 def _batch_on_cpu(scene: Scene, weights: Weights, spared: Cover) -> Weights:

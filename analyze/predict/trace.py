@@ -8,7 +8,8 @@ import numpy.typing as npt
 
 from ..attribute.intervals import NONE, Bools, Ints, grouped, numbered, place_of, take
 from ..attribute.replay import Graph, Replayed, Weights
-from ..attribute.replay_graph import LONGEST_LATENCY_NS, Operations, Points, graph, origin_of
+from ..attribute.replay_graph import ENGINE, LONGEST_LATENCY_NS, OTHER, Operations, Points, graph, origin_of
+from ..attribute.replay_graph import STEPS as STEPS_ON
 from ..store.database import Database
 from .part import STEPS, Part
 
@@ -45,7 +46,24 @@ _WAITS = """
         where sync.kind = 'stream' and call.source_id = {id}
         group by call.api_call_id
     ) as asked using (api_call_id)"""
-_THREADS = "select thread_id as thread, process from _work_process where source_id = {id}"
+# autograd's threads by their names, or by what runs on them
+_THREADS = f"""
+    select own.thread_id as thread, own.process,
+        case
+            when own.thread_id in (select thread_id from _step where source_id = {{id}}) then {STEPS_ON}
+            when regexp_matches(thread.name, 'pt_autograd') or own.thread_id in (
+                select range.thread_id
+                from range
+                left join range as around on around.range_id = range.parent_id
+                where range.source_id = {{id}} and range.kind = 'operator' and around.kind is distinct from 'operator'
+                group by range.thread_id
+                having bool_and(range.is_backward)
+            ) then {ENGINE}
+            else {OTHER}
+        end as role
+    from _work_process as own
+    join thread using (source_id, thread_id)
+    where own.source_id = {{id}}"""
 _LAST = """
     select thread_id as thread, max(end_ns) as "end"
     from range
@@ -208,7 +226,8 @@ def fetch(database: Database, source_id: int, part: Part | None = None) -> Trace
     rows = _rows(calls, steps, columns(_LAST, when="end_ns"))
     if not len(rows["begin"]):
         return None
-    rows["process"] = _looked_up(rows["thread"], threads["thread"], threads["process"])
+    for name in ("process", "role"):
+        rows[name] = _looked_up(rows["thread"], threads["thread"], threads[name])
     point, kept = _points_of(rows)
     waiting = point[: len(calls["call"])]  # calls are the first rows
     wait_row = place_of(calls["call"], waits["call"])
@@ -322,7 +341,7 @@ def _with_waits(rows: Columns, waits: Columns, waiter: Ints, asked: Ints, launch
     wait_begin[waiter] = waits["begin"]
     return Points(
         rows["process"], rows["thread"], rows["begin"], rows["end"], is_launch, is_waiting, wait_begin,
-        np.where(is_waiting, own_stream, NONE),
+        np.where(is_waiting, own_stream, NONE), rows["role"],
     )  # fmt: skip
 
 

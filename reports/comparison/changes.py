@@ -17,10 +17,11 @@ from ...errors import RegressionError, UsageError
 from ...progress import Progress
 from ...sql import quoted
 from ..sources import counting
-from . import baselines, counted, renamed, runs, verdict
-from .compared import RENAMED_TO, SAME, Compared, Row, changes_of, letter
+from . import baselines, counted, renamed, runs, total, verdict
+from .by_step import of_rows, of_steps
+from .compared import RENAMED_TO, SAME, Asked, Compared, Row, changes_of, letter
 from .counted import Spreads, Steps
-from .spread import are_alike, centres, of_rows, of_steps
+from .spread import Spread, are_alike, centres, least_of_rows
 
 Values = dict[tuple[Any, ...], float]
 TOTAL, MEDIAN = "(total)", "(median)"
@@ -114,14 +115,14 @@ def _held(database: Database) -> float:
 
 
 def fitting(how: Comparison, databases: dict[str, Database]) -> Comparison:
-    """The comparison with a measure that the inputs have: of recordings without GPU work the CPU's time.
+    """The comparison with a measure that all inputs have: where one is without GPU work the CPU's time.
 
     Ranges have the backward of what ran in them where all inputs with GPU work say which that is, or none does.
     """
     if how.on_cpu is None:
         return how
     with_work = [db for db in databases.values() if db.rows("select 1 from gpu_op limit 1")]
-    if not with_work:
+    if len(with_work) < len(databases):  # what was not recorded is not nothing
         return replace(how, measure=how.on_cpu)
     linked = "select 1 from range_summary where sequence_kernel_ns > 0 limit 1"
     is_apart = how.view == "range_summary" and len({bool(db.rows(linked)) for db in with_work}) > 1
@@ -142,7 +143,7 @@ def compare(
     """
     rows, spreads = _compared(databases, how, None, False, scales)
     cold = counted.cold(_steps([*databases.values()], how, False), spreads)
-    return rows, [*counted.left_out(verdict.words(how.measure), spreads), *cold]
+    return rows, [*counted.left_out(total.words(how.measure), spreads), *cold]
 
 
 def _compared(
@@ -163,9 +164,13 @@ def _compared(
     for number, database in enumerate(databases.values()):
         count, scale = steps[number] if steps else counted.WHOLE, (scales or [1.0] * len(databases))[number]
         whole = {k: v for k, v in _values(database, how).items() if wanted.search("/".join(map(str, k)))}
+        outer = _outermost(whole) if how.view == "range_summary" and only is not None else whole
         widths = _spreads(database, how, None if only is None else whole.keys(), bool(steps))
+        if len(outer) < len(whole):  # ranges nest: all together is what no other of them is around
+            of_outer = _spreads(database, how, outer.keys(), bool(steps))
+            widths = {k: v for k, v in widths.items() if k} | {k: v for k, v in of_outer.items() if not k}
         found.append({key: value * count.share(widths.get(key)) * scale for key, value in whole.items()})
-        summed.append(_headline(database, how, whole, only is None, widths) * count.share(widths.get(())) * scale)
+        summed.append(_headline(database, how, outer, only is None, widths) * count.share(widths.get(())) * scale)
         spreads.append({key: width.scaled(scale) for key, width in widths.items()} if scale != 1 else widths)
         if how.view == "range_summary" and (compiled := renamed.of_compiled(database)):
             found[-1] = renamed.with_names(found[-1], compiled)
@@ -179,12 +184,25 @@ def _compared(
 
     def row(key: tuple[Any, ...], values: list[float | None]) -> Row:
         widths = [by_key[key].width if key in by_key else None for by_key in spreads]
+        found_by = [by_key.get(key) for by_key in spreads]
+        alike = [
+            _is_alike(how, (found_by[0], other), (value or 0.0) - (values[0] or 0.0))
+            for other, value in zip(found_by[1:], values[1:], strict=True)
+        ]
         named = dict(zip(how.keys, map(_text, key or (head, *[None] * (len(how.keys) - 1))), strict=True))
         also = {RENAMED_TO: renamed_to.get(key)} if how.view == "kernel_summary" else {}
-        return named | also | changes_of(names, values, widths, summed[0], changed if key else [])
+        return named | also | changes_of(names, values, widths, summed[0], changed if key else [], alike)
 
     rows = [row((), list(summed)), *(row(key, [values.get(key) for values in found]) for key in keys)]
     return rows, spreads
+
+
+def _is_alike(how: Comparison, pair: tuple[Spread | None, Spread | None], change: float) -> bool:
+    """Whether the change of a row is noise; False where too few steps say it."""
+    if how.view == "step_summary":
+        return all(pair) and are_alike(*pair)  # type: ignore[arg-type]
+    least = least_of_rows(*pair)
+    return least is not None and abs(change) <= least
 
 
 def compare_inputs(
@@ -210,11 +228,14 @@ def compare_inputs(
             raise UsageError(f"--only {only}: nothing by {by} is called so in any of these inputs")
         steps = _steps(opened, how, totals)
         compared = verdict.of_traces(
-            inputs, databases, verdict.Asked(by, how.view, how.measure, bool(steps)), how.keys, rows,
+            inputs, databases, Asked(by, how.view, how.measure, bool(steps)), how.keys, rows,
             _labels(opened) if by == "kernel" else {}, _by_sequence(opened, how, steps, spreads),
         )  # fmt: skip
-        compared.notes.extend(f"{line}: --totals." for line in counted.left_out(verdict.words(how.measure), spreads))
+        compared.notes.extend(f"{line}: --totals." for line in counted.left_out(total.words(how.measure), spreads))
         compared.notes.extend(f"{line}." for line in counted.cold(steps, spreads))
+        if steps and not counted.know_warm(spreads) and (cold := counted.said_cold(steps)):
+            compared.notes.append(f"Values are of all steps, cold ones ({cold}) too.")
+            compared = replace(compared, has_cold=True)
         if how.found_in == _LAUNCHED:
             compared.notes.append(BACKWARD_IS_APART)
         if asked is None and by == "kernel":
@@ -278,9 +299,10 @@ def _labels(databases: Sequence[Database]) -> dict[str, str]:
 def check(compared: Compared, limit: float) -> list[str]:
     """Raise RegressionError when steps or the first row of a table grew by more than the limit, a fraction.
 
-    Returns what grew by more and is not counted, because it lies within the spread of the steps.
+    Returns what grew by more and is not counted, because steps differ among themselves as much.
     """
     first, names, notes = compared.rows[0], compared.names, []
+    what = compared.measure.partition(" (")[0]
     base, *others = compared.steps or [None]
     for name, other in zip(names[1:], others, strict=False):
         if base is None or other is None:
@@ -291,16 +313,19 @@ def check(compared: Compared, limit: float) -> list[str]:
         said = f"a step of {name} takes {after / before - 1:.1%} longer than of {names[0]}"
         if not are_alike(base, other):
             raise RegressionError(f"{said}; {limit:.1%} is allowed")
-        notes.append(f"{said}, within the spread of the steps: not counted")
+        notes.append(f"{said}, within the noise of the steps: not counted")
     for name in names[1:]:
         change = first[f"{name} Δ frac"]
         if change is None and (first[name] or 0) > 0 and not first[names[0]]:
             raise RegressionError(f"{name} has {first[name]:,.0f} where {names[0]} has nothing")
         if change is None or change <= limit:
             continue
+        if compared.has_cold:
+            notes.append(f"{what} of {name} is {change:.1%} above {names[0]}, with cold steps in it: not counted")
+            continue
         if first[f"{name} is"] != SAME:
-            raise RegressionError(f"{name} is {change:.1%} above {names[0]}; {limit:.1%} is allowed")
-        notes.append(f"{name} is {change:.1%} above {names[0]}, within the spread of the steps: not counted")
+            raise RegressionError(f"{what} of {name} is {change:.1%} above {names[0]}; {limit:.1%} is allowed")
+        notes.append(f"{what} of {name} is {change:.1%} above {names[0]}, within the noise of the steps: not counted")
     return notes
 
 
@@ -312,7 +337,7 @@ def _spreads(database: Database, how: Comparison, only: Iterable[tuple[Any, ...]
     found = of_rows(database, how.view, how.measure, only) if divided else {}
     if how.found_in is None:
         return found
-    return {key: replace(width, step_cnt=0) if key else width for key, width in found.items()}  # other values
+    return {key: replace(width, step_cnt=0, kinds=()) if key else width for key, width in found.items()}  # other values
 
 
 def _steps(databases: list[Database], how: Comparison, totals: bool) -> list[Steps]:
@@ -339,6 +364,17 @@ def _values(database: Database, how: Comparison) -> Values:
         f"where source_id in ({counted}) group by all"
     )
     return {row[:-1]: row[-1] for row in rows if row[-1] is not None}
+
+
+def _outermost(values: Values) -> Values:
+    """Of ranges those that are in no other of them."""
+    paths = {key[0] for key in values}
+
+    def is_outer(path: str) -> bool:
+        parts = path.split("/")
+        return not any("/".join(parts[:n]) in paths for n in range(1, len(parts)))
+
+    return {key: value for key, value in values.items() if is_outer(key[0])}
 
 
 def _headline(database: Database, how: Comparison, values: Values, is_whole: bool, widths: Spreads) -> float:

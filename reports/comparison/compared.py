@@ -7,10 +7,25 @@ from typing import Any
 from . import spread
 
 RENAMED_TO = "renamed_to"  # the column with a kernel's name in the second trace
+# What columns are called that are no input's, whatever is compared.
+TAKEN = frozenset(
+    {"path", "operator", "kernel_name", "class", "module", "part", "direction", "adapter", "api_name", "cause",
+     "device_id", "step", "rule", "place", "device", "category", "measure", "unit", "renamed_to"}
+)  # fmt: skip
 NEW, GONE, SAME, OTHER_WORK = "new", "gone", "no difference", "other work"
 _NEAR_ZERO = 1e-3  # of the column's total: what grew tenfold from less has a difference and no fraction
 
 Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is compared: the word of --by, the view, its column, and whether values are for each step."""
+
+    by: str
+    view: str
+    measure: str
+    is_per_step: bool
 
 
 @dataclass(frozen=True)
@@ -34,6 +49,7 @@ class Compared:
     notes: list[str] = field(default_factory=list)
     labels: dict[str, str] = field(default_factory=dict)  # what people are shown in the place of a key
     steps: Sequence[spread.Spread | None] = ()  # of each input, where they are known
+    has_cold: bool = False  # whether cold steps count in the values
 
     @property
     def names(self) -> list[str]:
@@ -52,11 +68,12 @@ def changes_of(
     widths: Sequence[float | None],
     base: float = 0.0,
     changed: Sequence[float] = (),
+    alike: Sequence[bool] = (),
 ) -> Row:
     """The columns of values of a row, each behind the first with its change.
 
     base: the total of the first, against which a value is near zero. changed: how much changed in all, of which the
-    row is a share.
+    row is a share. alike: of each but the first whether its change is noise.
     """
     first = values[0]
     row: Row = {names[0]: _rounded(first), f"{names[0]} spread": _rounded(widths[0])}
@@ -69,18 +86,18 @@ def changes_of(
         row[f"{name} Δ"] = _rounded(change)
         row[f"{name} Δ frac"] = None if not first or value is None or is_near_zero else round(value / first - 1, 6)
         row[f"{name} Δ share"] = round(abs(change) / whole, 6) if whole else None
-        row[f"{name} is"] = _kind(first, value, change, widths[0], width)
+        row[f"{name} is"] = _kind(first, value, bool(change) and bool(alike) and alike[number])
     return row
 
 
-def _kind(first: float | None, value: float | None, change: float, one: float | None, other: float | None) -> str:
+def _kind(first: float | None, value: float | None, is_alike: bool) -> str:
     if not first and not value:
         return ""
     if not first:
         return NEW
     if not value:
         return GONE
-    return SAME if change and spread.is_within(change, one, other) else ""
+    return SAME if is_alike else ""
 
 
 def _rounded(value: float | None) -> float | None:

@@ -12,13 +12,12 @@ from ... import rundir
 from ...analyze.pipeline import analyze
 from ...analyze.store.database import Database
 from ...progress import Progress
-from .. import units
 from ..page import figures, html
 from ..page.section import Section, section
-from . import baselines, changes, difference, runs, shown, spread, verdict, waterfall
+from . import baselines, by_step, changes, difference, runs, shown, verdict, waterfall
 from .compared import letter
 from .run_steps import of_run
-from .spread import Spread, are_alike, centres
+from .spread import Spread
 
 _SHOWN = 15
 # Measures that a profiler slows: those of the GPU's own clock it leaves as they are.
@@ -64,7 +63,7 @@ def _of_traces(inputs: dict[str, Path], progress: Progress) -> tuple[list[Sectio
             name: stack.enter_context(analyze([baselines.readable(path)], progress=progress))
             for name, path in inputs.items()
         }
-        steps = [spread.of_steps(database) for database in databases.values()]
+        steps = [by_step.of_steps(database) for database in databases.values()]
         clocks = _clocks(list(inputs.values()), list(databases.values()))
         timed = [of_run(path) for path in inputs.values()]
         found, most = _differences(
@@ -98,32 +97,16 @@ def _differences(
     for number in range(1, len(names)):
         pair = [databases[names[0]], databases[names[number]]]
         one, two = steps[0], steps[number]
-        fell = waterfall.of(pair, _lengths(one, two) if one and two else None, is_timed)
+        fell = waterfall.of(pair, waterfall.lengths(one, two) if one and two else None, is_timed)
         letters = letter(0), letter(number)
         if fell is not None and fell.parts:
             made.append(_waterfall(fell, letters, bool(one and two), is_timed))
-            most = fell.most()
-            before, after = centres(one, two) if one and two else (0.0, 0.0)
-            goes_alike = (fell.second - fell.first) * (after - before) > 0  # as the verdict
-            if most and one and two and not are_alike(one, two) and goes_alike:
-                sign = "+" if most[1] > 0 else "-"
-                said.append(f"most of the difference from {letters[0]} to {letters[1]}: {fell.words(most[0])}, "
-                            f"{sign}{units.said_ns(abs(most[1]))} {_of_what(fell, is_timed)}")  # fmt: skip
+            said += (
+                [line for line in [waterfall.said(fell, (one, two), letters, is_timed)] if line] if one and two else []
+            )
         factors = [clocks[0], clocks[number]] if clocks else [1.0, 1.0]
         made.append(difference.section_of(pair, letters, factors))
     return made, said
-
-
-def _lengths(one: Spread, two: Spread) -> list[float]:
-    """How long a step of each is: the mean, whose parts add up to it, where it is known."""
-    return [*centres(one, two)] if one.mean is None or two.mean is None else [one.mean, two.mean]
-
-
-def _of_what(fell: waterfall.Waterfall, is_timed: bool) -> str:
-    """What the differences of a waterfall are in."""
-    if not fell.is_of_step:
-        return "of the GPU's window for each step"
-    return "in a step" if is_timed else "in the mean step"
 
 
 def _waterfall(fell: waterfall.Waterfall, letters: tuple[str, str], has_steps: bool, is_timed: bool) -> Section:
@@ -138,7 +121,7 @@ def _waterfall(fell: waterfall.Waterfall, letters: tuple[str, str], has_steps: b
     }
     parts = [{"name": row["part"], "ns": row["difference_ns"]} for row in rows if row["difference_ns"]]
     drawn = figures.waterfall({"name": first, "ns": fell.first}, parts, {"name": second, "ns": fell.second})
-    what = _of_what(fell, is_timed).partition(" ")[2] if has_steps else "the recording"
+    what = waterfall.of_what(fell, is_timed).partition(" ")[2] if has_steps else "the recording"
     text = f"The parts of {what} in {first} and {second}; their differences add up to the whole one."
     if has_steps and not fell.is_of_step:
         text += " In one of them at least it is longer than the steps are: GPU work lies outside of them, too."
@@ -157,7 +140,7 @@ def _clocks(inputs: list[Path], databases: list[Database]) -> list[float]:
     """What makes the mean profiled step of each run its step without a profiler; empty where one has no timing pass."""
     found = []
     for path, database in zip(inputs, databases, strict=True):
-        timed, profiled = of_run(path), spread.of_steps(database)
+        timed, profiled = of_run(path), by_step.of_steps(database)
         if timed is None or profiled is None or not profiled.mean:
             return []
         found.append(timed.median / profiled.mean)

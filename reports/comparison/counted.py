@@ -57,8 +57,16 @@ def left_out(what: str, spreads: Sequence[Spreads]) -> list[str]:
 
 def cold(steps: Sequence[Steps], spreads: Sequence[Spreads]) -> list[str]:
     """How many steps are cold and do not count, where values are known by step."""
-    if not any(width.warm is not None for widths in spreads for width in widths.values()):
-        return []
-    counts = [(count.every - count.warm, letter(number)) for number, count in enumerate(steps) if count.warm]
-    said = ", ".join(f"{count} of {which}" for count, which in counts if count)
+    said = said_cold(steps) if know_warm(spreads) else ""
     return [f"Values are of warm steps: cold ones ({said}) are left out"] if said else []
+
+
+def know_warm(spreads: Sequence[Spreads]) -> bool:
+    """Whether it is known by step what is compared, so that warm ones alone count."""
+    return any(width.warm is not None for widths in spreads for width in widths.values())
+
+
+def said_cold(steps: Sequence[Steps]) -> str:
+    """How many steps of each input are cold; "" of none."""
+    counts = [(count.every - count.warm, letter(number)) for number, count in enumerate(steps) if count.warm]
+    return ", ".join(f"{count} of {which}" for count, which in counts if count)

@@ -11,6 +11,7 @@ from typing import Any
 from ... import rundir
 from ...errors import InputError
 from ...small_files import read_text
+from .noise import Sample
 from .spread import FEW_STEPS, Spread
 
 TIMING = "timing"
@@ -51,13 +52,14 @@ def of_summary(path: Path, summary: dict[str, Any]) -> Spread | None:
     median = rundir.number_at(summary, *rundir.STEP_MEDIAN)
     if median is None:
         return None
-    walls = _walls(path, summary.get("peft_mode") == "process")
-    if len(walls) < 2:
-        return Spread(median, median, median, len(walls) or 1)
+    steps = _steps(path, summary.get("peft_mode") == "process")
+    if len(steps) < 2:
+        return Spread(median, median, median, len(steps) or 1)
+    walls = [wall for _, wall in steps]
     low, _, high = statistics.quantiles(walls, n=4, method="inclusive")
     if len(walls) < FEW_STEPS:
         low, high = min(walls), max(walls)
-    return Spread(low, median, high, len(walls))
+    return Spread(low, median, high, len(walls), samples=tuple(steps)).with_mean()
 
 
 def by_tokens(path: Path) -> dict[int, list[int]]:
@@ -72,14 +74,19 @@ def by_tokens(path: Path) -> dict[int, list[int]]:
     return dict(sorted(found.items()))
 
 
-def _walls(path: Path, side_by_side: bool) -> list[int]:
-    """How long each step of the timing pass took; empty where steps.csv does not say."""
-    tasks: dict[str, dict[tuple[str, str], int]] = defaultdict(dict)
+def _steps(path: Path, side_by_side: bool) -> list[Sample]:
+    """How many tokens each step of the timing pass computed, and how long it took; empty where nothing says."""
+    tasks: dict[str, dict[tuple[str, str], tuple[int, int]]] = defaultdict(dict)
     try:
         for row in csv.DictReader(io.StringIO(read_text(path / rundir.STEPS))):
             if row.get("pass") == TIMING and not row.get("rank"):  # a task of several adapters has a row for each
                 adapter = row["adapter"] if side_by_side else ""
-                tasks[row["step"]][row["start_ns"], adapter] = int(row["wall_ns"])
+                tokens = int(row.get("computed_token_cnt") or 0)
+                tasks[row["step"]][row["start_ns"], adapter] = tokens, int(row["wall_ns"])
     except (OSError, ValueError, KeyError, TypeError, csv.Error):
         return []
-    return [max(walls.values()) if side_by_side else sum(walls.values()) for walls in tasks.values()]
+    together = max if side_by_side else sum
+    return [
+        (sum(tokens for tokens, _ in rows.values()), float(together(wall for _, wall in rows.values())))
+        for rows in tasks.values()
+    ]

@@ -5,8 +5,9 @@ from pathlib import Path
 from ... import rundir
 from ...errors import InputError, RegressionError
 from . import baselines, verdict
-from .compared import OTHER_WORK, SAME, Compared, Input, changes_of
+from .compared import OTHER_WORK, SAME, TAKEN, Compared, Input, changes_of
 from .run_steps import Work, of_summary
+from .spread import are_alike
 
 ABOUT = "what the runs measured"
 STEP, TOKENS = "step, median", "tokens computed"
@@ -56,7 +57,8 @@ def compare(directories: list[Path]) -> Compared:
             continue
         fractions = [found.frac if found and title in _OF_STEPS else None for found in steps]
         widths = [None if f is None or v is None else f * v for f, v in zip(fractions, values, strict=True)]
-        changes = changes_of(columns, values, widths)
+        alike = [title in _OF_STEPS and bool(steps[0] and own and are_alike(steps[0], own)) for own in steps[1:]]
+        changes = changes_of(columns, values, widths, alike=alike)
         if title in _OF_A_STEP:
             changes |= {f"{columns[n]} is": OTHER_WORK for n in other_work}
         rows.append({"measure": title, "unit": unit} | {k: v for k, v in changes.items() if not k.endswith(" share")})
@@ -101,7 +103,7 @@ _UNTIMED = (
 def check(compared: Compared, limit: float) -> list[str]:
     """Raise RegressionError when a run is slower, launches more or needs more memory than the first by the limit.
 
-    Returns what got worse by more and is not counted, because it lies within the spread of the steps.
+    Returns what got worse by more and is not counted, because steps differ among themselves as much.
     """
     base, notes = compared.names[0], []
     for row in compared.rows:
@@ -118,12 +120,13 @@ def check(compared: Compared, limit: float) -> list[str]:
                 continue
             if row[f"{name} is"] != SAME:
                 raise RegressionError(f"{title} of {name} is {worse:.1%} worse; {limit:.1%} is allowed")
-            notes.append(f"{title} of {name} is {worse:.1%} worse, within the spread of the steps: not counted")
+            notes.append(f"{title} of {name} is {worse:.1%} worse, within the noise of the steps: not counted")
     return notes
 
 
 def names(directories: list[Path]) -> list[str]:
     """The inputs' names, or their paths where two have the same; of an input given twice, with a number."""
     short = [baselines.title(d) or d.resolve().name for d in directories]
+    short = [f"./{name}" if name in TAKEN else name for name in short]
     unique = short if len(set(short)) == len(short) else [str(d) for d in directories]
     return [name if name not in unique[:n] else f"{name} ({n + 1})" for n, name in enumerate(unique)]

@@ -63,7 +63,7 @@ def as_rows(compared: Compared) -> list[dict[str, str]]:
 
 
 def columns(compared: Compared, rows: list[Row]) -> list[Column]:
-    """The table: what a row is, each input's value, changes in units and per cent, shares, spreads, what is new."""
+    """The table: what a row is, each input's value, changes in units and per cent, shares, what is new, spreads."""
     names = compared.names
     others = names[1:]
     formats = _formats(compared, rows)
@@ -87,12 +87,11 @@ def columns(compared: Compared, rows: list[Row]) -> list[Column]:
         made.append(Column(title("Δ %", number), [_per_cent(row[f"{name} Δ frac"]) for row in rows], True))
     if is_pair and any(row.get(f"{others[0]} Δ share") is not None for row in rows):
         made.append(Column("share %", [_per_cent(row[f"{others[0]} Δ share"], False) for row in rows], True))
-    spreads = [[_spread(row, name) for row in rows] for name in names]
-    for number, cells in enumerate(spreads):
-        if any(cells):
-            made.append(Column(f"spread {letter(number)}", cells, True))
     kinds = [_kinds(row, others, is_pair) for row in rows]
-    return [*made, Column("", kinds)] if any(kinds) else made
+    if any(kinds):  # before the spreads: they go first where there is no room
+        made.append(Column("", kinds))
+    spreads = [[_spread(row, name) for row in rows] for name in names]
+    return made + [Column(f"spread {letter(n)}", cells, True) for n, cells in enumerate(spreads) if any(cells)]
 
 
 _MANY_TIMES = 9  # a growth that per cent do not say any more

@@ -1,11 +1,10 @@
-"""The first lines of a comparison: which input is faster and by how much, or that the difference is within the spread.
+"""The first lines of a comparison: which input is faster and by how much, or that no difference is found.
 
 Step times of run directories are those of the timing pass, in which no profiler is attached. Those of traces come from
 profiled steps, and are said to. The two are never set against each other.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +15,16 @@ from .. import units
 from ..sources import counting
 from ..step_text import is_uneven
 from ..verdict_text import SNAPSHOT, said_shift
-from . import one_job, spread, waterfall
-from .compared import RENAMED_TO, Compared, Input, Row, letter
+from . import by_step, noise, one_job, spread, total, waterfall
+from .compared import Asked, Compared, Input, Row, letter
 from .run_steps import Work, of_run
 
-_WORDS = {
-    "kernel_ns": "GPU time in kernels", "gpu_op_ns": "GPU time", "self_gpu_ns": "GPU time of operators",
-    "wall_ns": "CPU time",
-    "self_cpu_ns": "CPU time", "call_ns": "time in CUDA calls", "idle_ns": "idle GPU time", "busy_ns": "busy GPU time",
-    "saving_ns": "time that could be saved", "live_bytes": "live memory",
-    "length_ns": "time of a step",
-}  # fmt: skip
 _OF_ALL_DEVICES = (
     "range_summary", "operator_summary", "kernel_summary", "kernel_class", "lora_summary", "adapter_summary",
     "idle_summary",
 )  # fmt: skip
-_NAME = 60  # characters of a name within a sentence
+_TELLING = 0.1  # of the whole change: a part that has less does not say where it comes from
 _MOST = 0.5  # of a change: what one of its parts has to have to be named
-_TELLING = 0.1  # of the whole change: a row that has less does not say where it comes from
-_AS_MUCH = 0.9  # of the largest change: what says where it comes from
 _PHASE_WORDS = {"h2d": "copies to the GPU", "between": "between the steps"}
 _NONE = "no difference"
 # Phases that one program may have and another not; they count where they are all of the change.
@@ -42,18 +32,7 @@ _ADDED = ("data", "h2d")
 _ALL = 0.2  # of a change: what may be of others where it is called all
 _NEVER = spread.Spread(0.0, 0.0, 0.0, 0, 0.0, 0.0)  # of a phase that an input does not have
 _TIMED = "timing pass, no profiler attached"
-_NEXT_TO_NOTHING = 0.0005  # a change that is +0.0% comes from nowhere
 _SMALL = 0.05  # a factor nearer to 1 than this is said in per cent
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What is compared: the word of --by, the view, its column, and whether values are for each step."""
-
-    by: str
-    view: str
-    measure: str
-    is_per_step: bool
 
 
 def of_traces(
@@ -68,20 +47,25 @@ def of_traces(
     timed = [of_run(path) for path in inputs]
     are_timed = all(timed)
     work = [Work.of(rundir.read_summary(path)) for path in inputs] if are_timed else []
-    steps = timed if are_timed else [spread.of_steps(database) for database in databases.values()]
+    steps = [*timed] if are_timed else [by_step.of_steps(database) for database in databases.values()]
     said = [_nothing_in_common(rows, names, asked)] if _are_strangers(rows, names) else []
     for number in range(1, len(names)):
         first, other = steps[0], steps[number]
         pair = databases[names[0]], databases[names[number]]
-        if first and other:
+        if first and other and (apart := "" if are_timed else _other_profilers(pair, (first, other), number)):
+            said.append(apart)
+            steps[number] = None
+        elif first and other:
             said.append(of_pair(pair, (first, other), number, work))
+            fell = waterfall.of([*pair], waterfall.lengths(first, other), are_timed)
+            said.append(waterfall.said(fell, (first, other), (letter(0), letter(number)), are_timed))
         else:
             said.append(_of_window([*pair], number))
         if not (first and other) or asked.view not in ("step_summary",):
             elsewhere = [by_sequence[n] for n in (0, number)] if by_sequence else []
-            said.append(_of_total(rows, names, number, asked, labels, elsewhere))
+            said.append(total.of_total(rows, names, number, asked, labels, elsewhere))
     about = [
-        ", ".join(filter(None, (_recorder(database), spread.said_of_steps(database), _gpus(database))))
+        ", ".join(filter(None, (_recorder(database), by_step.said_of_steps(database), _gpus(database))))
         for database in databases.values()
     ]
     ending = asked.measure.rpartition("_")[2]
@@ -96,7 +80,7 @@ def of_traces(
     return Compared(
         [Input(name, text) for name, text in zip(names, about, strict=True)], list(keys), rows,
         [line for line in said if line],
-        f"{words(asked.measure)} ({asked.measure} of {asked.view}){_each(databases, asked)}", ending,
+        f"{total.words(asked.measure)} ({asked.measure} of {asked.view}){_each(databases, asked)}", ending,
         [*cautions([*databases.values()]), *of_view, *_notes([*databases.values()], any(timed), any(by_sequence))],
         labels, steps,
     )  # fmt: skip
@@ -116,6 +100,18 @@ def of_pair(
         return of_runs(steps, number, work)
     line = of_steps(*steps, *letters, "profiled")
     return line if line.startswith(_NONE) else line + _phase(pair, *steps)
+
+
+def _other_profilers(pair: tuple[Database, Database], steps: tuple[spread.Spread, spread.Spread], number: int) -> str:
+    """That profiled steps of two profilers are not set against each other; "" for those of one."""
+    recorders = [_recorder(database) for database in pair]
+    if recorders[0] == recorders[1]:
+        return ""
+    unit, cells = units.scaled("ns", [step.median for step in steps])
+    return (
+        f"no verdict: A was recorded by {recorders[0]}, {letter(number)} by {recorders[1]}, which cost differently: "
+        f"steps of {cells[0]} and {cells[1]} {unit}. What the GPU works is comparable"
+    )
 
 
 def of_runs(steps: tuple[spread.Spread, spread.Spread], number: int, work: Sequence[Work]) -> str:
@@ -150,20 +146,25 @@ def of_steps(first: spread.Spread, other: spread.Spread, one: str, two: str, sou
         unit, cells = units.scaled("ns", [before, after, first.median, other.median])
         facts = f"mean of {counts} steps, {source}; medians {cells[2]} and {cells[3]} {unit}"
         return _factor(before / after, one, two, f"step {cells[0]} -> {cells[1]} {unit} ({facts})")
-    unit, cells = units.scaled("ns", [first.median, other.median])
-    facts = f"median of {counts} steps, {source}" if counts != "1" else f"one step of each, {source}"
+    found = spread.difference(first, other)
+    unit, cells = units.scaled("ns", [found.before, found.after])
+    middle = "of each kind the median, " if found.is_by_kind else "median of "
+    facts = f"{middle}{counts} steps, {source}" if counts != "1" else f"one step of each, {source}"
     widths = f"spread {one} {_per_cent(first.frac)}, {two} {_per_cent(other.frac)}"
     if first.width is None or other.width is None:
-        widths = f"no spread is known of fewer than {spread.LEAST_STEPS} steps"
-    elif spread.is_within(other.median - first.median, first.width, other.width):
+        widths = f"no spread is known of fewer than {noise.LEAST_STEPS} steps"
+    elif found.is_noise and found.before != found.after:
         means = _means(first, other)
-        return f"{_NONE}: steps of {cells[0]} and {cells[1]} {unit} lie within the spread ({facts}; {widths}{means})"
+        least = (found.least or 0.0) / found.before if found.before else 0.0
+        shows = "; they differ too much to tell" if least > 1 else f"; less than {_per_cent(least)} would not show"
+        widths += means + (shows if least else "")
+        return f"{_NONE} found: steps of {cells[0]} and {cells[1]} {unit} ({facts}; {widths})"
     step = f"step {cells[0]} -> {cells[1]} {unit} ({facts}; {widths})"
-    if not first.median or not other.median:
+    if not found.before or not found.after:
         return step
-    if abs(other.median / first.median - 1) < _NEXT_TO_NOTHING:
+    if abs(found.after / found.before - 1) < spread.NEXT_TO_NOTHING:
         return f"{_NONE}: {step}"
-    return _factor(first.median / other.median, one, two, step)
+    return _factor(found.before / found.after, one, two, step)
 
 
 def _of_other_work(first: spread.Spread, other: spread.Spread, one: str, two: str, before: Work, after: Work) -> str:
@@ -174,8 +175,8 @@ def _of_other_work(first: spread.Spread, other: spread.Spread, one: str, two: st
         f"{cells[0]} and {cells[1]} {unit}, {_TIMED})"
     )
     a, b = first.scaled(1 / tokens[0]), other.scaled(1 / tokens[1])
-    if spread.is_within(b.median - a.median, a.width, b.width):
-        return f"{_NONE} beyond the spread: {facts}"
+    if spread.are_alike(a, b):
+        return f"{_NONE} found: {facts}"
     return _factor(after.rate / before.rate, one, two, facts)
 
 
@@ -202,21 +203,24 @@ def _phase(pair: tuple[Database, Database], first: spread.Spread, other: spread.
     by_mean = spread.have_other_means(first, other)
 
     def grown(one: spread.Spread, two: spread.Spread) -> float:
-        return (two.mean or 0) - (one.mean or 0) if by_mean else two.median - one.median
+        if by_mean:
+            return (two.mean or 0) - (one.mean or 0)
+        found = spread.difference(one, two)
+        return found.after - found.before
 
     change = grown(first, other)
     if not change:
         return ""
     found: dict[str, float] = {}
     for name in (*PHASES, "between", "gpu_busy"):
-        before, after = (spread.of_steps(one, f"{name}_ns") for one in pair)
+        before, after = (by_step.of_steps(one, f"{name}_ns") for one in pair)
         if before and after:
             found[name] = grown(before, after) / change  # of it, so above 0 where it went the same way
         elif name in _ADDED and (before or after) and abs(grown(before or _NEVER, after or _NEVER) / change - 1) < _ALL:
             found[name] = grown(before or _NEVER, after or _NEVER) / change
     most = max(found, key=lambda name: found[name], default=None)
-    if most is None or found[most] < _MOST or found.get("gpu_busy", 0) >= _MOST:
-        return ""
+    if most is None or not _MOST <= found[most] <= 1 / _MOST or found.get("gpu_busy", 0) >= _MOST:
+        return ""  # where the CPU runs ahead, what a phase takes it is hidden, and may be many times the change
     unit, (said,) = units.scaled("ns", [found[most] * change], signed=True)
     return f", most of it {_PHASE_WORDS.get(most, most)} ({said} {unit})"
 
@@ -250,67 +254,6 @@ def _kernel_cnt(database: Database) -> int:
         f"where source_id in (select source_id from source where {counting(database)})"
     )
     return int(count)
-
-
-def _of_total(
-    rows: list[Row], names: list[str], number: int, asked: Asked, labels: dict[str, str],
-    elsewhere: Sequence[dict[tuple[Any, ...], float]],
-) -> str:  # fmt: skip
-    """How the first row of a table changed, and which row has most of it.
-
-    Of ranges only what they launch says so, without what `elsewhere` has of them: the backward of what ran in them is
-    in the ranges of the backward, too.
-    """
-    first, name = rows[0], names[number]
-    before, after = first[names[0]] or 0.0, first[name] or 0.0
-    ending = asked.measure.rpartition("_")[2]
-    unit, cells = units.scaled(ending, [before, after])
-    each = f" {unit}{' per step' if asked.is_per_step else ''}".replace("  ", " ")
-    what = f"{words(asked.measure)} of {letter(number)}"
-    widths = [first[f"{n} spread"] for n in (names[0], name)]
-    if not before or not after:
-        return f"{what}: {cells[0]} -> {cells[1]}{each}" if before or after else ""
-    if before == after or cells[0] == cells[1]:
-        return f"{what}: the same, {cells[0]}{each}"
-    if spread.is_within(after - before, *widths):
-        return f"{what}: no difference, {cells[0]} and {cells[1]}{each} lie within the spread of the steps"
-    text = f"{what}: {cells[0]} -> {cells[1]}{each} ({after / before - 1:+.1%})"
-    if abs(after / before - 1) < _NEXT_TO_NOTHING:
-        return text
-
-    def own(row: Row) -> float:
-        key = (row.get("path"),)
-        linked = elsewhere[1].get(key, 0.0) - elsewhere[0].get(key, 0.0) if elsewhere else 0.0
-        return float(row[f"{name} Δ"] - linked)
-
-    parts = [] if len(rows) == 2 and "path" in first else rows[1:]  # a range that is alone is the whole
-    most = max(_telling(parts), key=lambda row: abs(own(row)), default=None)
-    if most is not None and "path" in most:  # ranges nest: of those that changed as much the innermost says where
-        alike = [row for row in _telling(parts) if abs(own(row)) >= _AS_MUCH * abs(own(most))]
-        most = max(alike, key=lambda row: str(row["path"]).count("/"))
-    if most is None or most[f"{name} is"] == _NONE or own(most) / (after - before) < _TELLING:
-        return text
-    _, (change,) = units.scaled(ending, [own(most)], signed=True)
-    most_keys = [key for key in list(most)[: list(most).index(names[0])] if key != RENAMED_TO]
-    keys = [labels.get(most[key], str(most[key])) for key in most_keys if most[key] is not None]
-    most_unit, _ = units.scaled(ending, [own(most)])
-    launched = "launched in " if any(elsewhere) else ""
-    return f"{text}, most of all {launched}{_short(' '.join(keys))} ({change} {most_unit})".replace(" )", ")")
-
-
-def _telling(rows: list[Row]) -> list[Row]:
-    """The rows without outermost ranges that have others inside: that the step changed is said already."""
-    around = {str(row["path"]).partition("/")[0] for row in rows if "/" in str(row.get("path"))}
-    return [row for row in rows if row.get("path") not in around]
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _NAME else f"{name[: _NAME // 2]}…{name[-_NAME // 2 :]}"
-
-
-def words(measure: str) -> str:
-    """What a measure is called in a sentence."""
-    return _WORDS.get(measure, measure.replace("_", " ").removesuffix(" ns").removesuffix(" cnt"))
 
 
 def _are_strangers(rows: list[Row], names: list[str]) -> bool:
@@ -365,6 +308,10 @@ def cautions(databases: Sequence[Database]) -> list[str]:
     found = [line for number, database in enumerate(databases) for line in _lacks(database, letter(number))]
     if one_job.are_ranks([*databases]):
         found.append(one_job.WAITS)
+    works = [bool(database.rows("select 1 from gpu_op limit 1")) for database in databases]
+    if any(works) and not all(works):
+        without = " and ".join(letter(number) for number, has_work in enumerate(works) if not has_work)
+        found.append(f"No GPU work of {without} is recorded, which says nothing of how much there was.")
     if len({_recorder(database) for database in databases}) > 1:
         found.append("The inputs were recorded by different profilers, which cost differently; compare like with like.")
     if len(gpus := {gpu for database in databases if (gpu := _gpus(database))}) > 1:

@@ -13,6 +13,8 @@ from ...vocabulary import PHASES
 from .. import answer
 from ..page.receipt import PARTS
 from ..sources import counting
+from ..units import said_ns
+from .spread import NEXT_TO_NOTHING, Spread, are_alike, centres
 
 _REST, _WAITS = "outside of phases", "waits"
 _AGAINST_WINDOW = "step less the GPU's window"
@@ -64,6 +66,34 @@ def of(databases: list[Database], steps: list[float] | None, is_timed: bool) -> 
     for one, step in zip(found, steps, strict=True):
         one[rest] = step - sum(one.values())
     return _made(found, steps, is_of_gpu=True, is_of_step=True)
+
+
+def lengths(one: Spread, two: Spread) -> list[float]:
+    """How long a step of each is: the mean, whose parts add up to it, where it is known."""
+    return [*centres(one, two)] if one.mean is None or two.mean is None else [one.mean, two.mean]
+
+
+def said(fell: Waterfall | None, steps: tuple[Spread, Spread], letters: tuple[str, str], is_timed: bool) -> str:
+    """Which part has most of what lies between two inputs, where they differ as the verdict has it; else ""."""
+    most = fell.most() if fell is not None else None
+    if fell is None or most is None or are_alike(*steps):
+        return ""
+    before, after = centres(*steps)
+    change = fell.second - fell.first
+    if change * (after - before) <= 0 or abs(change) < NEXT_TO_NOTHING * fell.first:
+        return ""
+    sign = "+" if most[1] > 0 else "-"
+    return (
+        f"most of the difference from {letters[0]} to {letters[1]}: {fell.words(most[0])}, "
+        f"{sign}{said_ns(abs(most[1]))} {of_what(fell, is_timed)}"
+    )
+
+
+def of_what(fell: Waterfall, is_timed: bool) -> str:
+    """What the differences of a waterfall are in."""
+    if not fell.is_of_step:
+        return "of the GPU's window for each step"
+    return "in a step" if is_timed else "in the mean step"
 
 
 def _by_phases(databases: list[Database], steps: list[float]) -> Waterfall | None:

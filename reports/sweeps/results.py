@@ -64,7 +64,7 @@ def _row(run: Path, axes: list[str]) -> dict[str, Any]:
 def fastest(rows: list[dict[str, Any]]) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
     """The run that computes most tokens in a second, and the others that its steps do not tell it from; None of none.
 
-    Two are told apart where a token takes longer by more than half of both spreads, as `lorabench compare` has it.
+    Two are told apart where a token takes longer by more than half of both spreads.
     """
     measured = [row for row in rows if row["token_per_s"]]
     if not measured:

@@ -1,10 +1,11 @@
 -- A row is one call in which the CPU waits for the GPU, and when it does. It fills the table waiting_call.
 --
 -- Waiting is not working. A call waits when it is a synchronisation; when it copies or sets memory and lasts until that is
--- done (from or to pageable memory the asynchronous calls do, too); or when the queue is full: a launch that takes far
--- longer than its kind usually does while hundreds of operations wait on its stream. Then all but the usual time is a
--- wait. What a trace shows decides, not the name of the call: a cudaMemcpy that returns before its copy ended does not
--- wait.
+-- done (from or to pageable memory the asynchronous calls do, too); when it frees or takes memory and returns just behind
+-- the last of what was queued when it began, or such calls of its input never return before (what it takes then is its
+-- own, and more than half of it the wait); or when the queue is full: a launch that takes longer than its kind does
+-- where fewer are queued, while hundreds of operations wait on its stream. Then all but the usual time is a wait. What a
+-- trace shows decides, not the name of the call: a cudaMemcpy that returns before its copy ended does not wait.
 --
 -- columns:
 --   api_call_id     bigint     the call
@@ -27,7 +28,9 @@ api as (
             when regexp_matches(text, '^(cu|cuda|hip)(Device|Ctx|Context)Synchronize') then 'device'
         end as synchronises,
         regexp_matches(text, '(?i)memcpy|memset') as is_move,
-        regexp_matches(text, '(?i)async') as is_async
+        regexp_matches(text, '(?i)async') as is_async,
+        regexp_matches(text, '^(cu|cuda|hip)(Mem)?(Free|Host(Free|Unregister)|Malloc|Alloc|HostAlloc|HostRegister|ModuleUnload)')
+            and not regexp_matches(text, '(?i)async') as may_wait
     from name
 ),
 synchronising as (
@@ -64,25 +67,83 @@ copying as (
         and not call.is_duplicate
     group by call.api_call_id, call.source_id, call.thread_id, call.name_id, call.start_ns
 ),
--- a queue of hundreds takes a while: the others need not be looked at
-slow as (
-    select call.*, late.device_id, late.stream_id, late.gpu_op_id
+-- what frees memory waits until the device is done with it: such a call ends just behind what was queued when it began
+freeing as (
+    select call.*, coalesce(thread.process_id, 0) as process
     from api_call as call
-    join (
-        select api_call_id, device_id, stream_id, gpu_op_id
-        from gpu_op
-        where launch_end_ns - launch_start_ns >= (select value from threshold where name = 'slow_api_ns')
-            and start_ns - launch_end_ns >= 1000 * (select value from threshold where name = 'full_queue_cnt')
-            and is_first_op
-    ) as late using (api_call_id)
-    where not call.is_duplicate
+    join api using (name_id)
+    left join thread on thread.source_id = call.source_id and thread.thread_id = call.thread_id
+    where api.may_wait and not call.is_duplicate
 ),
-usual as (
-    select source_id, name_id, median(end_ns - start_ns) as call_ns
-    from api_call
-    semi join slow using (source_id, name_id)
-    where not is_duplicate
+pending as (
+    select
+        source_id,
+        coalesce(process_id, 0) as process,
+        launch_start_ns as start_ns,
+        max(end_ns) over (
+            partition by source_id, coalesce(process_id, 0) order by launch_start_ns rows unbounded preceding
+        ) as end_ns
+    from gpu_op
+    where launch_start_ns is not null and source_id in (select source_id from freeing)
+),
+freed as (
+    select
+        freeing.*,
+        if(pending.end_ns > freeing.start_ns, pending.end_ns, null) as pending_end_ns
+    from freeing
+    asof left join pending
+        on pending.source_id = freeing.source_id
+        and pending.process = freeing.process
+        and pending.start_ns < freeing.start_ns
+),
+-- what does not wait returns before the end of what is queued now and then
+waits as (
+    select source_id, name_id
+    from freed
     group by source_id, name_id
+    having avg((end_ns >= pending_end_ns)::integer) filter (pending_end_ns is not null) >= 0.95
+        and count(pending_end_ns) >= 3
+),
+stopping as (
+    select
+        api_call_id,
+        source_id,
+        thread_id,
+        name_id,
+        start_ns,
+        pending_end_ns as end_ns,
+        'device' as kind,
+        false as is_pageable
+    from freed
+    where end_ns >= pending_end_ns
+        and 2 * (pending_end_ns - start_ns) >= end_ns - start_ns
+        and (end_ns <= pending_end_ns + 20000 or (source_id, name_id) in (from waits))
+),
+-- a queue of hundreds takes a while: those that wait less than a microsecond for each need not be looked at
+late as (
+    select call.*, op.device_id, op.stream_id, op.gpu_op_id
+    from gpu_op as op
+    join api_call as call using (api_call_id)
+    where op.start_ns - op.launch_end_ns >= 1000 * (select value from threshold where name = 'full_queue_cnt')
+        and op.is_first_op
+        and not call.is_duplicate
+),
+-- how long it takes where it does not wait: of those whose work began sooner, else the quickest
+usual as (
+    select
+        call.source_id,
+        call.name_id,
+        coalesce(
+            if(
+                count(*) filter (late.api_call_id is null) >= 10,
+                median(call.end_ns - call.start_ns) filter (late.api_call_id is null), null
+            ),
+            least(10000, quantile_cont(call.end_ns - call.start_ns, 0.05))
+        ) as call_ns
+    from api_call as call
+    left join late using (api_call_id)
+    where not call.is_duplicate and (call.source_id, call.name_id) in (select (source_id, name_id) from late)
+    group by call.source_id, call.name_id
 ),
 queued as (
     select
@@ -93,14 +154,14 @@ queued as (
         end_ns,
         row_number() over (partition by source_id, device_id, stream_id order by gpu_op_id) as place
     from gpu_op
-    semi join slow using (source_id, device_id, stream_id)
+    semi join late using (source_id, device_id, stream_id)
 ),
 launching as (
-    select slow.*, usual.call_ns::bigint as usual_ns, queued.place
-    from slow
+    select late.*, usual.call_ns::bigint as usual_ns, queued.place
+    from late
     join usual using (source_id, name_id)
     join queued using (gpu_op_id)
-    where slow.end_ns - slow.start_ns >= 10 * usual.call_ns
+    where late.end_ns - late.start_ns >= 1.25 * usual.call_ns
 ),
 queueing as (
     select
@@ -121,6 +182,8 @@ queueing as (
     where launching.place - coalesce(done.place, 0) >= (select value from threshold where name = 'full_queue_cnt')
 )
 from synchronising
+union all by name
+from stopping
 union all by name
 from copying
 where end_ns > start_ns

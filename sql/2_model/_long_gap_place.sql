@@ -129,11 +129,7 @@ select
             then 'Once, it is a library that makes itself ready (cuBLAS, cuDNN): warm up before the recording begins. In '
                 || 'each step it is an allocator without a cache, or memory so full that it frees by itself.'
         when cpu.cpu_kind = 'call' and regexp_matches(cpu.cpu_in, '(?i)free|malloc')
-            then 'Take and give back no memory within steps: '
-                || if(has_torch(long.source_id),
-                    'leave PyTorch''s caching allocator on (no PYTORCH_NO_*_MEMORY_CACHING), no empty_cache(), and memory '
-                    || 'not so full that it frees by itself.',
-                    'take it once and keep it, or take it from a pool (cudaMallocAsync).')
+            then keep_memory_advice(has_torch(long.source_id))
         when cpu.cpu_kind = 'call'
             then 'Avoid this call within steps: keep what is allocated, load kernels beforehand. If it '
                 || 'should be quick, look for a lock or a missing core.'

@@ -100,6 +100,7 @@ def graph_of(gpu: Gpu) -> tuple[Graph, Points, Operations]:
             names.index(stream_of[c.correlation]) if w and c.correlation in stream_of else -1
             for c, w in zip(calls, waits, strict=True)
         ),
+        np.zeros_like(begin),
     )  # fmt: skip
     none = np.zeros(len(ops), dtype=np.int64)
     work = Operations(

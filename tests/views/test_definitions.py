@@ -1,5 +1,6 @@
 """Each report against its definition, worked out by plain loops over the operations of real and synthetic traces."""
 
+import bisect
 import math
 import re
 import statistics
@@ -9,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import corpus_params, quick
 from lorabench import sql
@@ -379,6 +381,9 @@ def test_memory_copy(database: Database, operations: list[Row]) -> None:
         assert row["bandwidth_bytes"] == (moved * 1e9 / took if sized and took else None)
 
 
+FREES = r"(cu|cuda|hip)(Mem)?(Free|Host(Free|Unregister)|Malloc|Alloc|HostAlloc|HostRegister|ModuleUnload)"
+
+
 @pytest.fixture(scope="module")
 def waiting(database: Database, operations: list[Row]) -> list[tuple[Row, int, int]]:
     """(call, begin, end) of every wait of the CPU for the GPU."""
@@ -391,10 +396,23 @@ def waiting(database: Database, operations: list[Row]) -> list[tuple[Row, int, i
     for op in operations:
         of_call[op["api_call_id"]].append(op)
         streams[op["source_id"], op["device_id"], op["stream_id"]].append(op)
-    usual: dict[Key, list[int]] = defaultdict(list)
+    ends = []  # of all that was launched so far, in order of launches: the latest
+    for op in sorted(
+        (op for op in operations if op["launch_start_ns"] is not None), key=lambda op: op["launch_start_ns"]
+    ):
+        ends.append((op["launch_start_ns"], max(op["end_ns"], ends[-1][1] if ends else 0)))
+    least = 1000 * limits["full_queue_cnt"]
+    late = {
+        op["api_call_id"] for op in operations
+        if op["is_first_op"] and op["launch_end_ns"] is not None and op["start_ns"] - op["launch_end_ns"] >= least
+    }  # fmt: skip
+    usual: dict[Key, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     for call in calls:
-        usual[call["source_id"], call["api"]].append(call["end_ns"] - call["start_ns"])
-    medians = {key: statistics.median(durations) for key, durations in usual.items()}
+        usual[call["source_id"], call["api"]][call["api_call_id"] in late].append(call["end_ns"] - call["start_ns"])
+    medians = {
+        key: statistics.median(soon) if len(soon) >= 10 else min(10_000, float(np.quantile(soon + slow, 0.05)))
+        for key, (soon, slow) in usual.items()
+    }
     found = []
     for call in calls:
         begin, end = call["start_ns"], call["end_ns"]
@@ -410,11 +428,15 @@ def waiting(database: Database, operations: list[Row]) -> list[tuple[Row, int, i
             found.append((call, begin, end))
         elif begin < done <= end:
             found.append((call, begin, done))
+        elif re.match(FREES, call["api"]) and "async" not in call["api"].lower():
+            queued_end = max((end for start, end in ends[: bisect.bisect_left(ends, (begin, 0))][-1:]), default=0)
+            if begin < queued_end <= end <= queued_end + 20_000 and 2 * (queued_end - begin) >= end - begin:
+                found.append((call, begin, queued_end))
         if not ops:
             continue
         median = medians[call["source_id"], call["api"]]
         queued = [op for op in ops[:1] if op["start_ns"] - end >= 1000 * limits["full_queue_cnt"]]
-        if end - begin < max(limits["slow_api_ns"], 10 * median) or not queued:
+        if end - begin < 1.25 * median or not queued:
             continue
         stream = streams[queued[0]["source_id"], queued[0]["device_id"], queued[0]["stream_id"]]
         ahead = stream.index(queued[0]) - sum(op["end_ns"] <= begin for op in stream)

@@ -1,0 +1,172 @@
+"""Whether two rows of steps differ by more than their noise, and how small a difference would not show.
+
+    A  x x x xxx x     the middle of each, and how far it may be off: the more the steps differ among themselves,
+    B    x xxx x x x   the fewer they are, and the more each is like the one before it, the further
+
+The middle is the mean without a fifth of the steps at each end, its error that of the winsorised variance (K. Yuen,
+"The two-sample trimmed t for unequal population variances", Biometrika 61, 1974). Steps that are like those before them
+(a clock that falls, a machine that warms up) say less than as many others: the variance is multiplied by
+(1 + r) / (1 - r), r being the correlation of each with the next. Two differ where their middles are further apart than
+noise puts them in one of a hundred pairs (Student's t, degrees of freedom by Welch).
+"""
+
+import math
+import statistics
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+LEAST_STEPS = 3  # of fewer nothing is known
+_TRIMMED = 0.2  # at each end
+_NORMAL = statistics.NormalDist().inv_cdf(0.995)  # one of a hundred, on both sides
+_MOST_ALIKE = 0.9
+_IN_TURNS = -0.5  # each is unlike the one before it: long and short by turns
+_COVERED = 0.8  # of the steps of both: kinds that hold as many stand for all
+Sample = tuple[Hashable, float]  # of a step its kind, which others may have, and how long it is
+
+
+@dataclass(frozen=True)
+class Centre:
+    """Where the middle of some values is, the square of its standard error, and the degrees of freedom of that."""
+
+    value: float
+    variance: float
+    freedom: float
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What two take, whether noise alone may put them so far apart, and how far it may; None of too few steps."""
+
+    before: float
+    after: float
+    is_noise: bool
+    least: float | None
+    is_by_kind: bool = False  # of each kind of step the middle
+
+
+def between(first: Sequence[Sample], other: Sequence[Sample]) -> Difference | None:
+    """The difference of two rows of steps, each in the order in which they ran; None without steps.
+
+    Steps of several kinds (training and evaluation) are set beside those of their own kind, where both have three of
+    each. Where each step of one has its twin in the other (as many tokens), they are compared twin by twin.
+    """
+    if not first or not other:
+        return None
+    kinds = _shared_kinds(first, other)
+    if len(kinds) > 1:
+        return _by_kind(first, other, kinds)
+    values = [value for _, value in first], [value for _, value in other]
+    medians = statistics.median(values[0]), statistics.median(values[1])
+    if min(map(len, values)) < LEAST_STEPS:
+        return Difference(*medians, is_noise=False, least=None)
+    if _are_twins(first, other):
+        return _of_twins(*values)
+    if all(_correlation(row) < _IN_TURNS for row in values) and min(map(len, values)) >= 2 * LEAST_STEPS:
+        values = _pairs(values[0]), _pairs(values[1])
+        medians = statistics.median(values[0]), statistics.median(values[1])
+    centres = trimmed(values[0]), trimmed(values[1])
+    change, least = centres[1].value - centres[0].value, least_seen(*centres)
+    goes_alike = (medians[1] - medians[0]) * change > 0
+    return Difference(*medians, is_noise=abs(change) <= least or not goes_alike, least=least)
+
+
+def trimmed(values: Sequence[float]) -> Centre:
+    """The mean without a fifth at each end, of three values or more in their order."""
+    ordered, count = sorted(values), len(values)
+    cut = int(_TRIMMED * count)
+    low, high = ordered[cut], ordered[count - 1 - cut]
+    kept = count - 2 * cut
+    squares = (count - 1) * statistics.variance([min(max(value, low), high) for value in values])
+    variance = squares / (kept * (kept - 1)) * _repeated(values)
+    return Centre(statistics.fmean(ordered[cut : count - cut]), variance, kept - 1)
+
+
+def weighted(parts: Iterable[tuple[float, Centre]]) -> Centre:
+    """The sum of several centres, each times its weight."""
+    parts = list(parts)
+    variances = [weight**2 * centre.variance for weight, centre in parts]
+    value, variance = sum(weight * centre.value for weight, centre in parts), sum(variances)
+    known = [own**2 / centre.freedom for own, (_, centre) in zip(variances, parts, strict=True) if own]
+    return Centre(value, variance, variance**2 / sum(known) if any(known) else 1.0)
+
+
+def least_seen(first: Centre, other: Centre) -> float:
+    """How far apart the centres of two alike would be in one of a hundred pairs."""
+    both = weighted([(1.0, other), (-1.0, first)])
+    return quantile(both.freedom) * math.sqrt(both.variance)
+
+
+def quantile(freedom: float) -> float:
+    """Student's t of one in a hundred on both sides (the Cornish-Fisher expansion, within 1.5 % from 4 degrees on)."""
+    z, v = _NORMAL, max(freedom, 1.0)
+    return (
+        z
+        + (z**3 + z) / (4 * v)
+        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * v**2)
+        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * v**3)
+    )
+
+
+def _by_kind(first: Sequence[Sample], other: Sequence[Sample], kinds: list[Hashable]) -> Difference:
+    """Of each kind its middle, by how often it comes in both."""
+    sides: tuple[list[tuple[float, Centre]], ...] = ([], [])
+    middles = [0.0, 0.0]
+    rows = [{kind: [value for own, value in side if own == kind] for kind in kinds} for side in (first, other)]
+    for kind in kinds:
+        weight = sum(len(row[kind]) / sum(map(len, row.values())) for row in rows) / len(rows)
+        for number, row in enumerate(rows):
+            sides[number].append((weight, trimmed(row[kind])))
+            middles[number] += weight * statistics.median(row[kind])
+    centres = weighted(sides[0]), weighted(sides[1])
+    change, least = centres[1].value - centres[0].value, least_seen(*centres)
+    return Difference(middles[0], middles[1], abs(change) <= least, least, is_by_kind=True)
+
+
+def _of_twins(first: Sequence[float], other: Sequence[float]) -> Difference:
+    """How much longer each step is than its twin, at the mean step of the first."""
+    ratio = trimmed([math.log(two / one) for one, two in zip(first, other, strict=True)])
+    before, least = statistics.fmean(first), quantile(ratio.freedom) * math.sqrt(ratio.variance)
+    return Difference(before, before * math.exp(ratio.value), abs(ratio.value) <= least, before * math.expm1(least))
+
+
+def _shared_kinds(first: Sequence[Sample], other: Sequence[Sample]) -> list[Hashable]:
+    """The kinds of which both have three steps or more, if these are nearly all steps."""
+    counts = [
+        {kind: sum(own == kind for own, _ in side) for kind in {own for own, _ in side}} for side in (first, other)
+    ]
+    kinds = [kind for kind, count in counts[0].items() if min(count, counts[1].get(kind, 0)) >= LEAST_STEPS]
+    held = [sum(count[kind] for kind in kinds) / sum(count.values()) for count in counts]
+    return kinds if min(held) >= _COVERED else []
+
+
+def _are_twins(first: Sequence[Sample], other: Sequence[Sample]) -> bool:
+    """Whether both have steps of the same kinds in the same order, of which few are alike."""
+    kinds = [kind for kind, _ in first]
+    is_alike = kinds == [kind for kind, _ in other] and len(set(kinds)) > 1
+    return is_alike and all(value > 0 for _, value in (*first, *other))
+
+
+def _pairs(values: Sequence[float]) -> list[float]:
+    return [(one + two) / 2 for one, two in zip(values[::2], values[1::2], strict=False)]
+
+
+def _correlation(values: Sequence[float]) -> float:
+    """Of each value with the next, from -1 to 1; 0 of those that do not vary."""
+    mean = statistics.fmean(values)
+    off = [value - mean for value in values]
+    whole = sum(value**2 for value in off)
+    return sum(one * two for one, two in pairwise(off)) / whole if whole else 0.0
+
+
+def _repeated(values: Sequence[float]) -> float:
+    """By how much values that are like those before them widen an error: (1 + r) / (1 - r), 1 or more.
+
+    Of few values r comes out too low by about (1 + 3 r) / n (F. Marriott and J. Pope, Biometrika 41, 1954).
+    """
+    count = len(values)
+    if count < 5:
+        return 1.0
+    found = _correlation(values)
+    found = min(_MOST_ALIKE, found + (1 + 3 * found) / count)
+    return max(1.0, (1 + found) / (1 - found))

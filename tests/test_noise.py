@@ -1,0 +1,111 @@
+"""What is noise and what is a difference, of steps whose truth is drawn."""
+
+import math
+import random
+import statistics
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lorabench.reports.comparison import noise
+
+PAIRS = 400
+Steps = list[float]
+
+
+def normal(draw: random.Random, count: int) -> Steps:
+    return [1 + draw.gauss(0, 0.03) for _ in range(count)]
+
+
+def with_outliers(draw: random.Random, count: int) -> Steps:
+    return [step * (1 + draw.expovariate(1) * (draw.random() < 0.1)) for step in normal(draw, count)]
+
+
+def alike_ones_in_a_row(draw: random.Random, count: int) -> Steps:
+    found, now = [], draw.gauss(0, 1)
+    for _ in range(count):
+        now = 0.7 * now + math.sqrt(1 - 0.7**2) * draw.gauss(0, 1)
+        found.append(1 + 0.03 * now)
+    return found
+
+
+def in_turns(draw: random.Random, count: int) -> Steps:
+    return [step * (2 - number % 2) for number, step in enumerate(normal(draw, count))]
+
+
+def found(first: Steps, other: Steps) -> noise.Difference:
+    difference = noise.between([(0, step) for step in first], [(0, step) for step in other])
+    assert difference is not None
+    return difference
+
+
+def share_of_differences(kind: Callable[[random.Random, int], Steps], count: int, factor: float) -> float:
+    draw = random.Random(count)
+    pairs = [(kind(draw, count), [factor * step for step in kind(draw, count)]) for _ in range(PAIRS)]
+    return sum(not found(*pair).is_noise for pair in pairs) / PAIRS
+
+
+@pytest.mark.parametrize("count", [3, 4, 5, 8, 20, 100])
+@pytest.mark.parametrize("kind", [normal, with_outliers, in_turns])
+def test_of_what_does_not_differ_one_in_a_hundred_is_said_to(kind: Callable[..., Steps], count: int) -> None:
+    assert share_of_differences(kind, count, 1.0) <= 0.03
+
+
+@pytest.mark.parametrize(("count", "most"), [(5, 0.1), (8, 0.15), (20, 0.07), (100, 0.05)])
+def test_steps_that_are_like_those_before_them_say_less(count: int, most: float) -> None:
+    assert share_of_differences(alike_ones_in_a_row, count, 1.0) <= most
+
+
+@pytest.mark.parametrize("kind", [normal, with_outliers, in_turns])
+def test_the_more_steps_the_smaller_a_difference_is_found(kind: Callable[..., Steps]) -> None:
+    shares = [share_of_differences(kind, count, 1.035) for count in (5, 20, 100)]
+    assert shares == sorted(shares) and shares[-1] > 0.95
+
+
+@given(
+    steps=st.lists(st.floats(1e3, 1e9), min_size=3, max_size=30), factor=st.floats(0.5, 2.0),
+    others=st.lists(st.floats(1e3, 1e9), min_size=3, max_size=30),
+)  # fmt: skip
+def test_two_swapped_are_judged_alike_and_units_do_not_matter(steps: Steps, factor: float, others: Steps) -> None:
+    there, back = found(steps, others), found(others, steps)
+    assert (there.before, there.after, there.is_noise) == (back.after, back.before, back.is_noise)
+    scaled = found([factor * step for step in steps], [factor * step for step in others])
+    assert scaled.before == pytest.approx(factor * there.before)
+    assert scaled.least == pytest.approx(factor * (there.least or 0.0), rel=1e-6, abs=1e-3)
+    assert found(steps, steps).is_noise
+
+
+@given(lengths=st.tuples(st.floats(1e3, 1e6), st.floats(1e3, 1e6)), factor=st.floats(1.02, 2.0), at=st.integers(2, 5))
+def test_each_kind_of_step_is_set_beside_its_own(lengths: tuple[float, float], factor: float, at: int) -> None:
+    """Every few steps one evaluates: only those that train got slower, without any noise."""
+
+    def steps(slower: float, count: int) -> list[noise.Sample]:
+        is_eval = [number % at == 0 for number in range(count)]
+        return [("eval", lengths[1]) if evaluates else ("train", lengths[0] * slower) for evaluates in is_eval]
+
+    difference = noise.between(steps(1.0, 20), steps(factor, 20))
+    assert difference is not None and difference.is_by_kind and not difference.is_noise
+    is_eval = [number % at == 0 for number in range(20)]
+    change = statistics.fmean(0.0 if evaluates else lengths[0] * (factor - 1) for evaluates in is_eval)
+    assert difference.after - difference.before == pytest.approx(change)
+
+
+@given(tokens=st.lists(st.integers(1, 10_000), min_size=5, max_size=40, unique=True), factor=st.floats(1.01, 1.5))
+def test_steps_of_as_many_tokens_are_compared_twin_by_twin(tokens: list[int], factor: float) -> None:
+    first = [(count, 1e3 * count) for count in tokens]
+    difference = noise.between(first, [(count, factor * step) for count, step in first])
+    assert difference is not None and not difference.is_noise
+    assert difference.after / difference.before == pytest.approx(factor)
+    same = noise.between(first, first)
+    assert same is not None and same.is_noise
+
+
+@pytest.mark.parametrize(("freedom", "table"), [(4, 4.604), (8, 3.355), (20, 2.845), (1000, 2.581)])
+def test_quantiles_are_those_of_tables(freedom: int, table: float) -> None:
+    assert noise.quantile(freedom) == pytest.approx(table, rel=0.015)
+
+
+def test_of_too_few_steps_nothing_is_known() -> None:
+    assert found([1.0, 1.1], [2.0, 2.1]) == noise.Difference(1.05, 2.05, False, None)
+    assert noise.between([], [(0, 1.0)]) is None
