@@ -59,6 +59,10 @@ _RANGES = """
 _CALLS = "select * exclude source_id from _answer_call where source_id = {id} order by call_ns desc, api_name"
 _CLOCKS = "select shift_ns from _clock_shift where source_id = {id}"
 MEAN_WINDOW = "select window_ns::bigint as window_ns from _mean_window where source_id = {id}"
+_LACKS = {
+    "cut_off": "select * exclude source_id from _work_missing where source_id = {id}",
+    "unlaunched": "select * exclude source_id from _launch_missing where source_id = {id}",
+}
 _STEADY = """
     select is_steady, cold_ns, has_rest, recorded_ns, end_ns - start_ns as window_ns
     from _steady_time
@@ -210,15 +214,25 @@ def _computed(database: Database, rank: int | None) -> Row:
         return _answer(database, source_id, rank_cnt)
 
 
-def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
-    def rows(statement: str) -> list[Row]:
-        return database.dicts(statement.replace("{id}", str(source_id)))
-
+def _about(database: Database, source_id: int, rank_cnt: int) -> tuple[Row, str]:
+    """What the input is, among how many, and its kind."""
     ((name, kind, rank, world_size, recorder),) = database.rows(
         "select name, kind, rank, world_size, recorder from source join _recorder using (source_id) "
         f"where source_id = {source_id}"
     )
     ((input_cnt,),) = database.rows("select count(*) from source where kind is not null")
+    about = {
+        "input": name, "recorder": recorder, "rank": rank, "rank_cnt": rank_cnt, "world_size": world_size,
+        "input_cnt": input_cnt,
+    }  # fmt: skip
+    return about, kind
+
+
+def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
+    def rows(statement: str) -> list[Row]:
+        return database.dicts(statement.replace("{id}", str(source_id)))
+
+    about, kind = _about(database, source_id, rank_cnt)
     shift = next((row["shift_ns"] for row in rows(_CLOCKS)), None)
     devices = rows("from steady_state where source_id = {id} order by device_id")
     steady = next(iter(rows(_STEADY)), None)
@@ -228,12 +242,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
     phases, recompute_frac = _phases(rows(_PHASES))
     is_little = not devices or steady is None or (whole_ns or 0) > _LITTLE_TIMES * steady["recorded_ns"]
     return {
-        "input": name,
-        "recorder": recorder,
-        "rank": rank,
-        "rank_cnt": rank_cnt,
-        "world_size": world_size,
-        "input_cnt": input_cnt,
+        **about,
         "device_cnt": len(devices),
         "process_cnt": whole["process_cnt"],
         "device": next((row["device_name"] for row in devices if row["device_name"]), None),
@@ -247,7 +256,9 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         **rows(_UNPROFILED)[0],
         "window_ns": rows(MEAN_WINDOW)[0]["window_ns"] if devices else None,
         "whole_ns": whole_ns,
-        "parts": _parts(devices, shift is None, sum(row["ns"] for row in missing), rows(_IN_TURN)),
+        "parts": _parts(
+            devices, shift is None and bool(whole["has_launches"]), sum(row["ns"] for row in missing), rows(_IN_TURN)
+        ),
         "steady": steady,
         "calls": rows(_CALLS) if is_little else [],
         "classes": rows(
@@ -257,8 +268,8 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         "critical_gpu_frac": next((row["gpu_frac"] for row in rows(_CRITICAL)), None),
         "unrecorded": next(iter(missing), None),
         "clock_shift_ns": shift,
-        "cut_off": next(iter(rows("select * exclude source_id from _work_missing where source_id = {id}")), None),
-        "unlaunched": next(iter(rows("select * exclude source_id from _launch_missing where source_id = {id}")), None),
+        "has_launches": whole["has_launches"],
+        **{name: next(iter(rows(statement)), None) for name, statement in _LACKS.items()},
         "phases": phases,
         "recompute_frac": recompute_frac,
         "findings": [] if devices and is_hardly_used(steady, whole_ns) else rows(FINDINGS),
@@ -293,12 +304,12 @@ def times(devices: list[Row]) -> dict[str, int]:
     return found
 
 
-def _parts(devices: list[Row], do_clocks_agree: bool, missing_ns: float, in_turn: list[Row]) -> dict[str, float]:
+def _parts(devices: list[Row], knows_launches: bool, missing_ns: float, in_turn: list[Row]) -> dict[str, float]:
     """Shares of the steady state, the mean of the devices': what they do, exposed, and why they are idle.
 
-    Where clocks do not agree no launch tells why: idle time is one part. In the time `missing_ns`, the mean of the
-    devices', nobody knows whether they are idle: it is a part of its own, as is the time in which each is idle while
-    others of its process work (rows of _IN_TURN).
+    Where clocks do not agree, or calls were not recorded, no launch tells why: idle time is one part. In the time
+    `missing_ns`, the mean of the devices', nobody knows whether they are idle: it is a part of its own, as is the time
+    in which each is idle while others of its process work (rows of _IN_TURN).
     """
     windows = sum(row["window_ns"] for row in devices)
     if not windows:
@@ -309,7 +320,7 @@ def _parts(devices: list[Row], do_clocks_agree: bool, missing_ns: float, in_turn
         share = min(row["ns"] * len(devices) / windows, found[row["cause"]])
         found["in_turn"] += share
         found[row["cause"]] -= share
-    if not do_clocks_agree:
+    if not knows_launches:
         found["idle"] = sum(found.pop(name) for name in IDLE)
     elif missing_ns:
         missing = missing_ns * len(devices) / windows

@@ -6,6 +6,7 @@ from .units import said_ns
 
 _MUCH_FRAC = 0.15  # of the kernels' time: what a kernel takes at least to be named
 _PACED_FRAC = 0.05  # of the time that the GPU waits for a CPU that sets the pace, at least
+_HARDLY = 0.2  # of all: where less hangs on the GPU the CPU sets the pace, however little it waits for it
 _PACING_FRAC = 0.5  # of the compute: where less hangs on it, and less than half of all, the CPU sets the pace
 NOTHING = "nothing is timed in this file: no ranges, CUDA calls or GPU work; record it anew"
 SNAPSHOT = "allocator snapshot"  # of _recorder
@@ -21,6 +22,8 @@ _MEANINGS = {
     "kernel_wait": "many tiny kernels: {:.0%} of the time is the distance between them",
     "idle": "idle {:.0%} of the time: why is not known",
 }
+_LATE_INPUT = "the input is late: {:.0%} of the time the GPU waits for it"
+_MOSTLY = 0.8  # of the time that the GPU waits for the CPU: what has as much of it is what it waits for
 _WORDS = {"unrecorded": "not recorded"}
 _MISSING = {
     "unrecorded_graph": "kernels of CUDA graphs are missing in {:.0%} of the time",
@@ -43,7 +46,7 @@ def verdict(found: Row) -> str:
         return f"not all is recorded: {_MISSING[missing['rule']].format(missing['ns'] / found['window_ns'])}"
     if max(parts, key=lambda name: parts[name]) == "rank_wait":
         return _MEANINGS["rank_wait"].format(parts["rank_wait"])
-    return _paced(parts, found["critical_gpu_frac"]) or _meaning(parts, found["kernel"])
+    return _paced(parts, found["critical_gpu_frac"]) or _meaning(parts, found["kernel"], _is_input_late(found))
 
 
 def _without_work(found: Row) -> str:
@@ -54,7 +57,9 @@ def _without_work(found: Row) -> str:
 
 def _paced(parts: dict[str, float], critical_gpu_frac: float | None) -> str:
     """That the CPU sets the pace, where the GPU computes much of the time and little hangs on it; else ""."""
-    if critical_gpu_frac is None or parts.get("host", 0) < _PACED_FRAC or 2 * parts["compute"] < max(parts.values()):
+    if critical_gpu_frac is None or 2 * parts["compute"] < max(parts.values()):
+        return ""
+    if parts.get("host", 0) < _PACED_FRAC and critical_gpu_frac >= _HARDLY:
         return ""
     if max(parts, key=lambda name: parts[name]) not in ("compute", "host"):
         return ""
@@ -66,7 +71,14 @@ def _paced(parts: dict[str, float], critical_gpu_frac: float | None) -> str:
     return f"the CPU sets the pace: compute is {parts['compute']:.0%}, but faster kernels save {most}"
 
 
-def _meaning(parts: dict[str, float], kernel: Row | None) -> str:
+def _is_input_late(found: Row) -> bool:
+    """Whether what the GPU waits for on the CPU is nearly all input."""
+    window = found["window_ns"]
+    waits = sum(row["saving_ns"] or 0 for row in found["findings"] if row["rule"] == "late_input")
+    return bool(window) and waits >= _MOSTLY * found["parts"].get("host", 0) * window > 0
+
+
+def _meaning(parts: dict[str, float], kernel: Row | None, is_input_late: bool) -> str:
     """What the largest part of the window means; of two that are both large that there are two."""
     first, *others = sorted(parts, key=lambda name: -parts[name])
     if 2 * parts.get("in_turn", 0) > parts[first]:  # what they compute is limited by it as well
@@ -75,10 +87,12 @@ def _meaning(parts: dict[str, float], kernel: Row | None) -> str:
     if first == "compute" and kernel is not None and kernel["kernel_frac"] >= _MUCH_FRAC:
         dominant = f"{kernel['kernel_frac']:.0%} of it in {kernel['short_name']}"
     if others and parts[others[0]] > parts[first] / 2:
-        named = [f"{_WORDS.get(name, name.replace('_', ' '))} {parts[name]:.0%}" for name in (first, others[0])]
+        words = _WORDS | ({"host": "late input"} if is_input_late else {})
+        named = [f"{words.get(name, name.replace('_', ' '))} {parts[name]:.0%}" for name in (first, others[0])]
         dominant = dominant.replace("of it", "of the compute")
         return f"no single limit: {named[0]} of the time, {named[1]}{f'; {dominant}' if dominant else ''}"
-    return _MEANINGS[first].format(parts[first]) + (f", {dominant}" if dominant else "")
+    meaning = _LATE_INPUT if first == "host" and is_input_late else _MEANINGS[first]
+    return meaning.format(parts[first]) + (f", {dominant}" if dominant else "")
 
 
 def counted(found: Row) -> str | None:
@@ -124,6 +138,11 @@ def doubts(found: Row) -> list[str]:
     if lost := found["cut_off"]:
         missing = f"the last {lost['missing_cnt']:,} of {lost['launch_cnt']:,} launches have no GPU work"
         said.append(f"{missing}: the recording ended early")
+    if found["has_launches"] is False:
+        said.append(
+            "no CUDA calls are recorded, so nobody knows why the GPU is idle, and nothing can be replayed: "
+            + ("nsys profile --trace=cuda,nvtx" if found["recorder"] == "nsys" else "ProfilerActivity.CPU is missing")
+        )
     if lost := found["unlaunched"]:
         said.append(
             f"the launches of {lost['missing_cnt']:,} of {lost['op_cnt']:,} operations "

@@ -15,6 +15,10 @@ NOTHING = (
     "nothing can be replayed: there is neither GPU work nor a step (profiler.step(), lorabench.span('step')) with "
     "operators; snapshots have memory alone"
 )
+_NO_CALLS = (
+    "nothing can be replayed: the calls that launched the GPU's work are not recorded (nsys profile --trace=cuda,nvtx; "
+    "torch.profiler with ProfilerActivity.CPU)"
+)
 _CHANGE_WIDTH, _INPUT_CNT = 46, 3
 _CUT_WIDTH = WIDTH - 2  # of a line: a change that is longer has to be cut
 _LEAST_SHOWN = 0.001  # of a step: what a change saves at least to have a line of its own
@@ -29,6 +33,8 @@ def lines(rows: list[Row], known: Mapping[int, Row]) -> Iterator[str]:
     """
     if not rows and known and not any(about["has_gpu"] or about["step_ns"] for about in known.values()):
         yield from textwrap.wrap(NOTHING, WIDTH)
+    elif not rows and known and all(about["has_launches"] is False for about in known.values()):
+        yield from textwrap.wrap(_NO_CALLS, WIDTH)
     elif not rows:
         yield "no standard change applies: there is no GPU work, and no range loads input"
         yield "ask for one: --change cpu=*:0.5, scale=OPERATOR:0.5, skip=PATH, fuse=PATH"
@@ -63,6 +69,12 @@ def _of_input(rows: list[Row], about: Row) -> Iterator[str]:
                 f"{said_ns(about['missing_ns'])} of it the CPU waits for GPU work that is not recorded; savings are"
             )
             yield from textwrap.wrap(f"  {missing} fractions of all", WIDTH, subsequent_indent="  ")
+        if about["input_ns"] > _LEAST_MISSING * whole_ns:
+            late = (
+                f"  for {said_ns(about['input_ns'])} of all the GPU waits for input: where workers load it that sets "
+                "the pace, and until it comes sooner other changes save less than here"
+            )
+            yield from textwrap.wrap(late, WIDTH, subsequent_indent="  ")
     said = None
     for row in rows:
         change = _short_change(row["change"])

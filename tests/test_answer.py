@@ -189,7 +189,7 @@ def test_two_changes_together_save_no_less_than_one(database: Database, found: d
 def test_a_change_that_is_long_keeps_what_it_does() -> None:
     row = {"change": f"graph={'execute_context_1(888)/' * 9}mm", "saving_ns": 7, "step_ns": 3, "saving_frac": 0.7,
            "replay_error_frac": 0.0, "step_cnt": None, "note": "", "source_id": 1, "rank": None}  # fmt: skip
-    known = {"has_gpu": True, "shift_ns": None, "step_ns": None, "turn_cnt": None, "missing_ns": 0}
+    known = {"has_gpu": True, "shift_ns": None, "step_ns": None, "turn_cnt": None, "missing_ns": 0, "input_ns": 0}
     said = list(what_if_text.lines([row], {1: known}))
     assert said[1].startswith("  graph=…") and "/mm " in said[1] and max(map(len, said)) <= screen.WIDTH
     of_ranks = [row | {"source_id": rank + 1, "rank": rank} for rank in range(5)]
@@ -202,7 +202,7 @@ def test_changes_that_save_nothing_are_cut_where_one_is_longer_than_a_line() -> 
     row = {"change": "cpu=*:0", "saving_ns": 7, "step_ns": 3, "saving_frac": 0.7, "replay_error_frac": 0.0,
            "step_cnt": None, "note": "", "source_id": 1, "rank": None}  # fmt: skip
     none = [row | {"change": change, "saving_ns": 0, "saving_frac": 0.0} for change in (f"graph={'x' * 90}", "pin=*")]
-    known = {"has_gpu": True, "shift_ns": None, "step_ns": None, "turn_cnt": None, "missing_ns": 0}
+    known = {"has_gpu": True, "shift_ns": None, "step_ns": None, "turn_cnt": None, "missing_ns": 0, "input_ns": 0}
     said = list(what_if_text.lines([row, *none], {1: known}))
     assert max(map(len, said)) <= screen.WIDTH and "graph=…xxx" in " ".join(said) and "pin=*" in " ".join(said)
 
@@ -210,7 +210,7 @@ def test_changes_that_save_nothing_are_cut_where_one_is_longer_than_a_line() -> 
 def test_adapters_in_turn_are_turns_of_a_step_in_predictions_as_in_the_answer() -> None:
     row = {"change": "cpu=*:0", "saving_ns": 4_000_000, "step_ns": 6_000_000, "saving_frac": 0.4, "step_cnt": 16,
            "replay_error_frac": 0.0, "note": "", "source_id": 1, "rank": None}  # fmt: skip
-    known = {"has_gpu": False, "shift_ns": None, "step_ns": 4_100_000, "missing_ns": 0}
+    known = {"has_gpu": False, "shift_ns": None, "step_ns": 4_100_000, "missing_ns": 0, "input_ns": 0}
     (head, first, *_) = what_if_text.lines([row | {"saving_ns": 0}], {1: known | {"turn_cnt": 8, "step_ns": 6e6}})
     assert head.startswith("8 steps of 2 turns: 12.0 ms each, ") and "12.0 ms" in first
     (head, *_) = what_if_text.lines([row | {"saving_ns": 0}], {1: known | {"turn_cnt": 16, "step_ns": 6e6}})

@@ -155,11 +155,13 @@ class Trace:
         if not len(before):
             weights = self._as_measured_before(weights, first)
         replayed = self.graph.replay(weights)
-        if len(before):
+        if len(before) or (self.work.point > int(last.max())).any():  # else all that was launched counts
             ended = self.graph.begin_of_operations(weights, replayed) + weights.length
-            return np.array([self._done(replayed, ended, last) - self._done(replayed, ended, before)])
-        launched = take(self.work.point, self.graph.by_stream[self.graph.groups.first]) <= int(last.max())
-        until = max(int(replayed.begin[last].max()), int(replayed.group_end[launched].max(initial=0)))
+            until = self._done(replayed, ended, last)
+        else:
+            until = max(int(replayed.begin[last].max()), int(replayed.group_end.max(initial=0)))
+        if len(before):
+            return np.array([until - self._done(replayed, ended, before)])
         return np.array([until - int(replayed.begin[first]) - self._unrecorded(first)])
 
     def _unrecorded(self, first: int) -> int:

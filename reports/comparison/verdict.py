@@ -57,8 +57,9 @@ def of_traces(
             steps[number] = None
         elif first and other:
             said.append(of_pair(pair, (first, other), number, work))
-            fell = waterfall.of([*pair], waterfall.lengths(first, other), are_timed)
-            said.append(waterfall.said(fell, (first, other), (letter(0), letter(number)), are_timed))
+            if not one_job.are_ranks([*pair]):
+                fell = waterfall.of([*pair], waterfall.lengths(first, other), are_timed)
+                said.append(waterfall.said(fell, (first, other), (letter(0), letter(number)), are_timed))
         else:
             said.append(_of_window([*pair], number))
         if not (first and other) or asked.view not in ("step_summary",):

@@ -2,7 +2,8 @@
 --
 -- The rule's places are changed together; each has its share of what that saves. A rule about late launches saves no more
 -- than the gaps that it is blamed for. A wait costs more than the gap behind it, because the CPU loses its lead; what rules
--- about idle time save together, the largest first, is never more than the idle time. Where without a wait less than half of
+-- about idle time save together, the largest first, is never more than the idle time. Copies that block save besides what
+-- of them runs beside other work once nothing waits for them, which is never more than what runs with nothing beside it. Where without a wait less than half of
 -- the idle time behind it would go, the evidence says whose the rest is, and host_work what it would save; where more than
 -- half as much again would, why. Of what others are blamed for it says how much would be saved where that is less than four
 -- fifths. Copies save what hiding them does; those that the link has no time for beside other work
@@ -28,6 +29,12 @@ idle as (
     select source_id, sum(saving_ns) as idle_ns
     from _judged_gap
     where cause <> 'kernel_wait'
+    group by source_id
+),
+-- copies with nothing beside them
+alone as (
+    select source_id, sum(exposed_memory_ns) as exposed_ns
+    from steady_state
     group by source_id
 ),
 -- a replay is of steps: where what follows them counts, too, it says nothing of that
@@ -56,6 +63,7 @@ followed as (
         ) as is_predicted,
         hidden.hidden_ns,
         idle.idle_ns,
+        if(limited.rule in ('blocking_copy', 'pageable_async_copy'), coalesce(alone.exposed_ns, 0), 0) as exposed_ns,
         limited.rule in (
             'late_input', 'compiling_or_loading', 'blocking_copy', 'pageable_async_copy', 'synchronisation', 'launch_bound_range',
             'unified_memory', 'long_idle_gap', 'long_dependency', 'host_work', 'devices_in_turn'
@@ -77,9 +85,10 @@ followed as (
         and limited.source_id not in (select source_id from hidden)
     left join hidden on hidden.source_id = limited.source_id and hidden.rule = limited.rule
     left join idle on idle.source_id = limited.source_id
+    left join alone on alone.source_id = limited.source_id
 ),
 -- the largest first: what is left of the idle time is for the others
-shared as (
+idling as (
     select
         *,
         if(
@@ -88,9 +97,18 @@ shared as (
                 partition by source_id, is_idle order by saving_ns desc, rule rows between unbounded preceding and 1 preceding
             ), 0))),
             saving_ns
-        ) as shared_ns
+        ) as idle_share_ns
     from followed
     where not is_idle or source_id not in (select source_id from _clock_shift)
+),
+shared as (
+    select
+        *,
+        greatest(0, least(saving_ns - idle_share_ns, exposed_ns - coalesce(sum(if(exposed_ns > 0, saving_ns - idle_share_ns, 0)) over (
+            partition by source_id order by saving_ns desc, rule rows between unbounded preceding and 1 preceding
+        ), 0))) as unblocked_ns,
+        idle_share_ns + unblocked_ns as shared_ns
+    from idling
 ),
 -- of copies those that the link between host and device has no time for
 bounded as (
@@ -126,6 +144,9 @@ select
                     found.saving_ns > 0 and 5 * shared.shared_ns < 4 * shared.limit_ns,
                     format('; {} would be saved', said_ns(found.saving_ns * shared.shared_ns / shared.limit_ns)), ''
                 )
+            when 2 * shared.unblocked_ns > shared.shared_ns
+                then found.evidence || format('; nothing runs beside these copies, as the CPU waits for them: {} of them would be hidden',
+                    said_ns(found.saving_ns * shared.unblocked_ns / shared.limit_ns))
             when 2 * shared.shared_ns < shared.limit_ns then found.evidence || '; most of it is the CPU''s work'
             -- behind the idle time, before where the CPU is: a screen has room for two lines
             when 2 * shared.shared_ns > 3 * shared.limit_ns

@@ -1,9 +1,10 @@
 -- A row is an input: all that was recorded of it, on the CPU as well.
 --
 -- columns:
---   source_id     integer   the input
---   whole_ns      bigint    from the begin of the first range or CUDA call to the end of the last, NULL without any
---   process_cnt   bigint    processes with GPU work
+--   source_id      integer   the input
+--   whole_ns       bigint    from the begin of the first range or CUDA call to the end of the last, NULL without any
+--   process_cnt    bigint    processes with GPU work
+--   has_launches   boolean   whether a launching call of GPU work is recorded, NULL without GPU work
 
 with
 recorded as (
@@ -19,8 +20,14 @@ working as (
     select source_id, count(distinct process_id) as process_cnt
     from _stream_work
     group by source_id
+),
+launched as (
+    select source_id, count(api_call_id) > 0 as has_launches
+    from gpu_op
+    group by source_id
 )
-select source.source_id, recorded.whole_ns, coalesce(working.process_cnt, 0) as process_cnt
+select source.source_id, recorded.whole_ns, coalesce(working.process_cnt, 0) as process_cnt, launched.has_launches
 from source
 left join recorded using (source_id)
 left join working using (source_id)
+left join launched using (source_id)
