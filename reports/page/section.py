@@ -59,6 +59,11 @@ class Source:
         """The inputs of the rank that is shown and those without one, as a list in SQL."""
         return sources.of_rank(self.source_id)
 
+    def apart(self) -> str:
+        """What to add to the text about all that was recorded, where the verdict is about less; else nothing."""
+        warm = self.rows("select 1 from steady_state where source_id = {id} and is_steady limit 1")
+        return " Of all that was recorded; the verdict is of the warm steps alone." if warm else ""
+
     def rows(self, statement: str) -> list[dict[str, Any]]:
         """The rows of a query, in which {id} is the input and {begin} its first GPU work, or else range.
 

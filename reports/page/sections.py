@@ -10,7 +10,8 @@ from . import figures
 from .cells import shapes
 from .memory_sections import memory_sections
 from .rank_sections import rank_sections
-from .section import Section, Source, section
+from .receipt import PARTS
+from .section import Section, Source, only, section
 from .work_sections import flame_section, timeline_section
 
 _BAR_CNT, _GROUP_CNT, _STEP_CNT, _STEP_KEPT, _POINT_CNT = 15, 60, 40, 100, 300
@@ -43,8 +44,8 @@ class _Asked:
         if not rows:
             return None
         text = self.text if isinstance(self.text, str) else self.text(rows)
-        if self.is_of_all and source.rows("select 1 from steady_state where source_id = {id} and is_steady limit 1"):
-            text += " Of all that was recorded; the verdict is of the warm steps alone."
+        if self.is_of_all:
+            text += source.apart()
         return section(self.name, self.title, text, self.view, rows, self.picture(rows), keys=self.keys,
                        follows=self.follows, added_up=self.added_up)  # fmt: skip
 
@@ -119,10 +120,37 @@ def _critical_bars(rows: Rows) -> Any:
     )
 
 
+def _idle(source: Source) -> Iterable[Section | None]:
+    """Why devices were idle, in the parts of the receipt: what nobody knows is none of the causes."""
+    rows = source.rows("select * exclude source_id from _page_idle where source_id = {id}")
+    if not rows:
+        return
+    rows = [{"device_id": row["device_id"], "why": PARTS[row["part"]][0], **row} for row in rows]
+    parts = {row["part"] for row in rows}
+    text = (
+        "host: for the CPU; dependency: for another stream, an event or a copy; kernel_wait: between kernels. The time "
+        "before the first work of all is not among them."
+    )
+    if "unrecorded" in parts:
+        text += " Of what is not recorded nobody knows whether the GPU was idle: finding says why it is missing."
+    if "in_turn" in parts:
+        text += " While it waits for another GPU of its process, that one works."
+    if "idle" in parts:
+        text = "The clocks of CPU and GPU do not match, so no launch tells why; the causes in the table are those of the times as they are."
+    yield section("idle", "Why the GPU was idle", text + source.apart(), "idle_summary", only(
+        rows, "device_id", "why", "cause", "gap_cnt", "idle_ns", "behind_wait_ns", "idle_frac", "max_ns",
+    ), _idle_bars(rows))  # fmt: skip
+
+
 def _idle_bars(rows: Rows) -> Any:
+    """A bar of each device and part of the receipt."""
     many = len({row["device_id"] for row in rows}) > 1
-    named = [{"label": f"GPU {row['device_id']}: {row['cause']}" if many else row["cause"], **row} for row in rows]
-    return figures.stacked_bars(named[:_GROUP_CNT], "label", [("idle_ns", "idle")])
+    sums: dict[str, int] = {}
+    for row in rows:
+        label = f"GPU {row['device_id']}: {row['why']}" if many else row["why"]
+        sums[label] = sums.get(label, 0) + row["idle_ns"]
+    named = [{"label": label, "idle_ns": time} for label, time in sums.items()]
+    return figures.stacked_bars(named[:_GROUP_CNT], "label", [("idle_ns", "time")])
 
 
 def _known_phases(steps: Rows) -> list[str]:
@@ -330,13 +358,7 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
         "activity, path, name, critical_ns", _critical_bars, "order by critical_ns desc", rows="_page_critical",
         keys={"path": "range", "name": "kernel"}, follows=("range", "kernel"), is_of_all=True,
     ),
-    _Asked(
-        "idle", "Why the GPU was idle",
-        "host: for the CPU; dependency: for another stream, an event or a copy; kernel_wait: between kernels. The time "
-        "before the first work of all is not among them.",
-        "idle_summary", "device_id, cause, gap_cnt, idle_ns, behind_wait_ns, idle_frac, max_ns",
-        _idle_bars, is_of_all=True,
-    ),
+    _idle,
     _queue,
     _Asked(
         "lora", "LoRA", "Base against adapters, forward, backward and recomputed.", "lora_summary",
