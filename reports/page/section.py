@@ -41,7 +41,9 @@ class Source:
     def __init__(self, database: Database, source_id: int, window: Window | None = None):
         self.database, self.source_id = database, source_id
         self.window = window  # of the timeline; None is all
-        ((self.name, self.kind),) = database.rows(f"select name, kind from source where source_id = {source_id}")
+        ((self.name, self.kind, self.rank),) = database.rows(
+            f"select name, kind, rank from source where source_id = {source_id}"
+        )
         self.problems: list[str] = []  # why queries gave no rows that could be computed
         self.has_timeline = False  # whose axis has its zero at `begin`
         ((self.begin,),) = database.rows(

@@ -136,7 +136,10 @@ def _idle(source: Source) -> Iterable[Section | None]:
     if "in_turn" in parts:
         text += " While it waits for another GPU of its process, that one works."
     if "idle" in parts:
-        text = "The clocks of CPU and GPU do not match, so no launch tells why; the causes in the table are those of the times as they are."
+        text = (
+            "The clocks of CPU and GPU do not match, so no launch tells why; the causes in the table would be right if "
+            "they did."
+        )
     yield section("idle", "Why the GPU was idle", text + source.apart(), "idle_summary", only(
         rows, "device_id", "why", "cause", "gap_cnt", "idle_ns", "behind_wait_ns", "idle_frac", "max_ns",
     ), _idle_bars(rows))  # fmt: skip

@@ -100,7 +100,7 @@ def _timeline(source: Source, ops: Row, ranges: Row, shown_ns: tuple[int, int]) 
         lanes += [lane.as_json(begin) | {"is_range": False} for lane in streams]
     return {
         "span": shown_ns[1] - begin, "lanes": lanes, "names": shown,
-        "kinds": kinds.NAMES, "left_out": left_out, "cell_ns": cell_ns, "summary": _told(lanes),
+        "kinds": kinds.NAMES, "rank": source.rank, "left_out": left_out, "cell_ns": cell_ns, "summary": _told(lanes),
         "ops": _ops(source, names),
     }  # fmt: skip
 

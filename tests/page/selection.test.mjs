@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import {ofRows, pickOf, withBars} from "../../reports/page/scripts/charts.mjs";
 import {unpackTree} from "../../reports/page/scripts/flame_tree.mjs";
-import {addUp, below, chosenIn, filtersOf, isPathIn, isRowChosen, namesOfPath, nodeAt, pathsOf, sumsByName, toldOf}
+import {addUp, below, chosenIn, filtersOf, isPathIn, isRowChosen, isWithin, namesOfPath, nodeAt, pathsOf, sumsByName, toldOf}
   from "../../reports/page/scripts/selection.mjs";
 
 // run > (gemm, backward > autograd > add); the autograd thread's range has a path of its own
@@ -57,4 +57,11 @@ test("bars of a choice keep what they are called", () => {
   assert.deepEqual([pickOf(left.keys, 0).value, pickOf(figure.keys, 1)], ["s", null]);
   const made = ofRows(figure, [{label: "<b>&", time: 5e6, cnt: 1}]);
   assert.deepEqual([made.data[0].x, made.data[0].customdata, made.keys.kernel], [[5], ["&lt;b&gt;&amp;"], ["<b>&"]]);
+});
+
+test("a part of a time is within it, its neighbour is not", () => {
+  const whole = {from: 10, to: 20};
+  assert.deepEqual([whole, {from: 9.5, to: 20}, {from: 12, to: 13}, {from: 12, to: 22}, undefined].map((time) => isWithin(time, whole)),
+    [true, true, true, false, false]);
+  assert.equal(isWithin(whole, undefined), false);
 });

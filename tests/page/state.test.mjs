@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import {barParts} from "../../reports/page/scripts/receipt.mjs";
-import {readState, stateText} from "../../reports/page/scripts/state.mjs";
+import {readState, stateOf, stateText} from "../../reports/page/scripts/state.mjs";
 
 test("a state comes back from the address", () => {
   for (const state of [{}, {time: {from: -5, to: 70}}, {range: ["run", "## a=b & c ##"], find: "é&x"},
@@ -13,6 +13,11 @@ test("names of sections are no state, and what is damaged is left out", () => {
   assert.equal(readState("kernels"), null);
   assert.deepEqual(readState("time=9..3&range=[1]&find="), {});
   assert.deepEqual(readState("time=a..b&range={"), {});
+});
+
+test("what is not written as an address is no state", () => {
+  assert.deepEqual(stateOf("#step%3D2"), {step: "2"});
+  for (const hash of ["", "#50%", "#%E0%A4%A", "#kernels"]) assert.equal(stateOf(hash), null);
 });
 
 test("parts of the receipt fill its bar", () => {

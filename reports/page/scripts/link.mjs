@@ -3,7 +3,7 @@
 import {drawChart, figureOf, ofRows, withBars} from "./charts.mjs";
 import {Drawer} from "./drawer.mjs";
 import {namesTo, unpackTree} from "./flame_tree.mjs";
-import {addUp, below, chosenIn, filtersOf, isPathIn, isRowChosen, namesOfPath, nodeAt, pathsOf, sumsByName, toldOf} from "./selection.mjs";
+import {addUp, below, chosenIn, filtersOf, isPathIn, isRowChosen, isWithin, namesOfPath, nodeAt, pathsOf, sumsByName, toldOf} from "./selection.mjs";
 import {cellsOf, makePickable, showSums} from "./tables.mjs";
 import {sayCount, sayTime} from "./units.mjs";
 
@@ -61,11 +61,20 @@ export class Link {
   // Chooses: undefined leaves nothing chosen in a dimension. A step is the time that it took, too.
   change(choice) {
     Object.assign(this.state, choice);
-    if ("step" in choice && !("time" in choice)) this.state.time = this.timeOfStep(choice.step);
+    if ("step" in choice) {
+      if (!("time" in choice)) this.state.time = this.timeOfStep(choice.step);
+      this.stepTime = this.state.time;
+    } else if ("time" in choice && this.state.step !== undefined && !isWithin(this.state.time, this.stepTime)) delete this.state.step;
     if (!this.state.time) this.state.time = this.window;
     for (const name of Object.keys(this.state)) if (this.state[name] === undefined || this.state[name] === null) delete this.state[name];
     if (!this.state.range?.length) delete this.state.range;
     this.apply();
+  }
+
+  // What the address says: a step alone is the time that it took.
+  open() {
+    const {step, time} = this.state;
+    this.change(step === undefined ? {} : time ? {step, time} : {step});
   }
 
   // What was clicked, of a step with its time; the same again takes it back.
@@ -73,7 +82,7 @@ export class Link {
     const wanted = name === "range" ? namesOfPath(this.nodes, this.paths, value) : String(value);
     if (!wanted.length) return;
     const isSame = JSON.stringify(this.state[name]) === JSON.stringify(wanted);
-    const when = time && !isSame ? {time: {from: Math.max(0, time[0] + this.zero), to: time[1] + this.zero}} : {};
+    const when = time && !isSame ? {time: this.shown(time)} : {};
     this.change({[name]: isSame ? undefined : wanted, ...when});
   }
 
@@ -94,7 +103,13 @@ export class Link {
     if (step === undefined || !this.steps) return undefined;
     const {keys} = figureOf(this.steps);
     const time = keys?.time[keys.step.findIndex((number) => String(number) === step)];
-    return time && {from: Math.max(0, time[0] + this.zero), to: time[1] + this.zero};
+    return time && this.shown(time);
+  }
+
+  // What the timeline has of a time from the common zero on.
+  shown([begin, end]) {
+    const from = Math.max(0, begin + this.zero), to = end + this.zero;
+    return {from, to: Math.max(Math.min(to, this.data?.span ?? to), Math.min(from + 1, to))};
   }
 
   // At once what a pointer waits for, the rest when nothing changes any more.
@@ -195,9 +210,11 @@ export class Link {
     this.bar.append(said);
   }
 
+  // How much work is chosen. A page has the operations of one rank, and a step is known by its time alone.
   counted() {
-    const {sums} = this;
-    if (!sums || (this.state.time && !this.hasOps)) return "";
+    const {sums, state} = this, rank = this.data?.rank ?? null;
+    if (state.rank !== undefined && state.rank !== String(rank)) return rank === null ? "" : `The operations in this page are of rank ${rank}. `;
+    if (!sums || (state.time && !this.hasOps) || (state.step !== undefined && !state.time)) return "";
     const [cnt, time] = sums.class.reduce(([c, t], row) => [c + row.cnt, t + row.time], [0, 0]);
     return `${sayCount(cnt)} GPU operations, ${sayTime(time)}. `;
   }

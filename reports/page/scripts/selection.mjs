@@ -101,6 +101,11 @@ export function isRowChosen(row, state, chosen) {
   return row.begin < state.time.to && (row.length ? row.begin + row.length > state.time.from : row.begin >= state.time.from);
 }
 
+// Whether a time lies in another one, but for what rounding does; without one of them it does not.
+export function isWithin(time, whole) {
+  return Boolean(time && whole && time.from >= whole.from - 1 && time.to <= whole.to + 1);
+}
+
 // What filters a thing that knows some of the dimensions, and what does not.
 export function filtersOf(state, known) {
   const active = chosenIn(state);

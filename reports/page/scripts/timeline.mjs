@@ -1,8 +1,8 @@
 // The timeline of a page: lanes of ranges over lanes of streams on a canvas. A pixel column is filled as high as the share
 // of its time that was busy, so the area that is filled is the time that was busy, at every zoom.
-import {busyTime, coverage, mostOf, stretchAt} from "./density.mjs";
+import {busyTime, countWanted, coverage, mostOf, stretchAt} from "./density.mjs";
 import {inflate, unpackLane} from "./packed.mjs";
-import {isLight, sayShare, sayTime, shortened} from "./units.mjs";
+import {isLight, sayCount, sayShare, sayTime, shortened} from "./units.mjs";
 import {AXIS_HEIGHT, Zoomed} from "./zoomed.mjs";
 
 const STREAM_HEIGHT = 34, RANGE_HEIGHT = 16, TITLE_HEIGHT = 15, MINIMAP_HEIGHT = 18, GAP = 3;
@@ -25,7 +25,10 @@ export class Timeline extends Zoomed {
     this.find.type = "search";
     this.find.placeholder = "find a kernel or range ( / )";
     this.find.setAttribute("aria-label", "Find in the timeline");
-    this.find.addEventListener("input", () => this.lookFor(this.find.value));
+    this.find.addEventListener("input", () => {
+      this.lookFor(this.find.value);
+      this.place.dispatchEvent(new CustomEvent("sought", {bubbles: true, detail: this.words}));
+    });
     this.bar.append(this.find);
   }
 
@@ -61,7 +64,7 @@ export class Timeline extends Zoomed {
     const pen = this.cleared();
     const colours = this.colours();
     this.axis(pen, colours, sayTime);
-    const wanted = this.words && this.data.names.map((name) => `${name[0]} ${name[2]}`.toLowerCase().includes(this.words));
+    const wanted = this.wanted();
     for (const lane of this.lanes) this.lane(pen, colours, lane, wanted);
     this.minimap(pen, colours);
     this.dragged(pen, colours);
@@ -141,11 +144,25 @@ export class Timeline extends Zoomed {
 
   // Marks what has these words in its name or path.
   lookFor(words) {
-    this.find.value = words;
+    if (words.toLowerCase() === this.words) return;
+    if (this.find.value !== words) this.find.value = words;
     this.words = words.toLowerCase();
     if (!this.lanes) return;
     this.draw();
     this.told(null);
+  }
+
+  // Of each name whether it has the words, where some are looked for.
+  wanted() {
+    return this.words && this.data.names.map((name) => `${name[0]} ${name[2]}`.toLowerCase().includes(this.words));
+  }
+
+  // What was found, for who sees no outline.
+  found() {
+    const wanted = this.wanted();
+    if (!wanted) return "";
+    const {all, inside} = countWanted(this.lanes, wanted, this.view);
+    return all ? `“${this.find.value}”: ${sayCount(all)} found, ${sayCount(inside)} of them in what is shown. ` : `“${this.find.value}”: nothing has it in its name or path. `;
   }
 
   // The view of a choice: its time, or all.
@@ -200,11 +217,11 @@ export class Timeline extends Zoomed {
     if (event) return;
     const stream = this.main;
     if (stream.is_range) {
-      this.said.textContent = `${sayTime(from - this.data.zero)} to ${sayTime(to - this.data.zero)}; point at a range to see its name and time`;
+      this.said.textContent = `${this.found()}${sayTime(from - this.data.zero)} to ${sayTime(to - this.data.zero)}; point at a range to see its name and time`;
       return;
     }
     const most = mostOf(stream, (name) => this.data.names[name][0], from, to, 3).map(([name, time]) => `${name} ${sayTime(time)}`);
-    this.said.textContent = `${sayTime(from - this.data.zero)} to ${sayTime(to - this.data.zero)}: ${stream.title} busy `
+    this.said.textContent = `${this.found()}${sayTime(from - this.data.zero)} to ${sayTime(to - this.data.zero)}: ${stream.title} busy `
       + `${sayShare(this.busyShare(stream))}${this.withRest()}; most of it ${most.join(", ") || "nothing"}`;
   }
 

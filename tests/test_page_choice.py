@@ -1,0 +1,125 @@
+"""What is chosen on a page, and what the address says: read back from a real browser."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+CAPTURE = Path(__file__).parent.parent / "fixtures" / "h200-batch" / "trace.json.gz"
+
+
+def trace(path: Path, rank: int | None = None, kernel_us: float = 100, names: tuple[str, ...] = ("forward",)) -> Path:
+    """Three steps of 1 ms in which each of these ranges launches a kernel of its own."""
+    events: list[dict[str, Any]] = []
+    common = {"ph": "X", "pid": 1, "tid": 1}
+    for step in range(3):
+        begin = 1000 * step
+        events.append(common | {"cat": "user_annotation", "name": f"ProfilerStep#{step}", "ts": begin, "dur": 990})
+        for n, name in enumerate(names):
+            at, link = begin + 5 + n * 900 // len(names), {"correlation": step * len(names) + n + 1}
+            own = common | {"cat": "user_annotation", "name": name, "ts": at, "dur": 800 // len(names)}
+            launch = common | {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": at + 1, "dur": 2, "args": link}
+            work = {"ph": "X", "cat": "kernel", "name": f"gemm of {n}", "pid": 0, "tid": 7, "ts": at + 4,
+                    "dur": kernel_us, "args": link | {"stream": 7, "device": 0}}  # fmt: skip
+            events += [own, launch, work]
+    about: dict[str, Any] = {"traceEvents": events}
+    if rank is not None:
+        about["distributedInfo"] = {"rank": rank, "world_size": 2}
+    path.write_text(json.dumps(about), "utf-8")
+    return path
+
+
+@pytest.fixture
+def opened(browser: Browser, tmp_path: Path, run_command: Callable) -> Iterator[Callable[..., Page]]:
+    """The page of inputs with a hash in its address; what a script throws fails the test."""
+    pages: list[Page] = []
+    complaints: list[str] = []
+
+    def go(*inputs: Path, address: str = "") -> Page:
+        made = tmp_path / "page.html"
+        if not made.exists():
+            run_command("report", *inputs, "-o", made)
+        page = browser.new_page()
+        pages.append(page)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(made.as_uri() + address)
+        page.wait_for_selector("html[data-drawn=all]")
+        return page
+
+    yield go
+    for page in pages:
+        page.close()
+    assert not complaints
+
+
+def choose(page: Page, *names: str) -> str:
+    """Wait until these dimensions are what is chosen; what the bar says."""
+    page.wait_for_selector(f"html[data-filtered='{json.dumps(list(names), separators=(',', ':'))}']")
+    return page.locator(".selection").inner_text()
+
+
+def test_operations_of_another_rank_are_not_counted_as_those_of_the_one_that_is_chosen(
+    opened: Callable, tmp_path: Path
+) -> None:
+    page = opened(trace(tmp_path / "rank0.json", 0), trace(tmp_path / "rank1.json", 1, kernel_us=300))
+    ranks = page.locator("section[aria-labelledby=ranks]")
+    ranks.locator("summary").click()
+    ranks.locator("tbody .pick", has_text="1").first.click()
+    said = choose(page, "rank")
+    assert "rank 1" in said and "The operations in this page are of rank 0." in said and "GPU operations" not in said
+    page.keyboard.press("Escape")
+    ranks.locator("tbody .pick", has_text="0").first.click()
+    expect(page.locator(".selection")).to_contain_text("3 GPU operations, 300.0 µs")
+
+
+def test_a_step_in_an_address_is_the_time_that_it_took(opened: Callable, tmp_path: Path) -> None:
+    page = opened(trace(tmp_path / "t.json"), address="#step=1")
+    said = choose(page, "time", "step")
+    assert "1 GPU operations, 100.0 µs" in said and "step 1" in said
+    page.evaluate("document.querySelector('[data-figure=figure-timeline]').picture.show({from: 0, to: 5e5})")
+    assert "step" not in choose(page, "time")  # the time that is seen now is not that of the step
+
+
+def test_an_address_that_is_damaged_leaves_the_page_as_it_is(opened: Callable, tmp_path: Path) -> None:
+    page = opened(trace(tmp_path / "t.json"), address="#50%")
+    assert not page.locator(".selection").is_visible()
+    page.locator("section[aria-labelledby=kernels] summary").click()
+    head = page.locator("section[aria-labelledby=kernels] th").nth(1)
+    head.locator("button").click()
+    assert head.get_attribute("aria-sort") == "descending"
+
+
+def test_another_address_in_an_open_page_is_followed(opened: Callable, tmp_path: Path) -> None:
+    page = opened(trace(tmp_path / "t.json"))
+    page.evaluate("address => { location.hash = address; }", quote("kernel=gemm of 0"))
+    assert "kernel gemm of 0" in choose(page, "kernel")
+    page.evaluate("address => { location.hash = address; }", quote("step=2"))
+    assert "kernel" not in choose(page, "time", "step")
+    page.evaluate("location.hash = 'kernels'")
+    assert page.locator(".selection").is_visible()  # the name of a section takes nothing back
+
+
+def test_what_is_looked_for_is_in_the_address_and_said_without_hits(opened: Callable, tmp_path: Path) -> None:
+    page = opened(trace(tmp_path / "t.json"), address="#find=gemm")
+    find, said = page.get_by_label("Find in the timeline"), page.locator("[data-figure=figure-timeline] .said")
+    assert find.input_value() == "gemm"
+    assert said.inner_text().startswith("“gemm”: 3 found, 3 of them in what is shown. ")
+    find.fill("nothing like it")
+    expect(said).to_contain_text("“nothing like it”: nothing has it in its name or path.")
+    assert "find" in page.url
+    find.fill("")
+    assert "find" not in page.url and "“" not in said.inner_text()
+
+
+def test_a_filter_without_a_row_says_so(opened: Callable, tmp_path: Path) -> None:
+    page = opened(trace(tmp_path / "t.json"))
+    section = page.locator("section[aria-labelledby=kernels]")
+    section.locator("summary").click()
+    section.locator("input").fill("zzz")
+    assert "No row has “zzz” in it." in section.inner_text()
+    section.locator("input").fill("gemm")
+    assert "No row" not in section.inner_text()
