@@ -1,5 +1,6 @@
 """Sections of the page agree with the verdict on top and with the views behind them."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,3 +55,50 @@ def test_rows_of_a_cause_add_up_to_the_view(trace: str, database_of: Callable) -
     names = "device_id, cause, sum(gap_cnt), sum(idle_ns), sum(behind_wait_ns), max(max_ns)"
     statement = f"select {names} from {{}} group by all order by all"
     assert database.rows(statement.format("_page_idle")) == database.rows(statement.format("idle_summary"))
+
+
+MEMORY = [
+    pytest.param(CORPUS / "kineto" / "qwen-stacks-memory.h100.json.gz", id="with a timeline"),
+    pytest.param(FIXTURES / "h200-batch", id="of another pass"),
+]
+
+
+@pytest.mark.parametrize("trace", MEMORY)
+def test_memory_and_its_blocks_have_the_same_zero(trace: Path, section: Callable) -> None:
+    areas, blocks = section(trace, "memory"), section(trace, "blocks")
+    drawn = areas.figure["data"]
+    totals = [sum(values) for values in zip(*(one["y"] for one in drawn if "stackgroup" in one), strict=True)]
+    peak, size = blocks.figure["peak"]
+    assert max(totals) == pytest.approx(size / 2**20, rel=1e-5)
+    at = areas.figure["x"][totals.index(max(totals))]
+    assert at == pytest.approx((peak - blocks.figure["zero"]) / 1e6, abs=1e-5)
+    is_on_timeline = "Times are those of the timeline." in blocks.text
+    assert is_on_timeline == ("Times are those of the timeline." in areas.text) == ("time" in areas.follows)
+
+
+def test_memory_of_phases_says_where_the_peak_is(section: Callable) -> None:
+    whole = section(CORPUS / "memory_snapshots" / "llm-training-step.pickle", "memory-phases")
+    assert whole.text.endswith("The peak of 6,688.4 MiB is in optimizer.")
+    assert max(values(whole, "peak")) == pytest.approx(6688.4, abs=0.05)
+
+
+@pytest.mark.parametrize("trace", ["resnet50-six-steps.2021.json.gz", "qwen-stacks-memory.h100.json.gz"])
+def test_phases_in_which_nothing_was_live_are_no_section(trace: str, section: Callable) -> None:
+    assert section(CORPUS / "kineto" / trace, "memory-phases") is None
+
+
+def test_a_peak_outside_of_all_phases_is_said_to_be_there(tmp_path: Path, database_of: Callable) -> None:
+    """An optimizer that holds 2 MiB, and 3 MiB behind it."""
+    common = {"ph": "X", "pid": 1, "tid": 1, "cat": "user_annotation"}
+    about = {"Device Type": 0, "Device Id": -1, "Addr": 1}
+    events: list[dict[str, Any]] = [common | {"name": "optimizer", "ts": 100, "dur": 50}]
+    for at, change, total in ((110, 2, 2), (120, -2, 0), (200, 3, 3), (210, -3, 0)):
+        held = {"Bytes": change * 2**20, "Total Allocated": total * 2**20, "Total Reserved": 0}
+        events.append({"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": 1, "tid": 1,
+                       "ts": at, "args": about | held})  # fmt: skip
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"traceEvents": events}), "utf-8")
+    made = pages.write(database_of(path), tmp_path / "page.html", [path])
+    (found,) = (one for one in made if one.name == "memory-phases")
+    assert "The peak of 3.0 MiB lies in none of them: it is" in found.text
+    assert "At most 2.0 MiB was live in one (optimizer)." in found.text
