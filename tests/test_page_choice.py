@@ -123,3 +123,71 @@ def test_a_filter_without_a_row_says_so(opened: Callable, tmp_path: Path) -> Non
     assert "No row has “zzz” in it." in section.inner_text()
     section.locator("input").fill("gemm")
     assert "No row" not in section.inner_text()
+
+
+SLASHES = (
+    "train/forward",
+    "<script>alert(1)</script>/sub",
+    "range " + "x" * 350 + " a",
+    "range " + "x" * 350 + " b",
+    "é" * 1200,
+)
+
+
+def lanes_at(page: Page) -> list[dict[str, Any]]:
+    """The first stretch of each name of the second lane of ranges: where it lies, and the name."""
+    found: list[dict[str, Any]] = page.evaluate(
+        """() => {
+            const {lanes, data, canvas} = document.querySelector("[data-figure=figure-timeline]").picture;
+            const picture = document.querySelector("[data-figure=figure-timeline]").picture, lane = lanes[1], seen = {};
+            lane.names.forEach((name, n) => { seen[name] ??= {name: data.names[name][0], y: lane.top + 5,
+                x: (picture.xOf(lane.starts[n]) + picture.xOf(lane.ends[n])) / 2}; });
+            return Object.values(seen).sort((a, b) => a.x - b.x);
+        }"""
+    )
+    return found
+
+
+def test_names_with_slashes_and_very_long_ones_are_chosen_as_themselves(opened: Callable, tmp_path: Path) -> None:
+    page = opened(trace(tmp_path / "t.json", names=SLASHES))
+    canvas = page.locator("[data-figure=figure-timeline] canvas")
+    canvas.scroll_into_view_if_needed()
+    stretches = lanes_at(page)
+    assert [stretch["name"] for stretch in stretches] == list(SLASHES)
+    for n, stretch in enumerate(stretches):
+        canvas.click(position={"x": stretch["x"], "y": stretch["y"]})
+        said = choose(page, "range")
+        assert "3 GPU operations, 300.0 µs" in said, stretch["name"][:40]
+        coloured = page.evaluate(
+            """() => { const {isChosen, data} = document.querySelector("[data-figure=figure-timeline]").picture;
+            return data.names.map(([name]) => name).filter((_, n) => isChosen[n]); }"""
+        )
+        assert coloured == [f"gemm of {n}", SLASHES[n]]
+        address = page.url
+        page.keyboard.press("Escape")
+        choose(page)
+        again = opened(address=address[address.index("#") :])
+        assert "3 GPU operations" in choose(again, "range")
+        again.close()
+
+
+def test_rows_and_slices_of_such_names_choose_the_same(opened: Callable, tmp_path: Path) -> None:
+    page = opened(trace(tmp_path / "t.json", names=SLASHES))
+    section = page.locator("section[aria-labelledby=ranges]")
+    section.locator("summary").click()
+    for n, row in enumerate(section.locator("tbody tr").all()[1:]):
+        row.locator(".pick").click()
+        assert "3 GPU operations, 300.0 µs" in choose(page, "range"), n
+        page.keyboard.press("Escape")
+        choose(page)
+    slices = page.locator("[data-figure=figure-ranges] .slice", has_text="gemm of")
+    slices.first.click()
+    assert "3 GPU operations, 300.0 µs" in choose(page, "range", "kernel")
+
+
+def test_a_kernel_with_a_very_long_name_is_chosen_by_its_slice(opened: Callable, tmp_path: Path) -> None:
+    path = trace(tmp_path / "t.json")
+    path.write_text(path.read_text("utf-8").replace("gemm of 0", "kernel_" + "y" * 400), "utf-8")
+    page = opened(path)
+    page.locator("[data-figure=figure-ranges] .slice", has_text="yyyy").first.click()
+    assert "3 GPU operations, 300.0 µs" in choose(page, "range", "kernel")

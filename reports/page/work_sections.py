@@ -84,11 +84,14 @@ def _timeline(source: Source, ops: Row, ranges: Row, shown_ns: tuple[int, int]) 
     begin = shown_ns[0]
     if len(ranges["start_ns"]):
         paths = np.unique(ranges["path_id"])
-        known = {row["path_id"]: row for row in source.rows("select path_id, path, name.text as name from range_path "
-                 "join name using (name_id) where source_id = {id}")}  # fmt: skip
+        known = {row["path_id"]: row for row in source.rows(
+            "select range_path.path_id, range_path.path, name.text as name, coalesce(above.path, '') as above "
+            "from range_path join name using (name_id) left join range_path as above "
+            "on above.path_id = range_path.parent_path_id where range_path.source_id = {id}"
+        )}  # fmt: skip
         of_paths = [known[int(path)] for path in paths]
         places: timeline.Numbers = np.asarray(np.searchsorted(paths, ranges["path_id"]) + len(shown), np.int64)
-        shown += [[row["name"][:300], kinds.NAMES.index(kinds.of_range(row["path"])), _above(row["path"]), ""]
+        shown += [[row["name"], kinds.NAMES.index(kinds.of_range(row["path"])), row["above"], ""]
                   for row in of_paths]  # fmt: skip
         for lane, thread, _ in timeline.range_lanes(ranges, places):
             lanes.append(lane.as_json(begin) | {"is_range": True, "title": thread})
@@ -118,10 +121,6 @@ def _ops(source: Source, names: list[Row]) -> Row:
 
 def _full(row: Row) -> str:
     return row["full_name"] if row["full_name"] != row["name"] else ""
-
-
-def _above(path: str) -> str:
-    return path.rpartition("/")[0]
 
 
 def _told(lanes: list[Row]) -> str:

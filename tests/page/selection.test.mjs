@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import {ofRows, pickOf, withBars} from "../../reports/page/scripts/charts.mjs";
 import {unpackTree} from "../../reports/page/scripts/flame_tree.mjs";
-import {addUp, below, chosenIn, filtersOf, isPathIn, isRowChosen, isWithin, namesOfPath, nodeAt, pathsOf, sumsByName, toldOf}
+import {addUp, below, chosenIn, filtersOf, isPathIn, isRowChosen, isWithin, namesOfPath, nodeAt, pathOf, pathsOf, sumsByName, toldOf}
   from "../../reports/page/scripts/selection.mjs";
 
 // run > (gemm, backward > autograd > add); the autograd thread's range has a path of its own
@@ -21,6 +21,10 @@ test("a range is what lies below it, by the paths that its threads say", () => {
   assert.deepEqual(namesOfPath(nodes, paths, "autograd/too small"), ["run", "backward", "autograd"]);
   assert.deepEqual(namesOfPath(nodes, paths, "elsewhere"), []);
   assert.equal(nodeAt(nodes, ["run", "gone", "backward"]).name, "run");
+});
+
+test("a path has the name with all of its slashes", () => {
+  assert.deepEqual([pathOf("", "a/b"), pathOf("a/b", "c/d")], ["a/b", "a/b/c/d"]);
 });
 
 test("operations are cut where a time ends, and each counts its own length", () => {

@@ -1,7 +1,7 @@
 // The flame graph of a page: slices as elements, so that they print, are read aloud and are found by the browser's search.
 import {invertTree, layoutSlices, matchingTime, namesTo, unpackTree} from "./flame_tree.mjs";
 import {below, nodeAt} from "./selection.mjs";
-import {changeLevel, sayChange, sayCount, sayShare, sayTime, shortened} from "./units.mjs";
+import {changeLevel, sayChange, sayCount, sayName, sayShare, sayTime, shortened} from "./units.mjs";
 
 const ROW_HEIGHT = 20;
 const LEAST_PIXELS = 0.6;
@@ -90,7 +90,7 @@ export class Flame {
 
   // Shows a part of the work and, of ranges, the one that is chosen; null for all work.
   filter(chosen, range) {
-    if (chosen === this.chosen && range.join("/") === this.range.join("/")) return;
+    if (chosen === this.chosen && JSON.stringify(range) === JSON.stringify(this.range)) return;
     this.range = range;
     this.chosen = chosen;
     this.choose(this.measure);
@@ -174,18 +174,18 @@ export class Flame {
   told(node) {
     if (node.both) {
       const [first, second] = this.data.letters.map((letter, n) => `${letter} ${sayTime(node.both[n])}`);
-      return `${node.name}: ${first}, ${second}, ${sayChange(...node.both)}`;
+      return `${sayName(node.name)}: ${first}, ${second}, ${sayChange(...node.both)}`;
     }
     const whole = this.nodes[0].total;
     const calls = node.kind === 3 || node.kind === 0 || !node.cnt ? "" : `, ${sayCount(node.cnt)} times`;
-    return `${node.name}: ${sayTime(node.total)}, ${sayShare(whole ? node.total / whole : 0)} of ${this.whole}`
+    return `${sayName(node.name)}: ${sayTime(node.total)}, ${sayShare(whole ? node.total / whole : 0)} of ${this.whole}`
       + (node.kind === 3 ? `, ${sayCount(node.cnt)} launches` : calls);
   }
 
   tell(node) {
     const names = node.id >= 0 ? namesTo(this.nodes, node) : [];
     const own = node.children.length && node.own ? `, of it ${sayTime(node.own)} of its own` : "";
-    this.said.textContent = `${KINDS[node.kind]}: ${this.told(node)}${own}${names.length > 1 ? ` — in ${names.slice(0, -1).join(" / ")}` : ""}`;
+    this.said.textContent = `${KINDS[node.kind]}: ${this.told(node)}${own}${names.length > 1 ? ` — in ${sayName(names.slice(0, -1).join(" / "))}` : ""}`;
   }
 
   mark() {

@@ -3,7 +3,7 @@
 import {drawChart, figureOf, ofRows, withBars} from "./charts.mjs";
 import {Drawer} from "./drawer.mjs";
 import {namesTo, unpackTree} from "./flame_tree.mjs";
-import {addUp, below, chosenIn, filtersOf, isPathIn, isRowChosen, isWithin, namesOfPath, nodeAt, pathsOf, sumsByName, toldOf} from "./selection.mjs";
+import {addUp, below, chosenIn, filtersOf, isPathIn, isRowChosen, isWithin, namesOfPath, nodeAt, pathOf, pathsOf, sumsByName, toldOf} from "./selection.mjs";
 import {cellsOf, makePickable, showSums} from "./tables.mjs";
 import {sayCount, sayTime} from "./units.mjs";
 
@@ -151,7 +151,7 @@ export class Link {
 
   isNameChosen(n) {
     const [name, , path] = this.data.names[n];
-    if (n >= this.data.ops.class.length) return Boolean(this.state.range) && isPathIn(path ? `${path}/${name}` : name, this.chosen);
+    if (n >= this.data.ops.class.length) return Boolean(this.state.range) && isPathIn(pathOf(path, name), this.chosen);
     return (this.state.kernel === undefined || name === this.state.kernel) && (!this.state.range || this.chosen.inside[this.tree.places[n]] === 1);
   }
 

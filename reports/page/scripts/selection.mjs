@@ -1,7 +1,7 @@
 // What is chosen, and what of a page's data belongs to it. Nothing here knows a browser.
 import {firstEndingAfter} from "./density.mjs";
 import {namesTo} from "./flame_tree.mjs";
-import {sayTime} from "./units.mjs";
+import {sayName, sayTime} from "./units.mjs";
 
 export const DIMENSIONS = ["time", "range", "kernel", "step", "rank"];
 
@@ -13,8 +13,13 @@ export function chosenIn(state) {
 // What is chosen in one of them, as people read it; `zero` is the time at which the axis of the timeline has 0.
 export function toldOf(state, name, zero) {
   if (name === "time") return `${sayTime(state.time.from - zero)} to ${sayTime(state.time.to - zero)}`;
-  if (name === "range") return `range ${state.range.join(" / ")}`;
-  return `${name} ${state[name]}`;
+  if (name === "range") return `range ${sayName(state.range.join(" / "))}`;
+  return `${name} ${sayName(String(state[name]))}`;
+}
+
+// The path of a range by its name and the path above it, which may both have a slash in them.
+export function pathOf(above, name) {
+  return above ? `${above}/${name}` : name;
 }
 
 // The paths of a tree's ranges: what the data says, else the name behind the path above it.
@@ -22,7 +27,7 @@ export function pathsOf(nodes, said) {
   const paths = [];
   for (const node of nodes) {
     const above = paths[node.parent] ?? "";
-    paths.push(node.kind === 1 || node.kind === 2 ? said[node.id] ?? (above ? `${above}/${node.name}` : node.name) : above);
+    paths.push(node.kind === 1 || node.kind === 2 ? said[node.id] ?? pathOf(above, node.name) : above);
   }
   return paths;
 }

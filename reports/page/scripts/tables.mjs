@@ -52,7 +52,7 @@ export function cellsOf(table, zero) {
 }
 
 function wholeOf(cell) {
-  return "value" in cell.dataset ? String(Number(cell.dataset.value)) : cell.title || cell.textContent;
+  return "value" in cell.dataset ? String(Number(cell.dataset.value)) : cell.dataset.name || cell.title || cell.textContent;
 }
 
 // Cells that choose something are buttons, made when the table is seen.

@@ -2,7 +2,8 @@
 // of its time that was busy, so the area that is filled is the time that was busy, at every zoom.
 import {busyTime, countWanted, coverage, mostOf, stretchAt} from "./density.mjs";
 import {inflate, unpackLane} from "./packed.mjs";
-import {isLight, sayCount, sayShare, sayTime, shortened} from "./units.mjs";
+import {pathOf} from "./selection.mjs";
+import {isLight, sayCount, sayName, sayShare, sayTime, shortened} from "./units.mjs";
 import {AXIS_HEIGHT, Zoomed} from "./zoomed.mjs";
 
 const STREAM_HEIGHT = 34, RANGE_HEIGHT = 16, TITLE_HEIGHT = 15, MINIMAP_HEIGHT = 18, GAP = 3;
@@ -162,7 +163,8 @@ export class Timeline extends Zoomed {
     const wanted = this.wanted();
     if (!wanted) return "";
     const {all, inside} = countWanted(this.lanes, wanted, this.view);
-    return all ? `“${this.find.value}”: ${sayCount(all)} found, ${sayCount(inside)} of them in what is shown. ` : `“${this.find.value}”: nothing has it in its name or path. `;
+    const said = all ? `${sayCount(all)} found, ${sayCount(inside)} of them in what is shown` : "nothing has it in its name or path";
+    return `“${this.find.value}”: ${said}. `;
   }
 
   // The view of a choice: its time, or all.
@@ -186,8 +188,8 @@ export class Timeline extends Zoomed {
     const pixel = (this.view.to - this.view.from) / this.width;
     const n = stretchAt(lane, this.view.from + event.offsetX * pixel, 3 * pixel);
     if (n < 0) return;
-    const [name, , path] = this.data.names[lane.names[n]];
-    const detail = lane.is_range ? {name: "range", value: path ? `${path}/${name}` : name} : {name: "kernel", value: name};
+    const [name, , above] = this.data.names[lane.names[n]];
+    const detail = lane.is_range ? {name: "range", value: pathOf(above, name)} : {name: "kernel", value: name};
     this.place.dispatchEvent(new CustomEvent("picked", {bubbles: true, detail}));
   }
 
@@ -220,7 +222,7 @@ export class Timeline extends Zoomed {
       this.said.textContent = `${this.found()}${sayTime(from - this.data.zero)} to ${sayTime(to - this.data.zero)}; point at a range to see its name and time`;
       return;
     }
-    const most = mostOf(stream, (name) => this.data.names[name][0], from, to, 3).map(([name, time]) => `${name} ${sayTime(time)}`);
+    const most = mostOf(stream, (name) => this.data.names[name][0], from, to, 3).map(([name, time]) => `${sayName(name)} ${sayTime(time)}`);
     this.said.textContent = `${this.found()}${sayTime(from - this.data.zero)} to ${sayTime(to - this.data.zero)}: ${stream.title} busy `
       + `${sayShare(this.busyShare(stream))}${this.withRest()}; most of it ${most.join(", ") || "nothing"}`;
   }
@@ -228,8 +230,8 @@ export class Timeline extends Zoomed {
   toldOf(lane, n) {
     const [name, , path, full] = this.data.names[lane.names[n]];
     const about = lane.levels
-      ? `mostly ${name}; busy ${sayShare(lane.levels[n])} of ${sayTime(lane.ends[n] - lane.starts[n])}`
-      : `${name}, ${sayTime(lane.lengths[n])}`;
-    return `${about} at ${sayTime(lane.begins[n] - this.data.zero)}${path ? ` — in ${path}` : ""}${full && full !== name ? ` — ${full}` : ""}`;
+      ? `mostly ${sayName(name)}; busy ${sayShare(lane.levels[n])} of ${sayTime(lane.ends[n] - lane.starts[n])}`
+      : `${sayName(name)}, ${sayTime(lane.lengths[n])}`;
+    return `${about} at ${sayTime(lane.begins[n] - this.data.zero)}${path ? ` — in ${sayName(path)}` : ""}${full && full !== name ? ` — ${full}` : ""}`;
   }
 }

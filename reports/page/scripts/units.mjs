@@ -62,6 +62,11 @@ export function niceTicks(low, high, cnt) {
   return ticks;
 }
 
+// A name as a line of text has room for it.
+export function sayName(name) {
+  return shortened(name, 300);
+}
+
 // A name with its middle left out, so that it has no more characters than `length`.
 export function shortened(name, length) {
   if (name.length <= length) return name;
