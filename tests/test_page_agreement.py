@@ -1,14 +1,17 @@
 """Sections of the page agree with the verdict on top and with the views behind them."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import CORPUS, quick
+from lorabench.analyze.pipeline import analyze
 from lorabench.reports import answer
 from lorabench.reports.page import page as pages
+from lorabench.reports.page import rank_sections
 from lorabench.reports.page.receipt import PARTS
 from lorabench.reports.page.section import Section
 
@@ -102,3 +105,76 @@ def test_a_peak_outside_of_all_phases_is_said_to_be_there(tmp_path: Path, databa
     (found,) = (one for one in made if one.name == "memory-phases")
     assert "The peak of 3.0 MiB lies in none of them: it is" in found.text
     assert "At most 2.0 MiB was live in one (optimizer)." in found.text
+
+
+def in_turn(path: Path, with_ranges: bool = True) -> Path:
+    """Three steps of two adapters each, under the same number; the second is twice as slow."""
+    events: list[dict[str, Any]] = []
+    common = {"ph": "X", "pid": 1, "tid": 1, "cat": "user_annotation"}
+    at = 1000
+    for step in range(1, 4):
+        for number, length in enumerate((100, 200)):
+            events += [
+                common | {"name": f"## step {step} ##", "ts": at, "dur": length - 2},
+                common | {"name": "forward", "ts": at + 1, "dur": length // 2},
+            ]
+            if with_ranges:
+                events.append(common | {"name": "q_proj", "ts": at + 2, "dur": 30})
+                events.append(common | {"name": "lora_A", "ts": at + 3, "dur": 20})
+                events.append(common | {"name": f"adapter_{number}", "ts": at + 4, "dur": 10})
+            at += length
+    path.write_text(json.dumps({"traceEvents": events}), "utf-8")
+    return path
+
+
+def test_steps_of_adapters_in_turn_have_their_names(section: Callable, tmp_path: Path) -> None:
+    trace = in_turn(tmp_path / "t.json")
+    steps, phases = section(trace, "steps"), section(trace, "step-phases")
+    names = [f"{step}, adapter_{number}" for step in (1, 2, 3) for number in (0, 1)]
+    assert steps.figure["data"][0]["customdata"] == [f"step {name}" for name in names]
+    assert values(steps, "adapter") == ["adapter_0", "adapter_1"] * 3
+    assert phases.figure["layout"]["xaxis"]["ticktext"] == names
+    unknown = section(in_turn(tmp_path / "u.json", with_ranges=False), "steps")
+    assert unknown.figure["data"][0]["customdata"][:2] == ["step 1, 1 of 2", "step 1, 2 of 2"]
+    assert "Adapters" not in unknown.text
+
+
+def job(folder: Path, names: tuple[str, ...], ranks: bool) -> list[Path]:
+    """The same three steps under several names."""
+    paths = []
+    for number, name in enumerate(names):
+        paths.append(in_turn(folder / name))
+        about = json.loads(paths[-1].read_text("utf-8"))
+        if ranks:
+            about["distributedInfo"] = {"rank": number, "world_size": len(names)}
+        paths[-1].write_text(json.dumps(about), "utf-8")
+    return paths
+
+
+def written(inputs: list[Path], folder: Path) -> tuple[list[Section], str]:
+    with analyze(inputs, folder / "x.duckdb") as database:
+        return pages.write(database, folder / "page.html", inputs), (folder / "page.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(("are_ranks", "title"), [(True, "Ranks"), (False, "Inputs")])
+def test_inputs_side_by_side_have_the_step_of_their_cards(are_ranks: bool, title: str, tmp_path: Path) -> None:
+    made, text = written(job(tmp_path, ("a.json", "b.json"), are_ranks), tmp_path)
+    (found,) = (one for one in made if one.name == "ranks")
+    assert found.title == title and f"the section {title} has the others beside it" in text
+    assert values(found, "step") == [pytest.approx(0.3), pytest.approx(0.3)]  # both adapters, not one turn
+    assert "<b>300.0 us</b>" in text or "<b>0.3 ms</b>" in text
+
+
+def test_recordings_of_one_run_are_not_side_by_side(tmp_path: Path) -> None:
+    made, text = written([FIXTURES / "h200-batch"], tmp_path)
+    assert not [one for one in made if one.name == "ranks"]
+    assert re.search(r"One of \d inputs: trace.json.gz\.", text)
+
+
+def test_the_deepest_red_is_explained_where_another_rank_is_named() -> None:
+    row = {"lag_ns": 5, "kept_waiting_ns": 9_000_000, "is_straggler": True, "found_by": "arrival", "rank": 7}
+    other = row | {"rank": 5, "lag_ns": 8, "kept_waiting_ns": 2_000_000, "is_straggler": False}
+    said = rank_sections._apart([{"rank": 7}], [row, other])
+    assert "The deepest red is rank 5 all the same" in said and "waited only 2.0 ms for it" in said
+    assert rank_sections._apart([{"rank": 7}], [row, other | {"lag_ns": 5}]) == ""
+    assert rank_sections._apart([], [other]) == ""

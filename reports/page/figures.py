@@ -80,6 +80,12 @@ def stacked_bars(rows: Sequence[Row], label: str, series: Sequence[tuple[str, st
     return _bars(rows, label, traces, unit, 100 + 26 * max(len(rows), 1), "stack")
 
 
+def coloured(trace: Row, kind: str | None) -> None:
+    """Gives a series the colour that the timeline has for a kind (page/kinds.py), by light and in the dark."""
+    if kind is not None:
+        trace["meta"] = {"kind": kind}
+
+
 def bullets(rows: Sequence[Row], label: str, parts: Row) -> Figure:
     """A row each: an outline as long as a whole, filled as far as one part of it goes, hatched for the rest.
 

@@ -1,21 +1,19 @@
 """What a page shows of one input: each section asks one view and names its picture."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...vocabulary import PHASES
 from . import figures
 from .cells import shapes
 from .memory_sections import memory_sections
-from .rank_sections import rank_sections
+from .rank_sections import rank_sections, ranks_side_by_side
 from .receipt import PARTS
 from .section import Section, Source, only, section
+from .step_sections import step_sections
 from .work_sections import flame_section, timeline_section
 
-_BAR_CNT, _GROUP_CNT, _STEP_CNT, _STEP_KEPT, _POINT_CNT = 15, 60, 40, 100, 300
-_STEP_LEAST = 3  # steps of which a median says something
+_BAR_CNT, _GROUP_CNT, _POINT_CNT = 15, 60, 300
 
 Rows = list[dict[str, Any]]
 
@@ -156,73 +154,6 @@ def _idle_bars(rows: Rows) -> Any:
     return figures.stacked_bars(named[:_GROUP_CNT], "label", [("idle_ns", "time")])
 
 
-def _known_phases(steps: Rows) -> list[str]:
-    return [phase for phase in PHASES if any(row[f"{phase}_ns"] for row in steps)]
-
-
-def _step_bars(rows: Rows) -> Any:
-    """The steps with their phases; None without phases or with one step."""
-    known = _known_phases(rows)
-    if not known or len(rows) < 2:
-        return None
-    counts = Counter(row["step"] for row in rows)
-    named = [
-        {"label": f"step {row['step']}" + (f", {place} of {counts[row['step']]}" if counts[row["step"]] > 1 else ""),
-         **row, "rest_ns": max(0, row["wall_ns"] - sum(row[f"{phase}_ns"] or 0 for phase in known)),
-         "gpu_ns": max(0, row["length_ns"] - row["wall_ns"] - (row["between_ns"] or 0))}
-        for row, place in zip(rows[:_STEP_KEPT], _places([row["step"] for row in rows]), strict=False)
-    ]  # fmt: skip
-    parts = [(f"{phase}_ns", phase) for phase in [*known, "rest"]]
-    if any(row["between_ns"] for row in named):
-        parts.append(("between_ns", "before the next step"))
-    if any(row["gpu_ns"] for row in named):
-        parts.append(("gpu_ns", "GPU, behind the CPU"))
-    drawn = figures.stacked_bars(named, "label", parts)
-    times = [[row["start_ns"], row["start_ns"] + row["wall_ns"]] for row in named]
-    return figures.chosen_from(drawn, _STEP_CNT, step=[row["step"] for row in named], time=times)
-
-
-def _step_phases(source: Source) -> Iterable[Section | None]:
-    """Steps by phases, each beside the median of its phase; nothing for a step or two, or where no phase is known."""
-    known = [phase for phase in PHASES if source.rows(
-        f"from step_summary where source_id = {{id}} and {phase}_ns > 0 limit 1")]  # fmt: skip
-    names = [*known, "length"]
-    medians = ", ".join(f"median({name}_ns) over () as {name}_median_ns" for name in names)
-    steps = source.rows(
-        f"select step, {', '.join(f'{name}_ns' for name in names)}, {medians} from step_summary "
-        f"where source_id = {{id}} order by start_ns, step limit {_STEP_KEPT}"
-    )
-    if not known or len(steps) < _STEP_LEAST:
-        return
-    rows = source.rows(
-        "select name as phase, median(value) as median_ns, min(value) as shortest_ns, arg_min(step, value) as "
-        "shortest_step, max(value) as longest_ns, arg_max(step, value) as longest_step, sum(value)::bigint as sum_ns "
-        f"from (unpivot (from step_summary where source_id = {{id}}) on {', '.join(f'{n}_ns' for n in names)}) "
-        "group by name"
-    )
-    order = {f"{name}_ns": place for place, name in enumerate(names)}
-    rows = [{**row, "phase": _phase(row["phase"])} for row in sorted(rows, key=lambda row: order[row["phase"]])]
-    values = [
-        [
-            None if step[f"{name}_ns"] is None else round(step[f"{name}_ns"] - step[f"{name}_median_ns"])
-            for name in names
-        ]
-        for step in steps
-    ]
-    labels = [str(step["step"]) for step in steps]
-    yield section(
-        "step-phases", "Steps and phases",
-        "Each cell is a phase of a step: how much longer (red) or shorter (blue) it was than the median of that phase. "
-        "A column that differs is a step in which all was slow, a row a phase that varies.",
-        "step_summary", rows, figures.heat_map([_phase(name) for name in names], labels, values, "step"),
-    )  # fmt: skip
-
-
-def _phase(column: str) -> str:
-    name = column.removesuffix("_ns")
-    return {"h2d": "copies to the GPU", "length": "whole step"}.get(name, name)
-
-
 _ROOFS = (("matrix16_flops", "matrix products in 16 bits"), ("matrix32_flops", "32 bits, without TF32"))
 
 
@@ -252,36 +183,6 @@ def _roofline(source: Source) -> Iterable[Section | None]:
         "only what must come from memory and must be multiplied, and may be less than a point's height.",
         "operator_summary", rows, figures.roofline(points, roofs, peak["memory_bytes_s"]),
     )  # fmt: skip
-
-
-def _places(steps: list[Any]) -> list[int]:
-    """The how manieth of its number each step is: those of adapters that take turns share one."""
-    seen: Counter[Any] = Counter()
-    found = []
-    for step in steps:
-        seen[step] += 1
-        found.append(seen[step])
-    return found
-
-
-def _rank_bars(rows: Rows) -> Any:
-    """Of each rank what its GPU does."""
-    named = [
-        {"label": f"rank {row['rank']}" if row["rank"] is not None else row["name"],
-         "work_ns": (row["busy_ns"] or 0) - (row["exposed_communication_ns"] or 0), **row}
-        for row in rows
-        if row["busy_ns"]
-    ]  # fmt: skip
-    series = [
-        ("work_ns", "computes or copies"),
-        ("exposed_communication_ns", "communication alone"),
-        ("idle_ns", "idle"),
-    ]
-    if not named:
-        return None
-    return figures.chosen_from(
-        figures.stacked_bars(named, "label", series), len(named), rank=[row["rank"] for row in named]
-    )
 
 
 def _bubble_bars(rows: Rows) -> Any:
@@ -369,23 +270,8 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
         where="source_id = {id} and (select kind from source where source_id = {id}) <> 'snapshot'", is_of_all=True,
     ),
     memory_sections,
-    _Asked(
-        "steps", "Steps",
-        lambda rows: (
-            "Each step, with its phases on the CPU." if _known_phases(rows) else "Each step; no phase of it is known."
-        ),
-        "step_summary",
-        "step, start_ns - {begin} as start_ns, length_ns, wall_ns, between_ns, data_ns, h2d_ns, forward_ns, "
-        "backward_ns, optimizer_ns, launch_cnt, kernel_ns, gpu_busy_ns, token_cnt, is_uneven",
-        _step_bars, keys={"step": "step", "start_ns": "begin", "wall_ns": "length"}, follows=("step", "time"),
-    ),
-    _step_phases,
-    _Asked(
-        "ranks", "Ranks", "The inputs side by side.", "rank_summary",
-        "rank, name, step_ns, busy_ns, exposed_communication_ns, idle_ns, straggler_cnt",
-        _rank_bars, keys={"rank": "rank"}, follows=("rank",),
-        where="(select count(*) from source) > 1",
-    ),
+    step_sections,
+    ranks_side_by_side,
     _Asked(
         "pipeline", "Pipeline",
         "How much of a step each stage does not compute, beside what equal stages would lose in the same schedule "

@@ -5,12 +5,13 @@ import {shortened} from "./units.mjs";
 // time that a page's charts take.
 const CONFIG = {displayModeBar: false, responsive: true, plotlyServerURL: ""};
 
-// A figure with the page's colours: ink for texts, paper for the hatches, which lie on colours.
-export function inked(figure, ink, paper) {
+// A figure with the page's colours: ink for texts, paper for the hatches, which lie on colours; colourOf of kinds of work.
+export function inked(figure, ink, paper, colourOf = () => undefined) {
   const layout = {...figure.layout, font: {...figure.layout.font, color: ink}};
   const data = figure.data.map((trace) => {
     const made = trace.x || !figure.x ? {...trace} : {...trace, x: figure.x};
     if (trace.marker?.pattern) made.marker = {...trace.marker, pattern: {...trace.marker.pattern, fgcolor: paper}};
+    if (trace.meta?.kind) made.marker = {...made.marker, color: colourOf(trace.meta.kind)};
     if (trace.fillpattern) made.fillpattern = {...trace.fillpattern, fgcolor: paper};
     return made;
   });
@@ -55,10 +56,10 @@ export function pickOf(keys, n) {
 // Draws a place's figure, or what a choice leaves of it.
 export async function drawChart(place, shown = null) {
   const style = getComputedStyle(document.documentElement);
-  const ink = style.getPropertyValue("--ink").trim(), paper = style.getPropertyValue("--paper").trim();
+  const colour = (name) => style.getPropertyValue(`--${name}`).trim();
   let figure = shown ?? figureOf(place);
   if (!shown && figure.most) figure = withBars(figure, figure.data[0].y.map((_, n) => n).slice(0, figure.most));
-  const {data, layout} = inked(figure, ink, paper);
+  const {data, layout} = inked(figure, colour("ink"), colour("paper"), (kind) => colour(`k-${kind}`));
   place.shown = shown;
   await globalThis.Plotly.newPlot(place, data, layout, CONFIG);
   if (!figure.keys) return;
