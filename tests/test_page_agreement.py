@@ -178,3 +178,13 @@ def test_the_deepest_red_is_explained_where_another_rank_is_named() -> None:
     assert "The deepest red is rank 5 all the same" in said and "waited only 2.0 ms for it" in said
     assert rank_sections._apart([{"rank": 7}], [row, other | {"lag_ns": 5}]) == ""
     assert rank_sections._apart([], [other]) == ""
+
+
+def test_parts_of_lora_layers_on_a_cpu_have_the_time_of_their_ranges(section: Callable, database_of: Callable) -> None:
+    trace = FIXTURES / "torch-cpu.json.gz"
+    found = section(trace, "lora")
+    rows = database_of(trace).rows("select sum(wall_ns) / 1e6, sum(gpu_op_ns) from lora_summary")
+    ((wall, gpu),) = rows
+    assert not gpu and wall and "on the CPU" in found.text
+    assert sum(values(found, "wall")) == pytest.approx(wall)
+    assert sum(sum(one["x"]) for one in found.figure["data"]) == pytest.approx(wall, rel=1e-4)

@@ -202,11 +202,17 @@ def _bubble_bars(rows: Rows) -> Any:
     return figures.stacked_bars(named, "label", [("active_ns", "computes"), ("bubble_ns", "bubble")])
 
 
+def _lora_time(rows: Rows) -> str:
+    """The column that says what a part of a LoRA layer takes: of the GPU, where it has work, else of the CPU."""
+    return "gpu_op_ns" if any(row["gpu_op_ns"] for row in rows) else "wall_ns"
+
+
 def _lora_groups(rows: Rows) -> Any:
-    if not any(row["gpu_op_ns"] for row in rows):
+    column = _lora_time(rows)
+    if not any(row[column] for row in rows):
         return None
     named = [{"where": f"{row['module']} {row['part']}", **row} for row in rows[:_GROUP_CNT]]
-    return figures.grouped(named, "where", "direction", "gpu_op_ns")
+    return figures.grouped(named, "where", "direction", column)
 
 
 _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
@@ -265,8 +271,13 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
     _idle,
     _queue,
     _Asked(
-        "lora", "LoRA", "Base against adapters, forward, backward and recomputed.", "lora_summary",
-        "module, part, direction, range_cnt, launch_cnt, kernel_cnt, gpu_op_ns, gpu_op_frac", _lora_groups,
+        "lora", "LoRA",
+        lambda rows: (
+            "Base against adapters, forward, backward and recomputed, by "
+            f"{'GPU time' if _lora_time(rows) == 'gpu_op_ns' else 'the time that their ranges take on the CPU'}."
+        ),
+        "lora_summary",
+        "module, part, direction, range_cnt, wall_ns, launch_cnt, kernel_cnt, gpu_op_ns, gpu_op_frac", _lora_groups,
         where="source_id = {id} and (select kind from source where source_id = {id}) <> 'snapshot'", is_of_all=True,
     ),
     memory_sections,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import {ofRows, pickOf, withBars} from "../../reports/page/scripts/charts.mjs";
+import {inked, ofRows, pickOf, withBars} from "../../reports/page/scripts/charts.mjs";
 import {unpackTree} from "../../reports/page/scripts/flame_tree.mjs";
 import {addUp, below, chosenIn, filtersOf, isPathIn, isRowChosen, isWithin, namesOfPath, nodeAt, pathOf, pathsOf, sumsByName, toldOf}
   from "../../reports/page/scripts/selection.mjs";
@@ -68,4 +68,10 @@ test("a part of a time is within it, its neighbour is not", () => {
   assert.deepEqual([whole, {from: 9.5, to: 20}, {from: 12, to: 13}, {from: 12, to: 22}, undefined].map((time) => isWithin(time, whole)),
     [true, true, true, false, false]);
   assert.equal(isWithin(whole, undefined), false);
+});
+
+test("what is of a kind has the colour of the page for it", () => {
+  const marker = {color: "red", pattern: {shape: "/"}};
+  const {data} = inked({data: [{x: [1], marker, meta: {kind: "forward"}}, {x: [1], marker}], layout: {font: {}}}, "ink", "paper", (kind) => `of ${kind}`);
+  assert.deepEqual(data.map((trace) => trace.marker.color), ["of forward", "red"]);
 });
