@@ -11,7 +11,7 @@ from conftest import CORPUS, quick
 from lorabench.analyze.pipeline import analyze
 from lorabench.reports import answer
 from lorabench.reports.page import page as pages
-from lorabench.reports.page import rank_sections
+from lorabench.reports.page import rank_sections, receipt
 from lorabench.reports.page.receipt import PARTS
 from lorabench.reports.page.section import Section
 
@@ -188,3 +188,13 @@ def test_parts_of_lora_layers_on_a_cpu_have_the_time_of_their_ranges(section: Ca
     assert not gpu and wall and "on the CPU" in found.text
     assert sum(values(found, "wall")) == pytest.approx(wall)
     assert sum(sum(one["x"]) for one in found.figure["data"]) == pytest.approx(wall, rel=1e-4)
+
+
+def test_the_picture_to_post_has_the_peak_of_memory() -> None:
+    cards = [{"what": what, "value": "1"} for what in ("step", "tokens", "GPU 0 busy", "kernels", "launches")]
+    memory = {"what": "peak memory of cuda:0", "value": "2"}
+    posted = receipt.receipt("r", [], {}, [*cards, memory, memory | {"what": "peak memory of cpu"}], []).picture[
+        "cards"
+    ]
+    assert [what for what, _ in posted] == ["step", "tokens", "GPU 0 busy", "peak memory of cuda:0"]
+    assert [what for what, _ in receipt.receipt("r", [], {}, cards, []).picture["cards"]][-1] == "kernels"
