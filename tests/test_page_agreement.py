@@ -193,8 +193,7 @@ def test_parts_of_lora_layers_on_a_cpu_have_the_time_of_their_ranges(section: Ca
 def test_the_picture_to_post_has_the_peak_of_memory() -> None:
     cards = [{"what": what, "value": "1"} for what in ("step", "tokens", "GPU 0 busy", "kernels", "launches")]
     memory = {"what": "peak memory of cuda:0", "value": "2"}
-    posted = receipt.receipt("r", [], {}, [*cards, memory, memory | {"what": "peak memory of cpu"}], []).picture[
-        "cards"
-    ]
+    every = [*cards, memory, memory | {"what": "peak memory of cpu"}]
+    posted = receipt.receipt("r", [], {}, every, []).picture["cards"]
     assert [what for what, _ in posted] == ["step", "tokens", "GPU 0 busy", "peak memory of cuda:0"]
     assert [what for what, _ in receipt.receipt("r", [], {}, cards, []).picture["cards"]][-1] == "kernels"

@@ -73,7 +73,8 @@ function drawBar(pen, parts, colour) {
     if (part.width <= 90) continue;
     if (isIdle) { // letters are not read on a hatch
       pen.fillStyle = ground;
-      pen.fillRect(part.left + 6, BAR_TOP + 26, 108, 40);
+      pen.font = "600 28px system-ui, sans-serif";
+      pen.fillRect(part.left + 4, BAR_TOP + 26, pen.measureText(sayShare(part.share)).width + 16, 40);
     }
     write(pen, sayShare(part.share), part.left + 12, BAR_TOP + 56,
       {size: 28, colour: isIdle ? colour("ink") : isLight(ground) ? "#000" : "#fff", weight: 600, widest: part.width - 14});
@@ -84,7 +85,7 @@ function drawBar(pen, parts, colour) {
     pen.fillRect(x, y - 18, 22, 22);
     pen.strokeStyle = colour("faint");
     pen.strokeRect(x + 0.5, y - 17.5, 21, 21);
-    write(pen, `${part.name} ${sayShare(part.share)}`, x + 32, y, {size: 24, colour: colour("ink"), widest: 330});
+    write(pen, `${sayShare(part.share)} ${part.name}`, x + 30, y, {size: 21, colour: colour("ink"), widest: 334});
   });
 }
 
@@ -95,7 +96,7 @@ export function drawReceipt(canvas, data, colour) {
   pen.fillStyle = colour("paper");
   pen.fillRect(0, 0, WIDTH, HEIGHT);
   write(pen, data.title, MARGIN, 62, {size: 28, colour: faint});
-  data.verdict.slice(0, 1).forEach((line) => write(pen, line, MARGIN, 112, {size: 36, colour: ink, weight: 700, most: 2}));
+  data.verdict.slice(0, 1).forEach((line) => write(pen, line[0].toUpperCase() + line.slice(1), MARGIN, 112, {size: 36, colour: ink, weight: 700, most: 2}));
   drawBar(pen, barParts(data.parts, MARGIN, WIDTH - 2 * MARGIN), colour);
   data.cards.forEach(([what, value], n) => {
     write(pen, what, MARGIN + n * 275, 420, {size: 22, colour: faint, widest: 265});
