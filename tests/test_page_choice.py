@@ -191,3 +191,20 @@ def test_a_kernel_with_a_very_long_name_is_chosen_by_its_slice(opened: Callable,
     page = opened(path)
     page.locator("[data-figure=figure-ranges] .slice", has_text="yyyy").first.click()
     assert "3 GPU operations, 300.0 µs" in choose(page, "range", "kernel")
+
+
+def test_a_table_says_which_rows_are_not_in_the_page(opened: Callable, tmp_path: Path) -> None:
+    page = opened(trace(tmp_path / "t.json", names=tuple(f"part {n}" for n in range(50)), kernel_us=1))
+    note = page.locator("section[aria-labelledby=timeline] .note")
+    page.evaluate("document.querySelector('[data-figure=figure-timeline]').picture.show({from: 2.9e6, to: 2.98e6})")
+    choose(page, "time")
+    assert "of its first 100 rows" in note.inner_text()
+    assert (
+        "50 more rows are not in this page and may be of it, too: lorabench analyze INPUT --report" in note.inner_text()
+    )
+    page.keyboard.press("Escape")
+    choose(page)
+    page.locator("section[aria-labelledby=steps] summary").click()
+    page.locator("section[aria-labelledby=steps] .pick").first.click()
+    choose(page, "time", "step")
+    assert "more rows" not in page.locator("section[aria-labelledby=steps] .note").inner_text()

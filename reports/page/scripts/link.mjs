@@ -237,12 +237,13 @@ class Part {
   }
 
   filter(link) {
+    this.missing = "";
     const active = chosenIn(link.state);
     const picture = this.place && filtersOf(link.state, this.known(link, this.followed(link)));
     const table = this.table && filtersOf(link.state, this.adds ? this.known(link, this.follows) : this.dimensions());
     const parts = [];
     if (picture) parts.push(`The picture ${this.said(link, picture, this.drawn(link, picture))}`);
-    if (table) parts.push(`the table ${this.said(link, table, this.rows(link, table))}`);
+    if (table) parts.push(`the table ${this.said(link, table, this.rows(link, table))}${this.missing}`);
     if (!this.note && active.length) {
       this.note = link.document.createElement("p");
       this.note.className = "note";
@@ -322,7 +323,10 @@ class Part {
       element.classList.toggle("unchosen", !isLeft);
       cnt += isLeft;
     }
-    return `has ${sayCount(cnt)} of its ${sayCount(every.length)} rows, those of`;
+    const {leftOut, view} = this.table.dataset;
+    this.missing = by.length && leftOut
+      ? ` (${sayCount(Number(leftOut))} more rows are not in this page and may be of it, too: lorabench analyze INPUT --report ${view} has all)` : "";
+    return `has ${sayCount(cnt)} of its ${leftOut ? "first " : ""}${sayCount(every.length)} rows, those of`;
   }
 }
 
