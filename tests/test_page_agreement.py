@@ -197,3 +197,20 @@ def test_the_picture_to_post_has_the_peak_of_memory() -> None:
     posted = receipt.receipt("r", [], {}, every, []).picture["cards"]
     assert [what for what, _ in posted] == ["step", "tokens", "GPU 0 busy", "peak memory of cuda:0"]
     assert [what for what, _ in receipt.receipt("r", [], {}, cards, []).picture["cards"]][-1] == "kernels"
+
+
+def test_two_gpu_times_of_a_range_are_explained(section: Callable, database_of: Callable) -> None:
+    """The picture has each operation once; rows have the backward of their operators, too."""
+    words = "counts for a range also the backward of its operators"
+    trace = CORPUS / "kineto" / "ddp-backward.a100.json.gz"
+    assert database_of(trace).rows("select 1 from range_summary where sequence_kernel_ns > 0 limit 1")
+    assert words in section(trace, "ranges").text
+    other = CORPUS / "kineto" / "event-sync-multi-stream.json.gz"
+    assert not database_of(other).rows("select 1 from range_summary where sequence_kernel_ns > 0 limit 1")
+    assert words not in section(other, "ranges").text
+
+
+def test_operators_that_open_annotations_are_said_to_be_narrower(section: Callable) -> None:
+    words = "an annotation that an operator opens stands beside the operator"
+    assert words in section(CORPUS / "kineto" / "kernel-overlap.b200.json.gz", "ranges").text
+    assert words not in section(CORPUS / "kineto" / "event-sync-multi-stream.json.gz", "ranges").text

@@ -25,7 +25,7 @@ def shown(text: Any, length: int = _LABEL_LENGTH) -> str:
     if len(words) > length:
         half = (length - 1) // 2
         words = f"{words[:half]}…{words[-half:]}"
-    return html.escape(words, quote=False)
+    return html.escape(words, quote=False).replace("$", "&#36;")  # between two of them it looks for a formula
 
 
 def _figure(traces: Sequence[Row], height: int, x: Row, y: Row, **layout: Any) -> Figure:

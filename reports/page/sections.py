@@ -222,7 +222,8 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
         "launching", "Execution against launch",
         "Each range with all that is inside it, the largest loss first. Outline: how long it was open on the CPU; "
         "hatched: the part of that in which none of its work ran (launch overhead). Thin bar: how long its work ran, "
-        "also after the range was left. Tick: the CPU's time in launching calls, waits for the GPU apart.",
+        "also after the range was left, with the backward of its operators. Tick: the CPU's time in launching calls, "
+        "waits for the GPU apart.",
         "range_summary",
         "path, range_cnt, launch_cnt, wall_ns, launch_overhead_ns, gpu_busy_ns, launch_api_ns - launch_wait_ns as "
         "launch_ns, launch_wait_ns, queue_ns",

@@ -59,8 +59,8 @@ test("bars of a choice keep what they are called", () => {
   const left = withBars(figure, [2, 0]);
   assert.deepEqual([left.data[0].x, left.data[0].y, left.layout.yaxis.ticktext, left.keys.range], [[1, 3], ["0", "1"], ["C", "A"], ["s", "r"]]);
   assert.deepEqual([pickOf(left.keys, 0).value, pickOf(figure.keys, 1)], ["s", null]);
-  const made = ofRows(figure, [{label: "<b>&", time: 5e6, cnt: 1}]);
-  assert.deepEqual([made.data[0].x, made.data[0].customdata, made.keys.kernel], [[5], ["&lt;b&gt;&amp;"], ["<b>&"]]);
+  const made = ofRows(figure, [{label: "<b>&$", time: 5e6, cnt: 1}]);
+  assert.deepEqual([made.data[0].x, made.data[0].customdata, made.keys.kernel], [[5], ["&lt;b&gt;&amp;&#36;"], ["<b>&$"]]);
 });
 
 test("a part of a time is within it, its neighbour is not", () => {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import {inked} from "../../reports/page/scripts/charts.mjs";
 import {compareCells} from "../../reports/page/scripts/tables.mjs";
-import {byteTicks, changeLevel, isLight, niceTicks, sayBytes, sayChange, sayShare, sayTime, shortened} from "../../reports/page/scripts/units.mjs";
+import {byteTicks, changeLevel, fitted, isLight, niceTicks, sayBytes, sayChange, sayMany, sayShare, sayTime, shortened} from "../../reports/page/scripts/units.mjs";
 
 test("times have the unit in which they are short", () => {
   assert.deepEqual([0, 999, 1234, 45_600, 2_345_678, 7.2e10, -1500].map(sayTime),
@@ -48,4 +48,19 @@ test("changes are said with their sign, and shaded by their size", () => {
     ["+25 %", "-75 %", "±0 %", "new", "gone", "±0 %", "+2.3 %"]);
   assert.deepEqual([[4, 4], [100, 104], [100, 110], [100, 92], [100, 130], [1, 2], [2, 1], [0, 1], [1, 0]].map(([a, b]) => changeLevel(a, b)),
     ["same", "same", "more by-1", "less by-1", "more by-2", "more by-3", "less by-3", "more by-3", "less by-3"]);
+});
+
+test("a name is as long as there is room for it, whatever its letters", () => {
+  const widthOf = (text) => [...text].reduce((sum, letter) => sum + (letter === "#" ? 9 : 3), 0);
+  for (const [name, width] of [["####narrow####", 40], ["iiiiiiiiii", 30], ["iiiiiiiiiii", 30], ["#".repeat(1e5), 100], ["gemm", 2], ["gemm", -6]]) {
+    const said = fitted(name, width, widthOf);
+    assert.ok(widthOf(said) <= Math.max(0, width), name.slice(0, 20));
+    assert.ok(said === name || said === "" || said.includes("…"));
+  }
+  assert.equal(fitted("iiiiiiiiii", 30, widthOf), "iiiiiiiiii");
+});
+
+test("one of a thing is not many", () => {
+  assert.deepEqual([sayMany(1, "time"), sayMany(0, "time"), sayMany(1536, "operation"), sayMany(2, "launch", "launches")],
+    ["1 time", "0 times", "1,536 operations", "2 launches"]);
 });

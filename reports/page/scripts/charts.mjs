@@ -40,7 +40,7 @@ export function ofRows(figure, rows) {
 
 // Plotly reads a small markup in its texts.
 function escaped(text) {
-  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll("$", "&#36;");
 }
 
 export function figureOf(place) {

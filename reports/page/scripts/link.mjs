@@ -5,7 +5,7 @@ import {Drawer} from "./drawer.mjs";
 import {namesTo, unpackTree} from "./flame_tree.mjs";
 import {addUp, below, chosenIn, filtersOf, isPathIn, isRowChosen, isWithin, namesOfPath, nodeAt, pathOf, pathsOf, sumsByName, toldOf} from "./selection.mjs";
 import {cellsOf, makePickable, showSums} from "./tables.mjs";
-import {sayCount, sayTime} from "./units.mjs";
+import {sayCount, sayMany, sayTime} from "./units.mjs";
 
 const NOTHING = [{id: 0, parent: -1, name: "", kind: 0, total: 0, own: 0, children: []}];
 const PAUSE = 150; // ms without another change before pictures are added up anew
@@ -216,7 +216,7 @@ export class Link {
     if (state.rank !== undefined && state.rank !== String(rank)) return rank === null ? "" : `The operations in this page are of rank ${rank}. `;
     if (!sums || (state.time && !this.hasOps) || (state.step !== undefined && !state.time)) return "";
     const [cnt, time] = sums.class.reduce(([c, t], row) => [c + row.cnt, t + row.time], [0, 0]);
-    return `${sayCount(cnt)} GPU operations, ${sayTime(time)}. `;
+    return `${sayMany(cnt, "GPU operation")}, ${sayTime(time)}. `;
   }
 }
 
@@ -274,7 +274,7 @@ class Part {
     const only = by.map((name) => toldOf(link.state, name, link.zero)).join(", ");
     if (!by.length) return "is of the whole recording";
     const isSum = this.adds || (this.place?.dataset.kind === "flame" && by.includes("kernel"));
-    const left = isSum && link.sums?.left ? ` (without ${sayCount(link.sums.left)} operations that the flame graph has as smaller)` : "";
+    const left = isSum && link.sums?.left ? ` (without ${sayMany(link.sums.left, "operation")} that the flame graph has as smaller)` : "";
     return `${what} ${only}${left}`
       + `${not.length ? `, and is not filtered by ${not.join(" and ")}` : ""}`;
   }
@@ -325,8 +325,8 @@ class Part {
     }
     const {leftOut, view} = this.table.dataset;
     this.missing = by.length && leftOut
-      ? ` (${sayCount(Number(leftOut))} more rows are not in this page and may be of it, too: lorabench analyze INPUT --report ${view} has all)` : "";
-    return `has ${sayCount(cnt)} of its ${leftOut ? "first " : ""}${sayCount(every.length)} rows, those of`;
+      ? ` (${sayMany(Number(leftOut), "more row")} not in this page may be of it, too: lorabench analyze INPUT --report ${view} has all)` : "";
+    return `has ${sayCount(cnt)} of its ${leftOut ? "first " : ""}${sayMany(every.length, "row")}, those of`;
   }
 }
 

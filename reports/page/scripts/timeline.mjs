@@ -3,11 +3,10 @@
 import {busyTime, countWanted, coverage, mostOf, stretchAt} from "./density.mjs";
 import {inflate, unpackLane} from "./packed.mjs";
 import {pathOf} from "./selection.mjs";
-import {isLight, sayCount, sayName, sayShare, sayTime, shortened} from "./units.mjs";
+import {isLight, sayCount, sayName, sayShare, sayTime} from "./units.mjs";
 import {AXIS_HEIGHT, Zoomed} from "./zoomed.mjs";
 
 const STREAM_HEIGHT = 34, RANGE_HEIGHT = 16, TITLE_HEIGHT = 15, MINIMAP_HEIGHT = 18, GAP = 3;
-const LETTER = 6.2;
 const LEAST_SPAN = 100; // ns
 
 export class Timeline extends Zoomed {
@@ -76,7 +75,7 @@ export class Timeline extends Zoomed {
     if (lane.has_title) {
       pen.fillStyle = colours.faint;
       const title = lane.is_range ? lane.title : `${lane.title}: busy ${sayShare(this.busyShare(lane))}${this.withRest()}`;
-      pen.fillText(shortened(title, Math.floor(this.width / LETTER)), 0, lane.top - TITLE_HEIGHT / 2);
+      pen.fillText(this.fitted(pen, title, this.width), 0, lane.top - TITLE_HEIGHT / 2);
     }
     pen.fillStyle = colours.card;
     pen.fillRect(0, lane.top, this.width, lane.height);
@@ -124,7 +123,7 @@ export class Timeline extends Zoomed {
       if (this.isChosen && !this.isChosen[lane.names[n]]) continue;
       const [name, kind] = this.data.names[lane.names[n]];
       pen.fillStyle = isLight(colours.kinds[kind]) ? "#000000" : "#ffffff";
-      pen.fillText(shortened(name, Math.floor((right - left - 6) / LETTER)), left + 3, lane.top + lane.height / 2);
+      pen.fillText(this.fitted(pen, name, right - left - 6), left + 3, lane.top + lane.height / 2);
       drawn += 1;
     }
   }

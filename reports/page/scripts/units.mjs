@@ -50,6 +50,11 @@ export function sayCount(number) {
   return number.toLocaleString("en");
 }
 
+// How many of a thing: 1 launch, 2 launches.
+export function sayMany(number, one, many = `${one}s`) {
+  return `${sayCount(number)} ${number === 1 ? one : many}`;
+}
+
 // Places for about `cnt` ticks between two times: multiples of 1, 2 or 5 of a power of ten.
 export function niceTicks(low, high, cnt) {
   const span = high - low;
@@ -73,6 +78,16 @@ export function shortened(name, length) {
   if (length < 4) return "";
   const half = (length - 1) / 2;
   return `${name.slice(0, Math.ceil(half))}…${name.slice(name.length - Math.floor(half))}`;
+}
+
+// A name with as much of its middle left out as it takes to be no wider than `width`; widthOf measures.
+export function fitted(name, width, widthOf) {
+  let length = Math.min(name.length, Math.ceil(width)), said = shortened(name, length); // no letter is under a pixel
+  for (let size = widthOf(said); said && size > width; size = widthOf(said)) {
+    length = Math.min(length - 1, Math.floor(length * width / size));
+    said = shortened(name, length);
+  }
+  return said;
 }
 
 // Whether dark letters read better on a colour like #8fa8c8.
