@@ -214,3 +214,16 @@ def test_operators_that_open_annotations_are_said_to_be_narrower(section: Callab
     words = "an annotation that an operator opens stands beside the operator"
     assert words in section(CORPUS / "kineto" / "kernel-overlap.b200.json.gz", "ranges").text
     assert words not in section(CORPUS / "kineto" / "event-sync-multi-stream.json.gz", "ranges").text
+
+
+@pytest.mark.parametrize(
+    ("trace", "words"),
+    [
+        ("nsys/cuda-graph.schema-3.24.sqlite", "It is of all that was recorded, 95.1 ms, with what the CPU does before "
+         "and behind the 186.8 us of the GPU that the verdict is about."),
+        ("kineto/kernel-overlap.b200.json.gz", ""),
+    ],
+)  # fmt: skip
+def test_a_critical_path_longer_than_the_verdict_says_so(trace: str, words: str, section: Callable) -> None:
+    found = section(CORPUS / trace, "critical")
+    assert words in found.text and ("It is of all" in found.text) == bool(words)

@@ -206,3 +206,45 @@ def test_a_table_says_which_rows_are_not_in_the_page(opened: Callable, tmp_path:
     page.locator("section[aria-labelledby=steps] .pick").first.click()
     choose(page, "time", "step")
     assert "more rows" not in page.locator("section[aria-labelledby=steps] .note").inner_text()
+
+
+def test_few_bars_of_a_choice_do_not_fill_the_place_of_many(opened: Callable, tmp_path: Path) -> None:
+    page = opened(trace(tmp_path / "t.json", names=tuple(f"part {n}" for n in range(12)), kernel_us=20))
+    measured = """section => { const place = document.querySelector(`[data-figure=figure-${section}]`);
+        const bars = [...place.querySelectorAll(".barlayer .trace:first-child .point path")];
+        return [bars.length, Math.max(...bars.map(bar => bar.getBoundingClientRect().height)), place.clientHeight]; }"""
+    before = {name: page.evaluate(measured, name) for name in ("kernels", "launching")}
+    page.locator("[data-figure=figure-ranges] .slice", has_text="part 3").first.click()
+    choose(page, "range")
+    for name, (count, height, place) in before.items():
+        kept, chosen, around = page.evaluate(measured, name)
+        assert count >= 12 and kept == 1, name
+        assert 0.6 * height < chosen < 3 * height, name  # as in a picture of one bar: the axis takes its part
+        assert around == place, name  # what is below stays where it is
+
+
+def test_a_share_stands_in_the_receipt_whole_or_not_at_all(opened: Callable, tmp_path: Path) -> None:
+    page = opened(trace(tmp_path / "t.json", kernel_us=80))
+    for width in (1280, 420, 300):
+        page.set_viewport_size({"width": width, "height": 900})
+        cut = page.evaluate(
+            """[...document.querySelectorAll(".receipt em")].filter(em => getComputedStyle(em).visibility === "visible"
+            && em.getBoundingClientRect().right > em.parentElement.getBoundingClientRect().right + 0.5)
+            .map(em => em.textContent)"""
+        )
+        assert cut == [], width
+
+
+def test_paper_has_whole_texts_and_tables_within_its_width(opened: Callable, tmp_path: Path) -> None:
+    long = "a name that is longer than a cell has room for " * 4
+    page = opened(trace(tmp_path / "t.json", names=(long, "forward", "backward", "optimizer")))
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 760, "height": 1000})
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    wide = page.evaluate(
+        "[...document.querySelectorAll('table')].filter(t => t.getBoundingClientRect().right > 760).map(t => t.id)"
+    )
+    assert wide == []
+    cell = page.locator("section[aria-labelledby=ranges] td[title]").first
+    shown = cell.evaluate("cell => [getComputedStyle(cell).fontSize, getComputedStyle(cell, '::after').content]")
+    assert shown[0] == "0px" and long.strip() in shown[1]

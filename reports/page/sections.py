@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..answer import MEAN_WINDOW
+from ..units import said_ns
 from . import figures
 from .cells import shapes
 from .memory_sections import memory_sections
@@ -14,6 +16,7 @@ from .step_sections import step_sections
 from .work_sections import flame_section, timeline_section
 
 _BAR_CNT, _GROUP_CNT, _POINT_CNT = 15, 60, 300
+_MUCH_LONGER = 1.05  # than the verdict's window, so that a critical path needs a word about it
 
 Rows = list[dict[str, Any]]
 
@@ -30,7 +33,6 @@ class _Asked:
     picture: Callable[[Rows], Any] = lambda rows: None
     rest: str = ""  # of the statement: grouping, order
     where: str = "source_id = {id}"
-    rows: str = ""  # what is asked where that is not the view alone
     keys: dict[str, str] = field(default_factory=dict)  # of columns: what their cells choose
     follows: tuple[str, ...] = ()  # what filters the picture
     added_up: str = ""
@@ -38,7 +40,7 @@ class _Asked:
 
     def make(self, source: Source) -> Section | None:
         """The section, None without rows."""
-        rows = source.rows(f"select {self.columns} from {self.rows or self.view} where {self.where} {self.rest}")
+        rows = source.rows(f"select {self.columns} from {self.view} where {self.where} {self.rest}")
         if not rows:
             return None
         text = self.text if isinstance(self.text, str) else self.text(rows)
@@ -116,6 +118,28 @@ def _critical_bars(rows: Rows) -> Any:
     return figures.chosen_from(
         drawn, _BAR_CNT, range=[row["path"] for row in named], kernel=[row["name"] for row in named]
     )
+
+
+def _critical(source: Source) -> Iterable[Section | None]:
+    """What the recording hung on; how long all of it is, where that is more than the verdict is about."""
+    rows = source.rows(
+        "select activity, path, name, critical_ns from _page_critical where source_id = {id} order by critical_ns desc"
+    )
+    if not rows:
+        return
+    text = (
+        "What determines how long it takes. The CPU's time goes by ranges that the program opened, not by operators."
+        + source.apart()
+    )
+    windows = source.rows(MEAN_WINDOW)
+    whole, window = sum(row["critical_ns"] for row in rows), windows[0]["window_ns"] if windows else None
+    if window and whole > _MUCH_LONGER * window and not source.apart():
+        text += (
+            f" It is of all that was recorded, {said_ns(whole)}, with what the CPU does before and behind the "
+            f"{said_ns(window)} of the GPU that the verdict is about."
+        )
+    yield section("critical", "Critical path", text, "critical_path", rows, _critical_bars(rows),
+                  keys={"path": "range", "name": "kernel"}, follows=("range", "kernel"))  # fmt: skip
 
 
 def _idle(source: Source) -> Iterable[Section | None]:
@@ -262,13 +286,7 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
         "api_summary", "api_name, call_cnt, call_ns, call_frac, mean_ns, max_ns",
         _bars("api_name", "call_ns", "time of calls"), "order by call_ns desc, api_name", is_of_all=True,
     ),
-    _Asked(
-        "critical", "Critical path",
-        "What determines how long it takes. The CPU's time goes by ranges that the program opened, not by operators.",
-        "critical_path",
-        "activity, path, name, critical_ns", _critical_bars, "order by critical_ns desc", rows="_page_critical",
-        keys={"path": "range", "name": "kernel"}, follows=("range", "kernel"), is_of_all=True,
-    ),
+    _critical,
     _idle,
     _queue,
     _Asked(

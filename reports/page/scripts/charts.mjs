@@ -18,6 +18,17 @@ export function inked(figure, ink, paper, colourOf = () => undefined) {
   return {data, layout};
 }
 
+const BAR_HEIGHT = 26; // as figures.py has it
+const LEAST_BARS = 4; // for which there is room: of fewer a part stays empty
+
+// The layout of a figure with so many bars in place of all that it draws otherwise, each about as high as before.
+function sized(figure, cnt, yaxis) {
+  const usual = Math.max(1, Math.min(figure.most ?? Infinity, figure.data[0].y.length)), least = Math.min(LEAST_BARS, usual);
+  const height = figure.layout.height + BAR_HEIGHT * (Math.max(cnt, least) - usual);
+  const range = cnt < least ? {autorange: false, range: [least - 0.5, -0.5]} : {};
+  return {...figure.layout, height, yaxis: {...yaxis, ...range}};
+}
+
 // The bars at these places alone, in the order of the figure.
 export function withBars(figure, kept) {
   const pick = (values) => kept.map((n) => values[n]);
@@ -26,7 +37,7 @@ export function withBars(figure, kept) {
     ...(trace.base ? {base: pick(trace.base)} : {})}));
   const yaxis = {...figure.layout.yaxis, tickvals: names, ticktext: pick(figure.layout.yaxis.ticktext)};
   const keys = Object.fromEntries(Object.entries(figure.keys).map(([name, values]) => [name, pick(values)]));
-  return {...figure, data, keys, layout: {...figure.layout, yaxis}};
+  return {...figure, data, keys, layout: sized(figure, kept.length, yaxis)};
 }
 
 // A figure of one series with the bars of these rows, each with a label and a time.
@@ -35,7 +46,7 @@ export function ofRows(figure, rows) {
   const trace = {...figure.data[0], y: names, x: rows.map(({time}) => time / 1e6), customdata: labels};
   const ticktext = rows.map(({label}) => escaped(shortened(label, 44)));
   const yaxis = {...figure.layout.yaxis, tickvals: names, ticktext};
-  return {...figure, data: [trace], keys: figure.keys && {kernel: rows.map(({label}) => label)}, layout: {...figure.layout, yaxis}};
+  return {...figure, data: [trace], keys: figure.keys && {kernel: rows.map(({label}) => label)}, layout: sized(figure, rows.length, yaxis)};
 }
 
 // Plotly reads a small markup in its texts.
