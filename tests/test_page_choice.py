@@ -248,3 +248,22 @@ def test_paper_has_whole_texts_and_tables_within_its_width(opened: Callable, tmp
     cell = page.locator("section[aria-labelledby=ranges] td[title]").first
     shown = cell.evaluate("cell => [getComputedStyle(cell).fontSize, getComputedStyle(cell, '::after').content]")
     assert shown[0] == "0px" and long.strip() in shown[1]
+
+
+def test_memory_over_time_shows_the_time_that_is_chosen(opened: Callable, tmp_path: Path) -> None:
+    path = trace(tmp_path / "t.json")
+    about = json.loads(path.read_text("utf-8"))
+    for n in range(30):
+        size = 2**20 * (1 if n % 2 == 0 else -1)
+        held = {"Device Type": 1, "Device Id": 0, "Addr": 7, "Bytes": size, "Total Allocated": max(0, size),
+                "Total Reserved": 2**21}  # fmt: skip
+        about["traceEvents"].append({"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": 1,
+                                     "tid": 1, "ts": 20 + 90 * n, "args": held})  # fmt: skip
+    path.write_text(json.dumps(about), "utf-8")
+    page = opened(path)
+    page.evaluate("document.querySelector('[data-figure=figure-timeline]').picture.show({from: 5e5, to: 1e6})")
+    choose(page, "time")
+    drawn = page.evaluate("document.querySelector('[data-figure=figure-memory]').layout.xaxis.range")
+    zero = page.evaluate("document.querySelector('[data-figure=figure-timeline]').picture.data.zero") / 1e6
+    assert drawn == [pytest.approx(0.5 - zero), pytest.approx(1 - zero)]
+    assert page.locator("section[aria-labelledby=memory] .note").inner_text().startswith("The picture is of 491.0 µs to 991.0 µs;")

@@ -236,7 +236,10 @@ def _lora_groups(rows: Rows) -> Any:
     if not any(row[column] for row in rows):
         return None
     named = [{"where": f"{row['module']} {row['part']}", **row} for row in rows[:_GROUP_CNT]]
-    return figures.grouped(named, "where", "direction", column)
+    drawn = figures.grouped(named, "where", "direction", column)
+    for trace in drawn["data"]:
+        figures.coloured(trace, trace["name"] if trace["name"] in ("forward", "backward") else None)
+    return drawn
 
 
 _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
