@@ -12,8 +12,9 @@ from lorabench.analyze.pipeline import analyze
 from lorabench.reports import answer
 from lorabench.reports.page import page as pages
 from lorabench.reports.page import rank_sections, receipt
+from lorabench.reports.page import sections as sections_of_page
 from lorabench.reports.page.receipt import PARTS
-from lorabench.reports.page.section import Section
+from lorabench.reports.page.section import Section, Source
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
@@ -50,6 +51,20 @@ def test_reasons_for_idle_time_are_those_of_the_receipt(trace: str, section: Cal
     for part in (*answer.IDLE, "unrecorded", "idle"):
         share = answered["parts"].get(part, 0)
         assert found.get(PARTS[part][0], 0) * 1e6 == pytest.approx(share * window, rel=1e-4, abs=2), part
+
+
+def test_idle_time_of_a_job_whose_parts_are_gone_is_that_of_the_view(database_of: Callable) -> None:
+    """Its database has idle_summary, and no single gaps."""
+
+    class WithoutGaps(Source):
+        def rows(self, statement: str) -> list[dict[str, Any]]:
+            return [] if "_page_idle" in statement else super().rows(statement)
+
+    database = database_of(CORPUS / "kineto" / "ddp-backward.a100.json.gz")
+    (found,) = sections_of_page._idle(WithoutGaps(database, 1))
+    assert found is not None
+    ((idle,),) = database.rows("select sum(idle_ns) / 1e6 from idle_summary")
+    assert sum(values(found, "idle (ms)")) == pytest.approx(float(idle))
 
 
 @pytest.mark.parametrize("trace", ["sglang-decode-graphs.json.gz", "ddp-backward.a100.json.gz"])

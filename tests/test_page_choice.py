@@ -266,4 +266,8 @@ def test_memory_over_time_shows_the_time_that_is_chosen(opened: Callable, tmp_pa
     drawn = page.evaluate("document.querySelector('[data-figure=figure-memory]').layout.xaxis.range")
     zero = page.evaluate("document.querySelector('[data-figure=figure-timeline]').picture.data.zero") / 1e6
     assert drawn == [pytest.approx(0.5 - zero), pytest.approx(1 - zero)]
-    assert page.locator("section[aria-labelledby=memory] .note").inner_text().startswith("The picture is of 491.0 µs to 991.0 µs;")
+    assert (
+        page.locator("section[aria-labelledby=memory] .note")
+        .inner_text()
+        .startswith("The picture is of 491.0 µs to 991.0 µs;")
+    )

@@ -144,7 +144,9 @@ def _critical(source: Source) -> Iterable[Section | None]:
 
 def _idle(source: Source) -> Iterable[Section | None]:
     """Why devices were idle, in the parts of the receipt: what nobody knows is none of the causes."""
-    rows = source.rows("select * exclude source_id from _page_idle where source_id = {id}")
+    rows = source.rows("select * exclude source_id from _page_idle where source_id = {id}") or source.rows(
+        "select *, cause as part from idle_summary where source_id = {id}"  # of a job whose parts are gone
+    )
     if not rows:
         return
     rows = [{"device_id": row["device_id"], "why": PARTS[row["part"]][0], **row} for row in rows]
