@@ -11,8 +11,8 @@ test("times have the unit in which they are short", () => {
 });
 
 test("bytes have the unit in which they are short, and round ticks", () => {
-  assert.deepEqual([0, 512, 2048, 150.26 * 2 ** 20, 7e9, -2048].map(sayBytes), ["0 B", "512 B", "2.00 KiB", "150.3 MiB", "6.52 GiB", "-2.00 KiB"]);
-  assert.deepEqual(byteTicks(5 * 2 ** 30, 3), [[0, "0 GiB"], [2 * 2 ** 30, "2 GiB"], [4 * 2 ** 30, "4 GiB"]]);
+  assert.deepEqual([0, 512, 2048, 150.26 * 2 ** 20, 7e9, -2048].map(sayBytes), ["0 B", "512 B", "2.00 KiB", "150.3 MiB", "6,675.7 MiB", "-2.00 KiB"]);
+  assert.deepEqual(byteTicks(5000 * 2 ** 20, 3), [[0, "0 MiB"], [2000 * 2 ** 20, "2,000 MiB"], [4000 * 2 ** 20, "4,000 MiB"]]);
   assert.deepEqual(byteTicks(1.2 * 2 ** 20, 2).map(([, text]) => text), ["0 KiB", "1,000 KiB"]);
 });
 

@@ -76,7 +76,7 @@ export class Blocks extends Zoomed {
   }
 
   draw() {
-    this.left = 62;
+    this.left = 72; // of 100,000 MiB
     this.top = AXIS_HEIGHT + (this.data.bands.length ? BAND_HEIGHT : 0) + FLAG_HEIGHT;
     this.height = this.top + (this.place.clientWidth < 600 ? 260 : 360);
     const pen = this.cleared();

@@ -11,11 +11,12 @@ export function sayTime(ns) {
   return `${value.toLocaleString("en", {minimumFractionDigits: digits, maximumFractionDigits: digits})} ${unit}`;
 }
 
-const SIZES = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
+// As tables and cards have them: one amount of memory is one number all over the page.
+const SIZES = [[2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
 
 // Bytes with three or four digits that say something; of a smaller number all.
 export function sayBytes(bytes) {
-  const [factor, unit] = SIZES.find(([least]) => Math.abs(bytes) >= least) ?? SIZES[3];
+  const [factor, unit] = SIZES.find(([least]) => Math.abs(bytes) >= least) ?? SIZES[2];
   const value = bytes / factor;
   const digits = factor === 1 ? 0 : Math.abs(value) >= 100 ? 1 : 2;
   return `${value.toLocaleString("en", {minimumFractionDigits: digits, maximumFractionDigits: digits})} ${unit}`;
@@ -23,7 +24,7 @@ export function sayBytes(bytes) {
 
 // About `cnt` round amounts from 0 to a number of bytes, with their names.
 export function byteTicks(most, cnt) {
-  const [factor, unit] = SIZES.find(([least]) => most >= 2 * least) ?? SIZES[3];
+  const [factor, unit] = SIZES.find(([least]) => most >= 2 * least) ?? SIZES[2];
   return niceTicks(0, most / factor, cnt).map((tick) => [tick * factor, `${tick.toLocaleString("en")} ${unit}`]);
 }
 
