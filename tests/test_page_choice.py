@@ -271,3 +271,14 @@ def test_memory_over_time_shows_the_time_that_is_chosen(opened: Callable, tmp_pa
         .inner_text()
         .startswith("The picture is of 491.0 µs to 991.0 µs;")
     )
+
+
+def test_a_picture_of_the_first_rows_says_so_where_a_choice_may_have_others(opened: Callable, tmp_path: Path) -> None:
+    page = opened(trace(tmp_path / "t.json", names=tuple(f"part {n}" for n in range(80)), kernel_us=1))
+    page.locator("[data-figure=figure-ranges] .slice", has_text="ProfilerStep").first.click()
+    choose(page, "range")
+    note = page.locator("section[aria-labelledby=launching] .note").inner_text()
+    assert note.startswith(
+        "The picture is of range ProfilerStep (it has the first 60 of 81 rows); the table has 81 of its"
+    )
+    assert "first" not in page.locator("section[aria-labelledby=kernels] .note").inner_text()

@@ -142,11 +142,14 @@ def roofline(rows: Sequence[Row], roofs: Sequence[Row], bytes_s: float) -> Figur
     return _figure([trace for trace in traces if trace["x"]], 460, across, up, showlegend=True)
 
 
-def chosen_from(figure: Figure, most: int, **keys: Sequence[Any]) -> Figure:
-    """Bars of which a page draws the first `most`, or the first of those that are chosen by these values of each."""
+def chosen_from(figure: Figure, most: int, row_cnt: int = 0, **keys: Sequence[Any]) -> Figure:
+    """Bars of which a page draws the first `most`, or the first of those that are chosen by these values of each.
+
+    row_cnt: how many rows there are, where the bars are the first of them.
+    """
     cnt = len(figure["layout"]["yaxis"]["tickvals"])
     figure["layout"]["height"] -= 26 * (max(cnt, 1) - max(min(most, cnt), 1))
-    return figure | {"most": most, "keys": keys}
+    return figure | {"most": most, "keys": keys, "row_cnt": max(row_cnt, cnt)}
 
 
 def side_by_side(rows: Sequence[Row], label: str, columns: Sequence[str], unit: str, scale: float) -> Figure:

@@ -103,7 +103,7 @@ _LAUNCHING = {
 def _launch_bullets(rows: Rows) -> Any:
     kept = rows[:_GROUP_CNT]
     drawn = figures.bullets(kept, "path", _LAUNCHING)
-    return figures.chosen_from(drawn, _BAR_CNT, range=[row["path"] for row in kept])
+    return figures.chosen_from(drawn, _BAR_CNT, len(rows), range=[row["path"] for row in kept])
 
 
 def _operator_bars(rows: Rows) -> Any:
@@ -116,7 +116,7 @@ def _critical_bars(rows: Rows) -> Any:
     named = [{"label": f"{r['activity']}: {r['name'] or r['path'] or '(no range)'}", **r} for r in rows[:_GROUP_CNT]]
     drawn = figures.stacked_bars(named, "label", [("critical_ns", "on the critical path")])
     return figures.chosen_from(
-        drawn, _BAR_CNT, range=[row["path"] for row in named], kernel=[row["name"] for row in named]
+        drawn, _BAR_CNT, len(rows), range=[row["path"] for row in named], kernel=[row["name"] for row in named]
     )
 
 

@@ -77,7 +77,7 @@ def step_bars(rows: Rows) -> Any:
     for trace in drawn["data"]:
         figures.coloured(trace, _KINDS.get(trace["name"]))
     times = [[row["start_ns"], row["start_ns"] + row["wall_ns"]] for row in named]
-    return figures.chosen_from(drawn, _STEP_CNT, step=[row["step"] for row in named], time=times)
+    return figures.chosen_from(drawn, _STEP_CNT, len(rows), step=[row["step"] for row in named], time=times)
 
 
 def _known(steps: Rows) -> list[str]:

@@ -237,12 +237,12 @@ class Part {
   }
 
   filter(link) {
-    this.missing = "";
+    this.missing = this.unseen = "";
     const active = chosenIn(link.state);
     const picture = this.place && filtersOf(link.state, this.known(link, this.followed(link)));
     const table = this.table && filtersOf(link.state, this.adds ? this.known(link, this.follows) : this.dimensions());
     const parts = [];
-    if (picture) parts.push(`The picture ${this.said(link, picture, this.drawn(link, picture))}`);
+    if (picture) parts.push(`The picture ${this.said(link, picture, this.drawn(link, picture))}${this.unseen}`);
     if (table) parts.push(`the table ${this.said(link, table, this.rows(link, table))}${this.missing}`);
     if (!this.note && active.length) {
       this.note = link.document.createElement("p");
@@ -305,6 +305,8 @@ class Part {
       const range = [(from - link.zero) / 1e6, (to - link.zero) / 1e6];
       return {...figure, layout: {...figure.layout, xaxis: {...figure.layout.xaxis, range}}};
     }
+    const every = figure.data[0].y.length;
+    if (figure.row_cnt > every) this.unseen = ` (it has the first ${sayCount(every)} of ${sayCount(figure.row_cnt)} rows)`;
     const state = Object.fromEntries(by.map((name) => [name, link.state[name]]));
     const kept = figure.data[0].y.map((_, n) => n).filter((n) => isRowChosen(rowAt(figure.keys, n, link.zero), state, link.chosen));
     return withBars(figure, kept.slice(0, figure.most));
