@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import {inked} from "../../reports/page/scripts/charts.mjs";
 import {compareCells} from "../../reports/page/scripts/tables.mjs";
-import {byteTicks, changeLevel, fitted, isLight, niceTicks, sayBytes, sayChange, sayMany, sayShare, sayTime, shortened} from "../../reports/page/scripts/units.mjs";
+import {byteTicks, changeLevel, fitted, isLight, niceTicks, sayBytes, sayChange, sayMany, sayShare, sayTime, shortened}
+  from "../../reports/page/scripts/units.mjs";
 
 test("times have the unit in which they are short", () => {
   assert.deepEqual([0, 999, 1234, 45_600, 2_345_678, 7.2e10, -1500].map(sayTime),
