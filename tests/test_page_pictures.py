@@ -335,8 +335,10 @@ MEMORY = [
 def test_memory_has_the_least_and_the_most_of_every_pixel(opened: Callable[..., Opened], trace: Path) -> None:
     page, database = opened(trace)
     drawn = page.evaluate(OUTLINE)
-    rows = database.rows(
-        """select coalesce(time_ns / 1e6, event_number), live_bytes / 1048576.0 from memory_timeline
+    rows = database.rows(  # from the first GPU work on where there is any: the zero of the timeline
+        """select coalesce((time_ns + first - coalesce(begin, first)) / 1e6, event_number), live_bytes / 1048576.0
+        from memory_timeline, (select min(time_ns) as first from _memory_level),
+            (select min(start_ns) as begin from gpu_op)
         where device <> 'cpu' order by time_ns, event_number"""
     )
     size = drawn["x"]

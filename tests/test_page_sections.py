@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import CORPUS, absent, corpus_params, quick
-from lorabench.reports.page import figures, timeline
+from lorabench.reports.page import figures, step_sections, timeline
 from lorabench.reports.page import page as pages
-from lorabench.reports.page import sections as sections_of_page
 from lorabench.reports.page.packing import packed, varints
 from lorabench.reports.page.section import Section
 
@@ -120,7 +119,7 @@ def test_memory_held_is_a_line_to_the_end_and_what_to_do_is_there_once(page: Cal
 def test_steps_of_one_number_are_told_apart() -> None:
     phases = {"forward_ns": 4, "data_ns": 0, "h2d_ns": 0, "backward_ns": 0, "optimizer_ns": 0}
     row = phases | {"start_ns": 0, "wall_ns": 9, "between_ns": None, "length_ns": 9}
-    drawn = sections_of_page._step_bars([row | {"step": step} for step in (1, 2, 2, 3, 2)])
+    drawn = step_sections.step_bars([row | {"step": step} for step in (1, 2, 2, 3, 2)])
     assert drawn["data"][0]["customdata"] == ["step 1", "step 2, 1 of 3", "step 2, 2 of 3", "step 3", "step 2, 3 of 3"]
 
 
@@ -128,7 +127,7 @@ def test_a_bar_is_as_long_as_the_gpu_takes_for_the_step() -> None:
     phases = {"forward_ns": 4, "data_ns": 0, "h2d_ns": 0, "backward_ns": 0, "optimizer_ns": 0}
     own = phases | {"start_ns": 0, "wall_ns": 9, "between_ns": None}
     rows = [own | {"step": step, "length_ns": 100 * step} for step in (1, 2)]
-    drawn = sections_of_page._step_bars(rows)
+    drawn = step_sections.step_bars(rows)
     assert [trace["name"] for trace in drawn["data"]] == ["forward", "rest", "GPU, behind the CPU"]
     drawn_ns = [sum(lengths) for lengths in zip(*(trace["x"] for trace in drawn["data"]), strict=True)]
     assert drawn_ns[1] == pytest.approx(2 * drawn_ns[0])

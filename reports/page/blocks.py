@@ -147,10 +147,12 @@ def picture(
 
 def _about(row: Row, categories: list[str], texts: dict[str, int]) -> tuple[int, ...]:
     """Places of a block's category and texts; -1 without."""
-    said = (row["name"], row["adapter"], row["path"], frames(row["stack"]))
+    said = (row["name"], row["adapter"], frames(row["stack"]))
+    name, adapter, stack = (text and text[:_LONGEST] for text in said)
     return (
         categories.index(row["category"]),
-        *(-1 if not text else texts.setdefault(text[:_LONGEST], len(texts)) for text in said),
+        # of a path all: a part of it would choose another range
+        *(-1 if not text else texts.setdefault(text, len(texts)) for text in (name, adapter, row["path"], stack)),
     )
 
 

@@ -18,11 +18,15 @@ _LONGEST, _WHOLE = 110, 1000  # characters of a text in a table, and of what is 
 
 @dataclass(frozen=True)
 class Cell:
-    """What a table shows, the number behind it where there is one, and the whole of a text that was cut."""
+    """What a table shows, the number behind it where there is one, and the whole of a text that was cut.
+
+    name: what the cell chooses, where `whole` is not all of it either.
+    """
 
     text: str
     number: float | None
     whole: str | None = None
+    name: str | None = None
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ def of_rows(rows: list[dict[str, Any]], keys: dict[str, str] | None = None) -> t
     if not rows:
         return [], []
     return [Column(_title(name), (keys or {}).get(name, "")) for name in rows[0]], [
-        [_cell(n, v) for n, v in row.items()] for row in rows
+        [_cell(n, v, n in (keys or {})) for n, v in row.items()] for row in rows
     ]
 
 
@@ -58,11 +62,11 @@ def _title(name: str) -> str:
     return f"{name.removesuffix(found[0]).replace('_', ' ') or name} ({found[1]})"
 
 
-def _cell(name: str, value: Any) -> Cell:
+def _cell(name: str, value: Any, is_chosen: bool) -> Cell:
     if value is None:
         return Cell("", None)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return _text(str(value))
+        return _text(str(value), is_chosen)
     found = _unit(name)
     scaled = value * found[2] if found else value
     is_whole = isinstance(scaled, int) or (scaled == int(scaled) and not found)
@@ -76,8 +80,9 @@ def _decimals(value: float) -> str:
     return f"{value:.{min(_MOST_DECIMALS, max(3, 1 - math.floor(math.log10(abs(value)))))}f}"
 
 
-def _text(words: str) -> Cell:
+def _text(words: str, is_chosen: bool) -> Cell:
     """A text, of a long one both ends."""
     if len(words) <= _LONGEST:
         return Cell(words, None)
-    return Cell(f"{words[: _LONGEST // 2]}…{words[-_LONGEST // 2 :]}", None, words[:_WHOLE])
+    name = words if is_chosen and len(words) > _WHOLE else None
+    return Cell(f"{words[: _LONGEST // 2]}…{words[-_LONGEST // 2 :]}", None, words[:_WHOLE], name)

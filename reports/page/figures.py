@@ -25,7 +25,7 @@ def shown(text: Any, length: int = _LABEL_LENGTH) -> str:
     if len(words) > length:
         half = (length - 1) // 2
         words = f"{words[:half]}…{words[-half:]}"
-    return html.escape(words, quote=False)
+    return html.escape(words, quote=False).replace("$", "&#36;")  # between two of them it looks for a formula
 
 
 def _figure(traces: Sequence[Row], height: int, x: Row, y: Row, **layout: Any) -> Figure:
@@ -78,6 +78,12 @@ def stacked_bars(rows: Sequence[Row], label: str, series: Sequence[tuple[str, st
     """Horizontal bars, a row each, first on top; series are (column in ns, its title) and lie end to end."""
     traces = [_bar(rows, label, column, title, unit, MS, n) for n, (column, title) in enumerate(series)]
     return _bars(rows, label, traces, unit, 100 + 26 * max(len(rows), 1), "stack")
+
+
+def coloured(trace: Row, kind: str | None) -> None:
+    """Gives a series the colour that the timeline has for a kind (page/kinds.py), by light and in the dark."""
+    if kind is not None:
+        trace["meta"] = {"kind": kind}
 
 
 def bullets(rows: Sequence[Row], label: str, parts: Row) -> Figure:
@@ -136,11 +142,14 @@ def roofline(rows: Sequence[Row], roofs: Sequence[Row], bytes_s: float) -> Figur
     return _figure([trace for trace in traces if trace["x"]], 460, across, up, showlegend=True)
 
 
-def chosen_from(figure: Figure, most: int, **keys: Sequence[Any]) -> Figure:
-    """Bars of which a page draws the first `most`, or the first of those that are chosen by these values of each."""
+def chosen_from(figure: Figure, most: int, row_cnt: int = 0, **keys: Sequence[Any]) -> Figure:
+    """Bars of which a page draws the first `most`, or the first of those that are chosen by these values of each.
+
+    row_cnt: how many rows there are, where the bars are the first of them.
+    """
     cnt = len(figure["layout"]["yaxis"]["tickvals"])
     figure["layout"]["height"] -= 26 * (max(cnt, 1) - max(min(most, cnt), 1))
-    return figure | {"most": most, "keys": keys}
+    return figure | {"most": most, "keys": keys, "row_cnt": max(row_cnt, cnt)}
 
 
 def side_by_side(rows: Sequence[Row], label: str, columns: Sequence[str], unit: str, scale: float) -> Figure:

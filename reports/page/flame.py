@@ -12,7 +12,6 @@ Row = dict[str, Any]
 Key = tuple[Any, ...]
 ROOT, ANNOTATION, OPERATOR, WORK, OUTSIDE, SMALLER = range(6)
 _NODE_CNT = 3000  # of a tree: what is smaller is added up beside its siblings
-_NAME_LENGTH = 300
 
 
 @dataclass
@@ -40,7 +39,7 @@ class _Tree:
     def under(self, parent: _Node, key: Key, name: str, kind: int) -> _Node:
         found = parent.children.get(key)
         if found is None:
-            found = parent.children[key] = _Node(name[:_NAME_LENGTH], kind, parent, [0] * self.measure_cnt)
+            found = parent.children[key] = _Node(name, kind, parent, [0] * self.measure_cnt)
         return found
 
     def range_under(self, parent: _Node, path: Row) -> _Node:

@@ -1,6 +1,7 @@
 """The sections of a page about memory: what it is for over time, its peak, phases, fragments, and running out of it."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from ...sql import literal
@@ -9,6 +10,39 @@ from .section import Section, Source, only, section, tabled
 
 MEMORY_FINDINGS = "memory-findings"  # the section of what rules found
 _TABLED_CNT = 100  # blocks in the table of them
+_BEFORE = "load"  # the phase of what was there before the recording
+
+
+@dataclass(frozen=True)
+class _Clock:
+    """Where pictures of memory have their 0: where the timeline has it, or at the first event of another recording."""
+
+    is_timed: bool
+    is_on_timeline: bool
+    first_ns: int  # the first event of memory
+    zero_ns: int
+
+    @classmethod
+    def of(cls, source: Source, source_id: int) -> "_Clock":
+        """The clock of an input's memory on the page of a source."""
+        ((is_timed, first),) = source.database.rows(
+            "select is_timed, (select min(time_ns) from _memory_level where source_id = source.source_id) from source "
+            f"where source_id = {source_id}"
+        )
+        is_on_timeline = bool(source_id == source.source_id and is_timed and source.has_timeline)
+        return cls(bool(is_timed), is_on_timeline, first, source.begin if is_on_timeline else first)
+
+    def moved(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Rows with a time_ns since the first event, which is from the 0 on then."""
+        return (
+            [row | {"time_ns": row["time_ns"] + self.first_ns - self.zero_ns} for row in rows]
+            if self.is_timed
+            else rows
+        )
+
+    @property
+    def told(self) -> str:
+        return " Times are those of the timeline." if self.is_on_timeline else ""
 
 
 def memory_sections(source: Source) -> Iterable[Section | None]:
@@ -16,9 +50,10 @@ def memory_sections(source: Source) -> Iterable[Section | None]:
     if source.memory is not None:
         source_id, device = source.memory
         which = f"source_id = {source_id} and device = {literal(device)}"
-        rows = source.rows(f"select * exclude (source_id, device) from _page_memory where {which}")
-        yield _over_time(source, which, device, rows)
-        yield _blocks(source, source_id, device, list(dict.fromkeys(row["category"] for row in rows)))
+        clock = _Clock.of(source, source_id)
+        rows = clock.moved(source.rows(f"select * exclude (source_id, device) from _page_memory where {which}"))
+        yield _over_time(source, which, device, rows, clock)
+        yield _blocks(source, source_id, device, list(dict.fromkeys(row["category"] for row in rows)), clock)
         yield tabled(
             source, MEMORY_FINDINGS, "What to do about memory", "What rules found, the largest first.",
             "memory_finding",
@@ -26,12 +61,7 @@ def memory_sections(source: Source) -> Iterable[Section | None]:
             f"from memory_finding where {which}",
             is_open=True,
         )  # fmt: skip
-        yield tabled(
-            source, "memory-phases", "Memory of phases", "The most that was live in each phase of training.",
-            "memory_phase",
-            "select phase, phase_cnt, begin_bytes, peak_bytes, end_bytes, reserved_bytes from memory_phase "
-            f"where {which}",
-        )  # fmt: skip
+        yield _phases(source, which)
     yield tabled(
         source, "memory-fragments", "Memory held and not used", "What torch's allocator held of each device, "
         "when most was held and when the snapshot was taken.", "memory_fragmentation",
@@ -47,7 +77,7 @@ def memory_sections(source: Source) -> Iterable[Section | None]:
     )  # fmt: skip
 
 
-def _over_time(source: Source, which: str, device: str, rows: list[dict[str, Any]]) -> Section:
+def _over_time(source: Source, which: str, device: str, rows: list[dict[str, Any]], clock: _Clock) -> Section:
     """Categories over time, the most lasting below, and what was live at the peak."""
     peak = source.rows(
         "select category, path, adapter, stack, live_bytes, live_frac, allocation_cnt, largest_bytes, basis "
@@ -58,18 +88,45 @@ def _over_time(source: Source, which: str, device: str, rows: list[dict[str, Any
     text = (
         f"What the memory of {device} is for{_over(rows)}; the table says what was live when it was highest, by the "
         "range that allocated it. A category is exact where lorabench collect watched the run, else guessed from "
-        "lifetimes."
+        f"lifetimes.{clock.told}"
     )
-    held = source.rows(
+    held = clock.moved(source.rows(
         "from (select time_ns, event_number, max(reserved_bytes) as reserved_bytes from memory_timeline "
         f"where {which} and reserved_bytes is not null group by time_ns, event_number) "
         "qualify reserved_bytes is distinct from lag(reserved_bytes) over (order by time_ns, event_number) "
         "order by time_ns, event_number limit 2000"
-    )
+    ))  # fmt: skip
     if held:  # until the end, where nothing changes any more
         held = [*held, {**held[-1], "time_ns": rows[-1]["time_ns"], "event_number": rows[-1]["event_number"]}]
     figure = figures.stacked_areas(rows, "category", "live_bytes", held)
-    return section("memory", "Memory", text, "memory_peak", only(peak, *shown), figure, keys={"path": "range"})
+    return section("memory", "Memory", text, "memory_peak", only(peak, *shown), figure, keys={"path": "range"},
+                   follows=("time",) if clock.is_on_timeline else ())  # fmt: skip
+
+
+def _phases(source: Source, which: str) -> Section | None:
+    """What was live in each phase, and in which the peak lies; None where no phase held anything."""
+    rows = source.rows(
+        f"select phase, phase_cnt, begin_bytes, peak_bytes, end_bytes, reserved_bytes from memory_phase where {which}"
+    )
+    known = [row for row in rows if row["phase"] != _BEFORE and row["peak_bytes"]]
+    if not known:
+        return None
+    ((peak,),) = source.database.rows(f"select coalesce(max(peak_bytes), 0) from memory_peak where {which}")
+    most = max(row["peak_bytes"] for row in known)
+    where = ", ".join(row["phase"] for row in known if row["peak_bytes"] == most)
+    text = "The most that was live in each phase of training. "
+    if most >= peak:
+        text += f"The peak of {_mib(peak)} is in {where}."
+    else:
+        text += (
+            f"The peak of {_mib(peak)} lies in none of them: it is outside of the ranges that say a phase. At most "
+            f"{_mib(most)} was live in one ({where})."
+        )
+    return section("memory-phases", "Memory of phases", text, "memory_phase", rows)
+
+
+def _mib(size: int) -> str:
+    return f"{size / 2**20:,.1f} MiB"
 
 
 def _over(rows: list[dict[str, Any]]) -> str:
@@ -77,7 +134,7 @@ def _over(rows: list[dict[str, Any]]) -> str:
     return ", over time" if rows and rows[0]["time_ns"] is not None else ", event by event (it has no times)"
 
 
-def _blocks(source: Source, source_id: int, device: str, categories: list[str]) -> Section | None:
+def _blocks(source: Source, source_id: int, device: str, categories: list[str], clock: _Clock) -> Section | None:
     """The largest blocks stacked on each other, of the process that held most; None with fewer than two."""
     where = f"source_id = {source_id} and device = {literal(device)}"
     ((process,),) = source.database.rows(
@@ -88,18 +145,16 @@ def _blocks(source: Source, source_id: int, device: str, categories: list[str]) 
     rows = source.rows(f"select * from _page_block where {where} order by place")
     if len(rows) < 2:
         return None
-    ((is_timed, zero),) = source.database.rows(
-        "select is_timed, (select min(time_ns) from memory_event where source_id = source.source_id) from source "
-        f"where source_id = {source_id}"
-    )
-    is_on_clock = source_id == source.source_id and is_timed and source.has_timeline
-    zero = source.begin if is_on_clock else zero
-    axis, drawn = _stack(source, where, rows, categories, bool(is_timed))
-    drawn |= {"zero": axis.place(zero), "is_on_clock": is_on_clock, "device": device}
-    tabled_rows = [_tabled(row, axis, zero) for row in sorted(rows, key=lambda row: -row["bytes"])[:_TABLED_CNT]]
-    text = _text(drawn, source.has_timeline and any(row["path"] for row in rows))
-    return section("blocks", "Memory blocks", text, "memory_timeline", tabled_rows, drawn, kind="blocks",
-                   keys={"path": "range"}, follows=("time", "range") if is_on_clock else ("range",))  # fmt: skip
+    axis, drawn = _stack(source, where, rows, categories, clock.is_timed)
+    drawn |= {"zero": axis.place(clock.zero_ns), "device": device}
+    tabled_rows = [
+        _tabled(row, axis, clock.zero_ns) for row in sorted(rows, key=lambda row: -row["bytes"])[:_TABLED_CNT]
+    ]
+    text = _text(drawn, source.has_timeline and any(row["path"] for row in rows)) + clock.told
+    return section(
+        "blocks", "Memory blocks", text, "memory_timeline", tabled_rows, drawn, kind="blocks",
+        keys={"path": "range"}, follows=("time", "range") if clock.is_on_timeline else ("range",),
+    )  # fmt: skip
 
 
 def _stack(
@@ -145,7 +200,7 @@ def _text(drawn: dict[str, Any], is_pickable: bool) -> str:
         text += f" Of {drawn['base'] / 2**20:,.2f} MiB from before the recording no block is known."
     if drawn["lack_bytes"]:
         text += f" Blocks add up to as much as {drawn['lack_bytes'] / 2**20:,.2f} MiB more than the recorder counted."
-    return text + (" Times are those of the timeline." if drawn["is_on_clock"] else "")
+    return text
 
 
 def _tabled(row: dict[str, Any], axis: blocks.Axis, zero: int) -> dict[str, Any]:

@@ -24,9 +24,9 @@ _ASKED = (
     "lora_summary", "memory_by_category", "memory_finding", "memory_fragmentation", "memory_peak", "memory_phase",
     "memory_timeline", "operator_summary", "out_of_memory", "queue_length", "range_summary", "rank_summary",
     "step_statistics", "step_summary", "trace_info", "_memory_phase_stretch", "_page_block", "_page_critical",
-    "_page_flame", "_page_kernel",
-    "_page_longest", "_page_memory", "_page_name", "_page_op", "_page_queue", "_page_range",
-    "_predicted_finding", "_steady_class", "_steady_kernel", "_steady_time", "steady_state",
+    "_page_flame", "_page_idle", "_page_kernel", "_page_longest", "_page_memory", "_page_name", "_page_op",
+    "_page_step", "_page_queue", "_page_range", "_predicted_finding", "_steady_class", "_steady_kernel",
+    "_steady_time", "steady_state",
 )  # fmt: skip
 
 
@@ -60,7 +60,7 @@ def write(
         html.write(
             path,
             name,
-            _about(source, answered, measured),
+            _about(source, answered, measured, made),
             made,
             told,
             None if asks_nothing else changes,
@@ -79,13 +79,17 @@ def _said(answered: answer.Row) -> list[str]:
     return [verdict_text.verdict(answered), *(line for line in around if line is not None)]
 
 
-def _about(source: Source, answered: answer.Row, measured: run.Run | None) -> str:
+def _about(source: Source, answered: answer.Row, measured: run.Run | None, made: Sequence[Section]) -> str:
     """What was read, which of several inputs is shown, and which part of it."""
     about = [f"{source.subtitle()}."]
     if answered["input_cnt"] > 1 and measured is None:
         rank = verdict_text.rank_of(answered)
         which = f"This is {rank}; --rank N shows another" if rank else f"One of {answered['input_cnt']} inputs"
-        about.append(f"{which}: the section Ranks has the others beside it.")
+        beside = next((section.title for section in made if section.name == "ranks"), None)
+        if beside is not None:
+            about.append(f"{which}: the section {beside} has the others beside it.")
+        else:
+            about.append(f"{which}: {source.name}.")
     if source.window is not None:
         about.append("The timeline is a window; what is added up of it says so, all else is of the whole recording.")
     if measured is not None:

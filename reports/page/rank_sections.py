@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Iterable
 from typing import Any
 
+from .. import sources, step_text
 from ..answer import cause
 from ..units import said_ns
 from . import figures
@@ -30,7 +31,7 @@ def rank_sections(source: Source) -> Iterable[Section | None]:
         yield section(
             "late",
             "Ranks and steps",
-            f"{_verdict(slowest)} {_READING}{_shown_of(rows)}",
+            f"{_verdict(slowest)} {_READING}{_apart(slowest, rows)}{_shown_of(rows)}",
             "straggler",
             shown,
             _heat_map(rows),
@@ -38,6 +39,50 @@ def rank_sections(source: Source) -> Iterable[Section | None]:
             keys={"rank": "rank", "step": "step"},
         )
     yield _collectives(source)
+
+
+def ranks_side_by_side(source: Source) -> Iterable[Section | None]:
+    """The ranks, or else the inputs, side by side. Recordings of one run are of the same steps, and no two of them."""
+    counted = sources.counting(source.database)
+    rows = source.rows(
+        "select source_id, rank, name, step_ns, busy_ns, exposed_communication_ns, idle_ns, straggler_cnt "
+        f"from rank_summary where source_id in (select source_id from source where {counted} and kind <> 'snapshot')"
+    )
+    if len(rows) < 2:
+        return
+    steps = {row["source_id"]: row for row in source.rows("from _answer_step")}
+    for row in rows:
+        own = steps.get(row["source_id"])
+        row["step_ns"] = step_text.centre_ns(own) if own else None
+    is_by_rank = len({row["rank"] for row in rows}) > 1
+    what = "ranks" if is_by_rank else "inputs"
+    text = (
+        f"The {what} side by side. A step is the median without cold ones, of very uneven ones the mean; adapters that "
+        "take turns share it, so it has all of their turns."
+    )
+    shown = [{name: row[name] for name in row if name != "source_id"} for row in rows]
+    yield section("ranks", what.capitalize(), text, "rank_summary", shown, _rank_bars(shown), keys={"rank": "rank"},
+                  follows=("rank",) if is_by_rank else ())  # fmt: skip
+
+
+def _rank_bars(rows: Rows) -> Any:
+    """Of each rank what its GPU does."""
+    named = [
+        {"label": f"rank {row['rank']}" if row["rank"] is not None else row["name"],
+         "work_ns": (row["busy_ns"] or 0) - (row["exposed_communication_ns"] or 0), **row}
+        for row in rows
+        if row["busy_ns"]
+    ]  # fmt: skip
+    series = [
+        ("work_ns", "computes or copies"),
+        ("exposed_communication_ns", "communication alone"),
+        ("idle_ns", "idle"),
+    ]
+    if not named:
+        return None
+    return figures.chosen_from(
+        figures.stacked_bars(named, "label", series), len(named), rank=[row["rank"] for row in named]
+    )
 
 
 _READING = (
@@ -64,6 +109,21 @@ def _verdict(slowest: Rows) -> str:
     if row["late_host"]:
         text += f" All ranks of {row['late_host']} are late, by {said_ns(row['host_lag_ns'])} in a step (median)."
     return text
+
+
+def _apart(slowest: Rows, rows: Rows) -> str:
+    """Why the deepest red is another rank than the one that is named, where it is."""
+    own = [row for row in rows if slowest and row["rank"] == slowest[0]["rank"]]
+    deepest = max(rows, key=lambda row: row["lag_ns"])
+    if not any(row["is_straggler"] and row["found_by"] == "arrival" for row in own):
+        return ""
+    if deepest["lag_ns"] <= max(row["lag_ns"] for row in own):
+        return ""
+    waited = sum(row["kept_waiting_ns"] or 0 for row in rows if row["rank"] == deepest["rank"])
+    return (
+        f" The deepest red is rank {deepest['rank']} all the same: it took longer for itself, but others waited only "
+        f"{said_ns(waited)} for it. Who holds others up is told by who comes last to collectives, not by the colours."
+    )
 
 
 def _heat_map(rows: Rows) -> Any:

@@ -36,6 +36,15 @@ class Receipt:
     picture: dict[str, Any]
 
 
+_CARD_CNT = 4
+
+
+def _posted(cards: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+    """The cards that a picture has room for: the first ones, and how much memory it takes, which is last of all."""
+    memory = [card for card in cards if card["what"].startswith("peak memory")][:1]
+    return [card for card in cards if card not in memory][: _CARD_CNT - len(memory)] + memory
+
+
 def receipt(
     name: str, verdict: Sequence[str], shares: dict[str, float], cards: Sequence[dict[str, str]],
     changes: Sequence[dict[str, str]],
@@ -45,7 +54,7 @@ def receipt(
     best = changes[0] if changes else None
     picture = {
         "title": name, "verdict": list(verdict), "parts": [[part.name, part.share, part.kind] for part in parts],
-        "cards": [[card["what"], card["value"]] for card in cards[:4]],
+        "cards": [[card["what"], card["value"]] for card in _posted(cards)],
         "best": f"{best['rule']}: {best['cost']}" if best else "",
     }  # fmt: skip
     return Receipt(parts, picture)

@@ -41,7 +41,9 @@ class Source:
     def __init__(self, database: Database, source_id: int, window: Window | None = None):
         self.database, self.source_id = database, source_id
         self.window = window  # of the timeline; None is all
-        ((self.name, self.kind),) = database.rows(f"select name, kind from source where source_id = {source_id}")
+        ((self.name, self.kind, self.rank),) = database.rows(
+            f"select name, kind, rank from source where source_id = {source_id}"
+        )
         self.problems: list[str] = []  # why queries gave no rows that could be computed
         self.has_timeline = False  # whose axis has its zero at `begin`
         ((self.begin,),) = database.rows(
@@ -58,6 +60,11 @@ class Source:
     def of_rank(self) -> str:
         """The inputs of the rank that is shown and those without one, as a list in SQL."""
         return sources.of_rank(self.source_id)
+
+    def apart(self) -> str:
+        """What to add to the text about all that was recorded, where the verdict is about less; else nothing."""
+        warm = self.rows("select 1 from steady_state where source_id = {id} and is_steady limit 1")
+        return " Of all that was recorded; the verdict is of the warm steps alone." if warm else ""
 
     def rows(self, statement: str) -> list[dict[str, Any]]:
         """The rows of a query, in which {id} is the input and {begin} its first GPU work, or else range.

@@ -1,20 +1,22 @@
 """What a page shows of one input: each section asks one view and names its picture."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...vocabulary import PHASES
+from ..answer import MEAN_WINDOW
+from ..units import said_ns
 from . import figures
 from .cells import shapes
 from .memory_sections import memory_sections
-from .rank_sections import rank_sections
-from .section import Section, Source, section
+from .rank_sections import rank_sections, ranks_side_by_side
+from .receipt import PARTS
+from .section import Section, Source, only, section
+from .step_sections import step_sections
 from .work_sections import flame_section, timeline_section
 
-_BAR_CNT, _GROUP_CNT, _STEP_CNT, _STEP_KEPT, _POINT_CNT = 15, 60, 40, 100, 300
-_STEP_LEAST = 3  # steps of which a median says something
+_BAR_CNT, _GROUP_CNT, _POINT_CNT = 15, 60, 300
+_MUCH_LONGER = 1.05  # than the verdict's window, so that a critical path needs a word about it
 
 Rows = list[dict[str, Any]]
 
@@ -31,7 +33,6 @@ class _Asked:
     picture: Callable[[Rows], Any] = lambda rows: None
     rest: str = ""  # of the statement: grouping, order
     where: str = "source_id = {id}"
-    rows: str = ""  # what is asked where that is not the view alone
     keys: dict[str, str] = field(default_factory=dict)  # of columns: what their cells choose
     follows: tuple[str, ...] = ()  # what filters the picture
     added_up: str = ""
@@ -39,12 +40,12 @@ class _Asked:
 
     def make(self, source: Source) -> Section | None:
         """The section, None without rows."""
-        rows = source.rows(f"select {self.columns} from {self.rows or self.view} where {self.where} {self.rest}")
+        rows = source.rows(f"select {self.columns} from {self.view} where {self.where} {self.rest}")
         if not rows:
             return None
         text = self.text if isinstance(self.text, str) else self.text(rows)
-        if self.is_of_all and source.rows("select 1 from steady_state where source_id = {id} and is_steady limit 1"):
-            text += " Of all that was recorded; the verdict is of the warm steps alone."
+        if self.is_of_all:
+            text += source.apart()
         return section(self.name, self.title, text, self.view, rows, self.picture(rows), keys=self.keys,
                        follows=self.follows, added_up=self.added_up)  # fmt: skip
 
@@ -102,7 +103,7 @@ _LAUNCHING = {
 def _launch_bullets(rows: Rows) -> Any:
     kept = rows[:_GROUP_CNT]
     drawn = figures.bullets(kept, "path", _LAUNCHING)
-    return figures.chosen_from(drawn, _BAR_CNT, range=[row["path"] for row in kept])
+    return figures.chosen_from(drawn, _BAR_CNT, len(rows), range=[row["path"] for row in kept])
 
 
 def _operator_bars(rows: Rows) -> Any:
@@ -115,81 +116,68 @@ def _critical_bars(rows: Rows) -> Any:
     named = [{"label": f"{r['activity']}: {r['name'] or r['path'] or '(no range)'}", **r} for r in rows[:_GROUP_CNT]]
     drawn = figures.stacked_bars(named, "label", [("critical_ns", "on the critical path")])
     return figures.chosen_from(
-        drawn, _BAR_CNT, range=[row["path"] for row in named], kernel=[row["name"] for row in named]
+        drawn, _BAR_CNT, len(rows), range=[row["path"] for row in named], kernel=[row["name"] for row in named]
     )
+
+
+def _critical(source: Source) -> Iterable[Section | None]:
+    """What the recording hung on; how long all of it is, where that is more than the verdict is about."""
+    rows = source.rows(
+        "select activity, path, name, critical_ns from _page_critical where source_id = {id} order by critical_ns desc"
+    )
+    if not rows:
+        return
+    text = (
+        "What determines how long it takes. The CPU's time goes by ranges that the program opened, not by operators."
+        + source.apart()
+    )
+    windows = source.rows(MEAN_WINDOW)
+    whole, window = sum(row["critical_ns"] for row in rows), windows[0]["window_ns"] if windows else None
+    if window and whole > _MUCH_LONGER * window and not source.apart():
+        text += (
+            f" It is of all that was recorded, {said_ns(whole)}, with what the CPU does before and behind the "
+            f"{said_ns(window)} of the GPU that the verdict is about."
+        )
+    yield section("critical", "Critical path", text, "critical_path", rows, _critical_bars(rows),
+                  keys={"path": "range", "name": "kernel"}, follows=("range", "kernel"))  # fmt: skip
+
+
+def _idle(source: Source) -> Iterable[Section | None]:
+    """Why devices were idle, in the parts of the receipt: what nobody knows is none of the causes."""
+    rows = source.rows("select * exclude source_id from _page_idle where source_id = {id}") or source.rows(
+        "select *, cause as part from idle_summary where source_id = {id}"  # of a job whose parts are gone
+    )
+    if not rows:
+        return
+    rows = [{"device_id": row["device_id"], "why": PARTS[row["part"]][0], **row} for row in rows]
+    parts = {row["part"] for row in rows}
+    text = (
+        "host: for the CPU; dependency: for another stream, an event or a copy; kernel_wait: between kernels. The time "
+        "before the first work of all is not among them."
+    )
+    if "unrecorded" in parts:
+        text += " Of what is not recorded nobody knows whether the GPU was idle: finding says why it is missing."
+    if "in_turn" in parts:
+        text += " While it waits for another GPU of its process, that one works."
+    if "idle" in parts:
+        text = (
+            "The clocks of CPU and GPU do not match, so no launch tells why; the causes in the table would be right if "
+            "they did."
+        )
+    yield section("idle", "Why the GPU was idle", text + source.apart(), "idle_summary", only(
+        rows, "device_id", "why", "cause", "gap_cnt", "idle_ns", "behind_wait_ns", "idle_frac", "max_ns",
+    ), _idle_bars(rows))  # fmt: skip
 
 
 def _idle_bars(rows: Rows) -> Any:
+    """A bar of each device and part of the receipt."""
     many = len({row["device_id"] for row in rows}) > 1
-    named = [{"label": f"GPU {row['device_id']}: {row['cause']}" if many else row["cause"], **row} for row in rows]
-    return figures.stacked_bars(named[:_GROUP_CNT], "label", [("idle_ns", "idle")])
-
-
-def _known_phases(steps: Rows) -> list[str]:
-    return [phase for phase in PHASES if any(row[f"{phase}_ns"] for row in steps)]
-
-
-def _step_bars(rows: Rows) -> Any:
-    """The steps with their phases; None without phases or with one step."""
-    known = _known_phases(rows)
-    if not known or len(rows) < 2:
-        return None
-    counts = Counter(row["step"] for row in rows)
-    named = [
-        {"label": f"step {row['step']}" + (f", {place} of {counts[row['step']]}" if counts[row["step"]] > 1 else ""),
-         **row, "rest_ns": max(0, row["wall_ns"] - sum(row[f"{phase}_ns"] or 0 for phase in known)),
-         "gpu_ns": max(0, row["length_ns"] - row["wall_ns"] - (row["between_ns"] or 0))}
-        for row, place in zip(rows[:_STEP_KEPT], _places([row["step"] for row in rows]), strict=False)
-    ]  # fmt: skip
-    parts = [(f"{phase}_ns", phase) for phase in [*known, "rest"]]
-    if any(row["between_ns"] for row in named):
-        parts.append(("between_ns", "before the next step"))
-    if any(row["gpu_ns"] for row in named):
-        parts.append(("gpu_ns", "GPU, behind the CPU"))
-    drawn = figures.stacked_bars(named, "label", parts)
-    times = [[row["start_ns"], row["start_ns"] + row["wall_ns"]] for row in named]
-    return figures.chosen_from(drawn, _STEP_CNT, step=[row["step"] for row in named], time=times)
-
-
-def _step_phases(source: Source) -> Iterable[Section | None]:
-    """Steps by phases, each beside the median of its phase; nothing for a step or two, or where no phase is known."""
-    known = [phase for phase in PHASES if source.rows(
-        f"from step_summary where source_id = {{id}} and {phase}_ns > 0 limit 1")]  # fmt: skip
-    names = [*known, "length"]
-    medians = ", ".join(f"median({name}_ns) over () as {name}_median_ns" for name in names)
-    steps = source.rows(
-        f"select step, {', '.join(f'{name}_ns' for name in names)}, {medians} from step_summary "
-        f"where source_id = {{id}} order by start_ns, step limit {_STEP_KEPT}"
-    )
-    if not known or len(steps) < _STEP_LEAST:
-        return
-    rows = source.rows(
-        "select name as phase, median(value) as median_ns, min(value) as shortest_ns, arg_min(step, value) as "
-        "shortest_step, max(value) as longest_ns, arg_max(step, value) as longest_step, sum(value)::bigint as sum_ns "
-        f"from (unpivot (from step_summary where source_id = {{id}}) on {', '.join(f'{n}_ns' for n in names)}) "
-        "group by name"
-    )
-    order = {f"{name}_ns": place for place, name in enumerate(names)}
-    rows = [{**row, "phase": _phase(row["phase"])} for row in sorted(rows, key=lambda row: order[row["phase"]])]
-    values = [
-        [
-            None if step[f"{name}_ns"] is None else round(step[f"{name}_ns"] - step[f"{name}_median_ns"])
-            for name in names
-        ]
-        for step in steps
-    ]
-    labels = [str(step["step"]) for step in steps]
-    yield section(
-        "step-phases", "Steps and phases",
-        "Each cell is a phase of a step: how much longer (red) or shorter (blue) it was than the median of that phase. "
-        "A column that differs is a step in which all was slow, a row a phase that varies.",
-        "step_summary", rows, figures.heat_map([_phase(name) for name in names], labels, values, "step"),
-    )  # fmt: skip
-
-
-def _phase(column: str) -> str:
-    name = column.removesuffix("_ns")
-    return {"h2d": "copies to the GPU", "length": "whole step"}.get(name, name)
+    sums: dict[str, int] = {}
+    for row in rows:
+        label = f"GPU {row['device_id']}: {row['why']}" if many else row["why"]
+        sums[label] = sums.get(label, 0) + row["idle_ns"]
+    named = [{"label": label, "idle_ns": time} for label, time in sums.items()]
+    return figures.stacked_bars(named[:_GROUP_CNT], "label", [("idle_ns", "time")])
 
 
 _ROOFS = (("matrix16_flops", "matrix products in 16 bits"), ("matrix32_flops", "32 bits, without TF32"))
@@ -223,36 +211,6 @@ def _roofline(source: Source) -> Iterable[Section | None]:
     )  # fmt: skip
 
 
-def _places(steps: list[Any]) -> list[int]:
-    """The how manieth of its number each step is: those of adapters that take turns share one."""
-    seen: Counter[Any] = Counter()
-    found = []
-    for step in steps:
-        seen[step] += 1
-        found.append(seen[step])
-    return found
-
-
-def _rank_bars(rows: Rows) -> Any:
-    """Of each rank what its GPU does."""
-    named = [
-        {"label": f"rank {row['rank']}" if row["rank"] is not None else row["name"],
-         "work_ns": (row["busy_ns"] or 0) - (row["exposed_communication_ns"] or 0), **row}
-        for row in rows
-        if row["busy_ns"]
-    ]  # fmt: skip
-    series = [
-        ("work_ns", "computes or copies"),
-        ("exposed_communication_ns", "communication alone"),
-        ("idle_ns", "idle"),
-    ]
-    if not named:
-        return None
-    return figures.chosen_from(
-        figures.stacked_bars(named, "label", series), len(named), rank=[row["rank"] for row in named]
-    )
-
-
 def _bubble_bars(rows: Rows) -> Any:
     """Of each stage what it does in a step, the mean of them all."""
     stages: dict[str, Rows] = {}
@@ -270,11 +228,20 @@ def _bubble_bars(rows: Rows) -> Any:
     return figures.stacked_bars(named, "label", [("active_ns", "computes"), ("bubble_ns", "bubble")])
 
 
+def _lora_time(rows: Rows) -> str:
+    """The column that says what a part of a LoRA layer takes: of the GPU, where it has work, else of the CPU."""
+    return "gpu_op_ns" if any(row["gpu_op_ns"] for row in rows) else "wall_ns"
+
+
 def _lora_groups(rows: Rows) -> Any:
-    if not any(row["gpu_op_ns"] for row in rows):
+    column = _lora_time(rows)
+    if not any(row[column] for row in rows):
         return None
     named = [{"where": f"{row['module']} {row['part']}", **row} for row in rows[:_GROUP_CNT]]
-    return figures.grouped(named, "where", "direction", "gpu_op_ns")
+    drawn = figures.grouped(named, "where", "direction", column)
+    for trace in drawn["data"]:
+        figures.coloured(trace, trace["name"] if trace["name"] in ("forward", "backward") else None)
+    return drawn
 
 
 _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
@@ -284,7 +251,8 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
         "launching", "Execution against launch",
         "Each range with all that is inside it, the largest loss first. Outline: how long it was open on the CPU; "
         "hatched: the part of that in which none of its work ran (launch overhead). Thin bar: how long its work ran, "
-        "also after the range was left. Tick: the CPU's time in launching calls, waits for the GPU apart.",
+        "also after the range was left, with the backward of its operators. Tick: the CPU's time in launching calls, "
+        "waits for the GPU apart.",
         "range_summary",
         "path, range_cnt, launch_cnt, wall_ns, launch_overhead_ns, gpu_busy_ns, launch_api_ns - launch_wait_ns as "
         "launch_ns, launch_wait_ns, queue_ns",
@@ -323,44 +291,22 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
         "api_summary", "api_name, call_cnt, call_ns, call_frac, mean_ns, max_ns",
         _bars("api_name", "call_ns", "time of calls"), "order by call_ns desc, api_name", is_of_all=True,
     ),
-    _Asked(
-        "critical", "Critical path",
-        "What determines how long it takes. The CPU's time goes by ranges that the program opened, not by operators.",
-        "critical_path",
-        "activity, path, name, critical_ns", _critical_bars, "order by critical_ns desc", rows="_page_critical",
-        keys={"path": "range", "name": "kernel"}, follows=("range", "kernel"), is_of_all=True,
-    ),
-    _Asked(
-        "idle", "Why the GPU was idle",
-        "host: for the CPU; dependency: for another stream, an event or a copy; kernel_wait: between kernels. The time "
-        "before the first work of all is not among them.",
-        "idle_summary", "device_id, cause, gap_cnt, idle_ns, behind_wait_ns, idle_frac, max_ns",
-        _idle_bars, is_of_all=True,
-    ),
+    _critical,
+    _idle,
     _queue,
     _Asked(
-        "lora", "LoRA", "Base against adapters, forward, backward and recomputed.", "lora_summary",
-        "module, part, direction, range_cnt, launch_cnt, kernel_cnt, gpu_op_ns, gpu_op_frac", _lora_groups,
+        "lora", "LoRA",
+        lambda rows: (
+            "Base against adapters, forward, backward and recomputed, by "
+            f"{'GPU time' if _lora_time(rows) == 'gpu_op_ns' else 'the time that their ranges take on the CPU'}."
+        ),
+        "lora_summary",
+        "module, part, direction, range_cnt, wall_ns, launch_cnt, kernel_cnt, gpu_op_ns, gpu_op_frac", _lora_groups,
         where="source_id = {id} and (select kind from source where source_id = {id}) <> 'snapshot'", is_of_all=True,
     ),
     memory_sections,
-    _Asked(
-        "steps", "Steps",
-        lambda rows: (
-            "Each step, with its phases on the CPU." if _known_phases(rows) else "Each step; no phase of it is known."
-        ),
-        "step_summary",
-        "step, start_ns - {begin} as start_ns, length_ns, wall_ns, between_ns, data_ns, h2d_ns, forward_ns, "
-        "backward_ns, optimizer_ns, launch_cnt, kernel_ns, gpu_busy_ns, token_cnt, is_uneven",
-        _step_bars, keys={"step": "step", "start_ns": "begin", "wall_ns": "length"}, follows=("step", "time"),
-    ),
-    _step_phases,
-    _Asked(
-        "ranks", "Ranks", "The inputs side by side.", "rank_summary",
-        "rank, name, step_ns, busy_ns, exposed_communication_ns, idle_ns, straggler_cnt",
-        _rank_bars, keys={"rank": "rank"}, follows=("rank",),
-        where="(select count(*) from source) > 1",
-    ),
+    step_sections,
+    ranks_side_by_side,
     _Asked(
         "pipeline", "Pipeline",
         "How much of a step each stage does not compute, beside what equal stages would lose in the same schedule "

@@ -61,7 +61,7 @@ def timeline_section(source: Source) -> Iterable[Section | None]:
             "takes most of a cell."
         )
     if data["left_out"]:
-        text += f" {data['left_out']} streams with less work are left out."
+        text += f" Left out: {_many(data['left_out'], 'stream')} with less work."
     used = {kind for _, kind, *_ in data["names"]}
     legend = tuple(name for number, name in enumerate(kinds.NAMES) if number in used)
     keys = {"name": "kernel", "path": "range", "start_ns": "begin", "duration_ns": "length"}
@@ -84,11 +84,14 @@ def _timeline(source: Source, ops: Row, ranges: Row, shown_ns: tuple[int, int]) 
     begin = shown_ns[0]
     if len(ranges["start_ns"]):
         paths = np.unique(ranges["path_id"])
-        known = {row["path_id"]: row for row in source.rows("select path_id, path, name.text as name from range_path "
-                 "join name using (name_id) where source_id = {id}")}  # fmt: skip
+        known = {row["path_id"]: row for row in source.rows(
+            "select range_path.path_id, range_path.path, name.text as name, coalesce(above.path, '') as above "
+            "from range_path join name using (name_id) left join range_path as above "
+            "on above.path_id = range_path.parent_path_id where range_path.source_id = {id}"
+        )}  # fmt: skip
         of_paths = [known[int(path)] for path in paths]
         places: timeline.Numbers = np.asarray(np.searchsorted(paths, ranges["path_id"]) + len(shown), np.int64)
-        shown += [[row["name"][:300], kinds.NAMES.index(kinds.of_range(row["path"])), _above(row["path"]), ""]
+        shown += [[row["name"], kinds.NAMES.index(kinds.of_range(row["path"])), row["above"], ""]
                   for row in of_paths]  # fmt: skip
         for lane, thread, _ in timeline.range_lanes(ranges, places):
             lanes.append(lane.as_json(begin) | {"is_range": True, "title": thread})
@@ -100,7 +103,7 @@ def _timeline(source: Source, ops: Row, ranges: Row, shown_ns: tuple[int, int]) 
         lanes += [lane.as_json(begin) | {"is_range": False} for lane in streams]
     return {
         "span": shown_ns[1] - begin, "lanes": lanes, "names": shown,
-        "kinds": kinds.NAMES, "left_out": left_out, "cell_ns": cell_ns, "summary": _told(lanes),
+        "kinds": kinds.NAMES, "rank": source.rank, "left_out": left_out, "cell_ns": cell_ns, "summary": _told(lanes),
         "ops": _ops(source, names),
     }  # fmt: skip
 
@@ -120,13 +123,14 @@ def _full(row: Row) -> str:
     return row["full_name"] if row["full_name"] != row["name"] else ""
 
 
-def _above(path: str) -> str:
-    return path.rpartition("/")[0]
-
-
 def _told(lanes: list[Row]) -> str:
     streams = sum(not lane["is_range"] for lane in lanes)
-    return f"Timeline of {streams} GPU streams and {len(lanes) - streams} levels of ranges."
+    levels = len(lanes) - streams
+    return f"Timeline of {_many(streams, 'GPU stream')} and {_many(levels, 'level')} of ranges."
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def flame_section(source: Source) -> Iterable[Section | None]:
@@ -136,7 +140,7 @@ def flame_section(source: Source) -> Iterable[Section | None]:
     work = source.rows("select * exclude source_id from _page_flame where source_id = {id}")
     ranges = source.rows(
         "select path, kind, range_cnt, wall_ns, self_wall_ns, launch_api_ns - launch_wait_ns as launch_ns, gpu_op_ns, "
-        "kernel_ns, self_gpu_op_ns, path_id from range_summary where source_id = {id}"
+        "kernel_ns, self_gpu_op_ns, path_id, sequence_kernel_ns from range_summary where source_id = {id}"
     )
     if not ranges and not work:
         return
@@ -152,12 +156,36 @@ def flame_section(source: Source) -> Iterable[Section | None]:
         if work
         else "Where the CPU's time goes: each thread's ranges, one inside the other."
     )
-    table = [{name: row[name] for name in row if name != "path_id"} for row in _costliest(ranges)]
+    if any(row["sequence_kernel_ns"] for row in ranges):
+        text += (
+            " The table counts for a range also the backward of its operators, wherever that ran (sequence numbers): "
+            "what is once in the picture is there in the rows of the forward and of the backward."
+        )
+    if _has_annotated_operators(ranges, paths):
+        text += (
+            " By CPU wall time an annotation that an operator opens stands beside the operator, which is narrower "
+            "than it was long by that time: paths of annotations have no operators in them."
+        )
+    table = [{name: row[name] for name in row if name not in _NOT_TABLED} for row in _costliest(ranges)]
     yield section(
         "ranges", "Ranges", text, "range_summary", table, _flame(source, work, ranges, paths), kind="flame",
         legend=tuple(name for name in kinds.NAMES if name in {kinds.of_class(row["class"]) for row in work}),
         keys={"path": "range"}, follows=("time", "range", "kernel") if work else ("range",),
     )  # fmt: skip
+
+
+_NOT_TABLED = ("path_id", "sequence_kernel_ns")
+
+
+def _has_annotated_operators(ranges: list[Row], paths: dict[int, Row]) -> bool:
+    """Whether an operator took longer than what stands in its path: an annotation in it has a path of its own."""
+    inside: dict[int, int] = {}
+    for row in ranges:
+        path_id: int | None = row["path_id"]
+        while path_id is not None:
+            inside[path_id] = inside.get(path_id, 0) + row["self_wall_ns"]
+            path_id = paths[path_id]["parent_path_id"]
+    return any(row["kind"] == "operator" and row["wall_ns"] > inside[row["path_id"]] for row in ranges)
 
 
 def _costliest(ranges: list[Row]) -> list[Row]:

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import {busyTime, coverage, firstEndingAfter, mostOf, stretchAt} from "../../reports/page/scripts/density.mjs";
+import {busyTime, countWanted, coverage, firstEndingAfter, mostOf, stretchAt} from "../../reports/page/scripts/density.mjs";
 import {unpackColumns, unpackLane} from "../../reports/page/scripts/packed.mjs";
 
 const lane = (...stretches) => ({
@@ -69,4 +69,9 @@ test("of work that overlaps each moment counts once", () => {
   const found = unpackLane(bytes, {cnt: 3, has_levels: false});
   assert.deepEqual([[...found.starts], [...found.ends], [...found.begins]], [[0, 10, 15], [10, 15, 15], [0, 5, 6]]);
   assert.equal(busyTime(found, 0, 100), 15);
+});
+
+test("what is looked for is counted, in all and in what is seen", () => {
+  const lanes = [lane([0, 10, 0], [20, 30, 1]), lane([25, 40, 0])];
+  assert.deepEqual(countWanted(lanes, [true, false], {from: 10, to: 30}), {all: 2, inside: 1});
 });

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import {ofRows, pickOf, withBars} from "../../reports/page/scripts/charts.mjs";
+import {inked, ofRows, pickOf, withBars} from "../../reports/page/scripts/charts.mjs";
 import {unpackTree} from "../../reports/page/scripts/flame_tree.mjs";
-import {addUp, below, chosenIn, filtersOf, isPathIn, isRowChosen, namesOfPath, nodeAt, pathsOf, sumsByName, toldOf}
+import {addUp, below, chosenIn, filtersOf, isPathIn, isRowChosen, isWithin, namesOfPath, nodeAt, pathOf, pathsOf, sumsByName, toldOf}
   from "../../reports/page/scripts/selection.mjs";
 
 // run > (gemm, backward > autograd > add); the autograd thread's range has a path of its own
@@ -21,6 +21,10 @@ test("a range is what lies below it, by the paths that its threads say", () => {
   assert.deepEqual(namesOfPath(nodes, paths, "autograd/too small"), ["run", "backward", "autograd"]);
   assert.deepEqual(namesOfPath(nodes, paths, "elsewhere"), []);
   assert.equal(nodeAt(nodes, ["run", "gone", "backward"]).name, "run");
+});
+
+test("a path has the name with all of its slashes", () => {
+  assert.deepEqual([pathOf("", "a/b"), pathOf("a/b", "c/d")], ["a/b", "a/b/c/d"]);
 });
 
 test("operations are cut where a time ends, and each counts its own length", () => {
@@ -55,6 +59,19 @@ test("bars of a choice keep what they are called", () => {
   const left = withBars(figure, [2, 0]);
   assert.deepEqual([left.data[0].x, left.data[0].y, left.layout.yaxis.ticktext, left.keys.range], [[1, 3], ["0", "1"], ["C", "A"], ["s", "r"]]);
   assert.deepEqual([pickOf(left.keys, 0).value, pickOf(figure.keys, 1)], ["s", null]);
-  const made = ofRows(figure, [{label: "<b>&", time: 5e6, cnt: 1}]);
-  assert.deepEqual([made.data[0].x, made.data[0].customdata, made.keys.kernel], [[5], ["&lt;b&gt;&amp;"], ["<b>&"]]);
+  const made = ofRows(figure, [{label: "<b>&$", time: 5e6, cnt: 1}]);
+  assert.deepEqual([made.data[0].x, made.data[0].customdata, made.keys.kernel], [[5], ["&lt;b&gt;&amp;&#36;"], ["<b>&$"]]);
+});
+
+test("a part of a time is within it, its neighbour is not", () => {
+  const whole = {from: 10, to: 20};
+  assert.deepEqual([whole, {from: 9.5, to: 20}, {from: 12, to: 13}, {from: 12, to: 22}, undefined].map((time) => isWithin(time, whole)),
+    [true, true, true, false, false]);
+  assert.equal(isWithin(whole, undefined), false);
+});
+
+test("what is of a kind has the colour of the page for it", () => {
+  const marker = {color: "red", pattern: {shape: "/"}};
+  const {data} = inked({data: [{x: [1], marker, meta: {kind: "forward"}}, {x: [1], marker}], layout: {font: {}}}, "ink", "paper", (kind) => `of ${kind}`);
+  assert.deepEqual(data.map((trace) => trace.marker.color), ["of forward", "red"]);
 });

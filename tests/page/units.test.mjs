@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import {inked} from "../../reports/page/scripts/charts.mjs";
 import {compareCells} from "../../reports/page/scripts/tables.mjs";
-import {byteTicks, changeLevel, isLight, niceTicks, sayBytes, sayChange, sayShare, sayTime, shortened} from "../../reports/page/scripts/units.mjs";
+import {byteTicks, changeLevel, fitted, isLight, niceTicks, sayBytes, sayChange, sayMany, sayShare, sayTime, shortened}
+  from "../../reports/page/scripts/units.mjs";
 
 test("times have the unit in which they are short", () => {
   assert.deepEqual([0, 999, 1234, 45_600, 2_345_678, 7.2e10, -1500].map(sayTime),
@@ -11,8 +12,8 @@ test("times have the unit in which they are short", () => {
 });
 
 test("bytes have the unit in which they are short, and round ticks", () => {
-  assert.deepEqual([0, 512, 2048, 150.26 * 2 ** 20, 7e9, -2048].map(sayBytes), ["0 B", "512 B", "2.00 KiB", "150.3 MiB", "6.52 GiB", "-2.00 KiB"]);
-  assert.deepEqual(byteTicks(5 * 2 ** 30, 3), [[0, "0 GiB"], [2 * 2 ** 30, "2 GiB"], [4 * 2 ** 30, "4 GiB"]]);
+  assert.deepEqual([0, 512, 2048, 150.26 * 2 ** 20, 7e9, -2048].map(sayBytes), ["0 B", "512 B", "2.00 KiB", "150.3 MiB", "6,675.7 MiB", "-2.00 KiB"]);
+  assert.deepEqual(byteTicks(5000 * 2 ** 20, 3), [[0, "0 MiB"], [2000 * 2 ** 20, "2,000 MiB"], [4000 * 2 ** 20, "4,000 MiB"]]);
   assert.deepEqual(byteTicks(1.2 * 2 ** 20, 2).map(([, text]) => text), ["0 KiB", "1,000 KiB"]);
 });
 
@@ -48,4 +49,19 @@ test("changes are said with their sign, and shaded by their size", () => {
     ["+25 %", "-75 %", "±0 %", "new", "gone", "±0 %", "+2.3 %"]);
   assert.deepEqual([[4, 4], [100, 104], [100, 110], [100, 92], [100, 130], [1, 2], [2, 1], [0, 1], [1, 0]].map(([a, b]) => changeLevel(a, b)),
     ["same", "same", "more by-1", "less by-1", "more by-2", "more by-3", "less by-3", "more by-3", "less by-3"]);
+});
+
+test("a name is as long as there is room for it, whatever its letters", () => {
+  const widthOf = (text) => [...text].reduce((sum, letter) => sum + (letter === "#" ? 9 : 3), 0);
+  for (const [name, width] of [["####narrow####", 40], ["iiiiiiiiii", 30], ["iiiiiiiiiii", 30], ["#".repeat(1e5), 100], ["gemm", 2], ["gemm", -6]]) {
+    const said = fitted(name, width, widthOf);
+    assert.ok(widthOf(said) <= Math.max(0, width), name.slice(0, 20));
+    assert.ok(said === name || said === "" || said.includes("…"));
+  }
+  assert.equal(fitted("iiiiiiiiii", 30, widthOf), "iiiiiiiiii");
+});
+
+test("one of a thing is not many", () => {
+  assert.deepEqual([sayMany(1, "time"), sayMany(0, "time"), sayMany(1536, "operation"), sayMany(2, "launch", "launches")],
+    ["1 time", "0 times", "1,536 operations", "2 launches"]);
 });

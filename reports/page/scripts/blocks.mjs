@@ -2,10 +2,10 @@
 // Edges lie on whole pixels, so what is filled adds up to what is live, within a pixel.
 import {inflate, unpackBlocks, unpackSteps} from "./packed.mjs";
 import {blockAt, bordersOf, columnsOf, lastUpTo, stepsOf, totalsOf, widest} from "./stacking.mjs";
-import {byteTicks, isLight, sayBytes, sayCount, sayTime, shortened} from "./units.mjs";
+import {byteTicks, isLight, sayBytes, sayCount, sayMany, sayTime} from "./units.mjs";
 import {AXIS_HEIGHT, Zoomed} from "./zoomed.mjs";
 
-const BAND_HEIGHT = 15, FLAG_HEIGHT = 17, LETTER = 6.2;
+const BAND_HEIGHT = 15, FLAG_HEIGHT = 17;
 const LEAST_SPAN = {ns: 100, events: 4};
 const SHORT = {forward: "fwd", backward: "bwd", optimizer: "opt"}; // where there is no room for more
 
@@ -72,11 +72,11 @@ export class Blocks extends Zoomed {
 
   restSaid() {
     const {smaller_cnt: cnt} = this.data;
-    return cnt ? `${sayCount(cnt)} smaller blocks` : "in no block that is known";
+    return cnt ? sayMany(cnt, "smaller block") : "in no block that is known";
   }
 
   draw() {
-    this.left = 62;
+    this.left = 72; // of 100,000 MiB
     this.top = AXIS_HEIGHT + (this.data.bands.length ? BAND_HEIGHT : 0) + FLAG_HEIGHT;
     this.height = this.top + (this.place.clientWidth < 600 ? 260 : 360);
     const pen = this.cleared();
@@ -172,7 +172,7 @@ export class Blocks extends Zoomed {
       const width = (to - from) / this.scale;
       if (width < 40 || (high - low) / this.scale < 13) return;
       pen.fillStyle = colour;
-      pen.fillText(shortened(text, Math.floor((width - 8) / LETTER)), this.left + from / this.scale + 4,
+      pen.fillText(this.fitted(pen, text, width - 8), this.left + from / this.scale + 4,
         this.height - (low + high) / 2 / this.scale);
     };
     this.steps.forEach((steps, n) => {

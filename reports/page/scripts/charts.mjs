@@ -5,16 +5,28 @@ import {shortened} from "./units.mjs";
 // time that a page's charts take.
 const CONFIG = {displayModeBar: false, responsive: true, plotlyServerURL: ""};
 
-// A figure with the page's colours: ink for texts, paper for the hatches, which lie on colours.
-export function inked(figure, ink, paper) {
+// A figure with the page's colours: ink for texts, paper for the hatches, which lie on colours; colourOf of kinds of work.
+export function inked(figure, ink, paper, colourOf = () => undefined) {
   const layout = {...figure.layout, font: {...figure.layout.font, color: ink}};
   const data = figure.data.map((trace) => {
     const made = trace.x || !figure.x ? {...trace} : {...trace, x: figure.x};
     if (trace.marker?.pattern) made.marker = {...trace.marker, pattern: {...trace.marker.pattern, fgcolor: paper}};
+    if (trace.meta?.kind) made.marker = {...made.marker, color: colourOf(trace.meta.kind)};
     if (trace.fillpattern) made.fillpattern = {...trace.fillpattern, fgcolor: paper};
     return made;
   });
   return {data, layout};
+}
+
+const BAR_HEIGHT = 26; // as figures.py has it
+const LEAST_BARS = 4; // for which there is room: of fewer a part stays empty
+
+// The layout of a figure with so many bars in place of all that it draws otherwise, each about as high as before.
+function sized(figure, cnt, yaxis) {
+  const usual = Math.max(1, Math.min(figure.most ?? Infinity, figure.data[0].y.length)), least = Math.min(LEAST_BARS, usual);
+  const height = figure.layout.height + BAR_HEIGHT * (Math.max(cnt, least) - usual);
+  const range = cnt < least ? {autorange: false, range: [least - 0.5, -0.5]} : {};
+  return {...figure.layout, height, yaxis: {...yaxis, ...range}};
 }
 
 // The bars at these places alone, in the order of the figure.
@@ -25,7 +37,7 @@ export function withBars(figure, kept) {
     ...(trace.base ? {base: pick(trace.base)} : {})}));
   const yaxis = {...figure.layout.yaxis, tickvals: names, ticktext: pick(figure.layout.yaxis.ticktext)};
   const keys = Object.fromEntries(Object.entries(figure.keys).map(([name, values]) => [name, pick(values)]));
-  return {...figure, data, keys, layout: {...figure.layout, yaxis}};
+  return {...figure, data, keys, layout: sized(figure, kept.length, yaxis)};
 }
 
 // A figure of one series with the bars of these rows, each with a label and a time.
@@ -34,12 +46,12 @@ export function ofRows(figure, rows) {
   const trace = {...figure.data[0], y: names, x: rows.map(({time}) => time / 1e6), customdata: labels};
   const ticktext = rows.map(({label}) => escaped(shortened(label, 44)));
   const yaxis = {...figure.layout.yaxis, tickvals: names, ticktext};
-  return {...figure, data: [trace], keys: figure.keys && {kernel: rows.map(({label}) => label)}, layout: {...figure.layout, yaxis}};
+  return {...figure, data: [trace], keys: figure.keys && {kernel: rows.map(({label}) => label)}, layout: sized(figure, rows.length, yaxis)};
 }
 
 // Plotly reads a small markup in its texts.
 function escaped(text) {
-  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll("$", "&#36;");
 }
 
 export function figureOf(place) {
@@ -55,10 +67,10 @@ export function pickOf(keys, n) {
 // Draws a place's figure, or what a choice leaves of it.
 export async function drawChart(place, shown = null) {
   const style = getComputedStyle(document.documentElement);
-  const ink = style.getPropertyValue("--ink").trim(), paper = style.getPropertyValue("--paper").trim();
+  const colour = (name) => style.getPropertyValue(`--${name}`).trim();
   let figure = shown ?? figureOf(place);
   if (!shown && figure.most) figure = withBars(figure, figure.data[0].y.map((_, n) => n).slice(0, figure.most));
-  const {data, layout} = inked(figure, ink, paper);
+  const {data, layout} = inked(figure, colour("ink"), colour("paper"), (kind) => colour(`k-${kind}`));
   place.shown = shown;
   await globalThis.Plotly.newPlot(place, data, layout, CONFIG);
   if (!figure.keys) return;

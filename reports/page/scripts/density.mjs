@@ -53,6 +53,19 @@ export function busyTime(lane, from, to) {
   return sum;
 }
 
+// How many stretches of lanes have a name that is wanted: in all, and between two times.
+export function countWanted(lanes, wanted, {from, to}) {
+  let all = 0, inside = 0;
+  for (const {names, starts, ends} of lanes) {
+    for (let n = 0; n < names.length; n++) {
+      if (!wanted[names[n]]) continue;
+      all += 1;
+      inside += starts[n] < to && ends[n] > from;
+    }
+  }
+  return {all, inside};
+}
+
 // What takes the most time of a lane between two times: [label, time], the longest first; names that share a label are one.
 export function mostOf(lane, labelOf, from, to, cnt) {
   const found = new Map();

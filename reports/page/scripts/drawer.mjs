@@ -1,5 +1,5 @@
 // What is known of the kernel that is chosen, beside the pictures: names, durations, and who launched it.
-import {sayCount, sayShare, sayTime} from "./units.mjs";
+import {sayCount, sayMany, sayShare, sayTime} from "./units.mjs";
 
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 240, HEIGHT = 64;
@@ -20,6 +20,7 @@ export function bordersOf(kernel, n) {
 // What the histogram shows, for who does not see it.
 export function sayDurations(kernel) {
   const {bins, min, max} = kernel;
+  if (kernel.cnt === 1) return `It takes ${sayTime(min)}.`;
   if (bins.length === 1) return `All ${sayCount(kernel.cnt)} take ${sayTime(min)}.`;
   const fullest = bins.indexOf(Math.max(...bins));
   const [from, to] = bordersOf(kernel, fullest);
@@ -50,7 +51,7 @@ export class Drawer {
     const {ranges, operators} = kernel;
     this.element.replaceChildren(
       this.head(name),
-      this.made("p", `${kernel.class}: ${sayCount(kernel.cnt)} executions, ${sayTime(kernel.ns)}, ${sayShare(kernel.share)} of all kernel time.`),
+      this.made("p", `${kernel.class}: ${sayMany(kernel.cnt, "execution")}, ${sayTime(kernel.ns)}, ${sayShare(kernel.share)} of all kernel time.`),
       this.made("p", `Mean ${sayTime(kernel.mean)}, median ${sayTime(kernel.median)}.`),
       this.histogram(kernel),
       ...this.listed("Ranges with most of its time", ranges.map(([path, cnt, ns]) => [this.rangeButton(path), this.counted(kernel, cnt, ns)])),

@@ -1,12 +1,12 @@
 // The flame graph of a page: slices as elements, so that they print, are read aloud and are found by the browser's search.
 import {invertTree, layoutSlices, matchingTime, namesTo, unpackTree} from "./flame_tree.mjs";
 import {below, nodeAt} from "./selection.mjs";
-import {changeLevel, sayChange, sayCount, sayShare, sayTime, shortened} from "./units.mjs";
+import {changeLevel, fitted, sayChange, sayMany, sayName, sayShare, sayTime} from "./units.mjs";
 
 const ROW_HEIGHT = 20;
 const LEAST_PIXELS = 0.6;
-const LETTER = 6.6; // pixels, of the slices' letters
 const KINDS = ["all", "range", "operator", "GPU work", "outside of all ranges", "smaller"];
+const COUNTED = [1, 2]; // ranges and operators: how often they were open
 
 export class Flame {
   constructor(place, data) {
@@ -90,7 +90,7 @@ export class Flame {
 
   // Shows a part of the work and, of ranges, the one that is chosen; null for all work.
   filter(chosen, range) {
-    if (chosen === this.chosen && range.join("/") === this.range.join("/")) return;
+    if (chosen === this.chosen && JSON.stringify(range) === JSON.stringify(this.range)) return;
     this.range = range;
     this.chosen = chosen;
     this.choose(this.measure);
@@ -125,6 +125,8 @@ export class Flame {
   draw() {
     this.width = this.place.clientWidth;
     const width = this.rows.clientWidth || 1000;
+    this.pen ??= document.createElement("canvas").getContext("2d"); // it measures
+    this.pen.font = getComputedStyle(this.rows).font;
     const slices = layoutSlices(this.nodes, this.focus, LEAST_PIXELS / width);
     this.rows.replaceChildren();
     let deepest = 0;
@@ -135,7 +137,7 @@ export class Flame {
       element.style.left = `${slice.from * 100}%`;
       element.style.width = `${slice.width * 100}%`;
       element.style.top = `${slice.depth * ROW_HEIGHT}px`;
-      element.textContent = this.label(slice.node, Math.floor((slice.width * width - (slice.node.both ? 12 : 6)) / LETTER));
+      element.textContent = this.label(slice.node, slice.width * width - (slice.node.both ? 12 : 6));
       element.setAttribute("role", "treeitem");
       element.setAttribute("aria-level", String(slice.depth + 1));
       element.setAttribute("aria-label", this.told(slice.node));
@@ -159,10 +161,11 @@ export class Flame {
   }
 
   // The name as far as it fits; of a change the change at any rate, if there is room for that.
-  label(node, length) {
-    if (!node.both) return shortened(node.name, length);
-    const change = sayChange(...node.both), name = shortened(node.name, length - change.length - 1);
-    return name ? `${name} ${change}` : change.length <= length ? change : "";
+  label(node, width) {
+    const widthOf = (text) => this.pen.measureText(text).width;
+    if (!node.both) return fitted(node.name, width, widthOf);
+    const change = sayChange(...node.both), name = fitted(node.name, width - widthOf(` ${change}`), widthOf);
+    return name ? `${name} ${change}` : widthOf(change) <= width ? change : "";
   }
 
   shade(node) {
@@ -174,18 +177,17 @@ export class Flame {
   told(node) {
     if (node.both) {
       const [first, second] = this.data.letters.map((letter, n) => `${letter} ${sayTime(node.both[n])}`);
-      return `${node.name}: ${first}, ${second}, ${sayChange(...node.both)}`;
+      return `${sayName(node.name)}: ${first}, ${second}, ${sayChange(...node.both)}`;
     }
     const whole = this.nodes[0].total;
-    const calls = node.kind === 3 || node.kind === 0 || !node.cnt ? "" : `, ${sayCount(node.cnt)} times`;
-    return `${node.name}: ${sayTime(node.total)}, ${sayShare(whole ? node.total / whole : 0)} of ${this.whole}`
-      + (node.kind === 3 ? `, ${sayCount(node.cnt)} launches` : calls);
+    const many = !node.cnt ? "" : node.kind === 3 ? `, ${sayMany(node.cnt, "operation")}` : COUNTED.includes(node.kind) ? `, ${sayMany(node.cnt, "time")}` : "";
+    return `${sayName(node.name)}: ${sayTime(node.total)}, ${sayShare(whole ? node.total / whole : 0)} of ${this.whole}${many}`;
   }
 
   tell(node) {
     const names = node.id >= 0 ? namesTo(this.nodes, node) : [];
     const own = node.children.length && node.own ? `, of it ${sayTime(node.own)} of its own` : "";
-    this.said.textContent = `${KINDS[node.kind]}: ${this.told(node)}${own}${names.length > 1 ? ` — in ${names.slice(0, -1).join(" / ")}` : ""}`;
+    this.said.textContent = `${KINDS[node.kind]}: ${this.told(node)}${own}${names.length > 1 ? ` — in ${sayName(names.slice(0, -1).join(" / "))}` : ""}`;
   }
 
   mark() {

@@ -3,9 +3,9 @@
 import {drawChart, figureOf, ofRows, withBars} from "./charts.mjs";
 import {Drawer} from "./drawer.mjs";
 import {namesTo, unpackTree} from "./flame_tree.mjs";
-import {addUp, below, chosenIn, filtersOf, isPathIn, isRowChosen, namesOfPath, nodeAt, pathsOf, sumsByName, toldOf} from "./selection.mjs";
+import {addUp, below, chosenIn, filtersOf, isPathIn, isRowChosen, isWithin, namesOfPath, nodeAt, pathOf, pathsOf, sumsByName, toldOf} from "./selection.mjs";
 import {cellsOf, makePickable, showSums} from "./tables.mjs";
-import {sayCount, sayTime} from "./units.mjs";
+import {sayCount, sayMany, sayTime} from "./units.mjs";
 
 const NOTHING = [{id: 0, parent: -1, name: "", kind: 0, total: 0, own: 0, children: []}];
 const PAUSE = 150; // ms without another change before pictures are added up anew
@@ -61,11 +61,20 @@ export class Link {
   // Chooses: undefined leaves nothing chosen in a dimension. A step is the time that it took, too.
   change(choice) {
     Object.assign(this.state, choice);
-    if ("step" in choice && !("time" in choice)) this.state.time = this.timeOfStep(choice.step);
+    if ("step" in choice) {
+      if (!("time" in choice)) this.state.time = this.timeOfStep(choice.step);
+      this.stepTime = this.state.time;
+    } else if ("time" in choice && this.state.step !== undefined && !isWithin(this.state.time, this.stepTime)) delete this.state.step;
     if (!this.state.time) this.state.time = this.window;
     for (const name of Object.keys(this.state)) if (this.state[name] === undefined || this.state[name] === null) delete this.state[name];
     if (!this.state.range?.length) delete this.state.range;
     this.apply();
+  }
+
+  // What the address says: a step alone is the time that it took.
+  open() {
+    const {step, time} = this.state;
+    this.change(step === undefined ? {} : time ? {step, time} : {step});
   }
 
   // What was clicked, of a step with its time; the same again takes it back.
@@ -73,7 +82,7 @@ export class Link {
     const wanted = name === "range" ? namesOfPath(this.nodes, this.paths, value) : String(value);
     if (!wanted.length) return;
     const isSame = JSON.stringify(this.state[name]) === JSON.stringify(wanted);
-    const when = time && !isSame ? {time: {from: Math.max(0, time[0] + this.zero), to: time[1] + this.zero}} : {};
+    const when = time && !isSame ? {time: this.shown(time)} : {};
     this.change({[name]: isSame ? undefined : wanted, ...when});
   }
 
@@ -94,7 +103,13 @@ export class Link {
     if (step === undefined || !this.steps) return undefined;
     const {keys} = figureOf(this.steps);
     const time = keys?.time[keys.step.findIndex((number) => String(number) === step)];
-    return time && {from: Math.max(0, time[0] + this.zero), to: time[1] + this.zero};
+    return time && this.shown(time);
+  }
+
+  // What the timeline has of a time from the common zero on.
+  shown([begin, end]) {
+    const from = Math.max(0, begin + this.zero), to = end + this.zero;
+    return {from, to: Math.max(Math.min(to, this.data?.span ?? to), Math.min(from + 1, to))};
   }
 
   // At once what a pointer waits for, the rest when nothing changes any more.
@@ -136,7 +151,7 @@ export class Link {
 
   isNameChosen(n) {
     const [name, , path] = this.data.names[n];
-    if (n >= this.data.ops.class.length) return Boolean(this.state.range) && isPathIn(path ? `${path}/${name}` : name, this.chosen);
+    if (n >= this.data.ops.class.length) return Boolean(this.state.range) && isPathIn(pathOf(path, name), this.chosen);
     return (this.state.kernel === undefined || name === this.state.kernel) && (!this.state.range || this.chosen.inside[this.tree.places[n]] === 1);
   }
 
@@ -195,11 +210,13 @@ export class Link {
     this.bar.append(said);
   }
 
+  // How much work is chosen. A page has the operations of one rank, and a step is known by its time alone.
   counted() {
-    const {sums} = this;
-    if (!sums || (this.state.time && !this.hasOps)) return "";
+    const {sums, state} = this, rank = this.data?.rank ?? null;
+    if (state.rank !== undefined && state.rank !== String(rank)) return rank === null ? "" : `The operations in this page are of rank ${rank}. `;
+    if (!sums || (state.time && !this.hasOps) || (state.step !== undefined && !state.time)) return "";
     const [cnt, time] = sums.class.reduce(([c, t], row) => [c + row.cnt, t + row.time], [0, 0]);
-    return `${sayCount(cnt)} GPU operations, ${sayTime(time)}. `;
+    return `${sayMany(cnt, "GPU operation")}, ${sayTime(time)}. `;
   }
 }
 
@@ -220,12 +237,13 @@ class Part {
   }
 
   filter(link) {
+    this.missing = this.unseen = "";
     const active = chosenIn(link.state);
     const picture = this.place && filtersOf(link.state, this.known(link, this.followed(link)));
     const table = this.table && filtersOf(link.state, this.adds ? this.known(link, this.follows) : this.dimensions());
     const parts = [];
-    if (picture) parts.push(`The picture ${this.said(link, picture, this.drawn(link, picture))}`);
-    if (table) parts.push(`the table ${this.said(link, table, this.rows(link, table))}`);
+    if (picture) parts.push(`The picture ${this.said(link, picture, this.drawn(link, picture))}${this.unseen}`);
+    if (table) parts.push(`the table ${this.said(link, table, this.rows(link, table))}${this.missing}`);
     if (!this.note && active.length) {
       this.note = link.document.createElement("p");
       this.note.className = "note";
@@ -256,7 +274,7 @@ class Part {
     const only = by.map((name) => toldOf(link.state, name, link.zero)).join(", ");
     if (!by.length) return "is of the whole recording";
     const isSum = this.adds || (this.place?.dataset.kind === "flame" && by.includes("kernel"));
-    const left = isSum && link.sums?.left ? ` (without ${sayCount(link.sums.left)} operations that the flame graph has as smaller)` : "";
+    const left = isSum && link.sums?.left ? ` (without ${sayMany(link.sums.left, "operation")} that the flame graph has as smaller)` : "";
     return `${what} ${only}${left}`
       + `${not.length ? `, and is not filtered by ${not.join(" and ")}` : ""}`;
   }
@@ -287,6 +305,8 @@ class Part {
       const range = [(from - link.zero) / 1e6, (to - link.zero) / 1e6];
       return {...figure, layout: {...figure.layout, xaxis: {...figure.layout.xaxis, range}}};
     }
+    const every = figure.data[0].y.length;
+    if (figure.row_cnt > every) this.unseen = ` (it has the first ${sayCount(every)} of ${sayCount(figure.row_cnt)} rows)`;
     const state = Object.fromEntries(by.map((name) => [name, link.state[name]]));
     const kept = figure.data[0].y.map((_, n) => n).filter((n) => isRowChosen(rowAt(figure.keys, n, link.zero), state, link.chosen));
     return withBars(figure, kept.slice(0, figure.most));
@@ -305,7 +325,10 @@ class Part {
       element.classList.toggle("unchosen", !isLeft);
       cnt += isLeft;
     }
-    return `has ${sayCount(cnt)} of its ${sayCount(every.length)} rows, those of`;
+    const {leftOut, view} = this.table.dataset;
+    this.missing = by.length && leftOut
+      ? ` (${sayMany(Number(leftOut), "more row")} not in this page may be of it, too: lorabench analyze INPUT --report ${view} has all)` : "";
+    return `has ${sayCount(cnt)} of its ${leftOut ? "first " : ""}${sayMany(every.length, "row")}, those of`;
   }
 }
 

@@ -4,7 +4,7 @@ import {drawChart, figureOf} from "./charts.mjs";
 import {Flame} from "./flame.mjs";
 import {Link} from "./link.mjs";
 import {activateReceipt} from "./receipt.mjs";
-import {readState, stateText} from "./state.mjs";
+import {stateOf, stateText} from "./state.mjs";
 import {activateTables} from "./tables.mjs";
 import {Timeline} from "./timeline.mjs";
 
@@ -64,16 +64,17 @@ addEventListener("afterprint", () => {
 });
 
 // The state is in the address: a link to the page opens it as it was left.
-const state = readState(decodeURIComponent(location.hash.slice(1))) ?? {};
+const state = stateOf(location.hash) ?? {};
 const link = new Link(document, state, drawPicture, () => {
   const text = stateText(state);
-  if (text || readState(decodeURIComponent(location.hash.slice(1)))) // the name of a section stays
+  if (text || stateOf(location.hash)) // the name of a section stays
     history.replaceState(null, "", text ? `#${encodeURIComponent(text)}` : location.pathname + location.search);
 });
 document.addEventListener("seen", ({detail}) => link.change({time: detail ?? undefined}));
 document.addEventListener("stretch", ({detail}) => link.stretch(detail));
 document.addEventListener("chosen", ({detail}) => link.change(detail));
 document.addEventListener("picked", ({detail}) => link.pick(detail));
+document.addEventListener("sought", ({detail}) => link.remember(state.find = detail));
 document.addEventListener("measured", () => link.apply());
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Escape" || event.target.value) return;
@@ -81,9 +82,18 @@ document.addEventListener("keydown", (event) => {
   link.clear();
 });
 const timeline = places.find((place) => place.dataset.kind === "timeline");
-if (Object.keys(state).length || timeline?.dataset.window) {
-  link.change({});
-  if (timeline) drawPicture(timeline).then(() => link.apply());
+function follow() {
+  link.open();
+  if (timeline) drawPicture(timeline).then(() => { timeline.picture.lookFor(state.find ?? ""); link.apply(); });
 }
+if (Object.keys(state).length || timeline?.dataset.window) follow();
+// An address that is typed or clicked in a page that is open; the name of a section leaves the choice.
+addEventListener("hashchange", () => {
+  const wanted = stateOf(location.hash);
+  if (!wanted) return;
+  for (const name of Object.keys(state)) delete state[name];
+  Object.assign(state, wanted);
+  follow();
+});
 activateReceipt(document);
 activateTables(document);

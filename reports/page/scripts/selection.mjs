@@ -1,7 +1,7 @@
 // What is chosen, and what of a page's data belongs to it. Nothing here knows a browser.
 import {firstEndingAfter} from "./density.mjs";
 import {namesTo} from "./flame_tree.mjs";
-import {sayTime} from "./units.mjs";
+import {sayName, sayTime} from "./units.mjs";
 
 export const DIMENSIONS = ["time", "range", "kernel", "step", "rank"];
 
@@ -13,8 +13,13 @@ export function chosenIn(state) {
 // What is chosen in one of them, as people read it; `zero` is the time at which the axis of the timeline has 0.
 export function toldOf(state, name, zero) {
   if (name === "time") return `${sayTime(state.time.from - zero)} to ${sayTime(state.time.to - zero)}`;
-  if (name === "range") return `range ${state.range.join(" / ")}`;
-  return `${name} ${state[name]}`;
+  if (name === "range") return `range ${sayName(state.range.join(" / "))}`;
+  return `${name} ${sayName(String(state[name]))}`;
+}
+
+// The path of a range by its name and the path above it, which may both have a slash in them.
+export function pathOf(above, name) {
+  return above ? `${above}/${name}` : name;
 }
 
 // The paths of a tree's ranges: what the data says, else the name behind the path above it.
@@ -22,7 +27,7 @@ export function pathsOf(nodes, said) {
   const paths = [];
   for (const node of nodes) {
     const above = paths[node.parent] ?? "";
-    paths.push(node.kind === 1 || node.kind === 2 ? said[node.id] ?? (above ? `${above}/${node.name}` : node.name) : above);
+    paths.push(node.kind === 1 || node.kind === 2 ? said[node.id] ?? pathOf(above, node.name) : above);
   }
   return paths;
 }
@@ -99,6 +104,11 @@ export function isRowChosen(row, state, chosen) {
     if (name in row && state[name] !== undefined && String(row[name]) !== String(state[name])) return false;
   if (!("begin" in row) || !state.time) return true;
   return row.begin < state.time.to && (row.length ? row.begin + row.length > state.time.from : row.begin >= state.time.from);
+}
+
+// Whether a time lies in another one, but for what rounding does; without one of them it does not.
+export function isWithin(time, whole) {
+  return Boolean(time && whole && time.from >= whole.from - 1 && time.to <= whole.to + 1);
 }
 
 // What filters a thing that knows some of the dimensions, and what does not.

@@ -11,6 +11,18 @@ export function stateText(state) {
   return words.toString();
 }
 
+// The state in the part of an address from # on. Null for the name of a section, and for what is not written as addresses are.
+export function stateOf(hash) {
+  let text;
+  try {
+    text = decodeURIComponent(hash.slice(1));
+  } catch (error) {
+    if (error instanceof URIError) return null; // as #50%: the page is as if it had none
+    throw error;
+  }
+  return readState(text);
+}
+
 // The state that a text says; what is damaged in it is left out. Null for the name of a section.
 export function readState(text) {
   if (!text.includes("=")) return null;

@@ -25,6 +25,15 @@ export function filterTable(table, words) {
   const wanted = words.toLowerCase();
   for (const row of table.tBodies[0].rows)
     row.hidden = !`${row.textContent} ${[...row.cells].map((cell) => cell.title).join(" ")}`.toLowerCase().includes(wanted);
+  const scroll = table.parentElement;
+  if (scroll.nextElementSibling?.className !== "none") {
+    const said = table.ownerDocument.createElement("p");
+    said.className = "none";
+    said.setAttribute("aria-live", "polite");
+    scroll.after(said);
+  }
+  const isEmpty = [...table.tBodies[0].rows].every((row) => row.hidden);
+  scroll.nextElementSibling.textContent = isEmpty ? `No row has “${words}” in it.` : "";
 }
 
 // The rows of a table with what their cells choose: range, kernel, step, rank; begin and length as times from `zero` on.
@@ -43,7 +52,7 @@ export function cellsOf(table, zero) {
 }
 
 function wholeOf(cell) {
-  return "value" in cell.dataset ? String(Number(cell.dataset.value)) : cell.title || cell.textContent;
+  return "value" in cell.dataset ? String(Number(cell.dataset.value)) : cell.dataset.name || cell.title || cell.textContent;
 }
 
 // Cells that choose something are buttons, made when the table is seen.

@@ -1,12 +1,12 @@
 // The timeline of a page: lanes of ranges over lanes of streams on a canvas. A pixel column is filled as high as the share
 // of its time that was busy, so the area that is filled is the time that was busy, at every zoom.
-import {busyTime, coverage, mostOf, stretchAt} from "./density.mjs";
+import {busyTime, countWanted, coverage, mostOf, stretchAt} from "./density.mjs";
 import {inflate, unpackLane} from "./packed.mjs";
-import {isLight, sayShare, sayTime, shortened} from "./units.mjs";
+import {pathOf} from "./selection.mjs";
+import {isLight, sayCount, sayName, sayShare, sayTime} from "./units.mjs";
 import {AXIS_HEIGHT, Zoomed} from "./zoomed.mjs";
 
 const STREAM_HEIGHT = 34, RANGE_HEIGHT = 16, TITLE_HEIGHT = 15, MINIMAP_HEIGHT = 18, GAP = 3;
-const LETTER = 6.2;
 const LEAST_SPAN = 100; // ns
 
 export class Timeline extends Zoomed {
@@ -25,7 +25,10 @@ export class Timeline extends Zoomed {
     this.find.type = "search";
     this.find.placeholder = "find a kernel or range ( / )";
     this.find.setAttribute("aria-label", "Find in the timeline");
-    this.find.addEventListener("input", () => this.lookFor(this.find.value));
+    this.find.addEventListener("input", () => {
+      this.lookFor(this.find.value);
+      this.place.dispatchEvent(new CustomEvent("sought", {bubbles: true, detail: this.words}));
+    });
     this.bar.append(this.find);
   }
 
@@ -61,7 +64,7 @@ export class Timeline extends Zoomed {
     const pen = this.cleared();
     const colours = this.colours();
     this.axis(pen, colours, sayTime);
-    const wanted = this.words && this.data.names.map((name) => `${name[0]} ${name[2]}`.toLowerCase().includes(this.words));
+    const wanted = this.wanted();
     for (const lane of this.lanes) this.lane(pen, colours, lane, wanted);
     this.minimap(pen, colours);
     this.dragged(pen, colours);
@@ -72,7 +75,7 @@ export class Timeline extends Zoomed {
     if (lane.has_title) {
       pen.fillStyle = colours.faint;
       const title = lane.is_range ? lane.title : `${lane.title}: busy ${sayShare(this.busyShare(lane))}${this.withRest()}`;
-      pen.fillText(shortened(title, Math.floor(this.width / LETTER)), 0, lane.top - TITLE_HEIGHT / 2);
+      pen.fillText(this.fitted(pen, title, this.width), 0, lane.top - TITLE_HEIGHT / 2);
     }
     pen.fillStyle = colours.card;
     pen.fillRect(0, lane.top, this.width, lane.height);
@@ -120,7 +123,7 @@ export class Timeline extends Zoomed {
       if (this.isChosen && !this.isChosen[lane.names[n]]) continue;
       const [name, kind] = this.data.names[lane.names[n]];
       pen.fillStyle = isLight(colours.kinds[kind]) ? "#000000" : "#ffffff";
-      pen.fillText(shortened(name, Math.floor((right - left - 6) / LETTER)), left + 3, lane.top + lane.height / 2);
+      pen.fillText(this.fitted(pen, name, right - left - 6), left + 3, lane.top + lane.height / 2);
       drawn += 1;
     }
   }
@@ -141,11 +144,26 @@ export class Timeline extends Zoomed {
 
   // Marks what has these words in its name or path.
   lookFor(words) {
-    this.find.value = words;
+    if (words.toLowerCase() === this.words) return;
+    if (this.find.value !== words) this.find.value = words;
     this.words = words.toLowerCase();
     if (!this.lanes) return;
     this.draw();
     this.told(null);
+  }
+
+  // Of each name whether it has the words, where some are looked for.
+  wanted() {
+    return this.words && this.data.names.map((name) => `${name[0]} ${name[2]}`.toLowerCase().includes(this.words));
+  }
+
+  // What was found, for who sees no outline.
+  found() {
+    const wanted = this.wanted();
+    if (!wanted) return "";
+    const {all, inside} = countWanted(this.lanes, wanted, this.view);
+    const said = all ? `${sayCount(all)} found, ${sayCount(inside)} of them in what is shown` : "nothing has it in its name or path";
+    return `“${this.find.value}”: ${said}. `;
   }
 
   // The view of a choice: its time, or all.
@@ -169,8 +187,8 @@ export class Timeline extends Zoomed {
     const pixel = (this.view.to - this.view.from) / this.width;
     const n = stretchAt(lane, this.view.from + event.offsetX * pixel, 3 * pixel);
     if (n < 0) return;
-    const [name, , path] = this.data.names[lane.names[n]];
-    const detail = lane.is_range ? {name: "range", value: path ? `${path}/${name}` : name} : {name: "kernel", value: name};
+    const [name, , above] = this.data.names[lane.names[n]];
+    const detail = lane.is_range ? {name: "range", value: pathOf(above, name)} : {name: "kernel", value: name};
     this.place.dispatchEvent(new CustomEvent("picked", {bubbles: true, detail}));
   }
 
@@ -200,19 +218,19 @@ export class Timeline extends Zoomed {
     if (event) return;
     const stream = this.main;
     if (stream.is_range) {
-      this.said.textContent = `${sayTime(from - this.data.zero)} to ${sayTime(to - this.data.zero)}; point at a range to see its name and time`;
+      this.said.textContent = `${this.found()}${sayTime(from - this.data.zero)} to ${sayTime(to - this.data.zero)}; point at a range to see its name and time`;
       return;
     }
-    const most = mostOf(stream, (name) => this.data.names[name][0], from, to, 3).map(([name, time]) => `${name} ${sayTime(time)}`);
-    this.said.textContent = `${sayTime(from - this.data.zero)} to ${sayTime(to - this.data.zero)}: ${stream.title} busy `
+    const most = mostOf(stream, (name) => this.data.names[name][0], from, to, 3).map(([name, time]) => `${sayName(name)} ${sayTime(time)}`);
+    this.said.textContent = `${this.found()}${sayTime(from - this.data.zero)} to ${sayTime(to - this.data.zero)}: ${stream.title} busy `
       + `${sayShare(this.busyShare(stream))}${this.withRest()}; most of it ${most.join(", ") || "nothing"}`;
   }
 
   toldOf(lane, n) {
     const [name, , path, full] = this.data.names[lane.names[n]];
     const about = lane.levels
-      ? `mostly ${name}; busy ${sayShare(lane.levels[n])} of ${sayTime(lane.ends[n] - lane.starts[n])}`
-      : `${name}, ${sayTime(lane.lengths[n])}`;
-    return `${about} at ${sayTime(lane.begins[n] - this.data.zero)}${path ? ` — in ${path}` : ""}${full && full !== name ? ` — ${full}` : ""}`;
+      ? `mostly ${sayName(name)}; busy ${sayShare(lane.levels[n])} of ${sayTime(lane.ends[n] - lane.starts[n])}`
+      : `${sayName(name)}, ${sayTime(lane.lengths[n])}`;
+    return `${about} at ${sayTime(lane.begins[n] - this.data.zero)}${path ? ` — in ${sayName(path)}` : ""}${full && full !== name ? ` — ${full}` : ""}`;
   }
 }

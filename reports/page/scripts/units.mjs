@@ -11,11 +11,12 @@ export function sayTime(ns) {
   return `${value.toLocaleString("en", {minimumFractionDigits: digits, maximumFractionDigits: digits})} ${unit}`;
 }
 
-const SIZES = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
+// As tables and cards have them: one amount of memory is one number all over the page.
+const SIZES = [[2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
 
 // Bytes with three or four digits that say something; of a smaller number all.
 export function sayBytes(bytes) {
-  const [factor, unit] = SIZES.find(([least]) => Math.abs(bytes) >= least) ?? SIZES[3];
+  const [factor, unit] = SIZES.find(([least]) => Math.abs(bytes) >= least) ?? SIZES[2];
   const value = bytes / factor;
   const digits = factor === 1 ? 0 : Math.abs(value) >= 100 ? 1 : 2;
   return `${value.toLocaleString("en", {minimumFractionDigits: digits, maximumFractionDigits: digits})} ${unit}`;
@@ -23,7 +24,7 @@ export function sayBytes(bytes) {
 
 // About `cnt` round amounts from 0 to a number of bytes, with their names.
 export function byteTicks(most, cnt) {
-  const [factor, unit] = SIZES.find(([least]) => most >= 2 * least) ?? SIZES[3];
+  const [factor, unit] = SIZES.find(([least]) => most >= 2 * least) ?? SIZES[2];
   return niceTicks(0, most / factor, cnt).map((tick) => [tick * factor, `${tick.toLocaleString("en")} ${unit}`]);
 }
 
@@ -50,6 +51,11 @@ export function sayCount(number) {
   return number.toLocaleString("en");
 }
 
+// How many of a thing: 1 launch, 2 launches.
+export function sayMany(number, one, many = `${one}s`) {
+  return `${sayCount(number)} ${number === 1 ? one : many}`;
+}
+
 // Places for about `cnt` ticks between two times: multiples of 1, 2 or 5 of a power of ten.
 export function niceTicks(low, high, cnt) {
   const span = high - low;
@@ -62,12 +68,27 @@ export function niceTicks(low, high, cnt) {
   return ticks;
 }
 
+// A name as a line of text has room for it.
+export function sayName(name) {
+  return shortened(name, 300);
+}
+
 // A name with its middle left out, so that it has no more characters than `length`.
 export function shortened(name, length) {
   if (name.length <= length) return name;
   if (length < 4) return "";
   const half = (length - 1) / 2;
   return `${name.slice(0, Math.ceil(half))}…${name.slice(name.length - Math.floor(half))}`;
+}
+
+// A name with as much of its middle left out as it takes to be no wider than `width`; widthOf measures.
+export function fitted(name, width, widthOf) {
+  let length = Math.min(name.length, Math.ceil(width)), said = shortened(name, length); // no letter is under a pixel
+  for (let size = widthOf(said); said && size > width; size = widthOf(said)) {
+    length = Math.min(length - 1, Math.floor(length * width / size));
+    said = shortened(name, length);
+  }
+  return said;
 }
 
 // Whether dark letters read better on a colour like #8fa8c8.

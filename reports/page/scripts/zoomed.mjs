@@ -1,5 +1,5 @@
 // A picture on a canvas with time from left to right, of which a part is seen: by buttons, keys, the wheel, and dragging.
-import {niceTicks} from "./units.mjs";
+import {fitted, niceTicks} from "./units.mjs";
 
 export const AXIS_HEIGHT = 20;
 
@@ -63,6 +63,15 @@ export class Zoomed {
     pen.clearRect(0, 0, width, this.height);
     pen.font = "11px system-ui, sans-serif";
     return pen;
+  }
+
+  // A name as far as it fits. Widths are measured once: pictures are drawn anew at each move.
+  fitted(pen, name, width) {
+    this.widths ??= new Map();
+    return fitted(name, width, (text) => {
+      if (!this.widths.has(text)) this.widths.set(text, pen.measureText(text).width);
+      return this.widths.get(text);
+    });
   }
 
   axis(pen, colours, say) {
