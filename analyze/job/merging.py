@@ -132,6 +132,8 @@ def _fill(job: Path, whole: Path, entries: Sequence[Entry], progress: Progress) 
 def is_current(job: Path, known: Sequence[JobInput]) -> bool:
     """Whether the database of a job holds the results and problems that are there now."""
     found: dict[str, int | None] = {}
+    if not (job / folder.INPUTS).is_dir():  # its parts are gone: the database is all there is
+        return True
     for path in (job / folder.INPUTS).iterdir():
         with suppress(OSError):
             found[path.name] = (path / folder.RESULT).stat().st_mtime_ns

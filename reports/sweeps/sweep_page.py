@@ -16,10 +16,10 @@ _FIGURES = (
     ("launch_ns", "Of it launching: all but the GPU's work", "ms", 1e-6),
     ("execution_ns", "Of it the GPU's work", "ms", 1e-6),
     ("token_per_s", "Tokens", "1/s", 1.0),
-    ("peak_allocated_bytes", "Peak memory allocated", "GiB", 2**-30),
-    ("peak_reserved_bytes", "Peak memory reserved", "GiB", 2**-30),
-    ("nvml_used_bytes", "Memory of the device in use, as nvidia-smi shows it", "GiB", 2**-30),
-    ("peak_resident_bytes", "Peak memory of the process", "GiB", 2**-30),
+    ("peak_allocated_bytes", "Peak memory allocated", "MiB", 2**-20),
+    ("peak_reserved_bytes", "Peak memory reserved", "MiB", 2**-20),
+    ("nvml_used_bytes", "Memory of the device in use, as nvidia-smi shows it", "MiB", 2**-20),
+    ("peak_resident_bytes", "Peak memory of the process", "MiB", 2**-20),
 )
 _PUBLISHED_AS = {"peak_allocated_bytes": published.PEAK}
 _BESIDE = {
