@@ -30,8 +30,8 @@ _MISSING = {
     "unrecorded_work": "in {:.0%} of the time the CPU waits for missing GPU work",
 }
 _MOST_MISSING = {
-    "unrecorded_graph": "kernels of CUDA graphs",
-    "unrecorded_work": "what the CPU waits for",
+    "unrecorded_graph": "in CUDA graphs",
+    "unrecorded_work": "that the CPU waits for",
 }
 
 
@@ -48,7 +48,7 @@ def verdict(found: Row) -> str:
     missing = found["unrecorded"]
     if missing and found["window_ns"] and 2 * missing["ns"] > max(parts.values()) * found["window_ns"]:
         one, whole = missing["ns"] / found["window_ns"], parts.get("unrecorded", 0.0)
-        of_several = f"work is missing in {whole:.0%} of the time, in {one:.0%} {_MOST_MISSING[missing['rule']]}"
+        of_several = f"work is missing in {whole:.0%} of the time, {one:.0%} {_MOST_MISSING[missing['rule']]}"
         return f"not all is recorded: {of_several if whole > one + 0.01 else _MISSING[missing['rule']].format(one)}"
     if max(parts, key=lambda name: parts[name]) == "rank_wait":
         return _MEANINGS["rank_wait"].format(parts["rank_wait"])

@@ -49,16 +49,6 @@ border as (
     select source_id, coalesce(process_id, -1), device, start_ns
     from ordered
     where phase in ('data', 'h2d', 'forward') and before_phase = 'optimizer'
-),
-level as (
-    select
-        source_id,
-        coalesce(process_id, -1) as process,
-        device,
-        time_ns,
-        arg_max(live_bytes, bytes) as live_bytes
-    from _memory_level
-    group by all
 )
 select
     border.source_id,
@@ -68,7 +58,7 @@ select
     border.time_ns,
     level.live_bytes
 from border
-asof join level
+asof join _memory_moment as level
     on level.source_id = border.source_id
     and level.process = border.process
     and level.device = border.device

@@ -70,16 +70,7 @@ total as (
     from net
     group by source_id, process, device, time_ns
 ),
-level as (
-    select
-        source_id,
-        coalesce(process_id, -1) as process,
-        device,
-        time_ns,
-        arg_max(live_bytes, bytes) as live_bytes
-    from _memory_level
-    group by all
-),
+level as (from _memory_moment),
 rest as (
     select
         level.source_id,

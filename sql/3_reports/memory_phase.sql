@@ -17,20 +17,7 @@
 --   rank              integer   rank of the input, NULL if not recorded
 
 with
-level as (
-    select
-        source_id,
-        coalesce(process_id, -1) as process,
-        device,
-        time_ns,
-        max(live_bytes) as highest_bytes,
-        arg_max(live_bytes, bytes) as live_bytes,
-        max(reserved_bytes) as reserved_bytes,
-        arg_min(live_bytes - bytes, bytes) as before_bytes,
-        bool_or(is_before) as is_before
-    from _memory_level
-    group by all
-),
+level as (from _memory_moment),
 place as (
     select distinct source_id, process, device from level
 ),
