@@ -52,7 +52,9 @@ def verdict(found: Row) -> str:
         return f"not all is recorded: {of_several if whole > one + 0.01 else _MISSING[missing['rule']].format(one)}"
     if max(parts, key=lambda name: parts[name]) == "rank_wait":
         return _MEANINGS["rank_wait"].format(parts["rank_wait"])
-    return _paced(parts, found["critical_gpu_frac"]) or _meaning(parts, found["kernel"], _is_input_late(found))
+    is_input_late = _is_input_late(found)
+    paced = _paced(parts, found["critical_gpu_frac"], "input" if is_input_late else "CPU")
+    return paced or _meaning(parts, found["kernel"], is_input_late)
 
 
 def _without_work(found: Row) -> str:
@@ -61,8 +63,8 @@ def _without_work(found: Row) -> str:
     return "no GPU work in this file: times are the CPU's" if found["has_times"] else NOTHING
 
 
-def _paced(parts: dict[str, float], critical_gpu_frac: float | None) -> str:
-    """That the CPU sets the pace, where the GPU computes much of the time and little hangs on it; else ""."""
+def _paced(parts: dict[str, float], critical_gpu_frac: float | None, who: str) -> str:
+    """That the CPU, or the input, sets the pace, where a GPU that computes much has little hang on it; else ""."""
     if critical_gpu_frac is None or 2 * parts["compute"] < max(parts.values()):
         return ""
     if parts.get("host", 0) < _PACED_FRAC and critical_gpu_frac >= _HARDLY:
@@ -74,7 +76,7 @@ def _paced(parts: dict[str, float], critical_gpu_frac: float | None) -> str:
     if critical_gpu_frac >= min(_PACING_FRAC * parts["compute"], 0.5):
         return ""
     most = f"at most {critical_gpu_frac:.0%}" if critical_gpu_frac >= LEAST_FRAC / 2 else "nothing"
-    return f"the CPU sets the pace: compute is {parts['compute']:.0%}, but faster kernels save {most}"
+    return f"the {who} sets the pace: compute is {parts['compute']:.0%}, but faster kernels save {most}"
 
 
 def _is_input_late(found: Row) -> bool:

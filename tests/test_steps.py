@@ -146,6 +146,21 @@ def test_steps_that_do_not_follow_one_another_have_nothing_between_them(
     assert lengths(database) == 2 * once
 
 
+@pytest.mark.parametrize(("steps", "count"), [(6, 5), (3, 2), (2, 2), (1, 1)])
+def test_a_step_that_the_recording_ended_in_is_none_where_others_are_whole(
+    steps: int, count: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "cut.sqlite"
+    writers.write_nsys(path, [Training(steps=steps).run(Gpu(is_pinned=True)).timeline])
+    with closing(sqlite3.connect(path)) as file:
+        named = "NVTX_EVENTS left join StringIds on textId = id where coalesce(text, value) like 'step %'"
+        last = file.execute(f"select max(start) from {named}").fetchone()
+        file.execute("update NVTX_EVENTS set end = null where start = ?", last)
+        file.commit()
+    with analyze([path], tmp_path / "cut.duckdb") as database:
+        assert database.rows("select count(*) from step_summary") == [(count,)]
+
+
 def test_adapters_in_turn_follow_one_another(trace: Callable[..., Database]) -> None:
     database = trace(lambda number: [(f"step {number // 2}", 0, 600)])
     assert lengths(database) == [(1000, 600, 400)] * 5 + [(600, 600, None)]

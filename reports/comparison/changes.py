@@ -175,7 +175,7 @@ def _compared(
         if how.view == "range_summary" and (compiled := renamed.of_compiled(database)):
             found[-1] = renamed.with_names(found[-1], compiled)
             spreads[-1] = renamed.with_names(spreads[-1], compiled)
-    renamed_to = _joined(list(databases.values()), found, spreads) if how.view == "kernel_summary" else {}
+    renamed_to = _joined(how, list(databases.values()), found, spreads)
     keys = sorted({key for values in found for key, value in values.items() if value},
                   key=lambda key: (-_largest_change(found, key), -abs(found[0].get(key, 0.0)), str(key)))  # fmt: skip
     names, head = list(databases), MEDIAN if how.view == "step_summary" else TOTAL
@@ -190,7 +190,7 @@ def _compared(
             for other, value in zip(found_by[1:], values[1:], strict=True)
         ]
         named = dict(zip(how.keys, map(_text, key or (head, *[None] * (len(how.keys) - 1))), strict=True))
-        also = {RENAMED_TO: renamed_to.get(key)} if how.view == "kernel_summary" else {}
+        also = {RENAMED_TO: renamed_to.get(key)} if how.view == "kernel_summary" or renamed_to else {}
         return named | also | changes_of(names, values, widths, summed[0], changed if key else [], alike)
 
     rows = [row((), list(summed)), *(row(key, [values.get(key) for values in found]) for key in keys)]
@@ -393,13 +393,19 @@ def _headline(database: Database, how: Comparison, values: Values, is_whole: boo
     return sum(_values(database, replace(how, where=f"depth = 0 and {how.where}")).values())
 
 
-def _joined(databases: list[Database], found: list[Values], spreads: list[Spreads]) -> dict[tuple[Any, ...], str]:
-    """Give kernels of the second of two traces the names that they have in the first; returns their own ones."""
-    if len(databases) != 2:
+def _joined(
+    how: Comparison, databases: list[Database], found: list[Values], spreads: list[Spreads]
+) -> dict[tuple[Any, ...], str]:
+    """Give kernels and ranges of the second of two traces the names that they have in the first; returns their own."""
+    if len(databases) != 2 or how.view not in ("kernel_summary", "range_summary"):
         return {}
-    (first, other), (_, after) = databases, found
-    gone, new = ([key[0] for key in one if one[key] and not rest.get(key)] for one, rest in (found, found[::-1]))
-    pairs = renamed.pairs(first, other, gone, new)
+    after = found[1]
+    if how.view == "range_summary":
+        wrapped = renamed.of_wrapped(*([key[0] for key in values] for values in found))
+        pairs = {old: young for young, old in wrapped.items()}
+    else:
+        gone, new = ([key[0] for key in one if one[key] and not rest.get(key)] for one, rest in (found, found[::-1]))
+        pairs = renamed.pairs(*databases, gone, new)
     for old, young in pairs.items():
         after[(old,)] = after.pop((young,))
         if (young,) in spreads[1]:

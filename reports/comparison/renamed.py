@@ -1,16 +1,19 @@
 """Kernels that have another name in the second trace: another tile, other template arguments, another library.
 
-And graphs that torch.compile names by a hash of what they are: here they have the number of their first call.
+And graphs that torch.compile names by a hash of what they are: here they have the number of their first call. And
+ranges whose outermost one is called otherwise, or whose modules have what a wrapper puts before their names
+(`base_model.model.`).
 
 A kernel has its place where most of its time is: the path of the ranges and the operator that launch it, and its class.
 Where as many kernels of the first trace alone as of the second alone have one place, they are one another's, in the
 order of their time, unless a call of one takes many times as long as of the other: that is another computation. Kernels
-without a range around them have no place.
+without a range around them have no place. Those that are called the same for short, as no other of their trace, are one
+whatever their place: profilers write one name in several ways (`<(int)8>` and `<8>`).
 """
 
 import re
-from collections import defaultdict
-from collections.abc import Collection
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 from ...analyze.store.database import Database
@@ -20,6 +23,8 @@ from ..sources import counting
 _T = TypeVar("_T")
 Place = tuple[str, str]
 _MOST_FASTER = 32  # of one computation: 16 times by tensor cores in place of float32, and twice for all else
+_FEW_ALIKE = 0.1  # of the paths of the trace that has fewer
+_WRAPPER = re.compile(r"^((base_model|model|module|_orig_mod|_fsdp_wrapped_module)\.)+")
 _COMPILED = re.compile(r"(?<=CompiledFxGraph )f[a-z0-9]{20,}")
 
 
@@ -27,8 +32,13 @@ def pairs(first: Database, other: Database, gone: Collection[str], new: Collecti
     """The names in the second trace of kernels that the first alone has, by their name there."""
     if not gone or not new:
         return {}
+    short = _by_short_name(first, gone), _by_short_name(other, new)
+    alike = {short[0][name]: short[1][name] for name in short[0].keys() & short[1].keys()}
+    gone, new = set(gone) - alike.keys(), set(new) - set(alike.values())
+    if not gone or not new:
+        return alike
     before, after = _by_place(first, gone), _by_place(other, new)
-    return {
+    return alike | {
         old: young
         for place, kernels in before.items()
         if len(kernels) == len(after.get(place, ()))
@@ -54,9 +64,53 @@ def of_compiled(database: Database) -> dict[str, str]:
     return {path: _COMPILED.sub(lambda match: str(number[match[0]]), path) for path, _ in rows}
 
 
+def of_wrapped(first: Collection[str], other: Collection[str]) -> dict[str, str]:
+    """The paths of ranges of the second trace that the first calls otherwise, and what it calls them.
+
+    Without what wrappers put before names; where next to none are alike then, without the outermost range, too.
+    """
+    found: dict[str, str] = {}
+    for name in (_unwrapped, _inside):
+        gone, new = {*first} - {*other} - {*found.values()}, {*other} - {*first} - found.keys()
+        mine, theirs = _by_one_name(gone, name), _by_one_name(new, name)
+        found |= {theirs[short]: mine[short] for short in mine.keys() & theirs.keys()}
+        if len({*first} & {*other}) + len(found) >= _FEW_ALIKE * min(len(first), len(other)):
+            return found
+    return found
+
+
+def _unwrapped(path: str) -> str:
+    return "/".join(_WRAPPER.sub("", part) for part in path.split("/"))
+
+
+def _inside(path: str) -> str:
+    return _unwrapped(path).partition("/")[2]
+
+
+def _by_one_name(paths: Collection[str], name: Callable[[str], str]) -> dict[str, str]:
+    """Paths by another name, without those of which several have one."""
+    count = Counter(map(name, paths))
+    return {name(path): path for path in paths if count[name(path)] == 1}
+
+
 def with_names(rows: dict[tuple[Any, ...], _T], names: dict[str, str]) -> dict[tuple[Any, ...], _T]:
     """Rows by keys in which these names stand in the place of others."""
     return {tuple(names.get(part, part) for part in key): row for key, row in rows.items()}
+
+
+def _by_short_name(database: Database, names: Collection[str]) -> dict[str, str]:
+    """Kernels by their short names, those of these that no other kernel of the trace shares."""
+    rows = database.rows(
+        f"""select short_name, any_value(kernel_name)
+        from (
+            select distinct short_name, kernel_name
+            from kernel_summary
+            where source_id in (select source_id from source where {counting(database)})
+        )
+        group by short_name
+        having count(*) = 1"""
+    )
+    return {short: name for short, name in rows if name in names}
 
 
 def _by_place(database: Database, names: Collection[str]) -> dict[Place, list[tuple[str, float]]]:

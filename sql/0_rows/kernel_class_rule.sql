@@ -14,7 +14,7 @@ from (
     (305, 'kernel', '(rms|layer)_?norm\w*_quant', 'norm'),
     (310, 'kernel', 'quantize|quantise|doublerowcolquant|kgetcolrowstats|int8_vectorwise|_quant_kernel|fp8_quant', 'quantise'),
     (390, 'kernel', 'reshape_and_cache|kv_?indices', 'data_movement'),
-    (400, 'kernel', 'flash|fmha|attention|attn_(fwd|bwd)|sage_(fwd|bwd|attn)|efficient_attention|scaled_dot_product', 'attention'),
+    (400, 'kernel', 'flash|fmha|attention|compute_dot_do_o|convert_dq_to_16bits|attn_(fwd|bwd)|sage_(fwd|bwd|attn)|efficient_attention|scaled_dot_product', 'attention'),
     (500, 'kernel', 'multi_tensor_apply|adam|sgd_|lamb_|optimizer|foreach', 'optimizer'),
     (510, 'path', '(^|/)(optimizer|Optimizer\.step)', 'optimizer'),
     (590, 'kernel', 'nchwtonhwc|nhwctonchw|batched_transpose|converttensor|transpose_readwrite|genericreformat|permutationkernel', 'layout'),

@@ -6,7 +6,7 @@
 -- launched GPU work (in which it has ranges, where it has no GPU work), also without the longest of them, which may have
 -- loaded or compiled; it comes three times or more on one thread, and is none of a phase nor a part of one, as a module
 -- in a backward: only in an input without a backward is the forward the step. What torch's profiler opens when the last
--- step is over, and closes at once as it ends, is none.
+-- step is over, and closes at once as it ends, is none, nor one that the recording ended in where two others are whole.
 
 with
 said as (
@@ -35,7 +35,9 @@ called as (
     from range
     join said using (text_id)
     where range.kind = 'annotation' and (said.step is not null and said.phase is null or said.framework is not null)
-    qualify place = min(place) over (partition by range.source_id)
+    -- one that a recording stopped in is shorter than it was
+    qualify (not range.is_unfinished or count(*) filter (not range.is_unfinished) over (partition by range.source_id, place) < 2)
+        and place = min(place) over (partition by range.source_id)
 ),
 launching as (
     select source_id, min(first_launch_ns) as start_ns, max(last_launch_end_ns) as end_ns

@@ -2,10 +2,13 @@
 
 import json
 import re
+import sqlite3
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import writers
@@ -122,6 +125,68 @@ def test_a_finding_saves_what_removing_its_fault_saves(fault: Fault, tmp_path: P
     # of input that is late before the first kernel no device was idle
     first = before.timeline.ops[0].start if fault.rule in ("late_input", "long_idle_gap") else 0
     assert 0.8 * (saved - first) <= found[fault.rule] <= 1.02 * saved or fault.rule == "launch_bound_range"
+
+
+def offloads(gpu: Gpu) -> Gpu:
+    """Results go to the CPU on a stream of their own, and nothing needs them there."""
+    for step in range(8):
+        with gpu.range(f"step {step}"):
+            for _ in range(10):
+                gpu.work(5_000)
+                gpu.launch("matmul_gemm_kernel", 200_000)
+            with gpu.range("offload"):
+                gpu.stream_waits(COPIES, COMPUTE)
+                gpu.copy(1_000_000, COPIES)
+    return gpu.finished()
+
+
+def test_a_copy_that_blocks_costs_what_it_would_hide_behind(tmp_path: Path) -> None:
+    """The GPU is hardly idle: it copies while it has nothing else to do, as the CPU waits."""
+    run = offloads(Gpu())
+    saved = run.timeline.end - offloads(pinned()).timeline.end
+    with recorded(run, tmp_path) as database:
+        ((found, evidence),) = database.rows(
+            "select saving_ns, evidence from finding where rule = 'pageable_async_copy'"
+        )
+        ((idle, exposed),) = database.rows(
+            "select host_idle_ns + dependency_idle_ns + kernel_wait_ns, exposed_memory_ns from steady_state"
+        )
+        every = dict(database.rows("select rule, sum(saving_ns) from finding where saving_ns > 0 group by rule"))
+    assert found == pytest.approx(saved, rel=0.02) and found > 5 * idle
+    assert "of them would be hidden" in evidence
+    assert sum(every.values()) <= idle + exposed
+
+
+def test_calls_that_free_memory_are_told_from_synchronisations(tmp_path: Path) -> None:
+    run = replace(COMPUTES, kernel=100_000, frees=2).run(pinned())
+    with recorded(run, tmp_path) as database:
+        ((calls, advice),) = database.rows("select evidence, advice from finding where rule = 'synchronisation'")
+        waits = database.rows("select count(*), count(distinct kind) from waiting_call join name using (name_id) "
+                              "where text = 'cudaFree' and kind = 'device'")  # fmt: skip
+    assert "of cudaFree" in calls and advice.startswith("Take and give back no memory")
+    assert waits == [(6, 1)], "the second of each step finds nothing to wait for"
+
+
+def test_without_calls_nobody_knows_why_the_gpu_is_idle(tmp_path: Path, run_command: Callable[..., Any]) -> None:
+    trace = tmp_path / "hw.sqlite"
+    writers.write_nsys(trace, [LAUNCHES.run(pinned()).timeline])
+    with closing(sqlite3.connect(trace)) as file:
+        for table in ("CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"):
+            file.execute(f"drop table {table}")
+        file.commit()
+    said = run_command("summary", trace).out
+    assert "no CUDA calls are recorded, so nobody knows why the GPU is idle" in said
+    assert "host" not in said and "dependency" not in said
+    assert "are not recorded" in run_command("what-if", trace).out
+
+
+def test_input_that_is_late_is_what_the_first_line_says(tmp_path: Path, run_command: Callable[..., Any]) -> None:
+    trace = tmp_path / "late.sqlite"
+    writers.write_nsys(trace, [replace(COMPUTES, load=60_000_000).run(pinned()).timeline])
+    assert "\nthe input sets the pace: " in run_command("summary", trace).out
+    assert "all the GPU waits for input" in run_command("what-if", trace).out.replace("\n  ", " ")
+    writers.write_nsys(tmp_path / "host.sqlite", [LAUNCHES.run(pinned()).timeline])
+    assert "\nthe CPU sets the pace: " in run_command("summary", tmp_path / "host.sqlite").out
 
 
 @pytest.mark.parametrize("fault", quick(3, FAULTS), ids=lambda fault: fault.rule)

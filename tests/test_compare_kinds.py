@@ -1,0 +1,159 @@
+"""Comparisons of what is not alike: steps that come in turns, ranges with other names, other profilers."""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lorabench import rundir
+from lorabench.reports.comparison import changes, compared, renamed, runs
+
+MS = 1_000_000
+
+
+def run_directory(path: Path, steps: list[tuple[int, int]]) -> Path:
+    """A run whose timing pass has steps of so many tokens and milliseconds."""
+    path.mkdir()
+    head = "pass,step,adapter,start_ns,wall_ns,loss,computed_token_cnt,token_cnt,trained_token_cnt"
+    rows = [f"timing,{n},0,{n},{wall * MS},0,{tokens},1,1" for n, (tokens, wall) in enumerate(steps)]
+    (path / rundir.STEPS).write_text("\n".join([head, *rows, ""]), "utf-8")
+    walls = sorted(wall for _, wall in steps)
+    mean = sum(walls) / len(walls)
+    summary = {
+        "step_wall_ns": {"p50": walls[len(walls) // 2] * MS, "mean": mean * MS},
+        "tokens_per_s": {"computed": sum(tokens for tokens, _ in steps) / sum(walls) * 1e3},
+    }
+    (path / rundir.SUMMARY).write_text(json.dumps(summary), "utf-8")
+    (path / rundir.MANIFEST).write_text(json.dumps({"format": rundir.FORMAT}), "utf-8")
+    return path
+
+
+@pytest.fixture
+def run(run_command: Callable[..., Any]) -> Callable[..., Any]:
+    return partial(run_command, "compare")
+
+
+def test_of_a_run_that_waits_in_every_other_step_the_mean_counts(run: Callable[..., Any], tmp_path: Path) -> None:
+    even = run_directory(tmp_path / "even", [(1000, 100 + n % 3) for n in range(20)])
+    waits = run_directory(tmp_path / "waits", [(1000, 98 if n % 2 else 300) for n in range(20)])
+    saves = run_directory(tmp_path / "saves", [(1000, 220 if n % 4 == 3 else 97) for n in range(20)])
+    assert run(even, waits).out.startswith("B is 1.97 x as slow as A: step 101.0 -> 199.0 ms (mean of 20 steps")
+    assert run(even, saves).out.startswith("B is 1.27 x as slow as A")
+
+
+@pytest.mark.parametrize("are_unique", [False, True])
+def test_runs_are_compared_by_steps_of_as_many_tokens(
+    are_unique: bool, run: Callable[..., Any], tmp_path: Path
+) -> None:
+    tokens = [500 + 37 * n if are_unique else 500 + 1000 * (n % 2) for n in range(20)]
+    one = run_directory(tmp_path / "one", [(count, count // 5) for count in tokens])
+    slower = run_directory(tmp_path / "slower", [(count, round(count / 5 * 1.1)) for count in tokens])
+    same = run_directory(tmp_path / "same", [(count, count // 5) for count in tokens])
+    assert run(one, slower, "--fail-above", "5%", code=8).out.startswith("B is 1.10 x as slow as A")
+    assert run(one, same, "--fail-above", "5%").out.startswith("no difference")
+
+
+def of_ranges(path: Path, names: dict[str, int], root: str = "step ", cold: int = 1, has_gpu: bool = True) -> Path:
+    """Eight steps with a kernel of so many us in each range; the first `cold` times as long on the CPU."""
+    events: list[dict[str, Any]] = []
+    cpu, link, at = {"ph": "X", "pid": 1, "tid": 1}, 0, 10_000
+    for step in range(8):
+        start = at
+        for name, length in names.items():
+            link += 1
+            args, own = {"correlation": link}, 50 * (cold if not step else 1)
+            events += [
+                cpu | {"cat": "user_annotation", "name": name, "ts": at + 1, "dur": own},
+                cpu | {"cat": "cpu_op", "name": "aten::mm", "ts": at + 2, "dur": own - 10},
+                cpu | {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": at + 3, "dur": 2, "args": args},
+            ]
+            gpu = {"ph": "X", "pid": 0, "tid": 7, "cat": "kernel", "name": f"gemm {name.split('.')[-1]}", "ts": at + 8}
+            events += [gpu | {"dur": length, "args": args | {"device": 0, "stream": 7}}] if has_gpu else []
+            at += own + length
+        events.append(cpu | {"cat": "user_annotation", "name": f"{root}{step}", "ts": start, "dur": at - start})
+        at += 5
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}), "utf-8")
+    return path
+
+
+LAYERS = {"layers.0.mlp": 40, "layers.1.mlp": 40}
+
+
+@pytest.mark.parametrize(
+    ("names", "root"),
+    [(LAYERS, "ProfilerStep#"), ({f"base_model.model.{name}": ns for name, ns in LAYERS.items()}, "step ")],
+)
+def test_ranges_in_a_wrapper_are_those_without_it(
+    names: dict[str, int], root: str, run: Callable[..., Any], tmp_path: Path
+) -> None:
+    one = of_ranges(tmp_path / "one.json", LAYERS, "step ")
+    said = run(one, of_ranges(tmp_path / "two.json", names | {next(iter(names)): 60}, root)).out
+    assert "nothing in common" not in said and " gone" not in said and "most of all step/layers.0.mlp" in said
+    assert "renamed" in said and "(+20.00 us)" in said
+
+
+PATHS = st.lists(st.sampled_from(["a", "b", "a/c", "b/c", "a/c/d", "x"]), min_size=1, unique=True)
+
+
+@given(paths=PATHS, wrapper=st.sampled_from(["model.", "base_model.model.", "_orig_mod.", ""]))
+def test_each_range_has_one_other_name_and_no_range_two(paths: list[str], wrapper: str) -> None:
+    wrapped = ["/".join(wrapper + part for part in path.split("/")) for path in paths]
+    found = renamed.of_wrapped(paths, wrapped)
+    assert found == {other: own for other, own in zip(wrapped, paths, strict=True) if other != own}
+    assert not found.keys() & set(paths)
+
+
+def test_only_ranges_that_match_add_up_once(run: Callable[..., Any], tmp_path: Path) -> None:
+    one, two = (of_ranges(tmp_path / f"{n}.json", LAYERS | {"layers.1.mlp": ns}) for n, ns in (("a", 40), ("b", 60)))
+    rows = list(csv.DictReader(io.StringIO(run(one, two, "--only", ".", "--csv").out)))
+    assert (rows[0]["path"], float(rows[0]["a.json"]), float(rows[0]["b.json"])) == ("(total)", 80_000, 100_000)
+
+
+def test_work_that_was_not_recorded_is_not_nothing(run: Callable[..., Any], tmp_path: Path) -> None:
+    one = of_ranges(tmp_path / "one.json", LAYERS)
+    said = run(one, of_ranges(tmp_path / "two.json", LAYERS, has_gpu=False), "--fail-above", "5%").out
+    assert "CPU time (wall_ns of range_summary)" in said and "No GPU work of B is recorded" in said
+
+
+def test_cold_steps_that_cannot_be_left_out_fail_no_gate(run: Callable[..., Any], tmp_path: Path) -> None:
+    one, cold = (of_ranges(tmp_path / f"{n}.json", LAYERS, cold=times) for n, times in (("one", 1), ("cold", 40)))
+    ended = run(one, cold, "--by", "operator", "--measure", "self_cpu_ns", "--fail-above", "5%")
+    assert "cold ones (1 of B) too" in ended.out
+    assert "above one.json, with cold steps in it: not counted" in ended.err
+
+
+def test_profilers_that_cost_differently_make_no_run_slower(
+    synthetic_trace: Callable[..., Path], run: Callable[..., Any]
+) -> None:
+    said = run(synthetic_trace("nsys", steps=5), synthetic_trace("kineto", steps=5)).out
+    assert said.startswith("no verdict: A was recorded by nsys, B by torch.profiler")
+
+
+@pytest.mark.parametrize("name", ["unit", "measure", "step", "path"])
+def test_an_input_may_be_called_as_a_column_is(name: str, run: Callable[..., Any], tmp_path: Path) -> None:
+    one = run_directory(tmp_path / name, [(1000, 100 + n % 3) for n in range(10)])
+    two = run_directory(tmp_path / "other", [(1000, 120 + n % 3) for n in range(10)])
+    said = run(one, two).out
+    line = next(line for line in said.splitlines() if line.startswith("step, median"))
+    assert f"A  ./{name} " in said and "101.0  121.0" in line
+
+
+def test_no_column_is_called_as_an_input_may_be() -> None:
+    keys = {key for how in changes.COMPARISONS.values() for key in how.keys}
+    assert keys | {"measure", "unit", compared.RENAMED_TO} == compared.TAKEN
+    assert runs.names([Path("/x/step"), Path("/x/y")]) == ["./step", "y"]
+
+
+def test_what_is_no_difference_is_marked_where_there_is_no_room_for_spreads(
+    run: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    one = run_directory(tmp_path / "one", [(1000, 90 + 7 * n % 23) for n in range(12)])
+    two = run_directory(tmp_path / "two", [(1000, 91 + 5 * n % 23) for n in range(12)])
+    assert "no difference" in next(line for line in run(one, two).out.splitlines() if line.startswith("step, median"))
