@@ -95,6 +95,12 @@ FAULTS = [
         lambda: copies_ahead(pinned()),
     ),
     Fault(
+        "tiny_kernels",
+        lambda: replace(COMPUTES, optimizer=300).run(pinned()),
+        lambda: replace(COMPUTES, optimizer=300, fused=True).run(pinned()),
+        lambda: replace(LAUNCHES, optimizer=300).run(pinned()),
+    ),
+    Fault(
         "launch_bound_range",
         lambda: LAUNCHES.run(pinned()),
         lambda: replace(LAUNCHES, host=0, captured="forward").run(pinned()),

@@ -1,0 +1,18 @@
+-- A row is one range with kernels so short that the device's own distance between them is much of their time.
+--
+-- Fewer and larger kernels: an optimizer with fused=True (foreach=True at least), torch.compile, several adapters or micro batches in one pass. CUDA graphs launch them sooner and leave the distance.
+--
+-- Without torch: Fewer and larger kernels: fuse them, or compute several batches at once. CUDA graphs launch them sooner and leave the distance.
+select
+    gap.source_id,
+    range_path.path as place,
+    sum(gap.saving_ns) as saving_ns,
+    count(*) as occurrence_cnt,
+    format('{:,} kernels of {} on average, {} apart', count(*), said_ns(avg(gap.ended_by_ns)), said_ns(avg(gap.idle_ns))) as evidence
+from _judged_gap as gap
+left join range_path using (path_id)
+where gap.cause = 'kernel_wait'
+    and gap.rule is null
+    and gap.ended_by_ns <= 8 * gap.idle_ns
+group by gap.source_id, range_path.path
+having count(*) >= 20
