@@ -405,7 +405,7 @@ def _joined(
         pairs = {old: young for young, old in wrapped.items()}
     else:
         gone, new = ([key[0] for key in one if one[key] and not rest.get(key)] for one, rest in (found, found[::-1]))
-        pairs = renamed.pairs(*databases, gone, new)
+        pairs = renamed.pairs(databases[0], databases[1], gone, new)
     for old, young in pairs.items():
         after[(old,)] = after.pop((young,))
         if (young,) in spreads[1]:
