@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lorabench.reports.comparison import noise
+from lorabench.reports.comparison import noise, spread
 
 PAIRS = 400
 Steps = list[float]
@@ -109,3 +109,36 @@ def test_quantiles_are_those_of_tables(freedom: int, table: float) -> None:
 def test_of_too_few_steps_nothing_is_known() -> None:
     assert found([1.0, 1.1], [2.0, 2.1]) == noise.Difference(1.05, 2.05, False, None)
     assert noise.between([], [(0, 1.0)]) is None
+
+
+ROWS = st.lists(st.floats(0, 1e6), min_size=3, max_size=12)
+
+
+def row(*steps_by_kind: Steps) -> spread.Spread:
+    kinds = tuple(
+        spread.KindOfSteps(len(steps), sum(step > 0 for step in steps), sum(steps), sum(step**2 for step in steps))
+        for steps in steps_by_kind
+    )
+    return spread.Spread(0.0, 0.0, 0.0, 0, kinds=kinds)
+
+
+@given(ours=ROWS, theirs=ROWS)
+def test_what_a_row_may_differ_by_is_the_t_test_of_its_means(ours: Steps, theirs: Steps) -> None:
+    if all(step > 0 for step in (*ours, *theirs)):
+        squares = [statistics.variance(steps) / len(steps) for steps in (ours, theirs)]
+        centres = [
+            noise.Centre(statistics.fmean(steps), square, len(steps) - 1)
+            for steps, square in zip((ours, theirs), squares, strict=True)
+        ]
+        expected = noise.least_seen(*centres)
+        assert spread.least_of_rows(row(ours), row(theirs)) == pytest.approx(expected, rel=1e-3, abs=1e-2)
+
+
+def test_a_row_of_a_kind_that_is_rare_is_judged_over_all_steps() -> None:
+    ours, rare = [10.0, 11.0, 12.0, 11.0, 10.0], [500.0]
+    known = spread.least_of_rows(row(ours, rare), row(ours, rare))
+    assert known is not None and known > 100
+    assert spread.least_of_rows(row(ours, [0.0]), row(ours, [0.0])) == pytest.approx(
+        spread.least_of_rows(row(ours), row(ours)) or 0, rel=0.5
+    )
+    assert spread.least_of_rows(row([1.0]), row([2.0])) is None

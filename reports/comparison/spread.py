@@ -12,6 +12,7 @@ fours (batch means).
 
 import math
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..step_text import is_uneven
@@ -106,26 +107,39 @@ def are_alike(first: Spread, other: Spread) -> bool:
 def least_of_rows(first: Spread | None, other: Spread | None) -> float | None:
     """How far apart noise may put what a step has of a row in the mean; None where too few steps say it.
 
-    What as many steps of both have is as much a part of both: only what those have varies.
+    What as many steps of both have is as much a part of both: only what those have varies. Where too few steps of a
+    kind have any, all are of one kind.
     """
-    if first is None or other is None or len(first.kinds) != len(other.kinds) or not first.kinds:
+    if first is None or other is None or not first.kinds or not other.kinds:
         return None
-    sides = []
-    for own, beside in ((first, other), (other, first)):
-        whole = sum(kind.step_cnt for kind in own.kinds)
-        parts = []
-        for kind, twin in zip(own.kinds, beside.kinds, strict=True):
-            if not kind.step_cnt:
-                continue
-            share = kind.with_cnt / kind.step_cnt
-            is_of_all = abs(share - twin.with_cnt / twin.step_cnt if twin.step_cnt else 1.0) > _OTHER_SHARE
-            if min(kind.step_cnt, kind.step_cnt if is_of_all else kind.with_cnt) < LEAST_STEPS:
-                if kind.with_cnt:
-                    return None
-                continue
-            parts.append((kind.step_cnt / whole, kind.centre(is_of_all)))
-        sides.append(noise.weighted(parts))
-    return noise.least_seen(*sides)
+    by_kind = first.kinds, other.kinds
+    in_all = tuple((_together(kinds),) for kinds in by_kind)
+    for ours, theirs in (by_kind, in_all):
+        sides = [_mean_of(ours, theirs), _mean_of(theirs, ours)]
+        if sides[0] is not None and sides[1] is not None:
+            return noise.least_seen(sides[0], sides[1])
+    return None
+
+
+def _mean_of(kinds: Sequence[KindOfSteps], beside: Sequence[KindOfSteps]) -> Centre | None:
+    """What a step has in the mean of all kinds, beside those of another input; None where too few of one have any."""
+    whole, parts = sum(kind.step_cnt for kind in kinds), []
+    for kind, twin in zip(kinds, beside, strict=True):
+        if not kind.with_cnt:
+            continue
+        share = twin.with_cnt / twin.step_cnt if twin.step_cnt else 0.0
+        is_of_all = abs(kind.with_cnt / kind.step_cnt - share) > _OTHER_SHARE
+        if (kind.step_cnt if is_of_all else kind.with_cnt) < LEAST_STEPS:
+            return None
+        parts.append((kind.step_cnt / whole, kind.centre(is_of_all)))
+    return noise.weighted(parts)
+
+
+def _together(kinds: Sequence[KindOfSteps]) -> KindOfSteps:
+    return KindOfSteps(
+        sum(kind.step_cnt for kind in kinds), sum(kind.with_cnt for kind in kinds),
+        math.fsum(kind.value for kind in kinds), math.fsum(kind.square for kind in kinds),
+    )  # fmt: skip
 
 
 def _error_of_mean(values: list[float]) -> float | None:
