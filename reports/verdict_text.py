@@ -67,7 +67,8 @@ def _paced(parts: dict[str, float], critical_gpu_frac: float | None, who: str) -
     """That the CPU, or the input, sets the pace, where a GPU that computes much has little hang on it; else ""."""
     if critical_gpu_frac is None or 2 * parts["compute"] < max(parts.values()):
         return ""
-    if parts.get("host", 0) < _PACED_FRAC and critical_gpu_frac >= _HARDLY:
+    others = max(parts.get(name, 0) for name in ("copies", "communication", "rank_wait", "in_turn"))
+    if parts.get("host", 0) < _PACED_FRAC and (critical_gpu_frac >= _HARDLY or others > _PACED_FRAC):
         return ""
     if max(parts, key=lambda name: parts[name]) not in ("compute", "host"):
         return ""

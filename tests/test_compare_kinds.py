@@ -157,3 +157,13 @@ def test_what_is_no_difference_is_marked_where_there_is_no_room_for_spreads(
     one = run_directory(tmp_path / "one", [(1000, 90 + 7 * n % 23) for n in range(12)])
     two = run_directory(tmp_path / "two", [(1000, 91 + 5 * n % 23) for n in range(12)])
     assert "no difference" in next(line for line in run(one, two).out.splitlines() if line.startswith("step, median"))
+
+
+def test_runs_of_another_mix_of_tokens_are_judged_by_the_token(run: Callable[..., Any], tmp_path: Path) -> None:
+    one = run_directory(tmp_path / "one", [(1000, 100 + n % 3) if n % 4 else (2000, 200 + n % 3) for n in range(20)])
+    two = run_directory(tmp_path / "two", [(2000, 200 + n % 3) if n % 4 else (1000, 100 + n % 3) for n in range(20)])
+    assert run(one, two).out.startswith("no difference found: tokens/s")
+
+
+def test_outermost_ranges_alone_are_not_called_alike() -> None:
+    assert renamed.of_wrapped(["prefill"], ["decode"]) == {}

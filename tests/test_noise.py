@@ -85,7 +85,7 @@ def test_each_kind_of_step_is_set_beside_its_own(lengths: tuple[float, float], f
         return [("eval", lengths[1]) if evaluates else ("train", lengths[0] * slower) for evaluates in is_eval]
 
     difference = noise.between(steps(1.0, 20), steps(factor, 20))
-    assert difference is not None and difference.is_by_kind and not difference.is_noise
+    assert difference is not None and "kind" in difference.of and not difference.is_noise
     is_eval = [number % at == 0 for number in range(20)]
     change = statistics.fmean(0.0 if evaluates else lengths[0] * (factor - 1) for evaluates in is_eval)
     assert difference.after - difference.before == pytest.approx(change)
@@ -101,9 +101,18 @@ def test_steps_of_as_many_tokens_are_compared_twin_by_twin(tokens: list[int], fa
     assert same is not None and same.is_noise
 
 
-@pytest.mark.parametrize(("freedom", "table"), [(4, 4.604), (8, 3.355), (20, 2.845), (1000, 2.581)])
+@pytest.mark.parametrize(
+    ("freedom", "table"), [(1, 63.66), (2, 9.925), (3, 5.841), (4, 4.604), (8, 3.355), (20, 2.845), (1000, 2.581)]
+)
 def test_quantiles_are_those_of_tables(freedom: int, table: float) -> None:
     assert noise.quantile(freedom) == pytest.approx(table, rel=0.015)
+
+
+@pytest.mark.parametrize("counts", [(5, 50), (3, 100), (5, 20), (10, 100)])
+def test_unlike_numbers_of_steps_are_no_difference(counts: tuple[int, int]) -> None:
+    draw = random.Random(1)
+    pairs = [tuple(normal(draw, count) for count in counts) for _ in range(PAIRS)]
+    assert sum(not found(*pair).is_noise for pair in pairs) / PAIRS <= 0.04
 
 
 def test_of_too_few_steps_nothing_is_known() -> None:

@@ -229,7 +229,7 @@ def compare_inputs(
         steps = _steps(opened, how, totals)
         compared = verdict.of_traces(
             inputs, databases, Asked(by, how.view, how.measure, bool(steps)), how.keys, rows,
-            _labels(opened) if by == "kernel" else {}, _by_sequence(opened, how, steps, spreads),
+            _labels(opened) if by == "kernel" else {}, _by_sequence(opened, how, steps, spreads, rows),
         )  # fmt: skip
         compared.notes.extend(f"{line}: --totals." for line in counted.left_out(total.words(how.measure), spreads))
         compared.notes.extend(f"{line}." for line in counted.cold(steps, spreads))
@@ -270,20 +270,20 @@ def _moments(databases: Sequence[Database]) -> list[str]:
 
 
 def _by_sequence(
-    databases: list[Database], how: Comparison, steps: list[Steps], spreads: list[Spreads]
+    databases: list[Database], how: Comparison, steps: list[Steps], spreads: list[Spreads], rows: list[Row]
 ) -> list[Values]:
     """Of ranges' kernels those of the backward of what ran in them, which other ranges launched, for each input."""
     if (how.view, how.measure, how.found_in) != ("range_summary", "kernel_ns", None):
         return []
     linked = replace(how, measure="sequence_kernel_ns")
-    return [
-        {
-            key: value * count.share(widths.get(key))
-            for key, value in renamed.with_names(_values(database, linked), renamed.of_compiled(database)).items()
-            if value
-        }
-        for database, count, widths in zip(databases, steps or [counted.WHOLE] * len(databases), spreads, strict=True)
-    ]
+    own = {row[RENAMED_TO]: row["path"] for row in rows if row.get(RENAMED_TO)}  # of the second input
+    found = []
+    for number, (database, widths) in enumerate(zip(databases, spreads, strict=True)):
+        values = renamed.with_names(_values(database, linked), renamed.of_compiled(database))
+        values = renamed.with_names(values, own) if number else values
+        count = steps[number] if steps else counted.WHOLE
+        found.append({key: value * count.share(widths.get(key)) for key, value in values.items() if value})
+    return found
 
 
 def _labels(databases: Sequence[Database]) -> dict[str, str]:

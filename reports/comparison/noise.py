@@ -7,7 +7,8 @@ The middle is the mean without a fifth of the steps at each end, its error that 
 "The two-sample trimmed t for unequal population variances", Biometrika 61, 1974). Steps that are like those before them
 (a clock that falls, a machine that warms up) say less than as many others: the variance is multiplied by
 (1 + r) / (1 - r), r being the correlation of each with the next. Two differ where their middles are further apart than
-noise puts them in one of a hundred pairs (Student's t, degrees of freedom by Welch).
+noise puts them in one of a hundred pairs (Student's t, degrees of freedom by Welch; in three of a hundred where three
+steps stand beside many).
 """
 
 import math
@@ -17,8 +18,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 LEAST_STEPS = 3  # of fewer nothing is known
-_TRIMMED = 0.2  # at each end
+_TRIMMED, _TRIMMED_FROM = 0.2, 10  # at each end, of as many values: the variance of fewer would come out too low
 _NORMAL = statistics.NormalDist().inv_cdf(0.995)  # one of a hundred, on both sides
+_FEW = (63.657, 9.925, 5.841, 4.604)  # t of 1 to 4 degrees of freedom
 _MOST_ALIKE = 0.9
 _IN_TURNS = -0.5  # each is unlike the one before it: long and short by turns
 _COVERED = 0.8  # of the steps of both: kinds that hold as many stand for all
@@ -42,7 +44,7 @@ class Difference:
     after: float
     is_noise: bool
     least: float | None
-    is_by_kind: bool = False  # of each kind of step the middle
+    of: str = "median of"  # what is compared
 
 
 def between(first: Sequence[Sample], other: Sequence[Sample]) -> Difference | None:
@@ -72,9 +74,9 @@ def between(first: Sequence[Sample], other: Sequence[Sample]) -> Difference | No
 
 
 def trimmed(values: Sequence[float]) -> Centre:
-    """The mean without a fifth at each end, of three values or more in their order."""
+    """The mean without a fifth at each end (of few without that), of three values or more in their order."""
     ordered, count = sorted(values), len(values)
-    cut = int(_TRIMMED * count)
+    cut = int(_TRIMMED * count) if count >= _TRIMMED_FROM else 0
     low, high = ordered[cut], ordered[count - 1 - cut]
     kept = count - 2 * cut
     squares = (count - 1) * statistics.variance([min(max(value, low), high) for value in values])
@@ -98,8 +100,11 @@ def least_seen(first: Centre, other: Centre) -> float:
 
 
 def quantile(freedom: float) -> float:
-    """Student's t of one in a hundred on both sides (the Cornish-Fisher expansion, within 1.5 % from 4 degrees on)."""
+    """Student's t of one in a hundred on both sides: the Cornish-Fisher expansion, within 1.5 % from 4 degrees on."""
     z, v = _NORMAL, max(freedom, 1.0)
+    if v < len(_FEW):  # between those of a table
+        low = int(v)
+        return math.exp(math.log(_FEW[low - 1]) * (low + 1 - v) + math.log(_FEW[low]) * (v - low))
     return (
         z
         + (z**3 + z) / (4 * v)
@@ -120,14 +125,20 @@ def _by_kind(first: Sequence[Sample], other: Sequence[Sample], kinds: list[Hasha
             middles[number] += weight * statistics.median(row[kind])
     centres = weighted(sides[0]), weighted(sides[1])
     change, least = centres[1].value - centres[0].value, least_seen(*centres)
-    return Difference(middles[0], middles[1], abs(change) <= least, least, is_by_kind=True)
+    return Difference(middles[0], middles[1], abs(change) <= least, least, of="of each kind the median,")
 
 
 def _of_twins(first: Sequence[float], other: Sequence[float]) -> Difference:
     """How much longer each step is than its twin, at the mean step of the first."""
     ratio = trimmed([math.log(two / one) for one, two in zip(first, other, strict=True)])
     before, least = statistics.fmean(first), quantile(ratio.freedom) * math.sqrt(ratio.variance)
-    return Difference(before, before * math.exp(ratio.value), abs(ratio.value) <= least, before * math.expm1(least))
+    return Difference(
+        before,
+        before * math.exp(ratio.value),
+        abs(ratio.value) <= least,
+        before * math.expm1(least),
+        "mean, each beside its twin, of",
+    )
 
 
 def _shared_kinds(first: Sequence[Sample], other: Sequence[Sample]) -> list[Hashable]:

@@ -73,7 +73,9 @@ def of_wrapped(first: Collection[str], other: Collection[str]) -> dict[str, str]
     for name in (_unwrapped, _inside):
         gone, new = {*first} - {*other} - {*found.values()}, {*other} - {*first} - found.keys()
         mine, theirs = _by_one_name(gone, name), _by_one_name(new, name)
-        found |= {theirs[short]: mine[short] for short in mine.keys() & theirs.keys()}
+        alike = mine.keys() & theirs.keys()
+        if alike != {""}:  # outermost ranges alone are called alike by nothing
+            found |= {theirs[short]: mine[short] for short in alike}
         if len({*first} & {*other}) + len(found) >= _FEW_ALIKE * min(len(first), len(other)):
             return found
     return found

@@ -85,6 +85,14 @@ class KindOfSteps:
         return Centre(self.value / self.step_cnt, variance * (count / self.step_cnt) ** 2, count - 1)
 
 
+def by_amount(steps: Spread, mean: float) -> Spread:
+    """Steps of so many tokens, each by its own number where that is its kind, else by their mean: of one kind then."""
+    samples = tuple(
+        (0, value / (kind if isinstance(kind, int) and kind > 0 else mean)) for kind, value in steps.samples
+    )
+    return replace(steps.scaled(1 / mean), samples=samples)
+
+
 def difference(first: Spread, other: Spread) -> Difference:
     """The difference of two by steps, and whether it is noise."""
     found = noise.between(first.samples, other.samples)

@@ -149,8 +149,7 @@ def of_steps(first: spread.Spread, other: spread.Spread, one: str, two: str, sou
         return _factor(before / after, one, two, f"step {cells[0]} -> {cells[1]} {unit} ({facts})")
     found = spread.difference(first, other)
     unit, cells = units.scaled("ns", [found.before, found.after])
-    middle = "of each kind the median, " if found.is_by_kind else "median of "
-    facts = f"{middle}{counts} steps, {source}" if counts != "1" else f"one step of each, {source}"
+    facts = f"{found.of} {counts} steps, {source}" if counts != "1" else f"one step of each, {source}"
     widths = f"spread {one} {_per_cent(first.frac)}, {two} {_per_cent(other.frac)}"
     if first.width is None or other.width is None:
         widths = f"no spread is known of fewer than {noise.LEAST_STEPS} steps"
@@ -175,7 +174,7 @@ def _of_other_work(first: spread.Spread, other: spread.Spread, one: str, two: st
         f"tokens/s {before.rate:,.0f} -> {after.rate:,.0f} (steps of {tokens[0]:,.0f} and {tokens[1]:,.0f} tokens, "
         f"{cells[0]} and {cells[1]} {unit}, {_TIMED})"
     )
-    a, b = first.scaled(1 / tokens[0]), other.scaled(1 / tokens[1])
+    a, b = (spread.by_amount(one, mean) for one, mean in ((first, tokens[0]), (other, tokens[1])))
     if spread.are_alike(a, b):
         return f"{_NONE} found: {facts}"
     return _factor(after.rate / before.rate, one, two, facts)

@@ -69,32 +69,41 @@ copying as (
 ),
 -- what frees memory waits until the device is done with it: such a call ends just behind what was queued when it began
 freeing as (
-    select call.*, coalesce(thread.process_id, 0) as process
+    select
+        call.*,
+        -- Kineto's GPU work is of no process
+        if(call.source_id in (select source_id from gpu_op where process_id is not null), coalesce(thread.process_id, 0), 0)
+            as process
     from api_call as call
     join api using (name_id)
     left join thread on thread.source_id = call.source_id and thread.thread_id = call.thread_id
     where api.may_wait and not call.is_duplicate
 ),
-pending as (
-    select
-        source_id,
-        coalesce(process_id, 0) as process,
-        launch_start_ns as start_ns,
-        max(end_ns) over (
-            partition by source_id, coalesce(process_id, 0) order by launch_start_ns rows unbounded preceding
-        ) as end_ns
+-- one pass over launches and these calls in their order: a join of both would look at each pair where few rows are expected
+queueing_up as (
+    select source_id, coalesce(process_id, 0) as process, launch_start_ns as at_ns, end_ns, null::bigint as api_call_id
     from gpu_op
     where launch_start_ns is not null and source_id in (select source_id from freeing)
+    union all
+    select source_id, process, start_ns, null, api_call_id
+    from freeing
+),
+pending as (
+    select api_call_id, queued_end_ns
+    from (
+        select
+            api_call_id,
+            max(end_ns) over (
+                partition by source_id, process order by at_ns, api_call_id nulls last rows unbounded preceding
+            ) as queued_end_ns
+        from queueing_up
+    )
+    where api_call_id is not null
 ),
 freed as (
-    select
-        freeing.*,
-        if(pending.end_ns > freeing.start_ns, pending.end_ns, null) as pending_end_ns
+    select freeing.*, if(pending.queued_end_ns > freeing.start_ns, pending.queued_end_ns, null) as pending_end_ns
     from freeing
-    asof left join pending
-        on pending.source_id = freeing.source_id
-        and pending.process = freeing.process
-        and pending.start_ns < freeing.start_ns
+    join pending using (api_call_id)
 ),
 -- what does not wait returns before the end of what is queued now and then
 waits as (
@@ -163,6 +172,26 @@ launching as (
     join queued using (gpu_op_id)
     where late.end_ns - late.start_ns >= 1.25 * usual.call_ns
 ),
+-- how many of its stream had ended when each began: again in one pass
+ending as (
+    select source_id, device_id, stream_id, end_ns as at_ns, place, null::bigint as api_call_id
+    from queued
+    union all
+    select source_id, device_id, stream_id, start_ns, null, api_call_id
+    from launching
+),
+ended as (
+    select api_call_id, done_place
+    from (
+        select
+            api_call_id,
+            max(place) over (
+                partition by source_id, device_id, stream_id order by at_ns, api_call_id nulls first rows unbounded preceding
+            ) as done_place
+        from ending
+    )
+    where api_call_id is not null
+),
 queueing as (
     select
         launching.api_call_id,
@@ -174,12 +203,8 @@ queueing as (
         'queue' as kind,
         false as is_pageable
     from launching
-    asof left join queued as done
-        on done.source_id = launching.source_id
-        and done.device_id = launching.device_id
-        and done.stream_id = launching.stream_id
-        and done.end_ns <= launching.start_ns
-    where launching.place - coalesce(done.place, 0) >= (select value from threshold where name = 'full_queue_cnt')
+    join ended using (api_call_id)
+    where launching.place - coalesce(ended.done_place, 0) >= (select value from threshold where name = 'full_queue_cnt')
 )
 from synchronising
 union all by name

@@ -14,7 +14,7 @@ from conftest import corpus_params
 CORPUS = corpus_params("nsys/*.sqlite")
 
 # For each rule of nsys the same rows from a lorabench database, by nsys' columns. Its cuda-sync-api leaves out the
-# calls of the driver's interface (cuCtxSynchronize), which wait as long.
+# calls of the driver's interface (cuCtxSynchronize), which wait as long, and those that free memory.
 RULES = {
     "cuda-async-memcpy": (
         ("Duration (ns)", "Start (ns)", "Src Kind", "Dst Kind", "Device ID", "Stream ID", "API Name"),
@@ -34,7 +34,8 @@ RULES = {
     "cuda-sync-api": (
         ("Duration (ns)", "Start (ns)", "API Name"),
         """select call.end_ns - call.start_ns, call.start_ns, call.api_name
-        from _sync_call as call where kind in ('device', 'stream') and api_name like 'cuda%'""",
+        from _sync_call as call where kind in ('device', 'stream')
+            and api_name like 'cuda%Synchronize%'""",
     ),
 }
 
