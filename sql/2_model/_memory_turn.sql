@@ -29,6 +29,7 @@ place as (
 step as (
     select source_id, coalesce(process_id, -1) as process, start_ns as time_ns
     from _step
+    where found_by <> 'period'  -- repetitions may be layers
 ),
 -- the phases of a snapshot in their order
 ordered as (
