@@ -283,7 +283,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
 
 
 def _memory(database: Database, source_id: int) -> dict[str, Any]:
-    """How high memory came, and what rules say of it: of the input, or of another of its rank where it has none."""
+    """How high memory came, and what rules say of it: see sources.of_memory."""
     known, device = sources.of_memory(database, source_id) or (source_id, "cpu")
 
     def rows(statement: str) -> list[Row]:

@@ -61,15 +61,17 @@ def of_rank(source_id: int) -> str:
 def of_memory(database: Database, source_id: int) -> tuple[int, str] | None:
     """The input that knows most of what memory is for, of the rank of another or without one, and the device.
 
-    That of a run's memory pass before others, then the other one, devices before the CPU; None where none has much.
+    Itself where it is a snapshot, which holds nothing else; else that of a run's memory pass before others, then
+    itself; devices before the CPU. None where none has much.
     """
     found = database.rows(
         f"""select source_id, device
         from (select source_id, device, sum(live_bytes) as most_bytes from memory_peak group by source_id, device)
         join source using (source_id)
         where source_id in {of_rank(source_id)} and (most_bytes >= {_LEAST_BYTES} or kind = '{SOURCE_SNAPSHOT}')
-        order by source_id not in (select source_id from memory_owner), device = 'cpu',
-            source_id <> {source_id}, source_id, device
+        order by source_id = {source_id} and kind = '{SOURCE_SNAPSHOT}' desc,
+            source_id not in (select source_id from memory_owner), device = 'cpu', source_id <> {source_id},
+            source_id, device
         limit 1"""
     )
     return (int(found[0][0]), str(found[0][1])) if found else None

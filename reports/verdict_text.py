@@ -149,7 +149,8 @@ def doubts(found: Row) -> list[str]:
         said.append(f"{missing}: the recording ended early")
     if found["has_launches"] is False:
         said.append(
-            "no CUDA calls are recorded, so nobody knows why the GPU is idle, and nothing can be replayed: "
+            "the calls that launched the GPU's work are not recorded, so nobody knows why it is idle, and nothing can "
+            "be replayed: "
             + ("nsys profile --trace=cuda,nvtx" if found["recorder"] == "nsys" else "ProfilerActivity.CPU is missing")
         )
     if lost := found["unlaunched"]:

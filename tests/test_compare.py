@@ -17,7 +17,7 @@ from conftest import quick
 from lorabench import rundir
 from lorabench.errors import UsageError
 from lorabench.reports import outcome_text
-from lorabench.reports.comparison import changes, spread
+from lorabench.reports.comparison import comparisons, spread
 from lorabench.reports.comparison.by_step import of_rows
 from simulated_gpu import Gpu, Training
 from simulated_ranks import Job, simulate
@@ -493,7 +493,7 @@ def test_every_comparison_finds_no_change_in_a_trace_beside_itself(
     one = synthetic_trace("nsys")
     other = tmp_path / "other.sqlite"
     other.write_bytes(one.read_bytes())
-    for by in changes.COMPARISONS.keys() - {"memory"}:  # which these traces know nothing of
+    for by in comparisons.COMPARISONS.keys() - {"memory"}:  # which these traces know nothing of
         rows = list(csv.DictReader(io.StringIO(run(one, other, "--by", by, "--csv").out)))
         assert len(rows) > 1, by
         assert all(float(row["other.sqlite Δ"]) == 0 and not row["other.sqlite is"] for row in rows), by
@@ -501,7 +501,7 @@ def test_every_comparison_finds_no_change_in_a_trace_beside_itself(
 
 def test_a_measure_that_is_no_number_is_refused() -> None:
     with pytest.raises(UsageError, match="choose one of"):
-        changes.choose("range", "kind; drop table range")
+        comparisons.choose("range", "kind; drop table range")
 
 
 LORA_WORK = """select {}, coalesce(op.launch_start_ns, op.start_ns), op.end_ns - op.start_ns

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lorabench import rundir
-from lorabench.reports.comparison import changes, compared, renamed, runs
+from lorabench.reports.comparison import compared, comparisons, renamed, runs
 
 MS = 1_000_000
 
@@ -145,7 +145,7 @@ def test_an_input_may_be_called_as_a_column_is(name: str, run: Callable[..., Any
 
 
 def test_no_column_is_called_as_an_input_may_be() -> None:
-    keys = {key for how in changes.COMPARISONS.values() for key in how.keys}
+    keys = {key for how in comparisons.COMPARISONS.values() for key in how.keys}
     assert keys | {"measure", "unit", compared.RENAMED_TO} == compared.TAKEN
     assert runs.names([Path("/x/step"), Path("/x/y")]) == ["./step", "y"]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import simulated_node
 from conftest import CORPUS, absent, quick
-from lorabench.reports.comparison import by_step, changes, difference, waterfall
+from lorabench.reports.comparison import by_step, changes, comparisons, difference, waterfall
 from lorabench.reports.page.receipt import PARTS
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -51,12 +51,12 @@ def test_parts_of_a_difference_are_those_of_compare(database_of: Callable, first
             "from steady_state as s join gpu_timeline_summary as t using (device_id)"
         )
     ]
-    for row in changes.compare(named, changes.choose("idle", None))[0][1:]:
+    for row in changes.compare(named, comparisons.choose("idle", None))[0][1:]:
         waits = first_waits if row["cause"] == "host" else [0, 0]
         expected = ((row["A"] or 0) + waits[0], (row["B"] or 0) + waits[1])
         assert found.get(PARTS[row["cause"]][0], (0, 0)) == pytest.approx(expected, abs=0.06)
     for measure, names in (("busy_ns", ("compute", "communication", "copies")), ("compute_ns", ("compute",))):
-        total = changes.compare(named, changes.choose("device", measure))[0][0]
+        total = changes.compare(named, comparisons.choose("device", measure))[0][0]
         for place, letter in enumerate("AB"):
             parts = sum(found.get(PARTS[name][0], (0, 0))[place] for name in names)
             assert parts == pytest.approx(total[letter], abs=0.06), measure

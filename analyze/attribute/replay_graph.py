@@ -35,7 +35,7 @@ LONGEST_LATENCY_NS = 1_000_000
 # A thread is at rest while others launch if they fill most of a gap that is longer than this, or if it goes on just
 # behind one of them: after this part of the gap. What they did before they launched (compiling) is in no call.
 REST_NS, HANDED_ON = 20_000, 100
-OTHER, STEPS, ENGINE = 0, 1, 2
+OTHER, MAIN, ENGINE = 0, 1, 2
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Points:
     waits: Bools
     wait_begin: Ints  # of those that wait: when the call's own work is done
     wait_stream: Ints  # of those that wait: the stream they wait for, NONE for all of the process, or not known
-    role: Ints  # of their thread: it runs steps (STEPS), or a backward that such a thread waits for (ENGINE), or OTHER
+    role: Ints  # of their thread: it runs steps (MAIN), or a backward that such a thread waits for (ENGINE), or OTHER
 
     def __len__(self) -> int:
         return len(self.begin)
@@ -127,7 +127,7 @@ def _chains(points: Points) -> Chains:
     at_once = HANDED_ON * (points.begin - take(points.end, last)) < gap
     at_rest = (own < 0) | ((gap > REST_NS) & ((2 * filled > gap) | at_once) & (launched[last + 1] > launched[since]))
     # a backward begins when it is called for, and who called waits for it, whatever else each does before or behind
-    at_rest |= points.role + take(points.role, last, OTHER) == STEPS + ENGINE
+    at_rest |= points.role + take(points.role, last, OTHER) == MAIN + ENGINE
     follows = np.where(is_other & at_rest, last, own)
     is_first = follows != own
     is_first |= own < 0

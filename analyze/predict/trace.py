@@ -8,8 +8,7 @@ import numpy.typing as npt
 
 from ..attribute.intervals import NONE, Bools, Ints, grouped, numbered, place_of, take
 from ..attribute.replay import Graph, Replayed, Weights
-from ..attribute.replay_graph import ENGINE, LONGEST_LATENCY_NS, OTHER, Operations, Points, graph, origin_of
-from ..attribute.replay_graph import STEPS as STEPS_ON
+from ..attribute.replay_graph import ENGINE, LONGEST_LATENCY_NS, MAIN, OTHER, Operations, Points, graph, origin_of
 from ..store.database import Database
 from .part import STEPS, Part
 
@@ -50,7 +49,7 @@ _WAITS = """
 _THREADS = f"""
     select own.thread_id as thread, own.process,
         case
-            when own.thread_id in (select thread_id from _step where source_id = {{id}}) then {STEPS_ON}
+            when own.thread_id in (select thread_id from _step where source_id = {{id}}) then {MAIN}
             when regexp_matches(thread.name, 'pt_autograd') or own.thread_id in (
                 select range.thread_id
                 from range

@@ -5,128 +5,28 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ... import sql
 from ...analyze.job.folder import is_job
 from ...analyze.pipeline import analyze
 from ...analyze.store.database import Database
 from ...errors import RegressionError, UsageError
 from ...progress import Progress
-from ...sql import quoted
-from ..sources import counting
 from . import baselines, counted, renamed, runs, total, verdict
 from .by_step import of_rows, of_steps
 from .compared import RENAMED_TO, SAME, Asked, Compared, Row, changes_of, letter
+from .comparisons import COMPARISONS, LAUNCHED, Comparison, Values, choose, fitting, natural, values_of
 from .counted import Spreads, Steps
 from .spread import Spread, are_alike, centres, least_of_rows
 
-Values = dict[tuple[Any, ...], float]
 TOTAL, MEDIAN = "(total)", "(median)"
-_MOST = 0.5  # of the GPU's time in kernels: what ranges must hold to be what a comparison is about, unless one says so
-_LAUNCHED = "_launched_range"
 BACKWARD_IS_APART = (
     "Not all of these inputs say which range the backward belongs to (sequence_kernel_ns): here ranges have what was "
     "launched in them."
 )
 _RANGES_HOLD_LITTLE = "Ranges hold less than half of the GPU time: rows are kernels; others by --by range, class, …"
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """One view, the columns that name a row in every trace, and the measure unless the user names another."""
-
-    view: str
-    keys: tuple[str, ...]
-    measure: str
-    where: str = "true"
-    is_per_step: bool = True
-    table: str = "source"  # inputs without rows in it do not count
-    on_cpu: str | None = None  # the measure where no input has GPU work
-    found_in: str | None = None  # the view that has the values where that is another
-
-
-COMPARISONS = {
-    "range": Comparison("range_summary", ("path",), "kernel_ns", "kind = 'annotation'", on_cpu="wall_ns"),
-    "operator": Comparison("operator_summary", ("operator",), "self_gpu_ns", on_cpu="self_cpu_ns"),
-    "kernel": Comparison("kernel_summary", ("kernel_name",), "kernel_ns"),
-    "class": Comparison("kernel_class", ("class",), "gpu_op_ns"),
-    "lora": Comparison("lora_summary", ("module", "part", "direction"), "gpu_op_ns", on_cpu="wall_ns"),
-    "adapter": Comparison("adapter_summary", ("adapter", "direction"), "gpu_op_ns", on_cpu="wall_ns"),
-    "api": Comparison("api_summary", ("api_name",), "call_ns"),
-    "idle": Comparison("idle_summary", ("cause",), "idle_ns"),
-    "device": Comparison("gpu_timeline_summary", ("device_id",), "busy_ns"),
-    "step": Comparison("step_summary", ("step",), "length_ns", is_per_step=False),
-    "finding": Comparison("finding", ("rule", "place"), "saving_ns"),
-    "memory": Comparison("memory_peak", ("device", "category"), "live_bytes", is_per_step=False, table="memory_event"),
-}
-
-
-def choose(by: str, measure: str | None) -> Comparison:
-    """A comparison by its name, perhaps with another measure. Raises UsageError with the names that exist."""
-    if by not in COMPARISONS:
-        raise UsageError(f"--by {by}: choose one of {', '.join(COMPARISONS)}, of run directories also summary")
-    chosen = COMPARISONS[by]
-    (view,) = (v for v in sql.load() if v.name == chosen.view)
-    columns = [c.name for c in view.columns if re.search("_(ns|cnt|bytes)$", c.name)]
-    if measure is not None and measure not in columns:
-        raise UsageError(f"--measure {measure}: choose one of {', '.join(columns)}")
-    return chosen if measure is None else replace(chosen, measure=measure, on_cpu=None)
-
-
-def natural(databases: Sequence[Database]) -> str:
-    """What inputs are compared by unless one says so.
-
-    Memory where one is a snapshot of an allocator, which has nothing else. Ranges; kernels where those of an input hold
-    little of its GPU time; operators of recordings without either. Raises UsageError for a snapshot beside what has no
-    memory.
-    """
-    if not all(db.rows(f"select 1 from source where {counting(db)} and kind <> 'snapshot'") for db in databases):
-        if not all(db.rows("select 1 from memory_event limit 1") for db in databases):
-            raise UsageError(
-                "one input is a snapshot of memory alone, and another has none recorded: nothing in common"
-            )
-        return "memory"
-    if any(_held(database) < _MOST for database in databases):
-        return "kernel"
-    if any(db.rows("select 1 from gpu_op limit 1") for db in databases):
-        return "range" if any(_values(database, COMPARISONS["range"]) for database in databases) else "operator"
-    # of the CPU's time: where an input has no range, or one around everything, operators say more
-    paths = [db.rows("select count(*) from range_summary where kind = 'annotation'")[0][0] for db in databases]
-    has_operators = all(db.rows("select 1 from operator_summary limit 1") for db in databases)
-    says_little = min(paths) == 0 or max(paths) <= 1
-    return "operator" if not any(paths) or (has_operators and says_little) else "range"
-
-
-def _held(database: Database) -> float:
-    """The share of the GPU's time in kernels that outermost annotations hold; 1 without such time."""
-    ((whole,),) = database.rows(
-        f"select sum(kernel_ns) from kernel_summary where source_id in "
-        f"(select source_id from source where {counting(database)})"
-    )
-    held = 0.0
-    last = "/"
-    for (path,), time in sorted(_values(database, COMPARISONS["range"]).items()):
-        if not path.startswith(f"{last}/"):
-            held, last = held + time, path
-    return held / whole if whole else 1.0
-
-
-def fitting(how: Comparison, databases: dict[str, Database]) -> Comparison:
-    """The comparison with a measure that all inputs have: where one is without GPU work the CPU's time.
-
-    Ranges have the backward of what ran in them where all inputs with GPU work say which that is, or none does.
-    """
-    if how.on_cpu is None:
-        return how
-    with_work = [db for db in databases.values() if db.rows("select 1 from gpu_op limit 1")]
-    if len(with_work) < len(databases):  # what was not recorded is not nothing
-        return replace(how, measure=how.on_cpu)
-    linked = "select 1 from range_summary where sequence_kernel_ns > 0 limit 1"
-    is_apart = how.view == "range_summary" and len({bool(db.rows(linked)) for db in with_work}) > 1
-    return replace(how, found_in=_LAUNCHED) if is_apart else how
 
 
 def compare(
@@ -137,9 +37,9 @@ def compare(
     databases: by the name of their column. Values are for each step where every trace has steps, and have their spread
     over the steps beside them: warm ones alone, but for what is not known by step (devices, idle time), of which all
     counts. Behind each trace but the first stand its change against the first, absolute, as a fraction (NULL where the
-    first has next to nothing) and as a share of all that changed, and whether the row is new, gone or changed within
-    the spread. Rows that are 0 everywhere are left out. scales: a factor for each trace that puts all on one clock. Of
-    two traces a kernel that has another name in the second is one row.
+    first has next to nothing) and as a share of all that changed, and whether the row is new, gone or changed by
+    no more than noise. Rows that are 0 everywhere are left out. scales: a factor for each trace that puts all on one
+    clock. Of two traces a kernel or range that has another name in the second is one row.
     """
     rows, spreads = _compared(databases, how, None, False, scales)
     cold = counted.cold(_steps([*databases.values()], how, False), spreads)
@@ -163,7 +63,7 @@ def _compared(
     spreads: list[Spreads] = []
     for number, database in enumerate(databases.values()):
         count, scale = steps[number] if steps else counted.WHOLE, (scales or [1.0] * len(databases))[number]
-        whole = {k: v for k, v in _values(database, how).items() if wanted.search("/".join(map(str, k)))}
+        whole = {k: v for k, v in values_of(database, how).items() if wanted.search("/".join(map(str, k)))}
         outer = _outermost(whole) if how.view == "range_summary" and only is not None else whole
         widths = _spreads(database, how, None if only is None else whole.keys(), bool(steps))
         if len(outer) < len(whole):  # ranges nest: all together is what no other of them is around
@@ -233,10 +133,8 @@ def compare_inputs(
         )  # fmt: skip
         compared.notes.extend(f"{line}: --totals." for line in counted.left_out(total.words(how.measure), spreads))
         compared.notes.extend(f"{line}." for line in counted.cold(steps, spreads))
-        if steps and not counted.know_warm(spreads) and (cold := counted.said_cold(steps)):
-            compared.notes.append(f"Values are of all steps, cold ones ({cold}) too.")
-            compared = replace(compared, has_cold=True)
-        if how.found_in == _LAUNCHED:
+        compared = replace(compared, has_cold=bool(counted.said_cold(steps)) and not counted.know_warm(spreads))
+        if how.found_in == LAUNCHED:
             compared.notes.append(BACKWARD_IS_APART)
         if asked is None and by == "kernel":
             compared.notes.insert(0, _RANGES_HOLD_LITTLE)
@@ -279,7 +177,7 @@ def _by_sequence(
     own = {row[RENAMED_TO]: row["path"] for row in rows if row.get(RENAMED_TO)}  # of the second input
     found = []
     for number, (database, widths) in enumerate(zip(databases, spreads, strict=True)):
-        values = renamed.with_names(_values(database, linked), renamed.of_compiled(database))
+        values = renamed.with_names(values_of(database, linked), renamed.of_compiled(database))
         values = renamed.with_names(values, own) if number else values
         count = steps[number] if steps else counted.WHOLE
         found.append({key: value * count.share(widths.get(key)) for key, value in values.items() if value})
@@ -350,22 +248,6 @@ def _steps(databases: list[Database], how: Comparison, totals: bool) -> list[Ste
     return found if all(steps.every for steps in found) else []
 
 
-def _values(database: Database, how: Comparison) -> Values:
-    keys = ", ".join(map(quoted, how.keys))
-    counted = f"select source_id from source where {counting(database, how.table)}"
-    if how.view == "memory_peak":  # of several ranks that which needs most: no device holds what they have together
-        counted = (
-            f"select source_id from memory_peak where source_id in ({counted}) "
-            "group by source_id order by sum(live_bytes) desc, source_id limit 1"
-        )
-    rows = database.rows(
-        f"select {keys}, sum({quoted(how.measure)})::double "
-        f"from (select * from {quoted(how.found_in or how.view)} where {how.where}) "
-        f"where source_id in ({counted}) group by all"
-    )
-    return {row[:-1]: row[-1] for row in rows if row[-1] is not None}
-
-
 def _outermost(values: Values) -> Values:
     """Of ranges those that are in no other of them."""
     paths = {key[0] for key in values}
@@ -389,8 +271,8 @@ def _headline(database: Database, how: Comparison, values: Values, is_whole: boo
     if () in widths and (total := widths[()].total) is not None:
         return total
     if how.measure in ("kernel_ns", "kernel_cnt"):
-        return sum(_values(database, replace(COMPARISONS["kernel"], measure=how.measure)).values())
-    return sum(_values(database, replace(how, where=f"depth = 0 and {how.where}")).values())
+        return sum(values_of(database, replace(COMPARISONS["kernel"], measure=how.measure)).values())
+    return sum(values_of(database, replace(how, where=f"depth = 0 and {how.where}")).values())
 
 
 def _joined(

@@ -14,8 +14,9 @@ from ...analyze.store.database import Database
 from ...progress import Progress
 from ..page import figures, html
 from ..page.section import Section, section
-from . import baselines, by_step, changes, difference, runs, shown, verdict, waterfall
+from . import baselines, by_step, changes, comparisons, difference, runs, shown, verdict, waterfall
 from .compared import letter
+from .comparisons import Comparison
 from .run_steps import of_run
 from .spread import Spread
 
@@ -69,9 +70,9 @@ def _of_traces(inputs: dict[str, Path], progress: Progress) -> tuple[list[Sectio
         found, most = _differences(
             databases, [one or None for one in (timed if all(timed) else steps)], all(timed), clocks
         )
-        natural = changes.natural([*databases.values()])
-        for by, comparison in sorted(changes.COMPARISONS.items(), key=lambda item: item[0] != natural):
-            how = changes.fitting(comparison, databases)
+        natural = comparisons.natural([*databases.values()])
+        for by, comparison in sorted(comparisons.COMPARISONS.items(), key=lambda item: item[0] != natural):
+            how = comparisons.fitting(comparison, databases)
             if how.view == "step_summary" and clocks:  # of the profiled pass: the timing pass has said it
                 continue
             scales = clocks if how.measure in _OF_CPU else []
@@ -147,7 +148,7 @@ def _clocks(inputs: list[Path], databases: list[Database]) -> list[float]:
     return found
 
 
-def _clock(how: changes.Comparison, clocks: list[float]) -> str:
+def _clock(how: Comparison, clocks: list[float]) -> str:
     """On which clock the times are."""
     if not how.measure.endswith("_ns"):
         return ""
@@ -166,7 +167,7 @@ def _short(by: str, databases: dict[str, Database]) -> dict[str, str]:
 
 
 def _section(
-    by: str, how: changes.Comparison, names: list[str], rows: list[dict[str, Any]], about: str, short: dict[str, str]
+    by: str, how: Comparison, names: list[str], rows: list[dict[str, Any]], about: str, short: dict[str, str]
 ) -> Section | None:
     """What changed most, first; None where there is nothing in any."""
     _, *rest = rows
@@ -185,7 +186,7 @@ def _section(
     return section(by, _TITLES[by], text, how.view, scaled, figure)
 
 
-def _with_unit(column: str, how: changes.Comparison, names: list[str]) -> str:
+def _with_unit(column: str, how: Comparison, names: list[str]) -> str:
     """Columns of values end in the measure's unit, by which they are shown."""
     end = how.measure.rpartition("_")[2]
     is_value = any(column in (name, f"{name} Δ", f"{name} spread") for name in names)

@@ -56,9 +56,12 @@ def left_out(what: str, spreads: Sequence[Spreads]) -> list[str]:
 
 
 def cold(steps: Sequence[Steps], spreads: Sequence[Spreads]) -> list[str]:
-    """How many steps are cold and do not count, where values are known by step."""
-    said = said_cold(steps) if know_warm(spreads) else ""
-    return [f"Values are of warm steps: cold ones ({said}) are left out"] if said else []
+    """How many steps are cold, and whether they count: not where values are known by step."""
+    if not (said := said_cold(steps)):
+        return []
+    if know_warm(spreads):
+        return [f"Values are of warm steps: cold ones ({said}) are left out"]
+    return [f"Values are of all steps, cold ones ({said}) too"]
 
 
 def know_warm(spreads: Sequence[Spreads]) -> bool:

@@ -68,9 +68,7 @@ def between(first: Sequence[Sample], other: Sequence[Sample]) -> Difference | No
         values = _pairs(values[0]), _pairs(values[1])
         medians = statistics.median(values[0]), statistics.median(values[1])
     centres = trimmed(values[0]), trimmed(values[1])
-    change, least = centres[1].value - centres[0].value, least_seen(*centres)
-    goes_alike = (medians[1] - medians[0]) * change > 0
-    return Difference(*medians, is_noise=abs(change) <= least or not goes_alike, least=least)
+    return _judged(medians, centres)
 
 
 def trimmed(values: Sequence[float]) -> Centre:
@@ -113,6 +111,13 @@ def quantile(freedom: float) -> float:
     )
 
 
+def _judged(said: tuple[float, float], centres: tuple[Centre, Centre], of: str = Difference.of) -> Difference:
+    """The difference of what is said, which is noise where the centres say so, or that it went the other way."""
+    change, least = centres[1].value - centres[0].value, least_seen(*centres)
+    goes_alike = (said[1] - said[0]) * change > 0
+    return Difference(*said, is_noise=abs(change) <= least or not goes_alike, least=least, of=of)
+
+
 def _by_kind(first: Sequence[Sample], other: Sequence[Sample], kinds: list[Hashable]) -> Difference:
     """Of each kind its middle, by how often it comes in both."""
     sides: tuple[list[tuple[float, Centre]], ...] = ([], [])
@@ -124,8 +129,7 @@ def _by_kind(first: Sequence[Sample], other: Sequence[Sample], kinds: list[Hasha
             sides[number].append((weight, trimmed(row[kind])))
             middles[number] += weight * statistics.median(row[kind])
     centres = weighted(sides[0]), weighted(sides[1])
-    change, least = centres[1].value - centres[0].value, least_seen(*centres)
-    return Difference(middles[0], middles[1], abs(change) <= least, least, of="of each kind the median,")
+    return _judged((middles[0], middles[1]), centres, "of each kind the median,")
 
 
 def _of_twins(first: Sequence[float], other: Sequence[float]) -> Difference:
@@ -152,7 +156,7 @@ def _shared_kinds(first: Sequence[Sample], other: Sequence[Sample]) -> list[Hash
 
 
 def _are_twins(first: Sequence[Sample], other: Sequence[Sample]) -> bool:
-    """Whether both have steps of the same kinds in the same order, of which few are alike."""
+    """Whether both have steps of the same kinds in the same order, and of more than one."""
     kinds = [kind for kind, _ in first]
     is_alike = kinds == [kind for kind, _ in other] and len(set(kinds)) > 1
     return is_alike and all(value > 0 for _, value in (*first, *other))

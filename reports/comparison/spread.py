@@ -169,9 +169,3 @@ def have_other_means(first: Spread, other: Spread) -> bool:
         return False
     are_uneven = is_uneven(first.mean, first.median) or is_uneven(other.mean, other.median)
     return are_uneven or difference(first, other).is_noise
-
-
-def is_within(change: float, *widths: float | None) -> bool:
-    """Whether a change is no more than half of both spreads; False where one is not known."""
-    known = [width for width in widths if width is not None]
-    return len(known) == len(widths) and abs(change) <= sum(known) / 2

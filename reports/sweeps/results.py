@@ -7,7 +7,6 @@ from ... import rundir
 from ...analyze.pipeline import analyze
 from ...vocabulary import ADAPTER_SETTINGS, PARALLEL_SETTINGS
 from ..comparison import run_steps
-from ..comparison.spread import is_within
 from ..sources import counting
 
 RESULTS, PAGE = "results.csv", "sweep.html"
@@ -72,7 +71,13 @@ def fastest(rows: list[dict[str, Any]]) -> tuple[dict[str, Any], list[dict[str, 
     first = max(measured, key=lambda row: float(row["token_per_s"]))
     least_ns, width_ns = _token(first)
     others = [(row, *_token(row)) for row in measured if row is not first]
-    return first, [row for row, ns, width in others if is_within(ns - least_ns, width_ns, width)]
+    return first, [row for row, ns, width in others if _is_within(ns - least_ns, width_ns, width)]
+
+
+def _is_within(change: float, *widths: float | None) -> bool:
+    """Whether a change is no more than half of both spreads; False where one is not known."""
+    known = [width for width in widths if width is not None]
+    return len(known) == len(widths) and abs(change) <= sum(known) / 2
 
 
 def _token(row: dict[str, Any]) -> tuple[float, float | None]:

@@ -138,6 +138,9 @@ select
                     ),
                     said_ns(found.saving_ns * shared.shared_ns / shared.limit_ns),
                     said_ns(found.saving_ns * least(shared.hidden_ns, shared.shared_ns) / shared.limit_ns))
+            when found.rule = 'exposed_copy' and not shared.is_predicted and 5 * shared.shared_ns < 4 * shared.limit_ns
+                then found.evidence || format('; {} of them fit beside the other work that is here',
+                    said_ns(found.saving_ns * shared.shared_ns / shared.limit_ns))
             when not shared.is_predicted then found.evidence
             when found.rule not in ('blocking_copy', 'pageable_async_copy', 'synchronisation')
                 then found.evidence || if(

@@ -52,7 +52,7 @@ select
     max(grown.cost_bytes)::bigint as cost_bytes,
     format('each of {} steps leaves {:,.1f} MiB behind, {:,.0f} in all; the largest: {}',
         arg_max(grown.step_cnt, grown.cost_bytes), arg_max(grown.step_bytes, grown.cost_bytes) / 1048576,
-        max(grown.cost_bytes) / 1048576, coalesce(arg_max(kept.place, kept.bytes), 'not recorded')) as evidence
+        max(grown.cost_bytes) / 1048576, coalesce(arg_max(kept.place, (grown.cost_bytes, kept.bytes)), 'not recorded')) as evidence
 from grown
 left join kept using (source_id, process, device)
 group by grown.source_id, grown.device
