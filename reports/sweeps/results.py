@@ -1,12 +1,13 @@
 """A sweep as a table: a row for each run, its settings and what it measured."""
 
+import math
 from pathlib import Path
 from typing import Any
 
 from ... import rundir
 from ...analyze.pipeline import analyze
 from ...vocabulary import ADAPTER_SETTINGS, PARALLEL_SETTINGS
-from ..comparison import run_steps
+from ..comparison import noise, run_steps, spread
 from ..sources import counting
 
 RESULTS, PAGE = "results.csv", "sweep.html"
@@ -22,9 +23,10 @@ _MEASURED = (
     ("kernel_launch_cnt", ("kernel_launches_per_step",)),
 )
 _PEAKS = ("peak_allocated_bytes", "peak_reserved_bytes", "device_used_bytes", "nvml_used_bytes", "peak_resident_bytes")
-_SPREAD = "step_spread_frac"
+_SPREAD, _ERROR, _COUNT = "step_spread_frac", "step_error_frac", "step_cnt"
 COLUMNS = (
-    "status", *(name for name, _ in _MEASURED), _SPREAD, "execution_ns", "launch_ns", *_PEAKS, "message",
+    "status", *(name for name, _ in _MEASURED), _SPREAD, _ERROR, _COUNT, "execution_ns", "launch_ns", *_PEAKS,
+    "message",
 )  # fmt: skip
 
 
@@ -34,7 +36,8 @@ def rows(folder: Path) -> list[dict[str, Any]]:
     `execution_ns` is the time in which the GPU was busy in a step of one adapter, from the run's trace; `launch_ns` the
     rest of `task_step_ns` (the BatchLoRA paper's kernel launch time: training time less kernel execution time);
     `step_spread_frac` is the distance between the quartiles of a run's steps (of fewer than five between the extremes)
-    as a fraction of their median. Raises InputError for a folder that is no sweep.
+    as a fraction of their median, `step_error_frac` how far off a token's time may be, the standard error of its middle
+    over `step_cnt` steps as a fraction of it. Raises InputError for a folder that is no sweep.
     """
     sweep = rundir.read_sweep(folder)
     return [_row(folder / str(name), list(sweep["axes"])) for name in sweep["cells"]]
@@ -50,6 +53,8 @@ def _row(run: Path, axes: list[str]) -> dict[str, Any]:
     row |= {name: rundir.number_at(summary, *path) for name, path in _MEASURED}
     steps = run_steps.of_summary(run, summary)
     row[_SPREAD] = None if steps is None else steps.frac
+    row[_COUNT] = len(steps.samples) or None if steps else None
+    row[_ERROR] = _error(steps) if steps else None
     row["execution_ns"] = _execution(run, summary)
     known = row["execution_ns"] is not None and row["task_step_ns"] is not None
     row["launch_ns"] = max(0, row["task_step_ns"] - row["execution_ns"]) if known else None
@@ -63,27 +68,42 @@ def _row(run: Path, axes: list[str]) -> dict[str, Any]:
 def fastest(rows: list[dict[str, Any]]) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
     """The run that computes most tokens in a second, and the others that its steps do not tell it from; None of none.
 
-    Two are told apart where a token takes longer by more than half of both spreads.
+    Two are told apart where a token takes longer by more than noise explains in one of a hundred pairs (see noise); of
+    fewer than three steps nobody knows, and they are told apart by what was measured.
     """
     measured = [row for row in rows if row["token_per_s"]]
     if not measured:
         return None
     first = max(measured, key=lambda row: float(row["token_per_s"]))
-    least_ns, width_ns = _token(first)
-    others = [(row, *_token(row)) for row in measured if row is not first]
-    return first, [row for row, ns, width in others if _is_within(ns - least_ns, width_ns, width)]
+    least = _centre(first)
+    others = [(row, _centre(row)) for row in measured if row is not first]
+    return first, [row for row, centre in others if least and centre and _is_noise(least, centre)]
 
 
-def _is_within(change: float, *widths: float | None) -> bool:
-    """Whether a change is no more than half of both spreads; False where one is not known."""
-    known = [width for width in widths if width is not None]
-    return len(known) == len(widths) and abs(change) <= sum(known) / 2
+def _is_noise(first: noise.Centre, other: noise.Centre) -> bool:
+    return abs(other.value - first.value) <= noise.least_seen(first, other)
 
 
-def _token(row: dict[str, Any]) -> tuple[float, float | None]:
-    """How long a token of a run takes, and how far apart the quartiles of that are, None where that is not known."""
-    ns = 1e9 / row["token_per_s"]
-    return ns, None if row[_SPREAD] is None else row[_SPREAD] * ns
+def _centre(row: dict[str, Any]) -> noise.Centre | None:
+    """How long a token of a run takes and how far off that may be; None where too few steps say it."""
+    if row[_ERROR] is None or not row[_COUNT]:
+        return None
+    ns = 1e9 / float(row["token_per_s"])
+    return noise.Centre(ns, (row[_ERROR] * ns) ** 2, row[_COUNT] - 1)
+
+
+def _error(steps: spread.Spread) -> float | None:
+    """The standard error of a token's time, as a fraction of it: of steps with other numbers of tokens each by its own.
+
+    None of too few steps.
+    """
+    tokens = [kind for kind, _ in steps.samples if isinstance(kind, int) and kind > 0]
+    mean = sum(tokens) / len(tokens) if len(tokens) == len(steps.samples) and tokens else 1.0
+    values = [value for _, value in spread.by_amount(steps, mean).samples]
+    if len(values) < noise.LEAST_STEPS:
+        return None
+    middle = noise.trimmed(values)
+    return math.sqrt(middle.variance) / middle.value
 
 
 def axes_of(row: dict[str, Any]) -> list[str]:

@@ -66,7 +66,7 @@ def _cards(rows: list[Row]) -> list[dict[str, str]]:
     cards = [{"what": f"runs: {status}", "value": str(count), "note": ""} for status, count in counts.items()]
     if found := sweeps.fastest(rows):
         first, alike = found
-        also = f"; no more than steps differ: {'; '.join(map(sweeps.words, alike))}" if alike else ""
+        also = f"; as fast, as far as the steps tell: {'; '.join(map(sweeps.words, alike))}" if alike else ""
         value = f"{first['token_per_s']:,.0f} /s"
         cards.append({"what": "most tokens", "value": value, "note": sweeps.words(first) + also})
     return cards

@@ -33,11 +33,11 @@ def _fastest(rows: list[Row]) -> Iterator[str]:
         return
     first, alike = found
     line = f"most tokens: {sweeps.words(first)}, {first['token_per_s']:,.0f} /s"
-    if first["step_spread_frac"] is None:
-        line += "; too few steps to say by how much they differ among themselves (--steps 10)"
+    if first["step_error_frac"] is None:
+        line += "; too few steps to say by how much they differ among themselves (--steps 20)"
     yield line
     if alike:
         named = "; ".join(map(sweeps.words, alike[:_NAMED])) + (
             f"; {len(alike) - _NAMED} more" if alike[_NAMED:] else ""
         )
-        yield f"within the spread of steps as fast: {named} (longer runs tell them apart: --steps)"
+        yield f"as fast, as far as the steps tell: {named} (longer runs tell more: --steps)"

@@ -185,11 +185,11 @@ def test_runs_are_no_faster_than_their_steps_tell(capsys: pytest.CaptureFixture[
     rows: list[dict[str, Any]] = [
         {"lora_cnt": count}
         | dict.fromkeys(sweeps.COLUMNS)
-        | {"status": "ok", "token_per_s": rate, "step_spread_frac": spread}
-        for count, rate, spread in (
-            (1, 990.0, 0.02),
-            (2, 1000.0, 0.02),
-            (3, 900.0, 0.02),
+        | {"status": "ok", "token_per_s": rate, "step_spread_frac": 0.02, "step_error_frac": error, "step_cnt": 20}
+        for count, rate, error in (
+            (1, 990.0, 0.004),
+            (2, 1000.0, 0.004),
+            (3, 980.0, 0.004),
             (4, 960.0, None),
             (5, None, None),
         )
@@ -198,8 +198,28 @@ def test_runs_are_no_faster_than_their_steps_tell(capsys: pytest.CaptureFixture[
     assert (first["lora_cnt"], [row["lora_cnt"] for row in alike]) == (2, [1])
     sweep_text.show(rows)
     told = " ".join(capsys.readouterr().out.split())
-    assert "most tokens: lora-cnt 2, 1,000 /s" in told and "as fast: lora-cnt 1 (" in told
+    assert "most tokens: lora-cnt 2, 1,000 /s" in told and "the steps tell: lora-cnt 1 (" in told
     assert sweeps.fastest(rows[4:]) is None
+
+
+@pytest.mark.parametrize(("other", "is_alike"), [(1.0, True), (1.02, True), (1.3, False)])
+def test_runs_are_told_apart_by_the_times_of_their_steps(other: float, is_alike: bool, tmp_path: Path) -> None:
+    """Tokens vary from step to step, and the time with them: only what a token takes counts."""
+    sweep.run(sweep.plan({"lora_cnt": "1,2"}), tmp_path, runner=Runner())
+    for number, factor in ((1, 1.0), (2, other)):
+        folder = tmp_path / f"lora-cnt={number}"
+        steps = [
+            (tokens, tokens * 1000 * factor * (1 + 0.03 * (-1) ** at)) for at, tokens in enumerate([40, 60, 80] * 5)
+        ]
+        lines = ["pass,step,adapter,start_ns,wall_ns,computed_token_cnt"]
+        lines += [f"timing,{at},a,{at},{wall:.0f},{tokens}" for at, (tokens, wall) in enumerate(steps)]
+        (folder / rundir.STEPS).write_text("\n".join(lines))
+        rate = sum(tokens for tokens, _ in steps) / sum(wall for _, wall in steps) * 1e9
+        summary = rundir.read_summary(folder) | {"tokens_per_s": {"computed": rate}}
+        (folder / rundir.SUMMARY).write_text(json.dumps(summary))
+    found = sweeps.fastest(sweeps.rows(tmp_path))
+    assert found and found[0]["step_cnt"] == 15 and 0.004 < found[0]["step_error_frac"] < 0.02
+    assert bool(found[1]) == is_alike
 
 
 def test_execution_is_the_gpus_part_of_a_step_and_launching_the_rest(
