@@ -27,6 +27,10 @@ FINDINGS = """
     )
     order by starts_with(rule, 'unrecorded') desc, saving_ns desc nulls last, rule"""
 _PHASES = "select * exclude source_id from _answer_phase where source_id = {id}"
+_GPU_PHASES = """
+    select phase, gpu_op_frac
+    from phase_summary
+    where source_id = {id} and gpu_op_frac > 0"""
 _CRITICAL = "select gpu_frac from _answer_critical where source_id = {id}"
 _UNRECORDED = """
     select rule, sum(saving_ns) as ns
@@ -272,6 +276,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         **{name: next(iter(rows(statement)), None) for name, statement in _LACKS.items()},
         "phases": phases,
         "recompute_frac": recompute_frac,
+        "gpu_phases": {row["phase"]: row["gpu_op_frac"] for row in rows(_GPU_PHASES)} if devices else {},
         "findings": [] if devices and is_hardly_used(steady, whole_ns) else rows(FINDINGS),
         "slowest": next(iter(rows(_SLOWEST.replace("{kind}", str(kind)))), None) if rank_cnt > 1 else None,
         "alike": next(iter(rows(_ALIKE.replace("{kind}", str(kind)))), None) if rank_cnt > 1 else None,

@@ -35,7 +35,10 @@ _LAST_CLAUSE = re.compile(r"(?<=\w[,;]|\)[,;]) [^,;]*$")  # what is cut ends beh
 _PLACE_WIDTH = 44  # of the place that evidence is about
 _WORD_WIDTH = 28  # of evidence: a path that is longer would push what stands around it off the screen
 _MUCH_MORE = 1.25  # than the time from the first GPU work to the last: what was recorded around it is worth a word
-_MUCH_ELSE = 0.05  # of a step on the CPU in no phase: what is said would seem to be all
+_MUCH_ELSE = 0.05  # in no phase: what is said would seem to be all
+_BUSY = ("compute", "communication", "copies")  # parts of the window: what a phase launches
+_BUSY_HALF, _ALL_BUSY = 0.5, 0.9  # of the window: from here on phases of the GPU's work count, and they alone
+_KNOWN_HALF = 0.5  # of the GPU's work: of less in phases nothing is said
 _MUCH_AROUND = 0.1  # of the time around it: a call that takes as much is named
 _STRAGGLER = "straggler_rank"
 
@@ -72,18 +75,32 @@ def _measured(found: Row) -> Iterator[str]:
 
 
 def _phases(found: Row) -> Iterator[str]:
-    """What parts a step has on the CPU; nothing where no annotation tells."""
-    again = found["recompute_frac"]
+    """What parts the GPU's work has where it is what takes the time, and a step on the CPU; nothing if not known."""
+    busy = sum(found["parts"].get(name, 0.0) for name in _BUSY)
+    work = dict(found["gpu_phases"])
+    work.pop("other", None)
+    is_of_gpu = busy >= _BUSY_HALF and sum(work.values()) >= _KNOWN_HALF
+    if is_of_gpu:
+        again = work.pop("recompute", 0.0)
+        if again:
+            work["backward"] = work.get("backward", 0.0) + again
+        yield from _in_phases("by phase", work, again)
+    if not is_of_gpu or busy < _ALL_BUSY:
+        yield from _in_phases("a step on the CPU", found["phases"], found["recompute_frac"])
+
+
+def _in_phases(what: str, shares: dict[str, float], again: float) -> Iterator[str]:
+    """again: how much of the whole the backward computes again."""
     phases = [
         f"{'between steps' if name == 'between' else name} {part:.0%}"
         + (f" ({again:.0%} recomputed)" if name == "backward" and again >= LEAST_FRAC else "")
-        for name, part in found["phases"].items()
+        for name, part in shares.items()
         if part >= LEAST_FRAC / 2
     ]
-    rest = 1 - sum(found["phases"].values())
+    rest = 1 - sum(shares.values())
     others = [f"else {rest:.0%}"] if rest >= _MUCH_ELSE else []
     if phases:
-        yield from wrapped([f"  a step on the CPU: {', '.join([*phases, *others])}"])
+        yield from wrapped([f"  {what}: {', '.join([*phases, *others])}"])
 
 
 def _of_cpu(found: Row) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The sections of a page about steps: how long each takes, and its phases beside their medians."""
+"""The sections of a page about steps: what phases launch, how long each step takes, its phases beside their medians."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,15 @@ from .section import Section, Source, section
 _STEP_CNT, _STEP_KEPT = 40, 100
 _STEP_LEAST = 3  # steps of which a median says something
 # What lies in a bar: the kind whose colour the timeline has for it, or else one that no kind has.
-_KINDS = {"forward": "forward", "backward": "backward", "optimizer": "optimizer", "h2d": "copy", "rest": "other"}
+_KINDS = {
+    "forward": "forward",
+    "backward": "backward",
+    "optimizer": "optimizer",
+    "h2d": "copy",
+    "rest": "other",
+    "other": "other",
+}
+_SAID = {"h2d": "copies to the GPU", "length": "whole step", "recompute": "backward, again", "between": "between steps"}
 _TIMES = (
     "step, start_ns - {begin} as start_ns, length_ns, wall_ns, between_ns, data_ns, h2d_ns, forward_ns, "
     "backward_ns, optimizer_ns, launch_cnt, kernel_ns, gpu_busy_ns, token_cnt, is_uneven"
@@ -21,7 +29,8 @@ Rows = list[dict[str, Any]]
 
 
 def step_sections(source: Source) -> Iterable[Section | None]:
-    """The steps in a row, and steps by phases; nothing without steps."""
+    """Phases on the CPU and on the GPU, the steps in a row, and steps by phases; of these nothing without steps."""
+    yield _work(source)
     rows = source.rows(
         f"select {_TIMES}, adapter from step_summary join _page_step using (source_id, step, start_ns) "
         "where source_id = {id} order by step_summary.start_ns, step"
@@ -37,6 +46,24 @@ def step_sections(source: Source) -> Iterable[Section | None]:
         keys={"step": "step", "start_ns": "begin", "wall_ns": "length"}, follows=("step", "time"),
     )  # fmt: skip
     yield _phases(source)
+
+
+def _work(source: Source) -> Section | None:
+    """How long the CPU is in each phase, beside the GPU's work that the phase launches."""
+    rows = source.rows("select * exclude (source_id, rank) from phase_summary where source_id = {id}")
+    if not any(row["gpu_op_ns"] for row in rows):
+        return None
+    sides = (("the CPU's steps", "cpu_ns"), ("the GPU's work", "gpu_op_ns"))
+    bars = [{"label": label, **{row["phase"]: row[column] or 0 for row in rows}} for label, column in sides]
+    drawn = figures.stacked_bars(bars, "label", [(row["phase"], _phase(row["phase"])) for row in rows])
+    for trace, row in zip(drawn["data"], rows, strict=True):
+        figures.coloured(trace, _KINDS.get(row["phase"]))
+    return section(
+        "phases", "Phases: CPU and GPU",
+        "Of the steps that count: how long the CPU is in each phase, and the GPU's work that each launches, summed, "
+        "whenever it runs. A phase that is longer above is launched slower than it runs.",
+        "phase_summary", rows, drawn,
+    )  # fmt: skip
 
 
 def names_of(rows: Rows) -> list[str]:
@@ -130,4 +157,4 @@ def _phase_map(steps: Rows, names: Sequence[str]) -> Any:
 
 def _phase(column: str) -> str:
     name = column.removesuffix("_ns")
-    return {"h2d": "copies to the GPU", "length": "whole step"}.get(name, name)
+    return _SAID.get(name, name)
