@@ -123,10 +123,10 @@ def register(app: typer.Typer) -> None:
         nsys around torchrun records all processes of a node in one file. Split, each is an input of its own, so they
         are set side by side, and compared. Those without GPU work are left out.
         """
-        from .analyze.read import nsys_processes
+        from .analyze.read import nsys_split
 
         with bar.shown(quiet) as progress:
-            made = nsys_processes.split(report, output, progress, force=force)
+            made = nsys_split.split(report, output, progress, force=force)
         for path, process in made:
             what = f"process {process.pid}, GPU {process.first_device}, {process.gpu_op_cnt:,} GPU operations"
             console.put(f"wrote {path}: {what}")

@@ -18,30 +18,30 @@ from .read.staging import Staging
 from .store.database import Database
 
 
-def _refuse(path: Path, staging: Staging) -> None:
+def _refuse(path: Path, staging: Staging, process: int | None) -> None:
     raise CorruptInputError(f"{path} cannot be read")
 
 
-def _read_nsys(path: Path, staging: Staging) -> None:
+def _read_nsys(path: Path, staging: Staging, process: int | None) -> None:
     from .read import nsys_sqlite
 
-    nsys_sqlite.read(path, staging)
+    nsys_sqlite.read(path, staging, process)
 
 
-def _read_kineto(path: Path, staging: Staging) -> None:
+def _read_kineto(path: Path, staging: Staging, process: int | None) -> None:
     from .read import kineto_json
 
     kineto_json.read(path, staging)
 
 
-def _read_snapshot(path: Path, staging: Staging) -> None:
+def _read_snapshot(path: Path, staging: Staging, process: int | None) -> None:
     from .read import memory_snapshot
 
     memory_snapshot.read(path, staging)
 
 
 # Each is loaded when an input is its: of a small one that takes as long as reading it.
-_READERS: dict[Kind, tuple[str | None, Callable[[Path, Staging], None]]] = {
+_READERS: dict[Kind, tuple[str | None, Callable[[Path, Staging, int | None], None]]] = {
     Kind.UNREADABLE: (None, _refuse),
     Kind.NSYS_SQLITE: (SOURCE_NSYS, _read_nsys),
     Kind.NSYS_REPORT: (SOURCE_NSYS, _read_nsys),
@@ -79,7 +79,7 @@ def fill(database: Database, source_id: int, item: Input, progress: Progress) ->
             progress.step("nsys export")
             path = stack.enter_context(nsys_report.exported(path))
         try:
-            read(path, staging)
+            read(path, staging, item.process)
         except OSError as error:
             raise InputError(f"cannot read {item.path}: {error.strerror}") from error
         except duckdb.ConversionException as error:
@@ -87,7 +87,7 @@ def fill(database: Database, source_id: int, item: Input, progress: Progress) ->
             raise CorruptInputError(f"{item.path} holds a number that is out of range: {said}") from error
     staging.columns("staged_memory_event")  # companions look into them
     companions.add(database, source_id, item.path)
-    rank = _RANK.search(item.path.name)
+    rank = _RANK.search(item.whose or item.path.name)
     if rank:
         database.connection.execute(
             "update source set rank = ? where source_id = ? and rank is null", [int(rank[1]), source_id]

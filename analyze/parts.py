@@ -153,6 +153,8 @@ def _work(
     item: Input, part: Path, settings: Settings, environment: dict[str, str], running: set[subprocess.Popen[str]]
 ) -> Problem | None:
     words = modules.command(f"{__package__}.parts", str(item.path.absolute()), str(part.absolute()), settings.text)
+    if item.process is not None:
+        words += [str(item.process), item.whose]
     with subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="backslashreplace", env=environment
     ) as worker:
@@ -242,10 +244,13 @@ def _append_table(database: Database, table: str, shifts: dict[str, int], source
     )
 
 
-def main(path: str, part: str, settings: str) -> None:
+def main(path: str, part: str, settings: str, process: str = "", whose: str = "") -> None:
     """Make one part; print what is wrong with the input as JSON, null when nothing is."""
     try:
-        print(json.dumps(make_part(inputs.recognise(Path(path)), Path(part), Settings.of_text(settings))))
+        item = inputs.recognise(Path(path))
+        if process:
+            item = inputs.of_process(item, int(process), whose)
+        print(json.dumps(make_part(item, Path(part), Settings.of_text(settings))))
     except OutputError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)

@@ -11,7 +11,7 @@ import pytest
 import simulated_node
 from conftest import CORPUS, absent
 from lorabench.analyze.pipeline import analyze
-from lorabench.analyze.read import nsys_processes
+from lorabench.analyze.read import nsys_split
 from lorabench.errors import CorruptInputError, InputError, OutputError
 from lorabench.progress import Silent
 
@@ -36,7 +36,7 @@ def rows(database: Any, view: str) -> list[tuple[Any, ...]]:
 def test_each_process_reads_as_if_it_had_been_alone(tmp_path: Path) -> None:
     node = as_node(tmp_path / "node.sqlite", 3)
     before = hashlib.sha256(node.read_bytes()).hexdigest()
-    made = nsys_processes.split(node, tmp_path / "ranks", Silent())
+    made = nsys_split.split(node, tmp_path / "ranks", Silent())
     assert [path.name for path, _ in made] == ["rank0.sqlite", "rank1.sqlite", "rank2.sqlite"]
     assert [process.first_device for _, process in made] == [0, 1, 2]
     assert [process.pid for _, process in made] == sorted((process.pid for _, process in made), reverse=True)
@@ -51,7 +51,7 @@ def test_each_process_reads_as_if_it_had_been_alone(tmp_path: Path) -> None:
 
 
 def test_ranks_of_a_split_report_stand_beside_each_other(tmp_path: Path, run_command: Callable[..., Any]) -> None:
-    node = as_node(tmp_path / "node.sqlite", 2)
+    node = simulated_node.write(ALONE, tmp_path / "node.sqlite", names_gpus=False)
     assert (
         "2 processes in one file; `lorabench split` makes each an input of its own" in run_command("summary", node).out
     )
@@ -68,7 +68,7 @@ def test_a_real_report_of_two_gpus_is_split_without_loss(tmp_path: Path) -> None
         absent("corpus", f"there is no {FSDP}")
     asked = """select count(*), sum(end_ns - start_ns), (select count(*) from range), (select sum(end_ns - start_ns)
         from range), (select count(*) from api_call), (select count(*) from sync) from gpu_op"""
-    made = nsys_processes.split(FSDP, tmp_path, Silent())
+    made = nsys_split.split(FSDP, tmp_path, Silent())
     sums = []
     for path in (FSDP, *(path for path, _ in made)):
         with analyze([path], tmp_path / f"{path.stem}.duckdb") as database:
@@ -80,7 +80,7 @@ def test_a_real_report_of_two_gpus_is_split_without_loss(tmp_path: Path) -> None
 def test_what_cannot_be_split_is_said_and_leaves_nothing(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     target = tmp_path / "ranks"
     with pytest.raises(InputError, match="one process has GPU work"):
-        nsys_processes.split(ALONE, target, Silent())
+        nsys_split.split(ALONE, target, Silent())
     trace = ALONE.with_name("torch-cpu.json.gz")
     assert (
         "is no nsys report but a kineto json: of one process already"
@@ -91,11 +91,11 @@ def test_what_cannot_be_split_is_said_and_leaves_nothing(tmp_path: Path, run_com
     cut = tmp_path / "cut.sqlite"
     cut.write_bytes(node.read_bytes()[:-4096])
     with pytest.raises(CorruptInputError, match="is cut off"):
-        nsys_processes.split(cut, target, Silent())
+        nsys_split.split(cut, target, Silent())
     assert not target.exists()
     target.write_text("a file")
     with pytest.raises(OutputError, match="cannot write"):
-        nsys_processes.split(node, target, Silent())
+        nsys_split.split(node, target, Silent())
 
 
 def test_files_that_are_there_are_replaced_when_asked(tmp_path: Path) -> None:
@@ -103,9 +103,9 @@ def test_files_that_are_there_are_replaced_when_asked(tmp_path: Path) -> None:
     (tmp_path / "ranks").mkdir()
     (tmp_path / "ranks" / "rank1.sqlite").write_text("mine")
     with pytest.raises(OutputError, match=r"has rank1\.sqlite already"):
-        nsys_processes.split(node, tmp_path / "ranks", Silent())
+        nsys_split.split(node, tmp_path / "ranks", Silent())
     assert [path.name for path in (tmp_path / "ranks").iterdir()] == ["rank1.sqlite"]
-    nsys_processes.split(node, tmp_path / "ranks", Silent(), force=True)
+    nsys_split.split(node, tmp_path / "ranks", Silent(), force=True)
     assert sorted(path.name for path in (tmp_path / "ranks").iterdir()) == ["rank0.sqlite", "rank1.sqlite"]
 
 
@@ -123,7 +123,7 @@ def test_names_of_tables_and_columns_are_names(name: str, tmp_path: Path) -> Non
         file.execute(f"create table {quoted} (globalPid integer, {quoted} text)")
         file.execute(f"insert into {quoted} values (null, 'of all'), (1, 'of nobody')")
         file.commit()
-    for path, _ in nsys_processes.split(node, tmp_path / "ranks", Silent()):
+    for path, _ in nsys_split.split(node, tmp_path / "ranks", Silent()):
         with closing(sqlite3.connect(path)) as file:
             assert file.execute(f"select * from {quoted}").fetchall() == [(None, "of all")]
             assert file.execute("select count(*) from StringIds").fetchone()[0] > 0

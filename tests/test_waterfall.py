@@ -65,7 +65,8 @@ def test_parts_of_a_difference_are_those_of_compare(database_of: Callable, first
 def test_processes_of_one_file_share_its_steps(database_of: Callable, tmp_path: Path) -> None:
     """The same run twice in one file: a step of it is no shorter."""
     run = FIXTURES / "lora-run.sqlite"
-    databases = pair(database_of, run, simulated_node.write(run, tmp_path / "node.sqlite", 2))
+    node = simulated_node.write(run, tmp_path / "node.sqlite", names_gpus=False)
+    databases = pair(database_of, run, node)
     fell = waterfall.of(databases, [421_483.0, 421_483.0], is_timed=False)
     assert fell is not None and all(a == b for _, a, b in fell.parts)
 

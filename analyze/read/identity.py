@@ -18,5 +18,6 @@ def identity(item: Input) -> tuple[str, int, int, int]:
 
 
 def name_of(item: Input) -> str:
-    """The file's name as text; bytes that are no text are written out."""
-    return item.path.name.encode("utf-8", "backslashreplace").decode("utf-8")
+    """The file's name as text, with the process that is read of several; bytes that are no text are written out."""
+    path = item.path.with_name(f"{item.path.stem}-{item.whose}{item.path.suffix}") if item.whose else item.path
+    return path.name.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -8,6 +8,7 @@ pickle          a snapshot of torch's allocator
 DuckDB          a database that lorabench made earlier
 """
 
+import dataclasses
 import gzip
 import os
 import re
@@ -65,6 +66,8 @@ class Input:
     mtime_ns: int
     problem: str = ""  # of an unreadable one
     content_bytes: int = 0  # when it is decompressed
+    process: int | None = None  # nsys' number for the one that is read of several in the file
+    whose: str = ""  # of several: rank0, process4711
 
 
 def find(paths: list[Path]) -> list[Input]:
@@ -107,7 +110,22 @@ def spare(inputs: list[Path], *outputs: Path) -> None:
 
 
 def _behind(path: Path) -> list[Input]:
-    return _in_directory(path) if _is_folder(path) else [recognise(path)]
+    found = _in_directory(path) if _is_folder(path) else [recognise(path)]
+    return [one for item in found for one in _processes(item)]
+
+
+def _processes(item: Input) -> list[Input]:
+    """The inputs that one file is: of an nsys export of several processes with GPUs of their own one for each."""
+    if item.kind is not Kind.NSYS_SQLITE:
+        return [item]
+    from . import nsys_processes
+
+    return [of_process(item, one.global_id, one.called) for one in nsys_processes.apart(item.path)] or [item]
+
+
+def of_process(item: Input, process: int, whose: str) -> Input:
+    """What one process left in a file."""
+    return dataclasses.replace(item, process=process, whose=whose)
 
 
 def listed(path: Path) -> list[Input]:

@@ -1,137 +1,159 @@
-"""An nsys export of several processes as an export for each of them: of one report of a whole node its ranks.
+"""Which processes of an nsys export are inputs of their own: those whose GPUs no other one works on.
 
-    node.sqlite                      DIR/rank0.sqlite   process 4711, first GPU 0
-      process 4711, GPU 0    ──►     DIR/rank1.sqlite   process 4712, first GPU 1
-      process 4712, GPU 1
-      process 4700, no GPU           (left out: the launcher, workers that load data)
+    node.sqlite   process 4711   GPU 0   52,100 operations   ──►   rank 0
+                  process 4712   GPU 1   52,100 operations   ──►   rank 1
+                  process 4713   GPU 0        1 operation    ──►   an input without a rank
+                  process 4700   no GPU                            (left out: the launcher, workers that load data)
 
-Tables of events say the process in globalTid or globalPid (its number, 24 bits further left; a thread's number in the
-lowest 24), tables about the target in processId. What says no process is every rank's.
+nsys around torchrun records all processes of a node in one file. Read as one input, a step of one process would take
+work of another, and a GPU that works would hide one that waits. GPUs are told apart as the machine counts them,
+whatever CUDA_VISIBLE_DEVICES makes of their numbers. Where two processes share a GPU the file stays one input: only
+together they say how busy it is. This runs before anything is read, also for inputs that were read before, so it takes
+sqlite3 and nothing else.
 """
 
+import os
 import sqlite3
+from collections.abc import Collection, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import quote
 
-from ... import unfinished
-from ...errors import CorruptInputError, InputError, OutputError
-from ...progress import Progress
-from . import nsys_report
-from .inputs import Kind, recognise, spare
-from .nsys_sqlite import checked
-from .nsys_tables import WHAT_TO_DO, Export, guarded
-
-_PROCESS_MASK = ~0xFFFFFF
-_WORK = (
+PROCESS_MASK = ~0xFFFFFF
+WORK = (
     "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET",
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
 )  # fmt: skip
+_HARDLY = 1000  # times as much work as that makes a process another process's bystander, and a GPU not its own
+_MEET = ("%nccl%kernel%", "%cross_device_reduce%", "%allreduce%", "%all_reduce%", "%nvshmem%kernel%")
+Counts = Sequence[tuple[int, int | None, int]]  # process, its number for a device, operations on it
 
 
 @dataclass(frozen=True)
 class Process:
-    """A process with GPU work: nsys' number for it, its first device, and how many operations ran for it."""
+    """A process with GPU work: nsys' number for it, its first device, and how many operations ran for it.
+
+    gpus: those that it works on, as the machine counts them. rank: in the job that it is of, None for no job.
+    """
 
     global_id: int
     first_device: int
     gpu_op_cnt: int
+    gpus: frozenset[int] = frozenset()
+    rank: int | None = None
 
     @property
     def pid(self) -> int:
         """What the system called it."""
-        return (self.global_id >> 24) & 0xFFFFFF
+        return pid_of(self.global_id)
+
+    @property
+    def called(self) -> str:
+        """Its part of the name of a file or an input: of a job its rank, else its number."""
+        return f"process{self.pid}" if self.rank is None else f"rank{self.rank}"
 
 
-def split(report: Path, folder: Path, progress: Progress, *, force: bool = False) -> list[tuple[Path, Process]]:
-    """Write an export for each process with GPU work, in order of their devices; returns the files.
+def pid_of(global_id: int) -> int:
+    """The system's number of a process by nsys' number for it."""
+    return (global_id >> 24) & 0xFFFFFF
 
-    report: an nsys report or its export. Raises InputError for what is neither and for one with less than two such
-    processes, ToolError when it cannot be exported, CorruptInputError for one that is damaged, OutputError when a file
-    cannot be written or is there already and not `force`d.
+
+def apart(path: Path) -> list[Process]:
+    """The processes that are inputs of their own, ranks in their order first; none where the file is one input.
+
+    So it is for files that do not say which GPU a process's devices are, and for what cannot be read: whoever reads it
+    says why.
     """
-    if report.is_dir():
-        raise InputError(f"{report} is a folder; name one nsys report")
-    kind = recognise(report).kind
-    if kind is Kind.NSYS_SQLITE:
-        return _split(checked(report), folder, progress, force)
-    if kind is not Kind.NSYS_REPORT:
-        raise InputError(f"{report} is no nsys report but a {kind.value}: of one process already")
-    progress.step("nsys export")
-    with nsys_report.exported(report) as path:
-        return _split(checked(path), folder, progress, force)
-
-
-def _split(export: Export, folder: Path, progress: Progress, force: bool) -> list[tuple[Path, Process]]:
-    found = _processes(export)
-    if len(found) < 2:
-        what = "one process has" if found else "no process has"
-        raise InputError(f"{export.path}: {what} GPU work, so there is nothing to split; analyze it as it is")
-    made = [(folder / f"rank{rank}.sqlite", process) for rank, process in enumerate(found)]
-    spare([export.path], *(target for target, _ in made))
+    uri = f"file:{quote(os.fsencode(path.resolve()))}?mode=ro&immutable=1"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        there = [target.name for target, _ in made if target.exists()]
-        if there and not force:
-            raise OutputError(f"{folder} has {', '.join(there[:3])} already; choose another place for -o, or --force")
-        for target, process in made:
-            progress.step(f"process {process.pid}", len(export.columns))
-            _write(export, target, process, progress)
-    except OSError as error:
-        raise OutputError(f"cannot write {error.filename or folder}: {error.strerror}") from error
-    return made
+        with closing(sqlite3.connect(uri, uri=True)) as connection:
+            connection.execute("pragma trusted_schema = off")
+            gpus = _gpus(connection)
+            if len({pid for pid, _ in gpus}) < 2:
+                return []
+            found = with_work(_counts(connection), gpus)
+            workers = [process for process in found if process.gpu_op_cnt * _HARDLY >= _most(found)]
+            if len(workers) < 2 or _share(workers):
+                return []
+            others = [process for process in found if process not in workers]
+            return [*(in_ranks(path, workers) if _meet(connection) else workers), *others]
+    except sqlite3.Error:
+        return []
 
 
-def _processes(export: Export) -> list[Process]:
-    """Those with GPU work by their first device, then by number."""
+def with_work(counts: Counts, gpus: dict[tuple[int, int], int]) -> list[Process]:
+    """The processes with GPU work, in the order of their GPUs.
+
+    gpus: of a process (the system's number) and a device as it calls it the GPU. A GPU on which it does next to nothing
+    is not its own.
+    """
+    found: dict[int, list[tuple[int, int]]] = {}
+    for process, device, count in counts:
+        found.setdefault(process, []).append((device or 0, count))
+    made = []
+    for process, devices in found.items():
+        whole = sum(count for _, count in devices)
+        one = Process(process, min(device for device, _ in devices), whole)
+        own = [device for device, count in devices if count * _HARDLY >= whole]
+        made.append(replace(one, gpus=frozenset(gpus.get((one.pid, device), device) for device in own)))
+    return sorted(made, key=lambda one: (min(one.gpus), one.global_id))
+
+
+def in_ranks(path: Path, found: Sequence[Process]) -> list[Process]:
+    """The processes of a job with their ranks: as NCCL was told, else in the order of their GPUs."""
+    from . import nsys_tables, nvtx_payloads
+
+    told = nvtx_payloads.ranks(nsys_tables.Export(path))
+    known = [told.get(process.global_id) for process in found]
+    if None in known or len(set(known)) < len(known):
+        known = list(range(len(found)))
+    ranked = [replace(process, rank=rank) for process, rank in zip(found, known, strict=True)]
+    return sorted(ranked, key=lambda process: process.rank or 0)
+
+
+def counting(tables: Collection[str]) -> str:
+    """A statement for Counts of the tables of work."""
     parts = [
         f"select globalPid as process, deviceId as device from {name} where typeof(globalPid) = 'integer'"
-        for name in _WORK
-        if {"globalpid", "deviceid"} <= export.columns.get(name, {}).keys()
+        for name in tables
     ]
-    if not parts:
-        return []
-    rows = export.select(
-        f"select process & {_PROCESS_MASK}, min(device), count(*) from ({' union all '.join(parts)}) group by 1 "
-        "order by 2, 1"
-    )
-    return [Process(process, device or 0, cnt) for process, device, cnt in rows]
+    of_all = " union all ".join(parts)
+    return f"select process & {PROCESS_MASK}, device, count(*) from ({of_all}) group by 1, 2 order by 1, 2"
 
 
-def _write(export: Export, path: Path, process: Process, progress: Progress) -> None:
-    """Copy what is of one process, and what says none; the file is there when it is whole."""
-    partial = unfinished.beside(path)
-    try:
-        with closing(guarded(sqlite3.connect(partial, isolation_level=None, uri=True))) as target:
-            target.execute("pragma journal_mode = off")
-            target.execute("pragma synchronous = off")
-            target.execute("attach ? as export", [export.uri])
-            target.execute("begin")
-            for name, columns in export.columns.items():
-                table = _quoted(name)
-                target.execute(
-                    f"create table main.{table} as select * from export.{table} where {_chosen(columns, process)}"
-                )
-                progress.advance(1)
-            target.execute("commit")
-        partial.replace(path)
-    except sqlite3.Error as error:
-        raise CorruptInputError(f"{export.path} cannot be split: {error}; {WHAT_TO_DO}") from error
-    finally:
-        partial.unlink(missing_ok=True)
+def _gpus(connection: sqlite3.Connection) -> dict[tuple[int, int], int]:
+    """Of each process and device as it calls it the GPU; empty where the file does not say."""
+    if {"gpuid", "cudaid", "pid"} <= _columns(connection, "TARGET_INFO_CUDA_DEVICE"):
+        rows = connection.execute("select distinct pid, cudaId, gpuId from TARGET_INFO_CUDA_DEVICE").fetchall()
+        return {(pid, device): gpu for pid, device, gpu in rows}
+    if {"processid", "deviceid"} <= _columns(connection, "TARGET_INFO_CUDA_CONTEXT_INFO"):
+        rows = connection.execute("select distinct processId, deviceId from TARGET_INFO_CUDA_CONTEXT_INFO").fetchall()
+        return {(pid, device): device for pid, device in rows}
+    return {}
 
 
-def _chosen(columns: dict[str, str], process: Process) -> str:
-    """Which rows of a table are a process's: by the first column that says it."""
-    for name in ("globalpid", "globaltid"):
-        if name in columns:
-            column = _quoted(columns[name])
-            return f"{column} is null or {column} & {_PROCESS_MASK} = {process.global_id}"
-    if "processid" in columns:
-        column = _quoted(columns["processid"])
-        return f"{column} is null or {column} = {process.pid}"
-    return "true"
+def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
+    return {str(name).lower() for (name,) in connection.execute("select name from pragma_table_info(?)", [table])}
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+def _counts(connection: sqlite3.Connection) -> Counts:
+    tables = [name for name in WORK if {"globalpid", "deviceid"} <= _columns(connection, name)]
+    return connection.execute(counting(tables)).fetchall() if tables else []
+
+
+def _most(found: Sequence[Process]) -> int:
+    return max((process.gpu_op_cnt for process in found), default=0)
+
+
+def _share(found: Sequence[Process]) -> bool:
+    """Whether two work on the same GPU."""
+    return sum(len(process.gpus) for process in found) > len(frozenset[int]().union(*(one.gpus for one in found)))
+
+
+def _meet(connection: sqlite3.Connection) -> bool:
+    """Whether there are kernels of collectives: processes that never meet are no job."""
+    if "value" not in _columns(connection, "StringIds"):
+        return False
+    which = " or ".join("value like ?" for _ in _MEET)
+    return bool(connection.execute(f"select 1 from StringIds where {which} limit 1", _MEET).fetchall())

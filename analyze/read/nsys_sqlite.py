@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from ...errors import CorruptInputError, UnknownFormatError
 from . import nvtx_payloads
+from .nsys_processes import PROCESS_MASK, pid_of
 from .nsys_tables import WHAT_TO_DO, Export, Table, Tally
 from .staging import Staging
 
@@ -88,13 +89,13 @@ _STRINGS = Load(Table("StringIds", ("id",), texts=("value",)), "nsys_string", "s
 _MARKERS = {"StringIds", "ANALYSIS_DETAILS", "TARGET_INFO_SESSION_START_TIME"} | {load.table.name for load in LOADS}
 
 
-def read(path: Path, staging: Staging) -> None:
-    """Load one export into the staged tables.
+def read(path: Path, staging: Staging, process: int | None = None) -> None:
+    """Load one export into the staged tables, or of it what one process (nsys' number for it) left.
 
     Raises UnknownFormatError for a SQLite database that nsys did not write, CorruptInputError for a file that is cut
     off, damaged or has values of the wrong type.
     """
-    export = checked(path)
+    export = checked(path, process)
     _read_strings(export, staging)
     _read_metadata(export, staging)
     with staging.in_order():
@@ -121,10 +122,10 @@ def _add_calls_of_syncs(staging: Staging) -> None:
         )
 
 
-def checked(path: Path) -> Export:
+def checked(path: Path, process: int | None = None) -> Export:
     """An export to read. Raises as read() does."""
     _refuse_cut_off(path)
-    export = Export(path)
+    export = Export(path, process)
     _check_is_nsys(export)
     return export
 
@@ -255,13 +256,15 @@ def _read_metadata(export: Export, staging: Staging) -> None:
             staging.set_source("origin_ns", origin)
     for gpu in _devices(export):
         staging.add_device(*gpu)
+    if export.process is not None:
+        staging.fact("about", "process", pid_of(export.process))
     staging.create_table("thread_name", "thread_id bigint, name varchar")
     if {"nameid", "globaltid"} <= export.columns.get("ThreadNames", {}).keys():
         names = export.select(
             "select t.globalTid, s.value from ThreadNames t join StringIds s on s.id = t.nameId "
             "where typeof(t.globalTid) = 'integer'"
         )
-        threads = dict(names)
+        threads = {thread: name for thread, name in names if export.process in (None, thread & PROCESS_MASK)}
         batch = pa.table(
             {"thread_id": pa.array(threads.keys(), pa.int64()), "name": pa.array(threads.values(), pa.string())}
         )
@@ -279,9 +282,15 @@ def _devices(export: Export) -> list[tuple[object, ...]]:
         return []
     optional = [f'"{has[c]}"' if c in has else "null" for c in ("cudevice", "totalmemory", "smcount")]
     gpus = export.select(f"select id, name, {', '.join(optional)} from TARGET_INFO_GPU order by id")
-    if {"gpuid", "cudaid"} <= export.columns.get("TARGET_INFO_CUDA_DEVICE", {}).keys():
-        ordinals = dict(export.select("select gpuId, min(cudaId) from TARGET_INFO_CUDA_DEVICE group by gpuId"))
-        return [(ordinals[g[0]], g[1], g[3], g[4]) for g in gpus if g[0] in ordinals]
+    known = export.columns.get("TARGET_INFO_CUDA_DEVICE", {})
+    if {"gpuid", "cudaid"} <= known.keys():
+        own = (
+            f" where {known['pid']} = {pid_of(export.process)}" if export.process is not None and "pid" in known else ""
+        )
+        # of GPUs that several processes call the same the first
+        ordinals = dict(export.select(f"select cudaId, min(gpuId) from TARGET_INFO_CUDA_DEVICE{own} group by cudaId"))
+        by_id = {gpu[0]: gpu for gpu in gpus}
+        return [(ordinal, *(by_id[gpu][n] for n in (1, 3, 4))) for ordinal, gpu in ordinals.items() if gpu in by_id]
     listed = [g[2] for g in gpus]
     if None in listed or len(set(listed)) < len(listed):
         listed = list(range(len(gpus)))

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from ...errors import CorruptInputError
 from ..store import arrow_functions as arrow
+from .nsys_processes import PROCESS_MASK
 from .sqlite_pages import Column, Pages, UnusualError
 
 WHAT_TO_DO = "export it again with `nsys export --type sqlite`"
@@ -57,6 +58,7 @@ class Tally:
     """What passed through while a table was read."""
 
     rows: int = 0
+    others: int = 0  # rows of other processes than the one that is read
     not_utf8: int = 0
     missing: int = 0  # rows that SQLite counts and does not give
 
@@ -69,10 +71,10 @@ def guarded(connection: sqlite3.Connection) -> sqlite3.Connection:
 
 
 class Export:
-    """Read-only access to one exported file."""
+    """Read-only access to one exported file: to all of it, or to what one process left (nsys' number for it)."""
 
-    def __init__(self, path: Path):
-        self.path = path
+    def __init__(self, path: Path, process: int | None = None):
+        self.path, self.process = path, process
         self.uri = f"file:{quote(os.fsencode(path.resolve()))}?mode=ro&immutable=1"
         self._text_left = _TEXT_FLOOR + _TEXT_RATIO * path.stat().st_size
         self._sizes: dict[str, int] = {}
@@ -133,11 +135,24 @@ class Export:
         try:
             for piece in self._pieces(table, tally):
                 columns = [_typed(array, type_, tally) for array, type_ in zip(piece, types, strict=True)]
-                position = pa.array(np.arange(tally.rows, tally.rows + len(columns[0])))
-                tally.rows += len(position)
-                yield pa.record_batch([*columns, position], [*table.columns, "position"])
+                read = tally.rows + tally.others
+                columns.append(pa.array(np.arange(read, read + len(columns[0]))))
+                own = self._own(table, columns)
+                tally.rows += len(own[0])
+                tally.others += len(columns[0]) - len(own[0])
+                yield pa.record_batch(own, [*table.columns, "position"])
         except (sqlite3.Error, ValueError) as error:
             raise CorruptInputError(self._explain(table, str(error))) from error
+
+    def _own(self, table: Table, columns: list[pa.Array]) -> list[pa.Array]:
+        """Those rows that are of the process, or say none."""
+        whose = next((name for name in ("globalPid", "globalTid") if name in table.columns), None)
+        if self.process is None or whose is None:
+            return columns
+        column = columns[table.columns.index(whose)]
+        numbers = arrow.filled(column, self.process).to_numpy()
+        chosen = pa.array(numbers & PROCESS_MASK == self.process)
+        return [arrow.chosen(one, chosen) for one in columns]
 
     def _pieces(self, table: Table, tally: Tally) -> Iterator[list[pa.Array]]:
         """The columns some rows at a time: from the pages, and through SQLite what is unusual there."""
@@ -165,7 +180,7 @@ class Export:
         else:
             where = f" where {self._wanted(table)}" if table.only else ""
             ((count,),) = self.select(f'select count(*) from "{table.name}" not indexed{where}')
-            tally.missing = count - tally.rows
+            tally.missing = count - tally.rows - tally.others
         if tally.missing < 0:
             raise ValueError("damaged pages give rows twice")
 

@@ -45,6 +45,10 @@ class Schema:
     size: int
     fields: tuple[tuple[str, struct.Struct, int], ...]
 
+    def has(self, *names: str) -> bool:
+        """Whether it has all of these values."""
+        return set(names) <= {name for name, *_ in self.fields}
+
     def decode(self, domain: int, number: int, value: bytes) -> Values | None:
         """The values, None where the bytes do not agree with this layout."""
         if len(value) < _HEADER.size + self.size:
@@ -83,6 +87,28 @@ def read(export: Export, staging: Staging) -> None:
         why = "bytes and communicators of NCCL are not in the file: nsys export --include-blobs=true"
         staging.fact("missing", "payloads of NCCL", "no values", why)
     _stage(staging, found)
+
+
+def ranks(export: Export) -> dict[int, int]:
+    """The rank of each process in the largest communicator that it made; empty where none is recorded."""
+    events = export.columns.get("NVTX_EVENTS", {})
+    if not {"binarydata", "domainid", "eventtype", "globaltid"} <= events.keys() or "StringIds" not in export.columns:
+        return {}
+    text = f"select value from StringIds where id = {events['textid']}" if "textid" in events else "null"
+    try:
+        schemas = {key: schema for key, schema in _schemas(export).items() if schema.has("rank", "rank_cnt")}
+        domains = export.select(
+            "select distinct globalTid & ~16777215, domainId from NVTX_EVENTS "
+            f"where eventType = 75 and coalesce(text, ({text})) = '{DOMAIN}' and typeof(globalTid) = 'integer'"
+        )
+        made = _decoded(export, schemas, set(domains)).made if schemas and domains else {}
+    except CorruptInputError:
+        return {}  # whoever reads its payloads says so
+    largest: dict[int, tuple[int, int]] = {}
+    for (process, _), (count, rank) in made.items():
+        if count is not None and rank is not None:
+            largest[process] = max(largest.get(process, (0, 0)), (count, rank))
+    return {process: rank for process, (_, rank) in largest.items()}
 
 
 def _schemas(export: Export) -> dict[tuple[int, int], Schema]:
@@ -126,7 +152,7 @@ def _decoded(export: Export, schemas: dict[tuple[int, int], Schema], domains: se
         after = rows[-1][0]
         for _, start, thread, domain, value in rows:
             process = thread & ~16777215
-            if (process, domain) in domains:
+            if (process, domain) in domains and export.process in (None, process):
                 _note(found, schemas, process, (start, thread, domain, value))
     return found
 

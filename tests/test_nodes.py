@@ -1,0 +1,181 @@
+"""One nsys report of several processes: each with GPUs of its own is an input, and of one job they are its ranks."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import nccl_payloads
+import pytest
+import simulated_node
+from lorabench.analyze import parts
+from lorabench.analyze.pipeline import analyze
+from lorabench.analyze.read import inputs
+from lorabench.analyze.store.database import Database
+
+ALONE = Path(__file__).parent.parent / "fixtures" / "lora-run.sqlite"
+VIEWS = (
+    "kernel_summary",
+    "api_summary",
+    "lora_summary",
+    "idle_summary",
+    "step_summary",
+    "phase_summary",
+)
+
+
+@contextmanager
+def changed(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(path)) as file:
+        yield file
+        file.commit()
+
+
+def repeat_kernels(file: sqlite3.Connection) -> None:
+    """So many that one is less than a thousandth of a process's work."""
+    numbers = "with recursive n(i) as (select 1 union all select i + 1 from n limit 40)"
+    rows = "select kernel.* from CUPTI_ACTIVITY_KIND_KERNEL as kernel, n"
+    file.execute(f"insert into CUPTI_ACTIVITY_KIND_KERNEL {numbers} {rows}")
+
+
+def named(node: Path) -> list[str]:
+    return [item.whose for item in inputs.find([node])]
+
+
+def rows(database: Database, view: str, source_id: int) -> list[str]:
+    """What a view says of an input, without keys and times of the file, but for what a GPU is called."""
+    keys = {"source_id", "rank", "range_id", "start_ns", "device_id"}
+    columns = [name for name, *_ in database.connection.execute(f"describe {view}").fetchall() if name not in keys]
+    return sorted(map(repr, database.rows(f"select {', '.join(columns)} from {view} where source_id = {source_id}")))
+
+
+@pytest.mark.parametrize("are_visible", [True, False])
+@pytest.mark.parametrize("by_workers", [False, True])
+def test_each_process_reads_as_if_it_had_been_alone(
+    are_visible: bool, by_workers: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether each calls its GPU 0 or by the machine's number."""
+    if by_workers:
+        monkeypatch.setattr(parts, "WORTH_A_WORKER", 0)
+    node = simulated_node.write(ALONE, tmp_path / "node.sqlite", 3, are_visible=are_visible)
+    with analyze([ALONE], tmp_path / "alone.duckdb") as alone, analyze([node], tmp_path / "x.duckdb") as database:
+        assert database.rows("select name, rank from source order by source_id") == [
+            (f"node-rank{rank}.sqlite", rank) for rank in range(3)
+        ]
+        devices = database.rows("select distinct source_id, device_id from gpu_op order by all")
+        assert devices == [(rank + 1, rank if are_visible else 0) for rank in range(3)]
+        named = database.rows(
+            "select source_id, count(*) from gpu_timeline_summary where device_name is not null group by 1"
+        )
+        assert sorted(named) == [(rank + 1, 1) for rank in range(3)]
+        for view in VIEWS:
+            for source_id in (1, 2, 3):
+                assert rows(database, view, source_id) == rows(alone, view, 1), view
+
+
+def test_an_unchanged_report_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = simulated_node.write(ALONE, tmp_path / "node.sqlite")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    analyze([node]).close()
+    monkeypatch.setattr(parts, "make_part", lambda *_: pytest.fail("read again"))
+    with analyze([node]) as database:
+        assert database.rows("select count(*) from source") == [(2,)]
+
+
+def test_the_answer_is_of_a_rank_and_says_so(tmp_path: Path, run_command: Callable[..., Any]) -> None:
+    node = simulated_node.write(ALONE, tmp_path / "node.sqlite")
+    said = run_command("summary", node).out
+    assert (
+        said.startswith("node-rank0.sqlite: 2 steps of 421.5 us") and "this is rank 0 of 2; another: --rank N" in said
+    )
+    assert run_command("summary", node, "--rank", "1").out.startswith("node-rank1.sqlite: 2 steps of 421.5 us")
+    assert "split" not in said
+
+
+def test_ranks_are_those_that_nccl_was_told(tmp_path: Path) -> None:
+    """Rank 1 is on the first GPU. Of one communicator the calls are matched."""
+    calls = [nccl_payloads.Call("ncclAllReduce", 20_000, 120_000, 1 << 20)]
+    paths = [nccl_payloads.write(tmp_path / f"{rank}.sqlite", rank, 2, calls) for rank in (1, 0)]
+    node = joined(paths, tmp_path / "node.sqlite")
+    assert named(node) == ["rank0", "rank1"]
+    with analyze([node], tmp_path / "x.duckdb") as database:
+        devices = database.rows("select distinct rank, device_id from gpu_op join source using (source_id)")
+        assert sorted(devices) == [(0, 1), (1, 0)]
+        assert database.rows("select operation, member_cnt, reason from collective_match") == [("all_reduce", 2, None)]
+
+
+def joined(paths: list[Path], node: Path) -> Path:
+    """The reports of processes as one, each on the next GPU."""
+    node.write_bytes(paths[0].read_bytes())
+    with changed(node) as file:
+        file.execute("create table TARGET_INFO_CUDA_DEVICE (gpuId integer, cudaId integer, pid integer)")
+        for gpu, path in enumerate(paths):
+            file.execute("attach ? as other", [str(path)])
+            tables = [name for (name,) in file.execute("select name from other.sqlite_master where type = 'table'")]
+            for table in tables if gpu else []:
+                columns = [row[1] for row in file.execute(f"pragma other.table_info({table})")]
+                if {"globalPid", "globalTid"} & set(columns):
+                    moved = ["deviceId + 1" if name == "deviceId" else name for name in columns]
+                    file.execute(f"insert into {table} select {', '.join(moved)} from other.{table}")
+            process = "select distinct globalPid >> 24 & 16777215 from other.CUPTI_ACTIVITY_KIND_KERNEL"
+            file.execute(f"insert into TARGET_INFO_CUDA_DEVICE select {gpu}, {gpu}, ({process})")
+            file.commit()
+            file.execute("detach other")
+    return node
+
+
+def test_processes_that_never_meet_are_no_ranks(tmp_path: Path) -> None:
+    node = simulated_node.write(ALONE, tmp_path / "node.sqlite")
+    with changed(node) as file:
+        file.execute("update StringIds set value = 'some_kernel' where value like '%nccl%'")
+        pids = [pid for (pid,) in file.execute("select distinct pid from TARGET_INFO_CUDA_DEVICE order by gpuId")]
+    assert sorted(named(node)) == sorted(f"process{pid}" for pid in pids)
+    with analyze([node], tmp_path / "x.duckdb") as database:
+        assert database.rows("select rank from source") == [(None,), (None,)]
+
+
+def test_a_process_with_hardly_any_work_is_no_rank_and_takes_nobodys_gpu(tmp_path: Path) -> None:
+    node = simulated_node.write(ALONE, tmp_path / "node.sqlite")
+    with changed(node) as file:
+        repeat_kernels(file)
+        columns = [row[1] for row in file.execute("pragma table_info(CUPTI_ACTIVITY_KIND_KERNEL)")]
+        moved = ["globalPid + (7 << 24)" if name == "globalPid" else name for name in columns]
+        file.execute(
+            f"insert into CUPTI_ACTIVITY_KIND_KERNEL select {', '.join(moved)} from CUPTI_ACTIVITY_KIND_KERNEL limit 1"
+        )
+    ranks = named(node)
+    assert ranks[:2] == ["rank0", "rank1"] and len(ranks) == 3 and ranks[2].startswith("process")
+
+
+@pytest.mark.parametrize(
+    "spoiled",
+    [
+        "update TARGET_INFO_CUDA_DEVICE set gpuId = 0",  # they share it
+        "drop table TARGET_INFO_CUDA_DEVICE",
+        "alter table TARGET_INFO_CUDA_DEVICE drop column pid",
+        "update TARGET_INFO_CUDA_DEVICE set pid = 1",
+        "update CUPTI_ACTIVITY_KIND_KERNEL set deviceId = 0",
+        "delete from TARGET_INFO_CUDA_DEVICE",
+    ],
+)
+def test_where_gpus_are_shared_or_not_told_apart_the_file_is_one_input(spoiled: str, tmp_path: Path) -> None:
+    node = simulated_node.write(ALONE, tmp_path / "node.sqlite")
+    with changed(node) as file:
+        file.execute(spoiled)
+        if "deviceId" in spoiled:
+            file.execute("update CUPTI_ACTIVITY_KIND_MEMCPY set deviceId = 0")
+            file.execute("update CUPTI_ACTIVITY_KIND_MEMSET set deviceId = 0")
+    assert named(node) == [""]
+
+
+def test_a_gpu_that_a_rank_hardly_touches_is_still_another_ones(tmp_path: Path) -> None:
+    """Each rank that sets a device too late makes a context on GPU 0, and perhaps a copy."""
+    node = simulated_node.write(ALONE, tmp_path / "node.sqlite")
+    with changed(node) as file:
+        repeat_kernels(file)
+        file.execute(
+            "update CUPTI_ACTIVITY_KIND_KERNEL set deviceId = 0 where rowid in "
+            "(select max(rowid) from CUPTI_ACTIVITY_KIND_KERNEL where deviceId = 1)"
+        )
+    assert named(node) == ["rank0", "rank1"]
