@@ -61,6 +61,13 @@ _RANGES = """
     where source_id = {id} and coalesce(open_frac, 1) >= 0.005  -- else 'open 0 % of the time'
     order by self_wall_ns desc, path"""
 _CALLS = "select * exclude source_id from _answer_call where source_id = {id} order by call_ns desc, api_name"
+# why CUDA's events are missing; that a driver is too new explains the errors behind it
+_DIAGNOSTICS = """
+    select value as text
+    from source_fact
+    where source_id = {id} and item in ('nsys warning', 'nsys error') and regexp_matches(value, '(?i)cuda|cupti')
+    order by contains(value, 'not supported') desc, item, text
+    limit 2"""
 _CLOCKS = "select shift_ns from _clock_shift where source_id = {id}"
 MEAN_WINDOW = "select window_ns::bigint as window_ns from _mean_window where source_id = {id}"
 _LACKS = {
@@ -284,6 +291,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         "unfit": rows(_UNFIT) if rank_cnt > 1 else [],
         **_memory(database, source_id),
         "ranges": [] if devices else rows(_RANGES),
+        "diagnostics": [] if devices else [row["text"] for row in rows(_DIAGNOSTICS)],
     }
 
 

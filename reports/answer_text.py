@@ -104,8 +104,10 @@ def _in_phases(what: str, shares: dict[str, float], again: float) -> Iterator[st
 
 
 def _of_cpu(found: Row) -> Iterator[str]:
-    """What took the time where no GPU work is recorded."""
+    """What took the time where no GPU work is recorded, and what the profiler said of that."""
     yield verdict(found)
+    for text in found["diagnostics"]:
+        yield from textwrap.wrap(f"nsys: {text}", WIDTH, initial_indent="  ", subsequent_indent="  ", max_lines=3)
     for row in found["ranges"]:
         threads = f" in {row['thread_cnt']} threads" if row["thread_cnt"] > 1 else ""
         share = f", open {row['open_frac']:.0%} of the time" if row["open_frac"] is not None else ""

@@ -22,6 +22,8 @@ def lines(found: Row, inputs: Sequence[str], rank: int | None = None) -> list[st
     if verdict(found) == NOTHING:
         by_torch = found["recorder"] == "torch.profiler"
         recording = "torch.profiler, activities=[CPU, CUDA]" if by_torch else "nsys profile --trace=cuda,nvtx"
+        if any("driver version" in text and "not supported" in text for text in found["diagnostics"]):
+            recording = "a newer nsys, which knows this CUDA driver"
         return [f"next: record with {recording}"]
     commands = ["report {} --open", *islice([*_improving(found, inputs), *_asked(found)], 2)]
     if len(inputs) > 1:  # which query does not take

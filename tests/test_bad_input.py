@@ -15,7 +15,7 @@ import zipfile
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from conftest import ROOT, Ended, opened
@@ -329,6 +329,34 @@ def test_nsys_metadata_of_foreign_types_is_left_out(sqlite: Path, tmp_path: Path
     with opened(sqlite, db=tmp_path / "x.duckdb") as found:
         assert found.rows("select origin_ns from source") == [(None,)]
         assert found.rows("select count(*) from thread where name is not null") == [(0,)]
+
+
+def test_gpus_of_old_exports_have_names(sqlite: Path, tmp_path: Path) -> None:
+    edited(sqlite, "alter table TARGET_INFO_GPU rename column id to deviceId")
+    with opened(sqlite, db=tmp_path / "x.duckdb") as found:
+        assert found.rows("select name from device") == [("Synthetic GPU",)]
+
+
+def test_what_nsys_said_stands_where_cuda_is_missing(
+    sqlite: Path, tmp_path: Path, run_command: Callable[..., Any]
+) -> None:
+    said = "Installed CUDA driver version (13.1) is not supported by this build of Nsight Systems."
+    edited(
+        sqlite,
+        "create table DIAGNOSTIC_EVENT (timestamp integer, severity integer, text text)",
+        f"insert into DIAGNOSTIC_EVENT values (1, 1, 'CUDA is fine'), (2, 2, '{said}'), (3, 3, 'a disk is slow')",
+    )
+    assert "nsys:" not in run_command("summary", sqlite).out
+    edited(
+        sqlite,
+        *(f"drop table {name}" for name in (
+            "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET",
+            "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS",
+        )),
+    )  # fmt: skip
+    told = " ".join(run_command("summary", sqlite).out.split())
+    assert f"nsys: {said}" in told and "record with a newer nsys" in told
+    assert "fine" not in told and "disk" not in told
 
 
 def test_damaged_gzip_is_refused(tmp_path: Path) -> None:

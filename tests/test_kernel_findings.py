@@ -59,8 +59,10 @@ def findings(
     return {place: us for place, us, _, _ in found_in(folder, kernels, rule, device)}
 
 
-def found_in(folder: Path, kernels: list[Kernel], rule: str, device: str) -> list[tuple[str | None, float, str, str]]:
-    """The same with evidence and advice."""
+def found_in(
+    folder: Path, kernels: list[Kernel], rule: str, device: str, about: dict[str, Any] | None = None
+) -> list[tuple[str | None, float, str, str]]:
+    """The same with evidence and advice. about: what is said of all kernels."""
     events: list[dict[str, Any]] = [
         {"ph": "X", "cat": "user_annotation", "name": "step", "pid": 1, "tid": 1, "ts": 0, "dur": 3000}
     ]
@@ -69,13 +71,13 @@ def found_in(folder: Path, kernels: list[Kernel], rule: str, device: str) -> lis
         call = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 5 * n, "dur": 2}
         kernel = {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": stream, "ts": start, "dur": duration}
         events += [call | {"args": {"correlation": n}}]
-        events += [kernel | {"args": {"correlation": n, "device": 0, "stream": stream}}]
+        events += [kernel | {"args": {"correlation": n, "device": 0, "stream": stream} | (about or {})}]
         if operator:
             events.append(call | {"cat": "cpu_op", "name": operator, "ts": 5 * n - 1, "dur": 4, "args": shapes})
     wait = {"ph": "X", "cat": "cuda_runtime", "name": "cudaDeviceSynchronize", "pid": 1, "tid": 1, "ts": 90}
     events.append(wait | {"dur": max(start + duration for _, _, start, duration, _ in kernels) - 90})
     path = folder / "trace.json"
-    content = {"deviceProperties": [{"id": 0, "name": device}], "traceEvents": events}
+    content = {"deviceProperties": [{"id": 0, "name": device, "numSms": 80}], "traceEvents": events}
     path.write_text(json.dumps(content), "utf-8")
     with analyze([path], folder / "x.duckdb") as database:
         return database.rows(
@@ -131,6 +133,32 @@ def test_products_in_32_bits_are_known_by_their_names(
     found = found_in(tmp_path, [LONG, (name, 7, 1100, 500, None)], "float32_matmul", device)
     assert [us for _, us, _, _ in found] == ([pytest.approx(500 * gain, abs=1e-3)] if gain else [])
     assert all(advised in advice for *_, advice in found)
+
+
+@pytest.mark.parametrize(
+    ("grid", "block", "said"),
+    [
+        ([1, 1, 1], [1, 1, 1], "A single thread runs on a GPU of 80 multiprocessors: "),
+        ([1, 1, 1], [256, 1, 1], "One block runs on a GPU of 80 multiprocessors: "),
+        ([5, 8, 1], [256, 1, 1], "At most 40 blocks run on a GPU of 80 multiprocessors: "),
+        ([41, 1, 1], [256, 1, 1], "Make one kernel of it and its neighbours"),
+    ],
+)
+def test_what_leaves_most_of_the_gpu_idle_is_told_so(
+    grid: list[int], block: list[int], said: str, tmp_path: Path
+) -> None:
+    ((_, _, _, advice),) = found_in(
+        tmp_path, [(ADD, 7, 1100, 500, None)], "dominant_kernel", V100, {"grid": grid, "block": block}
+    )
+    assert advice.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_known"), [("matmul_k(float *, int)", False), ("volta_fp16_s884gemm_fp16_64x64_nn", True)]
+)
+def test_a_product_of_ones_own_is_told_of_libraries(name: str, is_known: bool, tmp_path: Path) -> None:
+    ((_, _, _, advice),) = found_in(tmp_path, [(name, 7, 1100, 500, None)], "dominant_kernel", V100)
+    assert ("It is in no library that is known here" in advice) != is_known
 
 
 def test_products_in_64_bits_are_not_told_to_use_16(tmp_path: Path) -> None:

@@ -112,6 +112,12 @@ def test_each_rule_of_torch_finds_its_fault_and_nothing_else(rule: str, tmp_path
     assert broken(path, tmp_path / "r.duckdb") == {} == torchs(path)
 
 
+def test_nodes_without_a_number_share_none(tmp_path: Path) -> None:
+    """-1, as traces of Ascend have it, which torch's own rule takes for a number."""
+    path = written(tmp_path / "x.json", [backward("MmBackward0", 1, -1), backward("AddBackward0", 10, -1)])
+    assert broken(path, tmp_path / "x.duckdb") == {}
+
+
 @pytest.mark.parametrize(
     "path",
     quick(

@@ -5,9 +5,9 @@ from .inputs import Input, Kind
 # Raised when a reader reads anything differently: what it read before is read again.
 READER_VERSIONS = {
     Kind.UNREADABLE: 0,
-    Kind.NSYS_SQLITE: 6,
-    Kind.NSYS_REPORT: 6,  # exported, and read as that
-    Kind.KINETO: 12,
+    Kind.NSYS_SQLITE: 7,
+    Kind.NSYS_REPORT: 7,  # exported, and read as that
+    Kind.KINETO: 13,
     Kind.SNAPSHOT: 2,
 }
 

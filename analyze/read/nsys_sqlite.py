@@ -13,6 +13,7 @@ from .nsys_tables import WHAT_TO_DO, Export, Table, Tally
 from .staging import Staging
 
 BATCHES_AT_ONCE = 6
+_WARNING, _LONGEST_WARNING, _MOST_WARNINGS = 2, 400, 20  # of ENUM_DIAGNOSTIC_SEVERITY_LEVEL; characters; rows
 
 
 @dataclass(frozen=True)
@@ -254,6 +255,7 @@ def _read_metadata(export: Export, staging: Staging) -> None:
     if "utcepochns" in start:
         for (origin,) in export.select("select utcEpochNs from TARGET_INFO_SESSION_START_TIME limit 1"):
             staging.set_source("origin_ns", origin)
+    _read_diagnostics(export, staging)
     for gpu in _devices(export):
         staging.add_device(*gpu)
     if export.process is not None:
@@ -271,6 +273,19 @@ def _read_metadata(export: Export, staging: Staging) -> None:
         staging.load("nsys_thread_name", "thread_name", batch)
 
 
+def _read_diagnostics(export: Export, staging: Staging) -> None:
+    """What nsys warned of while it recorded: why CUDA's events are missing stands here and nowhere else."""
+    if not {"severity", "text"} <= export.columns.get("DIAGNOSTIC_EVENT", {}).keys():
+        return
+    said = export.select(
+        f"select severity, substr(text, 1, {_LONGEST_WARNING}) from DIAGNOSTIC_EVENT "
+        f"where severity >= {_WARNING} and typeof(text) = 'text' group by 1, 2 "
+        f"order by 1 desc, min(rowid) limit {_MOST_WARNINGS}"
+    )
+    for severity, text in said:
+        staging.fact("about", "nsys warning" if severity == _WARNING else "nsys error", " ".join(text.split()))
+
+
 def _devices(export: Export) -> list[tuple[object, ...]]:
     """(CUDA ordinal, name, memory, multiprocessors) of each GPU.
 
@@ -278,10 +293,11 @@ def _devices(export: Export) -> list[tuple[object, ...]]:
     cuDevice does where it is filled and distinct.
     """
     has = export.columns.get("TARGET_INFO_GPU", {})
-    if not {"id", "name"} <= has.keys():
+    key = next((has[name] for name in ("id", "deviceid") if name in has), None)  # the latter in exports of 2020
+    if key is None or "name" not in has:
         return []
     optional = [f'"{has[c]}"' if c in has else "null" for c in ("cudevice", "totalmemory", "smcount")]
-    gpus = export.select(f"select id, name, {', '.join(optional)} from TARGET_INFO_GPU order by id")
+    gpus = export.select(f'select "{key}", name, {", ".join(optional)} from TARGET_INFO_GPU order by 1')
     known = export.columns.get("TARGET_INFO_CUDA_DEVICE", {})
     if {"gpuid", "cudaid"} <= known.keys():
         own = (

@@ -15,7 +15,10 @@ _PAIRS = """
     select distinct found.name_id, own.path_id, found.kind
     from (select distinct name_id, attribution_id, kind from gpu_op) as found
     left join _owner as own using (attribution_id)"""
-_NAMES = "select name_id as id, text from name semi join (select name_id from gpu_op) as op using (name_id) order by id"
+_NAMES = """
+    select name_id as id, without_arguments(text) as text
+    from name semi join (select name_id from gpu_op) as op using (name_id)
+    order by id"""
 _PATHS = "select path_id as id, path as text from range_path order by id"
 _RULES = "select subject, pattern, class from kernel_class_rule order by priority"
 

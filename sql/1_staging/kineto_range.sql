@@ -16,8 +16,8 @@ select
     staged_name.name_id as text_id,
     batch.start_ns,
     batch.end_ns,
-    whole(batch.sequence_number) as sequence_number,
-    coalesce(whole(batch.forward_thread) > 0, false) and whole(batch.sequence_number) is not null as is_backward,
+    if(whole(batch.sequence_number) >= 0, whole(batch.sequence_number), null) as sequence_number,  -- -1 of Ascend is none
+    coalesce(whole(batch.forward_thread) > 0 and whole(batch.sequence_number) >= 0, false) as is_backward,
     shape.name_id as shape_id
 from batch
 cross join reading

@@ -11,7 +11,7 @@ by_name as (
     select named.name_id, min(rule.priority) as priority
     from (select distinct name_id from pair) as named
     join name using (name_id)
-    join kernel_class_rule as rule on rule.subject = 'kernel' and regexp_matches(name.text, rule.pattern, 'i')
+    join kernel_class_rule as rule on rule.subject = 'kernel' and regexp_matches(without_arguments(name.text), rule.pattern, 'i')
     group by named.name_id
 ),
 by_path as (

@@ -40,6 +40,11 @@ near as (
         and bound.name_id = range.name_id
         and bound.shape_id = range.shape_id
 ),
+unit as (
+    select source_id, min(sm_cnt) as sm_cnt
+    from device
+    group by source_id
+),
 -- by name, of which there are few, before it is looked up; whole_ns with what other rules are blamed for
 named as (
     select
@@ -52,7 +57,9 @@ named as (
         sum(kernel.critical_ns * greatest(0, 1 - near.roofline_frac)) filter (kernel.rule is null) as far_ns,
         bool_and(near.roofline_frac is not null) filter (kernel.rule is null) as is_known,
         bool_and(coalesce(near.is_even, false)) filter (kernel.rule is null) as is_even,
-        any_value(kernel.class) filter (kernel.rule is null) as class
+        any_value(kernel.class) filter (kernel.rule is null) as class,
+        max(op.grid_x * op.grid_y * op.grid_z) filter (kernel.rule is null) as block_cnt,
+        max(op.block_x * op.block_y * op.block_z) filter (kernel.rule is null) as thread_cnt
     from _blamed_kernel as kernel
     join gpu_op as op using (gpu_op_id)
     left join near on near.range_id = op.operator_id
@@ -79,11 +86,27 @@ select
     || if(bool_and(kernel.is_known), format(', where the device''s data sheet allows {}',
         said_ns(sum(kernel.kernel_ns) / sum(kernel.cnt) * (1 - sum(kernel.far_ns) / sum(kernel.critical_ns)))), '') as evidence,
     case
+        when 2 * max(kernel.block_cnt) <= any_value(unit.sm_cnt) then
+            case
+                when max(kernel.block_cnt * kernel.thread_cnt) = 1 then 'A single thread runs'
+                when max(kernel.block_cnt) = 1 then 'One block runs'
+                else format('At most {} blocks run', max(kernel.block_cnt))
+            end
+            || format(' on a GPU of {} multiprocessors: ', any_value(unit.sm_cnt))
+            || if(has_torch(kernel.source_id), 'give it more work at once (larger batches, several adapters in one pass)',
+                'share the work among more threads and blocks')
+            || ', or let independent work run beside it on other streams.'
         when regexp_matches(short.short_name, '\b(f64|[dz]gem[mv])') then
             'Compute in 32 bits or fewer where the result allows: most devices have few units for 64.'
         when regexp_matches(short.short_name, 'gemv') then
             'It multiplies by a vector, so it reads each weight for one row: give it more rows (larger batches, several '
             || 'sequences or adapters at once), or weights of fewer bits.'
+        when any_value(kernel.class) = 'matmul' and not regexp_matches(
+            any_value(name.text),
+            '(?i)gem[mv]|cutlass|cublas|cudnn|xmma|nvjet|cijk|splitk|[wd]grad|fprop|conv|winograd|fft|mma|_mm_|bmm_|triton|miopen'
+        ) then
+            'It is in no library that is known here: products of cuBLAS, CUTLASS or cuDNN (torch.matmul) use tensor cores and '
+            || 'read each number fewer times.'
         when any_value(kernel.class) = 'matmul' then
             if(regexp_matches(short.short_name || ' ' || any_value(name.text), '(?i)(f16|fp8|fp4|e4m3|e5m2|[is]8\b|int8|hgemm|h884|16816)'), 'Compute',
                 'Compute in 16 or 8 bits,')
@@ -104,12 +127,16 @@ select
         when bool_or(softmax.name_id is not null) then
             'Between two products of matrices it is attention written out: scaled_dot_product_attention makes one kernel of '
             || 'all three and moves far fewer bytes.'
+        when not has_torch(kernel.source_id) then
+            'What limits it, memory, arithmetic or too few threads at once, is what Nsight Compute (ncu) says; make one kernel of '
+            || 'it and its neighbours, and move fewer bytes.'
         else 'Make one kernel of it and its neighbours (torch.compile, XLA, a fused implementation); move fewer bytes.'
     end as advice
 from named as kernel
 join busy using (source_id)
 join name on name.name_id = kernel.name_id
 join _short_name as short on short.source_id = kernel.source_id and short.name_id = kernel.name_id
+left join unit on unit.source_id = kernel.source_id
 left join softmax on softmax.name_id = kernel.name_id
 left join _padding as padding on padding.source_id = kernel.source_id
 group by kernel.source_id, short.short_name

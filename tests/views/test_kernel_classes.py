@@ -39,6 +39,11 @@ IS = {
     "void genericReformat::copyVectorizedKernel<{0}>(P)": "layout",
     "void cutensor_internal_namespace::tensor_elementwise_kernel::permutationKernelPLC3<{0}>(P)": "layout",
     "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096>)": "communication",
+    # the types of arguments do not say what a kernel does
+    "evaluate(int *, curandStateXORWOW *, {0} *)": "other",
+    "void evaluate<{0}>(at::ElementwiseThing<{0}, void (*)(int, {0}), 2>, long)": "other",
+    "void im2col4d_kernel<{0}, int>(im2col4d_params, cudnnConvolutionStruct, const {0} *)": "data_movement",
+    "void foldedNhwcToNhwcKernel<{0}, float>(cudnn::reduced_divisor)": "layout",
 }  # fmt: skip
 TYPES = (
     "float",
