@@ -52,9 +52,9 @@ def verdict(found: Row) -> str:
         return f"not all is recorded: {of_several if whole > one + 0.01 else _MISSING[missing['rule']].format(one)}"
     if max(parts, key=lambda name: parts[name]) == "rank_wait":
         return _MEANINGS["rank_wait"].format(parts["rank_wait"])
-    is_input_late = _is_input_late(found)
-    paced = _paced(parts, found["critical_gpu_frac"], "input" if is_input_late else "CPU")
-    return paced or _meaning(parts, found["kernel"], is_input_late)
+    late = _late_input(found)
+    paced = _paced(parts, found["critical_gpu_frac"], "input" if late else "CPU")
+    return paced or _meaning(parts, found["kernel"], late)
 
 
 def _without_work(found: Row) -> str:
@@ -80,15 +80,18 @@ def _paced(parts: dict[str, float], critical_gpu_frac: float | None, who: str) -
     return f"the {who} sets the pace: compute is {parts['compute']:.0%}, but faster kernels save {most}"
 
 
-def _is_input_late(found: Row) -> bool:
-    """Whether what the GPU waits for on the CPU is nearly all input."""
-    window = found["window_ns"]
+def _late_input(found: Row) -> float:
+    """How much of the time the GPU waits for input, where that is nearly all that it waits for on the CPU; else 0."""
+    window, host = found["window_ns"], found["parts"].get("host", 0)
     waits = sum(row["saving_ns"] or 0 for row in found["findings"] if row["rule"] == "late_input")
-    return bool(window) and waits >= _MOSTLY * found["parts"].get("host", 0) * window > 0
+    return min(waits / window, host) if window and waits >= _MOSTLY * host * window > 0 else 0.0
 
 
-def _meaning(parts: dict[str, float], kernel: Row | None, is_input_late: bool) -> str:
-    """What the largest part of the window means; of two that are both large that there are two."""
+def _meaning(parts: dict[str, float], kernel: Row | None, late: float) -> str:
+    """What the largest part of the window means; of two that are both large that there are two.
+
+    late: how much of it the input is late.
+    """
     first, *others = sorted(parts, key=lambda name: -parts[name])
     if 2 * parts.get("in_turn", 0) > parts[first]:  # what they compute is limited by it as well
         return _MEANINGS["in_turn"].format(parts["in_turn"])
@@ -96,12 +99,13 @@ def _meaning(parts: dict[str, float], kernel: Row | None, is_input_late: bool) -
     if first == "compute" and kernel is not None and kernel["kernel_frac"] >= _MUCH_FRAC:
         dominant = f"{kernel['kernel_frac']:.0%} of it in {kernel['short_name']}"
     if others and parts[others[0]] > parts[first] / 2:
-        words = _WORDS | ({"host": "late input"} if is_input_late else {})
-        named = [f"{words.get(name, name.replace('_', ' '))} {parts[name]:.0%}" for name in (first, others[0])]
+        words, shares = (_WORDS | {"host": "late input"}, parts | {"host": late}) if late else (_WORDS, parts)
+        named = [f"{words.get(name, name.replace('_', ' '))} {shares[name]:.0%}" for name in (first, others[0])]
         dominant = dominant.replace("of it", "of the compute")
         return f"no single limit: {named[0]} of the time, {named[1]}{f'; {dominant}' if dominant else ''}"
-    meaning = _LATE_INPUT if first == "host" and is_input_late else _MEANINGS[first]
-    return meaning.format(parts[first]) + (f", {dominant}" if dominant else "")
+    if first == "host" and late:
+        return _LATE_INPUT.format(late)
+    return _MEANINGS[first].format(parts[first]) + (f", {dominant}" if dominant else "")
 
 
 def counted(found: Row) -> str | None:

@@ -300,7 +300,11 @@ def test_a_file_in_which_nothing_is_timed_says_so(run_command: Callable[..., Any
         absent("corpus", f"no corpus of real profiles at {CORPUS}")
     said = run_command("analyze", path).out.splitlines()
     assert said[1].startswith("nothing is timed in this file")
-    assert said[2:] == ["next: record with nsys profile --trace=cuda,nvtx"]
+    assert said[2:] == [
+        "  nsys: CUDA profiling might have not been started correctly.",
+        "  nsys: No CUDA events collected. Does the process use CUDA?",
+        "next: record with nsys profile --trace=cuda,nvtx",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """One nsys report of several processes: each with GPUs of its own is an input, and of one job they are its ranks."""
 
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Any
 import nccl_payloads
 import pytest
 import simulated_node
+import synthetic
 from lorabench.analyze import parts
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.read import inputs
@@ -167,6 +170,58 @@ def test_where_gpus_are_shared_or_not_told_apart_the_file_is_one_input(spoiled: 
             file.execute("update CUPTI_ACTIVITY_KIND_MEMCPY set deviceId = 0")
             file.execute("update CUPTI_ACTIVITY_KIND_MEMSET set deviceId = 0")
     assert named(node) == [""]
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two processes that take eight steps on one GPU, with ranges."""
+    folder = tmp_path_factory.mktemp("shared")
+    command = [sys.executable, synthetic.__file__, "nsys", folder / "run.sqlite", "--steps", "8"]
+    subprocess.run([*map(str, command)], check=True)
+    node = simulated_node.write(folder / "run.sqlite", folder / "node.sqlite", names_gpus=False, are_visible=False)
+    return node
+
+
+@pytest.mark.parametrize("has_ranges", [True, False])
+def test_steps_of_processes_that_share_a_gpu_are_each_ones_own(has_ranges: bool, shared: Path, tmp_path: Path) -> None:
+    node = tmp_path / "node.sqlite"
+    node.write_bytes(shared.read_bytes())
+    with changed(node) as file:
+        file.execute("delete from NVTX_EVENTS" if not has_ranges else "select 1")
+    with analyze([node], tmp_path / "x.duckdb") as database:
+        ((steps, length),) = database.rows("select step_cnt, p50_ns from _answer_step")
+        own = database.rows("select median(length_ns) from step_summary")[0][0]
+        assert database.rows("select distinct found_by from step_summary") == [
+            ("annotation" if has_ranges else "period",)
+        ]
+    assert (steps, length) == (8 if has_ranges else pytest.approx(8, abs=1), pytest.approx(own, rel=0.05))
+
+
+def test_a_critical_path_has_the_time_of_its_own_process(shared: Path, tmp_path: Path) -> None:
+    """Rows of both processes stand beside each other: those of a step number add up to the steps of both."""
+    with analyze([shared], tmp_path / "x.duckdb") as database:
+        assert database.rows("from critical_path where critical_ns < 0") == []
+        rows = database.rows("select sum(critical_frac) from critical_path group by step")
+    assert len(rows) == 8 and all(whole == pytest.approx(2) for (whole,) in rows)
+
+
+def test_memory_of_processes_that_share_a_gpu_is_of_one(
+    shared: Path, tmp_path: Path, run_command: Callable[..., Any]
+) -> None:
+    node = tmp_path / "node.sqlite"
+    node.write_bytes(shared.read_bytes())
+    with changed(node) as file:
+        file.execute(
+            "create table CUDA_GPU_MEMORY_USAGE_EVENTS (start integer, globalPid integer, deviceId integer, "
+            "address integer, bytes integer, memoryOperationType integer)"
+        )
+        processes = file.execute("select distinct globalPid from CUPTI_ACTIVITY_KIND_KERNEL order by 1").fetchall()
+        for number, (process,) in enumerate(processes, start=1):
+            file.execute(
+                "insert into CUDA_GPU_MEMORY_USAGE_EVENTS values (?, ?, 0, ?, ?, 0)",
+                [number, process, number << 40, number << 30],
+            )
+    assert "memory of cuda:0: peak 2,048 MiB in one of 2 processes" in run_command("summary", node).out
 
 
 def test_a_gpu_that_a_rank_hardly_touches_is_still_another_ones(tmp_path: Path) -> None:

@@ -19,21 +19,18 @@ _STRETCHES = """
     where kind = 'cpu'
     order by source_id, thread_id, start_ns"""
 _RANGES = """
-    select range.source_id, range.thread_id, range.path_id, coalesce(range_path.parent_path_id, -1) as outer_path_id,
-        range.start_ns, range.end_ns
+    select range.source_id, coalesce(thread.process_id, 0) as process, range.thread_id, range.path_id,
+        coalesce(range_path.parent_path_id, -1) as outer_path_id, range.start_ns, range.end_ns
     from range
     join range_path using (path_id)
+    left join thread on thread.source_id = range.source_id and thread.thread_id = range.thread_id
     where range_path.kind = 'annotation'"""
 _STEPS = f"""
-    select source_id, start_ns, coalesce(first(step_id order by end_ns desc, step_id), {_NO_STEP}) as step_id,
+    select source_id, process, start_ns, coalesce(first(step_id order by end_ns desc, step_id), {_NO_STEP}) as step_id,
         max(end_ns) as end_ns
-    from (
-        select source_id, step_id, min(start_ns) as start_ns, max(end_ns) as end_ns
-        from _critical_piece
-        group by all
-    )
-    group by source_id, start_ns
-    order by source_id, start_ns"""
+    from _critical_extent
+    group by source_id, process, start_ns
+    order by source_id, process, start_ns"""
 _Columns = dict[str, npt.NDArray[np.int64]]
 
 
@@ -42,7 +39,9 @@ def rows(database: Database) -> pa.Table:
     ranges: _Columns = {name: column.astype(np.int64) for name, column in database.columns(_RANGES).items()}
     critical = _critical_in(ranges, database.columns(_STRETCHES))
     steps = database.columns(_STEPS)
-    place = _begun(steps["source_id"].astype(np.int64), steps["start_ns"], ranges["source_id"], ranges["start_ns"])
+    key = numbered(*(np.concatenate([steps[name].astype(np.int64), ranges[name]]) for name in ("source_id", "process")))
+    count = len(steps["start_ns"])
+    place = _begun(key[:count], steps["start_ns"], key[count:], ranges["start_ns"])
     chosen = np.flatnonzero((critical > 0) & (place >= 0))
     chosen = chosen[ranges["end_ns"][chosen] <= steps["end_ns"][place[chosen]]]
     source, path, outer = (ranges[name][chosen] for name in ("source_id", "path_id", "outer_path_id"))
@@ -84,12 +83,12 @@ def _until(start: Ints, end: Ints, time: Ints) -> Ints:
     return found
 
 
-def _begun(source: Ints, start: Ints, asked_source: Ints, asked: Ints) -> Ints:
-    """For each moment of a source the last of its steps that has begun by then, negative for none."""
+def _begun(process: Ints, start: Ints, asked_process: Ints, asked: Ints) -> Ints:
+    """For each moment of a process the last of its steps that has begun by then, negative for none."""
     found = np.full(len(asked), -1, dtype=np.int64)
-    for number in np.unique(source):
-        first, last = np.searchsorted(source, [number, number + 1])
-        mine = np.flatnonzero(asked_source == number)
+    for number in np.unique(process):
+        first, last = np.searchsorted(process, [number, number + 1])
+        mine = np.flatnonzero(asked_process == number)
         place = np.searchsorted(start[first:last], asked[mine], side="right") - 1
         found[mine] = np.where(place >= 0, place + first, -1)
     return found

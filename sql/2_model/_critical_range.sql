@@ -21,9 +21,16 @@ cpu as (
     where kind = 'cpu'
 ),
 bounded as (
-    select range.source_id, range.thread_id, range.path_id, range.start_ns, range.end_ns
+    select
+        range.source_id,
+        coalesce(thread.process_id, 0) as process,
+        range.thread_id,
+        range.path_id,
+        range.start_ns,
+        range.end_ns
     from range
     join range_path using (path_id)
+    left join thread on thread.source_id = range.source_id and thread.thread_id = range.thread_id
     where range_path.kind = 'annotation'
 ),
 at_end as (
@@ -50,20 +57,20 @@ inside as (
 step as (
     select
         source_id,
+        process,
         start_ns,
         first(step_id order by end_ns desc, step_id) as step_id,
         max(end_ns) as end_ns
-    from (
-        select source_id, step_id, min(start_ns) as start_ns, max(end_ns) as end_ns
-        from _critical_piece
-        group by all
-    )
-    group by all
+    from _critical_extent
+    group by source_id, process, start_ns
 ),
 placed as (
     select step.source_id, step.step_id, inside.path_id, inside.critical_ns
     from inside
-    asof join step on step.source_id = inside.source_id and inside.start_ns >= step.start_ns
+    asof join step
+        on step.source_id = inside.source_id
+        and step.process = inside.process
+        and inside.start_ns >= step.start_ns
     where inside.end_ns <= step.end_ns and inside.critical_ns > 0
 )
 select placed.source_id, placed.step_id, placed.path_id, outer_path.path_id as outer_path_id, placed.critical_ns::bigint as critical_ns

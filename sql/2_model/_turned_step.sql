@@ -1,25 +1,52 @@
--- A row is a row of step_summary and the turn that it is a part of: those of one number that follow one another (adapters in
--- turn) are one, those of several processes, which run at the same time, are not.
+-- A row is a row of step_summary and the turn that it is a part of: those of one number that follow one another in a process
+-- (adapters in turn) are one.
 --
 -- Where adapters are trained one after another (peft_mode 'seq') all of one number are one.
 --
--- turn_id is its place among the input's turns, from 1; is_beside whether it is the step of another process at the time of
--- the one before.
+-- turn_id is its place among the input's turns, from 1; is_beside whether it does not count when steps are counted: it is the
+-- step of another process than the one with the most, or of another thread at the time of the one before.
 
 with
+placed as (
+    select summary.*, coalesce(own.process, 0) as process
+    from step_summary as summary
+    join _step as step
+        on step.source_id = summary.source_id
+        and step.start_ns = summary.start_ns
+        and step.step is not distinct from summary.step
+        and step.range_id is not distinct from summary.range_id
+    left join _work_process as own on own.source_id = step.source_id and own.thread_id = step.thread_id
+),
 next as (
     select
         *,
         step is distinct from lag(step) over in_order as is_next,
-        coalesce(step = lag(step) over in_order and start_ns < lag(start_ns + wall_ns) over in_order, false) as is_beside
-    from step_summary
-    window in_order as (partition by source_id order by start_ns, range_id)
+        coalesce(step = lag(step) over in_order and start_ns < lag(start_ns + wall_ns) over in_order, false) as is_at_once
+    from placed
+    window in_order as (partition by source_id, process order by start_ns, range_id)
+),
+turned as (
+    select
+        * exclude (is_next),
+        sum((is_next or is_at_once)::integer) over (partition by source_id, process order by start_ns, range_id) as turn
+    from next
+),
+main as (
+    select source_id, arg_max(process, (turn_cnt, -process)) as process
+    from (select source_id, process, max(turn) as turn_cnt from turned group by all)
+    group by source_id
+),
+begun as (
+    select *, min(start_ns) over (partition by source_id, process, turn) as turn_ns
+    from turned
 )
 select
-    next.* exclude (is_next),
+    begun.* exclude (process, turn, turn_ns, is_at_once),
+    begun.is_at_once or begun.process is distinct from main.process as is_beside,
     if(
         source_id in (select source_id from _run_facts where said['peft_mode'] = 'seq'),
-        dense_rank() over (partition by source_id order by step),
-        sum((is_next or is_beside)::integer) over (partition by source_id order by start_ns, range_id)
+        dense_rank() over (partition by source_id order by begun.step),
+        dense_rank() over (partition by source_id order by begun.turn_ns, begun.process, begun.turn)
     )::bigint as turn_id
-from next
+from begun
+join main using (source_id)

@@ -7,7 +7,7 @@
 --   start_ns    bigint    begin of the first of them
 --   length_ns   bigint    how long they take together
 --   token_cnt   bigint    tokens, NULL where not known
---   is_beside   boolean   whether it is the step of another process at the time of the one before
+--   is_beside   boolean   whether it does not count when steps are counted, see _turned_step
 
 select
     source_id,

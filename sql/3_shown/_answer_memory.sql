@@ -1,5 +1,7 @@
 -- A row is a device of an input whose memory was recorded: its peak, and the category of most of it.
 --
+-- Of several processes on it that with the highest peak: peaks at different moments do not add up.
+--
 -- columns:
 --   source_id       integer   the input
 --   device          varchar   the device, 'cpu' or 'cuda:0'
@@ -10,12 +12,14 @@
 --   before_bytes    bigint    how much of that was there before the recording
 --   graph_bytes     bigint    what CUDA graphs hold besides, NULL if nothing
 --   is_guessed      boolean   whether the category of some of that goes by lifetimes and phases
+--   process_cnt     bigint    processes with memory of their own on it
 
 with
 held as (
     select
         source_id,
         device,
+        coalesce(process_id, -1) as process,
         peak_bytes,
         category,
         sum(live_bytes)::bigint as live_bytes,
@@ -24,6 +28,11 @@ held as (
     from memory_peak
     where peak_bytes >= 1048576
     group by all
+),
+fullest as (
+    select source_id, device, arg_max(process, (peak_bytes, -process)) as process, count(distinct process) as process_cnt
+    from held
+    group by source_id, device
 )
 select
     held.source_id,
@@ -34,8 +43,10 @@ select
     coalesce(max(live_bytes) filter (category = 'unknown'), 0) as unknown_bytes,
     coalesce(max(before_bytes) filter (category = 'unknown'), 0) as before_bytes,
     any_value(graphs.graph_bytes) as graph_bytes,
-    arg_max(is_guessed, live_bytes) filter (category <> 'unknown') as is_guessed
+    arg_max(is_guessed, live_bytes) filter (category <> 'unknown') as is_guessed,
+    any_value(fullest.process_cnt) as process_cnt
 from held
+join fullest on fullest.source_id = held.source_id and fullest.device = held.device and fullest.process = held.process
 left join _memory_of_graphs as graphs on graphs.source_id = held.source_id and graphs.device = held.device
 group by held.source_id, held.device
 having largest is not null or held.device <> 'cpu'
