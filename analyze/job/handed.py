@@ -28,8 +28,8 @@ TABLES = ("source", "source_fact", "device", "collective")
 VIEWS = (
     "adapter_summary", "api_summary", "exposed_communication", "gpu_timeline_summary", "idle_summary", "launch_cost",
     "lora_summary", "memory_copy_summary", "memory_finding", "memory_fragmentation", "memory_operation_summary",
-    "memory_peak", "memory_phase", "out_of_memory", "phase_summary", "pipeline_bubble", "replay", "steady_state",
-    "step_statistics", "step_summary", "sync_summary", "trace_info", "unattributed", "what_if",
+    "memory_peak", "memory_phase", "os_summary", "out_of_memory", "phase_summary", "pipeline_bubble", "replay",
+    "steady_state", "step_statistics", "step_summary", "sync_summary", "trace_info", "unattributed", "what_if",
     # what views that compare ranks read
     "_step", "_rank_part", "_rank_stretch", "_rank_wait", "_rank_device", "_extent", "_source_with_gpu", "_steady_time",
     "_steady_class", "_steady_kernel", "_kernel_total", "_predicted_finding", "_validation",

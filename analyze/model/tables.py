@@ -226,6 +226,8 @@ def write_names(staging: Staging) -> None:
             union all
             select distinct shape_id from range
             union all
+            select distinct name_id from os_call
+            union all
             select distinct name_id from overhead
             union all
             select distinct stack_id from memory_event

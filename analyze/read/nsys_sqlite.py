@@ -84,6 +84,7 @@ LOADS = (
         ),
         "nsys_memory_usage", "staged_memory_event",
     ),
+    Load(Table("OSRT_API", ("start", "end", "nameId"), ("globalTid",)), "nsys_osrt", "os_call"),
     Load(Table("PROFILER_OVERHEAD", ("start", "end", "nameId"), ("globalTid",)), "nsys_overhead", "overhead"),
 )  # fmt: skip
 _STRINGS = Load(Table("StringIds", ("id",), texts=("value",)), "nsys_string", "string")

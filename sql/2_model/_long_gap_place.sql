@@ -101,6 +101,19 @@ select
                 || 'allocating. Name it with ranges (lorabench.span), or record Python''s stacks.',
                 'Look at what the CPU did before the launch: reading input, writing files, logging, allocating. Name it '
                 || 'with ranges (NVTX), or record the CPU''s samples (nsys profile --sample=process-tree).')
+        when cpu.os_kind = 'reads'
+            then 'It reads a file, a pipe or a terminal there: read ahead in threads or processes of their own, from memory or a '
+                || 'faster disk.'
+        when cpu.os_kind = 'writes'
+            then 'It writes there: log and save more rarely, or in a thread of its own.'
+        when cpu.os_kind = 'sleeps'
+            then 'The program sleeps there: look for sleep() in its own code, or for a library that polls.'
+        when cpu.os_kind = 'waits'
+            then 'It waits there for another thread or process: mostly for a batch of the loader (more workers, prefetching), or for '
+                || 'a lock. What the other threads do then is in the views os_summary and range_summary.'
+        when cpu.os_kind = 'calls'
+            then 'It is in the operating system there: look at what asks for it (nsys profile --osrt-backtrace, on by default, has '
+                || 'the stacks).'
         when cpu.cpu_kind is null and cpu.is_between
             then 'Most loops get their input there. '
                 || if(has_torch(long.source_id),

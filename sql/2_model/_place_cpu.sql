@@ -9,6 +9,8 @@
 --   source_id   integer   the input
 --   rule        varchar   the rule that is blamed for the gap, see _blamed_place
 --   place       varchar   its place, NULL outside all ranges
+--   os_kind     varchar   where it was in no range or CUDA call, but in one of the operating system's libraries, which cpu_in
+--         names then: 'waits', 'reads', 'writes', 'sleeps' or 'calls'
 --   cpu_in      varchar   the range or call; of autograd's the node that it evaluates; of many how many, and the one with the most
 --         of the gap; where it was in neither for most of the gap that is said, and of a tenth of it or more how much was in some
 --   cpu_kind    varchar   the kind of the range, or 'call'; 'several', from eight on 'many'; NULL where it was in neither
@@ -119,6 +121,23 @@ calling_elsewhere as (
         order by sum(least(call.end_ns, gap.end_ns) - greatest(call.start_ns, gap.start_ns)) desc, call.name_id
     ) = 1
 ),
+-- what the thread is in of the operating system's libraries for most of it
+in_system as (
+    select gap.source_id, gap.rule, gap.place, call.name_id
+    from gap
+    join os_call as call
+        on call.source_id = gap.source_id
+        and call.thread_id = gap.thread_id
+        and call.start_ns < gap.end_ns
+        and call.end_ns > gap.start_ns
+    group by gap.source_id, gap.rule, gap.place, call.name_id
+    having 2 * sum(least(call.end_ns, gap.end_ns) - greatest(call.start_ns, gap.start_ns))
+        > any_value(gap.end_ns - gap.start_ns)
+    qualify row_number() over (
+        partition by gap.source_id, gap.rule, gap.place
+        order by sum(least(call.end_ns, gap.end_ns) - greatest(call.start_ns, gap.start_ns)) desc, call.name_id
+    ) = 1
+),
 -- of gaps that nothing covers by itself all that lies in them, each moment by the outermost
 piece as (
     select
@@ -175,7 +194,13 @@ select
     gap.source_id,
     gap.rule,
     gap.place,
+    if(
+        coalesce(calling.name_id, elsewhere.name_id, covering.name_id) is null and not coalesce(many.frac > 0.5, false),
+        os_kind_of(system_name.text),
+        null
+    ) as os_kind,
     coalesce(
+        if(os_kind is null, null, system_name.text),
         case
             when coalesce(calling.name_id, elsewhere.name_id, covering.name_id) is not null or many.name_id is null then ''
             when many.frac > 0.5 then format('{:,} ranges and calls, most of it ', many.piece_cnt)
@@ -190,7 +215,7 @@ select
         when many.name_id is null then covering.kind
         when many.frac > 0.5 then if(many.piece_cnt < 8, 'several', 'many')
     end as cpu_kind,
-    coalesce(calling.name_id, elsewhere.name_id) is null and coalesce(many.frac <= 0.5, false) as is_partly,
+    coalesce(calling.name_id, elsewhere.name_id) is null and coalesce(many.frac <= 0.5, false) and os_kind is null as is_partly,
     between.source_id is not null as is_between
 from gap
 left join between
@@ -211,6 +236,11 @@ left join covering
     and covering.place is not distinct from gap.place
 left join many
     on many.source_id = gap.source_id and many.rule = gap.rule and many.place is not distinct from gap.place
+left join in_system
+    on in_system.source_id = gap.source_id
+    and in_system.rule = gap.rule
+    and in_system.place is not distinct from gap.place
+left join name as system_name on system_name.name_id = in_system.name_id
 left join name on name.name_id = coalesce(calling.name_id, elsewhere.name_id, covering.name_id, many.name_id)
 where name.text is null
     or coalesce(calling.name_id, elsewhere.name_id) is not null

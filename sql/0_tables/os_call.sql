@@ -1,0 +1,10 @@
+-- A row is a call of the operating system's libraries that nsys traced (osrt): waiting for a lock, reading a file, sleeping.
+--
+-- nsys records those of some length alone, 1 us unless asked otherwise.
+--
+-- columns:
+--   source_id   integer    the input
+--   thread_id   bigint     the calling thread, NULL if not recorded
+--   name_id     bigint     the function
+--   start_ns    bigint     begin
+--   end_ns      bigint     end
