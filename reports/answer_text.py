@@ -99,7 +99,7 @@ def _in_phases(what: str, shares: dict[str, float], again: float) -> Iterator[st
     ]
     rest = 1 - sum(shares.values())
     others = [f"else {rest:.0%}"] if rest >= _MUCH_ELSE else []
-    if phases:
+    if any(name != "between" for name in shares) and phases:
         yield from wrapped([f"  {what}: {', '.join([*phases, *others])}"])
 
 

@@ -86,6 +86,15 @@ def test_an_unchanged_report_is_read_once(tmp_path: Path, monkeypatch: pytest.Mo
         assert database.rows("select count(*) from source") == [(2,)]
 
 
+def test_a_job_has_an_input_for_each_process_and_reads_it_once(tmp_path: Path, run_command: Callable[..., Any]) -> None:
+    node, job = simulated_node.write(ALONE, tmp_path / "node.sqlite"), tmp_path / "job"
+    asked = ("--report", "rank_summary", "--columns", "rank,name,busy,idle", "--csv")
+    for _ in range(2):
+        said = run_command("analyze", node, "-o", f"{job}/", "--workers", "1").err
+    assert "2 inputs: 0 read, 2 found finished, 0 lost" in said
+    assert run_command("analyze", job, *asked).out == run_command("analyze", node, *asked).out
+
+
 def test_the_answer_is_of_a_rank_and_says_so(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     node = simulated_node.write(ALONE, tmp_path / "node.sqlite")
     said = run_command("summary", node).out
@@ -160,12 +169,15 @@ def test_a_process_with_hardly_any_work_is_no_rank_and_takes_nobodys_gpu(tmp_pat
         "update TARGET_INFO_CUDA_DEVICE set pid = 1",
         "update CUPTI_ACTIVITY_KIND_KERNEL set deviceId = 0",
         "delete from TARGET_INFO_CUDA_DEVICE",
+        "update TARGET_INFO_CUDA_DEVICE set gpuId = 'a'",
+        "alter table TARGET_INFO_CUDA_DEVICE rename to x; create view TARGET_INFO_CUDA_DEVICE as "
+        "with recursive n(i) as (select 1 union all select i + 1 from n) select i as gpuId, i as cudaId, i as pid from n",
     ],
 )
 def test_where_gpus_are_shared_or_not_told_apart_the_file_is_one_input(spoiled: str, tmp_path: Path) -> None:
     node = simulated_node.write(ALONE, tmp_path / "node.sqlite")
     with changed(node) as file:
-        file.execute(spoiled)
+        file.executescript(spoiled)
         if "deviceId" in spoiled:
             file.execute("update CUPTI_ACTIVITY_KIND_MEMCPY set deviceId = 0")
             file.execute("update CUPTI_ACTIVITY_KIND_MEMSET set deviceId = 0")

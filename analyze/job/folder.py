@@ -47,12 +47,19 @@ class Wanted:
 class Task:
     """One input to read: what tells whether it has changed, and the folder of what it leaves."""
 
-    location: str  # an absolute path, or a URL
+    location: str  # an absolute path, or a URL; of one process of several in a file with #rank0 behind it
     size_bytes: int
     stamp: str  # changes with the content: time of modification, entity tag
     folder: str
     settings: str = ""  # as JSON
     problem: str = ""  # why it cannot be read at all
+    process: int | None = None  # that is read of several, see Input
+    whose: str = ""
+
+    @property
+    def file(self) -> str:
+        """The path or URL of the file that holds it."""
+        return self.location.removesuffix(f"#{self.whose}") if self.whose else self.location
 
     @property
     def name(self) -> str:

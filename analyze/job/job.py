@@ -1,5 +1,6 @@
 """What is done with a job: read its inputs, put them together, open it."""
 
+import dataclasses
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -73,16 +74,16 @@ def tasks(named: Sequence[str], job: Path, settings: str) -> list[Task]:
     """
     found: dict[str, Task] = {}
     for word in named:
-        for location, size, stamp, problem in _behind(word):
-            place = folder.folder_of(job, location)
-            found[location] = Task(location, size, stamp, place, settings, problem)
+        for task in _behind(word):
+            place = folder.folder_of(job, task.location)
+            found[task.location] = dataclasses.replace(task, folder=place, settings=settings)
     return [found[location] for location in sorted(found)]
 
 
-def _behind(word: str) -> list[tuple[str, int, str, str]]:
-    """(location, bytes, stamp, problem) of the files behind one word."""
+def _behind(word: str) -> list[Task]:
+    """The inputs behind one word, without a folder yet."""
     if remote.is_url(word) and not word.startswith("file://"):
-        return [(*file, "") for file in remote.find(word)]
+        return [Task(location, size, stamp, "") for location, size, stamp in remote.find(word)]
     path = unquote(urlsplit(word).path) if remote.is_url(word) else word
     names = [path]
     if set(path) & _PATTERN and not Path(path).exists():
@@ -90,10 +91,13 @@ def _behind(word: str) -> list[tuple[str, int, str, str]]:
         if not names:
             raise InputError(f"no file matches {word}")
     return [
-        (str(item.path.parent.resolve() / item.path.name), item.size_bytes, str(item.mtime_ns), item.problem)
+        Task(
+            str(item.path.parent.resolve() / item.path.name) + (f"#{item.whose}" if item.whose else ""),
+            item.size_bytes, str(item.mtime_ns), "", problem=item.problem, process=item.process, whose=item.whose,
+        )
         for name in names
         for item in inputs.listed(Path(name))
-    ]
+    ]  # fmt: skip
 
 
 def merge(job: Path, progress: Progress | None = None, *, force: bool = False) -> merging.Merged:

@@ -60,7 +60,7 @@ def here(task: Task) -> Iterator[Path]:
     Raises InputError when it cannot be copied.
     """
     if not task.is_remote:
-        yield Path(task.location)
+        yield Path(task.file)
         return
     with tempfile.TemporaryDirectory(prefix="lorabench-input-") as scratch:
         path = Path(scratch) / task.name

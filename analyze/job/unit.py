@@ -46,6 +46,8 @@ def make(task: Task, path: Path) -> str | None:
     whole = unfinished.beside(task.path(folder.PART), "open")
     try:
         item = inputs.recognise(path)
+        if task.process is not None:
+            item = inputs.of_process(item, task.process, task.whose)
         if item.kind is Kind.DATABASE:
             return f"{task.location} is a lorabench database; a job is made of traces"
         is_large = item.content_bytes > _LARGE

@@ -27,7 +27,7 @@ WORK = (
 )  # fmt: skip
 _HARDLY = 1000  # times as much work as that makes a process another process's bystander, and a GPU not its own
 _MEET = ("%nccl%kernel%", "%cross_device_reduce%", "%allreduce%", "%all_reduce%", "%nvshmem%kernel%")
-Counts = Sequence[tuple[int, int | None, int]]  # process, its number for a device, operations on it
+Counts = Sequence[tuple[int, int, int]]  # process, its number for a device, operations on it
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def with_work(counts: Counts, gpus: dict[tuple[int, int], int]) -> list[Process]
     """
     found: dict[int, list[tuple[int, int]]] = {}
     for process, device, count in counts:
-        found.setdefault(process, []).append((device or 0, count))
+        found.setdefault(process, []).append((device, count))
     made = []
     for process, devices in found.items():
         whole = sum(count for _, count in devices)
@@ -115,7 +115,8 @@ def in_ranks(path: Path, found: Sequence[Process]) -> list[Process]:
 def counting(tables: Collection[str]) -> str:
     """A statement for Counts of the tables of work."""
     parts = [
-        f"select globalPid as process, deviceId as device from {name} where typeof(globalPid) = 'integer'"
+        "select globalPid as process, iif(typeof(deviceId) = 'integer', deviceId, 0) as device "
+        f"from {name} where typeof(globalPid) = 'integer'"
         for name in tables
     ]
     of_all = " union all ".join(parts)
@@ -125,16 +126,27 @@ def counting(tables: Collection[str]) -> str:
 def _gpus(connection: sqlite3.Connection) -> dict[tuple[int, int], int]:
     """Of each process and device as it calls it the GPU; empty where the file does not say."""
     if {"gpuid", "cudaid", "pid"} <= _columns(connection, "TARGET_INFO_CUDA_DEVICE"):
-        rows = connection.execute("select distinct pid, cudaId, gpuId from TARGET_INFO_CUDA_DEVICE").fetchall()
+        rows = connection.execute(
+            "select distinct pid, cudaId, gpuId from TARGET_INFO_CUDA_DEVICE "
+            "where typeof(pid) = 'integer' and typeof(cudaId) = 'integer' and typeof(gpuId) = 'integer'"
+        ).fetchall()
         return {(pid, device): gpu for pid, device, gpu in rows}
     if {"processid", "deviceid"} <= _columns(connection, "TARGET_INFO_CUDA_CONTEXT_INFO"):
-        rows = connection.execute("select distinct processId, deviceId from TARGET_INFO_CUDA_CONTEXT_INFO").fetchall()
+        rows = connection.execute(
+            "select distinct processId, deviceId from TARGET_INFO_CUDA_CONTEXT_INFO "
+            "where typeof(processId) = 'integer' and typeof(deviceId) = 'integer'"
+        ).fetchall()
         return {(pid, device): device for pid, device in rows}
     return {}
 
 
 def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
-    return {str(name).lower() for (name,) in connection.execute("select name from pragma_table_info(?)", [table])}
+    """Those of a table, in lower case; of a view none, as it may compute for ever."""
+    rows = connection.execute(
+        "select c.name from sqlite_master as t join pragma_table_info(t.name) as c where t.type = 'table' and t.name = ?",
+        [table],
+    )
+    return {str(name).lower() for (name,) in rows}
 
 
 def _counts(connection: sqlite3.Connection) -> Counts:

@@ -141,6 +141,9 @@ select
             and regexp_matches(cpu.cpu_in, '(?i)free|malloc')
             then 'Once, it is a library that makes itself ready (cuBLAS, cuDNN): warm up before the recording begins. In '
                 || 'each step it is an allocator without a cache, or memory so full that it frees by itself.'
+        when cpu.cpu_kind = 'call' and regexp_matches(cpu.cpu_in, '(Malloc|Alloc)(Async|FromPool)')
+            then 'A pool gives its memory back at each synchronisation unless it is told to keep it: set '
+                || 'cudaMemPoolAttrReleaseThreshold, or allocate once.'
         when cpu.cpu_kind = 'call' and regexp_matches(cpu.cpu_in, '(?i)free|malloc')
             then keep_memory_advice(has_torch(long.source_id))
         when cpu.cpu_kind = 'call'
