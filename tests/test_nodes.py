@@ -171,7 +171,8 @@ def test_a_process_with_hardly_any_work_is_no_rank_and_takes_nobodys_gpu(tmp_pat
         "delete from TARGET_INFO_CUDA_DEVICE",
         "update TARGET_INFO_CUDA_DEVICE set gpuId = 'a'",
         "alter table TARGET_INFO_CUDA_DEVICE rename to x; create view TARGET_INFO_CUDA_DEVICE as "
-        "with recursive n(i) as (select 1 union all select i + 1 from n) select i as gpuId, i as cudaId, i as pid from n",
+        "with recursive n(i) as (select 1 union all select i + 1 from n) "
+        "select i as gpuId, i as cudaId, i as pid from n",
     ],
 )
 def test_where_gpus_are_shared_or_not_told_apart_the_file_is_one_input(spoiled: str, tmp_path: Path) -> None:

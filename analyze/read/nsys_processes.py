@@ -20,6 +20,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
+from ...errors import CorruptInputError
+
 PROCESS_MASK = ~0xFFFFFF
 WORK = (
     "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET",
@@ -78,7 +80,7 @@ def apart(path: Path) -> list[Process]:
                 return []
             others = [process for process in found if process not in workers]
             return [*(in_ranks(path, workers) if _meet(connection) else workers), *others]
-    except sqlite3.Error:
+    except (sqlite3.Error, CorruptInputError):
         return []
 
 
@@ -143,7 +145,8 @@ def _gpus(connection: sqlite3.Connection) -> dict[tuple[int, int], int]:
 def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
     """Those of a table, in lower case; of a view none, as it may compute for ever."""
     rows = connection.execute(
-        "select c.name from sqlite_master as t join pragma_table_info(t.name) as c where t.type = 'table' and t.name = ?",
+        "select c.name from sqlite_master as t join pragma_table_info(t.name) as c "
+        "where t.type = 'table' and t.name = ?",
         [table],
     )
     return {str(name).lower() for (name,) in rows}
