@@ -8,7 +8,7 @@ READER_VERSIONS = {
     Kind.NSYS_SQLITE: 6,
     Kind.NSYS_REPORT: 6,  # exported, and read as that
     Kind.KINETO: 12,
-    Kind.SNAPSHOT: 2,
+    Kind.SNAPSHOT: 3,
 }
 
 
