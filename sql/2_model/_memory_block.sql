@@ -7,9 +7,9 @@
 -- 'activation', but 'forward_result' where no backward needs it: nothing learns in the recording, text is generated, or it
 -- outlives a step. What the backward keeps for later is 'gradient', what the optimizer keeps is 'optimizer_state', what a
 -- model keeps that was made, loaded or moved outside of them 'parameter'; the rest of the backward is 'autograd_detail'.
--- To keep is never to free, to outlive a step, or to live for half of the recording; of a model, to be there when it works. What was there before the recording
--- goes by who made it, else by who frees it: the optimizer its state, zero_grad gradients. That is 'exact' where a ledger
--- has taken out what it knows, 'heuristic' elsewhere.
+-- To keep is never to free, to outlive a step, or to live for most of the recording; of what a model is made of, to be
+-- there when it works. What was there before the recording goes by who frees it (the optimizer its state, zero_grad
+-- gradients), else by who made it. That is 'exact' where a ledger has taken out what it knows, 'heuristic' elsewhere.
 
 with
 event as (
@@ -52,7 +52,7 @@ lived as (
     select
         allocated.* exclude (event_cnt),
         coalesce(last.turn - coalesce(first.turn, 0), 0) >= 2 as outlives_step,
-        allocated.free_ns is null or outlives_step or 2 * allocated.event_cnt > whole.event_cnt
+        allocated.free_ns is null or outlives_step or 4 * allocated.event_cnt > 3 * whole.event_cnt
         or (allocated.phase is null and allocated.made_as is not null and coalesce(work.start_ns < allocated.free_ns, false)) as is_kept
     from allocated
     join whole using (source_id)
