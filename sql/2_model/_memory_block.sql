@@ -42,35 +42,59 @@ allocated as (
 whole as (
     select source_id, count(*) as event_cnt, max(time_ns) as end_ns from event group by source_id
 ),
-work as (
-    select source_id, coalesce(process_id, -1) as process, device, start_ns
-    from _memory_phase_stretch
-    where phase in ('forward', 'backward', 'optimizer')
+turn as materialized (
+    select *, lead(time_ns) over (partition by source_id, process, device order by turn) - time_ns as length_ns
+    from _memory_border
 ),
--- how many steps begin while it lives: with two there is a whole one in between; what a model is made of is there when it works
-lived as (
-    select
-        allocated.* exclude (event_cnt),
-        coalesce(last.turn - coalesce(first.turn, 0), 0) >= 2 as outlives_step,
-        allocated.free_ns is null or outlives_step or 4 * allocated.event_cnt > 3 * whole.event_cnt
-        or (allocated.phase is null and allocated.made_as is not null and coalesce(work.start_ns < allocated.free_ns, false)) as is_kept
-    from allocated
-    join whole using (source_id)
-    asof left join _memory_turn as first
+shortest as (
+    select source_id, process, device, min(length_ns) as length_ns from turn group by all
+),
+-- two steps or more begin while it lives, so there is a whole one in between; most live too shortly for that
+stepped as (
+    select allocated.allocation_id
+    from (
+        select allocated.*, coalesce(allocated.process_id, -1) as process, coalesce(allocated.free_ns, whole.end_ns) as end_ns
+        from allocated
+        join whole using (source_id)
+    ) as allocated
+    join shortest using (source_id, process, device)
+    asof left join turn as first
         on first.source_id = allocated.source_id
-        and first.process = coalesce(allocated.process_id, -1)
+        and first.process = allocated.process
         and first.device = allocated.device
         and first.time_ns <= allocated.time_ns
-    asof left join _memory_turn as last
+    asof join turn as last
         on last.source_id = allocated.source_id
-        and last.process = coalesce(allocated.process_id, -1)
+        and last.process = allocated.process
         and last.device = allocated.device
-        and last.time_ns <= coalesce(allocated.free_ns, whole.end_ns)
-    asof left join work
+        and last.time_ns <= allocated.end_ns
+    where allocated.end_ns - allocated.time_ns >= shortest.length_ns and last.turn - coalesce(first.turn, 0) >= 2
+),
+-- what a model is made of is there when it works
+worked as (
+    select allocated.allocation_id
+    from allocated
+    asof join (
+        select source_id, coalesce(process_id, -1) as process, device, start_ns
+        from _memory_phase_stretch
+        where phase in ('forward', 'backward', 'optimizer')
+    ) as work
         on work.source_id = allocated.source_id
         and work.process = coalesce(allocated.process_id, -1)
         and work.device = allocated.device
         and work.start_ns >= allocated.time_ns
+    where allocated.phase is null and allocated.made_as is not null and work.start_ns < allocated.free_ns
+),
+lived as (
+    select
+        allocated.* exclude (event_cnt),
+        stepped.allocation_id is not null as outlives_step,
+        allocated.free_ns is null or stepped.allocation_id is not null or worked.allocation_id is not null
+        or 4 * allocated.event_cnt > 3 * whole.event_cnt as is_kept
+    from allocated
+    join whole using (source_id)
+    left join stepped using (allocation_id)
+    left join worked using (allocation_id)
 ),
 has_ledger as (
     select distinct source_id from memory_owner where is_exact
