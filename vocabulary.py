@@ -43,7 +43,9 @@ MEMORY_ACTIVATION: Final = "activation"
 MEMORY_OWNED: Final = (
     MEMORY_PARAMETER, MEMORY_ADAPTER, MEMORY_OPTIMIZER, MEMORY_GRADIENT, MEMORY_INPUT, MEMORY_ACTIVATION
 )  # fmt: skip
-MEMORY_CATEGORIES: Final = (*MEMORY_OWNED, "temporary", "autograd_detail", "quantisation_workspace", "unknown")
+MEMORY_CATEGORIES: Final = (
+    *MEMORY_OWNED, "forward_result", "temporary", "autograd_detail", "quantisation_workspace", "unknown"
+)  # fmt: skip
 
 # What `collect` opens ranges around, from the coarsest to the finest; each depth includes those before it.
 RANGE_DEPTHS: Final = ("step", "phase", "layer", "module", "lora")

@@ -161,10 +161,10 @@ def _held(row: Row) -> str:
     parts = []
     if unknown > largest:
         is_earlier = 2 * row["before_bytes"] > unknown
-        parts.append(f"{unknown / 2**20:,.0f} {'from before the recording' if is_earlier else 'for nobody knows what'}")
+        known = f"{row['before_bytes'] / 2**20:,.0f} from before the recording"
+        parts.append(known if is_earlier else f"{unknown / 2**20:,.0f} unknown")
     if 20 * largest >= row["peak_bytes"]:  # else next to nothing of it
-        name = row["largest"].replace("_", " ")
-        parts.append(f"{largest / 2**20:,.0f} {name}{' (guessed)' if row['is_guessed'] else ''}")
+        parts.append(f"{largest / 2**20:,.0f} {row['largest']}{' (guessed)' if row['is_guessed'] else ''}")
     if graphs := row["graph_bytes"]:
         parts.append(f"besides {graphs / 2**20:,.0f} of CUDA graphs")
     return ", ".join(parts)

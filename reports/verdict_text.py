@@ -10,6 +10,7 @@ _HARDLY = 0.2  # of all: where less hangs on the GPU the CPU sets the pace, howe
 _PACING_FRAC = 0.5  # of the compute: where less hangs on it, and less than half of all, the CPU sets the pace
 NOTHING = "nothing is timed in this file: no ranges, CUDA calls or GPU work; record it anew"
 SNAPSHOT = "allocator snapshot"  # of _recorder
+SNAPSHOT_SAYS = "memory alone: a snapshot has no GPU work"
 # Of steady_state: what is the largest part of the window, and what that means.
 _MEANINGS = {
     "compute": "GPU-bound: it computes {:.0%} of the time",
@@ -59,7 +60,7 @@ def verdict(found: Row) -> str:
 
 def _without_work(found: Row) -> str:
     if found["recorder"] == SNAPSHOT:
-        return "memory alone: a snapshot has no work"
+        return SNAPSHOT_SAYS + ("; times are of ranges on the CPU" if found["ranges"] else "")
     return "no GPU work in this file: times are the CPU's" if found["has_times"] else NOTHING
 
 

@@ -8,7 +8,7 @@ READER_VERSIONS = {
     Kind.NSYS_SQLITE: 7,
     Kind.NSYS_REPORT: 7,  # exported, and read as that
     Kind.KINETO: 13,
-    Kind.SNAPSHOT: 2,
+    Kind.SNAPSHOT: 3,
 }
 
 

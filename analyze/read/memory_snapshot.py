@@ -166,14 +166,23 @@ class _Segment:
         for block in raw["blocks"]:
             place = _number(block.get("address", place))  # old ones say only how large blocks are
             size = _number(block["size"])
-            requested = _number(block.get("requested_size", block.get("history", [{}])[0].get("real_size", size)))
-            blocks.append(_Block(place, size, requested, block["state"] in _USED, stacks.text(block.get("frames"))))
+            last = _last_request(block)
+            requested = _number(block.get("requested_size", last.get("real_size", size)))
+            is_used = block["state"] in _USED
+            stack = stacks.text(block.get("frames") or last.get("frames")) if is_used else None
+            blocks.append(_Block(place, size, requested, is_used, stack))
             place += size
         knows = all("requested_size" in block for block in raw["blocks"])
         return cls(
             _number(raw["device"]), address, _number(raw["total_size"]), _number(raw["stream"]),
             _GRAPH_POOL if _is_private(raw) else _text(raw["segment_type"]), knows, tuple(blocks),
         )  # fmt: skip
+
+
+def _last_request(block: dict[str, Any]) -> dict[str, Any]:
+    """What torch 1.13 and 2.0 say of who asked for a block: the latest entry of its history."""
+    history = block.get("history")
+    return history[0] if isinstance(history, list) and history and isinstance(history[0], dict) else {}
 
 
 def _is_private(segment: dict[str, Any]) -> bool:
@@ -268,6 +277,7 @@ def _stack(frames: list[Any]) -> str | None:
         if isinstance(frame, dict):
             file, name, line = _text(frame.get("filename")), _text(frame.get("name")), frame.get("line")
             if file.endswith(".py"):
+                file = file if "/" in file else file.replace("\\", "/")  # of Windows
                 told.append(f"{_PACKAGES.sub('', file)}:{line if type(line) is int else '?'} {name}")
             is_engine |= name.startswith("torch::autograd::Engine::")
             node = node or _NODE.match(name)

@@ -3,10 +3,13 @@
 -- An address belongs to an allocation until its next event. What a run's ledger names is what it says ('exact'), and what
 -- torch's memory timeline names, too ('heuristic': it infers them from the graph). The rest goes by lifetime:
 -- 'temporary' is freed by the operator that allocated it or within its phase; memory of the forward that the backward
--- or nothing within the forward frees, of a recomputation that outlives it, and of a compiled graph that nothing frees, is 'activation'; what the backward keeps for later is 'gradient', what
--- the optimizer keeps is 'optimizer_state', what a model keeps that was made, loaded or moved outside of them 'parameter'; the rest of the backward is 'autograd_detail'. What was there before the
--- recording goes by who frees it: the optimizer its state, zero_grad gradients. That is 'exact' where a ledger has taken
--- out what it knows, 'heuristic' elsewhere.
+-- or nothing within the forward frees, of a recomputation that outlives it, and of a compiled graph that nothing frees, is
+-- 'activation', but 'forward_result' where no backward needs it: nothing learns in the recording, text is generated, or it
+-- outlives a step. What the backward keeps for later is 'gradient', what the optimizer keeps is 'optimizer_state', what a
+-- model keeps that was made, loaded or moved outside of them 'parameter'; the rest of the backward is 'autograd_detail'.
+-- To keep is never to free, to outlive a step, or to live for most of the recording; of what a model is made of, to be
+-- there when it works. What was there before the recording goes by who frees it (the optimizer its state, zero_grad
+-- gradients), else by who made it. That is 'exact' where a ledger has taken out what it knows, 'heuristic' elsewhere.
 
 with
 event as (
@@ -22,17 +25,76 @@ followed as (
         lead(time_ns) over same_place as next_ns,
         lead(bytes) over same_place as next_bytes,
         lead(phase) over same_place as next_phase,
+        lead(allocation_id) over same_place as next_id,
         row_number() over same_place as place_number
     from event
     window same_place as (partition by source_id, process_id, device, address order by time_ns, allocation_id)
 ),
 allocated as (
     select
-        * exclude (next_ns, next_bytes, next_phase, place_number),
+        * exclude (next_ns, next_bytes, next_phase, next_id, place_number),
         if(next_bytes < 0, next_ns, null) as free_ns,
-        if(next_bytes < 0, next_phase, null) as free_phase
+        if(next_bytes < 0, next_phase, null) as free_phase,
+        if(next_bytes < 0, next_id, null) - allocation_id as event_cnt
     from followed
     where bytes > 0
+),
+whole as (
+    select source_id, count(*) as event_cnt, max(time_ns) as end_ns from event group by source_id
+),
+turn as materialized (
+    select *, lead(time_ns) over (partition by source_id, process, device order by turn) - time_ns as length_ns
+    from _memory_border
+),
+shortest as (
+    select source_id, process, device, min(length_ns) as length_ns from turn group by all
+),
+-- two steps or more begin while it lives, so there is a whole one in between; most live too shortly for that
+stepped as (
+    select allocated.allocation_id
+    from (
+        select allocated.*, coalesce(allocated.process_id, -1) as process, coalesce(allocated.free_ns, whole.end_ns) as end_ns
+        from allocated
+        join whole using (source_id)
+    ) as allocated
+    join shortest using (source_id, process, device)
+    asof left join turn as first
+        on first.source_id = allocated.source_id
+        and first.process = allocated.process
+        and first.device = allocated.device
+        and first.time_ns <= allocated.time_ns
+    asof join turn as last
+        on last.source_id = allocated.source_id
+        and last.process = allocated.process
+        and last.device = allocated.device
+        and last.time_ns <= allocated.end_ns
+    where allocated.end_ns - allocated.time_ns >= shortest.length_ns and last.turn - coalesce(first.turn, 0) >= 2
+),
+-- what a model is made of is there when it works
+worked as (
+    select allocated.allocation_id
+    from allocated
+    asof join (
+        select source_id, coalesce(process_id, -1) as process, device, start_ns
+        from _memory_phase_stretch
+        where phase in ('forward', 'backward', 'optimizer')
+    ) as work
+        on work.source_id = allocated.source_id
+        and work.process = coalesce(allocated.process_id, -1)
+        and work.device = allocated.device
+        and work.start_ns >= allocated.time_ns
+    where allocated.phase is null and allocated.made_as is not null and work.start_ns < allocated.free_ns
+),
+lived as (
+    select
+        allocated.* exclude (event_cnt),
+        stepped.allocation_id is not null as outlives_step,
+        allocated.free_ns is null or stepped.allocation_id is not null or worked.allocation_id is not null
+        or 4 * allocated.event_cnt > 3 * whole.event_cnt as is_kept
+    from allocated
+    join whole using (source_id)
+    left join stepped using (allocation_id)
+    left join worked using (allocation_id)
 ),
 has_ledger as (
     select distinct source_id from memory_owner where is_exact
@@ -70,7 +132,7 @@ purpose as (
 ),
 judged as (
     select
-        allocated.*,
+        lived.*,
         has_ledger.source_id is not null as has_ledger,
         purpose.name,
         purpose.adapter,
@@ -82,7 +144,7 @@ judged as (
                     when 'zero_grad' then 'gradient'
                     when 'optimizer' then 'optimizer_state'
                     when 'backward' then 'activation'
-                    else 'unknown'
+                    else coalesce(made_as, 'unknown')
                 end
             when is_quantisation then 'quantisation_workspace'
             when is_compiled and phase is distinct from 'backward'
@@ -90,18 +152,24 @@ judged as (
             when free_ns <= operator_end_ns then 'temporary'
             when phase = 'recompute' then if(free_phase = 'recompute', 'temporary', 'activation')
             when phase = 'backward' then
-                if(has_ledger.source_id is null and (free_ns is null or free_phase in ('optimizer', 'zero_grad')),
+                if(has_ledger.source_id is null and (is_kept or free_phase in ('optimizer', 'zero_grad')),
                     'gradient', 'autograd_detail')
             when phase in ('optimizer', 'zero_grad') then
-                if(has_ledger.source_id is null and free_ns is null, 'optimizer_state', 'temporary')
+                if(has_ledger.source_id is null and is_kept, 'optimizer_state', 'temporary')
             when phase in ('data', 'h2d') then 'input'
             when free_phase in ('backward', 'recompute') then 'activation'
             -- kept for a backward that did not come: dropped outside of the forward, by an error, or never
             when phase = 'forward' and free_phase is null then 'activation'
-            when free_ns is null then if(is_loading, 'parameter', 'unknown')
+            when is_kept then coalesce(made_as, 'unknown')
             else 'temporary'
-        end as likely_category
-    from allocated
+        end as by_life,
+        if(
+            by_life = 'activation' and free_phase is distinct from 'backward' and free_phase is distinct from 'recompute'
+            and (outlives_step or is_generating or learning.source_id is null),
+            'forward_result', by_life
+        ) as likely_category
+    from lived
+    left join _memory_learning as learning using (source_id)
     left join has_ledger using (source_id)
     left join purpose using (allocation_id)
 ),

@@ -3,7 +3,8 @@
 -- By what was open on its thread: the innermost annotation whose name means a phase (see phase_of), else an autograd node (backward); in allocator snapshots by the files and functions of the stack. The
 -- thread of autograd's engine has no Python: in a snapshot with stacks, none of which is of a backward, what has none is its. The
 -- part of the optimizer that lets gradients go is 'zero_grad'. What a graph compiled by inductor asked for is marked: one
--- call allocates for a whole model; and what a model asked for as it was made, loaded or moved.
+-- call allocates for a whole model. `made_as` is what a model asked for as it was made, loaded or moved ('parameter'), and an
+-- optimizer of the program's own as it was made ('optimizer_state'); a generation of text computes nothing to learn of.
 
 with
 path_phase as (
@@ -28,6 +29,13 @@ stack_phase as (
             || '|torch/nn/init\.py|bitsandbytes/nn/modules\.py:\d+ (to|cuda|_quantize)\b|accelerate/utils/modeling\.py'
             || '|safetensors/torch\.py|transformers/(modeling_utils|core_model_loading|quantizers/|integrations/)\w*(\.py)?'
         ) as is_loading,
+        -- as programs name what makes a model: init_weights, load_model, from_pretrained
+        regexp_matches(
+            text, ' (from_pretrained|\w*(init|load|create)_(\w+_)?(weight|param|parameter|model)s?(_list)?)( <|$)'
+        ) as is_making,
+        -- the innermost frame that is not of torch
+        regexp_extract(text, '^(?:torch/[^<]*< )*([^<]+\.py:\d+ \w+)', 1) as asked_by,
+        regexp_matches(text, 'transformers/generation/|\bvllm/|\bsglang/') as is_generating,
         case
             when regexp_matches(text, 'torch/utils/checkpoint\.py:\d+ (recompute_fn|backward|unpack_hook)') then 'recompute'
             when regexp_matches(text, 'torch/optim/optimizer\.py:\d+ zero_grad') then 'zero_grad'
@@ -60,7 +68,13 @@ select
         if(engine.source_id is not null and event.stack_id is null and not event.is_before, 'backward', null)
     ) as phase,
     coalesce(path_phase.is_compiled or stack_phase.is_compiled, false) as is_compiled,
-    coalesce(stack_phase.is_loading, false) as is_loading,
+    case
+        when stack_phase.is_loading then 'parameter'
+        when not stack_phase.is_making and not ends_with(stack_phase.asked_by, ' __init__') then null
+        when regexp_matches(stack_phase.asked_by, '(?i)optim[^/]*\.py:\d+ __init__') then 'optimizer_state'
+        when not regexp_matches(stack_phase.asked_by, '(?i)(data|loader|sampler|cache)[^/]*\.py:') then 'parameter'
+    end as made_as,
+    coalesce(stack_phase.is_generating, false) as is_generating,
     operator.end_ns as operator_end_ns,
     around.path_id
 from memory_event as event

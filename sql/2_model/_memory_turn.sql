@@ -4,8 +4,7 @@
 --            ▗▄▟████▟████▟███▙     the same from step to step, or it grows
 --     turn   1     2     3     4
 --
--- Steps are those of the input; where it has none, as an allocator snapshot, one begins with the first forward behind an
--- optimizer's step.
+-- See _memory_border for what steps are.
 --
 -- columns:
 --   source_id    integer   the input
@@ -15,50 +14,14 @@
 --   time_ns      bigint    when, on the clock of the input
 --   live_bytes   bigint    live just before
 
-with
-place as (
-    select
-        source_id,
-        coalesce(process_id, -1) as process,
-        device,
-        min(time_ns) as first_ns
-    from _memory_level
-    where not is_before
-    group by all
-),
-step as (
-    select source_id, coalesce(process_id, -1) as process, start_ns as time_ns
-    from _step
-    where found_by <> 'period'  -- repetitions may be layers
-),
--- the phases of a snapshot in their order
-ordered as (
-    select
-        *,
-        lag(phase) over (partition by source_id, process_id, device order by start_ns) as before_phase
-    from _memory_phase_stretch
-    where source_id not in (select source_id from step)
-),
-border as (
-    select distinct place.source_id, place.process, place.device, step.time_ns
-    from place
-    join step
-        on step.source_id = place.source_id
-        and (step.process = place.process or step.process = -1 or place.process = -1)
-    where step.time_ns >= place.first_ns
-    union all
-    select source_id, coalesce(process_id, -1), device, start_ns
-    from ordered
-    where phase in ('data', 'h2d', 'forward') and before_phase = 'optimizer'
-)
 select
     border.source_id,
     border.process,
     border.device,
-    row_number() over (partition by border.source_id, border.process, border.device order by border.time_ns) as turn,
+    border.turn,
     border.time_ns,
     level.live_bytes
-from border
+from _memory_border as border
 asof join _memory_moment as level
     on level.source_id = border.source_id
     and level.process = border.process

@@ -14,7 +14,7 @@
 with
 about(rule, category) as (
     values
-    ('activations', 'activation'), ('gradients', 'gradient'), ('optimizer_state', 'optimizer_state'),
+    ('activations', 'activation'), ('forward_results', 'forward_result'), ('gradients', 'gradient'), ('optimizer_state', 'optimizer_state'),
     ('temporaries', 'temporary'), ('temporaries', 'autograd_detail'), ('temporaries', 'quantisation_workspace'),
     ('weights', 'parameter'), ('weights', 'adapter_parameter'), ('before_recording', 'unknown')
 ),

@@ -17,11 +17,12 @@ with held as (
     group by source_id, device
 )
 select
-    source_id,
-    device,
+    held.source_id,
+    held.device,
     cost_bytes,
     cast_bytes,
-    format('{:,.0f} MiB kept for the backward at the peak; {}the largest: {}', cost_bytes / 1048576,
+    format('{:,.0f} MiB kept for the backward at the peak{}; {}the largest: {}', cost_bytes / 1048576,
+        if(learning.has_learned, '', ', which the recording does not reach'),
         if(10 * cast_bytes > cost_bytes, format('{:,.0f} of it are copies by autocast; ', cast_bytes / 1048576), ''),
         coalesce(largest['path'], place_in_stack(largest['stack']), 'outside all ranges'))
     as evidence,
@@ -34,4 +35,5 @@ select
                 || 'gradients, recompute smaller pieces, or use an attention that does not keep its scores (flash, SDPA).'
     end as advice
 from held
+left join _memory_learning as learning using (source_id)
 where cost_bytes > peak_bytes * (select value from threshold where name = 'memory_share_frac')

@@ -9,6 +9,11 @@ resident as (
         device,
         sum(live_bytes) filter (category = 'unknown' and path = '(before the recording)') as before_bytes,
         max(largest_bytes) filter (category = 'unknown' and path = '(before the recording)') as largest_bytes,
+        -- the history may begin after stacks were noted
+        coalesce(
+            sum(live_bytes) filter (category = 'unknown' and path = '(before the recording)' and stack is not null), 0
+        ) as told_bytes,
+        arg_max(stack, live_bytes) filter (category = 'unknown' and path = '(before the recording)' and stack is not null) as stack,
         sum(live_bytes) filter (category = 'gradient') as gradient_bytes,
         sum(live_bytes) filter (category = 'optimizer_state' and path = '(before the recording)') as state_bytes,
         any_value(peak_bytes) as peak_bytes,
@@ -28,10 +33,7 @@ held as (
     from resident
 ),
 phase as (
-    select
-        source_id,
-        bool_or(phase_of_step(phase) = 'forward') as has_forward,
-        bool_or(phase_of_step(phase) in ('backward', 'optimizer')) as has_learned
+    select source_id, bool_or(phase_of_step(phase) = 'forward') as has_forward
     from _memory_event_phase
     group by source_id
 )
@@ -49,6 +51,7 @@ select
             then ', three times the gradients: weights and two states of each (Adam)'
         when is_half_the_states
             then ', half as much as the states of the optimizer: the weights'
+        when 2 * told_bytes > before_bytes then '; most of it: ' || place_in_stack(stack)
         when is_quantised then format(', the largest alone {:,.0f}', largest_bytes / 1048576)
         else ''
     end as evidence,
@@ -60,7 +63,8 @@ select
         when equals_gradients or is_half_the_states
             then 'Weights, all of which are trained: train few beside a frozen base in 16, 8 or 4 bits (LoRA, QLoRA), or spread them '
                 || 'over ranks (FSDP).'
-        when has_forward and not has_learned and not keeps_for_backward
+        when 2 * told_bytes > before_bytes then 'Look at who keeps it there, and whether the rest of the run needs it.'
+        when has_forward and not keeps_for_backward and source_id not in (select source_id from _memory_learning)
             then 'Mostly weights, and nothing learns in this recording: load them in 16 bits, or quantised to 8 or 4.'
     end as advice
 from held

@@ -6,15 +6,15 @@ select
     source_id,
     device,
     requested_bytes as cost_bytes,
-    format('{:,.0f} MiB were asked for with {:,.0f} MiB in use, {:,.0f} held unused and {} left on the device; most was {} ({:,.0f} MiB)',
+    format('{:,.0f} MiB were asked for with {:,.0f} MiB in use, {:,.0f} held unused and {} left on the device; most of it {} ({:,.0f} MiB)',
         requested_bytes / 1048576, live_bytes / 1048576, unused_bytes / 1048576,
-        coalesce(format('{:,.0f}', free_bytes / 1048576), 'an unknown amount'), coalesce(largest_category, 'unknown'),
+        coalesce(format('{:,.0f}', free_bytes / 1048576), 'an unknown amount'), coalesce(memory_kind(largest_category), 'unknown'),
         coalesce(largest_bytes, 0) / 1048576) as evidence,
     if(
         unused_bytes > 0 and unused_bytes + coalesce(free_bytes, 0) >= requested_bytes,
         'It was there, in pieces too small or of another pool: '
         || if(source_id in (from _expandable), '', 'PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, and ')
         || 'fewer different sizes.',
-        'The run needs less memory: begin with what most was.'
+        'The run needs less memory: begin with what takes most.'
     ) as advice
 from out_of_memory

@@ -3,8 +3,6 @@
 -- Look at where it is allocated: logits in 32 bits (compute the loss in chunks, or with a fused cross-entropy), dequantised weights (smaller blocks at a time), or copies between types and layouts.
 
 with
--- a loss is computed where something is learned
-learning as (select distinct source_id from _memory_event_phase where phase_of_step(phase) in ('backward', 'optimizer')),
 held as (
     select
         source_id,
@@ -53,7 +51,8 @@ select
         when contains(place, '(autograd engine)')
             then 'The backward makes them, as large as what the forward took in there: look for activations of this size, and '
                 || 'make those smaller (fused attention, a loss in chunks, smaller micro batches).'
-        when source_id not in (from learning)
+        -- a loss is computed where something is learned
+        when source_id not in (select source_id from _memory_learning)
             then 'Look at where it is allocated: workspaces of libraries (CUBLAS_WORKSPACE_CONFIG makes that of matrix products '
                 || 'smaller), copies between types and layouts, or dequantised weights.'
     end as advice

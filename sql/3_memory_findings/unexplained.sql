@@ -21,7 +21,7 @@ select
     case
         when largest['allocation_cnt'] is null
             then format('{:,.0f} MiB came in the recording, which does not say from where or what for', cost_bytes / 1048576)
-        else format('{:,.0f} MiB in {:,} allocation{} of no known phase, which nothing in the recording frees; most of it: {}',
+        else format('{:,.0f} MiB in {:,} allocation{} of no known phase, kept for long or never freed; most of it: {}',
             cost_bytes / 1048576, allocation_cnt, if(allocation_cnt > 1, 's', ''),
             coalesce(largest['path'], place_in_stack(largest['stack']), 'outside all ranges'))
     end as evidence,

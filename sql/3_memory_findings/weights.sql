@@ -24,6 +24,8 @@ select
         when any_value(run.said['method']) = 'full' or any_value(trained.gradient_bytes) >= 0.9 * any_value(trained.weight_bytes)
             then 'All of them are trained: train few beside a frozen base in 16, 8 or 4 bits (LoRA, QLoRA)'
                 || if(any_value(run.said['parallel']) = 'fsdp', '.', ', or spread them over ranks (FSDP).')
+        when peak.source_id not in (select source_id from _memory_learning)
+            then 'Nothing learns in this recording: load them in 16 bits, or quantised to 8 or 4, or spread them over devices.'
     end as advice
 from memory_peak as peak
 left join _run_facts as run using (source_id)

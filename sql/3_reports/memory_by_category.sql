@@ -7,7 +7,7 @@
 --
 -- columns:
 --   device            varchar   'cuda:0', 'cpu' …
---   category          varchar   parameter, adapter_parameter, gradient, optimizer_state, input, activation, temporary, autograd_detail, quantisation_workspace or unknown
+--   category          varchar   parameter, adapter_parameter, gradient, optimizer_state, input, activation, forward_result, temporary, autograd_detail, quantisation_workspace or unknown
 --   time_ns           bigint    when, from the input's first event of memory; NULL if not recorded
 --   event_number      bigint    number of the event in a snapshot without times, else NULL
 --   live_bytes        bigint    allocated from then on

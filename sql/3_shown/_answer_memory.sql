@@ -1,4 +1,4 @@
--- A row is a device of an input whose memory was recorded: its peak, and the category of most of it.
+-- A row is a device of an input whose memory was recorded: its peak, and what most of it is for.
 --
 -- Of several processes on it that with the highest peak: peaks at different moments do not add up.
 --
@@ -6,9 +6,9 @@
 --   source_id       integer   the input
 --   device          varchar   the device, 'cpu' or 'cuda:0'
 --   peak_bytes      bigint    the peak, of a MiB or more
---   largest         varchar   the category that holds most then, NULL where none is known
+--   largest         varchar   what holds most then: 'activations', see memory_kind; NULL where none is known
 --   largest_bytes   bigint    how much it holds
---   unknown_bytes   bigint    how much of it is for nobody knows what
+--   unknown_bytes   bigint    how much of it is unknown
 --   before_bytes    bigint    how much of that was there before the recording
 --   graph_bytes     bigint    what CUDA graphs hold besides, NULL if nothing
 --   is_guessed      boolean   whether the category of some of that goes by lifetimes and phases
@@ -21,7 +21,7 @@ held as (
         device,
         coalesce(process_id, -1) as process,
         peak_bytes,
-        category,
+        memory_kind(category) as kind,
         sum(live_bytes)::bigint as live_bytes,
         coalesce(sum(live_bytes) filter (path = '(before the recording)'), 0)::bigint as before_bytes,
         bool_or(basis = 'heuristic') as is_guessed
@@ -38,12 +38,12 @@ select
     held.source_id,
     held.device,
     any_value(peak_bytes) as peak_bytes,
-    arg_max(category, live_bytes) filter (category <> 'unknown') as largest,
-    max(live_bytes) filter (category <> 'unknown') as largest_bytes,
-    coalesce(max(live_bytes) filter (category = 'unknown'), 0) as unknown_bytes,
-    coalesce(max(before_bytes) filter (category = 'unknown'), 0) as before_bytes,
+    arg_max(kind, live_bytes) filter (kind <> 'unknown') as largest,
+    max(live_bytes) filter (kind <> 'unknown') as largest_bytes,
+    coalesce(max(live_bytes) filter (kind = 'unknown'), 0) as unknown_bytes,
+    coalesce(max(before_bytes) filter (kind = 'unknown'), 0) as before_bytes,
     any_value(graphs.graph_bytes) as graph_bytes,
-    arg_max(is_guessed, live_bytes) filter (category <> 'unknown') as is_guessed,
+    arg_max(is_guessed, live_bytes) filter (kind <> 'unknown') as is_guessed,
     any_value(fullest.process_cnt) as process_cnt
 from held
 join fullest on fullest.source_id = held.source_id and fullest.device = held.device and fullest.process = held.process

@@ -1,0 +1,55 @@
+-- A row is the begin of a step on a device, as far as memory was recorded.
+--
+-- Steps are those of the input; where it has none, as an allocator snapshot, one begins with the first forward behind an
+-- optimizer's step.
+--
+-- columns:
+--   source_id    integer   the input
+--   process      bigint    the process, -1 if not recorded
+--   device       varchar   the device
+--   turn         bigint    number, from 1
+--   time_ns      bigint    when, on the clock of the input
+
+with
+place as (
+    select
+        source_id,
+        coalesce(process_id, -1) as process,
+        device,
+        min(time_ns) as first_ns
+    from memory_event
+    where not is_before
+    group by all
+),
+step as (
+    select source_id, coalesce(process_id, -1) as process, start_ns as time_ns
+    from _step
+    where found_by <> 'period'  -- repetitions may be layers
+),
+-- the phases of a snapshot in their order
+ordered as (
+    select
+        *,
+        lag(phase) over (partition by source_id, process_id, device order by start_ns) as before_phase
+    from _memory_phase_stretch
+    where source_id not in (select source_id from step)
+),
+border as (
+    select distinct place.source_id, place.process, place.device, step.time_ns
+    from place
+    join step
+        on step.source_id = place.source_id
+        and (step.process = place.process or step.process = -1 or place.process = -1)
+    where step.time_ns >= place.first_ns
+    union all
+    select source_id, coalesce(process_id, -1), device, start_ns
+    from ordered
+    where phase in ('data', 'h2d', 'forward') and before_phase = 'optimizer'
+)
+select
+    source_id,
+    process,
+    device,
+    row_number() over (partition by source_id, process, device order by time_ns) as turn,
+    time_ns
+from border
