@@ -90,10 +90,12 @@ def graph(points: Points, work: Operations) -> Graph:
     origin, chains = origin_of(points, work), _chains(points)
     work = replace(work, point=np.where(take(points.begin, work.point) <= work.start + EARLY_NS, work.point, NONE))
     by_stream = grouped(work.stream)
-    needs = _needs(work, points, _previous(work, by_stream))
-    carrier, rides = _pages(work, needs)
-    by_stream = by_stream[~rides[by_stream]]
     previous = _previous(work, by_stream)
+    needs = _needs(work, points, previous)
+    carrier, rides = _pages(work, needs)
+    if rides.any():
+        by_stream = by_stream[~rides[by_stream]]
+        previous = _previous(work, by_stream)
     is_behind = (carrier >= 0) & (carrier == take(carrier, previous)) & (work.start >= take(work.end, carrier))
     needs = np.where(is_behind, NONE, np.where(carrier >= 0, carrier, needs))
     latency, distance = _slack(work, points, previous, needs)

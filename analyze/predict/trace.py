@@ -359,7 +359,9 @@ def _staged(points: Points, launch: Ints, end: Ints, waiter: Ints) -> Ints:
     copy        [--------------------]
     """
     until = points.end.copy()
-    own = np.isin(launch, waiter)
+    is_waiter = np.zeros(len(points) + 1, dtype=bool)  # the last one is that of no launch
+    is_waiter[waiter] = True
+    own = is_waiter[launch]
     np.maximum.at(until, launch[own], end[own])
     return until
 
