@@ -43,8 +43,10 @@ def critical_path(work: Work, wait_start: Ints, wait_end: Ints, begin: int, end:
     wait_start, wait_end: calls in which the CPU waits for the GPU. What follows the last operation, and what the CPU
     did before a thread's first call, is on the main thread.
     """
-    work = _without_blocking(work)
+    work, fed, returned = _without_blocking(work)
     waited, woken_at = _effective_waits(work, wait_start, wait_end)
+    order = np.argsort(np.append(woken_at, returned), kind="stable")
+    waited, woken_at = np.append(waited, fed)[order], np.append(woken_at, returned)[order]
     by_gpu = _waited_for(work)
     before = np.searchsorted(woken_at, work.launch_start, side="right") - 1
     by_cpu = take(waited, before)
@@ -193,16 +195,22 @@ def _earlier(work: Work, found: Ints) -> Ints:
     return found
 
 
-def _without_blocking(work: Work) -> Work:
+def _without_blocking(work: Work) -> tuple[Work, Ints, Ints]:
     """Copies and the like whose call returned after they had ended: launched when the call began, then waited for.
 
     call    |---------------------------|       the copy was behind the kernel in its queue, not behind its call
     GPU       [ kernel            ][copy]
+
+    So is a long copy that the call fed through buffers for most of its time: these, and when their calls returned.
     """
-    is_blocking = ~work.is_kernel & (work.launch_start >= 0) & (work.launch_end >= work.end)
-    if not is_blocking.any():
-        return work
-    return replace(work, launch_end=np.where(is_blocking, work.launch_start, work.launch_end))
+    length = work.end - work.start
+    is_called = ~work.is_kernel & (work.launch_start >= 0)
+    is_done = is_called & (work.launch_end >= work.end)
+    is_fed = is_called & ~is_done & (length > LONG_DELAY_NS) & (2 * (work.launch_end - work.start) >= length)
+    fed, returned = np.flatnonzero(is_fed), work.launch_end[is_fed]
+    if not (is_done | is_fed).any():
+        return work, fed, returned
+    return replace(work, launch_end=np.where(is_done | is_fed, work.launch_start, work.launch_end)), fed, returned
 
 
 def _effective_waits(work: Work, start: Ints, end: Ints) -> tuple[Ints, Ints]:

@@ -87,9 +87,12 @@ class Graph:
     measured: Weights
     chains: Chains
     point: Ints  # of each operation the point that launches it, NONE where it is not known
-    by_stream: Ints  # operations in order of streams
+    by_stream: Ints  # operations in order of streams, without riders
     fixed: Ints  # in that order: the begin of the first operation of a stream whose launch is not known, else NEVER
     groups: Groups
+    riders: Ints  # operations within kernels that end with these: as far in them whatever they take
+    carriers: Ints  # the kernel of each
+    ridden: Ints  # how long behind its begin each began
 
     def replay(self, weights: Weights) -> Replayed:
         """The times that the weights lead to."""
@@ -131,8 +134,10 @@ class Graph:
         arrival -= until_begin
         cuts = groups.first[1:][np.diff(groups.stream) != 0]
         latest = [np.maximum.accumulate(of) for of in np.split(arrival, cuts)]
-        result = np.empty_like(arrival)
+        result = np.empty_like(weights.length)
         result[self.by_stream] = np.concatenate([*latest, arrival[:0]]) + until_begin
+        share = weights.length[self.carriers] / np.maximum(self.measured.length[self.carriers], 1)
+        result[self.riders] = result[self.carriers] + np.rint(self.ridden * share).astype(np.int64)
         return result
 
     def _arrival(self, weights: Weights, begin: Ints) -> Ints:

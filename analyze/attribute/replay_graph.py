@@ -7,6 +7,9 @@
                                   one ran: for lack of room or an event that nobody names, by that stream's progress;
                                   or just after one of another device of its process ended
 
+    with a kernel                 it is a page that moved while the kernel ran, as pages have no launches: it rides with
+                                  it; the first one that moved behind a kernel begins as long behind its end
+
 Edges that were not the last get what is usual in the trace: the low decile of latencies, the median distance. A trace
 does not say which event a stream waits for; a launch that follows a call like cudaStreamWaitEvent on its thread needs
 the last operation that was launched before it on another stream, whether that was the last edge or not.
@@ -50,6 +53,9 @@ class Points:
     waits: Bools
     wait_begin: Ints  # of those that wait: when the call's own work is done
     wait_stream: Ints  # of those that wait: the stream they wait for, NONE for all of the process, or not known
+    wait_until: (
+        Ints  # of those that wait: their end, or that of the copy whose last part was under way as they returned
+    )
     role: Ints  # of their thread: it runs steps (MAIN), or a backward that such a thread waits for (ENGINE), or OTHER
 
     def __len__(self) -> int:
@@ -68,6 +74,7 @@ class Operations:
     point: Ints  # the launching call among the points, NONE where it is not known
     is_kernel: Bools
     is_told: Bools  # the launching thread made the stream wait for an event just before
+    is_page: Bools  # a page of managed memory that moved by itself
 
     def __len__(self) -> int:
         return len(self.start)
@@ -83,10 +90,14 @@ def graph(points: Points, work: Operations) -> Graph:
     origin, chains = origin_of(points, work), _chains(points)
     work = replace(work, point=np.where(take(points.begin, work.point) <= work.start + EARLY_NS, work.point, NONE))
     by_stream = grouped(work.stream)
-    previous = np.full(len(work), NONE, dtype=np.int64)
-    same = np.flatnonzero(work.stream[by_stream[1:]] == work.stream[by_stream[:-1]])
-    previous[by_stream[same + 1]] = by_stream[same]
+    previous = _previous(work, by_stream)
     needs = _needs(work, points, previous)
+    carrier, rides = _pages(work, needs)
+    if rides.any():
+        by_stream = by_stream[~rides[by_stream]]
+        previous = _previous(work, by_stream)
+    is_behind = (carrier >= 0) & (carrier == take(carrier, previous)) & (work.start >= take(work.end, carrier))
+    needs = np.where(is_behind, NONE, np.where(carrier >= 0, carrier, needs))
     latency, distance = _slack(work, points, previous, needs)
     told = _told(work, needs)
     targets, returned_after, is_effective = _targets(points, work, chains.waiting, by_stream)
@@ -101,7 +112,39 @@ def graph(points: Points, work: Operations) -> Graph:
     )
     needs = np.where(needs >= 0, needs, told)
     groups = _groups(points, work, chains, by_stream, needs, after, targets, returned_after)
-    return Graph(measured, chains, work.point, by_stream, fixed, groups)
+    riders = np.flatnonzero(rides)
+    ridden = work.start[riders] - work.start[carrier[riders]]
+    return Graph(measured, chains, work.point, by_stream, fixed, groups, riders, carrier[riders], ridden)
+
+
+def _previous(work: Operations, by_stream: Ints) -> Ints:
+    """The operation before each one on its stream, of those in an order of streams; NONE for the first."""
+    previous = np.full(len(work), NONE, dtype=np.int64)
+    same = np.flatnonzero(work.stream[by_stream[1:]] == work.stream[by_stream[:-1]])
+    previous[by_stream[same + 1]] = by_stream[same]
+    return previous
+
+
+def _pages(work: Operations, needs: Ints) -> tuple[Ints, Bools]:
+    """Of each page that moved the kernel that it moved beside or behind, NONE of other operations; which ride with it.
+
+    kernel       [        k        ]
+    pages         [r] [r]   [r]        [b] [b]      r ride with k: they are no limit of their own; b come behind it
+
+    A page that another operation waited for does not ride: what waits hangs on it.
+    """
+    carrier = np.full(len(work), NONE, dtype=np.int64)
+    pages = np.flatnonzero(work.is_page & (work.point < 0))
+    for device in np.unique(work.device[pages]):
+        for process in np.unique(work.process[pages]):
+            is_here = (work.device == device) & (work.process == process)
+            kernels, mine = np.flatnonzero(is_here & work.is_kernel), pages[is_here[pages]]
+            if kernels.size:
+                carrier[mine] = _running(work, kernels, mine)
+    rides = (carrier >= 0) & (work.end <= take(work.end, carrier))
+    others = needs[(needs >= 0) & (carrier < 0)]
+    rides[others] = False
+    return carrier, rides
 
 
 def _chains(points: Points) -> Chains:
@@ -283,20 +326,21 @@ def _targets(
 ) -> tuple[list[list[int]], list[list[int]], Bools]:
     """Of each wait the operations for whose end it waits and how long after it it returns; which ones did wait.
 
-    The last one of each stream that had been launched when the call began and had ended when it returned. The call
-    returned when the latest of them let it; behind the others it would return as soon as is usual.
+    The last one of each stream that had been launched when the call began and had ended when it returned, or the copy
+    that it fed to its last part. The call returned when the latest of them let it; behind the others it would return as
+    soon as is usual.
     """
     begin, end = points.begin[waiting], points.end[waiting]
-    since = points.wait_begin[waiting]
+    since, until = points.wait_begin[waiting], points.wait_until[waiting]
     process, asked = points.process[waiting], points.wait_stream[waiting]
     found: list[tuple[Ints, Ints]] = []  # wait, operation
     cuts = np.flatnonzero(np.diff(work.stream[by_stream])) + 1
-    for rows in np.split(by_stream, cuts) if len(work) else []:
+    for rows in np.split(by_stream, cuts) if len(by_stream) else []:
         stream = int(work.stream[rows[0]])
         mine = np.flatnonzero((process == work.process[rows[0]]) & ((asked == stream) | (asked == NONE)))
         if not mine.size:
             continue
-        ended = np.searchsorted(np.maximum.accumulate(work.end[rows]), end[mine], side="right")
+        ended = np.searchsorted(np.maximum.accumulate(work.end[rows]), until[mine], side="right")
         launch = np.maximum.accumulate(take(points.begin, work.point[rows], NEVER))
         launched = np.searchsorted(launch, begin[mine], side="right")
         at = np.minimum(ended, launched) - 1
@@ -325,21 +369,21 @@ def _groups(
     targets: list[list[int]], returned_after: list[list[int]],
 ) -> Groups:  # fmt: skip
     """Cut streams where operations arrive behind another wait, need another stream, or are waited for."""
-    count = len(work)
+    count = len(by_stream)
     stream = work.stream[by_stream]
     behind = take(chains.behind, work.point[by_stream])
     known = np.maximum.accumulate(np.where(work.point[by_stream] >= 0, np.arange(count), 0))
     behind = behind[known] if count else behind  # what has no launch arrives with the one before it
     behind[work.point[by_stream][known] < 0] = NONE
     needs_in_order = needs[by_stream]
-    is_asked = np.zeros(count, dtype=bool)
+    is_asked = np.zeros(len(work), dtype=bool)
     is_asked[needs[needs >= 0]] = True
     is_asked[[target for of in targets for target in of]] = True
     begins = np.ones(count, dtype=bool)
     begins[1:] = (stream[1:] != stream[:-1]) | (behind[1:] != behind[:-1]) | is_asked[by_stream[:-1]]
     begins |= needs_in_order >= 0
     first = np.flatnonzero(begins)
-    group = np.empty(count, dtype=np.int64)
+    group = np.full(len(work), NONE, dtype=np.int64)
     group[by_stream] = np.cumsum(begins) - 1
     need = needs_in_order[first]
     needs_after = np.where(need >= 0, after[by_stream[first]], 0)

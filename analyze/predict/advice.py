@@ -2,7 +2,8 @@
 
     gap blamed on a late CPU     the call that ended it comes as much earlier as the gap is long
     gap behind a wait            nothing waits there; and then what the CPU did in it takes no time ('host_work')
-    exposed copies               copies take no time; and run beside other work, on the link they have ('hidden_copy')
+    exposed copies               copies take no time, pinned where pageable memory is slower than the link; and run
+                                 beside other work, on the link they have ('hidden_copy')
     kernels blamed on a rule     they take no time; products in 32 bits what they take in 16
 
 A saving is never more than the limit of its rule (_finding), and a rule that is not here has its limit alone. Where a
@@ -75,12 +76,14 @@ def rules(scene: Scene, part: Part | None = None) -> dict[str, Followed] | None:
         found["host_work"] = Followed(idle, share or 1, (unwaiting, idle))
     # a copy that blocks is exposed as well, and costs its time once
     unblocked = _without(measured, found, _OF_COPIES)
-    weights = apply(scene, measured, [_NO_COPIES])
-    both = None if unblocked is None else apply(scene, unblocked, [_NO_COPIES])
+    pinned = [_PINNED] if len(scene.pinned_copies()[0]) else []
+    weights = apply(scene, measured, [*pinned, _NO_COPIES])
+    both = None if unblocked is None else apply(scene, unblocked, [*pinned, _NO_COPIES])
     if weights is not None:
         beside = None if unblocked is None or both is None else (unblocked, both)
         found["exposed_copy"] = Followed(weights, 1 if part is None else part.share, beside)
-        found["hidden_copy"] = replace(found["exposed_copy"], least_ns=scene.link_ns(measured))
+        least_ns = scene.link_ns(apply(scene, measured, pinned) or measured)
+        found["hidden_copy"] = replace(found["exposed_copy"], least_ns=least_ns)
     return found
 
 
@@ -235,4 +238,4 @@ _OF_KERNELS = ("math_attention", "float32_matmul", "layout_conversion", "unfused
 _RULES = (*_FOLLOWED, *_OF_KERNELS)
 _OF_COPIES = ("blocking_copy", "pageable_async_copy")
 _OF_WAITS = (*_OF_COPIES, "synchronisation")
-_NO_COPIES = Change("hide-copies", "*")
+_NO_COPIES, _PINNED = Change("hide-copies", "*"), Change("pin", "*")

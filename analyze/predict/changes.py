@@ -96,12 +96,14 @@ def describe(kind: str) -> str:
 def _graph(scene: Scene, weights: Weights, change: Change) -> Weights:
     """A CUDA graph over each range, or over each step: one launch, and nothing of the CPU between its kernels.
 
-    Waits inside stay, and long stretches between two launches: what is done there is no launching.
+    Waits inside stay, and long stretches between two launches: what is done there is no launching. Kernels are compiled
+    and loaded for a graph as well.
     """
     cover = scene.ranges(change.where)
     inside = cover.holds(scene.points.begin)
-    host = weights.host - scene.launching_within(weights, cover)
-    own = np.where(inside, 0, weights.own)
+    kept = scene.launching_within(weights, cover.common(scene.loading))
+    host = weights.host - np.maximum(scene.launching_within(weights, cover) - kept, 0)
+    own = np.where(inside & ~scene.loading.holds(scene.points.begin), 0, weights.own)
     steps = scene.trace.steps
     graphs = steps.of_points(len(inside)) if change.where == EVERYWHERE else cover.number(scene.points.begin)
     host[_first_launches(scene, graphs)] += GRAPH_LAUNCH_NS
@@ -192,13 +194,16 @@ def _pin(scene: Scene, weights: Weights, change: Change) -> Weights:
     """Copies from and to pageable memory return at once, as from pinned memory with non_blocking=True.
 
     They are as fast as the fastest copies of the trace: the driver takes pageable memory through a buffer of its own.
+    That is what a call does on the CPU where it returns long before its copy has ended.
     """
-    pinned = scene.waits_in(change.where) & scene.trace.is_pageable
+    inside = scene.ranges(change.where).holds(scene.points.begin)
+    pinned = weights.waits & scene.trace.is_pageable & inside
     place, length = scene.pinned_copies()
-    place, length = place[of := scene.of_points(pinned)[place]], length[of]
-    lengths = weights.length.copy()
+    place, length = place[of := scene.of_points(inside)[place]], length[of]
+    lengths, own, launch = weights.length.copy(), weights.own.copy(), scene.work.point[place]
     lengths[place] = np.minimum(lengths[place], length)
-    return replace(weights, waits=weights.waits & ~pinned, length=lengths)
+    own[launch] = np.minimum(own[launch], LAUNCH_NS)
+    return _with_calls(scene, replace(weights, waits=weights.waits & ~pinned, length=lengths), own)
 
 
 def _fuse(scene: Scene, weights: Weights, change: Change) -> Weights:

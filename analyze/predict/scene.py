@@ -21,6 +21,7 @@ _CLASSES = """
     from _classed_op
     where source_id = {id}"""
 EVERYWHERE = "*"
+_STAGED_BYTES = 65_536  # a copy to the device of no more than that travels in the command, and waits for nothing
 
 
 @dataclass
@@ -250,14 +251,26 @@ class Scene:
             lead = int(graph.begin_of_operations(weights, graph.replay(weights)).min())
         return lead + int(busy.max(initial=0))
 
+    @cached_property
+    def loading(self) -> Cover:
+        """Where kernels are compiled or loaded, or CUDA graphs made (_compiling)."""
+        found = self.database.columns(
+            f"select start_ns, end_ns from _compiling where source_id = {self.trace.source_id}", "start_ns"
+        )
+        return Cover.of(found["start_ns"], found["end_ns"])
+
     def pinned_copies(self) -> tuple[Ints, Ints]:
-        """The copies of pageable memory, and how long each takes where the link is as fast as it is known to be."""
+        """The copies of pageable memory, and how long each takes where the link is as fast as it is known to be.
+
+        Small ones take as long from pinned memory.
+        """
         found = self.database.columns(
             f"""select gpu_op_id, (moved.bytes / slow.link_bytes_s * 1e9)::bigint as length_ns
             from memory_operation as moved
             join gpu_op using (gpu_op_id)
             join _slow_pageable as slow using (source_id)
             where gpu_op.source_id = {self.trace.source_id}
+                and moved.bytes > {_STAGED_BYTES}
                 and 'Pageable' in (coalesce(moved.src_kind, ''), coalesce(moved.dst_kind, ''))"""
         )
         place = self.trace.place_of(found["gpu_op_id"])

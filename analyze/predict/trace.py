@@ -1,6 +1,6 @@
 """A source of a finished database, or a part of it, as the arrays that are replayed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,9 @@ from .part import STEPS, Part
 _OPERATIONS = """
     select gpu_op_id, start_ns, end_ns, coalesce(process_id, 0) as process, device_id as device,
         coalesce(context_id, 0) as context, coalesce(stream_id, 0) as stream, coalesce(api_call_id, -1) as call,
-        name_id, kind = 'kernel' as is_kernel
+        name_id, kind = 'kernel' as is_kernel,
+        api_call_id is null
+        and name_id in (select name_id from name where contains(text, 'Unified Memory')) as is_page
     from gpu_op
     where source_id = {id} and {within}"""
 _CALLS = """
@@ -239,10 +241,14 @@ def fetch(database: Database, source_id: int, part: Part | None = None) -> Trace
     process, stream = _streams(work)
     asked = _asked(waits, work, stream)
     points = _with_waits({name: column[kept] for name, column in rows.items()}, waits, waiter, asked, launch, stream)
+    staged = _staged(
+        points, launch, work["end_ns"], waiter[(waits["kind"] == "memcpy") & waits["is_pageable"].astype(bool)]
+    )
+    points = replace(points, wait_until=staged)
     is_told = take(_told(points, columns(_EVENTS, "begin")), launch, 0) == 1
     operations = Operations(
         work["start_ns"], work["end_ns"], process, work["device"].astype(np.int64), stream, launch,
-        work["is_kernel"].astype(bool), is_told,
+        work["is_kernel"].astype(bool), is_told, work["is_page"].astype(bool),
     )  # fmt: skip
     borders = point[len(calls["call"]) :]
     count = len(steps["step"])
@@ -342,8 +348,22 @@ def _with_waits(rows: Columns, waits: Columns, waiter: Ints, asked: Ints, launch
     wait_begin[waiter] = waits["begin"]
     return Points(
         rows["process"], rows["thread"], rows["begin"], rows["end"], is_launch, is_waiting, wait_begin,
-        np.where(is_waiting, own_stream, NONE), rows["role"],
+        np.where(is_waiting, own_stream, NONE), rows["end"], rows["role"],
     )  # fmt: skip
+
+
+def _staged(points: Points, launch: Ints, end: Ints, waiter: Ints) -> Ints:
+    """Of each point its end, and of these that wait that of the last copy that they launched, if it is later.
+
+    call    |---------------------|          fills staging buffers, of which the last are under way as it returns
+    copy        [--------------------]
+    """
+    until = points.end.copy()
+    is_waiter = np.zeros(len(points) + 1, dtype=bool)  # the last one is that of no launch
+    is_waiter[waiter] = True
+    own = is_waiter[launch]
+    np.maximum.at(until, launch[own], end[own])
+    return until
 
 
 def _told(points: Points, events: Columns) -> Ints:

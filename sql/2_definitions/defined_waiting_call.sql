@@ -1,11 +1,12 @@
 -- A row is one call in which the CPU waits for the GPU, and when it does. It fills the table waiting_call.
 --
 -- Waiting is not working. A call waits when it is a synchronisation; when it copies or sets memory and lasts until that is
--- done (from or to pageable memory the asynchronous calls do, too); when it frees or takes memory and returns just behind
+-- done (from or to pageable memory the asynchronous calls do, too), or for most of a copy to the device through staging
+-- buffers (from pageable memory, more than 64 KiB), which ends a little later; when it frees or takes memory and returns just behind
 -- the last of what was queued when it began, or such calls of its input never return before (what it takes then is its
 -- own, and more than half of it the wait); or when the queue is full: a launch that takes longer than its kind does
 -- where fewer are queued, while hundreds of operations wait on its stream. Then all but the usual time is a wait. What a
--- trace shows decides, not the name of the call: a cudaMemcpy that returns before its copy ended does not wait.
+-- trace shows decides, not the name of the call: a cudaMemcpy that returns long before its copy ended does not wait.
 --
 -- columns:
 --   api_call_id     bigint     the call
@@ -54,7 +55,7 @@ copying as (
         call.thread_id,
         call.name_id,
         call.start_ns,
-        max(gpu_op.end_ns) as end_ns,
+        max(least(gpu_op.end_ns, gpu_op.launch_end_ns)) as end_ns,
         any_value(gpu_op.kind)::varchar as kind,
         bool_or('Pageable' in (coalesce(moved.src_kind, ''), coalesce(moved.dst_kind, ''))) as is_pageable
     from memory_operation as moved
@@ -62,7 +63,12 @@ copying as (
     join api_call as call using (api_call_id)
     join api on api.name_id = call.name_id
     where api.is_move
-        and gpu_op.end_ns <= gpu_op.launch_end_ns
+        -- the CPU fills staging buffers for most of such a copy, and returns while the last of them are under way
+        and gpu_op.end_ns - gpu_op.launch_end_ns <= case
+            when moved.copy_kind = 'HtoD' and moved.src_kind = 'Pageable' and moved.bytes > 65536
+                then (gpu_op.end_ns - gpu_op.start_ns) // 2
+            else 0
+        end
         and not (api.is_async and coalesce(moved.copy_kind in ('DtoD', 'PtoP'), false))
         and not call.is_duplicate
     group by call.api_call_id, call.source_id, call.thread_id, call.name_id, call.start_ns

@@ -2,13 +2,14 @@
 --
 -- The rule's places are changed together; each has its share of what that saves. A rule about late launches saves no more
 -- than the gaps that it is blamed for. A wait costs more than the gap behind it, because the CPU loses its lead; what rules
--- about idle time save together, the largest first, is never more than the idle time. Copies that block save besides what
+-- about idle time save together, the largest first behind what is made ready (which takes its time whatever else waits), is
+-- never more than the idle time. Copies that block save besides what
 -- of them runs beside other work once nothing waits for them, which is never more than what runs with nothing beside it. Where without a wait less than half of
 -- the idle time behind it would go, the evidence says whose the rest is, and host_work what it would save; where more than
 -- half as much again would, why. Of what others are blamed for it says how much would be saved where that is less than four
 -- fifths. Copies save what hiding them does; those that the link has no time for beside other work
--- can only be fewer: what that saves is at most what they cost. Hiding them is a limit, too, in an input without steps, where
--- nothing from before or after a step can run beside them. Without a replay nobody knows what a wait leaves, and
+-- can only be fewer: what that saves is at most what they cost. In an input without steps, where nothing from before or after
+-- a step can run beside them, it is as well: the evidence says what hiding them saves, pinned where that is advised. Without a replay nobody knows what a wait leaves, and
 -- host_work saves nothing. Where closing gaps for which nobody is known to be late saves next to nothing by replay, what they
 -- wait for may be missing, and they are the limit. Where the clocks of CPU and GPU disagree, no launch tells why a device is idle: rules about that say
 -- nothing, and nothing is replayed.
@@ -62,6 +63,7 @@ followed as (
             select source_id from _replayed_rank where without_ns is not null
         ) as is_predicted,
         hidden.hidden_ns,
+        coalesce(beside.saving_ns, hidden.hidden_ns) as beside_ns,
         idle.idle_ns,
         if(limited.rule in ('blocking_copy', 'pageable_async_copy'), coalesce(alone.exposed_ns, 0), 0) as exposed_ns,
         limited.rule in (
@@ -73,6 +75,8 @@ followed as (
             when limited.rule = 'long_dependency' and 10 * followed_rule.saving_ns < limited.limit_ns then limited.limit_ns
             when limited.rule in ('blocking_copy', 'pageable_async_copy', 'synchronisation')
                 then greatest(0, followed_rule.saving_ns)
+            when limited.source_id not in (select source_id from _steady_time where step_cnt > 0)
+                then greatest(0, least(followed_rule.saving_ns, limited.limit_ns))
             else greatest(0, least(followed_rule.saving_ns, beside.saving_ns, limited.limit_ns))
         end as saving_ns
     from limited
@@ -87,14 +91,16 @@ followed as (
     left join idle on idle.source_id = limited.source_id
     left join alone on alone.source_id = limited.source_id
 ),
--- the largest first: what is left of the idle time is for the others
+-- the largest first: what is left of the idle time is for the others. What is compiled or loaded takes its time in any case;
+-- that dropping a wait saves more than the gaps behind it rests on overlap that the trace does not show
 idling as (
     select
         *,
         if(
             is_idle and idle_ns is not null,
             greatest(0, least(saving_ns, idle_ns - coalesce(sum(saving_ns) over (
-                partition by source_id, is_idle order by saving_ns desc, rule rows between unbounded preceding and 1 preceding
+                partition by source_id, is_idle
+                order by rule = 'compiling_or_loading' desc, saving_ns desc, rule rows between unbounded preceding and 1 preceding
             ), 0))),
             saving_ns
         ) as idle_share_ns
@@ -138,9 +144,14 @@ select
                     ),
                     said_ns(found.saving_ns * shared.shared_ns / shared.limit_ns),
                     said_ns(found.saving_ns * least(shared.hidden_ns, shared.shared_ns) / shared.limit_ns))
-            when found.rule = 'exposed_copy' and not shared.is_predicted and 5 * shared.shared_ns < 4 * shared.limit_ns
-                then found.evidence || format('; {} of them fit beside the other work that is here',
-                    said_ns(found.saving_ns * shared.shared_ns / shared.limit_ns))
+            when found.rule = 'exposed_copy' and not shared.is_predicted and 5 * shared.beside_ns < 4 * shared.shared_ns
+                then found.evidence || format(
+                    if(
+                        coalesce(starts_with(found.advice, 'Pin '), false),
+                        '; pinned and beside the other work that is here {} less',
+                        '; {} of them fit beside the other work that is here'
+                    ),
+                    said_ns(found.saving_ns * shared.beside_ns / shared.limit_ns))
             when not shared.is_predicted then found.evidence
             when found.rule not in ('blocking_copy', 'pageable_async_copy', 'synchronisation')
                 then found.evidence || if(

@@ -15,6 +15,7 @@ import writers
 from conftest import corpus_params, quick
 from lorabench import sql
 from lorabench.analyze.pipeline import analyze
+from lorabench.analyze.predict.predictions import what_if
 from lorabench.analyze.store.database import Database
 from lorabench.reports.answer import answer
 from simulated_gpu import COMPUTE, COPIES, Gpu, Training
@@ -449,6 +450,46 @@ def test_each_place_of_copies_is_said_its_own_share_of_what_hides_beside_other_w
             assert f"; without all such copies these save {own} (then the rest is the limit)" in evidence
             assert evidence.endswith(f", hidden beside other work {share} (the link is busy)")
     assert said["large"][0] > 2 * said["small"][0] > 0
+
+
+@pytest.mark.parametrize("staged", [None, 100_000])
+def test_at_most_is_no_less_than_any_of_what_the_advice_says(staged: int | None, tmp_path: Path) -> None:
+    """Copied in, computed, over and over, without steps: that can be copied beside the kernels, or not at all."""
+
+    def program(copy: int) -> Gpu:
+        gpu = Gpu(staged=staged)
+        for _ in range(5):
+            gpu.copy(copy)
+            gpu.launch("matmul_gemm_kernel", 15_000_000)
+        return gpu.finished()
+
+    run = program(20_000_000)
+    with recorded(run, tmp_path) as database:
+        asked = "select saving_ns, is_predicted, evidence from finding where rule = 'exposed_copy'"
+        ((saving_ns, is_predicted, evidence),) = database.rows(asked)
+        hidden, faster = (what_if(database, [of]).to_dicts()[0] for of in ("hide-copies=*", "scale=copy:0.01"))
+    assert not is_predicted
+    assert saving_ns == pytest.approx(run.timeline.end - program(0).timeline.end, rel=0.02)
+    assert faster["saving_ns"] == pytest.approx(run.timeline.end - program(200_000).timeline.end, rel=0.02)
+    assert hidden["saving_ns"] == pytest.approx(75_000_000, rel=0.02), "the kernels run beside copies of 100 ms"
+    assert "75.0 ms of them fit beside the other work that is here" in evidence
+
+
+def test_what_is_loaded_takes_its_time_whatever_else_waits(tmp_path: Path) -> None:
+    """Without the waits streams may overlap, which no trace shows: that saves what loading leaves of the idle time."""
+    gpu = pinned()
+    gpu.load = 8_000_000
+    for number in range(30):
+        gpu.work(30_000)
+        gpu.launch("again" if number != 15 else "once", 400_000, stream=30 + number)
+        gpu.synchronise()
+    with recorded(gpu.finished(), tmp_path) as database:
+        asked = "select rule, sum(saving_ns), sum(limit_ns) from _predicted_finding where saving_ns > 0 group by rule"
+        found = {rule: (saving, limit) for rule, saving, limit in database.rows(asked)}
+        ((idle,),) = database.rows("select sum(saving_ns) from _judged_gap")
+    saving, limit = found["compiling_or_loading"]
+    assert saving == pytest.approx(limit, rel=0.01)
+    assert saving + found["synchronisation"][0] <= idle
 
 
 @pytest.mark.parametrize("is_read_back_first", [True, False])

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ import writers
 from conftest import quick
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.predict.predictions import what_if
-from simulated_gpu import Gpu, Pair, Training, pairs
+from lorabench.analyze.predict.trace import fetch
+from simulated_gpu import COPIES, Gpu, Pair, Training, pairs
 
 WRITE: dict[str, Callable[..., None]] = {"sqlite": writers.write_nsys, "json": writers.write_kineto}
 
@@ -62,6 +64,54 @@ def test_kernels_that_are_loaded_while_others_run_come_as_much_sooner_without(tm
         ((saving,),) = database.rows("select saving_ns from finding where rule = 'compiling_or_loading'")
     assert saving == pytest.approx(20 * (2_000_000 - 300_000), rel=0.01)
     assert saving < run.timeline.end - loaded.timeline.end
+
+
+def graphed(load: int, *, is_captured: bool) -> Gpu:
+    """20 kernels, each loaded at its first launch."""
+    gpu = Gpu(is_pinned=True, load=0 if is_captured else load)
+    gpu.work(20 * load if is_captured else 0)
+    with gpu.graph() if is_captured else nullcontext():
+        for number in range(20):
+            gpu.work(0 if is_captured else 200_000)
+            gpu.launch(f"once_{number}", 300_000)
+    return gpu.finished()
+
+
+@pytest.mark.parametrize("load", [0, 2_000_000])
+def test_a_graph_loads_its_kernels_as_launches_do(load: int, tmp_path: Path) -> None:
+    """A kernel runs while the next one is loaded: in a graph all are loaded before the first runs."""
+    before, after = graphed(load, is_captured=False), graphed(load, is_captured=True)
+    writers.write_nsys(tmp_path / "run.sqlite", [before.timeline])
+    with analyze([tmp_path / "run.sqlite"], tmp_path / "run.duckdb") as database:
+        (row,) = what_if(database, ["graph=*"]).to_dicts()
+    beside = 19 * 300_000 if load else 0
+    assert row["step_ns"] == pytest.approx(after.timeline.end - 1_000_000 - beside, rel=0.02)
+
+
+def managed(factor: float, pages: int) -> Gpu:
+    """Kernels of two streams for whose pages nothing waits, with a result read behind each pair."""
+    gpu = Gpu(is_pinned=True, pages=pages, factor=lambda name: factor)
+    for number in range(3):
+        gpu.work(3_000_000 if number else 0)
+        gpu.launch("long_kernel", 80_000_000)
+        gpu.launch("other_kernel", 50_000_000, COPIES)
+        gpu.synchronise()
+    return gpu.finished()
+
+
+@pytest.mark.parametrize("pages", [1, 50])
+@pytest.mark.parametrize("factor", [0.5, 0.01])
+def test_pages_that_move_follow_their_kernel(factor: float, pages: int, tmp_path: Path) -> None:
+    before, after = managed(1, pages), managed(factor, pages)
+    writers.write_nsys(tmp_path / "run.sqlite", [before.timeline])
+    with analyze([tmp_path / "run.sqlite"], tmp_path / "run.duckdb") as database:
+        found = fetch(database, 1)
+        assert found is not None
+        begun = found.graph.begin_of_operations(found.graph.measured, found.graph.replay(found.graph.measured))
+        (row,) = what_if(database, [f"scale=kernel:{factor}"]).to_dicts()
+    assert (begun + found.origin == found.work.start).all()
+    assert len(found.graph.riders) == 6 * pages, "all but the one behind the last kernel"
+    assert row["step_ns"] == pytest.approx(after.timeline.end - 1_000_000, rel=0.02)
 
 
 @pytest.mark.parametrize("load", [0, 300_000_000])

@@ -100,12 +100,12 @@ def graph_of(gpu: Gpu) -> tuple[Graph, Points, Operations]:
             names.index(stream_of[c.correlation]) if w and c.correlation in stream_of else -1
             for c, w in zip(calls, waits, strict=True)
         ),
-        np.zeros_like(begin),
+        array(c.end for c in calls), np.zeros_like(begin),
     )  # fmt: skip
     none = np.zeros(len(ops), dtype=np.int64)
     work = Operations(
         array(o.start for o in ops), array(o.end for o in ops), none, none, array(names.index(o.stream) for o in ops),
-        array(place[o.correlation] for o in ops), np.array([o.kind == "kernel" for o in ops]), none > 0,
+        array(place[o.correlation] for o in ops), np.array([o.kind == "kernel" for o in ops]), none > 0, none > 0,
     )  # fmt: skip
     return graph(points, work), points, work
 
