@@ -44,8 +44,8 @@ def edited(run: Path, after: Path | None = None) -> Edited:
     summary = rundir.read_summary(run)
     framework = edits.framework_of(summary.get("frameworks") or ())
     has_gpu = (summary.get("device") or {}).get("type") == "cuda"
-    before = _of_script(run, summary, has_gpu)
     now = None if after is None else _of_script(after, rundir.read_summary(after), has_gpu)
+    before = _of_script(run, summary, has_gpu, 0 if now is None else now.seen.worker_cnt or 0)
     rows = []
     for edit in edits.possible(before.seen):
         saving, at_most = before.savings(edit)
@@ -108,7 +108,8 @@ def _came_of_it(edit: edits.Edit, before: _Script, now: _Script | None) -> dict[
     return found
 
 
-def _of_script(run: Path, summary: dict[str, Any], has_gpu: bool) -> _Script:
+def _of_script(run: Path, summary: dict[str, Any], has_gpu: bool, made_cnt: int = 0) -> _Script:
+    """What a run's script would save; where its loader got `made_cnt` workers later, with these."""
     step = summary.get("step_wall_ns") or {}
     if not step.get("p50"):
         raise InputError(f"{run} has no steps of a timing pass; collect it with --profiler timing,torch")
@@ -117,7 +118,8 @@ def _of_script(run: Path, summary: dict[str, Any], has_gpu: bool) -> _Script:
         traces = [run / "run.sqlite"]
     if not traces:
         raise InputError(f"{run} has no recording to predict from; collect it with --profiler timing,torch")
-    seen = _with_loader(edits.Seen(has_gpu, _padding(summary), _micro_step_cnt(summary)), summary.get("loader"))
+    seen = edits.Seen(has_gpu, _padding(summary), _micro_step_cnt(summary))
+    seen = _with_loader(seen, summary.get("loader"), made_cnt)
     with analyze([traces[0]]) as database:
         is_there = [
             f"coalesce(bool_or(regexp_matches(text, {literal(p)})), false)" for p in (edits.FUSED, edits.COMPILED)
@@ -136,8 +138,8 @@ def _of_script(run: Path, summary: dict[str, Any], has_gpu: bool) -> _Script:
     return _Script(step["p50"], seen, left)
 
 
-def _with_loader(seen: edits.Seen, loader: dict[str, Any] | None) -> edits.Seen:
-    """What is known of the loader: the workers that it has, and how many to advise."""
+def _with_loader(seen: edits.Seen, loader: dict[str, Any] | None, made_cnt: int) -> edits.Seen:
+    """What is known of the loader: the workers that it has, and how many it got or is to get."""
     if not loader:
         return seen
     core_cnt, worker_cnt = int(loader.get("core_cnt") or 0), int(loader["worker_cnt"])
@@ -145,6 +147,8 @@ def _with_loader(seen: edits.Seen, loader: dict[str, Any] | None) -> edits.Seen:
     if not seen.has_gpu:
         workers = loading.of_script(loader).advised(_taken(loader), core_cnt)
     has_spare = not core_cnt or worker_cnt < core_cnt
+    if made_cnt > worker_cnt:
+        workers, has_spare = made_cnt, True
     return dataclasses.replace(seen, workers=workers, worker_cnt=worker_cnt, has_spare_core=has_spare)
 
 

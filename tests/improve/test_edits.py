@@ -142,6 +142,7 @@ def test_an_edit_is_made_where_the_run_says_so_however_the_times_changed(tmp_pat
     found = rows_after(before, more, run_command)
     assert found["load the input ahead"]["is_made"] is True
     assert found["pad to the longest of each batch"]["is_made"] is False
+    assert "num_workers=3" in found["load the input ahead"]["write"].replace("dataloader_", "")  # and not those advised
     assert "not made: " in run_command("improve", before, "--after", more).out
 
 
