@@ -166,6 +166,8 @@ def analyze(
     spare(inputs, *([output] if output else []))
     target = outputs.Target.of(output, format)
     target.check(report, narrowing)
+    if escape_formulas:
+        target.check_text()
     spare(inputs, *target.files())
     wanted = _wanted(report, rank, target)
     with _analyzed(inputs, target.database(db), force, chosen, target.folder, quiet, wanted) as database:
@@ -232,16 +234,17 @@ def _wanted(report: str, rank: int | None, target: outputs.Target) -> Any:
 @app.command(epilog=cli_runs.examples("views"))
 def views(
     name: Annotated[str | None, typer.Argument(metavar="[VIEW]", help="Show one view with its columns.")] = None,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print all views as Markdown (sql/SCHEMA.md).")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown; of all views sql/SCHEMA.md.")] = False,
 ) -> None:
     """List the views, what a row is, and every column."""
     from .reports import schema
 
-    if markdown:
+    if markdown and name is None:
         console.put_lines(schema.markdown().removesuffix("\n"))
         return
     chosen = sql.public() if name is None else [sql.public_view(name)]
-    console.put_lines("\n\n".join(schema.plain(view) for view in chosen))
+    said = schema.section if markdown else schema.plain
+    console.put_lines("\n\n".join(said(view).removesuffix("\n") for view in chosen))
 
 
 @app.command(epilog=cli_runs.examples("query"), no_args_is_help=True)
@@ -334,6 +337,8 @@ def report(
         if are_runs:
             raise UsageError("--perfetto shows one recording: give one run directory, or traces of one job")
     if are_runs:
+        if rank is not None:
+            raise UsageError("--rank is of one run or job; of two runs that are compared there is none to choose")
         if png is not None or shown is not None:
             option = "--png draws" if png is not None else "--window is about"
             raise UsageError(f"{option} the page of one input; give one run directory")

@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
 
 def save(
     name: _Name,
-    source: Annotated[Path, typer.Argument(metavar="INPUT", help="A run directory, trace or database.")],
+    source: Annotated[Path, typer.Argument(metavar="INPUT", help="A run directory, trace, database or @NAME.")],
     force: Annotated[bool, typer.Option("--force", help="Replace a baseline of this name.")] = False,
 ) -> None:
     """Keep what compare needs of an input under a name."""
@@ -35,7 +35,7 @@ def save(
 
     with bar.shown() as progress:
         baselines.save(name, source, force, progress)
-    console.put(f"saved {baselines.MARK}{name}")
+    console.put(f"saved {baselines.MARK}{baselines.plain(name)}")
 
 
 def list_(as_csv: AsCsv = False, as_json: AsJson = False) -> None:
@@ -56,4 +56,4 @@ def remove(name: _Name) -> None:
     from .reports.comparison import baselines
 
     baselines.remove(name)
-    console.put(f"removed {baselines.MARK}{name}")
+    console.put(f"removed {baselines.MARK}{baselines.plain(name)}")

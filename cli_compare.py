@@ -76,6 +76,7 @@ def compare(
         raise UsageError("choose one of --csv, --json and --markdown")
     if len(inputs) < 2:
         raise UsageError("compare needs two inputs or more")
+    _check(output)
     inputs = [baselines.resolved(path) for path in inputs]
     if output is not None:
         spare(inputs, output)
@@ -110,6 +111,12 @@ def compare(
         for note in notes:
             console.tell(note)
         console.tell(f"nothing{' else' if notes else ''} grew by more than {allowed:.1%}")
+
+
+def _check(output: Path | None) -> None:
+    """Raise UsageError for a file that is none of those that compare writes."""
+    if output is not None and output.suffix not in (".csv", ".json", ".html"):
+        raise UsageError(f"-o {output}: write to a .csv or .json file, or a page: .html")
 
 
 def _put(compared: "Compared", limit: int | None, output: Path | None, form: str | None) -> None:

@@ -11,6 +11,8 @@ from . import console
 from .cli_runs import examples
 from .cli_tables import AsCsv, AsJson
 
+_ROUNDS = 6
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
@@ -23,7 +25,9 @@ def improve(
         Path | None,
         typer.Option("--output", "-o", metavar="DIR", help="The folder of what is measured [RUN-improved]."),
     ] = None,
-    rounds_: Annotated[int, typer.Option("--rounds", metavar="N", min=1, help="Changes to measure at most.")] = 6,
+    rounds_: Annotated[
+        int | None, typer.Option("--rounds", metavar="N", min=1, help=f"Changes to measure at most [{_ROUNDS}].")
+    ] = None,
     goal: Annotated[
         str, typer.Option(metavar="time|memory|adapters", help="What there is to be less of, or more.")
     ] = "time",
@@ -44,6 +48,9 @@ def improve(
     after: Annotated[
         Path | None, typer.Option(metavar="RUN2", help="A later run: say which prediction held. Runs nothing.")
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Measure all of it again, and replace another improvement in DIR.")
+    ] = False,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
@@ -55,26 +62,36 @@ def improve(
     they gained.
     """
     from . import improving
-    from .collect.improve.candidates import GOALS, TIME
+    from .collect.improve.candidates import ADAPTERS, GOALS, TIME
     from .collect.improve.rounds import Asked
     from .errors import UsageError
-    from .reports import outputs, screen
+    from .reports import outputs
     from .reports.improvement import rows, text
 
     form = outputs.chosen_format(as_csv, as_json)
     if goal not in GOALS:
         raise UsageError(f"--goal is {goal!r}; it must be one of {', '.join(GOALS)}")
+    measuring = {
+        "-o": output is not None, "--rounds": rounds_ is not None, "--budget": budget is not None,
+        "--allow-numerics": allow_numerics, "--price-per-hour": price_per_hour is not None,
+        "--memory": memory is not None, "--force": force,
+    }  # fmt: skip
     if improving.is_command(run):
         if goal != TIME:
             raise UsageError(
                 f"--goal {goal} is for runs that collect trained; of a script's memory: collect --profiler memory, "
                 "then `lorabench query RUN memory_finding`"
             )
+        _refuse(measuring, f"{run} is a run of a script, of which improve lists edits and measures nothing")
         _edits(run, after, form)
         return
+    if memory is not None and goal != ADAPTERS:
+        raise UsageError("--memory is what adapters have to fit into: add --goal adapters")
+    if after is not None:
+        _refuse(measuring | {"--goal": goal != TIME, "--dry-run": dry_run}, "--after reads two runs and measures none")
     plan = improving.Plan(
-        run, output or run.with_name(f"{run.name}-improved"), Asked(goal, rounds_, allow_numerics),
-        None if budget is None else budget * 60, None if memory is None else memory * 2**30,
+        run, output or run.with_name(f"{run.name}-improved"), Asked(goal, rounds_ or _ROUNDS, allow_numerics),
+        None if budget is None else budget * 60, None if memory is None else memory * 2**30, is_forced=force,
     )  # fmt: skip
     if after is not None or dry_run:
         with bar.shown() as progress:
@@ -82,16 +99,30 @@ def improve(
         found = [rows.of_start(now), *(rows.of_row(row, now) for row in left)]
         _put(found, rows.COLUMNS, form, text.table(found, goal != TIME))
         return
+    _improve(plan, price_per_hour, form)
+
+
+def _refuse(given: dict[str, bool], why: str) -> None:
+    """Raise UsageError for an option that would do nothing."""
+    from .errors import UsageError
+
+    if named := ", ".join(option for option, is_given in given.items() if is_given):
+        raise UsageError(f"{named}: {why}")
+
+
+def _improve(plan: Any, price_per_hour: float | None, form: Any) -> None:
+    """Measure, and leave what came of it on the screen and in the folder."""
+    from . import improving
+    from .collect.improve.candidates import TIME
+    from .reports import screen
+    from .reports.improvement import rows, text
+
     with bar.shown() as progress:
         course, shown = improving.improve(plan, progress)
     found = rows.of_course(course)
-    _put(
-        found,
-        rows.COLUMNS,
-        form,
-        [*text.table(found, goal != TIME), *screen.wrapped(text.ending(course, shown, price_per_hour))],
-    )
-    _write(plan.folder, f"Improving {run.name}", course, shown, found, price_per_hour)
+    ending = screen.wrapped(text.ending(course, shown, price_per_hour))
+    _put(found, rows.COLUMNS, form, [*text.table(found, plan.asked.goal != TIME), *ending])
+    _write(plan.folder, f"Improving {plan.run.name}", course, shown, found, price_per_hour)
     (console.put if form is None else console.tell)(f"wrote {plan.folder}")
 
 
@@ -124,11 +155,18 @@ def _write(
 
 def _edits(run: Path, after: Path | None, form: Any) -> None:
     """What to change by hand in a script, and what came of it."""
-    from . import improving
+    from . import edits_by_hand
     from .reports import screen
-    from .reports.improvement import text
+    from .reports.improvement import edits_text
 
     with bar.shown():
-        found, steps = improving.edited(run, after)
-    lines = [*text.edits(found), *(screen.wrapped([text.held(found, *steps)]) if after is not None else [])]
-    _put(found, list(found[0]), form, lines)
+        found = edits_by_hand.edited(run, after)
+    if found.scripts:
+        console.tell(
+            f"{run} ran {found.scripts[0]} and {after} ran {found.scripts[1]}: what follows holds only if they are one "
+            "program before and after an edit"
+        )
+    lines = list(edits_text.lines(found.rows, after is not None))
+    if after is not None:
+        lines += screen.wrapped([edits_text.held(found.rows, found.before_ns, found.after_ns, found.scripts)])
+    _put(found.rows, edits_by_hand.COLUMNS, form, lines)

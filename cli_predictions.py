@@ -18,7 +18,9 @@ def register(app: typer.Typer) -> None:
 
 
 def what_if(
-    inputs: Annotated[list[Path], typer.Argument(metavar="INPUT...", help="What `lorabench analyze` reads.")],
+    inputs: Annotated[
+        list[Path] | None, typer.Argument(metavar="INPUT...", help="What `lorabench analyze` reads.")
+    ] = None,
     change: Annotated[
         list[str] | None,
         typer.Option(metavar="KIND=WHERE", help="Ask for a change; several are made together. --list says which."),
@@ -47,6 +49,8 @@ def what_if(
         kinds = [{"change": f"{kind}={where}", "what": note} for kind, (where, note) in changes.FORMS.items()]
         outputs.print_rows(polars.DataFrame(kinds), form)
         return
+    if not inputs:
+        raise UsageError("what-if replays traces: give an INPUT, or --list for the kinds of changes")
     with bar.shown() as progress:
         database = analyze(inputs, progress=progress)
     with database:

@@ -298,9 +298,10 @@ def sweep(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Start from a sweep with a name; options win. paper: a task-step against the number of adapters, as "
-            "the BatchLoRA paper; memory: peaks of full fine-tuning and LoRA by rank and checkpointing; paper-scale: "
-            "tokens on several devices by kind of parallelism, adapters, overlap, devices and rank, as mLoRA's paper.",
+            help="Start from a sweep with a name; options win. paper (tinyllama-1.1b): a task-step against the number "
+            "of adapters, as the BatchLoRA paper; memory (qwen2.5-1.5b): peaks of full fine-tuning and LoRA by rank "
+            "and checkpointing; paper-scale (tinyllama-1.1b): tokens on several devices by kind of parallelism, "
+            "adapters, overlap, devices and rank, as mLoRA's paper.",
         ),
     ] = None,
     until_oom: Annotated[
@@ -334,6 +335,7 @@ def sweep(
         console.tell(f"left out: {reason}")
     preflight.check(cell.spec for cell in what.cells)
     if dry_run:
+        console.tell(f"every run: {sweeping.said_of_all(what)}")
         if what.searched:
             console.tell(f"from each of these on {what.searched} grows until memory runs out:")
         console.put_lines("\n".join(cell.name for cell in what.cells))
@@ -349,7 +351,7 @@ def sweep(
     rows = sweeps.rows(output)
     tables.write_rows(rows, output / sweeps.RESULTS)
     sweep_page.write(output, rows, output / sweeps.PAGE)
-    sweep_text.show(rows)
+    sweep_text.show(rows, is_of_memory=preset == "memory")
     console.put(f"wrote {output / sweeps.RESULTS} and {output / sweeps.PAGE}")
     if ended:
         raise ended

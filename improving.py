@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import re
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import Any
 from . import rundir
 from .analyze.pipeline import analyze
 from .analyze.predict import peaks, unprofiled
-from .collect.improve import edits, loading, measured, memory_model, rounds, shown
+from .collect.improve import loading, measured, memory_model, rounds, shown
 from .collect.improve.candidates import TIME, Candidate
 from .collect.improve.laboratory import OF_TORCH, Recorded, Runs, without_profiler
 from .collect.improve.measured import Failure, Measured
@@ -23,6 +25,7 @@ from .errors import InputError, OutputError, RunError, UsageError
 from .progress import Progress, Silent
 
 STATE = "improve.json"
+_OF_ROUND = re.compile(r"\d\d-")  # what folders of runs begin with
 _LEAST_STEPS = 3
 _UNKNOWN = unprofiled.Prediction(None)
 
@@ -65,6 +68,7 @@ class Plan:
     budget_s: float | None = None
     memory_bytes: float | None = None  # what adapters have to fit into
     workers: int | None = None  # to predict so many of the loader, instead of as many as it needs
+    is_forced: bool = False  # measure again what the folder holds
 
 
 def laboratory(plan: Plan, listener: Progress) -> Runs:
@@ -77,7 +81,11 @@ def laboratory(plan: Plan, listener: Progress) -> Runs:
 def improve(plan: Plan, listener: Progress) -> tuple[Course, Shown | None]:
     """Make rounds; the folder holds what was measured and asked. Raises UsageError where it holds something else."""
     lab = laboratory(plan, listener)
-    _begin(plan.folder, {"goal": plan.asked.goal, "allow_numerics": plan.asked.allow_numerics}, lab.spec)
+    about = {"goal": plan.asked.goal, "allow_numerics": plan.asked.allow_numerics}
+    is_cleared = plan.is_forced and (plan.folder / STATE).is_file()
+    if is_cleared:
+        _clear(plan)
+    _begin(plan.folder, about, lab.spec, is_cleared)
     course = rounds.improve(lab.spec, plan.asked, lab)
     winner = _winner(lab, course)
     peak = None if winner is None or plan.asked.goal == TIME else peak_of(winner)
@@ -104,7 +112,24 @@ def outlook(plan: Plan, listener: Progress) -> tuple[Measured, list[Row]]:
     return now, rounds.outlook(lab.spec, now, plan.asked, lab, set())
 
 
-def _begin(folder: Path, about: dict[str, Any], spec: RunSpec) -> None:
+_RESULTS = (STATE, "improve.csv", "improve.html", "run.toml")
+
+
+def _clear(plan: Plan) -> None:
+    """Remove what an improvement left in its folder, and nothing else. Raises UsageError where its run is in it."""
+    if plan.folder.resolve() in plan.run.resolve().parents:
+        raise UsageError(f"--force: {plan.run} lies in {plan.folder}, which would be removed; choose another -o")
+    try:
+        for path in plan.folder.iterdir():
+            if _OF_ROUND.match(path.name) and (path / rundir.MANIFEST).is_file():
+                shutil.rmtree(path)
+        for name in _RESULTS:
+            (plan.folder / name).unlink(missing_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot clear {plan.folder}: {error.strerror}") from error
+
+
+def _begin(folder: Path, about: dict[str, Any], spec: RunSpec, is_cleared: bool) -> None:
     """Note what the folder is for, or find that it is for this."""
     path = folder / STATE
     if path.is_file():
@@ -117,9 +142,11 @@ def _begin(folder: Path, about: dict[str, Any], spec: RunSpec) -> None:
             what = (
                 f"--goal {known.get('goal')}{numerics}" if spec.is_written_as(known.get("spec")) else "of another run"
             )
-            raise UsageError(f"{folder} holds another improvement ({what}); choose another -o, or remove it")
+            raise UsageError(
+                f"{folder} holds another improvement ({what}); choose another -o, or replace it with --force"
+            )
         return
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if folder.exists() and not is_cleared and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} exists and is not an improvement; choose another -o")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -256,87 +283,3 @@ def _makes(first: RunSpec, row: Row, other: RunSpec) -> bool:
         getattr(changed, f.name) == getattr(other, f.name) for f in dataclasses.fields(RunSpec)
         if f.name not in ("profiler", "timeout_s", *OF_TORCH)
     )  # fmt: skip
-
-
-def edited(run: Path, after: Path | None = None) -> tuple[list[dict[str, Any]], tuple[float, float]]:
-    """The edits of a command's script with what each would save of a step; with `after` what is left of it there.
-
-    And the steps of both.
-
-    Raises InputError without a timing pass or a trace.
-    """
-    summary = rundir.read_summary(run)
-    framework = edits.framework_of(summary.get("frameworks") or ())
-    has_gpu = (summary.get("device") or {}).get("type") == "cuda"
-    before = _of_script(run, summary, has_gpu)
-    now = None if after is None else _of_script(after, rundir.read_summary(after), has_gpu)
-    rows: list[dict[str, Any]] = []
-    for edit in edits.possible(before.seen):
-        saving, at_most = before.savings(edit)
-        if edit.needs_range and saving is None:
-            continue
-        if at_most is not None and at_most >= 1:  # recorded steps that are too unlike those without a profiler
-            at_most = None
-        row: dict[str, Any] = {
-            "edit": edit.name, "write": edit.written(framework, before.seen), "framework": framework,
-            "alters": edit.alters,
-            "saving_frac": saving, "at_most_frac": at_most,
-            "step_ns": before.step_ns, "left_frac": None, "is_made": None,
-        }  # fmt: skip
-        if now is not None and saving is not None and saving >= _WORTH_FRAC:
-            # a place that is gone saves nothing more
-            row["left_frac"] = now.savings(edit)[0] or 0.0
-            row["is_made"] = row["left_frac"] * now.step_ns <= _MADE_FRAC * saving * before.step_ns
-        rows.append(row)
-    # what is predicted before what is bounded alone, and that before what saves nothing or nobody knows
-    rows.sort(
-        key=lambda row: ((row["saving_frac"] or 0) < _WORTH_FRAC, -(row["saving_frac"] or row["at_most_frac"] or 0))
-    )
-    return rows, (before.step_ns, (now or before).step_ns)
-
-
-_WORTH_FRAC = 0.01
-_MADE_FRAC = 0.25  # of what an edit would have saved so much may be left of one that was made
-
-
-@dataclass(frozen=True)
-class _Script:
-    """A command's run: its step, and what each change would leave of it."""
-
-    step_ns: float
-    seen: edits.Seen
-    left: dict[str, unprofiled.Prediction]
-
-    def savings(self, edit: edits.Edit) -> tuple[float | None, float | None]:
-        """What an edit would save of the step, and what it saves at most; None where nobody knows."""
-        if not edit.is_for(self.seen):
-            return 0.0, None
-        texts = edit.predicted_by(self.seen), edit.bounded_by(self.seen)
-        predicted, bound = (self.left.get(text, _UNKNOWN).frac for text in texts)
-        return None if predicted is None else 1 - predicted, None if bound is None else 1 - bound
-
-
-def _of_script(run: Path, summary: dict[str, Any], has_gpu: bool) -> _Script:
-    step = summary.get("step_wall_ns") or {}
-    if not step.get("p50"):
-        raise InputError(f"{run} has no steps of a timing pass; collect it with --profiler timing,torch")
-    traces = sorted(run.glob("trace*.json.gz"))
-    if (run / "run.sqlite").is_file() and has_gpu:
-        traces = [run / "run.sqlite"]
-    if not traces:
-        raise InputError(f"{run} has no recording to predict from; collect it with --profiler timing,torch")
-    seen = edits.Seen(has_gpu, _padding(summary), int(rundir.number_at(summary, "micro_step_cnt") or 0))
-    texts = {text for edit in edits.possible(seen) for text in (edit.predicted_by(seen), edit.bounded_by(seen))}
-    left, loader = _left(traces[0], step["min"], sorted(texts - {""})), summary.get("loader")
-    if loader and not has_gpu:  # a GPU works while the CPU waits
-        load, taken = loading.of_script(loader), loader["batch_cnt"] * loading.TAKEN_NS / loader["step_ns"]
-        seen = dataclasses.replace(seen, workers=load.needed(taken))
-        left[edits.PREFETCH] = unprofiled.Prediction(min(1.0, load.left(seen.workers, taken)))
-    return _Script(step["p50"], seen, left)
-
-
-def _padding(summary: dict[str, Any]) -> dict[str, float]:
-    """What the masks of a script's run told; empty where no mask was seen."""
-    places = rundir.STEP_TOKENS, rundir.STEP_REAL_TOKENS, rundir.STEP_LONGEST_TOKENS
-    counts = {place[-1]: rundir.number_at(summary, *place) for place in places}
-    return {name: count for name, count in counts.items() if count} if all(counts.values()) else {}

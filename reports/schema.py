@@ -22,11 +22,11 @@ def plain(view: sql.SqlFile) -> str:
 def markdown() -> str:
     """All public views and the tables below them as a Markdown page."""
     public = sql.public()
-    parts = [_INTRO, "## Public views\n", *map(_section, public)]
+    parts = [_INTRO, "## Public views\n", *map(section, public)]
     parts += ["## Tables\n\nWhat readers and attribution fill; the views stand on them.\n"]
-    parts += map(_section, sql.in_folder(sql.TABLES))
+    parts += map(section, sql.in_folder(sql.TABLES))
     parts += ["## Definitions\n\nWhat the sums by range, path and attribution mean, as SQL. Tables hold the same.\n"]
-    parts += map(_section, sql.in_folder(sql.DEFINITIONS))
+    parts += map(section, sql.in_folder(sql.DEFINITIONS))
     for view, folder in (("finding", sql.FINDINGS), ("memory_finding", sql.MEMORY_FINDINGS)):
         parts += [f"## Rules of {view}\n", *(_rule(rule) for rule in sql.in_folder(folder)), ""]
     parts += ["## Rules of validation\n", *(f"- `{r.name}`: {r.row}" for r in sql.in_folder(sql.VALIDATIONS)), ""]
@@ -39,7 +39,8 @@ def _rule(rule: sql.SqlFile) -> str:
     return f"- `{rule.name}`: {rule.row} Advice: {' '.join(rule.method.split())}"
 
 
-def _section(file: sql.SqlFile) -> str:
+def section(file: sql.SqlFile) -> str:
+    """One view as Markdown."""
     rows = "\n".join(f"| `{c.name}` | {c.type} | {c.doc.replace('|', '&#124;')} |" for c in file.columns)
     method = f"\n{file.method}\n" if file.method else ""
     return f"### {file.name}\n\n{file.row}\n{method}\n| column | type | meaning |\n|---|---|---|\n{rows}\n"

@@ -123,6 +123,19 @@ def test_an_empty_folder_says_what_would_be_read(tmp_path: Path) -> None:
     assert "folder without traces" in refused(tmp_path / "run", tmp_path, InputError)
 
 
+def test_a_sweep_is_said_to_be_one(tmp_path: Path) -> None:
+    folder = tmp_path / "sweep"
+    for name in ("rank=4", "rank=8"):
+        (folder / name).mkdir(parents=True)
+    (folder / "sweep.json").write_text("{}")
+    assert "is a sweep; its runs hold no traces" in refused(folder, tmp_path, InputError)
+    (folder / "sweep.html").write_text("")
+    for name in ("rank=4", "rank=8"):
+        written(folder / name / "trace.json", b"{}")
+    said = refused(folder, tmp_path, InputError)
+    assert f"is a sweep; its page is {folder / 'sweep.html'}; give one of its runs, as {folder / 'rank=4'}" in said
+
+
 def test_an_export_cut_off_in_the_middle_says_how_much_is_there(sqlite: Path, tmp_path: Path) -> None:
     whole = sqlite.read_bytes()
     said = refused(written(tmp_path / "cut.sqlite", whole[:20_000]), tmp_path, CorruptInputError)

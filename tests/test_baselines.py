@@ -79,8 +79,21 @@ def test_names_stay_within_the_folder(run: Callable[..., Any], tmp_path: Path, n
 
 def test_a_baseline_that_is_not_there_is_said(run: Callable[..., Any], tmp_path: Path) -> None:
     one = trace(tmp_path / "a.json", 1, gemm=100)
-    assert "there is no baseline main (none is saved)" in run("compare", "@main", one, code=2).err
+    assert "there is no baseline main; saved: none; keep one with" in run("compare", "@main", one, code=2).err
     run("baseline", "save", "other", one)
-    assert "there is no baseline main (other)" in run("baseline", "remove", "main", code=2).err
+    said = run("baseline", "remove", "main", code=2).err
+    assert said == "lorabench: there is no baseline main; saved: other\n"
     file = trace(tmp_path / "@main", 1, gemm=100)
     run("compare", file, one)  # a path is no name
+
+
+def test_a_baseline_is_called_with_or_without_its_mark(run: Callable[..., Any], tmp_path: Path) -> None:
+    one = run_directory(tmp_path / "one", [9_000_000, 10_000_000, 11_000_000], 70_000_000)
+    trace(one / "trace.json", 1, gemm=100)
+    assert run("baseline", "save", "@main", one).out == "saved @main\n" and kept(tmp_path) == {"main"}
+    assert run("baseline", "save", "copy", "@main").out == "saved @copy\n"
+    rows = {row.pop("name"): row for row in json.loads(run("baseline", "list", "--json").out)}
+    assert (rows["copy"]["input"], rows["copy"]["holds"]) == ("one", "measurements and traces")
+    assert run("baseline", "remove", "@main").out == "removed @main\n" and kept(tmp_path) == {"copy"}
+    run("compare", "@copy", one, "--by", "kernel")
+    run("compare", "@copy", one)

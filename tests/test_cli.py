@@ -202,6 +202,10 @@ def test_output_that_nobody_takes_is_a_line(command: str, target: str, says: str
         (("analyze", "run.sqlite", "--report", "api_summary", "--format", "mlora", "-o", "x.csv"), "knows the reports"),
         (("analyze", "run.sqlite", "--format", "parquet"), "goes to a file"),
         (("views", "nothing"), "there is no view"),
+        (("analyze", "run.sqlite", "--escape-formulas"), "--escape-formulas is about the files of reports"),
+        (("analyze", "run.sqlite", "-o", "x.html", "--escape-formulas"), "--escape-formulas is about the files"),
+        (("what-if",), ""),
+        (("what-if", "--limit", "3"), "give an INPUT, or --list"),
     ],
 )
 def test_a_wrong_command_says_what_to_do(words: tuple[str, ...], says: str, trace: Path, run: Callable) -> None:
@@ -215,6 +219,24 @@ def test_views_documents_every_column(run: Callable) -> None:
         if view.is_public:
             assert view.row in listed
             assert all(c.doc in listed for c in view.columns)
+
+
+def test_one_view_is_printed_as_markdown_where_one_is_named(run: Callable) -> None:
+    said = run("views", "finding", "--markdown").stdout
+    assert said.startswith("### finding\n") and said.count("\n### ") == 0 and "| `rule` | varchar |" in said
+    assert run("views", "--markdown").stdout == (ROOT / "sql" / "SCHEMA.md").read_text("utf-8")
+    assert said in run("views", "--markdown").stdout
+
+
+def test_the_kinds_of_changes_are_listed_without_a_trace(run: Callable) -> None:
+    assert "prefetch=PATH" in run("what-if", "--list").stdout
+
+
+def test_a_rank_of_two_runs_that_are_compared_is_refused(tmp_path: Path, run: Callable) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "summary.json").write_text("{}")
+    assert "--rank is of one run or job" in run("report", "a", "b", "--rank", 0, code=2).stderr
 
 
 def test_a_pipe_sees_neither_bar_nor_colour(trace: Path, run_process: Callable) -> None:

@@ -664,6 +664,35 @@ def test_what_no_input_has_is_said_and_not_measured_as_zero(run: Callable[..., A
     )
 
 
+def test_memory_that_was_not_recorded_is_not_compared(run: Callable[..., Any]) -> None:
+    fixture = Path(__file__).parent.parent / "fixtures" / "torch-cpu.json.gz"
+    done = run(fixture, fixture, "--by", "memory", code=3)
+    assert "no memory is recorded; collect with --profiler timing,memory" in " ".join(done.err.split()) and not done.out
+
+
+def test_what_one_run_did_not_measure_is_not_new(run: Callable[..., Any], tmp_path: Path) -> None:
+    bare = run_directory(tmp_path / "bare", [1, 2, 3], 70_000_000)
+    whole = run_directory(tmp_path / "whole", [9_000_000, 10_000_000, 11_000_000], 70_000_000)
+    (bare / rundir.SUMMARY).write_text('{"kernel_launches_per_step": 0}')
+    summary = rundir.read_summary(whole) | {"kernel_launches_per_step": 5}
+    (whole / rundir.SUMMARY).write_text(json.dumps(summary))
+    rows = table(run(bare, whole, "--csv"))
+    assert (rows["step, median"]["whole is"], rows["step, median"]["whole Δ"]) == ("not measured", "")
+    assert (rows["kernel launches a step"]["whole is"], rows["kernel launches a step"]["whole Δ"]) == ("new", "5.0")
+    assert table(run(whole, bare, "--csv"))["step, median"]["bare is"] == "not measured"
+    assert "not measured" in run(bare, whole).out and " new" in run(bare, whole).out
+
+
+@pytest.mark.parametrize("name", ["x.txt", "x", "x.html.gz"])
+def test_a_file_that_compare_does_not_write_is_refused_before_anything_is_said(
+    name: str, run: Callable[..., Any], tmp_path: Path
+) -> None:
+    one = run_directory(tmp_path / "one", [9_000_000, 10_000_000, 11_000_000], 70_000_000)
+    done = run(one, one, "-o", tmp_path / name, code=2)
+    assert "write to a .csv or .json file, or a page: .html" in " ".join(done.err.split())
+    assert done.err.startswith("lorabench: ") and not done.out
+
+
 def in_turn(path: Path, turns: int, wall: int, around: str | None, tokens: int = 0) -> Path:
     """Five steps of so many turns of so many us each, of a CPU, within a range that begins before them all."""
     events: list[dict[str, Any]] = []

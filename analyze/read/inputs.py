@@ -159,6 +159,11 @@ def _in_directory(path: Path) -> list[Input]:
     if found:
         return found
     below = {folder: traces for folder in _folders_below(path) if (traces := _directly_in(folder))}
+    if len(below) != 1 and (path / rundir.SWEEP).is_file():
+        page = path / "sweep.html"
+        about = f"; its page is {page}" if page.is_file() else ""
+        given = f"give one of its runs, as {sorted(below)[0]}" if below else "its runs hold no traces"
+        raise InputError(f"{path} is a sweep{about}; {given}")
     if len(below) > 1:
         named = [str(folder) for folder in sorted(below)]
         more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""

@@ -25,11 +25,15 @@ class Seen:
     padding: Mapping[str, float]  # what its masks told of its tokens, by the names of rundir; empty where none was seen
     micro_step_cnt: int = 0  # backwards of one optimizer, 0 where nobody knows
     workers: int = USUAL_WORKERS  # of its loader, as many as keep up
+    worker_cnt: int | None = None  # those that it has
+    has_spare_core: bool = True  # for one more
+    is_fused: bool = False  # the optimizer
+    is_compiled: bool = False
 
 
 @dataclass(frozen=True)
 class Edit:
-    """An edit: what it does, what its saving is predicted by, and how it is written."""
+    """An edit: what it does, what its saving is predicted by, how it is written, and by what it is known to be made."""
 
     name: str
     words: dict[str, str]  # by framework; others are written as in PyTorch
@@ -38,6 +42,7 @@ class Edit:
     alters: str = ""
     is_for: Callable[[Seen], bool] = lambda seen: True
     needs_range: bool = False  # that says where it is
+    is_made: Callable[[Seen, Seen], bool | None] = lambda before, after: None  # None: only the trace can tell
 
     def written(self, framework: str, seen: Seen) -> str:
         """The edit in the words of a framework."""
@@ -76,6 +81,23 @@ def framework_of(loaded: Sequence[str]) -> str:
     return next((name for module, name in MODULES if module in loaded), TORCH)
 
 
+def _has_more_workers(before: Seen, after: Seen) -> bool | None:
+    if before.worker_cnt is None or after.worker_cnt is None:
+        return None
+    return after.worker_cnt > before.worker_cnt
+
+
+def _is_padded_less(before: Seen, after: Seen) -> bool | None:
+    return _kept(after, "longest_token_cnt") > _MOST_KEPT_FRAC if after.padding else None
+
+
+def _has_fewer_micro_steps(before: Seen, after: Seen) -> bool | None:
+    return after.micro_step_cnt < before.micro_step_cnt if after.micro_step_cnt else None
+
+
+# Names in a trace by which an edit is known to be made: of operators, of the kernels of torch and of its compiler.
+FUSED = "^aten::_fused_(adam|sgd|adagrad)|FusedAdam|FusedSgd|fused_adam"
+COMPILED = "^Torch-Compiled Region|^triton_(poi|red|per|tem)_fused"
 PREFETCH = "prefetch={data}"
 EDITS = (
     Edit(
@@ -85,7 +107,15 @@ EDITS = (
             HF: "dataloader_num_workers={workers}, dataloader_persistent_workers=True",
         },
         lambda seen: PREFETCH,
+        is_for=lambda seen: seen.has_spare_core,
         needs_range=True,
+        is_made=_has_more_workers,
+    ),
+    Edit(
+        "make batches before the training",
+        {TORCH: "tokenise once and save it, collate less: each core has a worker already"},
+        bounded_by=lambda seen: PREFETCH,
+        is_for=lambda seen: not seen.has_spare_core,
     ),
     Edit(
         "copy from pinned memory",
@@ -102,6 +132,8 @@ EDITS = (
         "fuse the optimizer",
         {TORCH: "AdamW(…, fused=True)", HF: 'optim="adamw_torch_fused"'},
         lambda seen: "fuse={optimizer}",
+        is_for=lambda seen: not seen.is_fused,
+        is_made=lambda before, after: after.is_fused,
     ),
     Edit(
         "do not wait in each step",
@@ -117,6 +149,8 @@ EDITS = (
         "compile the model",
         {TORCH: "model = torch.compile(model)", HF: "torch_compile=True"},
         bounded_by=lambda seen: compiled(seen.has_gpu),
+        is_for=lambda seen: not seen.is_compiled,
+        is_made=lambda before, after: after.is_compiled,
     ),
     Edit(
         "CUDA graphs",
@@ -141,6 +175,7 @@ EDITS = (
         },
         lambda seen: _fewer_tokens(seen, "longest_token_cnt"),
         is_for=lambda seen: _kept(seen, "longest_token_cnt") <= _MOST_KEPT_FRAC,
+        is_made=_is_padded_less,
     ),
     Edit(
         "sequences of one length together",
@@ -163,6 +198,7 @@ EDITS = (
         _merged,
         alters="dropout's masks, and in a mean over sequences the weights of tokens",
         is_for=lambda seen: seen.micro_step_cnt > 1,
+        is_made=_has_fewer_micro_steps,
     ),
     Edit(
         "16-bit activations",

@@ -16,8 +16,6 @@ MOST = 8
 _SPARE = 1.25
 TAKEN_NS = 700_000  # to take a batch from a worker: medians of 0.6 to 1.2 ms on two cores, for 1 to 400 KB
 
-_LATE = 3  # times that: a batch that is waited for so long was not there yet
-
 
 @dataclass(frozen=True)
 class Input:
@@ -35,6 +33,14 @@ class Input:
     def needed(self, taken: float) -> int:
         """As many workers as keep up, more than there are and at most MOST; `taken` is for taking a batch."""
         return max(self.workers + 1, min(MOST, math.ceil(_SPARE * self.made / (self.own + taken))))
+
+    def advised(self, taken: float, core_cnt: int) -> int:
+        """The same with no more workers than cores, of which torch warns; as many as there are where no core is left.
+
+        `core_cnt` is 0 where nobody knows.
+        """
+        needed = self.needed(taken)
+        return min(needed, max(core_cnt, self.workers)) if core_cnt else needed
 
     def left(self, workers: int, taken: float) -> float:
         """What is left of the step with so many."""
@@ -59,12 +65,11 @@ def measured(summary: dict[str, object], workers: int, step_ns: float, replayed:
 def of_script(loader: dict[str, float]) -> Input:
     """By how long a script's steps wait for the loaders' batches: what is more than taking them is what making lacks.
 
-    With workers nobody has seen how long making takes; where the training waits for them, they do nothing else.
+    With workers nobody has seen how long making takes. They are thought to do nothing else, which is so where the
+    training waits for them, and where it does not they lack nothing.
     """
     step, workers = loader["step_ns"], int(loader["worker_cnt"])
     waited, taken = loader["waited_ns"] / step, loader["batch_cnt"] * TAKEN_NS / step
     if not workers:
         return Input(max(0.0, 1 - waited), waited, 0)
-    if waited < _LATE * taken:  # they keep up
-        return Input(1 - min(1.0, taken), 0.0, workers)
-    return Input(max(0.0, 1 - waited), float(workers), workers)
+    return Input(max(0.0, 1 - max(waited, taken)), float(workers), workers)

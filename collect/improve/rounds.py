@@ -17,7 +17,9 @@ from ..settings.spec import RunSpec
 from .candidates import TIME, Candidate
 from .measured import Failure, Measured, difference
 
+_REPEAT = "the machine is busy; repeat on a quiet one with --force"
 KEPT, DROPPED, FAILED, REFUSED, UNTRIED = "kept", "dropped", "failed", "refused", "not tried"
+UNDECIDED = "undecided"  # runs of the same settings differ by more than what is to be seen
 _BEYOND_FRAC = 0.05  # so far below its bound a step is worth a word
 _SMALL_FRAC = 0.05  # what gains less has to do so once more
 _LEAST_FRAC = 0.01  # what is predicted to gain less is not worth a round; memory hardly varies
@@ -114,6 +116,7 @@ class Course:
     goal: str = TIME
     rows: list[Row] = field(default_factory=list)
     stopped: str = ""  # why no further round was made
+    same_ns: list[float] = field(default_factory=list)  # median steps of all runs with the settings that won so far
 
     @property
     def step_frac(self) -> float:
@@ -138,7 +141,7 @@ def improve(start: RunSpec, asked: Asked, lab: Laboratory) -> Course:
     measured = lab.measure(start, "00-start")
     if isinstance(measured, Failure):
         raise RunError(f"the run to improve does not end well: {measured.message}")
-    course = Course(start, measured, start, measured, asked.goal)
+    course = Course(start, measured, start, measured, asked.goal, same_ns=[measured.median_ns])
     while True:
         rows = outlook(course.spec, course.end, asked, lab, {row.change for row in course.rows})
         course.rows += [row for row in rows if row.verdict == REFUSED]
@@ -201,6 +204,9 @@ def _why_not(row: Row, now: Measured, asked: Asked) -> str:
 
 def _stopped(course: Course, asked: Asked, lab: Laboratory, best: Row | None) -> str:
     if best is None:
+        undecided = ", ".join(row.change for row in course.rows if row.verdict == UNDECIDED)
+        if undecided:
+            return f"nothing else is left that promises a gain, and not decided: {undecided}"
         return "nothing is left that promises a gain"
     if course.measured_cnt >= asked.rounds:
         return f"--rounds {asked.rounds} are over"
@@ -222,21 +228,35 @@ def _round(course: Course, row: Row, asked: Asked, lab: Laboratory) -> None:
     if isinstance(found, Failure):
         row.verdict, row.why = FAILED, found.message
         return
-    before = course.end
+    before, own_ns = course.end, [found.median_ns]
     row.verdict, row.why = judged(before, found, asked, row.alters)
     if asked.goal == TIME and not (difference(before, found) and not row.alters):
-        before, found = _again(course, row, spec, found, lab, asked)
+        before, found = _again(course, row, spec, found, lab, asked, own_ns)
         row.verdict, row.why = judged(before, found, asked, row.alters)
+        _doubt(row, before, found, course.same_ns, own_ns)
     row.measured = found
     row.set_base(before)
     if asked.goal == TIME and row.bound_step_ns and found.median_ns < row.bound_step_ns * (1 - _BEYOND_FRAC):
         row.why += "; less than it can be by the bound: that is wrong, or others slowed what it replaces"
     if row.verdict == KEPT:
-        course.spec, course.end = spec, found
+        course.spec, course.end, course.same_ns = spec, found, own_ns
+
+
+def _doubt(row: Row, before: Measured, found: Measured, same_ns: Sequence[float], own_ns: Sequence[float]) -> None:
+    """Call a change undecided that was dropped although runs of the same settings differ by more than it may gain.
+
+    Others on the machine make runs longer and none shorter: what is not faster in the faster of two runs is decided.
+    """
+    apart = max(max(runs) / min(runs) - 1 for runs in (same_ns, own_ns))
+    gain = abs(1 - found.median_ns / _tokens(found) * _tokens(before) / before.median_ns)
+    is_slower = len(own_ns) > 1 and min(own_ns) / _tokens(found) >= min(same_ns) / _tokens(before)
+    if row.verdict == DROPPED and not is_slower and apart > max(gain, _SMALL_FRAC):
+        row.verdict = UNDECIDED
+        row.why += f"; runs of the same settings differ by {apart:.0%}: {_REPEAT}"
 
 
 def _again(
-    course: Course, row: Row, spec: RunSpec, found: Measured, lab: Laboratory, asked: Asked
+    course: Course, row: Row, spec: RunSpec, found: Measured, lab: Laboratory, asked: Asked, own_ns: list[float]
 ) -> tuple[Measured, Measured]:
     """What is replaced and what replaces it, measured again where that may say something else: the fastest of the one,
     the slowest of the other.
@@ -244,7 +264,7 @@ def _again(
     Runs differ by more than their steps do, and a busy machine slows one and not the next. So what seems to gain has to
     do so against each of two runs of what it replaces, by two of its own, and what gains little by three of each: of
     six runs in any order the three that count are the fastest in one of twenty. What gained nothing although that was
-    predicted gets a second chance.
+    predicted gets a second chance. All medians go to `own_ns` and the course.
     """
     before, is_promising = course.end, (row.prediction.step_frac or 1) < 1 - _LEAST_FRAC
     if row.verdict != KEPT and not is_promising:
@@ -258,6 +278,7 @@ def _again(
             if isinstance(measured, Failure):
                 return old, new
             more.append(measured)
+            (course.same_ns if name == "against" else own_ns).append(measured.median_ns)
         old = _faster(old, more[0])
         new = (_slower if is_kept else _faster)(new, more[1])
         row.verdict, row.why = judged(old, new, asked, row.alters)

@@ -28,6 +28,7 @@ _WHOLE = ("profiler", "target_modules", "balance")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 _MOST_VALUES = 1000
 _LARGEST = 1 << 20  # where a search without an end gives up
+_TOLD = ("model", "method", "quant", "dtype", "batch_size", "seq_len", "steps")  # of a sweep before it is run
 _TRUTH = {"true": True, "false": False}
 _UNSAFE = re.compile(r"[^A-Za-z0-9.=+-]+")
 
@@ -165,6 +166,14 @@ def _together(plans: list[Plan]) -> Plan:
             told = {name: _said(known[name]) for name in applied}
             _add(cells, Cell(told, cell.spec))
     return Plan(settings, axes, list(cells.values()), [why for plan in plans for why in plan.impossible])
+
+
+def said_of_all(what: Plan) -> str:
+    """The settings that all runs have: those that were given, and what any run is told by."""
+    specs = [cell.spec.as_dict() for cell in what.cells]
+    names = [name for name in dict.fromkeys((*_TOLD, *what.settings)) if name not in what.axes]
+    same = [name for name in names if all(spec[name] == specs[0][name] for spec in specs)]
+    return ", ".join(f"{name.replace('_', '-')} {_said(specs[0][name]) or 'none'}" for name in same)
 
 
 def _said(value: Any) -> str:

@@ -6,6 +6,7 @@ next end, so over several steps they are what training takes. The first step is 
 
 import csv
 import io
+import os
 import statistics
 from typing import Any
 
@@ -128,6 +129,7 @@ def _loader(steps: list[Step]) -> dict[str, float] | None:
         "step_ns": statistics.fmean(step.wall_ns for step in usual),
         "batch_cnt": usual[0].batch_cnt,
         "worker_cnt": statistics.mode(step.worker_cnt for step in usual),
+        "core_cnt": len(os.sched_getaffinity(0)),  # more workers than these torch warns of
     }
 
 

@@ -13,6 +13,7 @@ import shutil
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from ... import rundir, unfinished
 from ...analyze.pipeline import analyze
@@ -51,7 +52,16 @@ def resolved(path: Path) -> Path:
     """The folder of a baseline for @NAME, any other path as it is. Raises UsageError for a name that is not there."""
     if not str(path).startswith(MARK):
         return path
-    return _existing(str(path).removeprefix(MARK))
+    name = plain(str(path))
+    try:
+        return _existing(name)
+    except UsageError as error:
+        raise UsageError(f"{error}; keep one with `lorabench baseline save {name} INPUT`") from error
+
+
+def plain(name: str) -> str:
+    """A name as it is kept, with or without the @ that it is used with."""
+    return name.removeprefix(MARK)
 
 
 def title(path: Path) -> str | None:
@@ -78,6 +88,7 @@ def is_without_traces(path: Path) -> bool:
 
 def save(name: str, source: Path, force: bool, progress: Progress) -> Path:
     """Keep what comparing needs of an input under a name. Raises UsageError for a bad name or one that is taken."""
+    name, source = plain(name), resolved(source)
     place = folder() / _checked(name)
     if place.exists() and not force:
         raise UsageError(f"there is a baseline {name}; replace it with --force, or choose another name")
@@ -88,9 +99,8 @@ def save(name: str, source: Path, force: bool, progress: Progress) -> Path:
     except OSError as error:
         raise OutputError(f"cannot make {place}: {error.strerror}") from error
     try:
-        holds = _fill(partial, source, progress)
-        about = {"format": _FORMAT, "input": source.resolve().name, "holds": holds,
-                 "saved": datetime.now().isoformat(" ", "seconds")}  # fmt: skip
+        about = {"format": _FORMAT, "input": source.resolve().name} | _filled(partial, source, progress)
+        about["saved"] = datetime.now().isoformat(" ", "seconds")
         (partial / _ABOUT).write_text(json.dumps(about, indent=2) + "\n", "utf-8")
         _put_in_place(partial, place)
     except OSError as error:
@@ -119,7 +129,7 @@ def listed() -> list[Baseline]:
 
 def remove(name: str) -> None:
     """Remove a baseline. Raises UsageError when there is none of that name."""
-    place = _existing(name)
+    place = _existing(plain(name))
     try:
         gone = unfinished.beside(place)
         place.rename(gone)  # it is gone at once, or not at all
@@ -128,8 +138,11 @@ def remove(name: str) -> None:
         raise OutputError(f"cannot remove the baseline {name}: {error.strerror}") from error
 
 
-def _fill(partial: Path, source: Path, progress: Progress) -> str:
-    """Copy what comparing needs; returns what that is."""
+def _filled(partial: Path, source: Path, progress: Progress) -> dict[str, Any]:
+    """Copy what comparing needs; returns what that is, and of a baseline what it was made of."""
+    if title(source) is not None:
+        shutil.copytree(source, partial, dirs_exist_ok=True)
+        return {key: parse_json(read_text(source / _ABOUT))[key] for key in ("input", "holds")}
     holds = []
     if (source / rundir.SUMMARY).is_file():
         rundir.read_summary(source)  # a damaged one is said now
@@ -141,7 +154,7 @@ def _fill(partial: Path, source: Path, progress: Progress) -> str:
         with analyze([source], progress=progress) as database:
             shutil.copyfile(database.path, partial / _DATABASE)
         holds.append("traces")
-    return " and ".join(holds)
+    return {"holds": " and ".join(holds)}
 
 
 def _put_in_place(partial: Path, place: Path) -> None:
@@ -163,6 +176,6 @@ def _checked(name: str) -> str:
 def _existing(name: str) -> Path:
     place = folder() / _checked(name)
     if not (place / _ABOUT).is_file():
-        names = ", ".join(found.name for found in listed()) or "none is saved"
-        raise UsageError(f"there is no baseline {name} ({names}); keep one with `lorabench baseline save {name} INPUT`")
+        names = ", ".join(found.name for found in listed()) or "none"
+        raise UsageError(f"there is no baseline {name}; saved: {names}")
     return place

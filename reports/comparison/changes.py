@@ -12,7 +12,7 @@ from typing import Any
 from ...analyze.job.folder import is_job
 from ...analyze.pipeline import analyze
 from ...analyze.store.database import Database
-from ...errors import RegressionError, UsageError
+from ...errors import InputError, RegressionError, UsageError
 from ...progress import Progress
 from . import baselines, counted, renamed, runs, total, verdict
 from .by_step import of_rows, of_steps
@@ -124,6 +124,8 @@ def compare_inputs(
         by = by or natural(opened)
         how = fitting(asked or choose(by, None), databases)
         rows, spreads = _compared(databases, how, only, totals)
+        if by == "memory":
+            _require_memory(names, rows[0])
         if only is not None and len(rows) == 1:
             raise UsageError(f"--only {only}: nothing by {by} is called so in any of these inputs")
         steps = _steps(opened, how, totals)
@@ -141,6 +143,15 @@ def compare_inputs(
         if by == "memory":
             compared.notes.extend([*_fullest(opened), *_moments(opened)])
         return compared if asked is None else replace(compared, steps=())
+
+
+def _require_memory(names: Sequence[str], first: Row) -> None:
+    """Raise InputError where an input has no memory recorded: that is not 0 bytes."""
+    if without := [name for name in names if not first[name]]:
+        raise InputError(
+            f"{', '.join(without)}: no memory is recorded; collect with --profiler timing,memory, or in your "
+            "own script torch.profiler.profile(profile_memory=True)"
+        )
 
 
 def _fullest(databases: Sequence[Database]) -> list[str]:

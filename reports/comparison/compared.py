@@ -12,7 +12,7 @@ TAKEN = frozenset(
     {"path", "operator", "kernel_name", "class", "module", "part", "direction", "adapter", "api_name", "cause",
      "device_id", "step", "rule", "place", "device", "category", "measure", "unit", "renamed_to"}
 )  # fmt: skip
-NEW, GONE, SAME, OTHER_WORK = "new", "gone", "no difference", "other work"
+NEW, GONE, SAME, OTHER_WORK, NOT_MEASURED = "new", "gone", "no difference", "other work", "not measured"
 _NEAR_ZERO = 1e-3  # of the column's total: what grew tenfold from less has a difference and no fraction
 
 Row = dict[str, Any]
@@ -69,11 +69,13 @@ def changes_of(
     base: float = 0.0,
     changed: Sequence[float] = (),
     alike: Sequence[bool] = (),
+    is_measure: bool = False,
 ) -> Row:
     """The columns of values of a row, each behind the first with its change.
 
     base: the total of the first, against which a value is near zero. changed: how much changed in all, of which the
-    row is a share. alike: of each but the first whether its change is noise.
+    row is a share. alike: of each but the first whether its change is noise. is_measure: None is what was not
+    measured, instead of what is not there.
     """
     first = values[0]
     row: Row = {names[0]: _rounded(first), f"{names[0]} spread": _rounded(widths[0])}
@@ -81,12 +83,14 @@ def changes_of(
         change = (value or 0.0) - (first or 0.0)
         is_near_zero = abs(first or 0.0) < _NEAR_ZERO * abs(base) and abs(value or 0.0) > 10 * abs(first or 0.0)
         whole = changed[number] if changed else 0.0
+        is_unknown = is_measure and (first is None) != (value is None)
         row[name] = _rounded(value)
         row[f"{name} spread"] = _rounded(width)
-        row[f"{name} Δ"] = _rounded(change)
+        row[f"{name} Δ"] = None if is_unknown else _rounded(change)
         row[f"{name} Δ frac"] = None if not first or value is None or is_near_zero else round(value / first - 1, 6)
         row[f"{name} Δ share"] = round(abs(change) / whole, 6) if whole else None
-        row[f"{name} is"] = _kind(first, value, bool(change) and bool(alike) and alike[number])
+        kind = _kind(first, value, bool(change) and bool(alike) and alike[number])
+        row[f"{name} is"] = NOT_MEASURED if is_unknown else kind
     return row
 
 

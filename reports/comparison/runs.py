@@ -5,7 +5,7 @@ from pathlib import Path
 from ... import rundir
 from ...errors import InputError, RegressionError
 from . import baselines, verdict
-from .compared import OTHER_WORK, SAME, TAKEN, Compared, Input, changes_of
+from .compared import NOT_MEASURED, OTHER_WORK, SAME, TAKEN, Compared, Input, changes_of
 from .run_steps import Work, of_summary
 from .spread import are_alike
 
@@ -58,9 +58,10 @@ def compare(directories: list[Path]) -> Compared:
         fractions = [found.frac if found and title in _OF_STEPS else None for found in steps]
         widths = [None if f is None or v is None else f * v for f, v in zip(fractions, values, strict=True)]
         alike = [title in _OF_STEPS and bool(steps[0] and own and are_alike(steps[0], own)) for own in steps[1:]]
-        changes = changes_of(columns, values, widths, alike=alike)
+        changes = changes_of(columns, values, widths, alike=alike, is_measure=True)
         if title in _OF_A_STEP:
-            changes |= {f"{columns[n]} is": OTHER_WORK for n in other_work}
+            kinds = [f"{columns[n]} is" for n in other_work]
+            changes |= {kind: OTHER_WORK for kind in kinds if changes[kind] != NOT_MEASURED}
         rows.append({"measure": title, "unit": unit} | {k: v for k, v in changes.items() if not k.endswith(" share")})
     if not rows:
         raise InputError(

@@ -115,32 +115,3 @@ def _shown(shown: Shown) -> Iterator[str]:
         return
     unit, cells = units.scaled("bytes", [shown.predicted_bytes, shown.measured.peak_bytes])
     yield f"{shown.what}: peak predicted {cells[0]}, measured {cells[1]} {unit} ({shown.error_frac:+.1%})"
-
-
-def edits(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Edits by hand, the largest saving first, and below each how it is written."""
-    has_after = any(row["is_made"] is not None for row in rows)
-    yield f"edits by hand ({rows[0]['framework']}), and what each saves of a step without a profiler"
-    for row in rows:
-        saving = "not known"
-        if row["saving_frac"] is not None:
-            saving = f"{row['saving_frac']:.1%}"
-        elif row["at_most_frac"] is not None:
-            saving = f"at most {row['at_most_frac']:.1%}"
-        made = ""
-        if has_after and row["is_made"] is not None:
-            made = f"{'made' if row['is_made'] else 'still there'}: {row['left_frac']:.1%} left"
-        yield f"  {row['edit']:<36}{saving:>15}  {made}".rstrip()
-        note = f"{row['write']}" + (f" (alters {row['alters']})" if row["alters"] else "")
-        yield from textwrap.wrap(note, WIDTH, initial_indent=_WHY, subsequent_indent=_WHY, break_on_hyphens=False)
-
-
-def held(rows: Sequence[dict[str, Any]], before_ns: float, after_ns: float) -> str:
-    """Whether the predictions of the edits that were made came true."""
-    made = [row for row in rows if row["is_made"]]
-    unit, cells = units.scaled("ns", [before_ns, after_ns])
-    if not made:
-        return f"none of the edits shows, what they would save is still there; step {cells[0]} -> {cells[1]} {unit}"
-    predicted = before_ns * max(0.0, 1 - sum(row["saving_frac"] for row in made))
-    _, (shown, _) = units.scaled("ns", [predicted, after_ns])
-    return f"predicted {shown} {unit} with what was made, measured {cells[1]} {unit} ({predicted / after_ns - 1:+.1%})"

@@ -1,10 +1,10 @@
-"""A sweep for a person in a terminal: a row for each run, and which is fastest."""
+"""A sweep for a person in a terminal: a row for each run, and which is fastest, or needs least memory."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from ...console import put_lines
-from .. import terminal
+from .. import terminal, units
 from ..screen import wrapped
 from . import results as sweeps
 
@@ -12,11 +12,12 @@ Row = dict[str, Any]
 _SHOWN = ("step_ns", "step_spread_frac", "token_per_s", "mfu_frac", "validation_accuracy_frac")
 # Of the peaks the first that is known: what torch holds on a GPU, what the process does without one.
 _PEAKS = ("peak_allocated_bytes", "peak_resident_bytes")
+_AS_LOW = 1.01
 _NAMED = 4  # runs that are as fast as the fastest: more are counted
 
 
-def show(rows: list[Row]) -> None:
-    """Print what was measured of each run, and the fastest."""
+def show(rows: list[Row], is_of_memory: bool = False) -> None:
+    """Print what was measured of each run, and the fastest; of a sweep of memory the one with the lowest peak."""
     axes = sweeps.axes_of(rows[0])
     peak = next((name for name in _PEAKS if any(row[name] for row in rows)), None)
     status = ["status"] if any(row["status"] != "ok" for row in rows) or not axes else []
@@ -24,8 +25,27 @@ def show(rows: list[Row]) -> None:
     # a thousandth of a token is nothing that was measured
     whole = [row | {"token_per_s": row["token_per_s"] and round(row["token_per_s"])} for row in rows]
     terminal.show(whole, [*axes, *status, *measured], sweeps.RESULTS)
-    if said := "\n".join(wrapped(_fastest(rows))):
+    if said := "\n".join(wrapped(_lowest(rows, peak) if is_of_memory else _fastest(rows))):
         put_lines(said)
+
+
+def _lowest(rows: list[Row], peak: str | None) -> Iterator[str]:
+    """The run with the lowest peak, and those within a hundredth of it."""
+    measured = sorted((row for row in rows if peak and row[peak]), key=lambda row: float(row[str(peak)]))
+    if len(measured) < 2:
+        return
+    first, *others = measured
+    least = float(first[str(peak)])
+    unit, (value, largest) = units.scaled("bytes", [least, others[-1][str(peak)]])
+    highest = f"the highest: {sweeps.words(others[-1])}, {largest} {unit}"
+    yield f"lowest peak: {sweeps.words(first)}, {value} {unit}; {highest}"
+    if alike := [row for row in others if float(row[str(peak)]) <= least * _AS_LOW]:
+        yield f"as low, within a hundredth: {_named(alike)}"
+
+
+def _named(rows: list[Row]) -> str:
+    more = f"; {len(rows) - _NAMED} more" if rows[_NAMED:] else ""
+    return "; ".join(map(sweeps.words, rows[:_NAMED])) + more
 
 
 def _fastest(rows: list[Row]) -> Iterator[str]:
@@ -37,7 +57,4 @@ def _fastest(rows: list[Row]) -> Iterator[str]:
         line += "; too few steps to say by how much they differ among themselves (--steps 20)"
     yield line
     if alike:
-        named = "; ".join(map(sweeps.words, alike[:_NAMED])) + (
-            f"; {len(alike) - _NAMED} more" if alike[_NAMED:] else ""
-        )
-        yield f"as fast, as far as the steps tell: {named} (longer runs tell more: --steps)"
+        yield f"as fast, as far as the steps tell: {_named(alike)} (longer runs tell more: --steps)"

@@ -478,6 +478,7 @@ def test_the_timing_pass_knows_what_steps_wait_for_their_loader(script: Callable
     collect(tmp_path / "run", "--profiler", "timing", "--", sys.executable, script(EVALUATING))
     loader = rundir.read_summary(tmp_path / "run")["loader"]
     assert (loader["batch_cnt"], loader["worker_cnt"]) == (2, 0)
+    assert loader["core_cnt"] == len(os.sched_getaffinity(0))
     assert 60e6 < loader["waited_ns"] < loader["step_ns"]
 
 

@@ -202,6 +202,28 @@ def test_runs_are_no_faster_than_their_steps_tell(capsys: pytest.CaptureFixture[
     assert sweeps.fastest(rows[4:]) is None
 
 
+def test_a_sweep_of_memory_ends_in_the_lowest_peak(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sweep.run(sweep.plan({"lora_cnt": "1,2,3"}), tmp_path, runner=Runner())
+    rows = sweeps.rows(tmp_path)
+    for row, peak in zip(rows, (300, 200, 201), strict=True):
+        row["peak_resident_bytes"] = peak * 2**20
+    sweep_text.show(rows, is_of_memory=True)
+    told = " ".join(capsys.readouterr().out.split())
+    assert (
+        "most tokens" not in told and "lowest peak: lora-cnt 2, 200.0 MiB; the highest: lora-cnt 1, 300.0 MiB" in told
+    )
+    assert "as low, within a hundredth: lora-cnt 3" in told
+
+
+def test_a_dry_run_says_what_all_runs_have_in_common(run_command: Any) -> None:
+    done = run_command("sweep", "--lora-cnt", "1,2", "--steps", 7, "--dry-run")
+    assert done.err.startswith("every run: model tiny, method lora, quant none, ") and "steps 7" in done.err
+    assert "lora-cnt" not in done.err
+    help_ = " ".join(run_command("sweep", "--help").out.split())
+    for name in sweep.PRESETS:
+        assert f"{name} ({sweep.PRESETS[name][0]['model']}): " in help_
+
+
 @pytest.mark.parametrize(("other", "is_alike"), [(1.0, True), (1.02, True), (1.3, False)])
 def test_runs_are_told_apart_by_the_times_of_their_steps(other: float, is_alike: bool, tmp_path: Path) -> None:
     """Tokens vary from step to step, and the time with them: only what a token takes counts."""

@@ -212,7 +212,8 @@ def test_all_goals_have_changes() -> None:
     [
         (66, 0, 3, 0.34 + 0.014),  # 66 of 100 ms to make two batches, here
         (15, 2, 3, 0.85 + 0.014),  # two workers that make no more than these
-        (3, 2, 3, 1.0),  # what taking two batches takes
+        (3, 2, 3, 0.97 + 0.014),  # twice what taking two batches takes
+        (1, 2, 3, 1.0),  # less than that
         (0, 8, 9, 1.0),
     ],
 )
@@ -224,3 +225,22 @@ def test_what_a_script_waits_for_says_how_many_workers_keep_up(
     found = loading.of_script(loader)
     assert found.needed(taken) == needed
     assert found.left(max(needed, 3), taken) == pytest.approx(left)
+
+
+@given(st.floats(0, 100), st.floats(0, 1), st.sampled_from([0, 1, 2, 4, 7]), st.sampled_from([0, 2, 16]))
+def test_what_more_workers_save_of_a_script_grows_with_the_waiting_without_a_cliff_and_is_never_more_than_it(
+    waited: float, more: float, workers: int, core_cnt: int
+) -> None:
+    taken = 2 * loading.TAKEN_NS / 100e6
+
+    def saved(waited_ms: float) -> float:
+        loader = {"waited_ns": waited_ms * 1e6, "step_ns": 100e6, "batch_cnt": 2, "worker_cnt": workers}
+        found = loading.of_script(loader)
+        advised = found.advised(taken, core_cnt)
+        assert advised <= max(core_cnt or loading.MOST, workers + (not core_cnt))
+        return 1 - min(1.0, found.left(advised, taken)) if advised else 0.0
+
+    least, most = saved(waited), saved(min(100.0, waited + more))
+    assert -1e-9 <= least <= waited / 100 + 1e-9
+    if not workers or not core_cnt or core_cnt > workers:
+        assert abs(most - least) <= more / 100 + 1e-9

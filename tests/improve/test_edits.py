@@ -1,9 +1,11 @@
 """Scripts of others: edits by hand with what each would save, and what came of those that were made."""
 
+import gzip
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import writers
@@ -109,14 +111,111 @@ def test_after_an_edit_it_is_said_which_was_made_and_whether_the_prediction_held
 ) -> None:
     run, after = script(tmp_path / "slow", SLOW), script(tmp_path / "ahead", replace(SLOW, data_ns=2_000))
     rows = {r["edit"]: r for r in json.loads(run_command("improve", run, "--after", after, "--json").out)}
-    assert rows["load the input ahead"]["is_made"] is True
+    assert (rows["load the input ahead"]["is_made"], rows["load the input ahead"]["is_changed"]) == (None, True)
     assert rows["fuse the optimizer"]["is_made"] is False
-    assert rows["compile the model"]["is_made"] is None  # bounded, not predicted
+    assert rows["compile the model"]["is_made"] is False
+    assert rows["16-bit activations"]["is_made"] is None  # of which nobody knows
     assert 0 < rows["compile the model"]["at_most_frac"] < 1
     assert not {"CUDA graphs", "copy from pinned memory", "do not wait in each step"} & set(rows), "there is no GPU"
     said = run_command("improve", run, "--after", after).out
-    assert "with what was made, measured 166.1 us (+0.4%)" in " ".join(said.split())
+    assert "with what was made, or changed in the trace, measured 166.1 us (+0.4%)" in " ".join(said.split())
+    assert "trace changed: " in said and max(map(len, said.splitlines())) <= 80
     assert "none of the edits shows" in run_command("improve", run, "--after", run).out
+
+
+def loader_of(step: float, waited: float, workers: int, **more: int) -> dict[str, float]:
+    return {"waited_ns": waited * step, "step_ns": step, "batch_cnt": 0.0001, "worker_cnt": workers, **more}
+
+
+def rows_after(before: Path, after: Path, run_command: Run) -> dict[str, dict[str, Any]]:
+    return {row["edit"]: row for row in json.loads(run_command("improve", before, "--after", after, "--json").out)}
+
+
+def test_an_edit_is_made_where_the_run_says_so_however_the_times_changed(tmp_path: Path, run_command: Run) -> None:
+    step, faster = SLOW.step_ns(), replace(SLOW, data_ns=2_000)
+    before = script(tmp_path / "before", SLOW, loader=loader_of(step, 0.5, 1), padding=masks(1000, 400, 500))
+    padded = script(tmp_path / "padded", faster, loader=loader_of(step / 2, 0.01, 1), padding=masks(500, 400, 500))
+    found = rows_after(before, padded, run_command)
+    assert found["load the input ahead"]["is_made"] is False  # with one worker in both
+    assert found["pad to the longest of each batch"]["is_made"] is True
+    more = script(tmp_path / "more", SLOW, loader=loader_of(step, 0.5, 3), padding=masks(1000, 400, 500))
+    found = rows_after(before, more, run_command)
+    assert found["load the input ahead"]["is_made"] is True
+    assert found["pad to the longest of each batch"]["is_made"] is False
+    assert "num_workers=3" in found["load the input ahead"]["write"].replace("dataloader_", "")  # and not those advised
+    assert "not made: " in run_command("improve", before, "--after", more).out
+
+
+def test_a_fused_optimizer_and_a_compiled_model_are_known_by_the_trace_and_not_advised_again(
+    tmp_path: Path, run_command: Run
+) -> None:
+    before, after = script(tmp_path / "before", SLOW), script(tmp_path / "after", SLOW)
+    with gzip.open(after / "trace.json.gz", "rt") as file:
+        trace = json.load(file)
+    operator = next(event for event in trace["traceEvents"] if event.get("cat") == "cpu_op")
+    trace["traceEvents"] += [
+        operator | {"name": name, "dur": 0} for name in ("aten::_fused_adamw_", "Torch-Compiled Region: 0/0")
+    ]
+    with gzip.open(after / "trace.json.gz", "wt") as file:
+        json.dump(trace, file)
+    made = {"fuse the optimizer", "compile the model"}
+    assert {edit for edit, row in rows_after(before, after, run_command).items() if row["is_made"]} == made
+    assert made & {row["edit"] for row in json.loads(run_command("improve", before, "--json").out)} == made
+    assert not made & {row["edit"] for row in json.loads(run_command("improve", after, "--json").out)}
+
+
+def test_what_is_left_of_a_shorter_step_is_a_share_of_the_step_before(tmp_path: Path, run_command: Run) -> None:
+    step = SLOW.step_ns()
+    before = script(tmp_path / "before", SLOW, loader=loader_of(step, 0.8, 0))
+    short = {"p50": step / 4, "min": step / 4}
+    after = script(tmp_path / "after", SLOW, loader=loader_of(step / 4, 0.4, 4), step_wall_ns=short)
+    row = rows_after(before, after, run_command)["load the input ahead"]
+    assert row["saving_frac"] == pytest.approx(0.8, abs=0.01)
+    assert row["left_frac"] == pytest.approx(0.4 / 4, abs=0.01)
+
+
+def test_runs_of_two_scripts_are_said_to_be_two(tmp_path: Path, run_command: Run) -> None:
+    before, after = script(tmp_path / "before", SLOW), script(tmp_path / "after", replace(SLOW, data_ns=2_000))
+    manifest = json.loads((after / rundir.MANIFEST).read_text("utf-8"))
+    (after / rundir.MANIFEST).write_text(json.dumps(manifest | {"command": ["python", "other.py", "--fast"]}))
+    done = run_command("improve", before, "--after", after)
+    assert "before ran train" in done.err and "after ran other" in done.err
+    assert "if train and other are one program: predicted " in " ".join(done.out.split())
+    (after / rundir.MANIFEST).write_text(json.dumps(manifest | {"command": ["python", "train.py", "--fast"]}))
+    done = run_command("improve", before, "--after", after)
+    assert "one program" not in done.err + done.out
+
+
+def test_no_more_workers_are_advised_than_there_are_cores(tmp_path: Path, run_command: Run) -> None:
+    step = SLOW.step_ns()
+    few = script(tmp_path / "few", SLOW, (), loader=loader_of(step, 0.8, 0, core_cnt=2))
+    assert "num_workers=2" in run_command("improve", few).out
+    full = script(tmp_path / "full", SLOW, (), loader=loader_of(step, 0.3, 2, core_cnt=2))
+    rows = {row["edit"]: row for row in json.loads(run_command("improve", full, "--json").out)}
+    assert "load the input ahead" not in rows
+    assert rows["make batches before the training"]["at_most_frac"] == pytest.approx(0.3, abs=0.01)
+
+
+def test_edits_come_by_what_is_known_of_them_and_those_that_save_next_to_nothing_not_at_all(
+    tmp_path: Path, run_command: Run
+) -> None:
+    step = SLOW.step_ns()
+    run = script(tmp_path / "run", SLOW, loader=loader_of(step, 0.003, 0), padding=masks(1000, 400, 500))
+    rows = json.loads(run_command("improve", run, "--json").out)
+    kinds = [2 * (row["saving_frac"] is None) - (row["at_most_frac"] is not None) for row in rows]
+    assert kinds == sorted(kinds) and {0, 1, 2} == set(kinds)
+    assert "load the input ahead" not in {row["edit"] for row in rows}
+
+
+@pytest.mark.parametrize(
+    "option",
+    [("-o", "foo"), ("--rounds", 3), ("--allow-numerics",), ("--price-per-hour", 3), ("--budget", 1), ("--force",)],
+)
+def test_options_that_do_nothing_for_a_script_are_refused(
+    option: tuple[object, ...], tmp_path: Path, run_command: Run
+) -> None:
+    said = " ".join(run_command("improve", script(tmp_path / "run", SLOW), *option, code=2).err.split())
+    assert f"{option[0]}: " in said and "is a run of a script, of which improve lists edits" in said
 
 
 def test_with_a_gpu_graphs_and_waits_are_among_the_edits(tmp_path: Path, run_command: Run) -> None:

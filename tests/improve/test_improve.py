@@ -255,3 +255,30 @@ def test_after_a_change_was_made_by_hand_the_prediction_is_held_against_it(
     assert [row["change"] for row in rows] == ["(start)", "batch"] and abs(rows[1]["error_frac"]) < 0.05
     machine(replace(spec, rank=(4,)), Path("other"), False, None)
     assert "differs from run by peft-mode, rank" in run_command("improve", run, "--after", "other", code=2).err
+
+
+def test_forced_it_measures_all_again_and_replaces_another_improvement(
+    run: Path, machine: Machine, run_command: Run
+) -> None:
+    run_command("improve", run, "--rounds", 1)
+    Path("run-improved/notes.txt").write_text("mine")
+    ran = list(machine.ran)
+    machine.ran.clear()
+    run_command("improve", run, "--rounds", 1)
+    assert machine.ran == []
+    run_command("improve", run, "--rounds", 1, "--force")
+    assert machine.ran == ran and Path("run-improved/notes.txt").read_text() == "mine"
+    assert "another improvement" in run_command("improve", run, "--allow-numerics", code=2).err
+    run_command("improve", run, "--rounds", 1, "--allow-numerics", "--force")
+    Path("other").mkdir()
+    Path("other/thesis.tex").write_text("mine")
+    assert "is not an improvement" in run_command("improve", run, "-o", "other", "--force", code=2).err
+    inside = Path("run-improved/01-batch-passes")
+    said = run_command("improve", inside, "-o", "run-improved", "--force", code=2).err
+    assert "which would be removed" in " ".join(said.split()) and inside.is_dir()
+
+
+def test_options_that_do_nothing_are_refused(run: Path, machine: Machine, run_command: Run) -> None:
+    assert "add --goal adapters" in run_command("improve", run, "--memory", 3, code=2).err
+    assert "--after reads two runs" in run_command("improve", run, "--after", run, "--rounds", 2, code=2).err
+    assert machine.ran == []

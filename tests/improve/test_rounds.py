@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lorabench.collect.improve import rounds
 from lorabench.collect.improve.candidates import Candidate
 from lorabench.collect.improve.measured import Failure, Measured
-from lorabench.collect.improve.rounds import DROPPED, FAILED, KEPT, REFUSED, UNTRIED, Asked, Prediction
+from lorabench.collect.improve.rounds import DROPPED, FAILED, KEPT, REFUSED, UNDECIDED, UNTRIED, Asked, Prediction
 from lorabench.collect.settings.spec import RunSpec
 from lorabench.errors import RunError
 
@@ -164,6 +164,22 @@ def test_a_change_that_was_measured_while_others_worked_gets_a_second_chance() -
     assert (verdicts(course)["batch"], course.end.median_ns) == (KEPT, 50)
     unknown = Machine({"batch": 0.5}, {"batch": Prediction()}, slower={"01-batch": 2.5})
     assert verdicts(improved(unknown)) == {"batch": DROPPED} and unknown.ran == ["00-start", "01-batch"]
+
+
+def test_where_runs_of_the_same_settings_differ_by_more_than_the_gain_nothing_is_decided() -> None:
+    """Half of the step is gained, on a machine that is three times as slow now and then."""
+    busy = {"00-start": 1.4, "01-batch-against": 2.0, "01-batch-again": 2.9}
+    course = improved(Machine({"batch": 0.5}, slower=busy))
+    row = row_of(course, "batch")
+    assert row.verdict == UNDECIDED and row.why.endswith(
+        "; runs of the same settings differ by 190%: the machine is busy; repeat on a quiet one with --force"
+    )
+    assert course.stopped == "nothing else is left that promises a gain, and not decided: batch"
+    # what is not repeated is judged by what is known of the start
+    later = Machine({"batch": 0.5, "sgd": 1.0}, {"sgd": Prediction()}, slower=busy | {"02-sgd": 1.5})
+    assert verdicts(improved(later)) == {"batch": UNDECIDED, "sgd": UNDECIDED}
+    quiet = Machine({"batch": 0.5, "sgd": 1.0}, {"sgd": Prediction()})
+    assert verdicts(improved(quiet)) == {"batch": KEPT, "sgd": DROPPED}
 
 
 RUNS = ["00-start", "01-sgd", "01-sgd-against", "01-sgd-again", "01-sgd-against-2", "01-sgd-again-2"]
