@@ -318,6 +318,11 @@ class _Script:
 
 def _of_script(run: Path, summary: dict[str, Any], has_gpu: bool) -> _Script:
     step = summary.get("step_wall_ns") or {}
+    if not step.get("p50") and summary.get("command") == []:
+        raise InputError(
+            f"{run} has no steps without a profiler: give lorabench.profile() a schedule whose wait leaves some alone, "
+            'as schedule={"wait": 5, "warmup": 1, "active": 3}, and call .step() at the end of each'
+        )
     if not step.get("p50"):
         raise InputError(f"{run} has no steps of a timing pass; collect it with --profiler timing,torch")
     traces = sorted(run.glob("trace*.json.gz"))

@@ -55,6 +55,7 @@ def collect_command(
     passes.into_directory() raises.
     """
     check(given)
+    check_passes(spec, given)
     schedule = _schedule(spec) if any(name in given for name in _SCHEDULE) else None
     ran: list[str] = []
 
@@ -92,6 +93,15 @@ def check(given: dict[str, Any]) -> None:
         raise UsageError(
             f"{', '.join(vain)}: lorabench does not train in `collect -- COMMAND`; say that to the command. There "
             f"apply {', '.join('--' + name.replace('_', '-') for name in SETTINGS)}"
+        )
+
+
+def check_passes(spec: RunSpec, given: dict[str, Any]) -> None:
+    """Raise UsageError for a setting that none of the passes uses."""
+    if "range_depth" in {name.replace("-", "_") for name in given} and spec.profiler == ("timing",):
+        raise UsageError(
+            "--range-depth: the timing pass opens no ranges in `collect -- COMMAND`; add torch, nsys or memory to "
+            "--profiler, or leave it out"
         )
 
 

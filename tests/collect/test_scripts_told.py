@@ -56,7 +56,7 @@ def test_a_script_that_records_a_part_of_itself_is_recorded_whole_in_each_pass(s
 def test_ranges_of_a_script_that_names_its_own_go_on_where_its_profile_steps_aside(
     script: Write, tmp_path: Path
 ) -> None:
-    text = INSIDE.replace("    for n in range(6):\n", "    for n in range(6):\n     with lorabench.span('mine', n):\n")
+    text = INSIDE.replace("    for n in range(6):\n", "    for n in range(6):\n     with lorabench.span('mine'):\n")
     collect(tmp_path, "--profiler", "torch", "--", sys.executable, script(text), "whole", tmp_path / "part")
     with opened(tmp_path / "run", db=tmp_path / "x.duckdb") as database:
         paths = [path for (path,) in database.rows("select path from range_summary where range_cnt = 6")]
