@@ -157,3 +157,46 @@ def test_a_script_that_refuses_its_own_folder_in_the_second_pass_is_told_how_to_
     assert "--profiler torch alone runs it once" in message(tmp_path, "torch")
     done = collect(tmp_path, "--force", "--profiler", "timing,torch", *words, code=7)
     assert "runs it once" not in done.stderr
+
+
+@pytest.mark.parametrize("more", [[], ["--dry-run"]], ids=["run", "dry"])
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["nosuchcmd", "train.py"], "cannot start nosuchcmd: no such program\n"),
+        (["./train.py"], "./train.py: it is not executable; run it by Python: -- python ./train.py"),
+        (["train.py"], "train.py: it is not executable; run it by Python: -- python train.py"),
+        (["python ./train.py --epochs 1"], "leave out the quotes: -- python ./train.py --epochs 1"),
+        (["./train"], "./train: it is not executable; `chmod +x ./train` makes it so"),
+        (["train"], "no program in PATH is called so; the one in this folder is -- ./train"),
+        (["./folder"], "it is a folder, not a program"),
+    ],
+)
+def test_a_command_that_cannot_be_started_is_told_how_to_be(
+    words: list[str], says: str, more: list[str], script: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    run_command: Callable[..., Any],
+) -> None:  # fmt: skip
+    script(STEPS)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "train").write_text("exit", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert says in run_command("collect", "-o", "run", *more, "--", *words, code=4).stderr
+    assert not list(tmp_path.glob("*run*"))
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (
+            ["--profile", "--export-memory-timeline"],
+            "--export-memory-timeline writes pages of lorabench's own training",
+        ),
+        (["--profiler", "timing", "--range-depth", "phase"], "--range-depth: the timing pass opens no ranges"),
+        (["--profiler", "timing", "--with-stack"], "--with-stack is a setting of torch.profiler"),
+    ],
+)
+def test_an_option_that_would_do_nothing_for_a_command_is_refused(
+    options: list[str], says: str, tmp_path: Path, run_command: Callable[..., Any]
+) -> None:
+    assert says in run_command("collect", "-o", tmp_path / "run", *options, "--", "true", code=2).stderr
+    assert not list(tmp_path.glob("*run*"))
