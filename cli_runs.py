@@ -23,6 +23,10 @@ _Profile = Annotated[
 _Timeline = Annotated[
     bool, typer.Option("--export-memory-timeline", help="With --profile: a page of memory for each cycle, too.")
 ]
+_NO_TIMELINES = (
+    "--export-memory-timeline writes pages of lorabench's own training; of a command, give --profiler torch,memory, "
+    "and `lorabench report RUN/memory.json.gz -o memory.html` is the page"
+)
 _KINDS = "torchao|quanto|gptq|gptq-triton|unsloth-bnb|unsloth-gptq-triton"
 ModelKind = Annotated[
     str | None,
@@ -144,7 +148,12 @@ def collect(
         typer.Option("--output", "-o", metavar="DIR", help="The run directory [lorabench-runs/TIME-WHAT]."),
     ] = None,
     config: _Config = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and print the settings, run nothing.")] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Check settings, packages, model and first records, or the command; run nothing."
+        ),
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the run directory if it exists.")] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Leave the page RUN/report.html out.")] = False,
     profile: _Profile = False,
@@ -179,11 +188,14 @@ def collect(
     asked = profiling.of((read_config(config) if config else {}) | given)
     values, output = asked.settings, output or asked.outputs
     if command:
+        if asked.has_memory_timeline:
+            raise UsageError(_NO_TIMELINES)
         _collect_command(command, values, output, dry_run, force, no_report)
         return
     spec = from_dict(values)
     preflight.check([spec])
     if dry_run:
+        preflight.check_targets(spec)
         _print_settings(spec.as_dict())
         return
     with bar.shown() as progress:
@@ -207,12 +219,14 @@ def _collect_command(
     command: list[str], values: dict[str, Any], output: Path | None, dry_run: bool, force: bool, no_report: bool
 ) -> None:
     """Profile a command of the user's: its output is seen as it comes, no bar is in its way."""
-    from .collect.run import session
+    from .collect.run import preflight, session
     from .collect.scripts import command as commands
     from .collect.settings.spec import from_dict
 
     commands.check(values)
     spec = from_dict(values)
+    commands.check_passes(spec, values)
+    preflight.check_command(command)
     if dry_run:
         _print_settings({"command": command} | {name: getattr(spec, name) for name in commands.SETTINGS})
         return

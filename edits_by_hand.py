@@ -111,6 +111,11 @@ def _came_of_it(edit: edits.Edit, before: _Script, now: _Script | None) -> dict[
 def _of_script(run: Path, summary: dict[str, Any], has_gpu: bool, made_cnt: int = 0) -> _Script:
     """What a run's script would save; where its loader got `made_cnt` workers later, with these."""
     step = summary.get("step_wall_ns") or {}
+    if not step.get("p50") and summary.get("command") == []:
+        raise InputError(
+            f"{run} has no steps without a profiler: give lorabench.profile() a schedule whose wait leaves some alone, "
+            'as schedule={"wait": 5, "warmup": 1, "active": 3}, and call .step() at the end of each'
+        )
     if not step.get("p50"):
         raise InputError(f"{run} has no steps of a timing pass; collect it with --profiler timing,torch")
     traces = sorted(run.glob("trace*.json.gz"))

@@ -5,7 +5,7 @@
     ├── InputError              3   an input cannot be read at all
     │   ├── UnknownFormatError  3   readable, but neither a trace nor a lorabench database
     │   └── CorruptInputError   3   the right format, broken or cut off inside
-    ├── ToolError               4   another program (nsys) is missing or failed
+    ├── ToolError               4   another program (nsys, a command) or a package is missing or failed
     ├── OutputError             5   the result could not be written (disk full, no permission)
     ├── CheckError              6   an arithmetic identity does not hold: a lorabench bug or an impossible trace
     ├── RunError                7   a collected run failed, ran out of memory, was stopped or recorded nothing
@@ -49,7 +49,7 @@ class CorruptInputError(InputError):
 
 
 class ToolError(LorabenchError):
-    """An external program is missing, too old or failed."""
+    """An external program or a package is missing, too old or failed."""
 
     exit_code = 4
 

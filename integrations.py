@@ -42,6 +42,8 @@ class _Recording:
         self._profile = Profiling(Path(self._path), model=model, **self._settings).__enter__()
 
     def _begin_step(self, number: int) -> None:
+        if self._profile.is_aside:  # the hook of `lorabench collect` names steps, and ranges of modules with them
+            return
         from .collect.instruments.spans import span
 
         self._step = span("step", number)

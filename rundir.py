@@ -91,13 +91,18 @@ def belongings(directory: Path) -> list[Path]:
 class RunDirectory:
     """A run directory being written."""
 
-    def __init__(self, path: Path, force: bool):
-        """Make the hidden directory. Raises UsageError when `path` exists and may not be replaced."""
+    def __init__(self, path: Path, force: bool, words: tuple[str, str] = ("-o", "--force")):
+        """Make the hidden directory. Raises UsageError when `path` exists and may not be replaced.
+
+        `words`: what the caller calls the path and `force`.
+        """
         self.path = path
         if path.exists() and not force:
-            raise UsageError(f"{path} exists; choose another -o, or replace it with --force")
+            raise UsageError(f"{path} exists; choose another {words[0]}, or replace it with {words[1]}")
         if path.exists() and not (path / MANIFEST).is_file() and (not path.is_dir() or any(path.iterdir())):
-            raise UsageError(f"{path} is not a run directory, so --force does not replace it; choose another -o")
+            raise UsageError(
+                f"{path} is not a run directory, so {words[1]} does not replace it; choose another {words[0]}"
+            )
         self.partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
         try:
             (self.partial / LOGS).mkdir(parents=True)

@@ -62,12 +62,19 @@ def costs(path: Path, summary: dict[str, Any]) -> Iterator[str]:
             "is the machine busy? Collect again"
         )
     if known:
-        within = " (within the spread of steps)"
-        told = [f"{name} {cost:+.1%}{within if cost < width / 2 else ''}" for name, cost in known.items()]
-        yield f"cost on top of a step: {', '.join(told)}"
+        yield f"cost on top of a step: {', '.join(f'{name} {_said(cost, width)}' for name, cost in known.items())}"
     heavy = [name for name, cost in known.items() if name != "ranges" and cost > _UNFIT_FRAC]
     if heavy and not is_uneven:
         yield f"times of ranges under {' and '.join(heavy)} are mostly the profiler's: compare those of timing"
+
+
+def _said(cost: float, width: float) -> str:
+    """A cost of steps whose middle half is so wide, in words: nothing makes steps faster, so below 0 it is noise."""
+    if cost < 0:
+        return (
+            "too small to measure" if width <= _UNEVEN_FRAC and -cost <= width / 2 else "not known: steps vary too much"
+        )
+    return f"{cost:+.1%}{' (within the spread of steps)' if cost < width / 2 else ''}"
 
 
 def _other_work(path: Path, summary: dict[str, Any]) -> str:

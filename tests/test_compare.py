@@ -412,7 +412,7 @@ def of_tokens(path: Path, spec: dict[str, Any], wall: int, tokens: int, ranges: 
     return path
 
 
-@pytest.mark.parametrize("ranges", [0.3, 0.004, -0.2])
+@pytest.mark.parametrize("ranges", [0.3, 0.004, -0.004, -0.2])
 @pytest.mark.parametrize("torch", [-0.3, 0.7])
 @pytest.mark.parametrize("is_busy", [False, True])
 def test_costs_of_profilers_are_no_more_than_steps_can_tell(
@@ -424,8 +424,12 @@ def test_costs_of_profilers_are_no_more_than_steps_can_tell(
     said = " ".join(outcome_text.costs(run, summary))
     assert ("is the machine busy?" in said) is is_busy
     assert ("are mostly the profiler's" in said) is (torch > 0.5 and not is_busy)
-    assert (f"torch {torch:+.1%} (within" in said) is (torch < 0 or is_busy)
-    assert (f"ranges {ranges:+.1%} (within" in said) is (ranges < 0.02 or is_busy)
+    assert (f"torch {torch:+.1%} (within" in said) is (torch > 0 and is_busy)
+    assert (f"ranges {ranges:+.1%} (within" in said) is (ranges >= 0 and (ranges < 0.02 or is_busy))
+    assert ("torch not known: steps vary too much" in said) is (torch < 0)
+    assert ("ranges not known: steps vary too much" in said) is (ranges == -0.2 or (ranges < 0 and is_busy))
+    assert ("ranges too small to measure" in said) is (ranges == -0.004 and not is_busy)
+    assert "-" not in said.split("step:")[1].replace("not known", "")
 
 
 @pytest.mark.parametrize("noise", [1, 20])

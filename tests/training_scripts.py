@@ -327,3 +327,38 @@ try:
 except KeyboardInterrupt:
     print("saved", flush=True)
 """
+
+STEPS = """
+import sys, torch
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.AdamW(model.parameters())
+for n in range(int(sys.argv[1])):
+    model(torch.ones(2, 8)).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+THREAD = """
+import threading, torch
+def train():
+    model = torch.nn.Linear(8, 8)
+    optimizer = torch.optim.AdamW(model.parameters())
+    for n in range(6):
+        model(torch.ones(2, 8)).square().mean().backward()
+        optimizer.step()
+thread = threading.Thread(target=train)
+thread.start()
+thread.join()
+"""
+
+OWN_FOLDER = """
+import os, sys, torch
+if os.path.exists("ckpt"):
+    sys.exit("ckpt exists, refusing to overwrite it")
+os.mkdir("ckpt")
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for n in range(3):
+    model(torch.ones(2, 8)).sum().backward()
+    optimizer.step()
+"""

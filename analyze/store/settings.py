@@ -72,6 +72,8 @@ def _threshold(text: str) -> tuple[str, float]:
         number = math.nan
     if not math.isfinite(number):
         raise UsageError(f"--threshold {text}: write NAME=VALUE with a number, as in long_gap_ns=1000000")
+    if number < 0:
+        raise UsageError(f"--threshold {text}: no time, count or share is below 0; write 0 for none")
     return name.strip(), number
 
 

@@ -65,8 +65,8 @@ def run(
     Whatever stops the wait (the time limit, Ctrl-C) ends all its processes first, within `grace_s`; Ctrl-C meanwhile at
     once. Raises ToolError when the command cannot be started.
     """
-    if shutil.which(command[0], path=environment.get("PATH")) is None:
-        raise ToolError(f"cannot start {command[0]}: no such program")
+    if why := why_not_started(command, environment.get("PATH")):
+        raise ToolError(why)
     words = [sys.executable, "-I", "-S", guard.__file__, str(grace_s), *command]
     mark = uuid.uuid4().hex
     process = subprocess.Popen(
@@ -87,6 +87,25 @@ def run(
     finally:
         _end(process, grace_s, mark)
     return Ended(code, expired, last_words(list(ears.lines)))
+
+
+def why_not_started(command: list[str], path: str | None) -> str:
+    """Why a command cannot be started, and what to type instead; empty if it can."""
+    program = command[0]
+    if shutil.which(program, path=path) is not None:
+        return ""
+    if not Path(program).exists():
+        is_quoted = len(command) == 1 and len(program.split()) > 1
+        why = f"no such program; leave out the quotes: -- {program}" if is_quoted else "no such program"
+    elif Path(program).is_dir():
+        why = "it is a folder, not a program"
+    elif program.endswith(".py"):
+        why = f"it is not executable; run it by Python: -- python {program}"
+    elif os.sep in program:
+        why = f"it is not executable; `chmod +x {program}` makes it so, if it is a program"
+    else:
+        why = f"no program in PATH is called so; the one in this folder is -- ./{program}"
+    return f"cannot start {program}: {why}"
 
 
 class _Ears:

@@ -199,6 +199,7 @@ def _measure(request: Request) -> dict[str, Any]:
 
     from ..instruments import spans
     from ..processes import provenance
+    from ..workload import models
     from . import extra_steps, measure
 
     if not os.environ.get("OMP_NUM_THREADS"):
@@ -222,7 +223,7 @@ def _measure(request: Request) -> dict[str, Any]:
                 steps, counts = _steps(request, trainer, device)
             result = {"warmed": [_row(0, 0, done) for done in warmed], "steps": steps, "counts": counts}
         result |= {"ranges": spans.opened(), "notes": trainer.notes}
-        result["diverged"] = _diverged(result.pop("warmed") + result["steps"])
+        result["diverged"] = _diverged(result.pop("warmed") + result["steps"], str(models.choose_dtype(spec, device)))
         after = trainer.total_steps
         if request.pass_name == "timing":
             extra_steps.measure_phases(trainer, memory, after)
@@ -350,16 +351,19 @@ def _row(start: int, wall: int, done: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _diverged(rows: list[dict[str, Any]]) -> str | None:
+def _diverged(rows: list[dict[str, Any]], dtype: str) -> str | None:
     """The first loss that is no number, in words; None if all are."""
     for row in rows:
         for name, loss in row["losses"].items():
             if not math.isfinite(loss):
-                return (
-                    f"training diverged: the loss of {name} is {loss} at step {row['step']}; try a lower "
-                    "--learning-rate, or --dtype bfloat16 or float32"
-                )
+                return f"training diverged: the loss of {name} is {loss} at step {row['step']}; {_remedy(dtype)}"
     return None
+
+
+def _remedy(dtype: str) -> str:
+    """What to try against losses that are no numbers: not what the run has already."""
+    others = {"torch.float16": "bfloat16 or float32", "torch.bfloat16": "float32"}.get(dtype)
+    return "try a lower --learning-rate" + (f", or --dtype {others}" if others else "")
 
 
 if __name__ == "__main__":

@@ -9,11 +9,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ...errors import InputError, ToolError
+from ...errors import InputError, ToolError, UsageError
+from ..processes import supervision
 from ..settings import parallelism, tasks
 from ..settings.presets import PRESETS
 from ..settings.quants import GPTQ, QUANTS, missing
 from ..settings.spec import RunSpec
+from ..workload import records
 
 _PATIENCE_S = 10
 
@@ -48,6 +50,8 @@ def check(specs: Iterable[RunSpec]) -> None:
         from ..workload import models, step_graph
 
         step_graph.require_gpu(models.choose_device(spec))
+    for spec in {spec.device: spec for spec in listed if not spec.pin_memory}.values():
+        _require_copies(spec)
     devices = {(s.device, s.parallel != parallelism.NONE, s.devices): s for s in listed if s.device.startswith("cuda")}
     for spec in devices.values():
         if spec.parallel != parallelism.NONE:
@@ -58,6 +62,37 @@ def check(specs: Iterable[RunSpec]) -> None:
         from ..workload.models import choose_device
 
         choose_device(spec)
+
+
+def check_command(command: list[str]) -> None:
+    """Raise ToolError when a command of others cannot be started."""
+    if why := supervision.why_not_started(command, os.environ.get("PATH")):
+        raise ToolError(why)
+
+
+def check_targets(spec: RunSpec) -> None:
+    """Raise UsageError for --target-modules that the model has not, if its configuration is on this machine.
+
+    Takes seconds, as it loads transformers: for who runs nothing after it.
+    """
+    named = [adapter for adapter in spec.adapters() if adapter.target_modules]
+    if not named:
+        return
+    require_packages()
+    from ..workload import adapters, models
+
+    if (model := models.outline(spec)) is not None:
+        for adapter in named:
+            adapters.check_targets(model, adapter)
+
+
+def _require_copies(spec: RunSpec) -> None:
+    """Raise UsageError where no batch is copied to a GPU."""
+    require_packages()
+    from ..workload.models import choose_device
+
+    if spec.parallel == parallelism.NONE and choose_device(spec).type != "cuda":
+        raise UsageError("--no-pin-memory is about copies of batches to a GPU, and this run has none; leave it out")
 
 
 def _check_data(spec: RunSpec) -> None:
@@ -71,6 +106,8 @@ def _check_data(spec: RunSpec) -> None:
             raise InputError(f"--data {spec.data}: no such file; give words, glue, a saved dataset, a .tsv or .jsonl")
     elif spec.data != "synthetic" and not Path(spec.data).exists():
         raise InputError(f"--data {spec.data}: no such file; give synthetic, a .jsonl or a saved dataset")
+    elif spec.data != "synthetic":
+        records.check(Path(spec.data))
 
 
 def _check_wanted_packages(spec: RunSpec) -> None:

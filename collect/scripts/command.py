@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shutil
-import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from ..processes.supervision import Ended, run
 from ..run.passes import NSYS_STEM, Passes, State, into_directory
 from ..settings.spec import RunSpec
 from . import measured
-from .gathered import TRACES, Gathered, settle
+from .gathered import TRACES, Gathered, is_piped, settle
 from .hook import start
 
 # What means something for a command of others; the rest of RunSpec says what lorabench itself trains.
@@ -31,6 +30,10 @@ _SCHEDULE = SETTINGS[-5:]
 _EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Interrupt)\b")  # what a traceback ends with
 _OF_PROFILER = b"USDT:"
 _GRACE_S = 30.0  # for writing a trace
+_AGAIN = (
+    "; it went well in pass {first}: if it refuses what an earlier run of it left, as a folder of its own, --profiler "
+    "{name} alone runs it once"
+)
 _UNDER = {"torch": "under torch.profiler", "nsys": "under nsys", "memory": "under torch.profiler with memory",
           "timing": "with a clock"}  # fmt: skip
 
@@ -52,6 +55,7 @@ def collect_command(
     passes.into_directory() raises.
     """
     check(given)
+    check_passes(spec, given)
     schedule = _schedule(spec) if any(name in given for name in _SCHEDULE) else None
     ran: list[str] = []
 
@@ -63,6 +67,8 @@ def collect_command(
         asked = {"pass": name, "schedule": schedule, "with_stack": spec.with_stack, "with_shapes": spec.with_shapes,
                  "depth": spec.range_depth}  # fmt: skip
         state, result = _run_pass(asked, command, folder, spec.timeout_s, _Quiet(teller.show) if is_first else None)
+        if not is_first and state.get("exit_code", 0) > 0:
+            state["message"] += _AGAIN.format(name=name, first=ran[0])
         for note in state.get("notes", []):
             teller.tell(f"pass {name}: {note}")
         return state, result
@@ -87,6 +93,15 @@ def check(given: dict[str, Any]) -> None:
         raise UsageError(
             f"{', '.join(vain)}: lorabench does not train in `collect -- COMMAND`; say that to the command. There "
             f"apply {', '.join('--' + name.replace('_', '-') for name in SETTINGS)}"
+        )
+
+
+def check_passes(spec: RunSpec, given: dict[str, Any]) -> None:
+    """Raise UsageError for a setting that none of the passes uses."""
+    if "range_depth" in {name.replace("-", "_") for name in given} and spec.profiler == ("timing",):
+        raise UsageError(
+            "--range-depth: the timing pass opens no ranges in `collect -- COMMAND`; add torch, nsys or memory to "
+            "--profiler, or leave it out"
         )
 
 
@@ -135,14 +150,9 @@ def _run_pass(
 
 def _of_stdin(error: str) -> str:
     """What to do where a command found nothing to read: a pipe can be read once, and there are several passes."""
-    if not error.startswith("EOFError"):
+    if not error.startswith("EOFError") or not is_piped():
         return ""
-    try:
-        if not stat.S_ISFIFO(os.fstat(0).st_mode):
-            return ""
-    except OSError:  # it is closed
-        return ""
-    return " (a pipe is not handed on, as each pass reads it from its begin: give a file, < FILE)"
+    return " (a pipe is not handed on, as each pass reads it from its start: give a file, < FILE)"
 
 
 def _environment(name: str, hook: Path) -> dict[str, str]:

@@ -3,6 +3,8 @@
 import contextlib
 import gzip
 import json
+import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +19,10 @@ _CHUNK_BYTES = 1 << 20
 _SHOWN_WORDS = 3
 _NO_PYTHON = (
     "no Python process of the command loaded lorabench's hook: it is not a Python program, or Python was started with "
-    "-I, -E or -S, or with an environment of its own; leave these out, or add lorabench.profile() to the script"
+    "-I, -E or -S, or with an environment of its own; leave these out, or add lorabench.profile() to the script and "
+    "run it by itself"
 )
+_PIPED = "; a pipe is not handed on, as each pass reads it from its start: give a file, < FILE"
 
 Record = dict[str, Any]
 
@@ -54,8 +58,10 @@ class Gathered:
     def __init__(self, folder: Path):
         self._folder = folder
         self._has_python = (folder / start.PYTHONS).exists()
+        self._schedule = _schedule(folder / start.SETTINGS)
         found = [_read(path) for path in sorted(folder.glob("*-*.json"))]
         self.records = sorted(filter(None, found), key=_order)
+        self._steps_by_name = {record["name"]: self._read_steps(record) for record in self.records}
 
     @property
     def notes(self) -> list[str]:
@@ -84,6 +90,9 @@ class Gathered:
         return [(record, own) for record, own in found if own]
 
     def _steps(self, record: Record) -> list[Step]:
+        return self._steps_by_name[record["name"]]
+
+    def _read_steps(self, record: Record) -> list[Step]:
         try:
             lines = (self._folder / (record["name"] + steps.SUFFIX)).read_text("utf-8").splitlines()
         except OSError:
@@ -114,10 +123,53 @@ class Gathered:
         if not self._has_python:
             return _NO_PYTHON
         if not self.records:
-            return "no Python process of the command imported torch"
+            return f"no Python process of the command imported torch{_PIPED if is_piped() else ''}"
         if all(record["is_launcher"] for record in self.records):
             return "the command only launched others, and none of them imported torch"
+        return self._why_no_work()
+
+    def _why_no_work(self) -> str:
+        """Why processes that imported torch left no trace."""
+        if start.OTHER_THREAD in self.notes:
+            return start.OTHER_THREAD
+        step_cnt = max(len(self._steps(record)) for record in self.records)
+        if self._schedule and step_cnt <= sum(self._schedule[:2]):
+            return _too_short(self._schedule, step_cnt)
+        if step_cnt:
+            return f"the command made {_steps_of(step_cnt)}, but nothing that it ran was recorded"
+        if all(record["is_worker"] for record in self.records if not record["is_launcher"]):
+            return "only processes of multiprocessing imported torch, which are recorded when they train, and none did"
         return "torch was imported, but it ran no operator"
+
+
+def is_piped() -> bool:
+    """Whether a pipe is lorabench's input."""
+    try:
+        return stat.S_ISFIFO(os.fstat(0).st_mode)
+    except OSError:  # it is closed
+        return False
+
+
+def _too_short(schedule: list[int], step_cnt: int) -> str:
+    """What a schedule needs that a command did not have."""
+    wait, warmup, active, _ = schedule
+    return (
+        f"the schedule skips {wait} optimizer steps, warms up in {warmup} and keeps {active}, so it needs "
+        f"{_steps_of(wait + warmup + active)}; the command made {step_cnt or 'none'}: train for longer, or "
+        "leave the schedule out (--profiler torch), which records the first steps"
+    )
+
+
+def _steps_of(count: int) -> str:
+    return f"{count} optimizer step{'s' if count > 1 else ''}"
+
+
+def _schedule(path: Path) -> list[int] | None:
+    """torch.profiler's wait, warmup, active and repeat that the hooks got."""
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        found: list[int] | None = json.loads(path.read_text("utf-8"))["schedule"]
+        return found
+    return None
 
 
 def _read(path: Path) -> Record | None:
@@ -172,4 +224,5 @@ def settle(state: dict[str, Any], gathered: Gathered, trace_cnt: int | None, is_
     if state["status"] == rundir.OK and trace_cnt is None and is_without_steps:
         why = gathered.why_nothing() if not gathered.records else "no optimizer made a step, so there are none to time"
         state = state | {"status": rundir.SKIPPED, "message": why}
-    return state | {"notes": gathered.notes} if gathered.notes else state
+    notes = [note for note in gathered.notes if note != state["message"]]
+    return state | {"notes": notes} if notes else state

@@ -2,6 +2,8 @@
 
 Without a schedule all that is inside is recorded. With one the steps that it leaves alone are timed: no profiler is
 attached there, so that the run directory has both, and what the profiler costs.
+
+Under `lorabench collect -- COMMAND` it does nothing: each pass records the process already, by the hook.
 """
 
 import atexit
@@ -17,11 +19,16 @@ import torch
 
 from ... import rundir
 from ...errors import UsageError
-from ..instruments.ranges import annotate
 from ..processes import provenance
 from . import measured
 from .gathered import Step
+from .hook import start
 
+_HOOK = "_lorabench.collect.scripts.hook.start"  # loaded where `lorabench collect --` records this process
+_ASIDE = (
+    "lorabench: lorabench.profile({path!r}) records nothing and writes no folder here: `lorabench collect` records "
+    "the process\n"
+)
 _IDLE, _RECORDING = "timing", "torch"  # the passes that steps count as
 Schedule = Callable[[int], Any]
 _open: "list[Profiling]" = []  # the one of this process
@@ -42,31 +49,59 @@ class Profiling:
         self._traces: list[Path] = []
         self._number = 0
         self._is_open = False
+        self._is_aside = _HOOK in sys.modules
+        self._annotation: Any = None
 
     def __enter__(self) -> "Profiling":
         if self._is_open:
             raise UsageError("this lorabench.profile() is open already; make another one")
         if _open:
             raise UsageError(f"a lorabench.profile() to {_open[0].path} is open, and torch has one profiler at a time")
+        if self._is_aside:
+            self._step_aside()
+        else:
+            self._begin()
+        self._is_open = True
+        _open.append(self)
+        atexit.register(self._close_at_exit)
+        self._began_ns = time.perf_counter_ns()
+        return self
+
+    @property
+    def is_aside(self) -> bool:
+        """Whether `lorabench collect` records this process, so that nothing is done here."""
+        return self._is_aside
+
+    def _step_aside(self) -> None:
+        """Leave the recording to the hook, and ranges too unless the script opens its own."""
+        if self._rank == 0:
+            sys.stderr.write(_ASIDE.format(path=str(self.path)))
+        if start.OWN_SPANS in sys.modules:
+            self._annotate()
+        else:
+            sys.modules[_HOOK].imports[0].call(start.OWN_SPANS, lambda _: self._annotate() if self._is_open else None)
+
+    def _annotate(self) -> None:
+        if self._model is not None:
+            from ..instruments.ranges import annotate
+
+            self._annotation = annotate(self._model)
+
+    def _begin(self) -> None:
         self._started = provenance.now()
         if self._rank == 0:
-            self._directory = rundir.RunDirectory(self.path, self._force)
+            self._directory = rundir.RunDirectory(self.path, self._force, ("path", "force=True"))
             self._folder = self._directory.partial
         else:
             self._folder = self.path.with_name(f".{self.path.name}.rank{self._rank}")
             self._folder.mkdir(parents=True, exist_ok=True)
-        self._annotation = annotate(self._model) if self._model is not None else None
+        self._annotate()
         self._profiler: Any = torch.profiler.profile(
             schedule=self._schedule, on_trace_ready=self._keep, record_shapes=True, profile_memory=self._memory,
             with_stack=self._stacks, acc_events=True,
             experimental_config=torch._C._profiler._ExperimentalConfig(verbose=True) if self._stacks else None,
         )  # fmt: skip
         self._profiler.__enter__()
-        self._is_open = True
-        _open.append(self)
-        atexit.register(self._close_at_exit)
-        self._began_ns = time.perf_counter_ns()
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -79,6 +114,8 @@ class Profiling:
 
     def step(self) -> None:
         """Call at the end of each training step: it counts, and the schedule goes on."""
+        if self._is_aside:
+            return
         now = time.perf_counter_ns()
         name = self._pass_of(self._number)
         if name is not None:
@@ -112,11 +149,13 @@ class Profiling:
         _open.remove(self)
         atexit.unregister(self._close_at_exit)
         try:
-            self._profiler.__exit__(None, None, None)
+            if not self._is_aside:
+                self._profiler.__exit__(None, None, None)
         finally:
             if self._annotation is not None:
                 self._annotation.remove()
-            self._finish(error)
+            if not self._is_aside:
+                self._finish(error)
 
     def _finish(self, error: str | None) -> None:
         """Rank 0 takes the traces of the others, once they are written; after an error it does not wait for them."""

@@ -4,7 +4,6 @@ An adapter's sequences follow from the seed and the adapter's name, so that addi
 nothing. Batches are right-padded; labels are IGNORED where a token is padding.
 """
 
-import json
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ import torch.nn.functional as F
 from ...errors import InputError
 from ..settings.spec import RunSpec
 from . import conversations, packing
+from . import records as of_files
 
 IGNORED = -100  # the label that cross_entropy leaves out
 _LOGNORMAL = -0.7, 0.5  # of length / longest: a median of half the longest, as in instruction data
@@ -142,7 +142,7 @@ class Source:
         return Stream(self, adapter, rows, self._read[0] if self._read else None)
 
     def _examples(self, path: Path) -> list[tuple[list[int], Any]]:
-        records = _read_jsonl(path) if path.is_file() else _read_dataset(path)
+        records = of_files.read_jsonl(path) if path.is_file() else _read_dataset(path)
         read = [self._example(r, f"{path}, record {number + 1}") for number, r in enumerate(records)]
         found = [e for e in read if e and (self.classes is not None or any(label != IGNORED for label in e[1][1:]))]
         if not found and not any(read):
@@ -159,8 +159,7 @@ class Source:
         return found
 
     def _example(self, record: Any, where: str) -> tuple[list[int], Any] | None:
-        if not isinstance(record, dict):
-            raise InputError(f"{where} is not an object; write {{'text': …}} or {{'input_ids': […]}}")
+        of_files.check_object(record, where)
         ids: Any = record.get("input_ids")
         if ids is None:
             return self._from_text(record, where)
@@ -176,7 +175,7 @@ class Source:
     def _from_text(self, record: dict[str, Any], where: str) -> tuple[list[int], Any] | None:
         text = conversations.text_of(record, self.tokenizer, where)
         if text is None:
-            raise InputError(f"{where} is none of what can be trained: {conversations.FORMATS}")
+            raise of_files.unknown(where)
         if self.why_no_tokenizer:
             raise InputError(
                 f"{where} is text, and --model {self.spec.model} cannot read it: {self.why_no_tokenizer}; save the "
@@ -278,30 +277,12 @@ class Stream:
         return max(2, min(longest, int(drawn.exp() * longest)))
 
 
-def _read_jsonl(path: Path) -> list[Any]:
-    try:
-        lines = path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read --data {path}: {error}") from error
-    records = []
-    for number, line in enumerate(lines):
-        if line.strip():
-            try:
-                records.append(json.loads(line))
-            except json.JSONDecodeError as error:
-                raise InputError(f"--data {path}, line {number + 1} is not JSON: {error}") from error
-    return records
-
-
 def _read_dataset(path: Path) -> list[Any]:
     """A folder that datasets' save_to_disk wrote: its Arrow files hold everything needed."""
     import pyarrow as pa
 
-    files = sorted(path.glob("train/data-*.arrow")) or sorted(path.glob("data-*.arrow"))
-    if not files:
-        raise InputError(f"--data {path} is neither a .jsonl nor a folder that datasets' save_to_disk wrote")
     records: list[Any] = []
-    for file in files:
+    for file in of_files.dataset_files(path):
         try:
             with pa.OSFile(str(file)) as stream, pa.ipc.open_stream(stream) as reader:
                 records += reader.read_all().to_pylist()

@@ -93,6 +93,37 @@ def _from_preset(spec: RunSpec, device: torch.device, dtype: torch.dtype) -> Any
         return kind.from_config(config, dtype=dtype, **_attention(spec))
 
 
+def outline(spec: RunSpec) -> nn.Module | None:
+    """The model without weights, of its configuration on this machine, for names of layers; None if that is not here.
+
+    Raises InputError for a configuration that cannot be read.
+    """
+    nowhere = torch.device("meta")
+    if spec.model in PRESETS:
+        model: nn.Module = _from_preset(spec, nowhere, torch.float32)
+        return model
+    if not Path(spec.model).is_dir() or spec.quantisation in GPTQ:
+        return None
+    from transformers import AutoConfig
+
+    try:
+        config = AutoConfig.from_pretrained(spec.model)
+        with nowhere:
+            made: nn.Module = _class_for(config, spec).from_config(config)
+            return made
+    except (OSError, ValueError, ImportError, RuntimeError) as error:
+        raise InputError(f"cannot load --model {spec.model}: {str(error).splitlines()[0]}") from error
+
+
+def _class_for(config: Any, spec: RunSpec) -> Any:
+    """Transformers' class that a checkpoint is loaded as."""
+    from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
+
+    made_for = " ".join(config.architectures or ())  # a masked language model is trained as a classifier here
+    has_classes = spec.task == SST2 or "SequenceClassification" in made_for or "MaskedLM" in made_for
+    return AutoModelForSequenceClassification if has_classes else AutoModelForCausalLM
+
+
 def _attention(spec: RunSpec) -> dict[str, str]:
     """What transformers is told of the implementation of attention."""
     names = {"auto": {}, "flash": {"attn_implementation": "flash_attention_2"}}
@@ -110,20 +141,18 @@ def is_configuration(model: str) -> bool:
 
 
 def _from_checkpoint(spec: RunSpec, device: torch.device, dtype: torch.dtype) -> Any:
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification
+    from transformers import AutoConfig
 
     options: dict[str, Any] = {"dtype": dtype, "device_map": {"": device}} | _attention(spec)
     try:
         config = AutoConfig.from_pretrained(spec.model)
-        made_for = " ".join(config.architectures or ())  # a masked language model is trained as a classifier here
-        has_classes = spec.task == SST2 or "SequenceClassification" in made_for or "MaskedLM" in made_for
-        kind: Any = AutoModelForSequenceClassification if has_classes else AutoModelForCausalLM
+        kind = _class_for(config, spec)
         if is_configuration(spec.model) and spec.quantisation not in GPTQ:
             with device:
                 model = kind.from_config(config, dtype=dtype, **_attention(spec))
         else:
             if spec.quantisation in (*BITSANDBYTES, *GPTQ):
-                options["quantization_config"] = _quantisation(spec, dtype, has_classes)
+                options["quantization_config"] = _quantisation(spec, dtype, "SequenceClassification" in kind.__name__)
             model = kind.from_pretrained(spec.model, **options)
         if spec.quantisation in GPTQ and not hasattr(model, "quantization_method"):
             raise ValueError("it is not quantised by GPTQ")

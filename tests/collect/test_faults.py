@@ -146,6 +146,19 @@ def test_a_run_whose_loss_is_no_number_failed_and_says_which(tmp_path: Path) -> 
     assert rundir.read_summary(tmp_path / "run")["loss"]["adapter_1"] == {"first": None, "last": None}
 
 
+@pytest.mark.parametrize(
+    ("dtype", "advice"),
+    [
+        ("torch.float32", "try a lower --learning-rate"),
+        ("torch.bfloat16", "try a lower --learning-rate, or --dtype float32"),
+        ("torch.float16", "try a lower --learning-rate, or --dtype bfloat16 or float32"),
+    ],
+)
+def test_losses_that_are_no_numbers_are_not_advised_the_type_that_the_run_has(dtype: str, advice: str) -> None:
+    said = child._diverged([{"losses": {"adapter_0": float("nan")}, "step": 3}], dtype)
+    assert said is not None and said.endswith(f"at step 3; {advice}")
+
+
 def test_a_full_disk_is_said_in_one_line(tmp_path: Path) -> None:
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))

@@ -280,7 +280,7 @@ def test_the_schedule_counts_optimizer_steps(script: Callable[[str], Path], tmp_
     collect(tmp_path / "run", "--profiler", "torch", *options, "--", sys.executable, script(PLAIN), 8)
     assert traces(tmp_path / "run") == {"trace-1.json.gz", "trace-2.json.gz"}
     for name in traces(tmp_path / "run"):
-        assert ranges(tmp_path / "run" / name, tmp_path / f"{name}.duckdb")["optimizer"] == 1
+        assert ranges(tmp_path / "run" / name, tmp_path / f"{name}.duckdb")["step/optimizer"] == 1
         with opened(tmp_path / "run" / name, db=tmp_path / f"{name}.duckdb") as database:
             assert database.rows("select count(*) > 0 from range where kind = 'python'") == [(True,)]
 

@@ -326,7 +326,17 @@ def test_when_memory_runs_out_the_memory_pass_still_says_where_it_went(
         (["--model", "./none"], 3, "no such --model: ./none"),
         (["--model", "{folder}"], 3, "a folder without a config.json"),
         (["--data", "none.jsonl"], 3, "no such file"),
+        (["--data", "{chat}"], 3, "chat.jsonl, record 2, turn 1: content is missing"),
+        (["--data", "{text}"], 3, "text.jsonl, line 1 is not JSON"),
+        (["--data", "{nothing}"], 3, "nothing.jsonl holds no records"),
+        (["--data", "{folder}"], 3, "neither a .jsonl nor a folder that datasets' save_to_disk wrote"),
         (["--device", "cuda:99"], 2, "lorabench doctor"),
+        pytest.param(
+            ["--no-pin-memory", "--device", "auto"],
+            2,
+            "copies of batches to a GPU, and this run has none; leave it out",
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU"),
+        ),
         pytest.param(
             ["--cuda-graph", "--device", "auto"],
             2,
@@ -342,9 +352,28 @@ def test_what_is_not_there_is_said_before_a_run_begins(
 ) -> None:  # fmt: skip
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     (tmp_path / "empty").mkdir()
-    words = [word.format(folder=tmp_path / "empty") for word in words]
+    texts = {"chat": '{"text": "to be"}\n\n{"messages": [{"role": "user"}]}\n', "text": "to be\n", "nothing": "\n"}
+    for name, text in texts.items():
+        (tmp_path / f"{name}.jsonl").write_text(text, "utf-8")
+    files = {name: tmp_path / f"{name}.jsonl" for name in texts}
+    words = [word.format(folder=tmp_path / "empty", **files) for word in words]
     done = run_command("collect", "-o", tmp_path / "empty" / "run", *SMALL, *words, *more, code=code)
     assert says in done.stderr and not list((tmp_path / "empty").iterdir()) and not done.stdout
+
+
+def test_a_dry_run_knows_the_layers_of_a_configuration_that_is_here(
+    tmp_path: Path, run_command: Callable[..., Ended]
+) -> None:
+    shape = {"model_type": "llama", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1,
+             "num_attention_heads": 2, "vocab_size": 64}  # fmt: skip
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text(json.dumps(shape), "utf-8")
+    for model in ("tiny", tmp_path / "model"):
+        dry = ["collect", "--dry-run", "--model", model, "--target-modules"]
+        assert "no layer is named foo; closest are q_proj" in run_command(*dry, "foo", code=2).stderr
+        assert json.loads(run_command(*dry, "q_proj").stdout)["target_modules"] == "q_proj"
+    (tmp_path / "model" / "config.json").write_text("{}", "utf-8")
+    assert "cannot load --model" in run_command(*dry, "q_proj", code=3).stderr
 
 
 @pytest.mark.slow

@@ -280,3 +280,10 @@ def test_a_loader_that_is_slow_on_purpose_is_found_and_gone_after_the_edit(tmp_p
 def test_a_goal_that_edits_are_not_about_is_refused(tmp_path: Path, run_command: Run) -> None:
     said = run_command("improve", script(tmp_path / "slow", SLOW), "--goal", "memory", code=2).err
     assert "--goal memory is for runs that collect trained" in " ".join(said.split())
+
+
+def test_a_part_of_a_script_recorded_without_a_schedule_is_told_to_have_one(tmp_path: Path, run_command: Run) -> None:
+    run = script(tmp_path / "part", SLOW)
+    (run / rundir.SUMMARY).write_text(json.dumps({"command": []}), "utf-8")
+    said = run_command("improve", run, code=3).stderr
+    assert "give lorabench.profile() a schedule whose wait leaves some alone" in said and "--profiler" not in said

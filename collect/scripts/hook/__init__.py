@@ -8,6 +8,7 @@ imported.
     path/sitecustomize ─► start ─► process   who this process is, how it ends, what it left (a record, JSON)
                             │      steps     where optimizer steps end, and their tokens
                             │      phases    ranges: data, forward, backward, optimizer; modules
+                            │      numbered  ranges of steps, where a schedule keeps some
                             └────► recorder  torch.profiler, and what the script does with a profiler of its own
 
 Only the standard library and torch; Python 3.9 and later. The ranges are those of collect/instruments, from 3.10 on.

@@ -1,19 +1,19 @@
-"""Calls a function when a module has been imported, without importing it."""
+"""Calls functions when a module has been imported, without importing it."""
 
 import sys
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, List
 
 
 class AfterImport:
     """A finder that finds nothing itself: it has the loaders of the others call back."""
 
     def __init__(self) -> None:
-        self._waiting: Dict[str, Callable[[Any], None]] = {}
+        self._waiting: Dict[str, List[Callable[[Any], None]]] = {}
         sys.meta_path.insert(0, self)
 
     def call(self, name: str, function: Callable[[Any], None]) -> None:
         """Call the function with the module once it is imported."""
-        self._waiting[name] = function
+        self._waiting.setdefault(name, []).append(function)
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """The spec that the other finders have for a module that is waited for; None for all others.
@@ -38,8 +38,7 @@ class AfterImport:
         def exec_module(module: Any) -> None:
             del loader.exec_module
             load(module)
-            function = self._waiting.pop(name, None)
-            if function is not None:
+            for function in self._waiting.pop(name, []):
                 function(module)
 
         loader.exec_module = exec_module

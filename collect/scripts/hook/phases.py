@@ -82,6 +82,11 @@ class Phases:
         for annotation in self._annotations:
             annotation.remove()
 
+    @property
+    def has_ranges(self) -> bool:
+        """Whether ranges are opened where a profiler listens: not for a script that opens its own."""
+        return self._ranges is not None
+
     def open(self, name: str) -> bool:
         """Open a range where a profiler listens; whether one was opened, and close() is due."""
         if self._ranges is None or not self._spans.listening():

@@ -18,6 +18,7 @@ import torch
 import torch.autograd.profiler as torch_profiler
 
 from .process import Process
+from .start import OTHER_THREAD
 from .steps import Steps
 
 OFF, PREPARED, RECORDING = range(3)
@@ -79,7 +80,7 @@ class Recorder:
 
     def _stepped(self, step: int) -> None:
         state, cycle = self._wanted(step)
-        if not self._is_theirs:
+        if not self._is_theirs and not self._is_in_other_thread():
             self._move(state, cycle)
         if not self._settings["schedule"] and step == DEFAULT_STEPS + 1:
             self._process.note(
@@ -124,11 +125,7 @@ class Recorder:
         """Stop recording and write the trace; the thread that is recorded alone does, else it goes on to the end."""
         if self._state == OFF:
             return
-        if self._thread not in (None, threading.get_ident()):
-            self._process.note(
-                "it trained in another thread than the one that imported torch, of which alone this pass records the "
-                "operators: import torch where the training is"
-            )
+        if self._is_in_other_thread():
             return
         was, self._state = self._state, OFF
         rank, world = self._process.record["rank"], self._process.record["world_size"]
@@ -143,6 +140,13 @@ class Recorder:
             self._add(path, self._first_step, self._clock.count, "lorabench")
         self._profiler = None
         self._clock.restart()
+
+    def _is_in_other_thread(self) -> bool:
+        """Whether another thread is recorded, alone; that is noted."""
+        if self._state == OFF or self._thread in (None, threading.get_ident()):
+            return False
+        self._process.note(OTHER_THREAD)
+        return True
 
     def _next_path(self) -> str:
         return self._process.path(f".{len(self._process.record['traces']) + 1}.json.gz")

@@ -4,7 +4,7 @@ import contextlib
 import json
 import os
 import sys
-from typing import Any
+from typing import Any, List
 
 from .imports import AfterImport
 from .process import Process, is_launcher
@@ -12,12 +12,17 @@ from .process import Process, is_launcher
 SETTINGS = "settings.json"
 PYTHONS = "pythons"  # a line for each Python process, also without torch
 LEDGER = ".ledger.csv"  # of a process: what its storages are for, in the memory pass
+OTHER_THREAD = (
+    "it trained in another thread than the one that imported torch, of which alone this pass records the operators: "
+    "import torch where the training is"
+)
 _FORKED = (
     "nsys does not follow processes that are forked without a program of their own, as this one that trains: start it "
     "by spawn or torchrun, or leave nsys out of --profiler"
 )
 _CUT = "a process that trains ended by os._exit: nsys loses what it has not written by then, so its ranges end early"
-_OWN_SPANS = "lorabench.collect.instruments.spans"
+OWN_SPANS = "lorabench.collect.instruments.spans"
+imports: "List[AfterImport]" = []  # the one of this process
 
 
 def begin(folder: str) -> None:
@@ -25,8 +30,9 @@ def begin(folder: str) -> None:
     with open(os.path.join(folder, PYTHONS), "ab", buffering=0) as file:
         file.write(b"%d\n" % os.getpid())
     _print_by_lines()
-    imports = AfterImport()
-    imports.call("torch", lambda torch: _start(folder, torch, imports))
+    finder = AfterImport()
+    imports.append(finder)
+    finder.call("torch", lambda torch: _start(folder, torch, finder))
 
 
 def _print_by_lines() -> None:
@@ -35,7 +41,7 @@ def _print_by_lines() -> None:
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
 
 
-def _start(folder: str, torch: Any, imports: AfterImport) -> None:
+def _start(folder: str, torch: Any, finder: AfterImport) -> None:
     """Start what the pass needs. A launcher is watched, too, so that it is known as one, but not recorded."""
     process = Process(folder)
     try:
@@ -46,7 +52,7 @@ def _start(folder: str, torch: Any, imports: AfterImport) -> None:
         process.record["is_launcher"] = is_launcher()
         process.watch()
         if not process.record["is_launcher"]:
-            _observe(process, settings, imports)
+            _observe(process, settings, finder)
         process.write()
     except Exception as error:  # the script goes on whatever fails here; it is said
         sys.stderr.write(f"lorabench: this process is not profiled ({type(error).__name__}: {error})\n")
@@ -57,8 +63,8 @@ def _tell_what_is_cut(process: Process, step_cnt: int) -> None:
         process.note(_CUT)
 
 
-def _observe(process: Process, settings: Any, imports: AfterImport) -> None:
-    from . import phases, purposes, recorder, steps
+def _observe(process: Process, settings: Any, finder: AfterImport) -> None:
+    from . import numbered, phases, purposes, recorder, steps
 
     clock = steps.Steps(process)
     if settings["pass"] == "nsys":
@@ -66,6 +72,7 @@ def _observe(process: Process, settings: Any, imports: AfterImport) -> None:
         process.at_end(lambda: _tell_what_is_cut(process, clock.count))
     recording = None
     if settings["pass"] in ("torch", "memory"):
+        ranges_of_steps = numbered.Numbered(process, clock)
         recording = recorder.Recorder(process, clock, settings)
         recording.begin()
     else:
@@ -74,6 +81,8 @@ def _observe(process: Process, settings: Any, imports: AfterImport) -> None:
     ranges = None if is_timing else phases.instruments(process)
     watched = phases.Phases(process, clock, ranges, settings["depth"], counts_padding=is_timing)
     watched.begin()
+    if recording is not None and settings["schedule"]:
+        ranges_of_steps.begin(lambda: watched.has_ranges and recording.is_recording())
     if recording is not None and settings["pass"] == "memory":
         watched.on_model.append(purposes.Purposes(process, clock, recording.is_recording).found)
-    imports.call(_OWN_SPANS, lambda _: watched.leave_to_script())
+    finder.call(OWN_SPANS, lambda _: watched.leave_to_script())

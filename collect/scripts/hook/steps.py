@@ -20,6 +20,7 @@ class Steps:
         self.count = 0
         self.safe_points: List[Callable[[], None]] = []  # called where no operator is open
         self.on_step: List[Callable[[int], None]] = []
+        self.on_optimizers: List[Callable[[], None]] = []  # called when as many have stepped as in the step before
         self.on_fork: List[Callable[[], None]] = []
         self._process = process
         self._began_ns: int | None = None
@@ -27,7 +28,7 @@ class Steps:
         self._tokens = 0
         self._waited_ns = self._batches = self._workers = 0
         self._masked = (0, 0, 0)
-        self._backwards = self._optimizers = 0
+        self._backwards = self._optimizers = self._optimizers_before = 0
         self._file: int | None = None
         process.at_end(self._finish)
 
@@ -56,6 +57,9 @@ class Steps:
     def end_optimizer(self) -> None:
         """An optimizer has stepped: the step ends here, unless another one does before something else begins."""
         self._ended_ns = time.perf_counter_ns()
+        if self._optimizers and self._optimizers == self._optimizers_before:
+            for function in self.on_optimizers:
+                function()
 
     def settle(self) -> None:
         """A step that has ended is over, whatever comes next."""
@@ -96,6 +100,7 @@ class Steps:
         self._began_ns, self._ended_ns, self._tokens = end, None, 0
         self._waited_ns = self._batches = 0
         self._masked = (0, 0, 0)
+        self._optimizers_before = self._optimizers
         self._backwards = self._optimizers = 0
         for function in self.on_step:
             function(self.count)
@@ -112,7 +117,7 @@ class Steps:
         self.count, self._began_ns, self._ended_ns, self._tokens, self._file = 0, None, None, 0, None
         self._waited_ns = self._batches = 0
         self._masked = (0, 0, 0)
-        self._backwards = self._optimizers = 0
+        self._backwards = self._optimizers = self._optimizers_before = 0
         for function in self.on_fork:
             function()
 
