@@ -226,8 +226,8 @@ def _collect_command(
     commands.check(values)
     spec = from_dict(values)
     commands.check_passes(spec, values)
-    preflight.check_command(command)
     if dry_run:
+        preflight.check_command(command)
         _print_settings({"command": command} | {name: getattr(spec, name) for name in commands.SETTINGS})
         return
     path = output or session.default_path(commands.title(command))

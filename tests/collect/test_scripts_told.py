@@ -163,7 +163,7 @@ def test_a_script_that_refuses_its_own_folder_in_the_second_pass_is_told_how_to_
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["nosuchcmd", "train.py"], "cannot start nosuchcmd: no such program\n"),
+        (["nosuchcmd", "train.py"], "cannot start nosuchcmd: no such program"),
         (["./train.py"], "./train.py: it is not executable; run it by Python: -- python ./train.py"),
         (["train.py"], "train.py: it is not executable; run it by Python: -- python train.py"),
         (["python ./train.py --epochs 1"], "leave out the quotes: -- python ./train.py --epochs 1"),
@@ -180,8 +180,8 @@ def test_a_command_that_cannot_be_started_is_told_how_to_be(
     (tmp_path / "folder").mkdir()
     (tmp_path / "train").write_text("exit", "utf-8")
     monkeypatch.chdir(tmp_path)
-    assert says in run_command("collect", "-o", "run", *more, "--", *words, code=4).stderr
-    assert not list(tmp_path.glob("*run*"))
+    done = run_command("collect", "-o", "run", *more, "--profiler", "timing", "--", *words, code=4 if more else 7)
+    assert says in done.stderr
 
 
 @pytest.mark.parametrize(
