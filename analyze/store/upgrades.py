@@ -3,7 +3,7 @@
 Nothing is written: a step is a select in the place of a table. `{before}` is the table as it was, or what the step
 before made of it. A version from before the first step is refused.
 
-    their tables (version 6) ─► step 6 ─► step 7 ─► … ─► step 11 ─► the tables that views expect (version 12)
+    their tables (version 6) ─► step 6 ─► step 7 ─► … ─► step 12 ─► the tables that views expect (version 13)
 """
 
 from functools import cache
@@ -12,7 +12,7 @@ from ...errors import InputError
 from ...sql import TABLES, in_folder, literal, quoted
 from ...vocabulary import MEMORY_CATEGORIES, SOURCE_SNAPSHOT
 
-SCHEMA_VERSION = 12
+SCHEMA_VERSION = 13
 
 _CATEGORIES = ", ".join(f"({number}, {literal(name)})" for number, name in enumerate(MEMORY_CATEGORIES))
 _IS_SNAPSHOT = f"source_id in (select source_id from {{theirs}}.source where kind = {literal(SOURCE_SNAPSHOT)})"
@@ -57,6 +57,12 @@ def _steps() -> dict[int, dict[str, str]]:
         },
         10: {"run_step": "select *, null::bigint as real_token_cnt from {before}"},
         11: {"waiting_call": "select * from defined_waiting_call"},
+        # copies that their calls feed are waited for as well
+        12: {
+            "waiting_call": "select * from defined_waiting_call",
+            "memory_category": f"select * from (values {_CATEGORIES}) as categories(number, category)",
+            **_empty("os_call"),
+        },
     }
 
 

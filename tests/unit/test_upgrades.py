@@ -37,6 +37,7 @@ NEW_OF_COLLECTIVES = (
     "work_cnt",
 )
 BACKWARDS = {
+    12: ["drop table os_call"],
     11: ["drop table waiting_call"],
     10: ["alter table run_step drop column real_token_cnt"],
     9: ["drop table matched_collective", "drop table clock", "alter table source drop column host",
