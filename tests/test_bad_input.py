@@ -350,6 +350,13 @@ def test_gpus_of_old_exports_have_names(sqlite: Path, tmp_path: Path) -> None:
         assert found.rows("select name from device") == [("Synthetic GPU",)]
 
 
+def test_a_table_of_warnings_that_cannot_be_read_costs_the_warnings(sqlite: Path, tmp_path: Path) -> None:
+    edited(sqlite, "create table DIAGNOSTIC_EVENT (severity integer, text text primary key) without rowid",
+           "insert into DIAGNOSTIC_EVENT values (2, 'of CUDA')")  # fmt: skip
+    with opened(sqlite, db=tmp_path / "x.duckdb") as found:
+        assert found.rows("select value from source_fact where item = 'nsys warning'") == [("of CUDA",)]
+
+
 def test_what_nsys_said_stands_where_cuda_is_missing(
     sqlite: Path, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:

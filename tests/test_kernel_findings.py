@@ -142,6 +142,7 @@ def test_products_in_32_bits_are_known_by_their_names(
         ([1, 1, 1], [256, 1, 1], "One block runs on a GPU of 80 multiprocessors: "),
         ([5, 8, 1], [256, 1, 1], "At most 40 blocks run on a GPU of 80 multiprocessors: "),
         ([41, 1, 1], [256, 1, 1], "Make one kernel of it and its neighbours"),
+        ([2**31 - 1, 65535, 65535], [1024, 1, 1], "Make one kernel of it and its neighbours"),
     ],
 )
 def test_what_leaves_most_of_the_gpu_idle_is_told_so(

@@ -137,6 +137,40 @@ def joined(paths: list[Path], node: Path) -> Path:
     return node
 
 
+def test_reports_of_several_nodes_have_ranks_only_if_nccl_says_them(tmp_path: Path) -> None:
+    """In the order of their GPUs both nodes would have a rank 0."""
+    (tmp_path / "nodes").mkdir()
+    for number in range(2):
+        simulated_node.write(ALONE, tmp_path / "nodes" / f"node{number}.sqlite")
+    with analyze([tmp_path / "nodes"], tmp_path / "x.duckdb") as database:
+        rows = database.rows("select name, rank from source order by source_id")
+        assert database.rows("from validation where rule = 'rank_twice'") == []
+    assert [rank for _, rank in rows] == [None] * 4
+    assert [name.partition("-process")[0] for name, _ in rows] == ["node0", "node0", "node1", "node1"]
+
+
+def test_a_process_without_collectives_is_no_rank_of_those_that_have_some(tmp_path: Path) -> None:
+    node = simulated_node.write(ALONE, tmp_path / "node.sqlite", 3)
+    with changed(node) as file:
+        file.execute(
+            "delete from CUPTI_ACTIVITY_KIND_KERNEL where deviceId = 1 and demangledName in "
+            "(select id from StringIds where value like '%nccl%')"
+        )
+    ranks = named(node)
+    assert ranks[:2] == ["rank0", "rank1"] and ranks[2].startswith("process") and len(ranks) == 3
+
+
+def test_a_job_forgets_what_a_file_was_before(tmp_path: Path, run_command: Callable[..., Any]) -> None:
+    node, job = simulated_node.write(ALONE, tmp_path / "node.sqlite", names_gpus=False), tmp_path / "job"
+    run_command("analyze", node, "-o", f"{job}/", "--workers", "1")
+    node.unlink()
+    simulated_node.write(ALONE, node)
+    run_command("analyze", node, "-o", f"{job}/", "--workers", "1")
+    said = run_command("analyze", job, "--report", "trace_info", "--csv")
+    assert "node-rank0.sqlite" in said.out and "node.sqlite," not in said.out.replace("node-rank0.sqlite", "")
+    assert "another version" not in said.out + said.err
+
+
 def test_processes_that_never_meet_are_no_ranks(tmp_path: Path) -> None:
     node = simulated_node.write(ALONE, tmp_path / "node.sqlite")
     with changed(node) as file:
@@ -158,6 +192,18 @@ def test_a_process_with_hardly_any_work_is_no_rank_and_takes_nobodys_gpu(tmp_pat
         )
     ranks = named(node)
     assert ranks[:2] == ["rank0", "rank1"] and len(ranks) == 3 and ranks[2].startswith("process")
+
+
+def test_a_process_of_many_devices_has_the_one_that_it_works_most_on(tmp_path: Path) -> None:
+    node = simulated_node.write(ALONE, tmp_path / "node.sqlite")
+    with changed(node) as file:
+        file.execute(
+            "insert into CUPTI_ACTIVITY_KIND_KERNEL "
+            "(start, end, deviceId, streamId, correlationId, globalPid, demangledName) "
+            "with recursive n(i) as (select 2 union all select i + 1 from n limit 3000) "
+            "select i, i + 1, i, 7, -i, (select max(globalPid) from CUPTI_ACTIVITY_KIND_KERNEL), 1 from n"
+        )
+    assert named(node) == ["rank0", "rank1"]
 
 
 @pytest.mark.parametrize(

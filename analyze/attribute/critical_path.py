@@ -37,13 +37,16 @@ class Segments:
     thread: Ints
 
 
-def critical_path(work: Work, wait_start: Ints, wait_end: Ints, begin: int, end: int, main_thread: int) -> Segments:
+def critical_path(
+    work: Work, wait_start: Ints, wait_end: Ints, begin: int, end: int, main_thread: int, is_fed: Bools | None = None
+) -> Segments:
     """The chain that ends at `end` and begins at `begin`, which enclose all work.
 
-    wait_start, wait_end: calls in which the CPU waits for the GPU. What follows the last operation, and what the CPU
-    did before a thread's first call, is on the main thread.
+    wait_start, wait_end: calls in which the CPU waits for the GPU. is_fed: of each operation, whether it is a copy that
+    its call feeds and then waits for, though it returns before it has ended (waiting_call). What follows the last
+    operation, and what the CPU did before a thread's first call, is on the main thread.
     """
-    work, fed, returned = _without_blocking(work)
+    work, fed, returned = _without_blocking(work, is_fed)
     waited, woken_at = _effective_waits(work, wait_start, wait_end)
     order = np.argsort(np.append(woken_at, returned), kind="stable")
     waited, woken_at = np.append(waited, fed)[order], np.append(woken_at, returned)[order]
@@ -195,18 +198,16 @@ def _earlier(work: Work, found: Ints) -> Ints:
     return found
 
 
-def _without_blocking(work: Work) -> tuple[Work, Ints, Ints]:
+def _without_blocking(work: Work, is_fed: Bools | None) -> tuple[Work, Ints, Ints]:
     """Copies and the like whose call returned after they had ended: launched when the call began, then waited for.
 
     call    |---------------------------|       the copy was behind the kernel in its queue, not behind its call
     GPU       [ kernel            ][copy]
 
-    So is a long copy that the call fed through buffers for most of its time: these, and when their calls returned.
+    So are those that their calls fed: these, and when their calls returned.
     """
-    length = work.end - work.start
-    is_called = ~work.is_kernel & (work.launch_start >= 0)
-    is_done = is_called & (work.launch_end >= work.end)
-    is_fed = is_called & ~is_done & (length > LONG_DELAY_NS) & (2 * (work.launch_end - work.start) >= length)
+    is_done = ~work.is_kernel & (work.launch_start >= 0) & (work.launch_end >= work.end)
+    is_fed = np.zeros(len(work.start), dtype=bool) if is_fed is None else is_fed & ~is_done
     fed, returned = np.flatnonzero(is_fed), work.launch_end[is_fed]
     if not (is_done | is_fed).any():
         return work, fed, returned

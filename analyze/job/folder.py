@@ -63,7 +63,7 @@ class Task:
 
     @property
     def name(self) -> str:
-        """The name of the file."""
+        """The name of the file, and of several processes in it which."""
         return self.location.rsplit("/", 1)[-1]
 
     @property

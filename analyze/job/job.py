@@ -1,6 +1,7 @@
 """What is done with a job: read its inputs, put them together, open it."""
 
 import dataclasses
+import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from ...sql import quoted
 from .. import fillers
 from ..ranks import alike
 from ..read import inputs
+from ..read.inputs import Input
 from ..store.database import Database
 from ..store.jobs import JobInput, job_inputs, open_job
 from ..store.settings import Settings
@@ -64,6 +66,7 @@ def read(
     text = (settings or Settings()).text
     found = tasks(named, job, text)
     folder.make(job, text)
+    _drop_former(found, job)
     return Done(running.run(executor, executor.share(found), progress or Silent(), force=force), len(found))
 
 
@@ -72,32 +75,45 @@ def tasks(named: Sequence[str], job: Path, settings: str) -> list[Task]:
 
     Raises InputError when a word names nothing.
     """
-    found: dict[str, Task] = {}
+    found: list[Task] = []
+    items: list[Input] = []
     for word in named:
-        for task in _behind(word):
-            place = folder.folder_of(job, task.location)
-            found[task.location] = dataclasses.replace(task, folder=place, settings=settings)
-    return [found[location] for location in sorted(found)]
+        if remote.is_url(word) and not word.startswith("file://"):
+            found += [Task(location, size, stamp, "") for location, size, stamp in remote.find(word)]
+        else:
+            items += _behind(word)
+    found += [
+        Task(
+            str(item.path.parent.resolve() / item.path.name) + (f"#{item.whose}" if item.whose else ""),
+            item.size_bytes, str(item.mtime_ns), "", problem=item.problem, process=item.process, whose=item.whose,
+        )
+        for item in inputs.told_apart(items)
+    ]  # fmt: skip
+    by_location = {task.location: task for task in found}
+    return [
+        dataclasses.replace(by_location[location], folder=folder.folder_of(job, location), settings=settings)
+        for location in sorted(by_location)
+    ]
 
 
-def _behind(word: str) -> list[Task]:
-    """The inputs behind one word, without a folder yet."""
-    if remote.is_url(word) and not word.startswith("file://"):
-        return [Task(location, size, stamp, "") for location, size, stamp in remote.find(word)]
+def _behind(word: str) -> list[Input]:
+    """The inputs on this machine behind one word."""
     path = unquote(urlsplit(word).path) if remote.is_url(word) else word
     names = [path]
     if set(path) & _PATTERN and not Path(path).exists():
         names = sorted(glob(path, recursive=True))  # noqa: PTH207 (of a pattern that may be absolute)
         if not names:
             raise InputError(f"no file matches {word}")
-    return [
-        Task(
-            str(item.path.parent.resolve() / item.path.name) + (f"#{item.whose}" if item.whose else ""),
-            item.size_bytes, str(item.mtime_ns), "", problem=item.problem, process=item.process, whose=item.whose,
-        )
-        for name in names
-        for item in inputs.listed(Path(name))
-    ]  # fmt: skip
+    return [item for name in names for item in inputs.listed(Path(name))]
+
+
+def _drop_former(tasks: Sequence[Task], job: Path) -> None:
+    """Remove what is left of these files' other inputs: a file that was one input may be several processes now."""
+    files, named = {task.file for task in tasks}, {task.location for task in tasks}
+    for entry in merging.entries(job):
+        is_of_these = entry.location in files or entry.location.rpartition("#")[0] in files
+        if is_of_these and entry.location not in named:
+            shutil.rmtree(entry.folder, ignore_errors=True)
 
 
 def merge(job: Path, progress: Progress | None = None, *, force: bool = False) -> merging.Merged:

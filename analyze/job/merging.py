@@ -95,17 +95,17 @@ def merge(job: Path, progress: Progress) -> Merged:
 
     Raises InputError when there are none, OutputError when it cannot be written.
     """
-    entries = sorted(_entries(job), key=_by_number)
-    found = [entry for entry in entries if entry.problem is None]
+    listed = sorted(entries(job), key=_by_number)
+    found = [entry for entry in listed if entry.problem is None]
     if not found:
-        first = f"; the first: {entries[0].problem}" if entries else ""
+        first = f"; the first: {listed[0].problem}" if listed else ""
         raise InputError(f"no input of {job} has been read{first}")
     whole = unfinished.beside(job / folder.DATABASE, "open")
     try:
-        _fill(job, whole, entries, progress)
+        _fill(job, whole, listed, progress)
     finally:
         whole.unlink(missing_ok=True)
-    return Merged(len(found), len(entries) - len(found))
+    return Merged(len(found), len(listed) - len(found))
 
 
 def _fill(job: Path, whole: Path, entries: Sequence[Entry], progress: Progress) -> None:
@@ -142,7 +142,8 @@ def is_current(job: Path, known: Sequence[JobInput]) -> bool:
     return found == {one.folder: one.result_ns for one in known}
 
 
-def _entries(job: Path) -> Iterator[Entry]:
+def entries(job: Path) -> Iterator[Entry]:
+    """The inputs of a job that were read, or that could not be."""
     settings = folder.settings_of(job).text
     for path in sorted((job / folder.INPUTS).iterdir()):
         header = result.header(path / folder.RESULT)

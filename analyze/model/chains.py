@@ -19,6 +19,8 @@ def write(staging: Staging, work: Work, first: int) -> None:
     if not work.start.size:
         return
     run = staging.database.connection.execute
+    is_fed = np.zeros(work.start.size, dtype=bool)
+    is_fed[staging.database.columns(sql.staging("critical_fed"))["gpu_op_id"] - first] = True
     waits, others = (staging.database.columns(sql.staging(name)) for name in ("critical_wait", "critical_other"))
     for number, main, begin, end in run(sql.staging("critical_process")).fetchall():
         mine = np.flatnonzero(work.process == number)
@@ -27,7 +29,7 @@ def write(staging: Staging, work: Work, first: int) -> None:
         chain = work if mine.size == work.process.size else work.only(mine)
         extent = min(begin, int(chain.start.min())), max(end, int(chain.end.max()))
         asked = waits["process"] == number
-        found = critical_path(chain, waits["start"][asked], waits["end"][asked], *extent, main)
+        found = critical_path(chain, waits["start"][asked], waits["end"][asked], *extent, main, is_fed[mine])
         asked = (others["process"] == number) & np.isin(others["thread"], np.unique(chain.launch_thread))
         asked &= others["thread"] != main
         found = lend(found, main, *(others[column][asked] for column in ("start", "end", "thread")))

@@ -77,7 +77,7 @@ def find(paths: list[Path]) -> list[Input]:
     exists and cannot be read is listed as unreadable, so that it stops no other.
     """
     groups = [_behind(path) if len(paths) == 1 else listed(path) for path in paths]
-    found = [item for group in groups for item in group]
+    found = told_apart([item for group in groups for item in group])
     broken = [item for item in found if item.kind is Kind.UNREADABLE]
     if len(broken) == len(found):
         raise CorruptInputError(broken[0].problem)
@@ -121,6 +121,25 @@ def _processes(item: Input) -> list[Input]:
     from . import nsys_processes
 
     return [of_process(item, one.global_id, one.called) for one in nsys_processes.apart(item.path)] or [item]
+
+
+def told_apart(found: list[Input]) -> list[Input]:
+    """The same, without ranks for the processes of files that would give the same ones: reports of several nodes."""
+    files: dict[str, set[Path]] = {}
+    for item in found:
+        if item.whose:
+            files.setdefault(item.whose, set()).add(item.path)
+    clashing = {path for paths in files.values() if len(paths) > 1 for path in paths}
+    if not clashing:
+        return found
+    from .nsys_processes import pid_of
+
+    return [
+        of_process(item, item.process, f"process{pid_of(item.process)}")
+        if item.process is not None and item.path in clashing
+        else item
+        for item in found
+    ]
 
 
 def of_process(item: Input, process: int, whose: str) -> Input:

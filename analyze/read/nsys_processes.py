@@ -28,7 +28,9 @@ WORK = (
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
 )  # fmt: skip
 _HARDLY = 1000  # times as much work as that makes a process another process's bystander, and a GPU not its own
-_MEET = ("%nccl%kernel%", "%cross_device_reduce%", "%allreduce%", "%all_reduce%", "%nvshmem%kernel%")
+_MEET = ("%nccl%kernel%", "%cross_device_reduce%", "%allreduce%", "%all_reduce%", "%nvshmem%kernel%")  # of kernels
+_MOST_PROCESSES = 256  # of a node; more are no ranks
+_LONGEST_TEXT = 32 << 20
 Counts = Sequence[tuple[int, int, int]]  # process, its number for a device, operations on it
 
 
@@ -71,15 +73,15 @@ def apart(path: Path) -> list[Process]:
     try:
         with closing(sqlite3.connect(uri, uri=True)) as connection:
             connection.execute("pragma trusted_schema = off")
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_TEXT)
             gpus = _gpus(connection)
             if len({pid for pid, _ in gpus}) < 2:
                 return []
             found = with_work(_counts(connection), gpus)
             workers = [process for process in found if process.gpu_op_cnt * _HARDLY >= _most(found)]
-            if len(workers) < 2 or _share(workers):
+            if not 2 <= len(workers) <= len(found) <= _MOST_PROCESSES or _share(workers):
                 return []
-            others = [process for process in found if process not in workers]
-            return [*(in_ranks(path, workers) if _meet(connection) else workers), *others]
+            return in_ranks(path, found, meeting(connection) & {process.global_id for process in workers})
     except (sqlite3.Error, CorruptInputError):
         return []
 
@@ -97,21 +99,43 @@ def with_work(counts: Counts, gpus: dict[tuple[int, int], int]) -> list[Process]
     for process, devices in found.items():
         whole = sum(count for _, count in devices)
         one = Process(process, min(device for device, _ in devices), whole)
-        own = [device for device, count in devices if count * _HARDLY >= whole]
+        most = max(count for _, count in devices)
+        own = [device for device, count in devices if count * _HARDLY >= whole or count == most]
         made.append(replace(one, gpus=frozenset(gpus.get((one.pid, device), device) for device in own)))
     return sorted(made, key=lambda one: (min(one.gpus), one.global_id))
 
 
-def in_ranks(path: Path, found: Sequence[Process]) -> list[Process]:
-    """The processes of a job with their ranks: as NCCL was told, else in the order of their GPUs."""
+def in_ranks(path: Path, found: Sequence[Process], met: Collection[int]) -> list[Process]:
+    """The processes, first those of a job in the order of their ranks: as NCCL was told, else in that of their GPUs.
+
+    met: nsys' numbers of those that run collectives. One alone meets nobody here.
+    """
     from . import nsys_tables, nvtx_payloads
 
+    of_job = [process for process in found if process.global_id in met]
+    if len(of_job) < 2:
+        return list(found)
     told = nvtx_payloads.ranks(nsys_tables.Export(path))
-    known = [told.get(process.global_id) for process in found]
+    known = [told.get(process.global_id) for process in of_job]
     if None in known or len(set(known)) < len(known):
-        known = list(range(len(found)))
-    ranked = [replace(process, rank=rank) for process, rank in zip(found, known, strict=True)]
-    return sorted(ranked, key=lambda process: process.rank or 0)
+        known = list(range(len(of_job)))
+    ranked = [replace(process, rank=rank) for process, rank in zip(of_job, known, strict=True)]
+    ranked.sort(key=lambda process: process.rank or 0)
+    return [*ranked, *(process for process in found if process.global_id not in met)]
+
+
+def meeting(connection: sqlite3.Connection) -> set[int]:
+    """nsys' numbers of the processes that run kernels of collectives."""
+    has = _columns(connection, "CUPTI_ACTIVITY_KIND_KERNEL")
+    if not {"globalpid", "demangledname"} <= has or "value" not in _columns(connection, "StringIds"):
+        return set()
+    which = " or ".join("value like ?" for _ in _MEET)
+    rows = connection.execute(
+        f"select distinct globalPid & {PROCESS_MASK} from CUPTI_ACTIVITY_KIND_KERNEL "
+        f"where typeof(globalPid) = 'integer' and demangledName in (select id from StringIds where {which})",
+        _MEET,
+    )
+    return {process for (process,) in rows}
 
 
 def counting(tables: Collection[str]) -> str:
@@ -164,11 +188,3 @@ def _most(found: Sequence[Process]) -> int:
 def _share(found: Sequence[Process]) -> bool:
     """Whether two work on the same GPU."""
     return sum(len(process.gpus) for process in found) > len(frozenset[int]().union(*(one.gpus for one in found)))
-
-
-def _meet(connection: sqlite3.Connection) -> bool:
-    """Whether there are kernels of collectives: processes that never meet are no job."""
-    if "value" not in _columns(connection, "StringIds"):
-        return False
-    which = " or ".join("value like ?" for _ in _MEET)
-    return bool(connection.execute(f"select 1 from StringIds where {which} limit 1", _MEET).fetchall())

@@ -18,7 +18,7 @@ from ...errors import CorruptInputError, InputError, OutputError
 from ...progress import Progress
 from . import nsys_report
 from .inputs import Kind, recognise, spare
-from .nsys_processes import PROCESS_MASK, WORK, Process, apart, counting, in_ranks, with_work
+from .nsys_processes import PROCESS_MASK, WORK, Process, apart, counting, in_ranks, meeting, with_work
 from .nsys_sqlite import checked
 from .nsys_tables import WHAT_TO_DO, Export, guarded
 
@@ -67,7 +67,11 @@ def _processes(export: Export) -> list[Process]:
     tables = [name for name in WORK if {"globalpid", "deviceid"} <= export.columns.get(name, {}).keys()]
     if not tables:
         return []
-    return apart(export.path) or in_ranks(export.path, with_work(export.select(counting(tables)), {}))
+    if found := apart(export.path):
+        return found
+    with closing(guarded(sqlite3.connect(export.uri, uri=True))) as connection:
+        met = meeting(connection)
+    return in_ranks(export.path, with_work(export.select(counting(tables)), {}), met)
 
 
 def _write(export: Export, path: Path, process: Process, progress: Progress) -> None:

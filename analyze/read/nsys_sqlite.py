@@ -278,11 +278,15 @@ def _read_diagnostics(export: Export, staging: Staging) -> None:
     """What nsys warned of while it recorded: why CUDA's events are missing stands here and nowhere else."""
     if not {"severity", "text"} <= export.columns.get("DIAGNOSTIC_EVENT", {}).keys():
         return
-    said = export.select(
-        f"select severity, substr(text, 1, {_LONGEST_WARNING}) from DIAGNOSTIC_EVENT "
-        f"where severity >= {_WARNING} and typeof(text) = 'text' group by 1, 2 "
-        f"order by 1 desc, min(rowid) limit {_MOST_WARNINGS}"
+    statement = (
+        f"select severity, substr(text, 1, {_LONGEST_WARNING}) from DIAGNOSTIC_EVENT where severity >= {_WARNING} "
+        f"and typeof(text) = 'text' group by 1, 2 order by 1 desc, 2 limit {_MOST_WARNINGS}"
     )
+    try:
+        said = export.select(statement)
+    except CorruptInputError as error:
+        staging.fact("lost", "DIAGNOSTIC_EVENT", str(error))
+        return
     for severity, text in said:
         staging.fact("about", "nsys warning" if severity == _WARNING else "nsys error", " ".join(text.split()))
 

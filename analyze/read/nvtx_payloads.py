@@ -27,6 +27,7 @@ _HEADER = struct.Struct("<4Q")
 _LOW = 0xFFFFFFFF
 _LONGEST = 4096
 _AT_ONCE = 65_536
+_MOST_RANKS = 1_000_000
 # NVTX_PAYLOAD_ENTRY_TYPE_* of nvToolsExtPayload.h, on 64-bit Linux
 _FORMATS = {5: "i", 6: "I", 7: "q", 8: "Q", 9: "q", 10: "Q", 15: "i", 16: "I", 17: "q", 18: "Q", 22: "Q"}
 # entries of NCCL's nvtx_payload_schemas.h
@@ -106,7 +107,7 @@ def ranks(export: Export) -> dict[int, int]:
         return {}  # whoever reads its payloads says so
     largest: dict[int, tuple[int, int]] = {}
     for (process, _), (count, rank) in made.items():
-        if count is not None and rank is not None:
+        if count is not None and rank is not None and 0 <= rank < count <= _MOST_RANKS:
             largest[process] = max(largest.get(process, (0, 0)), (count, rank))
     return {process: rank for process, (_, rank) in largest.items()}
 

@@ -111,7 +111,11 @@ def check(compared: Compared, limit: float) -> list[str]:
         title, first = row["measure"], row[base]
         for name in compared.names[1:]:
             value = row[name]
-            if not first or not value or title not in _WORSE_WHEN_MORE + _WORSE_WHEN_LESS:
+            if title not in _WORSE_WHEN_MORE + _WORSE_WHEN_LESS:
+                continue
+            if row[f"{name} is"] == NOT_MEASURED:
+                notes.append(f"{title} was not measured in {name if value is None else base}: not judged")
+            if not first or not value:
                 continue
             worse = value / first - 1 if title in _WORSE_WHEN_MORE else first / value - 1
             if worse <= limit:

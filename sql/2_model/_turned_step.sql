@@ -32,7 +32,7 @@ turned as (
     from next
 ),
 main as (
-    select source_id, arg_max(process, (turn_cnt, -process)) as process
+    select source_id, arg_min(process, (-turn_cnt, process)) as process
     from (select source_id, process, max(turn) as turn_cnt from turned group by all)
     group by source_id
 ),

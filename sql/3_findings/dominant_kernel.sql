@@ -58,8 +58,8 @@ named as (
         bool_and(near.roofline_frac is not null) filter (kernel.rule is null) as is_known,
         bool_and(coalesce(near.is_even, false)) filter (kernel.rule is null) as is_even,
         any_value(kernel.class) filter (kernel.rule is null) as class,
-        max(op.grid_x * op.grid_y * op.grid_z) filter (kernel.rule is null) as block_cnt,
-        max(op.block_x * op.block_y * op.block_z) filter (kernel.rule is null) as thread_cnt
+        max(op.grid_x::hugeint * op.grid_y * op.grid_z) filter (kernel.rule is null) as block_cnt,
+        max(op.block_x::hugeint * op.block_y * op.block_z) filter (kernel.rule is null) as thread_cnt
     from _blamed_kernel as kernel
     join gpu_op as op using (gpu_op_id)
     left join near on near.range_id = op.operator_id
@@ -88,7 +88,7 @@ select
     case
         when 2 * max(kernel.block_cnt) <= any_value(unit.sm_cnt) then
             case
-                when max(kernel.block_cnt * kernel.thread_cnt) = 1 then 'A single thread runs'
+                when max(kernel.block_cnt) = 1 and max(kernel.thread_cnt) = 1 then 'A single thread runs'
                 when max(kernel.block_cnt) = 1 then 'One block runs'
                 else format('At most {} blocks run', max(kernel.block_cnt))
             end

@@ -8,7 +8,7 @@
 --
 -- columns:
 --   phase         varchar   'data', 'h2d' (copies to the device), 'forward', 'backward' (without 'recompute'), 'recompute',
---         'optimizer', 'between' (steps) or 'other'
+--         'optimizer', 'between' (steps) or 'other' (zero_grad among it)
 --   cpu_ns        bigint    time of the CPU in it, NULL without steps
 --   cpu_frac      double    cpu_ns as a fraction of the steps
 --   gpu_op_cnt    bigint    GPU operations that it launched

@@ -30,7 +30,7 @@ held as (
     group by all
 ),
 fullest as (
-    select source_id, device, arg_max(process, (peak_bytes, -process)) as process, count(distinct process) as process_cnt
+    select source_id, device, arg_min(process, (-peak_bytes, process)) as process, count(distinct process) as process_cnt
     from held
     group by source_id, device
 )

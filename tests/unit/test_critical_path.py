@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lorabench.analyze.attribute import critical_path as module
@@ -227,3 +228,12 @@ def test_the_main_threads_time_goes_to_who_worked(lengths: list[int], spans: lis
     for k, start, end, t in zip(result.kind, result.start, result.end, result.thread, strict=True):
         seen += [(k, t)] * (end - start)
     assert seen == expected
+
+
+@pytest.mark.parametrize("is_fed", [False, True])
+def test_a_call_that_outlasts_half_of_its_copy_waits_for_it_only_if_it_feeds_it(is_fed: bool) -> None:
+    """As a graph's launch does not, nor a pinned copy's."""
+    ops = work([(20_000, 80_000, 7, 10_000, 60_000, MAIN), (200_000, 210_000, 7, 190_000, 195_000, MAIN)])
+    none = np.zeros(0, dtype=np.int64)
+    found = critical_path(ops, none, none, 0, 210_000, MAIN, np.array([is_fed, False]))
+    assert (0 in found.operation) == is_fed
