@@ -40,7 +40,7 @@ _OF_CPU = ("_cpu_gap_place",)
 # What a database that people keep has as rows: other programs have no arrays, and plan its views for minutes.
 _KEPT = (
     *_BY_STATEMENT, *_PREDICTIONS, *OF_RANKS, *_OF_SHAPES, "_steady_spent", "_critical_range", "_elementwise_run",
-    "_memory_turn", "_memory_block",
+    "_memory_turn", "_memory_block", "_memory_learning",
 )  # fmt: skip
 _MOST_KEPT = 100_000  # rows of one of them; else it stays a view
 _WHOLE_REPLAYS = ("replayed_step", "predicted_change")
