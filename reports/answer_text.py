@@ -99,7 +99,8 @@ def _in_phases(what: str, shares: dict[str, float], again: float) -> Iterator[st
     ]
     rest = 1 - sum(shares.values())
     others = [f"else {rest:.0%}"] if rest >= _MUCH_ELSE else []
-    if any(name != "between" for name in shares) and phases:
+    says = any(part >= _MUCH_ELSE or name != "between" for name, part in shares.items())
+    if phases and says:
         yield from wrapped([f"  {what}: {', '.join([*phases, *others])}"])
 
 

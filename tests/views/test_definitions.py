@@ -69,10 +69,22 @@ def _class_of(op: Row, rules: list[Row]) -> str:
     if op["kind"] in ("memcpy", "memset"):
         return "copy"
     for rule in rules:
-        text = op["name"] if rule["subject"] == "kernel" else op["path"]
+        text = without_arguments(op["name"]) if rule["subject"] == "kernel" else op["path"]
         if text is not None and re.search(rule["pattern"], text, re.IGNORECASE):
             return str(rule["class"])
     return "other"
+
+
+def without_arguments(name: str) -> str:
+    """A kernel's name up to the parenthesis that the last one closes."""
+    if not name.removesuffix(" const").endswith(")"):
+        return name
+    depth = 0
+    for at in range(len(name) - 1, -1, -1):
+        depth += {")": 1, "(": -1}.get(name[at], 0)
+        if name[at] == "(" and not depth:
+            return name[:at]
+    return name
 
 
 def union(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
