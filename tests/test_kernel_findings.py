@@ -162,6 +162,16 @@ def test_a_product_of_ones_own_is_told_of_libraries(name: str, is_known: bool, t
     assert ("It is in no library that is known here" in advice) != is_known
 
 
+@pytest.mark.parametrize(("operator", "is_told"), [("aten::mm", True), (None, False)])
+def test_a_product_far_from_what_an_amd_device_allows_is_told_of_tuning(
+    operator: str | None, is_told: bool, tmp_path: Path
+) -> None:
+    """Only where shapes say how far."""
+    kernel = ("Cijk_Alik_Bljk_BBS_BH_MT256x192x64", 7, 1100, 500, operator)
+    ((_, _, _, advice),) = found_in(tmp_path, [LONG, kernel], "dominant_kernel", MI300X)
+    assert ("PYTORCH_TUNABLEOP_ENABLED" in advice) == is_told
+
+
 def test_products_in_64_bits_are_not_told_to_use_16(tmp_path: Path) -> None:
     name = "void gemv2T_kernel_val<int, int, double, double, double, double, (int)128, (int)16>(T)"
     ((_, _, _, advice),) = found_in(tmp_path, [LONG, (name, 7, 1100, 500, None)], "dominant_kernel", V100)

@@ -138,7 +138,7 @@ def meeting(connection: sqlite3.Connection) -> set[int]:
     return {process for (process,) in rows}
 
 
-def counting(tables: Collection[str]) -> str:
+def statement_of_counts(tables: Collection[str]) -> str:
     """A statement for Counts of the tables of work."""
     parts = [
         "select globalPid as process, iif(typeof(deviceId) = 'integer', deviceId, 0) as device "
@@ -178,7 +178,7 @@ def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
 
 def _counts(connection: sqlite3.Connection) -> Counts:
     tables = [name for name in WORK if {"globalpid", "deviceid"} <= _columns(connection, name)]
-    return connection.execute(counting(tables)).fetchall() if tables else []
+    return connection.execute(statement_of_counts(tables)).fetchall() if tables else []
 
 
 def _most(found: Sequence[Process]) -> int:

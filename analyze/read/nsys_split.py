@@ -18,7 +18,7 @@ from ...errors import CorruptInputError, InputError, OutputError
 from ...progress import Progress
 from . import nsys_report
 from .inputs import Kind, recognise, spare
-from .nsys_processes import PROCESS_MASK, WORK, Process, apart, counting, in_ranks, meeting, with_work
+from .nsys_processes import PROCESS_MASK, WORK, Process, apart, in_ranks, meeting, statement_of_counts, with_work
 from .nsys_sqlite import checked
 from .nsys_tables import WHAT_TO_DO, Export, guarded
 
@@ -71,7 +71,7 @@ def _processes(export: Export) -> list[Process]:
         return found
     with closing(guarded(sqlite3.connect(export.uri, uri=True))) as connection:
         met = meeting(connection)
-    return in_ranks(export.path, with_work(export.select(counting(tables)), {}), met)
+    return in_ranks(export.path, with_work(export.select(statement_of_counts(tables)), {}), met)
 
 
 def _write(export: Export, path: Path, process: Process, progress: Progress) -> None:

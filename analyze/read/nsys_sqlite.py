@@ -84,8 +84,8 @@ LOADS = (
         ),
         "nsys_memory_usage", "staged_memory_event",
     ),
-    Load(Table("OSRT_API", ("start", "end", "nameId"), ("globalTid",)), "nsys_osrt", "os_call"),
-    Load(Table("PROFILER_OVERHEAD", ("start", "end", "nameId"), ("globalTid",)), "nsys_overhead", "overhead"),
+    Load(Table("OSRT_API", ("start", "end", "nameId"), ("globalTid",)), "nsys_named_time", "os_call"),
+    Load(Table("PROFILER_OVERHEAD", ("start", "end", "nameId"), ("globalTid",)), "nsys_named_time", "overhead"),
 )  # fmt: skip
 _STRINGS = Load(Table("StringIds", ("id",), texts=("value",)), "nsys_string", "string")
 _MARKERS = {"StringIds", "ANALYSIS_DETAILS", "TARGET_INFO_SESSION_START_TIME"} | {load.table.name for load in LOADS}
@@ -233,7 +233,7 @@ def _read_domains(export: Export, staging: Staging) -> None:
         return
     text_id = has.get("textid", "null")
     rows = export.select(
-        f"select globaltid & ~16777215, domainid, {text_id}, text from NVTX_EVENTS "
+        f"select globaltid & {PROCESS_MASK}, domainid, {text_id}, text from NVTX_EVENTS "
         "where eventtype = 75 and typeof(globaltid) = 'integer' and typeof(domainid) = 'integer' order by start"
     )
     values = staging.database.connection

@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from ...errors import CorruptInputError
+from .nsys_processes import PROCESS_MASK
 from .nsys_tables import Export
 from .staging import Staging
 
@@ -99,7 +100,7 @@ def ranks(export: Export) -> dict[int, int]:
     try:
         schemas = {key: schema for key, schema in _schemas(export).items() if schema.has("rank", "rank_cnt")}
         domains = export.select(
-            "select distinct globalTid & ~16777215, domainId from NVTX_EVENTS "
+            f"select distinct globalTid & {PROCESS_MASK}, domainId from NVTX_EVENTS "
             f"where eventType = 75 and coalesce(text, ({text})) = '{DOMAIN}' and typeof(globalTid) = 'integer'"
         )
         made = _decoded(export, schemas, set(domains)).made if schemas and domains else {}
@@ -152,7 +153,7 @@ def _decoded(export: Export, schemas: dict[tuple[int, int], Schema], domains: se
     ):
         after = rows[-1][0]
         for _, start, thread, domain, value in rows:
-            process = thread & ~16777215
+            process = thread & PROCESS_MASK
             if (process, domain) in domains and export.process in (None, process):
                 _note(found, schemas, process, (start, thread, domain, value))
     return found
@@ -177,7 +178,7 @@ def _stage(staging: Staging, found: _Found) -> None:
     rows = []
     for start, thread, values in found.calls:
         communicator = values.get("communicator")
-        rank_cnt, rank = found.made.get((thread & ~16777215, communicator or 0), (None, None))
+        rank_cnt, rank = found.made.get((thread & PROCESS_MASK, communicator or 0), (None, None))
         said = values.get("bytes")
         rows.append({
             "thread_id": thread, "start_ns": start, "bytes": said if said is not None and said < 1 << 63 else None,

@@ -74,20 +74,42 @@ covering as (
         and 2 * (least(long.end_ns, gap.end_ns) - greatest(long.start_ns, gap.start_ns)) > gap.end_ns - gap.start_ns
     group by gap.source_id, gap.rule, gap.place
 ),
--- freeing memory takes its time wherever it happens: the operator around it is not what is slow
-calling as (
-    select gap.source_id, gap.rule, gap.place, call.name_id
+-- the function that takes more than half of a gap on its thread, by all its calls: of CUDA, and of the operating system
+inside as (
+    select gap.source_id, gap.rule, gap.place, call.of_system, call.name_id
     from gap
-    join api_call as call
+    join (
+        select source_id, thread_id, start_ns, end_ns, name_id, false as of_system
+        from api_call
+        where not is_duplicate
+            and name_id not in (select name_id from name where regexp_matches(text, '(?i)launch|memcpy|memset'))
+        union all
+        select source_id, thread_id, start_ns, end_ns, name_id, true
+        from os_call
+    ) as call
         on call.source_id = gap.source_id
         and call.thread_id = gap.thread_id
         and call.start_ns < gap.end_ns
         and call.end_ns > gap.start_ns
-    join name on name.name_id = call.name_id
-    where not call.is_duplicate and not regexp_matches(name.text, '(?i)launch|memcpy|memset')
-    group by gap.source_id, gap.rule, gap.place, call.name_id
+    group by gap.source_id, gap.rule, gap.place, call.of_system, call.name_id
     having 2 * sum(least(call.end_ns, gap.end_ns) - greatest(call.start_ns, gap.start_ns))
         > any_value(gap.end_ns - gap.start_ns)
+    -- those of the operating system nest
+    qualify row_number() over (
+        partition by gap.source_id, gap.rule, gap.place, call.of_system
+        order by sum(least(call.end_ns, gap.end_ns) - greatest(call.start_ns, gap.start_ns)) desc, call.name_id
+    ) = 1
+),
+-- freeing memory takes its time wherever it happens: the operator around it is not what is slow
+calling as (
+    select source_id, rule, place, name_id
+    from inside
+    where not of_system
+),
+in_system as (
+    select source_id, rule, place, name_id
+    from inside
+    where of_system
 ),
 -- where the thread is in nothing but Python, which may wait for another thread: for autograd's in a backward
 calling_elsewhere as (
@@ -114,23 +136,6 @@ calling_elsewhere as (
         and covering.rule = gap.rule
         and covering.place is not distinct from gap.place
     group by gap.source_id, gap.rule, gap.place, call.thread_id, call.name_id
-    having 2 * sum(least(call.end_ns, gap.end_ns) - greatest(call.start_ns, gap.start_ns))
-        > any_value(gap.end_ns - gap.start_ns)
-    qualify row_number() over (
-        partition by gap.source_id, gap.rule, gap.place
-        order by sum(least(call.end_ns, gap.end_ns) - greatest(call.start_ns, gap.start_ns)) desc, call.name_id
-    ) = 1
-),
--- what the thread is in of the operating system's libraries for most of it
-in_system as (
-    select gap.source_id, gap.rule, gap.place, call.name_id
-    from gap
-    join os_call as call
-        on call.source_id = gap.source_id
-        and call.thread_id = gap.thread_id
-        and call.start_ns < gap.end_ns
-        and call.end_ns > gap.start_ns
-    group by gap.source_id, gap.rule, gap.place, call.name_id
     having 2 * sum(least(call.end_ns, gap.end_ns) - greatest(call.start_ns, gap.start_ns))
         > any_value(gap.end_ns - gap.start_ns)
     qualify row_number() over (

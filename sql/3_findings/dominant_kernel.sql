@@ -113,12 +113,19 @@ select
             || if(bool_and(kernel.is_even), '', ' with sizes that are multiples of 64,') || ' in fewer and larger products ('
             || if(kernel.source_id in (select source_id from _lora_path), 'several adapters in one pass', 'larger batches')
             || '); leave padding out.'
+            || if(bool_and(kernel.is_known) and 2 * sum(kernel.far_ns) > sum(kernel.critical_ns)
+                and bool_or(starts_with(name.text, 'Cijk_')),
+                ' If its sizes are large already, let the library choose by measuring (PYTORCH_TUNABLEOP_ENABLED=1).', '')
         when any_value(kernel.class) = 'lora' then 'Train several adapters in one pass, in 16 bits, with ranks that are multiples of 16.'
         when any_value(kernel.class) = 'attention' and regexp_matches(short.short_name, 'fmha.* f32') then
             'It is fused, but in float32: in 16 bits (autocast, bfloat16 weights) FlashAttention takes its place. is_causal '
             || 'in place of a mask, and leave padding out.'
         when any_value(kernel.class) = 'attention' and regexp_matches(short.short_name, '(?i)flash|fmha|sage|fused|attn_(fwd|bwd)') then
-            'It is fused already: is_causal in place of a mask, leave padding out, fewer heads of keys and values, windows of '
+            'It is fused already: '
+            || if(bool_and(kernel.is_known) and 2 * sum(kernel.far_ns) > sum(kernel.critical_ns),
+                'another implementation may come nearer to the data sheet (FlashAttention or cuDNN on NVIDIA, AITER or Composable '
+                || 'Kernel on AMD). Otherwise: ', '')
+            || 'is_causal in place of a mask, leave padding out, fewer heads of keys and values, windows of '
             || 'attention for long sequences.'
         when any_value(kernel.class) = 'attention' then
             'Take a fused kernel (FlashAttention, scaled_dot_product_attention), is_causal in place of a mask, and '

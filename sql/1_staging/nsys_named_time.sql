@@ -1,4 +1,4 @@
--- A row is time that the profiler itself took, from PROFILER_OVERHEAD.
+-- A row is a stretch of time of a thread that has a name and nothing else: from PROFILER_OVERHEAD, from OSRT_API.
 
 select
     reading.source_id,
