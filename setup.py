@@ -38,10 +38,12 @@ class PackageModules(build_py):
 def page_of_the_package() -> str:
     """The README as an index of packages can show it: what lies beside it in the repository is not there.
 
-    Pictures go, links to files become their text, lines for tests go.
+    Pictures go with the line below, links to files become their text or go where they are all that is in parentheses,
+    lines for tests go.
     """
     text = (Path(__file__).parent / "README.md").read_text(encoding="utf-8")
-    text = re.sub(r"^(?:!\[[^]]*\]\([^)]*\)|<!--.*-->)\n+", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^(?:!\[[^]]*\]\([^)]*\)(?:\n\*.*\*)?|<!--.*-->)\n+", "", text, flags=re.MULTILINE)
+    text = re.sub(r"\s\(\[[^]]+\]\((?!https?:)[^)]*\)\)", "", text)
     return re.sub(r"\[([^]]+)\]\((?!https?:)[^)]*\)", r"\1", text)
 
 

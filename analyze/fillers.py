@@ -32,10 +32,19 @@ _BY_STATEMENT = (
 # slowly.
 OF_RANKS = (
     "straggler", "_rank_activity", "_straggler_place", "_replayed_rank", "_rank_wait", "_late_rank_wait",
-    "_answer_straggler",
+    "_answer_straggler", "_rank_copied",
 )  # fmt: skip
 _OF_SHAPES = ("_operator_bound",)
-_OF_MEMORY = ("_answer_memory",)
+_OF_MEMORY = (
+    "_answer_memory",
+    "_memory_without",
+    "memory_by_category",
+    "memory_peak",
+    "memory_phase",
+    "memory_timeline",
+)
+_TABLES_OF_MEMORY = ("memory_event", "memory_segment", "out_of_memory_event")
+_OF_ANY_MEMORY = ("memory_finding", "memory_fragmentation")  # of what an allocator holds, or refused
 _OF_CPU = ("_cpu_gap_place",)
 # What a database that people keep has as rows: other programs have no arrays, and plan its views for minutes.
 _KEPT = (
@@ -79,6 +88,10 @@ def fill(opened: Database, without: Collection[str] = ()) -> Database:
         found |= {view: partial(opened.no_rows_of, view) for view in _OF_SHAPES}
     if not opened.rows("from memory_event limit 1"):
         found |= {view: partial(opened.no_rows_of, view) for view in _OF_MEMORY}
+    if opened.rows(" union all ".join(f"select 1 from {table}" for table in _TABLES_OF_MEMORY) + " limit 1"):
+        by_statement.append("memory_finding")
+    else:
+        found |= {view: partial(opened.no_rows_of, view) for view in _OF_ANY_MEMORY}
     if opened.rows("select 1 from source where source_id not in (from _source_with_gpu) limit 1"):
         by_statement.extend(_OF_CPU)
     else:

@@ -88,6 +88,7 @@ def _make(numbered: list[tuple[Input, Path]], settings: Settings, progress: Prog
     """Make the parts that are not there yet; why there is none, for those that cannot be made."""
     problems = {part: Problem(item.problem) for item, part in numbered if item.problem}
     wanted = [(item, part) for item, part in numbered if part not in problems and not is_current(part, item, settings)]
+    inputs.export_once([item for item, _ in wanted], progress)
     count = worker_cnt(sum(item.content_bytes >= WORTH_A_WORKER for item, _ in wanted))
     if not count:
         progress.step(f"reading {len(wanted)} files", len(wanted))

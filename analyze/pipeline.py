@@ -51,11 +51,17 @@ def analyze(
         from .job import job as jobs
 
         return jobs.opened(paths[0], wanted or folder.Wanted(), writes_into)
-    return fillers.fill(_opened(paths, database, force, progress or Silent(), settings, writes_into, is_kept))
+    progress = progress or Silent()
+    found = inputs.find(paths, progress)
+    try:
+        return fillers.fill(_opened(paths, found, database, force, progress, settings, writes_into, is_kept))
+    finally:
+        inputs.release()
 
 
 def _opened(
     paths: list[Path],
+    found: list[Input],
     database: Path | None,
     force: bool,
     progress: Progress,
@@ -63,7 +69,6 @@ def _opened(
     writes_into: Path | None,
     is_kept: bool,
 ) -> Database:
-    found = inputs.find(paths)
     if [item.kind for item in found] == [Kind.DATABASE]:
         if settings not in (None, Settings()):
             raise UsageError(f"{found[0].path} keeps the settings that it was made with; give the trace it was made of")

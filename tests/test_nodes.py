@@ -77,6 +77,52 @@ def test_each_process_reads_as_if_it_had_been_alone(
                 assert rows(database, view, source_id) == rows(alone, view, 1), view
 
 
+def fake_nsys(folder: Path, export: Path) -> tuple[Path, Path]:
+    """A program that exports any report as this file, and where it writes a line for each."""
+    program, log = folder / "nsys", folder / "exports.txt"
+    program.write_text(
+        '#!/bin/sh\nif [ "$2" = --help ] || [ "$1" = --version ]; then exit; fi\n'
+        'while [ "$1" != --output ]; do shift; done\n'
+        f"echo >> '{log}'\ncp '{export}' \"$2\"\n"
+    )
+    program.chmod(0o755)
+    return program, log
+
+
+@pytest.mark.own_cache
+@pytest.mark.parametrize("by_workers", [False, True])
+def test_a_report_is_exported_once_and_read_by_its_processes(
+    by_workers: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: Callable[..., Any]
+) -> None:
+    if by_workers:
+        monkeypatch.setattr(parts, "WORTH_A_WORKER", 0)
+    program, log = fake_nsys(tmp_path, simulated_node.write(ALONE, tmp_path / "made.sqlite", 3))
+    monkeypatch.setenv("LORABENCH_NSYS", str(program))
+    (tmp_path / "node.nsys-rep").write_bytes(b"NVIDIA Tegra Profiler Report 2024@2@3")
+    words = ("analyze", tmp_path / "node.nsys-rep", "--report", "rank_summary", "--columns", "rank,name")
+    expected = "rank,name\n" + "".join(f"{rank},node-rank{rank}.nsys-rep\n" for rank in range(3))
+    assert run_command(*words).out == expected
+    assert run_command(*words).out == expected
+    assert run_command(*words, "--threshold", "long_gap_ns=1").out == expected
+    assert len(log.read_text().splitlines()) == 2, "what was noted is enough to find the inputs; readers export again"
+    job = tmp_path / "job"
+    run_command("analyze", tmp_path / "node.nsys-rep", "-o", f"{job}/", "--workers", "2")
+    assert run_command("query", job, "select rank, name from rank_summary order by rank", "--csv").out == expected
+    left = [path.name for path in tmp_path.rglob("*") if "export" in path.name and path != log]
+    assert not left
+
+
+@pytest.mark.own_cache
+def test_a_report_of_one_process_is_exported_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: Callable[..., Any]
+) -> None:
+    program, log = fake_nsys(tmp_path, ALONE)
+    monkeypatch.setenv("LORABENCH_NSYS", str(program))
+    (tmp_path / "run.nsys-rep").write_bytes(b"NVIDIA Tegra Profiler Report 2024@2@3")
+    assert "run.nsys-rep: " in run_command("analyze", tmp_path / "run.nsys-rep").out
+    assert len(log.read_text().splitlines()) == 1
+
+
 def test_an_unchanged_report_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node = simulated_node.write(ALONE, tmp_path / "node.sqlite")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -63,14 +63,17 @@ def read(
 
     Raises InputError for an input that is not there, OutputError for a folder that cannot be written.
     """
-    text = (settings or Settings()).text
-    found = tasks(named, job, text)
-    folder.make(job, text)
-    _drop_former(found, job)
-    return Done(running.run(executor, executor.share(found), progress or Silent(), force=force), len(found))
+    text, progress = (settings or Settings()).text, progress or Silent()
+    try:
+        found = tasks(named, job, text, progress)
+        folder.make(job, text)
+        _drop_former(found, job)
+        return Done(running.run(executor, executor.share(found), progress, force=force), len(found))
+    finally:
+        inputs.release()
 
 
-def tasks(named: Sequence[str], job: Path, settings: str) -> list[Task]:
+def tasks(named: Sequence[str], job: Path, settings: str, progress: Progress) -> list[Task]:
     """The inputs that words of a command line name, each once, in the same order wherever it is given.
 
     Raises InputError when a word names nothing.
@@ -81,7 +84,7 @@ def tasks(named: Sequence[str], job: Path, settings: str) -> list[Task]:
         if remote.is_url(word) and not word.startswith("file://"):
             found += [Task(location, size, stamp, "") for location, size, stamp in remote.find(word)]
         else:
-            items += _behind(word)
+            items += _behind(word, progress)
     found += [
         Task(
             str(item.path.parent.resolve() / item.path.name) + (f"#{item.whose}" if item.whose else ""),
@@ -96,7 +99,7 @@ def tasks(named: Sequence[str], job: Path, settings: str) -> list[Task]:
     ]
 
 
-def _behind(word: str) -> list[Input]:
+def _behind(word: str, progress: Progress) -> list[Input]:
     """The inputs on this machine behind one word."""
     path = unquote(urlsplit(word).path) if remote.is_url(word) else word
     names = [path]
@@ -104,7 +107,7 @@ def _behind(word: str) -> list[Input]:
         names = sorted(glob(path, recursive=True))  # noqa: PTH207 (of a pattern that may be absolute)
         if not names:
             raise InputError(f"no file matches {word}")
-    return [item for name in names for item in inputs.listed(Path(name))]
+    return [item for name in names for item in inputs.listed(Path(name), progress)]
 
 
 def _drop_former(tasks: Sequence[Task], job: Path) -> None:

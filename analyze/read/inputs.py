@@ -22,7 +22,8 @@ from itertools import islice
 from pathlib import Path
 
 from ... import nsys, rundir
-from ...errors import CorruptInputError, InputError, UnknownFormatError, UsageError
+from ...errors import CorruptInputError, InputError, ToolError, UnknownFormatError, UsageError
+from ...progress import Progress, Silent
 
 HEAD_BYTES = 65_536
 _HEADER_BYTES = 4 << 20  # what stands before the events of a trace of thousands of ranks
@@ -70,13 +71,14 @@ class Input:
     whose: str = ""  # of several: rank0, process4711
 
 
-def find(paths: list[Path]) -> list[Input]:
+def find(paths: list[Path], progress: Progress | None = None) -> list[Input]:
     """All inputs behind the given paths, directories opened.
 
     Raises InputError for what cannot be read, UnknownFormatError for what is no trace. Of several inputs one that
     exists and cannot be read is listed as unreadable, so that it stops no other.
     """
-    groups = [_behind(path) if len(paths) == 1 else listed(path) for path in paths]
+    progress = progress or Silent()
+    groups = [_behind(path, progress) if len(paths) == 1 else listed(path, progress) for path in paths]
     found = told_apart([item for group in groups for item in group])
     broken = [item for item in found if item.kind is Kind.UNREADABLE]
     if len(broken) == len(found):
@@ -84,6 +86,27 @@ def find(paths: list[Path]) -> list[Input]:
     if len(found) > 1 and any(item.kind is Kind.DATABASE for item in found):
         raise InputError("a .duckdb file that lorabench made is an input of its own; give it alone")
     return found
+
+
+def export_once(found: list[Input], progress: Progress) -> None:
+    """Export nsys' reports of which several of these are, for all that read them, until release().
+
+    Of one that cannot be exported they say why.
+    """
+    reports = [item.path for item in found if item.kind is Kind.NSYS_REPORT and item.process is not None]
+    if reports:
+        from . import nsys_report
+
+        for report in dict.fromkeys(reports):
+            with suppress(ToolError, OSError):
+                nsys_report.leave(report, progress)
+
+
+def release() -> None:
+    """Remove what was exported to find inputs or for several of them, after they have been read."""
+    from . import nsys_report
+
+    nsys_report.release()
 
 
 def spare(inputs: list[Path], *outputs: Path) -> None:
@@ -109,18 +132,24 @@ def spare(inputs: list[Path], *outputs: Path) -> None:
                 raise UsageError(f"{output} would replace the input {file}; choose another place for the output")
 
 
-def _behind(path: Path) -> list[Input]:
+def _behind(path: Path, progress: Progress) -> list[Input]:
     found = _in_directory(path) if _is_folder(path) else [recognise(path)]
-    return [one for item in found for one in _processes(item)]
+    return [one for item in found for one in _processes(item, progress)]
 
 
-def _processes(item: Input) -> list[Input]:
-    """The inputs that one file is: of an nsys export of several processes with GPUs of their own one for each."""
-    if item.kind is not Kind.NSYS_SQLITE:
+def _processes(item: Input, progress: Progress) -> list[Input]:
+    """The inputs that one file is: of nsys' report of several processes with GPUs of their own one for each."""
+    if item.kind is Kind.NSYS_SQLITE:
+        from . import noted, nsys_processes
+
+        found = noted.processes(item.path, lambda: nsys_processes.apart(item.path))
+    elif item.kind is Kind.NSYS_REPORT:
+        from . import nsys_report
+
+        found = nsys_report.processes(item.path, progress)
+    else:
         return [item]
-    from . import nsys_processes
-
-    return [of_process(item, one.global_id, one.called) for one in nsys_processes.apart(item.path)] or [item]
+    return [of_process(item, one.global_id, one.called) for one in found] or [item]
 
 
 def told_apart(found: list[Input]) -> list[Input]:
@@ -147,10 +176,10 @@ def of_process(item: Input, process: int, whose: str) -> Input:
     return dataclasses.replace(item, process=process, whose=whose)
 
 
-def listed(path: Path) -> list[Input]:
+def listed(path: Path, progress: Progress | None = None) -> list[Input]:
     """The inputs behind a path; one that exists and cannot be read is listed as unreadable."""
     try:
-        return _behind(path)
+        return _behind(path, progress or Silent())
     except InputError as error:
         if not path.exists():  # a word of the command line is wrong
             raise

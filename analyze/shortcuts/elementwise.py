@@ -22,10 +22,10 @@ _ASKED = f"""
 _WORK = f"""
     select op.gpu_op_id, op.source_id, coalesce(op.device_id, {_NONE}) as device,
         coalesce(op.stream_id, {_NONE}) as stream, op.end_ns - op.start_ns as length,
-        op.class = 'elementwise' and not starts_with(name.text, 'triton') as is_elementwise,
+        op.class = 'elementwise' and triton.name_id is null as is_elementwise,
         coalesce(op.process_id, 0) as process, coalesce(op.launch_start_ns, op.start_ns) as launch
     from _classed_op as op
-    join name using (name_id)"""
+    left join (select name_id from name where starts_with(text, 'triton')) as triton using (name_id)"""
 _BORDERS = "select source_id, process, at_ns as at from _launch_border"
 
 

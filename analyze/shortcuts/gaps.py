@@ -52,9 +52,8 @@ _COMPUTING = "select process, start_ns, end_ns from merged('_computing_range') w
 _LAUNCHING = """
     select gpu_op_id, thread_id
     from gpu_op
-    join api_call using (api_call_id)
-    where gpu_op.source_id = {id}"""
-_HANDING = ((_FETCHED, "start_ns"), (_COMPUTING, "start_ns"), (_LAUNCHING, "gpu_op_id"))
+    semi join ended using (gpu_op_id)
+    join api_call using (api_call_id)"""
 _COMPILING = """
     select process, start_ns, end_ns, place, contains(place, 'LaunchKernel') as is_launch
     from merged('_compiling')
@@ -170,8 +169,11 @@ def _of_source(
     around = _around(gaps, cause, waits, inputs, compiling, int(limits["clock_slack_ns"]))
     fetched = np.flatnonzero(around.input >= 0)
     if fetched.size:
-        sought = [columns(asked, by) for asked, by in _HANDING]
-        is_handed = _handed(gaps, fetched, work, *sought)
+        database.connection.register("ended", pa.table({"gpu_op_id": gaps.gpu_op_id[fetched]}))
+        launching = columns(_LAUNCHING, "gpu_op_id")
+        database.connection.unregister("ended")
+        reading, computing = columns(_FETCHED, "start_ns"), columns(_COMPUTING, "start_ns")
+        is_handed = _handed(gaps, fetched, work, reading, computing, launching)
         around.input[fetched[~is_handed]] = NONE
     is_unrecorded = _unrecorded(gaps, cause, columns(_OF_GRAPHS, "gpu_op_id"), limits["late_launch_ns"])
     devices = sum(of.device_id != NO_DEVICE for of in busy)

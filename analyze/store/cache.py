@@ -20,6 +20,7 @@ from ...errors import OutputError, UsageError
 from . import blank, remembered
 from .settings import Settings
 
+PROCESSES = ".processes"  # of notes which processes of an nsys file are inputs
 SIZE_VARIABLE = "LORABENCH_CACHE_GB"
 _DEFAULT_GB = 5.0
 _KEPT_DAYS = 30
@@ -132,6 +133,10 @@ def trim(keep: Path | None = None) -> None:
         left -= entry.size_bytes
         if entry.path != keep and (left < 0 or time.time() - entry.used_s > _KEPT_DAYS * _DAY_S):
             _remove(entry.path)
+    for note in folder().glob(f"*{PROCESSES}"):
+        with suppress(OSError):
+            if time.time() - note.stat().st_mtime > _KEPT_DAYS * _DAY_S:
+                note.unlink()
 
 
 def clear() -> tuple[int, int]:
@@ -139,7 +144,7 @@ def clear() -> tuple[int, int]:
     found = entries()
     for entry in found:
         _remove(entry.path)
-    for path in folder().glob(f"{blank.PREFIX}*"):
+    for path in (*folder().glob(f"{blank.PREFIX}*"), *folder().glob(f"*{PROCESSES}")):
         path.unlink(missing_ok=True)
     for path in folder().glob(f"*{remembered.SUFFIX}"):  # of a database that somebody removed by hand
         shutil.rmtree(path, ignore_errors=True)

@@ -109,7 +109,8 @@ def _connect_to_tables(path: Path) -> duckdb.DuckDBPyConnection:
         for name, columns in tables.items():
             if name not in theirs and f"{_THEIRS_MAIN}.{quoted(name)}" in found[name]:
                 raise _is_another(path, name)
-            connection.execute(f"drop table {quoted(name)}")
+            own = upgrades.OURS.get(name)
+            connection.execute(f"alter table {name} rename to {own}" if own else f"drop table {quoted(name)}")
             _define(connection, path, name, f"select {', '.join(map(quoted, columns))} from {found[name]}")
         _define(connection, path, "lorabench", f"select schema_version, sql, settings from {_THEIRS_MAIN}.lorabench")
         for (table, _), _ in types.items() - _column_types(connection).items():

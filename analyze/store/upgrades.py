@@ -66,6 +66,16 @@ def _steps() -> dict[int, dict[str, str]]:
     }
 
 
+# What was set is theirs; what is built in is ours, whenever a database was made: what views ask for is there.
+_SETTINGS = {
+    "threshold": """select ours.name, coalesce(theirs.value, ours.value) as value, ours.doc from {ours} as ours
+        left join (select name, any_value(value) as value from {before} group by name) as theirs using (name)""",
+    "kernel_class_rule": "select * from {before} where priority < 0 union all from {ours} where priority >= 0",
+    "device_peak": "from {ours}",
+}
+OURS = {table: f"built_in_{table}" for table in _SETTINGS}  # what these tables of a blank database are called then
+
+
 def relations(version: object, tables: list[str], theirs: str, name: object) -> dict[str, str]:
     """What to select from for each table of this version, given a database `theirs` of another one.
 
@@ -80,4 +90,6 @@ def relations(version: object, tables: list[str], theirs: str, name: object) -> 
     for step in range(version, SCHEMA_VERSION):
         for table, select in _steps()[step].items():
             found[table] = f"({select.format(before=found[table], theirs=theirs)})"
+    for table, select in _SETTINGS.items():
+        found[table] = f"({select.format(before=found[table], ours=OURS[table])})"
     return found

@@ -42,13 +42,6 @@ replayed as (
     )
     window by_step as (partition by kind order by step)
 ),
-copied as (
-    select source.source_id, sum(bytes) as bytes, median(sum(bytes)) over (partition by source.kind) as usual_bytes
-    from memory_copy_summary
-    join source using (source_id)
-    group by source.source_id, source.kind
-),
--- what a step is shorter by without its stragglers, each of which has its part
 shared as (
     select
         late.*,
@@ -112,7 +105,7 @@ select
     end as advice
 from shared
 left join _straggler_cause as why using (source_id)
-left join copied using (source_id)
+left join _rank_copied as copied using (source_id)
 left join _stage as stage using (source_id)
 left join _source_with_gpu as with_gpu using (source_id)
 group by shared.source_id

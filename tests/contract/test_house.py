@@ -133,7 +133,10 @@ def test_the_installed_package_has_the_modules_of_the_checkout_and_no_others() -
 def test_the_page_of_the_package_refers_to_nothing_that_only_the_repository_has() -> None:
     page = str(metadata("lorabench").get_payload())
     assert page.startswith("# lorabench\n")
-    assert re.findall(r"\]\((?!https?:)[^)]*\)|<!--.*-->", page) == []
+    assert re.findall(r"\]\((?!https?:)[^)]*\)|<!--.*-->|\(how\)|\b(?:above|below)\b.*(?:shows?|picture)", page) == []
+    captions = re.findall(r"!\[[^]]*\]\([^)]*\)\n(\*.*\*)", (ROOT / "README.md").read_text("utf-8"))
+    assert captions
+    assert not [caption for caption in captions if caption in page]
 
 
 def test_sql_spells_the_words_of_the_vocabulary() -> None:

@@ -8,6 +8,8 @@ import duckdb
 import pytest
 from conftest import opened, quick
 from lorabench import rundir
+from lorabench.analyze.pipeline import analyze
+from lorabench.analyze.store.settings import Settings
 from lorabench.analyze.store.upgrades import SCHEMA_VERSION
 from lorabench.errors import InputError
 
@@ -59,21 +61,38 @@ def of_version(version: int, made: Path, path: Path) -> Path:
         for step in range(SCHEMA_VERSION - 1, version - 1, -1):
             for statement in BACKWARDS.get(step, []):
                 connection.execute(statement)
+        # thresholds, rules and devices that came later are not in it
+        connection.execute("delete from threshold where name <> 'long_gap_ns'")
+        connection.execute("delete from kernel_class_rule where priority > 300")
+        connection.execute("delete from device_peak")
         connection.execute(f"update lorabench set schema_version = {version}")
     return path
 
 
-@pytest.mark.parametrize("version", quick(2, [6, SCHEMA_VERSION, 7, 8, 9]))
+VIEWS = ("range_summary", "memory_peak", "finding", "idle_gap", "kernel_class", "steady_state", "what_if")
+
+
+@pytest.mark.parametrize("version", quick(2, [6, SCHEMA_VERSION, 7, 8, 9, 10, 11, 12]))
 def test_an_earlier_database_gives_the_same_numbers(
     version: int, synthetic_trace: Callable[..., Path], tmp_path: Path
 ) -> None:
     with opened(synthetic_trace("kineto"), db=tmp_path / "new.duckdb") as database:
-        expected = [database.view(name).rows() for name in ("range_summary", "memory_peak", "finding")]
+        expected = [database.view(name).rows() for name in VIEWS]
     old = of_version(version, tmp_path / "new.duckdb", tmp_path / "old.duckdb")
     before = old.read_bytes()
     with opened(old) as database:
-        assert [database.view(name).rows() for name in ("range_summary", "memory_peak", "finding")] == expected
+        assert [database.view(name).rows() for name in VIEWS] == expected
     assert old.read_bytes() == before
+
+
+def test_what_was_set_stays_set(synthetic_trace: Callable[..., Path], tmp_path: Path) -> None:
+    settings = Settings((("long_gap_ns", 1234.0),), (("kernel", "axpy", "mine"),))
+    analyze([synthetic_trace("kineto")], tmp_path / "new.duckdb", settings=settings).close()
+    with opened(of_version(12, tmp_path / "new.duckdb", tmp_path / "old.duckdb")) as database:
+        assert database.rows("select value from threshold where name = 'long_gap_ns'") == [(1234.0,)]
+        assert database.rows("select class from kernel_class_rule where pattern = 'axpy'") == [("mine",)]
+        ((count,),) = database.rows("select count(*) from device_peak")
+        assert count
 
 
 @pytest.mark.parametrize(("version", "advice"), [(1, "analyze"), (SCHEMA_VERSION + 1, "update lorabench")])
