@@ -62,7 +62,7 @@ class Predictions:
         return {"predicted_change": partial(_filled, "predicted_change", rows)}
 
     def _sources(self) -> list[int]:
-        ids = self._database.rows("select source_id from source where kind in ('nsys', 'kineto') order by source_id")
+        ids = self._database.rows("select source_id from source where kind_has_work(kind) order by source_id")
         return [number for (number,) in ids]
 
     def _scene(self, source_id: int) -> Scene | None:

@@ -27,7 +27,7 @@ from .trace import fetch
 _TIMED = """
     select source.source_id
     from source
-    where kind in ('nsys', 'kineto')
+    where kind_has_work(kind)
     order by exists (select 1 from gpu_op where gpu_op.source_id = source.source_id) desc, source_id"""
 
 

@@ -65,7 +65,7 @@ def natural(databases: Sequence[Database]) -> str:
     little of its GPU time; operators of recordings without either. Raises UsageError for a snapshot beside what has no
     memory.
     """
-    if not all(db.rows(f"select 1 from source where {counting(db)} and kind <> 'snapshot'") for db in databases):
+    if not all(db.rows(f"select 1 from source where {counting(db)} and kind_has_work(kind)") for db in databases):
         if not all(db.rows("select 1 from memory_event limit 1") for db in databases):
             raise UsageError(
                 "one input is a snapshot of memory alone, and another has none recorded: nothing in common"

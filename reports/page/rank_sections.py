@@ -46,7 +46,7 @@ def ranks_side_by_side(source: Source) -> Iterable[Section | None]:
     counted = sources.counting(source.database)
     rows = source.rows(
         "select source_id, rank, name, step_ns, busy_ns, exposed_communication_ns, idle_ns, straggler_cnt "
-        f"from rank_summary where source_id in (select source_id from source where {counted} and kind <> 'snapshot')"
+        f"from rank_summary where source_id in (select source_id from source where {counted} and kind_has_work(kind))"
     )
     if len(rows) < 2:
         return

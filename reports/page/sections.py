@@ -302,7 +302,7 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
         ),
         "lora_summary",
         "module, part, direction, range_cnt, wall_ns, launch_cnt, kernel_cnt, gpu_op_ns, gpu_op_frac", _lora_groups,
-        where="source_id = {id} and (select kind from source where source_id = {id}) <> 'snapshot'", is_of_all=True,
+        where="source_id = {id} and (select kind_has_work(kind) from source where source_id = {id})", is_of_all=True,
     ),
     memory_sections,
     step_sections,

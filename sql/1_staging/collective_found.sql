@@ -190,7 +190,7 @@ select
     + row_number() over (order by coalesce(found.start_ns, work_start_ns), coalesce(found.end_ns, work_end_ns), found.thread_id,
         device_id, stream_id) - 1 as collective_id,
     reading.source_id,
-    if(source.kind = 'kineto', null, found.process_id) as process_id,
+    if(kind_has_one_process(source.kind), null, found.process_id) as process_id,
     found.thread_id,
     found.start_ns,
     found.end_ns,

@@ -5,7 +5,7 @@
 select
     thread.thread_id,
     thread.process_id,
-    if(source.kind = 'kineto', 0, thread.process_id) as work_process_id,
+    if(kind_has_one_process(source.kind), 0, thread.process_id) as work_process_id,
     coalesce(thread.pid = thread.tid, false) as is_main
 from thread
 join reading using (source_id)

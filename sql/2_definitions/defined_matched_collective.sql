@@ -102,7 +102,7 @@ gathered as (
         if(any_value(is_p2p), 2, coalesce(any_value(group_size), any_value(world_size))) as expected_cnt,
         if(
             any_value(is_p2p),
-            if(kind = 'nsys', null, [any_value(src_rank), any_value(dst_rank)]),
+            if(kind_knows_peers(kind), [any_value(src_rank), any_value(dst_rank)], null),
             coalesce(
                 try_cast(any_value(group_ranks) as bigint[]),
                 if(any_value("group") = '', range(any_value(world_size)), null)

@@ -4,7 +4,7 @@
 
 select
     api_call.source_id,
-    if(source.kind = 'kineto', null, thread.process_id) as process_id,
+    if(kind_has_one_process(source.kind), null, thread.process_id) as process_id,
     min(api_call.correlation_id) as correlation_id,
     min(api_call.start_ns) as start_ns
 from api_call

@@ -9,7 +9,7 @@ stretch as (
     select
         step.source_id,
         step.step_id,
-        if(source.kind = 'kineto', 0, coalesce(step.process_id, 0)) as process,
+        if(kind_has_one_process(source.kind), 0, coalesce(step.process_id, 0)) as process,
         step.start_ns,
         step.end_ns
     from step

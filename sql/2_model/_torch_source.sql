@@ -10,7 +10,7 @@ with shown as materialized (
         '\bat::(native|cuda|_)|at_cuda_detail|\bc10::|^aten::|triton_(poi|per|red|tem)_|^ProfilerStep#|(?i:torch|autograd)'
     )
 )
-select source_id from source where kind <> 'nsys'
+select source_id from source where kind_is_of_torch(kind)
 union
 select source_id from range_path join shown using (name_id)
 union

@@ -10,6 +10,6 @@
 select
     thread.source_id,
     thread.thread_id,
-    if(source.kind = 'kineto', 0, coalesce(thread.process_id, 0)) as process
+    if(kind_has_one_process(source.kind), 0, coalesce(thread.process_id, 0)) as process
 from thread
 join source using (source_id)

@@ -6,9 +6,7 @@
 
 select
     source.source_id,
-    coalesce(
-        fact.value, case source.kind when 'kineto' then 'torch.profiler' when 'snapshot' then 'allocator snapshot' else source.kind end
-    ) as recorder
+    coalesce(fact.value, kind_called(source.kind)) as recorder
 from source
 left join source_fact as fact
     on fact.source_id = source.source_id and fact.section = 'about' and fact.item = 'recorder'

@@ -16,5 +16,5 @@ join gpu_op as op
     and op.stream_id = sync.stream_id
     and op.start_ns < sync.start_ns
     and op.end_ns > sync.start_ns
-where sync.kind = 'stream' and op.kind = 'kernel' and source.kind = 'kineto'
+where sync.kind = 'stream' and op.kind = 'kernel' and kind_has_device_waits(source.kind)
 group by sync.source_id

@@ -9,5 +9,5 @@ select
     format('a wait for an event on stream {} at {} ns', any_value(stream_id), min(start_ns)) as example
 from sync
 join source using (source_id)
-where sync.kind in ('stream wait', 'event') and source.kind = 'kineto' and coalesce(waits_for_correlation_id, -1) < 0
+where sync.kind in ('stream wait', 'event') and kind_has_device_waits(source.kind) and coalesce(waits_for_correlation_id, -1) < 0
 group by source_id

@@ -205,3 +205,16 @@ def test_fixtures_name_no_paths_of_the_machine(path: Path) -> None:
     content = path.read_bytes()
     content = gzip.decompress(content) if path.suffix == ".gz" else content
     assert path.suffix == ".py" or not re.search(rb"/(root|home|tmp|work|Users)/\w", content)
+
+
+def test_what_the_kind_of_a_file_decides_is_said_in_one_place() -> None:
+    """So a reader of another format is a recipe: the macros kind_*, and what is about one format alone."""
+    of_one_format = {"upgrades.py", "sources.py", "page.py", "vocabulary.py", "_steady_time.sql"}
+    word = re.compile(r"'(nsys|kineto|snapshot)'|\bSOURCE_(NSYS|KINETO|SNAPSHOT)\b")
+    files = [*(ROOT / "sql").glob("[0-9]*/*.sql"), *(ROOT / "analyze").rglob("*.py"), *(ROOT / "reports").rglob("*.py")]
+    found = {
+        path.name
+        for path in files
+        if any(word.search(line) for line in path.read_text("utf-8").splitlines() if not line.startswith("--"))
+    }
+    assert {name for name in found if not name.startswith("kind_")} - of_one_format == {"ingest.py"}
