@@ -25,11 +25,7 @@ SYNTHETIC = [
     pytest.param(("kineto", {"steps": 4, "layers": 3, "adapters": 3}), id="kineto"),
     pytest.param(("nsys", {"operators": False, "module_backward": True, "kernels_per_operator": 3}), id="modules"),
 ]
-REAL = [
-    *corpus_params("nsys/fsdp*.sqlite"), *corpus_params("nsys/cuda-graph*.sqlite"),
-    *corpus_params("nsys/unified*.sqlite"), *corpus_params("kineto/[abdefklqrstv]*.json.gz"),
-    *corpus_params("kineto/cuda-graphs*.json.gz"),
-]  # fmt: skip
+REAL = [*corpus_params("nsys/*.sqlite"), *corpus_params("kineto/*.json.gz")]
 
 
 @pytest.fixture(scope="module", params=[*SYNTHETIC, *quick(5, REAL)])
@@ -190,7 +186,9 @@ def test_idle_gap(database: Database, operations: list[Row]) -> None:
     assert {(r["device_id"], r["cause"]): r["idle_ns"] for r in summary} == sums
     behind = {(r["device_id"], r["cause"]): r["behind_wait_ns"] for r in summary if r["behind_wait_ns"]}
     assert behind == behind_waits
-    assert sum(r["idle_ns"] for r in found if r["waited_in"]) == sum(behind.values())
+    # others name the call that lies over them, as nothing of its work is recorded
+    named = [r for r in found if r["waited_in"] and r["cause"] == "host"]
+    assert sum(r["idle_ns"] for r in named) == sum(behind.values())
     idle = {r["device_id"]: r["idle_ns"] for r in rows(database, "from gpu_timeline_summary")}
     assert all(sum(v for (d, _), v in sums.items() if d == device) == total for device, total in idle.items())
 
@@ -283,6 +281,9 @@ def test_utilisation_over_time(database: Database, operations: list[Row]) -> Non
 
 
 def test_queue_length(database: Database, operations: list[Row]) -> None:
+    if not operations:
+        assert database.rows("from queue_length") == []
+        return
     found = {(r["device_id"], r["stream_id"], r["bin"]): r["waiting_ns"] for r in rows(database, "from queue_length")}
     streams = {(o["device_id"], o["stream_id"]) for o in operations}
     cut = bins(database, operations)
@@ -431,6 +432,18 @@ def waiting(database: Database, operations: list[Row]) -> list[tuple[Row, int, i
         key: statistics.median(soon) if len(soon) >= 10 else min(10_000, float(np.quantile(soon + slow, 0.05)))
         for key, (soon, slow) in usual.items()
     }
+    pending = {}  # of what may wait until memory is no longer used: the end of what is queued
+    for call in calls:
+        if re.match(FREES, call["api"]) and "async" not in call["api"].lower():
+            queued_end = max(
+                (end for start, end in ends[: bisect.bisect_left(ends, (call["start_ns"], 0))][-1:]), default=0
+            )
+            if queued_end > call["start_ns"]:
+                pending[call["api_call_id"]] = queued_end
+    returns = defaultdict(list)
+    for call in calls:
+        if call["api_call_id"] in pending:
+            returns[call["source_id"], call["api"]].append(call["end_ns"] >= pending[call["api_call_id"]])
     found = []
     for call in calls:
         begin, end = call["start_ns"], call["end_ns"]
@@ -446,9 +459,11 @@ def waiting(database: Database, operations: list[Row]) -> list[tuple[Row, int, i
             found.append((call, begin, end))
         elif begin < done <= end:
             found.append((call, begin, done))
-        elif re.match(FREES, call["api"]) and "async" not in call["api"].lower():
-            queued_end = max((end for start, end in ends[: bisect.bisect_left(ends, (begin, 0))][-1:]), default=0)
-            if begin < queued_end <= end <= queued_end + 20_000 and 2 * (queued_end - begin) >= end - begin:
+        elif call["api_call_id"] in pending:
+            queued_end, of_name = pending[call["api_call_id"]], returns[call["source_id"], call["api"]]
+            always = len(of_name) >= 3 and sum(of_name) >= 0.95 * len(of_name)
+            is_soon = queued_end <= end and (always or end <= queued_end + 20_000)
+            if is_soon and 2 * (queued_end - begin) >= end - begin:
                 found.append((call, begin, queued_end))
         if not ops:
             continue
@@ -546,7 +561,8 @@ def test_exposed_time_is_what_nothing_hides(database: Database) -> None:
 def test_finding(database: Database) -> None:
     """Every finding says where, why and what to do; in the order of the answer, of a rule the largest saving first."""
     found = rows(database, "from finding")
-    window = dict(database.rows("select source_id, avg(window_ns) from steady_state group by source_id"))
+    window = dict(database.rows("select source_id, end_ns - start_ns from _steady_time"))  # where no device works
+    window |= dict(database.rows("select source_id, avg(window_ns) from steady_state group by source_id"))
     for source_id in window:
         mine = [row for row in found if row["source_id"] == source_id]
         listed = list(dict.fromkeys(row["rule"] for row in mine if row["saving_ns"] is not None))
@@ -571,7 +587,10 @@ def test_finding(database: Database) -> None:
     for source_id, (start, end) in {
         r["source_id"]: (r["start_ns"], r["end_ns"]) for r in rows(database, "from _steady_time")
     }.items():
-        steps = [r for r in rows(database, "from step_summary") if r["source_id"] == source_id]
+        steps = [
+            r for r in rows(database, "from step_summary")
+            if r["source_id"] == source_id and r["found_by"] != "period"  # what differs may be another layer
+        ]  # fmt: skip
         edges = {pick(r["start_ns"] for r in steps) for pick in (min, max)} if steps else set()
         longer = sum(
             r["wall_ns"] - r["wall_ns"] / (1 + r["slower_frac"])
