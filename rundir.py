@@ -1,4 +1,4 @@
-"""The run directory: what `collect` leaves and `analyze` and `compare` find. ARCHITECTURE.md documents its files.
+"""The run directory: what `collect` leaves and `analyze` and `compare` find. docs/run-directory.md has its files.
 
 Invariant: a directory under its own name is finished, whether the run went well or not; its manifest says which.
 Until then it is a hidden one beside it, and nothing that was there before is touched.
