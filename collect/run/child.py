@@ -25,7 +25,7 @@ from ...errors import LorabenchError, UsageError
 from ..processes.rank_environment import environment
 from ..settings import parallelism
 from ..settings.spec import RunSpec, from_dict
-from . import packages, rank_results, workers
+from . import kept_steps, packages, rank_results, workers
 
 READY, GO = "lorabench: ready", "go"
 _OF_DEVICE = ("device_used_bytes", "nvml_used_bytes")  # by whatever process
@@ -212,7 +212,7 @@ def _measure(request: Request) -> dict[str, Any]:
             trainer = make_trainer()
         result: dict[str, Any]
         if spec.epochs and request.pass_name == "timing":
-            result = _train_epochs(trainer, memory, device)
+            result = _train_epochs(request, trainer, memory, device)
         else:
             warmed = [trainer.run(task) for tasks in trainer.iterations(0, spec.warmup) for task in tasks]
             measure.synchronize(device)
@@ -262,7 +262,7 @@ def _workplace(request: Request) -> Iterator[tuple[Any, Callable[[], Any]]]:
         yield device, make
 
 
-def _train_epochs(trainer: Any, memory: Any, device: Any) -> dict[str, Any]:
+def _train_epochs(request: Request, trainer: Any, memory: Any, device: Any) -> dict[str, Any]:
     """All steps of all epochs, of which the first are warm-up, and what each epoch came to."""
     from . import epochs
 
@@ -270,8 +270,12 @@ def _train_epochs(trainer: Any, memory: Any, device: Any) -> dict[str, Any]:
     if trainer.total_steps <= warmup:
         raise UsageError(f"--warmup {warmup} leaves none of the {trainer.total_steps} steps of all epochs; lower it")
 
+    keep = kept_steps.writer(request.folder, request.pass_name, request.suffix)
+
     def run(task: Any) -> tuple[int, int, Any]:
         done = _timed(trainer, task, device)
+        if task.step >= warmup:
+            keep([_row(*done)])
         _tell_step(task.step + 1)
         return done
 
@@ -309,20 +313,32 @@ def _steps(request: Request, trainer: Any, device: Any) -> tuple[list[dict[str, 
     is_micro = spec.profiler_step == "micro"
     if is_micro:
         trainer.behind_micro_step = watcher.step
-    rows = []
+    rows: list[dict[str, Any]] = []
+    measured: list[tuple[int, int, Any]] = []
+    keep = kept_steps.writer(request.folder, request.pass_name, request.suffix)
     trainer.load_ahead()
     with watcher.window():
         spans.pause(False)
         with spans.span("run") if watcher.has_run_range else nullcontext():
             for number, tasks in enumerate(trainer.iterations(spec.warmup, spec.steps)):
-                rows += [_timed(trainer, task, device) for task in tasks]
+                measured += [_timed(trainer, task, device) for task in tasks]
+                if request.pass_name == "timing":  # under a profiler asking for losses would be in what it records
+                    keep(_rows(measured, rows))
                 if not is_micro:
                     watcher.step()
                 if not (request.is_rank and request.worker):
                     _tell_step(number + 1)
         spans.pause(True)
     trainer.behind_micro_step = _nothing
-    return [_row(start, wall, done) for start, wall, done in rows], watcher.counts_per_step()
+    _rows(measured, rows)
+    return rows, watcher.counts_per_step()
+
+
+def _rows(measured: list[tuple[int, int, Any]], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Add the rows of what was measured since; returns them."""
+    new = [_row(*step) for step in measured[len(rows) :]]
+    rows += new
+    return new
 
 
 def _nothing() -> None:

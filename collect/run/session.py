@@ -13,7 +13,7 @@ from ..processes.supervision import Ended, run
 from ..settings import parallelism
 from ..settings.spec import RunSpec
 from ..settings.tasks import SFT, SST2
-from . import child, epoch_report, preflight, stats, summary, trackers
+from . import child, epoch_report, kept_steps, preflight, stats, summary, trackers
 from .passes import NSYS_STEM, Passes, State, into_directory
 
 
@@ -27,11 +27,22 @@ def collect(spec: RunSpec, path: Path, force: bool = False, listener: Progress |
     listener = listener or Silent()
     reports = epoch_report.place(spec, path, force) if spec.task == SST2 else None
 
+    kept: dict[str, dict[str, Any]] = {}  # by pass, of those that came to no end
+    rank_cnt = None if spec.parallel == parallelism.NONE else spec.devices
+
     def run_pass(name: str, folder: Path) -> tuple[State, dict[str, Any] | None]:
-        return _run_pass(child.Request(spec, name, folder, None), listener)
+        left = None
+        try:
+            state, result = _run_pass(child.Request(spec, name, folder, None), listener)
+            left = result
+            return state, result
+        finally:  # also when it is interrupted
+            steps = kept_steps.take(folder, name, rank_cnt)
+            if steps is not None and left is None:
+                kept[name] = steps
 
     def describe(directory: rundir.RunDirectory, passes: Passes) -> dict[str, Any]:
-        return _describe(spec, directory, passes)
+        return _describe(spec, directory, passes, kept)
 
     try:
         manifest = into_directory(path, force, spec.profiler, listener, _iteration_cnt(spec), run_pass, describe)
@@ -114,12 +125,15 @@ def _judge(ended: Ended, result: dict[str, Any] | None, note: str | None) -> tup
     return {"status": rundir.OK, "message": None}, result
 
 
-def _describe(spec: RunSpec, directory: rundir.RunDirectory, passes: Passes) -> dict[str, Any]:
+def _describe(
+    spec: RunSpec, directory: rundir.RunDirectory, passes: Passes, kept: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
     """Write what was measured; returns what the manifest says of the run."""
     for left in directory.partial.glob(".re*-*.json"):
         left.unlink()
+    if passes.results or kept:
+        (directory.partial / rundir.STEPS).write_text(summary.steps_csv(kept | passes.results), encoding="utf-8")
     if passes.results:
-        (directory.partial / rundir.STEPS).write_text(summary.steps_csv(passes.results), encoding="utf-8")
         ranges = {n: r for n, r in passes.results.items() if n in ("torch", "nsys")}
         (directory.partial / rundir.RANGES).write_text(summary.ranges_csv(ranges), encoding="utf-8")
     timing = passes.results.get("timing", {})

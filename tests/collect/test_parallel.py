@@ -393,6 +393,20 @@ def test_a_rank_that_is_killed_ends_the_run_and_is_named(tmp_path: Path) -> None
     assert not list((tmp_path / "run").glob(".*"))
 
 
+@pytest.mark.slow
+def test_of_a_timing_pass_that_is_killed_the_steps_stay(tmp_path: Path) -> None:
+    small = ("--parallel", "ddp", "--seq-len", 8, "--batch-size", 2, "--steps", 100_000, "--warmup", 0)
+    run = collect(tmp_path / "run", *small, "--profiler", "timing")
+    until(lambda: [file for file in tmp_path.glob(".run.*.partial/.steps-timing-rank1.jsonl") if file.stat().st_size])
+    (victim,) = processes(".request-timing-rank1.json")
+    os.kill(victim, signal.SIGKILL)
+    assert "rank1 died by signal SIGKILL" in run.communicate(timeout=60)[1]
+    rows = list(csv.DictReader((tmp_path / "run" / rundir.STEPS).read_text().splitlines()))
+    assert {row["rank"] for row in rows} == {"0", "1"}
+    assert all(int(row["wall_ns"]) > 0 for row in rows)
+    assert not list((tmp_path / "run").glob(".*"))
+
+
 def until(is_so: Callable[[], Any], patience_s: float = 120) -> None:
     end = time.monotonic() + patience_s
     while not is_so():
