@@ -99,7 +99,7 @@ def merge(job: Path, progress: Progress) -> Merged:
     found = [entry for entry in listed if entry.problem is None]
     if not found:
         first = f"; the first: {listed[0].problem}" if listed else ""
-        raise InputError(f"no input of {job} has been read{first}")
+        raise InputError(f"no result of an input in {job} can be used{first}")
     whole = unfinished.beside(job / folder.DATABASE, "open")
     try:
         _fill(job, whole, listed, progress)

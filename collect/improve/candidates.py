@@ -117,7 +117,7 @@ def _halved(run: Setting) -> Settings | None:
 
 def _regrouped(run: Setting) -> str:
     """What other micro batches alter: tokens of a step weigh the same in however many pieces it is computed."""
-    return "dropout's masks" if any(run.spec.dropout) and run.spec.method != "full" else ""
+    return "dropout's masks" if any(run.spec.dropout) and run.spec.has_adapters else ""
 
 
 def _workers(run: Setting) -> Settings | None:
@@ -213,13 +213,13 @@ _KINDS = (
     ),
     _Kind(
         "autocast", (TIME,),
-        lambda run: _when(run.dtype == "bfloat16" and run.spec.adapter_dtype == "float32" and run.spec.method != "full"
+        lambda run: _when(run.dtype == "bfloat16" and run.spec.adapter_dtype == "float32" and run.spec.has_adapters
                           and run.spec.autocast == "none", autocast="bfloat16"),
         alters=lambda run: "the type in which adapters are multiplied; their weights stay float32",
     ),
     _Kind(
         "adapters in the base's type", GOALS,
-        lambda run: _when(run.dtype == "bfloat16" and run.spec.adapter_dtype == "float32" and run.spec.method != "full",
+        lambda run: _when(run.dtype == "bfloat16" and run.spec.adapter_dtype == "float32" and run.spec.has_adapters,
                           adapter_dtype="base"),
         alters=lambda run: "the type of the adapters, which then have no float32 masters", memory="half_adapters",
     ),

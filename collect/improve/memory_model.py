@@ -91,7 +91,7 @@ def _input_bytes(spec: RunSpec) -> float:
 def _half_base(peak: Peak, spec: RunSpec) -> float:
     """Packed weights stay as they are; adapters in 32 bits keep what they get in 32 bits."""
     weights = peak.of(words.MEMORY_PARAMETER) / 2 if spec.quantisation == "none" else 0.0
-    keeps_32 = spec.method != "full" and spec.adapter_dtype == "float32"
+    keeps_32 = spec.has_adapters and spec.adapter_dtype == "float32"
     return -weights - peak.of_rows / (4 if keeps_32 else 2)
 
 

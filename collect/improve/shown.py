@@ -61,7 +61,7 @@ def _longer(course: Course, peak: Peak) -> Shown:
 
 def _more_adapters(course: Course, peak: Peak, limit_bytes: float | None) -> Shown:
     limit, count = limit_bytes or course.start.peak_bytes or 0, course.spec.lora_cnt
-    if course.spec.method == "full":
+    if not course.spec.has_adapters:
         return Shown("more adapters", why="full fine-tuning has none")
     each = with_adapters(peak, course.spec, count + 1) - peak.total
     fit = count + int((limit - peak.total) // each) if each > 0 and limit > peak.total else count

@@ -23,7 +23,7 @@ class DataParallel(SharedRows):
 
     def _spread(self) -> None:
         super()._spread()
-        if self.batch_lora is not None or self.spec.method == "full":
+        if self.batch_lora is not None or not self.spec.has_adapters:
             self._wrapped = {_ALL: self._wrap([p for p in self.model.parameters() if p.requires_grad])}
         else:
             own = {a.name: list(adapters.parameters_of(self.model, a.name).values()) for a in self.adapters}

@@ -74,7 +74,7 @@ class RankTrainer(Trainer):
         """Let all adapters be trained all the time, and check that the model can be cut."""
         config = self.base.config.to_dict()
         parallelism.check_shape(self.spec, models.is_classifier(self.base), config)
-        for adapter in self.adapters if self.spec.method != "full" else ():
+        for adapter in self.adapters if self.spec.has_adapters else ():
             for parameter in adapters.parameters_of(self.model, adapter.name).values():
                 parameter.requires_grad_(True)
 

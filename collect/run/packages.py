@@ -22,7 +22,7 @@ def load(spec: RunSpec) -> None:
         import torch  # noqa: F401
         import transformers.modeling_utils  # noqa: F401
 
-        if spec.method != "full":
+        if spec.has_adapters:
             import peft  # noqa: F401
     finally:
         gc.enable()

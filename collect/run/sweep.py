@@ -20,6 +20,7 @@ from ... import rundir
 from ...errors import InputError, OutputError, RunError, SettingError, UsageError
 from ...progress import Prefixed, Progress, Silent
 from ...vocabulary import ADAPTER_SETTINGS, PARALLEL_SETTINGS
+from ..settings.methods import has_adapters
 from ..settings.spec import RunSpec, from_dict
 from . import session
 
@@ -218,8 +219,8 @@ def _is_each(name: str) -> bool:
 
 
 def _cell(settings: dict[str, Any], values: dict[str, str]) -> Cell:
-    is_full = (settings | values).get("method") == "full"
-    if values.get("method") == "full":  # beside other methods, whose settings they are
+    is_full = not has_adapters((settings | values).get("method"))
+    if not has_adapters(values.get("method")):  # beside other methods, whose settings they are
         settings = {name: value for name, value in settings.items() if name not in ADAPTER_SETTINGS}
     kept = {name: value for name, value in values.items() if not is_full or name not in ADAPTER_SETTINGS}
     return Cell(

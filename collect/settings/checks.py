@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from ...errors import SettingError, UsageError
 from ...vocabulary import PASSES
 from . import kinds, parallelism, tasks
+from .methods import METHODS
 from .presets import PRESETS
 from .quants import GPTQ
 
@@ -88,14 +89,15 @@ def _check_values(spec: "RunSpec") -> None:
 
 
 def _check_contradictions(spec: "RunSpec") -> None:
-    if spec.method == "full" and spec.quantisation != "none":
-        raise UsageError(f"--method full trains the base, which --quant {spec.quant} freezes; use --method qlora")
-    if spec.method == "full" and spec.lora_cnt > 1:
-        raise UsageError(f"--method full has no adapters; leave --lora-cnt {spec.lora_cnt} out")
-    if spec.method == "full" and spec.peft_mode != "switch":
-        raise UsageError(f"--method full has no adapters for --peft-mode {spec.peft_mode} to share the base among")
-    if spec.method == "qlora" and spec.quantisation == "none":
-        raise UsageError("--method qlora means a quantised base, and --quant is none; use --method lora")
+    method = f"--method {spec.method}"
+    if not spec.has_adapters and spec.quantisation != "none":
+        raise UsageError(f"{method} trains the base, which --quant {spec.quant} freezes; use --method qlora")
+    if not spec.has_adapters and spec.lora_cnt > 1:
+        raise UsageError(f"{method} has no adapters; leave --lora-cnt {spec.lora_cnt} out")
+    if not spec.has_adapters and spec.peft_mode != "switch":
+        raise UsageError(f"{method} has no adapters for --peft-mode {spec.peft_mode} to share the base among")
+    if METHODS[spec.method].needs_quant and spec.quantisation == "none":
+        raise UsageError(f"{method} means a quantised base, and --quant is none; use --method lora")
     if spec.quantisation in GPTQ and spec.model in PRESETS:
         raise UsageError(
             f"--quant {spec.quantisation} is of a checkpoint that GPTQ has quantised; {spec.model} has none"
@@ -144,8 +146,8 @@ def _check_unused(spec: "RunSpec") -> None:
             if name in given:
                 raise UsageError(f"--{dashed(name)} {why}")
 
-    if spec.method == "full":
-        refuse(_ONLY_ADAPTERS, "is a setting of adapters, and --method full has none; leave it out")
+    if not spec.has_adapters:
+        refuse(_ONLY_ADAPTERS, f"is a setting of adapters, and --method {spec.method} has none; leave it out")
     if spec.peft_mode != "batch":
         refuse(("batch_operator",), f"applies to --peft-mode batch, not {spec.peft_mode}")
     if spec.compile != "inductor":
@@ -218,8 +220,10 @@ def _check_float16(spec: "RunSpec") -> None:
     if spec.dtype != "float16" or spec.optimizer not in kinds.ADAMW:
         return
     remedy = "use --dtype bfloat16, or --optimizer sgd"
-    if spec.method == "full":
-        raise UsageError(f"--method full with --dtype float16: AdamW's epsilon is 0 there, losses are NaN; {remedy}")
+    if not spec.has_adapters:
+        raise UsageError(
+            f"--method {spec.method} with --dtype float16: AdamW's epsilon is 0 there, losses are NaN; {remedy}"
+        )
     if spec.adapter_dtype == "base":
         raise UsageError(
             f"--adapter-dtype base with --dtype float16: AdamW's epsilon is 0 in float16, losses are NaN; {remedy}, or "

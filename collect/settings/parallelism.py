@@ -9,6 +9,7 @@ from typing import Any
 
 from ...errors import UsageError
 from ...vocabulary import PARALLEL_SETTINGS
+from .methods import METHODS
 from .presets import PRESETS
 
 NONE = "none"
@@ -48,8 +49,7 @@ _TRIED = frozenset({
     "device", "parallel", "devices", *PARALLEL_SETTINGS, "profiler", "range_depth", "wait_steps", "warmup_steps",
     "active_steps", "repeat", "profiling_frequency", "with_stack", "with_shapes", "timeout_s",
 })  # fmt: skip
-_TRIED_VALUES = {"method": ("lora", "qlora", "full"), "optimizer": ("adamw", "sgd", "adafactor")}
-_WHOLE_MODELS = ("ddp", "fsdp")  # that train a base, too
+_TRIED_VALUES = {"optimizer": ("adamw", "sgd", "adafactor")}
 
 
 def stage_cnt(spec: Any) -> int:
@@ -126,8 +126,9 @@ def _check_base(spec: Any) -> None:
     if spec.quantisation not in _QUANTS[kind]:
         why = _WHY_NO_QUANT.get((kind, spec.quantisation), "it was not tried")
         raise UsageError(f"--parallel {kind} does not go with --quant {spec.quantisation}: {why}")
-    if spec.method == "full" and kind not in _WHOLE_MODELS:
-        raise UsageError(f"--parallel {kind} trains adapters; --method full goes with ddp and fsdp")
+    if kind not in METHODS[spec.method].parallel:
+        tried = " and ".join(METHODS[spec.method].parallel) or "none"
+        raise UsageError(f"--parallel {kind} was not tried with --method {spec.method}, which goes with {tried}")
     if spec.compile != "eager":
         raise UsageError(f"--compile {spec.compile} was not tried with --parallel; leave one of them out")
     if spec.reentrant and kind != "ddp":

@@ -15,12 +15,12 @@ from typing import Any
 from ...errors import SettingError, UsageError
 from ...small_files import read_text
 from ...vocabulary import PASSES, RANGE_DEPTHS
-from . import checks, kinds, parallelism, tasks
+from . import checks, kinds, methods, parallelism, tasks
 from .checks import DEFAULT_TARGETS, dashed, targets
+from .methods import METHODS
 from .presets import PRESETS
 from .quants import QUANTS
 
-METHODS = ("lora", "qlora", "full")
 OPTIMIZERS = ("adamw", "adamw-fused", "adamw-foreach", "adamw-8bit", "adafactor", "sgd")
 CHUNK_TOKENS = 1024  # whose logits --loss chunked has at a time
 _STEPS_TO_RECORD = 2  # one that is launched call by call, one in which a graph is made
@@ -49,7 +49,7 @@ class AdapterSpec:
 class RunSpec:
     """What to train, how, for how long, and who watches. Raises UsageError for values that contradict each other."""
 
-    method: str = _option("lora", "What is trained.", METHODS)
+    method: str = _option("lora", "What is trained.", tuple(METHODS))
     peft_mode: str = _option(
         "switch",
         "How several adapters share the base. seq: one after another, each all its steps; switch: each step every "
@@ -229,9 +229,14 @@ class RunSpec:
         checks.check(self)
 
     @property
+    def has_adapters(self) -> bool:
+        """Whether adapters are trained, and not the base itself."""
+        return methods.has_adapters(self.method)
+
+    @property
     def quantisation(self) -> str:
         """How the base is quantised, with the default of the method."""
-        return self.quant or ("nf4" if self.method == "qlora" else "none")
+        return self.quant or METHODS[self.method].quant
 
     @property
     def is_compiled(self) -> bool:
@@ -240,7 +245,7 @@ class RunSpec:
 
     def adapters(self) -> list[AdapterSpec]:
         """The adapters, with the values of each; none in a full fine-tuning."""
-        if self.method == "full":
+        if not self.has_adapters:
             return []
 
         def value(name: str, number: int) -> Any:
@@ -285,7 +290,7 @@ class RunSpec:
             return f"{self.task}-{name}"
         if self.parallel != parallelism.NONE:
             name += f"-{self.parallel}-{self.devices}"
-        return name if self.method == "full" else f"{name}-{self.peft_mode}-{self.lora_cnt}"
+        return name if not self.has_adapters else f"{name}-{self.peft_mode}-{self.lora_cnt}"
 
     def notes(self) -> list[str]:
         """What will be done differently from what was asked, and why."""

@@ -66,7 +66,7 @@ def build(spec: RunSpec, device: torch.device) -> nn.Module:
     config.use_cache = False
     if spec.task == SST2 and getattr(config, "pad_token_id", None) is None:
         config.pad_token_id = 0  # decoders read the class off the last token that is no padding
-    if spec.method != "full":
+    if spec.has_adapters:
         model.requires_grad_(False)
     if spec.quantisation not in ("none", *GPTQ) and not _is_quantised(model):
         quantise(model, spec.quantisation, dtype, device)

@@ -62,7 +62,7 @@ class Trainer:
             packing.check(self.base, device)
         self.model: Any = self.base
         batch = self._saved_batch()
-        if spec.method != "full":
+        if spec.has_adapters:
             self.model = adapters.attach(self.base, spec, self.adapters, self.clock)
         self.batch_lora: BatchLora | None = None
         if spec.peft_mode == "batch":
@@ -138,7 +138,7 @@ class Trainer:
         """Put ranges around the modules until the result is closed; compiled graphs have none."""
         put = ExitStack()
         if not self.is_compiled:
-            inner = self.model.get_base_model() if self.spec.method != "full" else self.model
+            inner = self.model.get_base_model() if self.spec.has_adapters else self.model
             put.enter_context(annotate(inner, self.spec.range_depth, root=""))
             put.enter_context(annotate(self.loss, self.spec.range_depth, root="loss"))
         return put
@@ -220,13 +220,13 @@ class Trainer:
 
     def named_parameters(self, adapter: AdapterSpec) -> dict[str, nn.Parameter]:
         """What the adapter trains, by name."""
-        if self.spec.method == "full":
+        if not self.spec.has_adapters:
             return dict(self.base.named_parameters())
         return adapters.parameters_of(self.model, adapter.name)
 
     def adapter_flop(self) -> dict[str, tuple[int, int]]:
         """FLOP of a token's forward through each adapter: with weights that are frozen, and that are trained."""
-        if self.spec.method == "full":
+        if not self.spec.has_adapters:
             return {}
         return {a.name: self.kind.flop(self._peft(), a) for a in self.adapters}
 
@@ -373,7 +373,7 @@ class Trainer:
         if self.batch_lora is not None:
             return self.batch_lora.union([a.name for a in taking_part], rows, self.device)
         (adapter,) = taking_part
-        if self.spec.method != "full" and adapter.name != self._active:
+        if self.spec.has_adapters and adapter.name != self._active:
             self._activate(adapter)
             self._active = adapter.name
         self.clock.advance(adapter.name)

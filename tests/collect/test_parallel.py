@@ -327,7 +327,7 @@ def test_an_adapter_is_locked_until_its_gradients_are_back() -> None:
         ({"parallel": "lorapp", "peft_mode": "seq", "lora_cnt": 2}, "what fills its pipeline"),
         ({"parallel": "tp", "quant": "nf4"}, "its blocks are others"),
         ({"parallel": "fsdp", "quant": "int8"}, "keeps the scales of int8 inside the weight"),
-        ({"parallel": "pp", "method": "full"}, "--method full goes with ddp and fsdp"),
+        ({"parallel": "pp", "method": "full"}, "not tried with --method full, which goes with ddp and fsdp"),
         ({"parallel": "tp", "model": "tiny-distilbert"}, "is a classifier, use ddp"),
         ({"parallel": "ddp", "compile": "inductor"}, "was not tried with --parallel"),
         ({"parallel": "fsdp", "reentrant": True}, "--reentrant does not go with --parallel fsdp"),
