@@ -6,6 +6,9 @@
 -- behind the range, at the end of the group). Kernels that communicate and that no call launched are rows of their own,
 -- with what torch says on the kernel. gloo's executions do not say their group: where the file names one group alone it
 -- is that, and of two ranks each sends to the other.
+--
+-- needs: api_call, collective, gpu_op, kernel_class_rule, name, nccl_payload, only_group, range, reading, source,
+--        staged_collective
 
 with
 pattern as (

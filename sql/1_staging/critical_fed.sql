@@ -1,4 +1,6 @@
 -- A row is a copy that its call feeds through staging buffers: the call waits for it, and returns a little before its end.
+--
+-- needs: gpu_op, reading, waiting_call
 
 select op.gpu_op_id
 from waiting_call as wait

@@ -1,4 +1,6 @@
 -- A row is a process by which GPU work is known, its main thread (or else the one with the most time), and from when until when its CPU was seen.
+--
+-- needs: api_call, range, reading, work_thread
 
 select work_process_id, arg_max(thread_id, (is_main, time)) as main, min(start) as start, max("end") as "end"
 from (

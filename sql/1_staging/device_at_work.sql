@@ -2,6 +2,8 @@
 --
 -- It is as those that the file describes, where these are all alike: ROCm counts the CPU's nodes among the devices when it
 -- records work, and not when it lists them.
+--
+-- needs: device, gpu_op, reading
 
 with
 described as (select * from device semi join reading using (source_id)),

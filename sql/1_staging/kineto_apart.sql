@@ -1,4 +1,6 @@
 -- A row is how many events a piece of a Kineto trace has, and whether allocations and collective operations are among them: both are read apart.
+--
+-- needs: batch
 
 select
     count(*) as event_cnt,

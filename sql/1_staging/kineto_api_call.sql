@@ -1,4 +1,6 @@
 -- A row is one CUDA or HIP call.
+--
+-- needs: batch, kineto_thread, reading, staged_name
 
 select
     reading.source_id,

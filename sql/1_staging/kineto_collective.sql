@@ -1,4 +1,6 @@
 -- A row is one call of a collective operation, or a kernel of one, with what torch says about it.
+--
+-- needs: batch, collective_batch, kineto_thread
 
 select
     kineto_thread.thread_id,

@@ -2,6 +2,8 @@
 --
 -- Read apart from the other arguments: few traces have them, and each column of `batch` costs every event of every trace.
 -- Reads the file `path`, whose first event has the position behind `first_position`.
+--
+-- needs: batch
 
 with
 written as (

@@ -1,4 +1,6 @@
 -- A row is how many numbers that the events of a piece say of collective operations are none.
+--
+-- needs: collective_batch
 
 select
     coalesce(

@@ -1,6 +1,8 @@
 -- A row is how many events of a phase and category a piece of a trace holds, and how many of them are unusable.
 --
 -- Entries without a phase are no events. Memory events are counted where they are read.
+--
+-- needs: batch
 
 select
     phase,

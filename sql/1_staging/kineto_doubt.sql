@@ -1,5 +1,7 @@
 -- A row is how many events of a piece that was read by kineto_typed have a number that is not whole, larger than its column or
 -- larger than a double is exact: kineto_text has to read the piece again.
+--
+-- needs: batch
 
 select count(*) as doubt_cnt
 from batch

@@ -7,6 +7,8 @@
 -- holds them exactly (below 2^43, or whole numbers), decimal where it does not. Integer and fraction are converted
 -- apart, because a double of nanoseconds since 1970 has no room for the last digits. Times for which a bigint has no room
 -- are NULL.
+--
+-- needs: category
 
 with
 event as (

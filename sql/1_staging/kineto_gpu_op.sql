@@ -1,4 +1,6 @@
 -- A row is one kernel, copy or memset.
+--
+-- needs: batch, reading, staged_name
 
 select
     reading.source_id,

@@ -1,4 +1,6 @@
 -- A row is how many arguments of a piece that was read by kineto_text are not what they should be.
+--
+-- needs: batch
 
 select
     coalesce(

@@ -1,4 +1,6 @@
 -- A row is time that the profiler itself took.
+--
+-- needs: batch, reading, staged_name
 
 select
     reading.source_id,

@@ -2,6 +2,8 @@
 --
 -- An operator that names the thread of its forward pass is a backward node. Traces of 2021 have the ranges that torch itself
 -- opens among the operators: the profiler's steps, the optimizer's, the data loader's.
+--
+-- needs: batch, kineto_thread, reading, staged_name
 
 select
     reading.source_id,

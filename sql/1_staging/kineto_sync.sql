@@ -1,4 +1,6 @@
 -- A row is one synchronisation that CUPTI recorded on the device side.
+--
+-- needs: batch, reading
 
 select
     reading.source_id,

@@ -1,4 +1,6 @@
 -- A row is one CPU thread that has ranges or calls, not seen in an earlier piece of the trace.
+--
+-- needs: batch, kineto_thread, reading
 
 select
     reading.source_id,

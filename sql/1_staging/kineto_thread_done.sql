@@ -1,4 +1,6 @@
 -- A row is one CPU thread of the trace with its name.
+--
+-- needs: kineto_label, kineto_thread, reading
 
 select
     reading.source_id,

@@ -2,6 +2,8 @@
 --
 -- Of the threads of its process that called nothing meanwhile it is on the one with the most calls; without one it is
 -- left out.
+--
+-- needs: reading, staged_api_call, staged_name, sync, threshold
 
 with
 lost as (

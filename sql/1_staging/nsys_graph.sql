@@ -1,6 +1,8 @@
 -- A row is one execution of a whole CUDA graph from CUPTI_ACTIVITY_KIND_GRAPH_TRACE.
 --
 -- In capture mode 'graph' nsys records no kernels of a graph, only this.
+--
+-- needs: batch, reading, staged_name
 
 select
     reading.source_id,

@@ -1,4 +1,6 @@
 -- A row is one kernel execution, from CUPTI_ACTIVITY_KIND_KERNEL.
+--
+-- needs: batch, reading, string_ref, unnamed
 
 select
     reading.source_id,

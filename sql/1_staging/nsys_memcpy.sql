@@ -1,4 +1,6 @@
 -- A row is one copy, from CUPTI_ACTIVITY_KIND_MEMCPY.
+--
+-- needs: batch, memcpy_kind, memory_kind, reading, staged_name
 
 select
     reading.source_id,

@@ -1,4 +1,6 @@
 -- A row is one allocation or free of device memory, from CUDA_GPU_MEMORY_USAGE_EVENTS.
+--
+-- needs: batch, reading
 
 select
     reading.source_id,

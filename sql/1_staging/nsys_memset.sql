@@ -1,4 +1,6 @@
 -- A row is one memset, from CUPTI_ACTIVITY_KIND_MEMSET.
+--
+-- needs: batch, memory_kind, reading, staged_name
 
 select
     reading.source_id,

@@ -1,4 +1,6 @@
 -- A row is a stretch of time of a thread that has a name and nothing else: from PROFILER_OVERHEAD, from OSRT_API.
+--
+-- needs: batch, reading, string_ref, unnamed
 
 select
     reading.source_id,

@@ -2,6 +2,8 @@
 --
 -- emit_nvtx writes the autograd sequence number into the text; a name that ends in Backward0 or begins with
 -- autograd::engine is the backward node of the operator that has the same number.
+--
+-- needs: nvtx, range_name, reading
 
 select
     reading.source_id,

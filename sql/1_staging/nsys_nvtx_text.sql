@@ -2,6 +2,8 @@
 --
 -- The text is in the row or in StringIds, both in one file; a range of a named domain gets 'domain:' in front, as nsys
 -- prints it. A range that NVTX says ended on another thread keeps that thread.
+--
+-- needs: batch, nvtx_domain, string
 
 select
     batch.position,

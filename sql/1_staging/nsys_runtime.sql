@@ -1,4 +1,6 @@
 -- A row is one CUDA API call, from CUPTI_ACTIVITY_KIND_RUNTIME (runtime and driver calls alike).
+--
+-- needs: batch, reading, string_ref, unnamed
 
 select
     reading.source_id,

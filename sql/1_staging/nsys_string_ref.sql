@@ -1,4 +1,6 @@
 -- A row maps an id of StringIds to the name of its text, and to that name without the version of the API (_v3020).
+--
+-- needs: staged_name, string
 
 select
     string.id as string_id,

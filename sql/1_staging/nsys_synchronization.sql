@@ -1,4 +1,6 @@
 -- A row is one synchronisation, from CUPTI_ACTIVITY_KIND_SYNCHRONIZATION.
+--
+-- needs: batch, reading
 
 select
     reading.source_id,

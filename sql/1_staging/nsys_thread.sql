@@ -2,6 +2,8 @@
 --
 -- globalTid packs hardware (8 bits), virtual machine (8), process (24) and thread (24); without the last 24 bits it is
 -- the globalPid that rows of GPU work carry.
+--
+-- needs: reading, staged_api_call, staged_range, thread_name
 
 select
     reading.source_id,

@@ -4,6 +4,8 @@
 -- name, and so are those behind a word for things of which a program has many (`layer 3`, `adapter_2`, `stage 1`). A number
 -- at the end goes with what separates it (`data copy in 19` is `data copy in`), others and several become `#` (`Step # to #`).
 -- place is that of the text among those that share a name, by their numbers.
+--
+-- needs: range_name
 
 with
 marked as (

@@ -1,4 +1,6 @@
 -- A row is a process of the input that is being read and its device with the most kernels: others wait for it, or do the same.
+--
+-- needs: gpu_op, reading
 
 select process_id, arg_max(device_id, (kernel_cnt, -device_id)) as device_id
 from (

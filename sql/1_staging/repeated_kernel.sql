@@ -1,4 +1,6 @@
 -- A row is a kernel or graph of a device and when it was launched. A graph has one launch: its kernels are in the order in which they ran.
+--
+-- needs: api_call, gpu_op, reading
 
 select
     op.process_id,

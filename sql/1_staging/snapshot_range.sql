@@ -1,4 +1,6 @@
 -- A row is one annotation that an allocator snapshot holds; no thread opened it, so each device has one.
+--
+-- needs: batch, reading, staged_name
 
 select
     reading.source_id,

@@ -1,4 +1,6 @@
 -- A row is the thread that stands for a device in an allocator snapshot.
+--
+-- needs: batch, reading
 
 select distinct
     batch.thread_id,

@@ -1,6 +1,8 @@
 -- A row is one thread of the input that is being read, with the process that GPU work is matched in.
 --
 -- A Kineto trace does not say which process GPU work belongs to: its threads and its work share process 0.
+--
+-- needs: reading, source, thread
 
 select
     thread.thread_id,

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from importlib.metadata import metadata
+from itertools import takewhile
 from pathlib import Path
 
 import lorabench
@@ -218,3 +219,16 @@ def test_what_the_kind_of_a_file_decides_is_said_in_one_place() -> None:
         if any(word.search(line) for line in path.read_text("utf-8").splitlines() if not line.startswith("--"))
     }
     assert {name for name in found if not name.startswith("kind_")} - of_one_format == {"ingest.py"}
+
+
+def test_staging_files_say_what_they_need() -> None:
+    """Tables that a reader makes first, and those of the model."""
+    for file in sql.in_folder(sql.STAGING):
+        lines = [line.partition("--")[0] for line in file.text.splitlines() if not line.startswith("--")]
+        body = "\n".join(lines)
+        own = set(re.findall(r"\b(\w+) as (?:materialized )?\(\s*(?:select|from|with|values)", body))
+        read = set(re.findall(r"(?<!distinct )\b(?:from|join)\s+(\w+)\b(?!\s*\()", body)) - own
+        comments = takewhile(lambda line: line.startswith("--"), file.text.splitlines())
+        header = " ".join(line.removeprefix("--").strip() for line in comments)
+        _, _, said = header.partition("needs: ")
+        assert [name for name in said.split(", ") if name] == sorted(read), file.name
