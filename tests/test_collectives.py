@@ -398,14 +398,16 @@ def test_two_traces_that_both_say_they_are_one_rank_are_not_chosen_between(said:
         assert database.rows("select distinct group_name from collective_match where match_id is not null") == [("1",)]
 
 
-@pytest.mark.parametrize("what", quick(1, ["another size", "another day"]))
+@pytest.mark.parametrize("what", quick(1, ["another size", "another day", "other collectives"]))
 def test_a_trace_of_another_job_is_left_out(what: str, said: Any, tmp_path: Path) -> None:
     run = simulate(Job(ranks=4, steps=2))
     paths = run.write(tmp_path / "traces", [0, 1, 2])
     if what == "another size":
         foreign = run.trace(3, distributedInfo={"rank": 3, "world_size": 16})
-    else:
+    elif what == "another day":
         foreign = run.trace(3, baseTimeNanoseconds=simulated_ranks.ORIGIN_NS - 86_400 * 10**9)
+    else:  # all else is the same
+        foreign = run.trace(3, traceEvents=_of_another_job(run.events[3]))
     paths.append(tmp_path / "traces" / "rank3.json")
     paths[-1].write_text(json.dumps(foreign), "utf-8")
     with analyze(paths, tmp_path / "x.duckdb") as database:
@@ -413,12 +415,44 @@ def test_a_trace_of_another_job_is_left_out(what: str, said: Any, tmp_path: Path
         detail = {
             "another size": "world size 16, most others 4",
             "another day": "recorded while none of the others was",
+            "other collectives": "other Comms Ids than the ranks with the same groups",
         }
         assert rules == {"other_job": detail[what], "rank_missing": "rank 3 of 4"}
         assert reasons == {f"its input is left out: {detail[what]}": 4, "missing: rank 3": 3 * 2 + 2}
         assert database.rows(
             "select count(*) from collective_match where group_name = '1' and match_id is not null"
         ) == [(2,)]
+
+
+def _of_another_job(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def other(args: dict[str, Any]) -> dict[str, Any]:
+        return args | {"Comms Id": args["Comms Id"][::-1]} if "Comms Id" in args else args
+
+    return [event | {"args": other(event["args"])} for event in events]
+
+
+def test_of_two_jobs_of_equally_many_ranks_neither_is_chosen(said: Any, tmp_path: Path) -> None:
+    run = simulate(Job(ranks=2, steps=2))
+    paths = run.write(tmp_path / "traces")
+    paths[1].write_text(json.dumps(run.trace(1, traceEvents=_of_another_job(run.events[1]))), "utf-8")
+    with analyze(paths, tmp_path / "x.duckdb") as database:
+        detail = "other Comms Ids than the ranks with the same groups"
+        assert said(database)[1]["other_job"] == f"{detail}; {detail}"
+        assert database.rows("from straggler") == []
+
+
+def test_ranks_that_were_recorded_in_other_steps_are_of_one_job(said: Any, tmp_path: Path) -> None:
+    """Rank 1 has the first two steps, the others the last two: they share no number."""
+    run = simulate(Job(ranks=4, steps=4))
+    half = {
+        rank: [e for e in events if (e["ts"] < statistics.median(x["ts"] for x in events)) == (rank == 1)]
+        for rank, events in enumerate(run.events)
+    }
+    paths = run.write(tmp_path / "traces")
+    for rank, path in enumerate(paths):
+        path.write_text(json.dumps(run.trace(rank, traceEvents=half[rank])), "utf-8")
+    with analyze(paths, tmp_path / "x.duckdb") as database:
+        assert "other_job" not in said(database)[1]
 
 
 @pytest.mark.parametrize("torch", quick(1, ["2.13", "2.4"]))
