@@ -3,6 +3,7 @@
 import gzip
 import itertools
 import json
+import shutil
 import statistics
 import sys
 from collections import defaultdict
@@ -20,6 +21,8 @@ from lorabench.analyze.ranks import matching
 from lorabench.analyze.store.building import building
 from lorabench.analyze.store.database import Database
 from simulated_ranks import Job, Member, Run, simulate
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 
 def database_of(run: Run, folder: Path, ranks: Any = None) -> Database:
@@ -491,6 +494,21 @@ def test_machines_of_one_name_with_clocks_of_their_own_are_told_apart(said: Any,
         _, rules = said(database)
     assert offsets[2] - offsets[0] == pytest.approx(50_000_000, abs=400_000)
     assert rules == {"host_twice": "localhost: its 4 ranks have 4 clocks"}
+
+
+def test_ranks_are_compared_with_ranks_of_their_kind(tmp_path: Path) -> None:
+    """Beside them are a report of all processes, which has no rank, and a rank that nsys recorded."""
+    paths = simulate(Job(ranks=3, steps=3, ranks_per_host=1, slow_host=1)).write(tmp_path / "traces")
+    for name in ("run.sqlite", "rank0.sqlite"):
+        paths.append(tmp_path / "traces" / name)
+        shutil.copy(FIXTURES / "lora-run.sqlite", paths[-1])
+    ask = "select rank, slower_frac, compute_frac from rank_summary where name like '%.json' order by rank"
+    with analyze(paths[:3], tmp_path / "alone.duckdb") as database:
+        alone = database.rows(ask)
+    with analyze(paths, tmp_path / "x.duckdb") as database:
+        assert database.rows(ask) == alone
+        others = database.rows("select name, rank, slower_frac from rank_summary where name like '%.sqlite'")
+    assert sorted(others) == [("rank0.sqlite", 0, 0.0), ("run.sqlite", None, None)]
 
 
 def test_exposed_communication_is_shared_by_the_groups_and_adds_up(tmp_path: Path) -> None:
