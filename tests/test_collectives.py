@@ -290,7 +290,7 @@ def test_in_the_first_step_a_straggler_has_its_cause_and_place(tmp_path: Path) -
         rows = database.rows(ask)
         ((least,),) = database.rows("select min(part_ns) from _rank_loss where part = 'exposed communication'")
     assert [row[:3] for row in rows] == [(step, 5, "compute") for step in range(3)]
-    assert least > -10_000  # ends of members differ by that
+    assert least >= 0
 
 
 def test_clocks_that_run_apart_are_aligned_in_pieces(tmp_path: Path) -> None:
