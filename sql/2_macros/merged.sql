@@ -17,11 +17,12 @@ create macro merged(times) as table
             partition by source_id, process order by start_ns, end_ns, place rows between unbounded preceding and 1 preceding
         )
     ),
+    -- of equal rows the one that begins comes first here, too: behind another it would leave that to the stretch before
     numbered as (
         select
             *,
             sum(begins::int) over (
-                partition by source_id, process order by start_ns, end_ns, place rows unbounded preceding
+                partition by source_id, process order by start_ns, end_ns, place, begins desc rows unbounded preceding
             ) as number
         from marked
     ),

@@ -27,7 +27,9 @@ loss as (
     union all
     select source_id, match_id, step, 'copies', busy_ns - active_ns from whole
     union all
-    select whole.source_id, whole.match_id, whole.step, 'exposed communication', active_ns - compute_ns - way.stretch_ns
+    -- others keep a rank also while it computes (_rank_held)
+    select whole.source_id, whole.match_id, whole.step, 'exposed communication',
+        greatest(0, active_ns - compute_ns - way.stretch_ns)
     from whole
     join _rank_way as way using (collective_id)
     union all

@@ -1,8 +1,9 @@
 -- A row is a reason why an input does not fit to those of the other ranks; is_left_out where its collectives are not matched.
 --
 -- Inputs of one kind are compared. One of another job has another world size than most, or was recorded while none of the
--- others was (10 s apart: clocks of hosts differ by less; only where times count from 1970). An input that holds the same as an earlier one of
--- the same rank is a copy.
+-- others was (10 s apart: clocks of hosts differ by less; only where times count from 1970), or has other Comms Ids than most
+-- inputs for every collective whose group and number (Seq) it shares with any: of two jobs of equally many ranks neither is
+-- chosen. An input that holds the same as an earlier one of the same rank is a copy.
 
 with
 ranked as (
@@ -46,6 +47,44 @@ same_rank as (
     where earlier.start_ns <= later.end_ns and later.start_ns <= earlier.end_ns
         or later.own_cnt > usual.cycle_cnt
     group by later.source_id, later.rank
+),
+-- how many inputs have a collective by its group and number, and how many by its Comms Id, too
+numbered as (
+    select
+        placed.kind,
+        collective.group_name,
+        collective.group_ranks,
+        collective.seq,
+        collective.comms_id,
+        collective.source_id,
+        any_value(collective.group_size) as group_size
+    from collective
+    join placed using (source_id)
+    where collective.comms_id is not null
+        and collective.seq is not null
+        and collective.group_name is not null
+        and collective.group_ranks is not null
+        and collective.operation not in ('send', 'recv')
+    group by all
+),
+alike as (
+    select kind, group_name, group_ranks, seq, comms_id, count(*) as alike_cnt
+    from numbered
+    group by all
+),
+together as (
+    select kind, group_name, group_ranks, seq, count(distinct source_id) as cnt
+    from numbered
+    group by all
+    having count(distinct source_id) > 1
+),
+apart as (
+    select numbered.source_id
+    from numbered
+    join alike using (kind, group_name, group_ranks, seq, comms_id)
+    join together using (kind, group_name, group_ranks, seq)
+    group by numbered.source_id
+    having not bool_or(2 * alike.alike_cnt > together.cnt or alike.alike_cnt >= numbered.group_size)
 )
 select
     source_id,
@@ -66,6 +105,9 @@ where input_cnt > 1
             and other.start_ns <= placed.end_ns + 10000000000
             and placed.start_ns <= other.end_ns + 10000000000
     )
+union all
+select source_id, 'other_job', 'other Comms Ids than the ranks with the same groups', true
+from apart
 union all
 select
     source_id,

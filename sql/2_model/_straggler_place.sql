@@ -17,13 +17,24 @@ asked as (
         and judged.cause like 'idle%'
         and (stretch.collective_id is null or list_contains(judged.collective_ids, stretch.collective_id))
 ),
+busy as materialized (
+    select source_id, device_id, start_ns, end_ns
+    from _rank_activity
+    where activity = 'busy' and source_id in (select source_id from asked)
+),
+-- before the first work and behind the last one, too: the first step begins with the data
 free as (
     select
         source_id,
-        end_ns as start_ns,
-        lead(start_ns) over (partition by source_id, device_id order by start_ns) as end_ns
-    from _rank_activity
-    where activity = 'busy' and source_id in (select source_id from asked)
+        coalesce(
+            lag(end_ns) over (partition by source_id, device_id order by start_ns), -9223372036854775807
+        ) as start_ns,
+        start_ns as end_ns
+    from busy
+    union all
+    select source_id, max(end_ns), 9223372036854775807
+    from busy
+    group by source_id, device_id
 ),
 longest as (
     select

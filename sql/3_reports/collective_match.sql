@@ -3,8 +3,10 @@
 -- Rows of ranks belong together by their Comms Id (torch 2.13 and later), else by group and number in it (Seq), else by
 -- group and place in the step: matched_by. They are matched only if operation, type and bytes agree and every rank of the
 -- group is there; reason says what is wrong otherwise. bytes is what an all-gather puts out, of others what goes in
--- (mean of the ranks); transfer_ns goes from the last arrival to the first end. Bandwidths are those of nccl-tests: bytes /
--- transfer, and that times 2(n-1)/n for an all-reduce, (n-1)/n for all-gather, reduce-scatter and all-to-all.
+-- (mean of the ranks); transfer_ns goes from the last arrival to the first end, of ranks with several clocks on the clock on
+-- which that is shortest, so that no clocks are compared (of broadcasts and others that a rank can leave before all have
+-- come, across them). Bandwidths are those of nccl-tests: bytes / transfer, and that times 2(n-1)/n for an all-reduce, (n-1)/n
+-- for all-gather, reduce-scatter and all-to-all.
 --
 -- columns:
 --   step                bigint    number of the step, NULL outside of steps
@@ -18,12 +20,12 @@
 --   matched_by          varchar   'comms_id', 'seq' or 'place', NULL where there was nothing to match with
 --   reason              varchar   why the row is unmatched, NULL for a matched collective
 --   skew_ns             bigint    from the first arrival to the last; NULL within the clocks' error
---   last_rank           integer   the last to arrive; NULL where skew_ns is
---   transfer_ns         bigint    from the last arrival to the first end; NULL where it would not be positive
+--   last_rank           integer   the last to arrive; NULL where skew_ns is, and where several can have been it
+--   transfer_ns         bigint    from the last arrival to the first end; NULL where it would not be positive or is within the clocks' error
 --   algbw_bytes_s       double    bytes / transfer_ns, per second
 --   busbw_bytes_s       double    algbw_bytes_s times the factor of nccl-tests
 --   work_ns             bigint    time of its kernels, mean of the ranks, waiting included; NULL without kernels
---   error_ns            bigint    error of the clocks of the first and the last
+--   error_ns            bigint    skew_ns is right within so much; where it is NULL the most that it can be
 --   match_id            bigint    key of the matched collective, NULL for an unmatched row
 --   collective_id       bigint    key of its (first) row of the table collective
 --   source_id           integer   input of an unmatched row, NULL for a matched collective, see trace_info
@@ -54,7 +56,7 @@ measured as (
     select
         matched.*,
         met.skew_ns,
-        if(met.skew_ns is null, null, met.last_rank) as last_rank,
+        met.last_rank,
         met.transfer_ns,
         matched.bytes / met.transfer_ns * 1e9 as algbw_bytes_s,
         met.error_ns

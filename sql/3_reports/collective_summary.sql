@@ -2,7 +2,9 @@
 --
 -- Sizes are put together from each power of two up to the next. Bandwidths are of the matched collectives whose transfer is
 -- known, see collective_match; busbw_bytes_s compares with what nccl-tests measures on the same links. wait_ns is what ranks
--- waited in them for the last one, where the clocks say it.
+-- waited in them for the last one, where the clocks say it. In the median of skews those count, too, that are smaller than the
+-- clocks' error: as anything from 0 to the most that they can be. It lies between the median of the least and that of the
+-- most that each can be, and is NULL where the former is 0.
 --
 -- columns:
 --   operation           varchar   'all_reduce', 'all_gather' …
@@ -16,8 +18,10 @@
 --   reason              varchar   why, the most frequent reason; NULL without unmatched rows
 --   bytes               bigint    bytes of a rank in all of them
 --   work_ns             bigint    time of their kernels, mean of the ranks, waiting included
---   wait_ns             bigint    summed time that ranks waited for the last one; NULL where nobody knows it
+--   wait_ns             bigint    summed time that ranks waited for the last one, where it is known; NULL where nobody knows it
+--   known_skew_cnt      bigint    collectives whose skew_ns is known: larger than the clocks' error
 --   median_skew_ns      double    median skew; NULL within the clocks' error
+--   skew_error_ns       double    median_skew_ns is right within so much; where it is NULL the most that it can be
 --   median_transfer_ns  double    median transfer, NULL if not known
 --   algbw_bytes_s       double    bytes / transfer of those whose transfer is known
 --   busbw_bytes_s       double    algbw_bytes_s times the factor of nccl-tests
@@ -32,6 +36,8 @@ sized as (
     select
         matched.*,
         waited.wait_ns,
+        coalesce(skew_ns - error_ns, error_ns * 0) as least_skew_ns,
+        coalesce(skew_ns, 0) + error_ns as most_skew_ns,
         case when bytes = 0 then 0 when bytes > 0 then (2 ** floor(log2(bytes)))::bigint end as least_bytes,
         match_id is not null as is_matched
     from collective_match as matched
@@ -50,7 +56,9 @@ select
     sum(bytes)::bigint as bytes,
     sum(work_ns)::bigint as work_ns,
     sum(wait_ns)::bigint as wait_ns,
-    median(skew_ns) as median_skew_ns,
+    count(skew_ns) as known_skew_cnt,
+    if(median(least_skew_ns) > 0, (median(least_skew_ns) + median(most_skew_ns)) / 2, null) as median_skew_ns,
+    median(most_skew_ns) - coalesce(median_skew_ns, 0) as skew_error_ns,
     median(transfer_ns) as median_transfer_ns,
     sum(bytes) filter (transfer_ns is not null) / sum(transfer_ns) filter (bytes is not null) * 1e9 as algbw_bytes_s,
     sum(busbw_bytes_s * transfer_ns) / sum(transfer_ns) filter (bytes is not null) as busbw_bytes_s

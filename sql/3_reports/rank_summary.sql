@@ -1,6 +1,8 @@
 -- A row is one input, one rank of a distributed job: its steps and what its devices did, beside the other ranks.
 --
--- Times of the devices are lengths of unions over the whole window, devices added up, as in gpu_timeline_summary.
+-- Times of the devices are lengths of unions over the whole window, devices added up, as in gpu_timeline_summary. Inputs of
+-- one kind are compared, ranks with ranks: an input without a rank beside those of ranks (a report of all processes of a
+-- run, which has the steps of each) is not compared.
 --
 -- columns:
 --   rank                       integer   rank of the input, NULL if not recorded
@@ -8,7 +10,7 @@
 --   step_cnt                   bigint    steps
 --   step_ns                    bigint    median duration of a step (length_ns of step_summary), NULL without steps
 --   max_step_ns                bigint    duration of the longest
---   slower_frac                double    step_ns / the median of the ranks - 1
+--   slower_frac                double    step_ns / the median of the ranks - 1; NULL for an input that is not compared
 --   window_ns                  bigint    from the first GPU work to the end of the last, NULL without GPU work
 --   busy_ns                    bigint    time with any work
 --   compute_ns                 bigint    time with compute
@@ -17,7 +19,7 @@
 --   idle_ns                    bigint    time with no work
 --   kernel_cnt                 bigint    kernels
 --   kernel_ns                  bigint    their summed duration
---   compute_frac               double    compute_ns / the mean of the ranks (of those that fit together): how evenly work is spread
+--   compute_frac               double    compute_ns / the mean of the ranks (of those that fit together): how evenly work is spread; NULL likewise
 --   straggler_cnt              bigint    steps in which it was the straggler, see straggler
 --   kept_waiting_ns            bigint    time that other ranks waited for it in those
 --   source_id                  integer   the input, see trace_info
@@ -47,7 +49,10 @@ select
     coalesce(step.step_cnt, 0) as step_cnt,
     step.step_ns,
     step.max_step_ns,
-    step.step_ns / nullif(median(step.step_ns) filter (left_out.source_id is null) over (), 0) - 1 as slower_frac,
+    if(
+        is_compared,
+        step.step_ns / nullif(median(step.step_ns) filter (left_out.source_id is null) over of_kind, 0) - 1, null
+    ) as slower_frac,
     timeline.window_ns::bigint as window_ns,
     timeline.busy_ns::bigint as busy_ns,
     timeline.compute_ns::bigint as compute_ns,
@@ -56,15 +61,18 @@ select
     timeline.idle_ns::bigint as idle_ns,
     coalesce(kernel.kernel_cnt, 0) as kernel_cnt,
     coalesce(kernel.kernel_ns, 0)::bigint as kernel_ns,
-    timeline.compute_ns / nullif(avg(timeline.compute_ns) filter (left_out.source_id is null) over (), 0) as compute_frac,
+    if(
+        is_compared,
+        timeline.compute_ns / nullif(avg(timeline.compute_ns) filter (left_out.source_id is null) over of_kind, 0), null
+    ) as compute_frac,
     coalesce(late.straggler_cnt, 0) as straggler_cnt,
     coalesce(late.kept_waiting_ns, 0)::bigint as kept_waiting_ns,
     source.source_id
-from source
+from (select *, rank is not null or count(rank) over () = 0 as is_compared from source where kind is not null) as source
 left join step on step.source_id = source.source_id
 left join timeline on timeline.source_id = source.source_id
 left join _kernel_total as kernel on kernel.source_id = source.source_id
 left join late on late.source_id = source.source_id
 left join (select distinct source_id from _rank_problem where is_left_out) as left_out on left_out.source_id = source.source_id
-where source.kind is not null
+window of_kind as (partition by source.kind, source.is_compared)
 order by source.rank, source.source_id

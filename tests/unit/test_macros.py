@@ -63,3 +63,14 @@ def test_a_mean_is_not_said_of_times_of_which_few_are_most(
     long = [length for length in lengths if 8 * length >= max(lengths)]
     known = [len(lengths), statistics.mean(lengths), max(lengths), len(long), sum(long)]
     assert connection.execute("select said_lengths(?, ?::double, ?, ?, ?)", known).fetchone() == (said,)
+
+
+@pytest.mark.parametrize("times", [3, 500, 5_000])
+def test_equal_times_are_merged_into_one(times: int, connection: duckdb.DuckDBPyConnection) -> None:
+    """Where sorting twice puts equal rows in another order, one of them was left to the stretch before it."""
+    connection.execute(
+        "create or replace temp view held as select i % 8 as source_id, 0 as process, 10 * i as start_ns, "
+        f"10 * i + 4 as end_ns, 'x' as place from range({times}) as t(i), range(2) order by hash(i)"
+    )
+    found = connection.execute("select count(*), sum(end_ns - start_ns) from merged('held')").fetchone()
+    assert found == (times, 4 * times)
