@@ -1,6 +1,12 @@
 -- A row is a stretch in which a thread of an input without GPU work computed, or in which gloo communicated.
 --
--- Operators compute, but for those that wait for communication, wherever they lie.
+-- Operators compute, but for those that wait for communication, wherever they lie. Within a range that lies in an operator only
+-- operators compute: autograd's nodes call hooks, in which Python sleeps, or FSDP waits for a message with no operator around it.
+--
+--     node      [-------------------------------]
+--     range          [FSDP::post_backward]
+--     operator         [copy]
+--     compute   ------ ------             -------
 --
 -- columns:
 --   source_id   integer   the input
@@ -20,22 +26,28 @@ operator as (
         range.thread_id,
         range.start_ns,
         range.end_ns,
-        regexp_matches(name.text, '^(_?c10d(_functional)?::|record_param_comms|gloo:)') as is_wait,
-        parent.kind is distinct from 'operator' as is_outer
+        range.kind = 'operator' and regexp_matches(name.text, '^(_?c10d(_functional)?::|record_param_comms|gloo:)') as is_wait,
+        case
+            when range.kind = 'operator' and parent.kind is distinct from 'operator' then 1
+            -- what a compiled graph computes is no operator
+            when range.kind = 'annotation' and parent.kind = 'operator' and not starts_with(name.text, '## Call CompiledFxGraph')
+                then -1
+            else 0
+        end as turn
     from range
     join name using (name_id)
     left join range as parent on parent.range_id = range.parent_id
-    where range.source_id in (from on_cpu) and range.kind = 'operator'
+    where range.source_id in (from on_cpu) and range.kind in ('operator', 'annotation')
 ),
 change as (
     select
         source_id,
         thread_id,
         unnest([start_ns, end_ns]) as time_ns,
-        if(is_outer, unnest([1, -1]), 0) as operator_cnt,
+        unnest([turn, -turn]) as operator_cnt,
         if(is_wait, unnest([1, -1]), 0) as wait_cnt
     from operator
-    where is_outer or is_wait
+    where turn <> 0 or is_wait
 ),
 moment as (
     select source_id, thread_id, time_ns, sum(operator_cnt) as operator_cnt, sum(wait_cnt) as wait_cnt
