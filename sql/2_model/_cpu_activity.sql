@@ -37,8 +37,10 @@ operator as (
         range.kind = 'operator' and regexp_matches(name.text, '^(_?c10d(_functional)?::|record_param_comms|gloo:)') as is_wait,
         case
             when range.kind = 'operator' and parent.kind is distinct from 'operator' then 1
-            -- what a compiled graph computes is no operator
-            when range.kind = 'annotation' and parent.kind = 'operator' and not starts_with(name.text, '## Call CompiledFxGraph')
+            -- what a compiled graph computes is no operator, and a message is under way beside what its thread does
+            when range.kind = 'annotation'
+                and parent.kind = 'operator'
+                and not regexp_matches(name.text, '^(gloo:|## Call CompiledFxGraph)')
                 then -1
             else 0
         end as turn

@@ -2,7 +2,8 @@
 --
 -- Sizes are put together from each power of two up to the next. Bandwidths are of the matched collectives whose transfer is
 -- known, see collective_match; busbw_bytes_s compares with what nccl-tests measures on the same links. wait_ns is what ranks
--- waited in them for the last one, where the clocks say it.
+-- waited in them for the last one, where the clocks say it. gloo runs reduce-scatters as all-reduces, and they are listed as
+-- what it ran; its bytes are known where shapes were recorded.
 --
 -- columns:
 --   operation           varchar   'all_reduce', 'all_gather' …
