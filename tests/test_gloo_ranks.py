@@ -83,6 +83,15 @@ def test_the_stage_of_lorapp_that_has_most_layers_is_named(tmp_path: Path, run_c
     assert "straggler rank: rank 0" in answer and "python time" not in answer
 
 
+def test_a_job_of_a_run_has_what_the_run_says(tmp_path: Path, run_command: Callable[..., Any]) -> None:
+    run = simulated_gloo.write_lorapp(tmp_path / "run", (4_000, 2_000))
+    traces = sorted(run.glob("trace-*.json"))
+    run_command("analyze", *traces, "-o", f"{tmp_path / 'job'}/", "--workers", 1, "--quiet")
+    for asked in ("launch_cost", "rank_summary", "straggler", "pipeline_bubble"):
+        said = [sorted(run_command("query", of, asked, "--csv").out.splitlines()) for of in (run, tmp_path / "job")]
+        assert said[0] == said[1] and len(said[0]) > 2
+
+
 def test_of_lorapp_with_equal_stages_none_is_named(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     run = simulated_gloo.write_lorapp(tmp_path / "run", (4_000, 4_000))
     assert (
