@@ -90,7 +90,7 @@ _PIPELINE = """
     select max(stage_cnt) as stage_cnt, avg(bubble_frac) as bubble_frac, max(ideal_frac) as ideal_frac,
         max(micro_batch_cnt) as micro_batch_cnt
     from pipeline_bubble
-    where bubble_frac is not null and source_id not in (select source_id from _pipeline_run)
+    where bubble_frac is not null
     having count(*) > 0"""
 _ALIKE = "from _answer_alike where kind = '{kind}'"
 _UNFIT = """

@@ -580,11 +580,12 @@ def test_the_answer_says_whether_it_is_the_rank_or_its_machine(
     assert ("all ranks of" in said) == (job.slow_host is not None)
 
 
+OPERATORS = ("aten::mm", "_c10d_functional::wait_tensor", "c10d::allreduce_")
 # thread, begin, length, name: threads 1 and 2 compute, 3 communicates
 ON_CPU = st.lists(
     st.one_of(
         st.tuples(st.sampled_from([1, 2]), st.integers(0, 40), st.integers(1, 12), st.sampled_from(
-            ["aten::mm", "_c10d_functional::wait_tensor", "c10d::allreduce_"])),
+            [*OPERATORS, "FSDP::post_backward_reduce"])),
         st.tuples(st.just(3), st.integers(0, 40), st.integers(1, 12), st.just("gloo:all_reduce")),
     ),
     min_size=1, max_size=8,
@@ -602,17 +603,18 @@ def test_on_cpus_communication_is_exposed_while_no_operator_computes(events: lis
         )
     ]  # fmt: skip
     whole = [
-        {"ph": "X", "cat": "user_annotation" if thread == 3 else "cpu_op", "name": name, "pid": 1, "tid": thread,
+        {"ph": "X", "cat": "cpu_op" if name in OPERATORS else "user_annotation", "name": name, "pid": 1, "tid": thread,
          "ts": begin, "dur": length}
         for thread, begin, length, name in nested
     ]  # fmt: skip
     (tmp_path / "run.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": whole}))
 
     def is_exposed(at: float) -> bool:
-        open_now = [(thread, name) for thread, begin, length, name in nested if begin < at < begin + length]
-        waits = {thread for thread, name in open_now if "c10d" in name}
-        computes = any(name == "aten::mm" and thread not in waits for thread, name in open_now)
-        return not computes and any(thread == 3 for thread, _ in open_now)
+        open_now = sorted(event for event in nested if event[1] < at < event[1] + event[2])
+        waits = {thread for thread, *_, name in open_now if "c10d" in name}
+        innermost = {thread: name for thread, *_, name in open_now}
+        computes = any(name == "aten::mm" and thread not in waits for thread, name in innermost.items())
+        return not computes and 3 in innermost
 
     exposed = sum(is_exposed(at + 0.5) for at in range(60))
     with analyze([tmp_path / "run.json"], force=True) as database:

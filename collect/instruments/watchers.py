@@ -14,6 +14,7 @@ import torch
 
 from ... import rundir
 from ...errors import CorruptInputError
+from ..settings import parallelism
 from ..settings.spec import RunSpec
 from . import trace_file
 from .ledger import Ledger
@@ -79,6 +80,7 @@ class TorchProfiler(Nobody):
     def __init__(self, spec: RunSpec, device: torch.device, folder: Path, suffix: str, with_memory: bool = False):
         self._folder, self._suffix, self._with_memory = folder, suffix, with_memory
         self._cuda = device.type == "cuda"
+        self._is_gloo = spec.parallel != parallelism.NONE and not self._cuda
         # all measured steps in one trace need no schedule, and then torch opens no ProfilerStep ranges across ours
         self._per_step = spec.profiled_per_step
         self._is_simple = spec.schedule() == (0, 0, spec.steps * self._per_step, 1)
@@ -98,7 +100,8 @@ class TorchProfiler(Nobody):
             if self._is_simple
             else torch.profiler.schedule(wait=wait, warmup=warmup, active=self._active, repeat=self._repeat),
             on_trace_ready=self._keep,
-            record_shapes=spec.with_shapes,
+            # gloo says what its collectives move by their shapes alone
+            record_shapes=spec.with_shapes or (self._is_gloo and not with_memory),
             profile_memory=with_memory,
             with_stack=self._with_stack,
             experimental_config=torch._C._profiler._ExperimentalConfig(verbose=True) if self._with_stack else None,

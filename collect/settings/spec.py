@@ -217,7 +217,9 @@ class RunSpec:
         ("optimizer", "micro"),
     )  # fmt: skip
     with_stack: bool = _option(False, "torch.profiler: record Python stacks.")
-    with_shapes: bool = _option(False, "torch.profiler: record the shapes of operators' inputs.")
+    with_shapes: bool = _option(
+        False, "torch.profiler: record the shapes of operators' inputs [--parallel on CPUs: always]."
+    )
     timeout_s: int = _option(3600, "Seconds after which a pass is stopped.")
     run_id: str = _option("", "--task sst2: name of the folder in reports/ [that of the run directory].")
     tensorboard: bool = _option(False, "--task sst2: write losses and accuracy as TensorBoard scalars, too.")

@@ -32,16 +32,15 @@ on_cpu as (
     from follows
     group by source_id
 ),
-gloo as (
+largest as (
     select
-        collective.source_id,
-        'gloo:' || arg_max(collective.name, (collective.work_end_ns - collective.work_start_ns, collective.name)) as place,
+        found.source_id,
+        arg_max(found.place, (found.end_ns - found.start_ns, found.place)) as place,
         count(*) as occurrence_cnt
-    from collective
+    from _cpu_activity as found
     join _steady_time as steady using (source_id)
-    where collective.work_start_ns >= steady.start_ns and collective.work_start_ns < steady.end_ns
-        and collective.found_by = 'gloo'
-    group by collective.source_id
+    where found.activity = 'communication' and found.start_ns >= steady.start_ns and found.start_ns < steady.end_ns
+    group by found.source_id
 ),
 -- sending less does not help where a rank waits for others
 late as (
@@ -59,6 +58,13 @@ piped as (
     where operation is not null
     group by source_id
     having bool_or(operation in ('send', 'recv')) and not bool_or(contains(operation::varchar, 'to_all'))
+    union all
+    select
+        source_id,
+        'Stages wait for each other (pipeline_bubble): stages that compute equally long (--balance of lorabench collect), more '
+        || 'adapters or micro-batches, sends that overlap.' as advice
+    from _pipeline_run
+    where source_id not in (select source_id from collective where operation in ('send', 'recv'))
 ),
 found as (
     select
@@ -105,14 +111,14 @@ left join piped using (source_id)
 union all
 select
     source_id,
-    gloo.place,
+    largest.place,
     greatest(0, on_cpu.saving_ns - coalesce(late.waited_ns, 0)) as saving_ns,
-    gloo.occurrence_cnt,
+    largest.occurrence_cnt,
     format('{} of communication while no operator computes', said_ns(on_cpu.saving_ns))
     || said_waiting(late.waited_ns, on_cpu.saving_ns) as evidence,
     piped.advice
 from on_cpu
-join gloo using (source_id)
+join largest using (source_id)
 left join piped using (source_id)
 left join (
     select source_id, sum(waited_ns) as waited_ns from _late_rank_wait group by source_id

@@ -6,6 +6,8 @@
 -- clocks' error: as anything from 0 to the most that they can be. It lies between the median of the least and that of the
 -- most that each can be, and is NULL where the former is 0.
 --
+-- gloo runs reduce-scatters as all-reduces, and they are listed as what it ran; its bytes are known where shapes were recorded.
+--
 -- columns:
 --   operation           varchar   'all_reduce', 'all_gather' …
 --   group_name          varchar   the process group, NULL if not recorded

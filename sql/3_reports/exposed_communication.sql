@@ -1,14 +1,14 @@
 -- A row is what one process group makes a device wait: communication beside which nothing computes.
 --
 -- Each instant with communication and without compute is shared equally by the groups that communicate then, so the rows
--- of a device add up to its exposed_communication_ns in gpu_timeline_summary. Kernels whose group nobody recorded are one
--- group, NULL.
+-- of a device add up to its exposed_communication_ns in gpu_timeline_summary, of an input without GPU work to that in
+-- rank_summary. What communicates in a group that nobody recorded, as gloo does on CPUs, is one group, NULL.
 --
 -- columns:
 --   group_name                 varchar   the process group, NULL if not recorded
 --   group_description          varchar   what the group is for, NULL if not recorded
---   device_id                  integer   the device
---   kernel_cnt                 bigint    its kernels
+--   device_id                  integer   the device, NULL on CPUs
+--   kernel_cnt                 bigint    its kernels, on CPUs how often it communicates
 --   communication_ns           bigint    time in which it communicates
 --   exposed_communication_ns   double    its share of the time in which communication runs and nothing computes
 --   exposed_frac               double    exposed_communication_ns / communication_ns
@@ -41,6 +41,10 @@ kernel as (
         and grouped.device_id = op.device_id
         and grouped.stream_id = op.stream_id
         and grouped.work_start_ns <= op.start_ns
+    union all
+    select source_id, -1, null, start_ns, end_ns, null, null
+    from _cpu_activity
+    where activity = 'communication'
 ),
 marked as (
     select
@@ -73,6 +77,10 @@ change as (
     select source_id, coalesce(device_id, -1), unnest([start_ns, end_ns]), 0, unnest([1, -1])
     from _device_activity
     where activity = 'compute' and source_id in (select source_id from stretch)
+    union all
+    select source_id, -1, unnest([start_ns, end_ns]), 0, unnest([1, -1])
+    from _cpu_activity
+    where activity = 'compute'
 ),
 moment as (
     select source_id, device, time_ns, sum(group_cnt) as group_cnt, sum(compute_cnt) as compute_cnt

@@ -1,8 +1,11 @@
 -- A row is one input, one rank of a distributed job: its steps and what its devices did, beside the other ranks.
 --
--- Times of the devices are lengths of unions over the whole window, devices added up, as in gpu_timeline_summary. Inputs of
--- one kind are compared, ranks with ranks: an input without a rank beside those of ranks (a report of all processes of a
--- run, which has the steps of each) is not compared.
+-- Times of the devices are lengths of unions over the whole window, devices added up, as in gpu_timeline_summary. Of ranks on
+-- CPUs they are those of all threads together: operators compute, gloo communicates (in LoRAPP runs of `lorabench collect` the
+-- ranges send and recv), all else is idle.
+--
+-- Inputs of one kind are compared, ranks with ranks: an input without a rank beside those of ranks (a report of all
+-- processes of a run, which has the steps of each) is not compared.
 --
 -- columns:
 --   rank                       integer   rank of the input, NULL if not recorded
@@ -11,7 +14,7 @@
 --   step_ns                    bigint    median duration of a step (length_ns of step_summary), NULL without steps
 --   max_step_ns                bigint    duration of the longest
 --   slower_frac                double    step_ns / the median of the ranks - 1; NULL for an input that is not compared
---   window_ns                  bigint    from the first GPU work to the end of the last, NULL without GPU work
+--   window_ns                  bigint    from the first GPU work to the end of the last, on CPUs from the first of either; NULL without any
 --   busy_ns                    bigint    time with any work
 --   compute_ns                 bigint    time with compute
 --   communication_ns           bigint    time with communication
@@ -36,6 +39,9 @@ timeline as (
         sum(idle_ns) as idle_ns
     from gpu_timeline_summary
     group by source_id
+    union all
+    select source_id, window_ns, busy_ns, compute_ns, communication_ns, exposed_communication_ns, idle_ns
+    from _cpu_timeline
 ),
 late as (
     select source_id, count(*) as straggler_cnt, sum(kept_waiting_ns) as kept_waiting_ns

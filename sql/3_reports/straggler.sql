@@ -15,7 +15,8 @@
 --
 -- cause is what the rank spent more on than the median of the ranks of its stage, since it came to the collective before of
 -- that group (own time: in the step): the largest of compute, copies, exposed communication and idle, idle by what it is
--- blamed on (the rules of finding). On CPUs operators compute and gloo communicates. Steps are matched by their numbers, several
+-- blamed on (the rules of finding). On CPUs operators compute (within a range in an operator, as a hook in the backward, only the
+-- operators in it) and gloo communicates. Steps are matched by their numbers, several
 -- of one number added up; inputs without steps count as one step each. Only inputs of one kind that say their rank (or
 -- have it in their name) are compared.
 --
