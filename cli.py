@@ -9,6 +9,7 @@ import typer
 from typer.main import get_command_name
 
 from . import (
+    allocators,
     cli_baselines,
     cli_compare,
     cli_improve,
@@ -21,7 +22,6 @@ from . import (
     console,
     rundir,
     sql,
-    tuning,
 )
 from . import cli_progress as bar
 from .errors import UsageError, ValidationError
@@ -57,7 +57,7 @@ def _root(
     ] = False,
 ) -> None:
     if context.invoked_subcommand not in cli_runs.COMMANDS:  # what trains must be as it is without lorabench
-        tuning.tune()
+        allocators.tune()
 
 
 def run() -> None:

@@ -29,7 +29,7 @@ def cache(
 
     form = outputs.chosen_format(as_csv, as_json)
     if action not in ("list", "clear"):
-        raise UsageError(f"there is no action {action!r}; choose list or clear")
+        raise UsageError(f"no such action: {action!r}; choose list or clear")
     if action == "clear":
         count, size = kept.clear()
         console.put(f"removed {count} databases, {size / 1e6:,.1f} MB, from {kept.folder()}")

@@ -17,10 +17,10 @@ from pathlib import Path
 import psutil
 
 from .. import modules, sql
+from ..allocators import tune
 from ..errors import InputError, LorabenchError, OutputError, ToolError
 from ..progress import Progress, Silent
 from ..sql import literal, quoted
-from ..tuning import tune
 from ..vocabulary import WHOLE_FILE
 from . import ingest
 from .read import inputs

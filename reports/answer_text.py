@@ -134,7 +134,7 @@ def _of_gpu(found: Row) -> Iterator[str]:
     why = f" = {_sum(idle)}" if idle and "idle" not in idle else ""
     yield from wrapped([f"  idle {sum(idle.values()):6.1%}{why}"])
     if parts.get("unrecorded"):
-        yield f"  not recorded {parts['unrecorded']:.1%}: busy or idle, nobody knows"
+        yield f"  not recorded {parts['unrecorded']:.1%}: whether busy or idle is not known"
     classes = [
         f"{row['class'].replace('_', ' ')} {row['gpu_op_frac']:.0%}"
         for row in found["classes"][:_CLASS_CNT]
@@ -305,7 +305,7 @@ def _memory(found: Row, has_first: bool, advice_lines: Sequence[int], evidence_l
 
 
 def _evidence(text: str, most: int, before: str = "") -> Iterator[str]:
-    """The clauses that fit into so many lines; of a first one that is longer its begin."""
+    """The clauses that fit into so many lines; of a first one that is longer its start."""
     clauses = " ".join(keep_end(word, _WORD_WIDTH) for word in text.split(" ")).split("; ")
     clauses[0] = before + clauses[0]
     wrap = partial(textwrap.wrap, width=WIDTH, initial_indent="  ", subsequent_indent="  ")
@@ -315,7 +315,7 @@ def _evidence(text: str, most: int, before: str = "") -> Iterator[str]:
 
 
 def _advice(text: str, most: int) -> Iterator[str]:
-    """The sentences that fit into so many lines; of a first one that is longer its begin."""
+    """The sentences that fit into so many lines; of a first one that is longer its start."""
 
     def filled(said: list[str]) -> list[str]:
         return textwrap.wrap(" ".join(said), WIDTH, initial_indent="  -> ", subsequent_indent="     ",

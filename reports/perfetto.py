@@ -106,7 +106,7 @@ class _Export:
     def _zeros(self) -> dict[int, int]:
         """What becomes 0 of each source: the first event of all whose clocks are known to each other, else its own.
 
-        Clocks of ranks are those that clock_offset has aligned; where one runs away, as it stood at the begin.
+        Clocks of ranks are those that clock_offset has aligned; where one runs away, as it stood at the start.
         """
         begins = dict(self._database.rows("from _trace_begin"))
         for statement in (

@@ -1,4 +1,4 @@
-"""Tables for a person: units that people read, no line longer than the terminal, the end of a path before its begin.
+"""Tables for a person: units that people read, no line longer than the terminal, the end of a path before its start.
 
 Raw numbers are what --csv, --json and files have; nothing here is read by a program.
 """

@@ -19,7 +19,7 @@ _UNITS = {
     "flop/s": ((1e12, 1e12, "Tflop/s"), (0.0, 1e9, "Gflop/s")),
 }
 _LEAST_EPOCH = 10**18  # nanoseconds: more than 31 years is no length, but a moment since 1970
-_PATHS = ("path", "place", "inputs", "database", "file")  # of these the end tells more than the begin
+_PATHS = ("path", "place", "inputs", "database", "file")  # of these the end tells more than the start
 
 
 @dataclass(frozen=True)

@@ -154,7 +154,7 @@ def doubts(found: Row) -> list[str]:
         said.append(f"{missing}: the recording ended early")
     if found["has_launches"] is False:
         said.append(
-            "the calls that launched the GPU's work are not recorded, so nobody knows why it is idle, and nothing can "
+            "the calls that launched the GPU's work are not recorded, so why it is idle is not known, and nothing can "
             "be replayed: "
             + ("nsys profile --trace=cuda,nvtx" if found["recorder"] == "nsys" else "ProfilerActivity.CPU is missing")
         )

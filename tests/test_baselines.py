@@ -79,10 +79,10 @@ def test_names_stay_within_the_folder(run: Callable[..., Any], tmp_path: Path, n
 
 def test_a_baseline_that_is_not_there_is_said(run: Callable[..., Any], tmp_path: Path) -> None:
     one = trace(tmp_path / "a.json", 1, gemm=100)
-    assert "there is no baseline main; saved: none; keep one with" in run("compare", "@main", one, code=2).err
+    assert "no such baseline: main; saved: none; keep one with" in run("compare", "@main", one, code=2).err
     run("baseline", "save", "other", one)
     said = run("baseline", "remove", "main", code=2).err
-    assert said == "lorabench: there is no baseline main; saved: other\n"
+    assert said == "lorabench: no such baseline: main; saved: other\n"
     file = trace(tmp_path / "@main", 1, gemm=100)
     run("compare", file, one)  # a path is no name
 

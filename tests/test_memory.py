@@ -196,6 +196,7 @@ TURNS = st.lists(st.tuples(st.integers(1, 3), st.sampled_from((8, 64))), min_siz
 
 @given(recorded=TURNS, unrecorded=TURNS, again=TURNS, unknown=st.sets(st.integers(1, 3), max_size=1))
 @example(recorded=[(1, 64)], unrecorded=[(1, 8), (1, 8), (2, 8)], again=[(1, 8)], unknown=set())
+@example(recorded=[(1, 8)], unrecorded=[(1, 8), (1, 8)], again=[(1, 8)], unknown={1})
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_second_recording_of_a_process_has_no_memory_below_none(
     recorded: list[tuple[int, int]],

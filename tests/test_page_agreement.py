@@ -20,7 +20,7 @@ FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 
 def values(section: Section, title: str) -> list[Any]:
-    """What a column of the table has, by the begin of its title."""
+    """What a column of the table has, by the start of its title."""
     (place,) = (n for n, column in enumerate(section.columns) if column.title.startswith(title))
     return [row[place].text if row[place].number is None else row[place].number for row in section.rows]
 

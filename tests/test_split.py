@@ -83,7 +83,7 @@ def test_what_cannot_be_split_is_said_and_leaves_nothing(tmp_path: Path, run_com
         nsys_split.split(ALONE, target, Silent())
     trace = ALONE.with_name("torch-cpu.json.gz")
     assert (
-        "is no nsys report but a kineto json: of one process already"
+        "is not an nsys report but a kineto json: it is of one process already"
         in run_command("split", trace, "-o", target, code=3).err
     )
     assert f"{tmp_path} is a folder; name one nsys report" in run_command("split", tmp_path, "-o", target, code=3).err

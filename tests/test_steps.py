@@ -169,7 +169,7 @@ def test_adapters_in_turn_follow_one_another(trace: Callable[..., Database]) -> 
 
 @pytest.mark.parametrize("path", [*corpus_params("nsys/*.sqlite"), *corpus_params("kineto/*.json.gz")])
 def test_the_lengths_of_steps_add_up(path: Path, database_of: Callable[[Path], Database]) -> None:
-    """From the begin of the first to the end of the last; where the CPU runs ahead, of the work between these."""
+    """From the start of the first to the end of the last; where the CPU runs ahead, of the work between these."""
     database = database_of(path)
     rows = database.rows(
         """select sum(length_ns), sum(length_ns) filter (is_followed) - arg_min(length_ns, pace.start_ns),

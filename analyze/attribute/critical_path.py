@@ -78,7 +78,7 @@ def critical_path(
 def lend(found: Segments, main_thread: int, start: Ints, end: Ints, thread: Ints) -> Segments:
     """Give the main thread's time to the threads that worked meanwhile: in a backward it waits for autograd's own.
 
-    start, end, thread: when other threads worked, in order of the begin; where they overlap the first counts.
+    start, end, thread: when other threads worked, in order of the start; where they overlap the first counts.
     """
     latest = np.maximum.accumulate(np.concatenate([[np.iinfo(np.int64).min], end]))[:-1]
     start = np.maximum(start, latest)  # without what an earlier one covers

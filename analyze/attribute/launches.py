@@ -97,7 +97,12 @@ WRAPPER_CLASS = 67  # eventClass of the rows that nsys --cudabacktrace adds arou
 
 
 def link(calls: Calls, operations: Operations) -> tuple[Ints, Bools]:
-    """The launching call of each operation (NONE without), and which calls are second copies of another."""
+    """The launching call of each operation (NONE without), and which calls are second copies of another.
+
+    calls by key        5  5  5  8        in order of key and begin: a run for each correlation id
+    operation of id 5         |           the last of its run ...
+      begins behind        ^              ... is left, call by call, for one that began no later than the operation
+    """
     key, operation_key = _keys(calls, operations)
     is_duplicate = _second_copies(calls, key)
     key[is_duplicate] = NONE

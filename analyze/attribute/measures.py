@@ -23,6 +23,11 @@ def by_range(reach: Reach, launch: Ints, work: Work, start: Ints, end: Ints) -> 
     """Columns of the table range_measure; range_id is the index of the range.
 
     `launch` is the launch of each operation (NONE without), `start` and `end` are the ranges'.
+
+    tree of ranges      step ── forward ── mm           an operation is added at the innermost range of each rule ...
+                             └─ backward ── MmBackward      +1 at mm (sequence), +1 at MmBackward (direct)
+    where chains meet   step                            ... and taken off again there: -1 at step
+    handed up           mm 1, forward 1, MmBackward 1, backward 1, step 1
     """
     tree = reach.tree
     shares = work.shares_device
@@ -184,6 +189,9 @@ def busy_by_path(work: Work, set_of: Ints, sets: tuple[Ints, Ints]) -> Columns:
     """Columns of the table path_busy; path_id is the index of the path.
 
     `set_of` is the set of paths of each operation (NONE without), `sets` the rows of all sets: set, in order, and path.
+
+    device        [a     ][b ]  [c  ]        nothing beside a, b: their lengths add up, by set, then by path
+                                  [d  ]      c and d overlap: of each path they have the length of their union
     """
     device_cnt = _device_cnt(work)
     is_known = set_of >= 0

@@ -37,6 +37,11 @@ class Reach:
         """(launch, range, rule) triples, deepest level first, each (launch, range) once.
 
         At level d every chain whose innermost range lies at d or deeper has arrived at its range of depth d.
+
+        chains of a launch   rule 1: mm < forward < step     rule 2: backward < step
+        level 2              mm, 1
+        level 1              forward, 1   backward, 2
+        level 0              step, 1                         both have arrived: it is the first rule's
         """
         at = [chain.copy() for chain in self.chains]
         begin = [take(self.depth, chain).astype(np.int32) for chain in self.chains]

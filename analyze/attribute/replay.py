@@ -38,7 +38,7 @@ class Weights:
     waits: Bools  # of each point: whether it waits for the GPU
     length: Ints  # of each operation
     distance: Ints  # of each operation: since the end of the one before it on its stream
-    latency: Ints  # of each operation: since the begin of its launching call
+    latency: Ints  # of each operation: since the start of its launching call
 
 
 @dataclass(frozen=True)
@@ -88,11 +88,11 @@ class Graph:
     chains: Chains
     point: Ints  # of each operation the point that launches it, NONE where it is not known
     by_stream: Ints  # operations in order of streams, without riders
-    fixed: Ints  # in that order: the begin of the first operation of a stream whose launch is not known, else NEVER
+    fixed: Ints  # in that order: the start of the first operation of a stream whose launch is not known, else NEVER
     groups: Groups
     riders: Ints  # operations within kernels that end with these: as far in them whatever they take
     carriers: Ints  # the kernel of each
-    ridden: Ints  # how long behind its begin each began
+    ridden: Ints  # how long behind its start each began
 
     def replay(self, weights: Weights) -> Replayed:
         """The times that the weights lead to."""

@@ -13,6 +13,10 @@ def forward_of(ranges: Ranges, forest: Forest) -> Ints:
     (https://github.com/pytorch/pytorch, torch/csrc/autograd/profiler_kineto.cpp, generateForwardBackwardLinks). Threads
     number on their own, and what the backward's thread recomputes has numbers of the forward's thread, too: operators
     inside a backward node are taken for nodes inside the same one alone (reentrant checkpointing).
+
+    main thread       [mul 7]   [add 7]   [mm 8]             add is the last 7 that began before its node
+    autograd's                                      [8     ]     [7 ]
+      in node 8                                       [mm 7][7]      recomputed: its 7 is for nodes in node 8 alone
     """
     forward = np.full(len(ranges.start), NONE, dtype=np.int64)
     numbered = ranges.sequence >= 0

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ... import modules, sql, unfinished
+from ...allocators import tune
 from ...errors import CheckError, InputError, LorabenchError, OutputError, ToolError
 from ...progress import Silent
-from ...tuning import tune
 from .. import fillers, ingest
 from ..parts import stopped_by
 from ..read import inputs

@@ -12,7 +12,7 @@ from ..attribute.intervals import NONE, Ints, distinct, take
 from ..attribute.launches import Calls, Launched, Operations, link
 from ..attribute.ranges import Ranges
 from ..read.staging import Staging
-from . import allocations, chains, collectives, repeating, tables
+from . import allocations, collectives, critical_segments, repeating, tables
 from .staged import StagedRanges, Threads, fetch_calls, fetch_operations, fetch_ranges, fetch_threads, launches
 
 _MOST_NS = 1 << 61
@@ -49,7 +49,7 @@ def complete(staging: Staging) -> None:
     del set_of, sets
     tables.write_names(staging)  # the definition of waiting_call reads them
     staging.fill_by_definition("waiting_call", f"source_id = {staging.source_id}")
-    chains.write(staging, work, first.gpu_op_id)
+    critical_segments.write(staging, work, first.gpu_op_id)
     del work
     repeating.write(staging)
     collectives.write(staging)

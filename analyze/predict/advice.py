@@ -151,7 +151,7 @@ def _closed(scene: Scene, weights: Weights, gaps: _Blamed) -> Weights:
 def _spared(scene: Scene, weights: Weights, gaps: _Blamed) -> tuple[Ints, Ints, Ints]:
     """Of each point how much of the CPU's time before it, and of its own, lies in gaps; of each gap its launch's own.
 
-    gap            |------------------------------|      back to its begin, or the wait that it began in;
+    gap            |------------------------------|      back to its start, or the wait that it began in;
     CPU     [own a]----host b----[own b]--host c--[c]    devices that are idle at once do not add up
 
     A wait inside of a gap waited for nothing: what the CPU did before it is late, too. Work that begins some time

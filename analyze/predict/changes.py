@@ -56,7 +56,7 @@ def _checked(kind: str, where: str, text: str) -> str:
         try:
             re.compile(where)
         except re.error as error:
-            raise UsageError(f"--change {text}: {where!r} is no regular expression: {error}") from error
+            raise UsageError(f"--change {text}: {where!r} is not a regular expression: {error}") from error
     if kind in _COUNTS and not (where.isdecimal() and 2 <= int(where) <= 1024):
         raise UsageError(f"--change {text}: write {kind}=K, K {_COUNTS[kind]} in one, from 2 to 1024")
     return where
@@ -111,7 +111,7 @@ def _graph(scene: Scene, weights: Weights, change: Change) -> Weights:
 
 
 def _with_calls(scene: Scene, weights: Weights, own: Ints) -> Weights:
-    """The weights with calls that take so long. What a long call launches begins so much sooner behind its begin.
+    """The weights with calls that take so long. What a long call launches begins so much sooner behind its start.
 
     call        |-- loads its kernel: 347 ms --|
     kernel                                    |--|      without the loading 5 us behind the call's begin
@@ -264,7 +264,7 @@ def _batch(scene: Scene, weights: Weights, change: Change) -> Weights:
 
 
 def _behind_optimizer(scene: Scene, leader: Ints, stays: Bools) -> tuple[Bools, Bools]:
-    """Points behind the begin of their step's optimizer, and whether theirs is the last step of its group.
+    """Points behind the start of their step's optimizer, and whether theirs is the last step of its group.
 
     Of a loss that is read at the end of each step the last is left, behind the optimizers of all.
     """

@@ -47,7 +47,7 @@ _NAMES = """
 
 @dataclass(frozen=True)
 class Operators:
-    """Operators in order of their begin, the work of all before each, and begins of all that a profiler recorded.
+    """Operators in order of their start, the work of all before each, and begins of all that a profiler recorded.
 
     `names` are the texts of `name_id`.
     """

@@ -77,7 +77,7 @@ class Scene:
             found = self._intervals(f"range_path.path = {text} or ends_with(range_path.path, '/' || {text})")
             if not len(found.start):
                 raise UsageError(
-                    f"there is no range {path!r}; `lorabench analyze INPUT --report range_summary` lists them"
+                    f"no such range: {path!r}; `lorabench analyze INPUT --report range_summary` lists them"
                 )
             self._covers[path] = found
         return self._covers[path]

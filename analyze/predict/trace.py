@@ -77,7 +77,7 @@ _BORDER, _CALL = 0, 1  # of what begins at once the border of a step is first
 
 @dataclass(frozen=True)
 class Steps:
-    """Steps in order of their begin: their numbers, their measured length, the points at which they begin and end."""
+    """Steps in order of their start: their numbers, their measured length, the points at which they begin and end."""
 
     number: Ints
     measured_ns: Ints
@@ -138,7 +138,7 @@ class Trace:
         return place_of(self.op_id, op_id)
 
     def lengths(self, weights: Weights) -> Ints:
-        """From the begin of the first judged step to the end of the last and of what it launched.
+        """From the start of the first judged step to the end of the last and of what it launched.
 
         Without steps how long each process takes: nobody knows what the others wait for in one of them.
 

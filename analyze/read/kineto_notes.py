@@ -53,7 +53,7 @@ def why_no_event(tally: Tally, pieces: Pieces) -> str:
     if pieces.cut_off:
         return f": {pieces.cut_off}"
     if tally.lost.lost_cnt:
-        held = "what it holds is no valid JSON"
+        held = "what it holds is not valid JSON"
     else:
         held = f"its {tally.events.total():,} entries have no phase (ph)" if tally.events.total() else "it is empty"
     return f": {held}; a trace of torch.profiler is what export_chrome_trace() writes"

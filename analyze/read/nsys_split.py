@@ -36,7 +36,7 @@ def split(report: Path, folder: Path, progress: Progress, *, force: bool = False
     if kind is Kind.NSYS_SQLITE:
         return _split(checked(report), folder, progress, force)
     if kind is not Kind.NSYS_REPORT:
-        raise InputError(f"{report} is no nsys report but a {kind.value}: of one process already")
+        raise InputError(f"{report} is not an nsys report but a {kind.value}: it is of one process already")
     progress.step("nsys export")
     with nsys_report.exported(report) as path:
         return _split(checked(path), folder, progress, force)

@@ -1,6 +1,6 @@
 """When devices do what: the rows of the views _device_activity and _exposed.
 
-operations   [a   ][b]     [c  ]        a stretch is a union: its first operation, its begin, its end
+operations   [a   ][b]     [c  ]        a stretch is a union: its first operation, its start, its end
 stretches    [a      ]     [c  ]
 hidden by       [compute ]              what of it lies in another activity's stretches; the rest is exposed
 """

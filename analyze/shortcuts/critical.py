@@ -2,7 +2,7 @@
 
 step        |---------------------------------|
 range           |-----------------|                   within it
-stretches    [==]  [====]      [==]    [==]           sum before its end less sum before its begin
+stretches    [==]  [====]      [==]    [==]           sum before its end less sum before its start
 """
 
 import numpy as np

@@ -137,7 +137,7 @@ class _Judged:
     rows: pa.Table
 
     def between(self, begin: int, end: int) -> pa.Table:
-        """Those that end after the begin and not after the end, without what lies before the begin."""
+        """Those that end after the start and not after the end, without what lies before the start."""
         chosen = np.flatnonzero((self.gaps.end > begin) & (self.gaps.end <= end))
         start = np.maximum(self.gaps.start[chosen], begin)
         idle = self.gaps.end[chosen] - start

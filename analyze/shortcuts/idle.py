@@ -26,7 +26,7 @@ Columns = dict[str, npt.NDArray[Any]]
 class Gaps:
     """Gaps of one source: the operation that ended each, its row among the source's and process, begin and end.
 
-    Behind those between busy stretches, `lead_cnt` from the begin of the first step to the first work of a device.
+    Behind those between busy stretches, `lead_cnt` from the start of the first step to the first work of a device.
     """
 
     device_id: Ints

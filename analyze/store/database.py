@@ -63,6 +63,7 @@ class Database:
         self._filled: set[str] = set()
         self._made: set[str] = set()  # of these the ones whose rows are made without their statements
         self._kept: set[str] = set()  # views that are temporary tables while something is computed
+        self._looked_up: dict[str, Any] = {}
         OPENED.add(self)
 
     def __enter__(self) -> "Database":
@@ -105,6 +106,13 @@ class Database:
     def once(self, name: str, make: Callable[[], _T]) -> _T:
         """What `make` returns, which JSON can hold, or what it returned to a process before this one."""
         return make() if self._remembered is None else self._remembered.document(name, make)
+
+    def looked_up(self, what: str, look: Callable[[], _T]) -> _T:
+        """What `look` returns of a finished database, asked once in this process."""
+        if what not in self._looked_up:
+            self._looked_up[what] = look()
+        found: _T = self._looked_up[what]
+        return found
 
     def rows_of(self, view: str) -> "pa.Table":
         """The rows of a view of the file, views that it reads more than once computed once."""

@@ -46,7 +46,7 @@ class Settings:
         known = [str(row[0]) for row in connection.execute("select name from threshold order by name").fetchall()]
         for name, value in self.thresholds:
             if name not in known:
-                raise UsageError(f"there is no threshold {name!r}; the thresholds are: {', '.join(known)}")
+                raise UsageError(f"no such threshold: {name!r}; the thresholds are: {', '.join(known)}")
             connection.execute("update threshold set value = ? where name = ?", [value, name])
         for number, (subject, pattern, class_) in enumerate(self.rules):
             try:

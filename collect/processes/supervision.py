@@ -175,7 +175,7 @@ def last_words(lines: list[str]) -> str:
 
 
 def _stdin() -> int:
-    """What a command reads: a file in the keyboard's place, from its begin, as each pass reads it; else nothing."""
+    """What a command reads: a file in the keyboard's place, from its start, as each pass reads it; else nothing."""
     with contextlib.suppress(OSError):
         if stat.S_ISREG(os.fstat(0).st_mode):
             os.lseek(0, 0, os.SEEK_SET)

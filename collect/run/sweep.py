@@ -303,7 +303,7 @@ def _with_axis(what: Plan, field: str) -> Plan:
     if field not in defaults:
         close = difflib.get_close_matches(field, defaults, 3)
         raise UsageError(
-            f"--until-oom {field}: there is no such setting"
+            f"--until-oom {field}: no such setting"
             + (f"; did you mean {', '.join(close)}?" if close else "; `lorabench sweep --help` lists them")
         )
     default = defaults[field]

@@ -205,7 +205,7 @@ def _judge(ended: Ended) -> State:
     if ended.code or ended.timed_out:
         message = ended.reason
         is_reason = not ended.last_words or _EXCEPTION.match(ended.last_words)
-        if ended.code > 0 and not ended.timed_out and not is_reason:  # it may be a warning at its begin
+        if ended.code > 0 and not ended.timed_out and not is_reason:  # it may be a warning at its start
             message = f"it ended with exit code {ended.code}; its last words on stderr: {ended.last_words}"
         return {"status": rundir.FAILED, "message": message, "exit_code": ended.code}
     return {"status": rundir.OK, "message": None}

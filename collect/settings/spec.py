@@ -336,7 +336,7 @@ def from_dict(values: dict[str, Any]) -> RunSpec:
     arguments = {}
     given = {key.replace("-", "_"): value for key, value in values.items()}
     if unknown := next((key for key in values if key.replace("-", "_") not in known), None):
-        raise UsageError(f"there is no setting {unknown!r}; `lorabench collect --help` lists them")
+        raise UsageError(f"no such setting: {unknown!r}; `lorabench collect --help` lists them")
     for name, value in (tasks.usual_values(given) | given).items():
         arguments[name] = _converted(name, _each_target(value) if name == "target_modules" else value, hints[name])
     return RunSpec(**arguments)

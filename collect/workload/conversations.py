@@ -153,7 +153,7 @@ def _content(turn: dict[str, Any], key: str, place: str) -> str:
     if isinstance(value, list) and all(isinstance(p, dict) and isinstance(p.get("text"), str) for p in value):
         return _string({key: "".join(p["text"] for p in value)}, key, place)
     if isinstance(value, list):
-        raise InputError(f"{place}: {key} has parts that are no text")
+        raise InputError(f"{place}: {key} has parts that are not text")
     return _string(turn, key, place)
 
 

@@ -261,7 +261,7 @@ class _Oft(_OwnWeights):
 
         widths = {m.in_features for m in _targeted(model, targets)}
         if uneven := sorted(width for width in widths if width % adapter.rank):
-            raise UsageError(f"--adapter-kind oft rotates blocks of --rank values: {uneven[0]} is no multiple of it")
+            raise UsageError(f"--adapter-kind oft rotates blocks of --rank values: {uneven[0]} is not a multiple of it")
         return OFTConfig(oft_block_size=adapter.rank, target_modules=targets, task_type=task)
 
     def _flop(self, layer: Any, inputs: int, outputs: int, adapter: AdapterSpec) -> tuple[int, int]:

@@ -177,5 +177,5 @@ def _existing(name: str) -> Path:
     place = folder() / _checked(name)
     if not (place / _ABOUT).is_file():
         names = ", ".join(found.name for found in listed()) or "none"
-        raise UsageError(f"there is no baseline {name}; saved: {names}")
+        raise UsageError(f"no such baseline: {name}; saved: {names}")
     return place

@@ -232,7 +232,7 @@ def _between(share: float) -> str:
 def lines(
     rows: Sequence[Row], x: str, series: Sequence[tuple[str, str]], y_title: str, percent: bool = False
 ) -> Figure:
-    """Columns over time (ns from the begin)."""
+    """Columns over time (ns from the start)."""
     dashes = ("solid", "dash", "dot", "dashdot")
     traces = [
         {

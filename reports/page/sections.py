@@ -156,7 +156,7 @@ def _idle(source: Source) -> Iterable[Section | None]:
         "before the first work of all is not among them."
     )
     if "unrecorded" in parts:
-        text += " Of what is not recorded nobody knows whether the GPU was idle: finding says why it is missing."
+        text += " Whether the GPU was idle in what is not recorded is not known: finding says why it is missing."
     if "in_turn" in parts:
         text += " While it waits for another GPU of its process, that one works."
     if "idle" in parts:

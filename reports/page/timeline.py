@@ -35,7 +35,7 @@ class Lane:
         """The lane as a browser unpacks it, times from `begin` on."""
         order = np.lexsort((-self.ends, self.starts))
         starts, ends = self.starts[order] - begin, self.ends[order] - begin
-        lead = max(0, -int(starts.min(initial=0)))  # before the begin of a window
+        lead = max(0, -int(starts.min(initial=0)))  # before the start of a window
         columns = [np.diff(starts + lead, prepend=0), ends - starts, self.names[order]]
         if self.levels is not None:
             columns.append(self.levels[order])

@@ -16,8 +16,8 @@ from (
     ('least_frac', 0.001, 'finding: what costs less than this share of the window is left out'),
     ('severe_frac', 0.1, 'finding: a cost of this share of the window is of high severity'),
     ('notable_frac', 0.02, 'finding: a cost of this share of the window is of medium severity'),
-    ('padding_frac', 0.1, 'finding: tokens of which at least this share is padding are worth a word'),
-    ('memory_share_frac', 0.1, 'memory_finding: a category with more than this share of the peak is worth a word'),
+    ('padding_frac', 0.1, 'finding: tokens of which at least this share is padding are reported'),
+    ('memory_share_frac', 0.1, 'memory_finding: a category with more than this share of the peak is reported'),
     ('fragmentation_frac', 0.2, 'memory_finding: a pool of which more than this share is held unused is fragmented'),
     ('time_bin_cnt', 200.0, 'utilisation_over_time and other series: number of equal bins of the window')
 ) as thresholds(name, value, doc)

@@ -4,7 +4,7 @@
 --   source_id             integer   the input
 --   clock_id              bigint    the clock, the same for inputs that share one
 --   piece_id              bigint    number of the stretch, from 0
---   from_ns               bigint    its begin on the input's own clock; the first also holds before it, each up to the next
+--   from_ns               bigint    its start on the input's own clock; the first also holds before it, each up to the next
 --   offset_ns             bigint    what its clock is ahead of the reference's, both counted from the origin of the file
 --   error_ns              bigint    the offset is right within so much, 0 for a clock shared with the reference
 --   collective_cnt        bigint    matched collectives that say so

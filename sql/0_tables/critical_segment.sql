@@ -3,7 +3,7 @@
 -- columns:
 --   source_id    integer   the input
 --   process_id   bigint    the process, NULL if not recorded whose GPU work is (Kineto)
---   kind         enum      'gpu': an operation ran; 'launch': between its launching call and its begin; 'wait': between it and
+--   kind         enum      'gpu': an operation ran; 'launch': between its launching call and its start; 'wait': between it and
 --         the operation that it waited for; 'cpu': a thread worked towards the next launch
 --   start_ns     bigint    begin
 --   end_ns       bigint    end

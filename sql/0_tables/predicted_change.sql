@@ -6,6 +6,6 @@
 --   place        varchar   what it changes: a range path, kernels, '*' for everything
 --   step_ns      bigint    the mean step with it, NULL where one rank cannot know
 --   saving_ns    bigint    what it saves of all steps, or of the whole trace where there are none; NULL like step_ns
---   window_ns    bigint    from the begin of the first step to the end of the last without it, cold steps left out (steady_state)
+--   window_ns    bigint    from the start of the first step to the end of the last without it, cold steps left out (steady_state)
 --   step_cnt     bigint    these steps, 1 for a trace without
 --   note         varchar   what it is, and why it is NULL

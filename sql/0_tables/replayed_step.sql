@@ -3,6 +3,6 @@
 -- columns:
 --   source_id     integer   the input
 --   step          bigint    its number, NULL for the whole of a trace without steps
---   start_ns      bigint    its begin
+--   start_ns      bigint    its start
 --   measured_ns   bigint    its duration on the CPU
 --   replayed_ns   bigint    the same by replay

@@ -1,4 +1,4 @@
--- A row is the begin (step 1) or the end (step -1) of a stretch of time in which a device did a kind of work.
+-- A row is the start (step 1) or the end (step -1) of a stretch of time in which a device did a kind of work.
 
 select source_id, device_id, activity as series, step, if(step > 0, start_ns, end_ns) as time_ns
 from _device_activity

@@ -1,6 +1,6 @@
 -- A row is a time in which something was compiled by torch.compile, a compiled kernel loaded, or a CUDA graph made.
 --
--- A graph is made from the begin of its capture to the end, in which nothing that is launched runs, and when it is instantiated.
+-- A graph is made from the start of its capture to the end, in which nothing that is launched runs, and when it is instantiated.
 -- CUDA loads a kernel in the call that launches it first, unless its module was loaded before: such a call takes longer than
 -- the threshold long_gap_ns, without having waited for the GPU. Loading goes on behind it: until the kernel begins, where that
 -- is no more than twice as long after the call as the call took.

@@ -14,7 +14,7 @@ placed as (
     select
         gap.source_id,
         gap.rule,
-        coalesce(range_path.path, format('(between {} and {})', coalesce(gap.before, 'the begin'), coalesce(gap.behind, 'the end'))) as place,
+        coalesce(range_path.path, format('(between {} and {})', coalesce(gap.before, 'the start'), coalesce(gap.behind, 'the end'))) as place,
         gap.end_ns - gap.start_ns as ns,
         gap.frame
     from _cpu_gap as gap

@@ -5,7 +5,7 @@
 --
 -- columns:
 --   source_id                  integer   the input
---   window_ns                  bigint    from the begin of the first stretch to the end of the last
+--   window_ns                  bigint    from the start of the first stretch to the end of the last
 --   busy_ns                    bigint    time with either
 --   compute_ns                 bigint    time in which operators compute
 --   communication_ns           bigint    time with communication

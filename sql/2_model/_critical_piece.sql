@@ -1,7 +1,7 @@
 -- A row is a stretch of the critical path within one step (_step_window).
 --
 -- An input without steps counts as one, number NULL.
--- A segment lies in steps from the first that ends after its begin, or behind which such a one lies, to the last that
+-- A segment lies in steps from the first that ends after its start, or behind which such a one lies, to the last that
 -- begins before its end: looked up, as comparing each with each would be quadratic.
 
 with

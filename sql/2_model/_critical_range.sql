@@ -1,6 +1,6 @@
 -- A row is a range in which the CPU's time is on the critical path, and how much of it.
 --
--- Of the stretches of its thread the sum up to its end less the sum up to its begin, both looked up. It is about ranges that
+-- Of the stretches of its thread the sum up to its end less the sum up to its start, both looked up. It is about ranges that
 -- lie within a step: those around hold none of its time that they do not share with it.
 --
 -- columns:

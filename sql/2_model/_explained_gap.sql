@@ -29,7 +29,7 @@
 --   source_id    integer   the input
 --   device_id    integer   the device
 --   gpu_op_id    bigint    the operation that ended the gap
---   start_ns     bigint    its begin
+--   start_ns     bigint    its start
 --   end_ns       bigint    its end
 --   idle_ns      bigint    its length
 --   saving_ns    double    its share of the idle time of all devices: what the input would save without it, at most

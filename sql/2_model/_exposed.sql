@@ -8,7 +8,7 @@
 --   device_id    integer   the device
 --   activity     varchar   'communication' or 'memory'
 --   gpu_op_id    bigint    the operation that the stretch begins with
---   start_ns     bigint    its begin
+--   start_ns     bigint    its start
 --   exposed_ns   bigint    how much of it is exposed
 
 with

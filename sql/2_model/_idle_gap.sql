@@ -1,4 +1,4 @@
--- A row is a stretch between two busy stretches of a device, or from the begin of the first step to its first work, with the
+-- A row is a stretch between two busy stretches of a device, or from the start of the first step to its first work, with the
 -- work that ended it.
 --
 -- The second only where a step begins long before any GPU work (_steady_time): is_lead says so.

@@ -1,6 +1,6 @@
 -- A row is an idle gap that its rule is blamed for (_explained_gap), of the time that findings are about (_steady_time).
 --
--- A gap that begins before that time counts from its begin on. The columns are those of _blamed_gap.
+-- A gap that begins before that time counts from its start on. The columns are those of _blamed_gap.
 
 select
     gap.* exclude (is_lead) replace (

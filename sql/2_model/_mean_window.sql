@@ -5,7 +5,7 @@
 --   window_ns    double    how long one is; the time that findings are about (_steady_time) where no device worked
 --   compute_ns   double    the time in it with kernels that do not communicate, or graphs; NULL where no device worked
 --   path_ns      double    what parts of the critical path are shares of: of several devices, through which one path goes, the
---                     time from the begin to the end
+--                     time from the start to the end
 
 select
     source_id,

@@ -1,4 +1,4 @@
--- A row is the begin of a step on a device, as far as memory was recorded.
+-- A row is the start of a step on a device, as far as memory was recorded.
 --
 -- Steps are those of the input; where it has none, as an allocator snapshot, one begins with the first forward behind an
 -- optimizer's step.

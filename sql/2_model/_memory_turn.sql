@@ -1,4 +1,4 @@
--- A row is the begin of a step, and what was live on a device then.
+-- A row is the start of a step, and what was live on a device then.
 --
 --     live     ▗▄▄▖ ▗▄▄▖ ▗▄▄▖
 --            ▗▄▟████▟████▟███▙     the same from step to step, or it grows

@@ -1,7 +1,7 @@
 -- A row is an operator's call and the GPU work that was launched during it on its own thread.
 --
 -- Launching calls of a thread follow one another. So those that lie in an operator are the ones that end before its end, less
--- those that begin before its begin: a call across a border counts in neither or in both.
+-- those that begin before its start: a call across a border counts in neither or in both.
 
 with
 launch as (

@@ -1,6 +1,6 @@
 -- A row is a stretch in which something of a rank is looked at: a step, or its way to a matched collective.
 --
--- A step is its time in _step_window; a source without steps counts as one, number NULL, from the begin of its first work to
+-- A step is its time in _step_window; a source without steps counts as one, number NULL, from the start of its first work to
 -- the end of its last. The way to a collective begins where the rank came to the one before, of the same group; that to the
 -- first one with the first step.
 --

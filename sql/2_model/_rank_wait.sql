@@ -1,7 +1,7 @@
 -- A row is a matched collective of one of several ranks, and how long at its end the rank did nothing but wait for it.
 --
 -- Sends and receives are left out. wait_ns goes from the last compute of the device before the end of the collective, or from
--- its begin, to its end; 0 where something computes then. Compute that begins in its last twentieth, at most 20 us, does not
+-- its start, to its end; 0 where something computes then. Compute that begins in its last twentieth, at most 20 us, does not
 -- count, on CPUs in its last fifth, at most 0.2 ms: there who waits goes on before the execution of the collective is noted to
 -- be over.
 --

@@ -13,7 +13,7 @@
 --   match_id        bigint    its match
 --   step            bigint    number of the step
 --   group           varchar   name of its group, empty where nothing says
---   since_ns        bigint    when the ranks met; where they have not yet, the begin of the first step
+--   since_ns        bigint    when the ranks met; where they have not yet, the start of the first step
 --   has_met         boolean   whether they have
 --   end_ns          bigint    when the rank came to the collective
 --   waited_ns       bigint    how long others kept it since since_ns (_rank_held)

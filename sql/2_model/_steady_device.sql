@@ -1,5 +1,5 @@
 -- A row is one device and when, of the time that findings are about (_steady_time), it had its own first and last work;
--- from the begin of the first step, where that lies long before any work.
+-- from the start of the first step, where that lies long before any work.
 --
 -- columns:
 --   source_id   integer   the input

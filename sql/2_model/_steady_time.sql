@@ -1,17 +1,17 @@
 -- A row is an input and the time that its answer is about: its steps once they are warm, else all that was recorded.
 --
--- Steps at the begin that take more than 1.5 times the median are cold: what is loaded, chosen and compiled there is paid
+-- Steps at the start that take more than 1.5 times the median are cold: what is loaded, chosen and compiled there is paid
 -- once. Warm steps count where at least half of the kernels' time lies in them, and where there are cold ones or a
 -- twentieth of the recorded time lies outside: what is loaded before the first step and written behind the last says
 -- nothing of training. They begin when what was launched in cold ones has ended, and end when what was launched in them
 -- has. Where half of the kernels' time lies in them and behind them, but not in them alone, all from the first warm one on
--- counts. Where that begins long before any GPU work (_lead), the device waits from its begin on.
+-- counts. Where that begins long before any GPU work (_lead), the device waits from its start on.
 --
 -- columns:
 --   source_id       integer   the input
 --   start_ns        bigint    begin
 --   end_ns          bigint    end
---   recorded_ns     bigint    from the begin of the first GPU work, or range (of a snapshot: event), to the end of the last; with lead_ns before it
+--   recorded_ns     bigint    from the start of the first GPU work, or range (of a snapshot: event), to the end of the last; with lead_ns before it
 --   lead_ns         bigint    how long the first step that counts lasts before any GPU work, 0 where that is not said (_lead)
 --   is_steady       boolean   whether it is the warm steps
 --   first_step_ns   bigint    begin of the first step that counts, NULL without steps

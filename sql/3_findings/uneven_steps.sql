@@ -27,7 +27,7 @@ judged as (
     from (
         select
             *,
-            -- the first and the last have the begin and the end of the recording in them
+            -- the first and the last have the start and the end of the recording in them
             start_ns > min(start_ns) over (partition by source_id) and start_ns < max(start_ns) over (partition by source_id)
                 as is_between
         from step_summary

@@ -1,8 +1,8 @@
 -- A row is an input with CUDA graphs whose nodes are not all recorded: the GPU seems idle while they run, or nobody knows what runs.
 --
--- Record every node: nsys profile --cuda-graph-trace=node; for torch.profiler a newer driver and CUPTI, or one run without graphs. Until then nobody knows what of this time is idle, or which kernel takes it.
+-- Record every node: nsys profile --cuda-graph-trace=node; for torch.profiler a newer driver and CUPTI, or one run without graphs. Until then it is not known what of this time is idle, or which kernel takes it.
 --
--- Without torch: Record every node: nsys profile --cuda-graph-trace=node, or one run without graphs. Until then nobody knows what of this time is idle, or which kernel takes it.
+-- Without torch: Record every node: nsys profile --cuda-graph-trace=node, or one run without graphs. Until then it is not known what of this time is idle, or which kernel takes it.
 
 with
 -- what made the recording is known
@@ -10,7 +10,7 @@ recorder as (
     select
         source_id,
         if(kind_called(kind) = 'torch.profiler', 'Record every node: a newer driver and CUPTI, or one run without graphs; nsys has them with '
-            || '--cuda-graph-trace=node. Until then nobody knows what of this time is idle, or which kernel takes it.', null) as advice
+            || '--cuda-graph-trace=node. Until then it is not known what of this time is idle, or which kernel takes it.', null) as advice
     from source
 )
 select

@@ -1,4 +1,4 @@
--- A row is one device of which, at its peak, more than the threshold memory_share_frac was there before the recording, nobody knows what for.
+-- A row is one device of which, at its peak, more than the threshold memory_share_frac was there before the recording, and what for is not known.
 --
 -- Mostly weights, and the optimizer's states where it has stepped: a frozen base in 8 or 4 bits (QLoRA), an 8-bit or paged optimizer. To know which: begin to record before the model is made (torch.cuda.memory._record_memory_history()).
 

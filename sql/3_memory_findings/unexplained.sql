@@ -1,4 +1,4 @@
--- A row is one device at whose peak memory that nobody knows what for, allocated in the recording, is more than the threshold memory_share_frac.
+-- A row is one device at whose peak memory allocated in the recording for an unknown purpose is more than the threshold memory_share_frac.
 --
 -- Look at who keeps it there, and whether the rest of the run needs it. lorabench collect --profiler memory -- python train.py knows weights, gradients and states by name.
 

@@ -1,6 +1,6 @@
 -- A row is one range text in the form of mLoRA's scripts/performance_report.py.
 --
--- Kept for those who compare with its outputs: a launch counts in every range whose time contains the begin of the
+-- Kept for those who compare with its outputs: a launch counts in every range whose time contains the start of the
 -- launching call, both ends inclusive, whatever the thread and process, and in a range twice when two instances
 -- contain it. Kernels only; the launching call counts once for each kernel. Rows come in the order in which their
 -- texts first appear in the file, and a text whose ranges last 0 ns in all is left out.

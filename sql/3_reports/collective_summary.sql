@@ -20,7 +20,7 @@
 --   reason              varchar   why, the most frequent reason; NULL without unmatched rows
 --   bytes               bigint    bytes of a rank in all of them
 --   work_ns             bigint    time of their kernels, mean of the ranks, waiting included
---   wait_ns             bigint    summed time that ranks waited for the last one, where it is known; NULL where nobody knows it
+--   wait_ns             bigint    summed time that ranks waited for the last one, where it is known; NULL where it is not known
 --   known_skew_cnt      bigint    collectives whose skew_ns is known: larger than the clocks' error
 --   median_skew_ns      double    median skew; NULL within the clocks' error
 --   skew_error_ns       double    median_skew_ns is right within so much; where it is NULL the most that it can be

@@ -11,7 +11,7 @@
 --
 -- columns:
 --   step            bigint    number of the step, NULL for an input without steps
---   activity        varchar   'cpu', 'kernel', 'memcpy', 'memset', 'graph', 'launch' (from its call to its begin) or 'wait'
+--   activity        varchar   'cpu', 'kernel', 'memcpy', 'memset', 'graph', 'launch' (from its call to its start) or 'wait'
 --   name            varchar   the GPU operation; NULL for the CPU
 --   path            varchar   range path that owns the operation, or that the CPU was in; NULL outside all ranges
 --   critical_ns     bigint    time on the critical path

@@ -9,7 +9,7 @@
 -- and what rules blame agree. NULL is a finding whose cost lies within those of others. What is paid once, before steps
 -- are warm and outside of them, is no finding: see steady_state. Places that save less than the threshold least_frac have
 -- no row; the answer counts what they save to their rule. Severity is by the share of that time: high from the
--- threshold severe_frac, medium from notable_frac; where nobody knows the saving high for what is not recorded, and medium for a
+-- threshold severe_frac, medium from notable_frac; where the saving is not known high for what is not recorded, and medium for a
 -- kernel that dominates. The rules are the files of sql/3_findings.
 --
 -- columns:

@@ -2,7 +2,7 @@
 --
 -- Times are lengths of unions, so work that overlaps counts once. compute_ns + exposed_communication_ns +
 -- exposed_memory_ns + idle_ns = window_ns exactly: communication is exposed where nothing computes, memory where
--- neither computes nor communicates (as in Meta's HTA and AMD's TraceLens). The window goes from the begin of the
+-- neither computes nor communicates (as in Meta's HTA and AMD's TraceLens). The window goes from the start of the
 -- device's first work to the end of its last.
 --
 -- columns:

@@ -7,7 +7,7 @@
 --   device_id           integer   the device
 --   copy_kind           varchar   'HtoD', 'DtoH', 'DtoD', 'PtoP' …, or 'memset'
 --   bin                 bigint    number of the bin, from 0
---   start_ns            bigint    its begin
+--   start_ns            bigint    its start
 --   end_ns              bigint    its end
 --   moved_bytes         double    bytes that went through within the bin
 --   bandwidth_bytes     double    moved_bytes a second of the bin

@@ -1,6 +1,6 @@
 -- A row is something that takes memory and can be changed: what, where, how much, how it is known, what to do.
 --
--- What the peak hangs on most first: without gradients it may be nearly as high, because another phase comes as high.
+-- What the peak depends on most comes first: without gradients it may be nearly as high, because another phase comes as high.
 -- The rules are the files of sql/3_memory_findings; each looks at one report. Shares are of the device's peak (of what
 -- is held, for fragmentation) and may overlap. Less than 1 MiB is none. An allocation that failed is of high severity,
 -- else it goes by the share; growth from step to step, which ends every run that is long enough, is no less than medium.

@@ -1,13 +1,13 @@
 -- A row is one stream in one time bin: how much work had been launched and had not begun.
 --
--- Work is in the queue from the end of its launching call to its begin on the GPU. The mean is exact: waiting time in
+-- Work is in the queue from the end of its launching call to its start on the GPU. The mean is exact: waiting time in
 -- the bin over its length. Work whose launching call is not in the file is left out. (HTA: queue length.)
 --
 -- columns:
 --   device_id      integer   the device
 --   stream_id      bigint    the stream
 --   bin            bigint    number of the bin, from 0
---   start_ns       bigint    its begin
+--   start_ns       bigint    its start
 --   end_ns         bigint    its end
 --   waiting_ns     bigint    summed time that work waited within the bin
 --   mean_queue_cnt double    waiting_ns / length of the bin: operations that waited on average

@@ -9,7 +9,7 @@
 --   measured_ns   bigint    its duration on the CPU
 --   replayed_ns   bigint    its duration by replay
 --   error_frac    double    replayed_ns / measured_ns - 1
---   start_ns      bigint    its begin
+--   start_ns      bigint    its start
 --   source_id     integer   the input, see trace_info
 --   rank          integer   rank of the input, NULL if not recorded
 

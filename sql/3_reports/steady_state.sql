@@ -1,6 +1,6 @@
 -- A row is one device in the time that the answer, findings and what-if are about: its steps once they are warm.
 --
--- Cold steps at the begin (each more than 1.5 times the median), what is loaded before them and written behind the last are
+-- Cold steps at the start (each more than 1.5 times the median), what is loaded before them and written behind the last are
 -- left out where the warm steps hold at least half of the kernels' time, and something worth leaving out is there (cold
 -- steps, or a twentieth of the recorded time); where only the warm steps and all behind them hold that, the cold ones and what
 -- is before them are; else it is all that was recorded and equals gpu_timeline_summary. compute_ns + exposed_communication_ns + exposed_memory_ns +
@@ -24,7 +24,7 @@
 --   host_idle_ns               bigint    idle because the CPU launched late, see idle_gap
 --   dependency_idle_ns         bigint    idle though the work was launched in time
 --   kernel_wait_ns             bigint    the device's own distance between kernels
---   start_ns                   bigint    its begin
+--   start_ns                   bigint    its start
 --   end_ns                     bigint    its end
 --   source_id                  integer   the input, see trace_info
 --   rank                       integer   rank of the input, NULL if not recorded

@@ -18,7 +18,7 @@
 --   length_ns           bigint    how long it takes: until the next one begins; where the CPU runs ahead of the GPU, from when
 --         the GPU is done with the step before to when it is done with it; of a step that none follows wall_ns, or what keeps a device busy for longer
 --   wall_ns             bigint    its own duration on the CPU, which may just enqueue what the GPU then takes long for
---   between_ns          bigint    time on the CPU between its end and the begin of the next one: loading, logging; NULL where none follows
+--   between_ns          bigint    time on the CPU between its end and the start of the next one: loading, logging; NULL where none follows
 --   data_ns             bigint    wall time of fetching input inside it
 --   h2d_ns              bigint    of copying input to the device
 --   forward_ns          bigint    of the forward, or time covered by its operators

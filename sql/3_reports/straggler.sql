@@ -6,7 +6,7 @@
 -- clocks are compared): each moment in which others do nothing but wait is shared equally by the ranks that are not
 -- there yet. late_ns is by how much it came behind the median of the ranks, in the group that waited longest for it;
 -- all-reduces beside the backward, to which it comes as late as before, count once. Before ranks have met clocks say who
--- comes late, where they are known well enough (clock_offset), and no more than its way from the begin of the first step
+-- comes late, where they are known well enough (clock_offset), and no more than its way from the start of the first step
 -- was longer. In steps without any of that (found_by 'own time') it is judged by own_ns in the same way: the step
 -- without the time in which nothing but communication ran, idle time included; of a stage of a pipeline, which idles by
 -- its place, its compute alone. A straggler is late, and kept others waiting, for more than the threshold straggler_frac

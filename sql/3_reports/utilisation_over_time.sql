@@ -6,7 +6,7 @@
 -- columns:
 --   device_id          integer   the device
 --   bin                bigint    number of the bin, from 0
---   start_ns           bigint    its begin
+--   start_ns           bigint    its start
 --   end_ns             bigint    its end
 --   busy_ns            bigint    time with any work
 --   compute_ns         bigint    time with kernels that do not communicate, or graphs

@@ -1,4 +1,4 @@
--- A row is an input with a critical path: the share of its steady state that hangs on the GPU, the mean of its processes.
+-- A row is an input with a critical path: the share of its steady state that depends on the GPU, the mean of its processes.
 --
 -- All that is no time of the CPU or of copies: kernels, waiting for others, beginning behind a launch. Faster kernels save no
 -- more than this, however long the GPU is busy (_steady_time, critical_segment).

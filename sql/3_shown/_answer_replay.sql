@@ -1,6 +1,6 @@
 -- A row is an input: what must be known beside what is predicted of it.
 --
--- A replay lasts from the begin of the first warm step to the end of the last and of what was launched in it, whatever else
+-- A replay lasts from the start of the first warm step to the end of the last and of what was launched in it, whatever else
 -- the device does meanwhile. Time in which the CPU waits for GPU work that is not recorded is in it, too.
 --
 -- columns:

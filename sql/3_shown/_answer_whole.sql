@@ -2,7 +2,7 @@
 --
 -- columns:
 --   source_id      integer   the input
---   whole_ns       bigint    from the begin of the first range or CUDA call to the end of the last, NULL without any
+--   whole_ns       bigint    from the start of the first range or CUDA call to the end of the last, NULL without any
 --   process_cnt    bigint    processes with GPU work
 --   has_launches   boolean   whether a launching call of GPU work is recorded, NULL without GPU work
 

@@ -1,6 +1,6 @@
 -- A row is a job of which inputs of some ranks are here and those of others are not.
 --
--- Collectives of the missing ranks stay unmatched (collective_match), and nobody knows whether one of them was the slowest. Add their traces.
+-- Collectives of the missing ranks stay unmatched (collective_match), and whether one of them was the slowest is not known. Add their traces.
 
 with
 ranked as (

@@ -184,7 +184,7 @@ def test_records_whose_answer_is_cut_off_are_left_out_and_that_is_said(tmp_path:
         ({"messages": [{"role": "user", "content": ""}]}, "turn 1: content is empty"),
         ({"messages": [{"role": "user"}]}, "content is missing"),
         ({"messages": [{"role": "user", "content": 3}]}, "content must be a string, not int"),
-        ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "parts that are no text"),
+        ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "parts that are not text"),
         ({"messages": [{"role": "user", "content": "x"}]}, "no turn of the assistant"),
         ({"messages": [{"role": "assistant", "content": "x", "tool_calls": [{}]}]}, "calls tools"),
         ({"conversations": [{"from": "user"}]}, "turn 1: value is missing"),

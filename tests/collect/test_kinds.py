@@ -228,7 +228,7 @@ def test_what_a_kind_cannot_do_is_refused_in_one_line(kind: str, settings: dict[
 
 
 def test_oft_refuses_blocks_that_do_not_fit() -> None:
-    with pytest.raises(UsageError, match="blocks of --rank values: 64 is no multiple"):
+    with pytest.raises(UsageError, match="blocks of --rank values: 64 is not a multiple"):
         Trainer(spec("oft", rank=7), CPU)
 
 

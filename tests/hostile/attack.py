@@ -473,7 +473,7 @@ ATTACKS: dict[str, tuple[Attack, Judge]] = {
 
 def prepare() -> None:
     """Load what every child needs, but nothing that starts threads: a fork does not take them along."""
-    from lorabench.tuning import tune
+    from lorabench.allocators import tune
 
     tune()
     import lorabench.analyze.pipeline  # noqa: F401

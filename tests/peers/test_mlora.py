@@ -1,4 +1,4 @@
-"""The legacy form equals what mLoRA's report script does: every launch in every range around its begin, by loops."""
+"""The legacy form equals what mLoRA's report script does: every launch in every range around its start, by loops."""
 
 import sqlite3
 from collections.abc import Callable

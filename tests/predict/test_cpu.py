@@ -83,7 +83,7 @@ def test_what_a_trace_does_not_have_is_said(tmp_path: Path) -> None:
         found = unprofiled.fractions(database, BEFORE.step_ns(), asked)
     assert [p.frac for p in found] == [None] * 4
     assert [p.why.split(";")[0] for p in found] == [
-        "there is no range 'recompute'",
+        "no such range: 'recompute'",
         "no operator's name matches 'gemm'",
         "pin=*: the trace has no GPU work",
         "the trace has no range that means h2d",

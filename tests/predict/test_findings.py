@@ -182,7 +182,9 @@ def test_without_calls_nobody_knows_why_the_gpu_is_idle(tmp_path: Path, run_comm
             file.execute(f"drop table {table}")
         file.commit()
     said = run_command("summary", trace).out
-    assert "calls that launched the GPU's work are not recorded, so nobody knows why" in " ".join(said.split())
+    assert "calls that launched the GPU's work are not recorded, so why it is idle is not known" in " ".join(
+        said.split()
+    )
     assert "host" not in said and "dependency" not in said
     assert "are not recorded" in run_command("what-if", trace).out
 
