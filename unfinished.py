@@ -17,9 +17,7 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
-_NAME = re.compile(
-    r"\.(?P<name>.+)\.(?P<home>[0-9a-f]{6})-(?P<pid>[0-9]+)-[0-9a-f]{8}\.(partial|open|export)(\.wal|\.tmp)?"
-)
+_NAME = re.compile(r"\.(?P<name>.+)\.(?P<home>[0-9a-f]{6})-(?P<pid>[0-9]+)-[0-9a-f]{8}\.(partial|open)(\.wal|\.tmp)?")
 
 
 def beside(path: Path, suffix: str = "partial") -> Path:

@@ -52,11 +52,9 @@ def analyze(
 
         return jobs.opened(paths[0], wanted or folder.Wanted(), writes_into)
     progress = progress or Silent()
-    found = inputs.find(paths, progress)
-    try:
+    with inputs.exports():
+        found = inputs.find(paths, progress)
         return fillers.fill(_opened(paths, found, database, force, progress, settings, writes_into, is_kept))
-    finally:
-        inputs.release()
 
 
 def _opened(

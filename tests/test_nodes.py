@@ -1,8 +1,10 @@
 """One nsys report of several processes: each with GPUs of its own is an input, and of one job they are its ranks."""
 
+import os
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -107,9 +109,44 @@ def test_a_report_is_exported_once_and_read_by_its_processes(
     assert len(log.read_text().splitlines()) == 2, "what was noted is enough to find the inputs; readers export again"
     job = tmp_path / "job"
     run_command("analyze", tmp_path / "node.nsys-rep", "-o", f"{job}/", "--workers", "2")
+    assert len(log.read_text().splitlines()) == 3
     assert run_command("query", job, "select rank, name from rank_summary order by rank", "--csv").out == expected
-    left = [path.name for path in tmp_path.rglob("*") if "export" in path.name and path != log]
-    assert not left
+    assert not [name for name in os.environ if "_EXPORT_" in name]
+
+
+@pytest.mark.own_cache
+def test_a_report_that_is_not_exported_says_why_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: Callable[..., Any]
+) -> None:
+    program, log = fake_nsys(tmp_path, tmp_path / "not there")
+    program.write_text(program.read_text() + "exit 1\n")
+    monkeypatch.setenv("LORABENCH_NSYS", str(program))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    (tmp_path / "run.nsys-rep").write_bytes(b"NVIDIA Tegra Profiler Report 2024@2@3")
+    assert "run.nsys-rep was made by nsys 2024.2.3" in run_command("analyze", tmp_path / "run.nsys-rep", code=4).err
+    assert len(log.read_text().splitlines()) == 1
+    run_command("analyze", tmp_path / "run.nsys-rep", tmp_path / "missing.json", code=3)
+    assert not list(tmp_path.glob("lorabench-export-*"))
+
+
+@pytest.mark.own_cache
+def test_a_file_in_the_place_of_another_is_looked_at_anew_whatever_its_time(tmp_path: Path) -> None:
+    """As `cp -p` and `rsync -t` leave it."""
+    node = simulated_node.write(ALONE, tmp_path / "node.sqlite", 2)
+    before = node.stat()
+    kernels = "select name, kernel_cnt from rank_summary order by rank"
+    with analyze([node], tmp_path / "x.duckdb") as database:
+        expected = database.rows(kernels)
+    with changed(node) as file:
+        for table in ("KERNEL", "MEMCPY", "MEMSET"):
+            file.execute(f"update CUPTI_ACTIVITY_KIND_{table} set globalPid = globalPid + (1 << 40)")
+        for table in ("CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"):
+            file.execute(f"update {table} set globalTid = globalTid + (1 << 40)")
+    os.utime(node, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert node.stat().st_size == before.st_size
+    with analyze([node], tmp_path / "x.duckdb", force=True) as database:
+        assert database.rows(kernels) == expected
 
 
 @pytest.mark.own_cache

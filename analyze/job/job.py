@@ -25,6 +25,7 @@ from ..store.settings import Settings
 from . import folder, handed, merging, remote, running
 from .executors import Executor
 from .folder import Task, Wanted
+from .unit import is_finished
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,13 +65,22 @@ def read(
     Raises InputError for an input that is not there, OutputError for a folder that cannot be written.
     """
     text, progress = (settings or Settings()).text, progress or Silent()
-    try:
+    with inputs.exports():
         found = tasks(named, job, text, progress)
         folder.make(job, text)
         _drop_former(found, job)
-        return Done(running.run(executor, executor.share(found), progress, force=force), len(found))
-    finally:
-        inputs.release()
+        own = executor.share(found)
+        if executor.kind != "dask":
+            unread = [task for task in own if force or not is_finished(task)]
+            inputs.export_once([item for task in unread for item in _process_of(task)], progress)
+        return Done(running.run(executor, own, progress, force=force), len(found))
+
+
+def _process_of(task: Task) -> list[Input]:
+    """The input of a task that is one process of a file here."""
+    if task.process is None:
+        return []
+    return [inputs.of_process(inputs.recognise(Path(task.file)), task.process, task.whose)]
 
 
 def tasks(named: Sequence[str], job: Path, settings: str, progress: Progress) -> list[Task]:

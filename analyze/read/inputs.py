@@ -15,7 +15,7 @@ import re
 import stat
 import zlib
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
@@ -88,8 +88,17 @@ def find(paths: list[Path], progress: Progress | None = None) -> list[Input]:
     return found
 
 
+@contextmanager
+def exports() -> Iterator[None]:
+    """While open, reports of nsys are exported once for all that read them."""
+    from . import nsys_report
+
+    with nsys_report.exports():
+        yield
+
+
 def export_once(found: list[Input], progress: Progress) -> None:
-    """Export nsys' reports of which several of these are, for all that read them, until release().
+    """Export nsys' reports of which several of these are, while exports() is open.
 
     Of one that cannot be exported they say why.
     """
@@ -100,13 +109,6 @@ def export_once(found: list[Input], progress: Progress) -> None:
         for report in dict.fromkeys(reports):
             with suppress(ToolError, OSError):
                 nsys_report.leave(report, progress)
-
-
-def release() -> None:
-    """Remove what was exported to find inputs or for several of them, after they have been read."""
-    from . import nsys_report
-
-    nsys_report.release()
 
 
 def spare(inputs: list[Path], *outputs: Path) -> None:

@@ -1,9 +1,11 @@
 """Turns an nsys report (.nsys-rep, .qdrep, .qdstrm) into a sqlite export, with the nsys that is installed."""
 
-import shutil
+import os
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 
 from ... import nsys
@@ -12,7 +14,25 @@ from ...progress import Progress
 from . import noted
 from .nsys_processes import Process, apart
 
-_left: set[Path] = set()  # exports that this process left for those who read
+_PREFIX = "lorabench-export-"
+_VARIABLE = "_LORABENCH_EXPORT_"  # before the key of a report: where processes that this one starts find its export
+_left: dict[str, tuple["tempfile.TemporaryDirectory[str]", int]] = {}  # by variable, and for how many readings
+_failed: dict[str, ToolError] = {}
+_lock = threading.Lock()
+_leaving: ContextVar[list[str] | None] = ContextVar("leaving", default=None)  # what is left for this reading
+
+
+@contextmanager
+def exports() -> Iterator[None]:
+    """While open, an export of a report may be left for all that read it, also in processes that this one starts."""
+    mine: list[str] = []
+    token = _leaving.set(mine)
+    try:
+        yield
+    finally:
+        _leaving.reset(token)
+        for variable in mine:
+            _release(variable)
 
 
 @contextmanager
@@ -21,54 +41,66 @@ def exported(report: Path) -> Iterator[Path]:
 
     Raises ToolError when nsys is missing, too old for the report or fails.
     """
-    left = noted.left_export(report)
-    if left is not None:
-        yield left
+    variable = _VARIABLE + noted.key(report)
+    left = os.environ.get(variable)
+    if left is not None and Path(left).is_file():
+        yield Path(left)
         return
-    with tempfile.TemporaryDirectory(prefix="lorabench-export-") as folder:
+    if variable in _failed:  # a moment ago
+        raise _failed.pop(variable)
+    with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:
         yield _export(report, Path(folder))
 
 
 def processes(report: Path, progress: Progress) -> list[Process]:
     """The processes that are inputs of their own, none where the report is one input or cannot be exported: whoever
     reads it says why.
-
-    The export that is made to find out is left for those who read, until release().
     """
     with suppress(ToolError, OSError):
         return noted.processes(report, lambda: _look(report, progress))
     return []
 
 
-def release() -> None:
-    """Remove the exports that this process left."""
-    while _left:
-        _left.pop().unlink(missing_ok=True)
-
-
-def leave(report: Path, progress: Progress) -> Path | None:
-    """Export a report for all that read it until release(), unless that was done; None where there is no room for it.
+def leave(report: Path, progress: Progress) -> None:
+    """Export a report for all that read it while exports() is open, unless that was done; nothing without.
 
     Raises what exported() raises.
     """
-    place = noted.left_export(report) or noted.place_for_export(report)
-    if place is None or place.exists():
-        return place
-    progress.step("nsys export")
-    folder = place.with_suffix(".partial")
-    folder.mkdir(mode=0o700)
-    try:
-        _export(report, folder).replace(place)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    _left.add(place)
-    return place
+    mine, variable = _leaving.get(), _VARIABLE + noted.key(report)
+    if mine is None or variable in mine:
+        return
+    with _lock:
+        folder, readings = _left.get(variable, (None, 0))
+        if folder is not None:
+            _left[variable] = folder, readings + 1
+    if folder is None:
+        progress.step("nsys export")
+        folder = tempfile.TemporaryDirectory(prefix=_PREFIX)
+        try:
+            path = _export(report, Path(folder.name))
+        except ToolError as error:
+            folder.cleanup()
+            _failed[variable] = error
+            raise
+        with _lock:
+            _left[variable] = folder, 1
+        os.environ[variable] = str(path)
+    mine.append(variable)
+
+
+def _release(variable: str) -> None:
+    with _lock:
+        folder, readings = _left[variable]
+        if readings > 1:
+            _left[variable] = folder, readings - 1
+            return
+        del _left[variable]
+    os.environ.pop(variable, None)
+    folder.cleanup()
 
 
 def _look(report: Path, progress: Progress) -> list[Process]:
-    place = leave(report, progress)
-    if place is not None:
-        return apart(place)
+    leave(report, progress)
     with exported(report) as path:
         return apart(path)
 

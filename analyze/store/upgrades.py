@@ -66,10 +66,15 @@ def _steps() -> dict[int, dict[str, str]]:
     }
 
 
+_FORMER = "('kernel_wait_ns', 1000.0), ('memory_share_frac', 0.25)"  # defaults that were others: nobody set them
 # What was set is theirs; what is built in is ours, whenever a database was made: what views ask for is there.
 _SETTINGS = {
     "threshold": """select ours.name, coalesce(theirs.value, ours.value) as value, ours.doc from {ours} as ours
-        left join (select name, any_value(value) as value from {before} group by name) as theirs using (name)""",
+        left join (
+            select name, any_value(value) as value from {before}
+            where (name, value) not in (select (name, value) from (values {former}) as former(name, value))
+            group by name
+        ) as theirs using (name)""".replace("{former}", _FORMER),
     "kernel_class_rule": "select * from {before} where priority < 0 union all from {ours} where priority >= 0",
     "device_peak": "from {ours}",
 }

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,13 @@ Row = dict[str, Any]
 def writer(folder: Path, pass_name: str, suffix: str) -> Callable[[list[Row]], None]:
     """A function that appends the rows of a step to the file of a process (its suffix), one of several or alone.
 
-    A disk that is full is the business of what is written last.
+    Where that cannot be written, as on a full disk, it is left: no pass ends for it.
     """
     path = folder / f".steps-{pass_name}{suffix}.jsonl"
 
     def keep(rows: list[Row]) -> None:
         text = "".join(json.dumps(row) + "\n" for row in rows)
-        with path.open("a", encoding="utf-8") as file:
+        with suppress(OSError), path.open("a", encoding="utf-8") as file:
             file.write(text)
 
     return keep
@@ -30,8 +31,9 @@ def take(folder: Path, pass_name: str, rank_cnt: int | None) -> dict[str, Any] |
     """
     found: dict[str, list[Row]] = {}
     for path in sorted(folder.glob(f".steps-{pass_name}*.jsonl")):
-        found[path.name] = _rows(path)
-        path.unlink()
+        with suppress(OSError):
+            found[path.name] = _rows(path)
+            path.unlink()
     if not any(found.values()):
         return None
     if rank_cnt is None:
@@ -41,5 +43,9 @@ def take(folder: Path, pass_name: str, rank_cnt: int | None) -> dict[str, Any] |
 
 
 def _rows(path: Path) -> list[Row]:
-    """The whole lines: the last one may be cut off."""
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines(keepends=True) if line.endswith("\n")]
+    """The whole lines: one that was cut off is left out."""
+    found: list[Row] = []
+    for line in path.read_text("utf-8", "replace").splitlines():
+        with suppress(ValueError):
+            found.append(json.loads(line))
+    return found

@@ -132,7 +132,7 @@ def _describe(
     for left in directory.partial.glob(".re*-*.json"):
         left.unlink()
     if passes.results or kept:
-        (directory.partial / rundir.STEPS).write_text(summary.steps_csv(kept | passes.results), encoding="utf-8")
+        (directory.partial / rundir.STEPS).write_text(summary.steps_csv(passes.results | kept), encoding="utf-8")
     if passes.results:
         ranges = {n: r for n, r in passes.results.items() if n in ("torch", "nsys")}
         (directory.partial / rundir.RANGES).write_text(summary.ranges_csv(ranges), encoding="utf-8")

@@ -33,8 +33,8 @@ with by_clock as (
         count(arrival_ns) as arrived_cnt,
         min(arrival_ns) as first_ns,
         max(arrival_ns) as last_ns,
-        arg_max(rank, arrival_ns) as last_rank,
-        arg_max(source_id, arrival_ns) as last_source_id,
+        arg_max(rank, (arrival_ns, -source_id)) as last_rank,
+        arg_max(source_id, (arrival_ns, -source_id)) as last_source_id,
         min(done_ns) as done_ns,
         max(error_ns) as error_ns
     from _arrival

@@ -62,7 +62,8 @@ def of_version(version: int, made: Path, path: Path) -> Path:
             for statement in BACKWARDS.get(step, []):
                 connection.execute(statement)
         # thresholds, rules and devices that came later are not in it
-        connection.execute("delete from threshold where name <> 'long_gap_ns'")
+        connection.execute("delete from threshold where name not in ('long_gap_ns', 'kernel_wait_ns')")
+        connection.execute("update threshold set value = 1000.0 where name = 'kernel_wait_ns'")  # the default then
         connection.execute("delete from kernel_class_rule where priority > 300")
         connection.execute("delete from device_peak")
         connection.execute(f"update lorabench set schema_version = {version}")
