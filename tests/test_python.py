@@ -53,7 +53,7 @@ def test_it_predicts(profile: Any) -> None:
     assert len(profile.what_if()) > 1
     with pytest.raises(UsageError, match="write one of"):
         profile.what_if("faster")
-    with pytest.raises(UsageError, match="no range"):
+    with pytest.raises(UsageError, match="no such range"):
         profile.what_if("graph=nowhere")
 
 

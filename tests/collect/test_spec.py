@@ -38,7 +38,7 @@ LORABENCH = [sys.executable, "-m", "lorabench"]
         ({"warmup_steps": 5, "steps": 5}, "leaves none of 5 steps active"),
         ({"device": "gpu"}, "must be auto, cpu, cuda or cuda:N"),
         ({"profiler": "vtune"}, "one of timing, torch, nsys, memory"),
-        ({"nope": 1}, "no setting 'nope'"),
+        ({"nope": 1}, "no such setting: 'nope'"),
         ({"method": "full", "rank": 64}, "--rank is a setting of adapters, and --method full has none"),
         ({"method": "full", "target_modules": "q_proj"}, "--target-modules is a setting of adapters"),
         ({"batch_operator": "loop"}, "applies to --peft-mode batch, not switch"),
