@@ -24,6 +24,9 @@ KernelClasses = Annotated[
 ]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV: raw numbers, all columns.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON array: raw numbers, all columns.")]
+OfRank = Annotated[
+    int | None, typer.Option("--rank", metavar="N", help="Of several ranks the one to show [the first with GPU work].")
+]
 
 
 def one_format(named: Format | None, as_csv: bool, as_json: bool) -> Format | None:

@@ -36,13 +36,8 @@ OF_RANKS = (
 )  # fmt: skip
 _OF_SHAPES = ("_operator_bound",)
 _OF_MEMORY = (
-    "_answer_memory",
-    "_memory_without",
-    "memory_by_category",
-    "memory_peak",
-    "memory_phase",
-    "memory_timeline",
-)
+    "_answer_memory", "_memory_without", "memory_by_category", "memory_peak", "memory_phase", "memory_timeline",
+)  # fmt: skip
 _TABLES_OF_MEMORY = ("memory_event", "memory_segment", "out_of_memory_event")
 _OF_ANY_MEMORY = ("memory_finding", "memory_fragmentation")  # of what an allocator holds, or refused
 _OF_CPU = ("_cpu_gap_place",)

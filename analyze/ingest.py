@@ -12,6 +12,7 @@ from ..progress import Progress
 from ..vocabulary import SOURCE_KINETO, SOURCE_NSYS, SOURCE_SNAPSHOT
 from .model import completion as model
 from .read import companions
+from .read.exports import Exports
 from .read.identity import identity
 from .read.inputs import Input, Kind
 from .read.staging import Staging
@@ -74,10 +75,7 @@ def fill(database: Database, source_id: int, item: Input, progress: Progress) ->
     with database.room_to_read(), ExitStack() as stack:
         path = item.path
         if item.kind is Kind.NSYS_REPORT:
-            from .read import nsys_report
-
-            progress.step("nsys export")
-            path = stack.enter_context(nsys_report.exported(path))
+            path = item.export or stack.enter_context(Exports(progress)).of(path)
         try:
             read(path, staging, item.process)
         except OSError as error:

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -88,7 +88,6 @@ def _make(numbered: list[tuple[Input, Path]], settings: Settings, progress: Prog
     """Make the parts that are not there yet; why there is none, for those that cannot be made."""
     problems = {part: Problem(item.problem) for item, part in numbered if item.problem}
     wanted = [(item, part) for item, part in numbered if part not in problems and not is_current(part, item, settings)]
-    inputs.export_once([item for item, _ in wanted], progress)
     count = worker_cnt(sum(item.content_bytes >= WORTH_A_WORKER for item, _ in wanted))
     if not count:
         progress.step(f"reading {len(wanted)} files", len(wanted))
@@ -154,8 +153,7 @@ def _work(
     item: Input, part: Path, settings: Settings, environment: dict[str, str], running: set[subprocess.Popen[str]]
 ) -> Problem | None:
     words = modules.command(f"{__package__}.parts", str(item.path.absolute()), str(part.absolute()), settings.text)
-    if item.process is not None:
-        words += [str(item.process), item.whose]
+    words += ["" if item.process is None else str(item.process), item.whose, str(item.export or "")]
     with subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="backslashreplace", env=environment
     ) as worker:
@@ -245,12 +243,13 @@ def _append_table(database: Database, table: str, shifts: dict[str, int], source
     )
 
 
-def main(path: str, part: str, settings: str, process: str = "", whose: str = "") -> None:
+def main(path: str, part: str, settings: str, process: str, whose: str, export: str) -> None:
     """Make one part; print what is wrong with the input as JSON, null when nothing is."""
     try:
         item = inputs.recognise(Path(path))
         if process:
             item = inputs.of_process(item, int(process), whose)
+        item = replace(item, export=Path(export) if export else None)
         print(json.dumps(make_part(item, Path(part), Settings.of_text(settings))))
     except OutputError as error:
         print(error, file=sys.stderr)

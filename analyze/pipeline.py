@@ -11,6 +11,7 @@ from ..progress import Progress, Silent
 from . import fillers
 from .job import folder
 from .read import inputs
+from .read.exports import Exports
 from .read.identity import identity
 from .read.inputs import Input, Kind
 from .store import cache, checks
@@ -52,14 +53,13 @@ def analyze(
 
         return jobs.opened(paths[0], wanted or folder.Wanted(), writes_into)
     progress = progress or Silent()
-    with inputs.exports():
-        found = inputs.find(paths, progress)
-        return fillers.fill(_opened(paths, found, database, force, progress, settings, writes_into, is_kept))
+    with Exports(progress) as exports:
+        return fillers.fill(_opened(paths, exports, database, force, progress, settings, writes_into, is_kept))
 
 
 def _opened(
     paths: list[Path],
-    found: list[Input],
+    exports: Exports,
     database: Path | None,
     force: bool,
     progress: Progress,
@@ -67,6 +67,7 @@ def _opened(
     writes_into: Path | None,
     is_kept: bool,
 ) -> Database:
+    found = inputs.find(paths, exports)
     if [item.kind for item in found] == [Kind.DATABASE]:
         if settings not in (None, Settings()):
             raise UsageError(f"{found[0].path} keeps the settings that it was made with; give the trace it was made of")
@@ -90,7 +91,7 @@ def _opened(
             cache.used(database)
         return opened
     try:
-        is_complete, given = _built(database, found, settings, progress, is_kept)
+        is_complete, given = _built(database, inputs.with_exports(found, exports), settings, progress, is_kept)
     except OutputError:
         # of several inputs another process may have read the same ones meanwhile, and removed the parts of both
         made = kept(database, identities, settings, writes_into, remembered) if is_own and not force else None

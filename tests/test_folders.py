@@ -9,11 +9,18 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 from lorabench.analyze.read import inputs
-from lorabench.analyze.read.inputs import Kind
+from lorabench.analyze.read.exports import Exports
+from lorabench.analyze.read.inputs import Input, Kind
 from lorabench.cli_progress import Lines
 from lorabench.errors import InputError, UsageError
+from lorabench.progress import Silent
 
 TRACE = ROOT / "fixtures" / "torch-cpu.json.gz"
+
+
+def find(paths: list[Path]) -> list[Input]:
+    with Exports(Silent()) as exports:
+        return inputs.find(paths, exports)
 
 
 def put(path: Path) -> Path:
@@ -26,7 +33,7 @@ def test_the_traces_of_the_one_folder_that_holds_some_are_read(folder: str, tmp_
     trace = put(tmp_path / folder / "host.pt.trace.json.gz")
     put(tmp_path / ".hidden" / "other.json.gz")
     (tmp_path / "empty").mkdir()
-    assert [item.path for item in inputs.find([tmp_path])] == [trace]
+    assert [item.path for item in find([tmp_path])] == [trace]
     with pytest.raises(UsageError, match="would replace the input"):
         inputs.spare([tmp_path], trace)
 
@@ -57,7 +64,7 @@ def test_an_output_folder_of_axolotl_is_its_trace_and_its_snapshot(tmp_path: Pat
     for name in ("config.json", "adapter_config.json", "checkpoint-3/trainer_state.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("{}")
-    assert {item.path.name: item.kind for item in inputs.find([tmp_path])} == {
+    assert {item.path.name: item.kind for item in find([tmp_path])} == {
         "profiler_trace.json": Kind.KINETO,
         "snapshot.pickle": Kind.SNAPSHOT,
     }
@@ -67,8 +74,8 @@ def test_traces_in_several_folders_are_not_mixed(tmp_path: Path) -> None:
     for name in ("a", "b", "c", "d"):
         put(tmp_path / name / "run" / "trace.json.gz")
     with pytest.raises(InputError, match=r"in 4 folders: .*a/run, .*b/run, .*c/run and 1 more; give one of them"):
-        inputs.find([tmp_path])
-    assert len(inputs.find([tmp_path / "a", tmp_path / "b"])) == 2
+        find([tmp_path])
+    assert len(find([tmp_path / "a", tmp_path / "b"])) == 2
 
 
 def test_json_that_is_no_trace_is_left_out_of_a_folder(tmp_path: Path) -> None:
@@ -77,7 +84,7 @@ def test_json_that_is_no_trace_is_left_out_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text(json.dumps({"vocab": {str(n): n for n in range(20_000)}}))
     (tmp_path / "state.json.gz").write_bytes(gzip.compress(b'{"step": 1}'))
     (tmp_path / "my_trace.json").write_text("{}")  # called so, it is worth a word
-    found = {item.path.name: item.kind for item in inputs.find([tmp_path])}
+    found = {item.path.name: item.kind for item in find([tmp_path])}
     assert found == {"run.json.gz": Kind.KINETO, "my_trace.json": Kind.KINETO}
     assert trace.name in found
 
@@ -91,7 +98,7 @@ def test_what_is_packed_in_a_folder_is_read_or_is_told_what_unpacks_it(tmp_path:
     (tmp_path / "dataset.pkl").write_bytes(b"\x80\x04N.")
     (tmp_path / "unpacked.sqlite").write_bytes(gzip.decompress(nsys.read_bytes()))
     shutil.copy(nsys, tmp_path / "unpacked.sqlite.gz")
-    found = {item.path.name: item for item in inputs.find([tmp_path])}
+    found = {item.path.name: item for item in find([tmp_path])}
     assert {name: item.kind for name, item in found.items()} == {
         "x.pickle.gz": Kind.SNAPSHOT,
         "MEMORY_snapshot.pkl.gz": Kind.SNAPSHOT,
@@ -106,7 +113,7 @@ def test_what_is_packed_in_a_folder_is_read_or_is_told_what_unpacks_it(tmp_path:
 def test_a_header_of_thousands_of_ranks_stands_before_the_events(tmp_path: Path) -> None:
     groups = [{"pg_name": str(n), "ranks": list(range(1000))} for n in range(100)]
     (tmp_path / "x.json").write_text(json.dumps({"distributedInfo": {"pg_config": groups}, "traceEvents": []}))
-    assert [item.kind for item in inputs.find([tmp_path])] == [Kind.KINETO]
+    assert [item.kind for item in find([tmp_path])] == [Kind.KINETO]
 
 
 def test_a_file_that_is_no_trace_stops_no_other(tmp_path: Path, run_command: Callable) -> None:

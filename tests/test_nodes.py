@@ -17,7 +17,9 @@ import synthetic
 from lorabench.analyze import parts
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.read import inputs
+from lorabench.analyze.read.exports import Exports
 from lorabench.analyze.store.database import Database
+from lorabench.progress import Silent
 
 ALONE = Path(__file__).parent.parent / "fixtures" / "lora-run.sqlite"
 VIEWS = (
@@ -45,7 +47,8 @@ def repeat_kernels(file: sqlite3.Connection) -> None:
 
 
 def named(node: Path) -> list[str]:
-    return [item.whose for item in inputs.find([node])]
+    with Exports(Silent()) as exports:
+        return [item.whose for item in inputs.find([node], exports)]
 
 
 def rows(database: Database, view: str, source_id: int) -> list[str]:
@@ -100,6 +103,7 @@ def test_a_report_is_exported_once_and_read_by_its_processes(
         monkeypatch.setattr(parts, "WORTH_A_WORKER", 0)
     program, log = fake_nsys(tmp_path, simulated_node.write(ALONE, tmp_path / "made.sqlite", 3))
     monkeypatch.setenv("LORABENCH_NSYS", str(program))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / "node.nsys-rep").write_bytes(b"NVIDIA Tegra Profiler Report 2024@2@3")
     words = ("analyze", tmp_path / "node.nsys-rep", "--report", "rank_summary", "--columns", "rank,name")
     expected = "rank,name\n" + "".join(f"{rank},node-rank{rank}.nsys-rep\n" for rank in range(3))
@@ -111,7 +115,7 @@ def test_a_report_is_exported_once_and_read_by_its_processes(
     run_command("analyze", tmp_path / "node.nsys-rep", "-o", f"{job}/", "--workers", "2")
     assert len(log.read_text().splitlines()) == 3
     assert run_command("query", job, "select rank, name from rank_summary order by rank", "--csv").out == expected
-    assert not [name for name in os.environ if "_EXPORT_" in name]
+    assert not list(tmp_path.glob("lorabench-export-*"))
 
 
 @pytest.mark.own_cache
@@ -121,8 +125,7 @@ def test_a_report_that_is_not_exported_says_why_and_leaves_nothing(
     program, log = fake_nsys(tmp_path, tmp_path / "not there")
     program.write_text(program.read_text() + "exit 1\n")
     monkeypatch.setenv("LORABENCH_NSYS", str(program))
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / "run.nsys-rep").write_bytes(b"NVIDIA Tegra Profiler Report 2024@2@3")
     assert "run.nsys-rep was made by nsys 2024.2.3" in run_command("analyze", tmp_path / "run.nsys-rep", code=4).err
     assert len(log.read_text().splitlines()) == 1

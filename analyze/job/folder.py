@@ -55,6 +55,7 @@ class Task:
     problem: str = ""  # why it cannot be read at all
     process: int | None = None  # that is read of several, see Input
     whose: str = ""
+    export: str = ""  # of an nsys report here, while it is read
 
     @property
     def file(self) -> str:

@@ -18,6 +18,7 @@ from ...sql import quoted
 from .. import fillers
 from ..ranks import alike
 from ..read import inputs
+from ..read.exports import Exports
 from ..read.inputs import Input
 from ..store.database import Database
 from ..store.jobs import JobInput, job_inputs, open_job
@@ -65,25 +66,26 @@ def read(
     Raises InputError for an input that is not there, OutputError for a folder that cannot be written.
     """
     text, progress = (settings or Settings()).text, progress or Silent()
-    with inputs.exports():
-        found = tasks(named, job, text, progress)
+    with Exports(progress) as exports:
+        found = tasks(named, job, text, exports)
         folder.make(job, text)
         _drop_former(found, job)
         own = executor.share(found)
         if executor.kind != "dask":
-            unread = [task for task in own if force or not is_finished(task)]
-            inputs.export_once([item for task in unread for item in _process_of(task)], progress)
+            own = [task if is_finished(task) and not force else _exported(task, exports) for task in own]
         return Done(running.run(executor, own, progress, force=force), len(found))
 
 
-def _process_of(task: Task) -> list[Input]:
-    """The input of a task that is one process of a file here."""
+def _exported(task: Task, exports: Exports) -> Task:
+    """The same, with an export where it is one process of a report: others read the same one."""
     if task.process is None:
-        return []
-    return [inputs.of_process(inputs.recognise(Path(task.file)), task.process, task.whose)]
+        return task
+    item = inputs.of_process(inputs.recognise(Path(task.file)), task.process, task.whose)
+    (item,) = inputs.with_exports([item], exports)
+    return dataclasses.replace(task, export=str(item.export or ""))
 
 
-def tasks(named: Sequence[str], job: Path, settings: str, progress: Progress) -> list[Task]:
+def tasks(named: Sequence[str], job: Path, settings: str, exports: Exports) -> list[Task]:
     """The inputs that words of a command line name, each once, in the same order wherever it is given.
 
     Raises InputError when a word names nothing.
@@ -94,11 +96,12 @@ def tasks(named: Sequence[str], job: Path, settings: str, progress: Progress) ->
         if remote.is_url(word) and not word.startswith("file://"):
             found += [Task(location, size, stamp, "") for location, size, stamp in remote.find(word)]
         else:
-            items += _behind(word, progress)
+            items += _behind(word, exports)
     found += [
         Task(
             str(item.path.parent.resolve() / item.path.name) + (f"#{item.whose}" if item.whose else ""),
             item.size_bytes, str(item.mtime_ns), "", problem=item.problem, process=item.process, whose=item.whose,
+            export=str(item.export or ""),
         )
         for item in inputs.told_apart(items)
     ]  # fmt: skip
@@ -109,7 +112,7 @@ def tasks(named: Sequence[str], job: Path, settings: str, progress: Progress) ->
     ]
 
 
-def _behind(word: str, progress: Progress) -> list[Input]:
+def _behind(word: str, exports: Exports) -> list[Input]:
     """The inputs on this machine behind one word."""
     path = unquote(urlsplit(word).path) if remote.is_url(word) else word
     names = [path]
@@ -117,7 +120,7 @@ def _behind(word: str, progress: Progress) -> list[Input]:
         names = sorted(glob(path, recursive=True))  # noqa: PTH207 (of a pattern that may be absolute)
         if not names:
             raise InputError(f"no file matches {word}")
-    return [item for name in names for item in inputs.listed(Path(name), progress)]
+    return [item for name in names for item in inputs.listed(Path(name), exports)]
 
 
 def _drop_former(tasks: Sequence[Task], job: Path) -> None:

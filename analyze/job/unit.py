@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,8 @@ def make(task: Task, path: Path) -> str | None:
         item = inputs.recognise(path)
         if task.process is not None:
             item = inputs.of_process(item, task.process, task.whose)
+        if Path(task.export).is_file():  # not so on other machines
+            item = replace(item, export=Path(task.export))
         if item.kind is Kind.DATABASE:
             return f"{task.location} is a lorabench database; a job is made of traces"
         is_large = item.content_bytes > _LARGE

@@ -11,7 +11,8 @@ from ...sql import literal
 from ..attribute.cover import Cover
 from ..attribute.intervals import Bools, Ints, union_length
 from ..attribute.replay import Weights
-from ..attribute.replay_graph import Operations, Points
+from ..attribute.replay_graph import Operations
+from ..attribute.replay_threads import Points
 from ..store.database import Database
 from .operators import Operators
 from .trace import Trace

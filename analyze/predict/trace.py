@@ -8,7 +8,8 @@ import numpy.typing as npt
 
 from ..attribute.intervals import NONE, Bools, Ints, grouped, numbered, place_of, take
 from ..attribute.replay import Graph, Replayed, Weights
-from ..attribute.replay_graph import ENGINE, LONGEST_LATENCY_NS, MAIN, OTHER, Operations, Points, graph, origin_of
+from ..attribute.replay_graph import LONGEST_LATENCY_NS, Operations, graph, origin_of
+from ..attribute.replay_threads import ENGINE, MAIN, OTHER, Points
 from ..store.database import Database
 from .part import STEPS, Part
 

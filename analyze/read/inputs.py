@@ -14,16 +14,17 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 from ... import nsys, rundir
 from ...errors import CorruptInputError, InputError, ToolError, UnknownFormatError, UsageError
-from ...progress import Progress, Silent
+from .exports import Exports
 
 HEAD_BYTES = 65_536
 _HEADER_BYTES = 4 << 20  # what stands before the events of a trace of thousands of ranks
@@ -69,16 +70,17 @@ class Input:
     content_bytes: int = 0  # when it is decompressed
     process: int | None = None  # nsys' number for the one that is read of several in the file
     whose: str = ""  # of several: rank0, process4711
+    export: Path | None = None  # of an nsys report, while it is read
 
 
-def find(paths: list[Path], progress: Progress | None = None) -> list[Input]:
+def find(paths: list[Path], exports: Exports) -> list[Input]:
     """All inputs behind the given paths, directories opened.
 
-    Raises InputError for what cannot be read, UnknownFormatError for what is no trace. Of several inputs one that
-    exists and cannot be read is listed as unreadable, so that it stops no other.
+    Raises InputError for what cannot be read, UnknownFormatError for what is no trace, ToolError for a report that
+    cannot be exported. Of several inputs one that exists and cannot be read is listed as unreadable, so that it stops
+    no other.
     """
-    progress = progress or Silent()
-    groups = [_behind(path, progress) if len(paths) == 1 else listed(path, progress) for path in paths]
+    groups = [_behind(path, exports) if len(paths) == 1 else listed(path, exports) for path in paths]
     found = told_apart([item for group in groups for item in group])
     broken = [item for item in found if item.kind is Kind.UNREADABLE]
     if len(broken) == len(found):
@@ -88,27 +90,15 @@ def find(paths: list[Path], progress: Progress | None = None) -> list[Input]:
     return found
 
 
-@contextmanager
-def exports() -> Iterator[None]:
-    """While open, reports of nsys are exported once for all that read them."""
-    from . import nsys_report
-
-    with nsys_report.exports():
-        yield
-
-
-def export_once(found: list[Input], progress: Progress) -> None:
-    """Export nsys' reports of which several of these are, while exports() is open.
-
-    Of one that cannot be exported they say why.
-    """
-    reports = [item.path for item in found if item.kind is Kind.NSYS_REPORT and item.process is not None]
-    if reports:
-        from . import nsys_report
-
-        for report in dict.fromkeys(reports):
-            with suppress(ToolError, OSError):
-                nsys_report.leave(report, progress)
+def with_exports(found: list[Input], exports: Exports) -> list[Input]:
+    """The same, reports of which several are inputs exported for all of them; who reads one that cannot be says why."""
+    made = []
+    for item in found:
+        if item.kind is Kind.NSYS_REPORT and item.process is not None:
+            with suppress(ToolError):
+                exports.of(item.path)
+        made.append(dataclasses.replace(item, export=exports.made_of(item.path)))
+    return made
 
 
 def spare(inputs: list[Path], *outputs: Path) -> None:
@@ -134,23 +124,22 @@ def spare(inputs: list[Path], *outputs: Path) -> None:
                 raise UsageError(f"{output} would replace the input {file}; choose another place for the output")
 
 
-def _behind(path: Path, progress: Progress) -> list[Input]:
+def _behind(path: Path, exports: Exports) -> list[Input]:
     found = _in_directory(path) if _is_folder(path) else [recognise(path)]
-    return [one for item in found for one in _processes(item, progress)]
+    if len(found) == 1:
+        return _processes(found[0], exports)
+    return [one for item in found for one in _or_unreadable(item.path, partial(_processes, item, exports))]
 
 
-def _processes(item: Input, progress: Progress) -> list[Input]:
+def _processes(item: Input, exports: Exports) -> list[Input]:
     """The inputs that one file is: of nsys' report of several processes with GPUs of their own one for each."""
-    if item.kind is Kind.NSYS_SQLITE:
-        from . import noted, nsys_processes
-
-        found = noted.processes(item.path, lambda: nsys_processes.apart(item.path))
-    elif item.kind is Kind.NSYS_REPORT:
-        from . import nsys_report
-
-        found = nsys_report.processes(item.path, progress)
-    else:
+    if item.kind not in (Kind.NSYS_SQLITE, Kind.NSYS_REPORT):
         return [item]
+    from . import noted, nsys_processes
+
+    is_report = item.kind is Kind.NSYS_REPORT
+    found = noted.processes(item.path, lambda: nsys_processes.apart(exports.of(item.path) if is_report else item.path))
+    item = dataclasses.replace(item, export=exports.made_of(item.path))
     return [of_process(item, one.global_id, one.called) for one in found] or [item]
 
 
@@ -178,17 +167,21 @@ def of_process(item: Input, process: int, whose: str) -> Input:
     return dataclasses.replace(item, process=process, whose=whose)
 
 
-def listed(path: Path, progress: Progress | None = None) -> list[Input]:
+def listed(path: Path, exports: Exports) -> list[Input]:
     """The inputs behind a path; one that exists and cannot be read is listed as unreadable."""
+    return _or_unreadable(path, lambda: _behind(path, exports))
+
+
+def _or_unreadable(path: Path, find: Callable[[], list[Input]]) -> list[Input]:
     try:
-        return _behind(path, progress or Silent())
-    except InputError as error:
+        return find()
+    except (InputError, ToolError) as error:
         if not path.exists():  # a word of the command line is wrong
             raise
         return [_unreadable(path, error)]
 
 
-def _unreadable(path: Path, error: InputError) -> Input:
+def _unreadable(path: Path, error: InputError | ToolError) -> Input:
     status = path.stat()
     return Input(path, Kind.UNREADABLE, status.st_size, status.st_mtime_ns, str(error))
 

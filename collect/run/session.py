@@ -31,15 +31,14 @@ def collect(spec: RunSpec, path: Path, force: bool = False, listener: Progress |
     rank_cnt = None if spec.parallel == parallelism.NONE else spec.devices
 
     def run_pass(name: str, folder: Path) -> tuple[State, dict[str, Any] | None]:
-        left = None
+        result = None
         try:
             state, result = _run_pass(child.Request(spec, name, folder, None), listener)
-            left = result
-            return state, result
         finally:  # also when it is interrupted
             steps = kept_steps.take(folder, name, rank_cnt)
-            if steps is not None and left is None:
+            if result is None and steps is not None:
                 kept[name] = steps
+        return state, result
 
     def describe(directory: rundir.RunDirectory, passes: Passes) -> dict[str, Any]:
         return _describe(spec, directory, passes, kept)

@@ -20,7 +20,7 @@ from ... import rundir
 from ...errors import InputError, OutputError, RunError, SettingError, UsageError
 from ...progress import Prefixed, Progress, Silent
 from ...vocabulary import ADAPTER_SETTINGS, PARALLEL_SETTINGS
-from ..settings.methods import has_adapters
+from ..settings.methods import METHODS, Method
 from ..settings.spec import RunSpec, from_dict
 from . import session
 
@@ -218,9 +218,14 @@ def _is_each(name: str) -> bool:
     return any(f.name == name and f.metadata["each"] for f in dataclasses.fields(RunSpec))
 
 
+def _method(name: str | None) -> Method:
+    """The method of that name; of a name that is none, which is refused elsewhere, one with adapters."""
+    return METHODS.get(name or "", Method())
+
+
 def _cell(settings: dict[str, Any], values: dict[str, str]) -> Cell:
-    is_full = not has_adapters((settings | values).get("method"))
-    if not has_adapters(values.get("method")):  # beside other methods, whose settings they are
+    is_full = not _method((settings | values).get("method")).has_adapters
+    if not _method(values.get("method")).has_adapters:  # beside other methods, whose settings they are
         settings = {name: value for name, value in settings.items() if name not in ADAPTER_SETTINGS}
     kept = {name: value for name, value in values.items() if not is_full or name not in ADAPTER_SETTINGS}
     return Cell(

@@ -9,7 +9,6 @@ from typing import Any
 
 from ...errors import UsageError
 from ...vocabulary import PARALLEL_SETTINGS
-from .methods import METHODS
 from .presets import PRESETS
 
 NONE = "none"
@@ -49,6 +48,7 @@ _TRIED = frozenset({
     "device", "parallel", "devices", *PARALLEL_SETTINGS, "profiler", "range_depth", "wait_steps", "warmup_steps",
     "active_steps", "repeat", "profiling_frequency", "with_stack", "with_shapes", "timeout_s",
 })  # fmt: skip
+_METHODS = {"lora": KINDS, "qlora": KINDS, "full": SHARE_ROWS}  # and the kinds that each was tried with
 _TRIED_VALUES = {"optimizer": ("adamw", "sgd", "adafactor")}
 
 
@@ -126,8 +126,8 @@ def _check_base(spec: Any) -> None:
     if spec.quantisation not in _QUANTS[kind]:
         why = _WHY_NO_QUANT.get((kind, spec.quantisation), "it was not tried")
         raise UsageError(f"--parallel {kind} does not go with --quant {spec.quantisation}: {why}")
-    if kind not in METHODS[spec.method].parallel:
-        tried = " and ".join(METHODS[spec.method].parallel) or "none"
+    if kind not in _METHODS.get(spec.method, ()):
+        tried = " and ".join(_METHODS.get(spec.method, ("none",)))
         raise UsageError(f"--parallel {kind} was not tried with --method {spec.method}, which goes with {tried}")
     if spec.compile != "eager":
         raise UsageError(f"--compile {spec.compile} was not tried with --parallel; leave one of them out")

@@ -15,7 +15,7 @@ from typing import Any
 from ...errors import SettingError, UsageError
 from ...small_files import read_text
 from ...vocabulary import PASSES, RANGE_DEPTHS
-from . import checks, kinds, methods, parallelism, tasks
+from . import checks, kinds, parallelism, tasks
 from .checks import DEFAULT_TARGETS, dashed, targets
 from .methods import METHODS
 from .presets import PRESETS
@@ -233,7 +233,7 @@ class RunSpec:
     @property
     def has_adapters(self) -> bool:
         """Whether adapters are trained, and not the base itself."""
-        return methods.has_adapters(self.method)
+        return METHODS[self.method].has_adapters
 
     @property
     def quantisation(self) -> str:

@@ -12,7 +12,8 @@ from conftest import ROOT, corpus_params
 from hypothesis import given
 from hypothesis import strategies as st
 from lorabench.analyze.attribute.replay import Graph, Weights
-from lorabench.analyze.attribute.replay_graph import Operations, Points, graph
+from lorabench.analyze.attribute.replay_graph import Operations, graph
+from lorabench.analyze.attribute.replay_threads import Points
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.predict import trace as traces
 from lorabench.analyze.predict.changes import GRAPH_LAUNCH_NS, apply, parse
