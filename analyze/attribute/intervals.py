@@ -48,6 +48,8 @@ def distinct(values: Ints) -> tuple[Ints, Ints]:
         return values, values
     low = int(values.min())
     span = int(values.max()) - low + 1
+    if span == 1:  # as of one device, process or input
+        return np.array([low]), np.zeros(len(values), dtype=np.int64)
     if span > 8 * len(values) + 1024:
         found, position = np.unique(values, return_inverse=True)
         return found, position
@@ -61,8 +63,9 @@ def numbered(*columns: Ints) -> Ints:
     """For each row the number of its values in these columns together, the same for the same values, from 0 on."""
     number = np.zeros(len(columns[0]), dtype=np.int64)
     for column in columns:
-        values, place = distinct(column.astype(np.int64))
-        number = distinct(number * max(len(values), 1) + place)[1]
+        values, place = distinct(column.astype(np.int64, copy=False))
+        if len(values) > 1:
+            number = distinct(number * len(values) + place)[1]
     return number
 
 
@@ -72,6 +75,8 @@ def grouped(values: Ints) -> Ints:
     Few distinct values are sorted as 16 bits, which numpy does by counting.
     """
     known, number = distinct(values)
+    if len(known) == 1:
+        return np.arange(len(values))
     return np.argsort(number.astype(np.uint16) if len(known) < 1 << 16 else number, kind="stable")
 
 

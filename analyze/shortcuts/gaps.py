@@ -266,13 +266,17 @@ def _near(gaps: Gaps, columns: Columns, slack_ns: int) -> Bools:
     time       [         ]
     """
     found = np.zeros(len(gaps.row), dtype=bool)
-    for device in np.unique(gaps.device_id):
-        mine = np.flatnonzero(gaps.device_id == device)
-        mine = mine[np.argsort(gaps.start[mine], kind="stable")]
-        first = np.searchsorted(gaps.end[mine], columns["start_ns"], side="left")
-        last = np.searchsorted(gaps.start[mine], columns["end_ns"] + slack_ns, side="right")
-        reached = np.bincount(first, minlength=len(mine) + 1) - np.bincount(last, minlength=len(mine) + 1)
-        found[mine] = np.cumsum(reached[:-1]) > 0
+    if not len(columns["start_ns"]):
+        return found
+    for _, mine in gaps.of_devices:
+        start, end = gaps.start[mine], gaps.end[mine]
+        order = np.argsort(start, kind="stable") if (start[1:] < start[:-1]).any() else slice(None)
+        first = np.searchsorted(end[order], columns["start_ns"], side="left")
+        last = np.searchsorted(start[order], columns["end_ns"] + slack_ns, side="right")
+        reached = np.bincount(first, minlength=len(start) + 1) - np.bincount(last, minlength=len(start) + 1)
+        is_reached = np.empty(len(start), dtype=bool)
+        is_reached[order] = np.cumsum(reached[:-1]) > 0
+        found[mine] = is_reached
     return found
 
 

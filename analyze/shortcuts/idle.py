@@ -6,12 +6,13 @@ launch            [b]                begins within it: the CPU was late
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..attribute.intervals import Bools, Ints, place_of
+from ..attribute.intervals import Bools, Ints, distinct, place_of
 from .activity import NO_DEVICE, Stretches
 
 CAUSES = ("host", "dependency", "kernel_wait")
@@ -42,10 +43,18 @@ class Gaps:
         """Which are before any work of their device."""
         return np.arange(len(self.row)) >= len(self.row) - self.lead_cnt
 
-    @property
+    @cached_property
     def idle(self) -> Ints:
         """Their lengths."""
         return self.end - self.start
+
+    @cached_property
+    def of_devices(self) -> list[tuple[int, "Ints | slice"]]:
+        """The devices, and the rows of each."""
+        known = distinct(self.device_id)[0].tolist()
+        if len(known) == 1:
+            return [(known[0], slice(None))]
+        return [(device, np.flatnonzero(self.device_id == device)) for device in known]
 
 
 def gaps_of(busy: list[Stretches], work: Columns, lead: int | None) -> Gaps:
@@ -72,17 +81,18 @@ def causes_of(gaps: Gaps, work: Columns, is_managed: Bools, limits: dict[str, fl
     is_loading &= (gaps.idle > limits["kernel_wait_ns"]) & (gaps.end - returned <= 2 * (returned - launched))
     is_late = np.where(launched >= gaps.start, ~waited, is_slow) | is_loading
     underway = gaps.end - launched
-    for device in np.unique(gaps.device_id):
-        mine = is_kernel & (gaps.device_id == device)
-        came = underway[mine & (launched >= gaps.start)]
+    is_launched_in = is_kernel & (launched >= gaps.start)
+    is_distant = is_kernel & (gaps.idle > limits["near_kernel_ns"])
+    for _, mine in gaps.of_devices:
+        came = underway[mine][is_launched_in[mine]]
         if len(came) >= _LEAST_DISTANCES:
             soon = 1.1 * np.quantile(came, 0.1, method="inverted_cdf")
-            is_late |= mine & (gaps.idle > limits["near_kernel_ns"]) & (underway <= soon)
+            is_late[mine] |= is_distant[mine] & (underway[mine] <= soon)
     distance = np.full(len(gaps.row), limits["kernel_wait_ns"])
-    for device in np.unique(gaps.device_id[gaps.device_id != NO_DEVICE]):
-        mine = gaps.device_id == device
-        own = gaps.idle[mine & is_kernel & ~is_late & ~gaps.is_lead]
-        if len(own) >= _LEAST_DISTANCES:
+    is_near = is_kernel & ~is_late & ~gaps.is_lead
+    for device, mine in gaps.of_devices:
+        own = gaps.idle[mine][is_near[mine]]
+        if len(own) >= _LEAST_DISTANCES and device != NO_DEVICE:
             distance[mine] = min(limits["kernel_wait_ns"], 2 * np.median(own))
     is_touched = is_managed & (launched == NEVER)
     return np.select([is_late, gaps.idle <= distance, is_touched], [HOST, KERNEL_WAIT, HOST], DEPENDENCY)
