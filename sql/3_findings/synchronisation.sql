@@ -14,7 +14,8 @@ select
             then format('Leave it out, or do it every N steps: {}, a timer around a step, or the end of a profile.',
                 if(has_torch(source_id), 'torch.cuda.synchronize()', 'a synchronize() of the code'))
         -- calls that free memory wait for all that is queued
-        when not contains(calls, 'Synchronize') then keep_memory_advice(has_torch(source_id))
+        when regexp_matches(calls, '(?i)free|alloc') and not contains(calls, 'Synchronize')
+            then keep_memory_advice(has_torch(source_id))
     end as advice
 from _blamed_wait
 where rule = 'synchronisation'

@@ -272,6 +272,28 @@ def test_what_to_do_about_a_call_that_the_gpu_waits_for_depends_on_the_call(
     assert found.startswith(advice)
 
 
+@pytest.mark.parametrize(
+    ("wait", "advice"),
+    [(lambda gpu: gpu.read_back(2_000), "Move it behind the step, or do it every N steps: reading results back"),
+     (lambda gpu: gpu.synchronise(7), "Move it behind the step, or do it every N steps: reading results back"),
+     (lambda gpu: gpu.synchronise(), "Leave it out, or do it every N steps: a synchronize()"),
+     (lambda gpu: gpu.free(), "Take and give back no memory")],
+    ids=["a result", "a stream", "all", "memory"],
+)  # fmt: skip
+def test_what_to_do_about_a_wait_depends_on_what_the_cpu_waits_for(
+    wait: Callable[[Gpu], None], advice: str, tmp_path: Path
+) -> None:
+    gpu = Gpu()
+    for _ in range(8):
+        for _ in range(4):
+            gpu.launch("vector_add", 200_000)
+        wait(gpu)
+        gpu.work(1_000_000)
+    with recorded(gpu.finished(), tmp_path) as database:
+        ((found,),) = database.rows("select advice from finding where rule = 'synchronisation'")
+    assert found.startswith(advice)
+
+
 def two_threads(pause: int) -> Gpu:
     """A thread that pauses before it launches, then the thread of the backward, over and over."""
     gpu = pinned()
