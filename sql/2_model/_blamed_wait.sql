@@ -7,8 +7,7 @@
 --   saving_ns        double    what the input would save without them, at most
 --   occurrence_cnt   bigint    gaps
 --   evidence         varchar   how often which calls, and how long the GPU is idle then
---   calls            varchar   their names
---   own_advice       varchar   what to do where most of it is behind copies to the host, or behind small ones to the device, else NULL
+--   own_advice       varchar   what to do about what most of it is behind: copies to the host, small ones to the device, or what the calls wait for; else NULL
 
 with
 -- the copy that a gap begins behind
@@ -18,7 +17,7 @@ behind as (
         any_value(moved.copy_kind) = 'DtoH' as is_back,
         -- as of a batch of tokens, or of numbers that Python has; NULL for others
         if(any_value(moved.copy_kind) = 'HtoD' and max(moved.bytes) <= 65536, max(moved.bytes), null) as few_bytes
-    from (from _judged_gap where rule in ('blocking_copy', 'pageable_async_copy')) as gap
+    from (from _judged_gap where rule in ('blocking_copy', 'pageable_async_copy', 'synchronisation')) as gap
     join (
         select op.source_id, op.device_id, op.end_ns, moved.copy_kind, moved.bytes
         from memory_operation as moved
@@ -30,20 +29,56 @@ behind as (
         and moved.end_ns = gap.start_ns
     group by gap.gpu_op_id
 ),
-waited as (
+-- by path and call, of which there are few, before their names are looked up
+called as (
     select
         gap.source_id,
         gap.rule,
-        range_path.path as place,
-        string_agg(distinct name.text, ', ' order by name.text) as calls,
-        coalesce(2 * sum(gap.saving_ns) filter (behind.is_back) > sum(gap.saving_ns), false) as reads_back,
-        if(2 * sum(gap.saving_ns) filter (behind.few_bytes is not null) > sum(gap.saving_ns), avg(behind.few_bytes), null) as few_bytes
+        gap.path_id,
+        gap.waited_name_id,
+        sum(gap.saving_ns) as saving_ns,
+        sum(gap.saving_ns) filter (behind.is_back) as back_ns,
+        sum(gap.saving_ns) filter (behind.few_bytes is not null) as few_ns,
+        sum(behind.few_bytes) as few_bytes,
+        count(behind.few_bytes) as few_cnt
     from _judged_gap as gap
     left join behind using (gpu_op_id)
-    left join name on name.name_id = gap.waited_name_id
-    left join range_path using (path_id)
     where gap.rule in ('synchronisation', 'blocking_copy', 'pageable_async_copy')
-    group by gap.source_id, gap.rule, range_path.path
+    group by all
+),
+by_kind as (
+    select
+        called.source_id,
+        called.rule,
+        called.path_id,
+        wait_kind_of(name.text) as kind,
+        list(distinct name.text) as names,
+        sum(called.saving_ns) as saving_ns,
+        sum(called.back_ns) as back_ns,
+        sum(called.few_ns) as few_ns,
+        sum(called.few_bytes) as few_bytes,
+        sum(called.few_cnt) as few_cnt
+    from called
+    left join name on name.name_id = called.waited_name_id
+    group by all
+),
+waited as (
+    select
+        by_kind.source_id,
+        by_kind.rule,
+        range_path.path as place,
+        array_to_string(list_sort(flatten(list(by_kind.names))), ', ') as calls,
+        coalesce(2 * sum(by_kind.back_ns) > sum(by_kind.saving_ns), false) as reads_back,
+        if(2 * sum(by_kind.few_ns) > sum(by_kind.saving_ns), sum(by_kind.few_bytes) / sum(by_kind.few_cnt), null) as few_bytes,
+        -- what the calls of more than half of it wait for
+        if(
+            by_kind.rule = 'synchronisation' and 2 * max(by_kind.saving_ns) > sum(by_kind.saving_ns),
+            arg_max(coalesce(by_kind.kind, ''), by_kind.saving_ns),
+            null
+        ) as waits_for
+    from by_kind
+    left join range_path using (path_id)
+    group by by_kind.source_id, by_kind.rule, range_path.path
 )
 select
     waited.source_id,
@@ -59,7 +94,6 @@ select
         if(blamed.occurrence_cnt = 1, '; the CPU is then in ', '; in the longest gap the CPU is in ')
         || if(cpu.is_partly, 'no range or CUDA call for most of it', cpu.cpu_in)
     ) as evidence,
-    waited.calls,
     case
         when waited.reads_back
             then 'The CPU reads a result back and waits for it: keep it on the device, read it every N steps, or copy it to pinned memory '
@@ -74,6 +108,20 @@ select
                     ' (torch.tensor(…, device=…) beforehand, register_buffer); a batch is pinned (DataLoader(pin_memory=True)) and '
                     || 'copied with non_blocking=True.',
                     '; input is copied asynchronously from pinned memory.')
+        when waited.waits_for = 'device'
+            then format('Leave it out, or do it every N steps: {}, a timer around a step, or the end of a profile.',
+                if(has_torch(waited.source_id), 'torch.cuda.synchronize()', 'a synchronize() of the code'))
+        when waited.waits_for = 'event'
+            then 'An event is waited for: that of a timer (read it some steps later), of a copy that is used (use it later), or '
+                || if(has_torch(waited.source_id),
+                    'of FSDP, which gathers no more than it may hold (limit_all_gathers, larger blocks).',
+                    'of a buffer that is used again (take more buffers).')
+        when waited.waits_for = 'memory' then keep_memory_advice(has_torch(waited.source_id))
+        when waited.waits_for = 'host memory'
+            then 'Memory of the host is pinned or given back there, and that waits for the GPU: pin buffers once, before what '
+                || 'counts, and keep them.'
+        when waited.waits_for = 'module'
+            then 'Code of the GPU is unloaded there, and that waits for it: keep modules loaded while the program runs.'
     end as own_advice
 from waited
 join _blamed_place as blamed

@@ -48,8 +48,22 @@ select
         format(' in {}', if(count(distinct found.step_id) = 1, 'one step', count(distinct found.step_id) || ' steps'))
     ) as evidence,
     case
+        -- all over the recording, or in most steps: it is not paid once
+        when count(*) >= 3 and if(
+            count(found.step_id) = 0,
+            2 * (max(found.start_ns) - min(found.start_ns)) > any_value(steady.end_ns - steady.start_ns),
+            2 * count(distinct found.step_id) > greatest(3, any_value(steady.step_cnt))
+        )
+            then if(
+                bool_and(found.what = 'made'),
+                'Graphs are made again and again: capture one for each shape, keep it and launch it again '
+                || '(cudaGraphExecUpdate where arguments change).',
+                null
+            )
         when count(found.step_id) = 0
             then 'This is paid once: warm up before the recording begins, and it shows what a long run pays.'
+        when bool_and(found.what = 'made') and count(distinct found.step_id) = 1 and any_value(steady.step_cnt) >= 5
+            then 'This is paid once: a graph is captured there for what ran for the first time. Warm up with it before what counts.'
         when bool_and(found.what = 'compiled') and count(distinct found.step_id) = 1 and any_value(steady.step_cnt) >= 5
             then 'This is paid once: what ran there for the first time, as an evaluation does (no_grad, eval()) or a shorter last '
                 || 'batch (drop_last=True), was compiled anew. Warm up with it before what counts.'

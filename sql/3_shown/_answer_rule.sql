@@ -14,6 +14,7 @@
 --   evidence          varchar   what speaks for it
 --   advice            varchar   what to do there
 --   is_predicted      boolean   whether all savings are of a replay, not limits
+--   is_once           boolean   whether none of its places costs anything again in a longer run
 
 with
 weighed as (
@@ -39,7 +40,8 @@ rules as (
         arg_max(saving_ns, weight)::bigint as place_saving_ns,
         arg_max(evidence, weight) as evidence,
         arg_max(advice, weight) as advice,
-        bool_and(is_predicted) as is_predicted
+        bool_and(is_predicted) as is_predicted,
+        coalesce(bool_and(contains(advice, 'paid once')) filter (saving_ns > 0), false) as is_once
     from weighed
     group by source_id, rule
 ),

@@ -5,7 +5,7 @@ import re
 import sqlite3
 from collections import Counter
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -272,26 +272,95 @@ def test_what_to_do_about_a_call_that_the_gpu_waits_for_depends_on_the_call(
     assert found.startswith(advice)
 
 
+def waits_in(call: str) -> Callable[[Gpu], None]:
+    """Waits for all that is queued in a call of this name."""
+
+    def act(gpu: Gpu) -> None:
+        gpu.synchronise()
+        gpu.timeline.calls[-1] = replace(gpu.timeline.calls[-1], name=call)
+
+    return act
+
+
+def gives_and_waits(gpu: Gpu) -> None:
+    gpu.copy(2_000)
+    gpu.timeline.ops[-1] = replace(gpu.timeline.ops[-1], bytes=8)
+    gpu.synchronise(7)
+
+
+def reads_and_waits_for_all(gpu: Gpu) -> None:
+    gpu.read_back(2_000, waits_for=None)
+
+
+def frees_now_and_then(gpu: Gpu) -> None:
+    if len(gpu.timeline.calls) % 4:
+        gpu.read_back(2_000)
+    else:
+        gpu.free()
+
+
 @pytest.mark.parametrize(
     ("wait", "advice"),
-    [(lambda gpu: gpu.read_back(2_000), "Move it behind the step, or do it every N steps: reading results back"),
-     (lambda gpu: gpu.synchronise(7), "Move it behind the step, or do it every N steps: reading results back"),
-     (lambda gpu: gpu.synchronise(), "Leave it out, or do it every N steps: a synchronize()"),
-     (lambda gpu: gpu.free(), "Take and give back no memory")],
-    ids=["a result", "a stream", "all", "memory"],
+    [(Gpu.read_back, "The CPU reads a result back"),
+     (reads_and_waits_for_all, "The CPU reads a result back"),
+     (frees_now_and_then, "The CPU reads a result back"),
+     (gives_and_waits, "Small copies (8 bytes on average)"),
+     (lambda gpu: gpu.synchronise(7), "Move it behind the step, or do it every N steps"),
+     (Gpu.synchronise, "Leave it out, or do it every N steps: a synchronize()"),
+     (waits_in("cuCtxSynchronize"), "Leave it out, or do it every N steps"),
+     (waits_in("cudaEventSynchronize"), "An event is waited for"),
+     (Gpu.free, "Take and give back no memory"),
+     (waits_in("cudaFreeHost"), "Memory of the host is pinned or given back"),
+     (waits_in("cudaHostAlloc"), "Memory of the host is pinned or given back"),
+     (waits_in("cuModuleUnload"), "Code of the GPU is unloaded")],
+    ids=["a result", "a result and all", "results, and once memory", "small copies", "a stream", "all", "a context",
+         "an event", "memory", "host memory", "memory to pin", "a module"],
 )  # fmt: skip
 def test_what_to_do_about_a_wait_depends_on_what_the_cpu_waits_for(
     wait: Callable[[Gpu], None], advice: str, tmp_path: Path
 ) -> None:
-    gpu = Gpu()
+    gpu = pinned()
     for _ in range(8):
         for _ in range(4):
             gpu.launch("vector_add", 200_000)
         wait(gpu)
         gpu.work(1_000_000)
     with recorded(gpu.finished(), tmp_path) as database:
-        ((found,),) = database.rows("select advice from finding where rule = 'synchronisation'")
-    assert found.startswith(advice)
+        found = [row[0] for row in database.rows("select advice from finding where rule = 'synchronisation'")]
+    assert [text for text in found if text.startswith(advice)] == found != []
+
+
+@pytest.mark.parametrize("has_steps", [True, False])
+@pytest.mark.parametrize(
+    ("call", "again"),
+    [
+        ("cuModuleLoadData", "What was compiled for differs"),
+        ("cudaGraphInstantiate", "Graphs are made again and again"),
+    ],
+)
+def test_what_is_made_ready_all_the_time_is_not_paid_once(
+    call: str, again: str, has_steps: bool, tmp_path: Path
+) -> None:
+    def made(when: Callable[[int], bool]) -> tuple[str, bool]:
+        gpu = pinned()
+        for number in range(12):
+            with gpu.range(f"step {number}") if has_steps else nullcontext():
+                if when(number):
+                    gpu.timeline.calls.append(Call(gpu.tid, gpu.now, gpu.now + 3_000_000, call, 1_000_000 + number))
+                    gpu.work(3_000_000)
+                for length in (100_000, 200_000, 100_000):
+                    gpu.launch(f"vector_{length}", length)
+                gpu.synchronise()
+        with recorded(gpu.finished(), tmp_path) as database:
+            rows = "select advice, is_once from _answer_rule where rule = 'compiling_or_loading'"
+            ((advice, is_once),) = database.rows(rows)
+        return advice, is_once
+
+    advice, is_once = made(lambda number: True)
+    assert advice.startswith(again) and not is_once
+    advice, is_once = made(lambda number: number == 5)
+    assert ("paid once" in advice) == is_once
+    assert is_once or (has_steps and call == "cudaGraphInstantiate")
 
 
 def two_threads(pause: int) -> Gpu:
