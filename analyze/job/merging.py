@@ -85,6 +85,17 @@ class Entry:
         return self.location.rsplit("/", 1)[-1]
 
     @property
+    def is_remote(self) -> bool:
+        """Whether it lies elsewhere."""
+        return "://" in self.location
+
+    @property
+    def file(self) -> Path:
+        """The file that holds it; of one process of several in a file the location says which behind a #."""
+        path = Path(self.location)
+        return path if path.exists() or "#" not in path.name else Path(self.location.rpartition("#")[0])
+
+    @property
     def result_ns(self) -> int | None:
         """When the result was written, whoever can read it."""
         with suppress(OSError):

@@ -9,6 +9,7 @@ in the folder itself; who only reads in a folder of links in the cache: like a d
 """
 
 import dataclasses
+import shlex
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -44,9 +45,8 @@ def upgrade(job: Path, progress: Progress, said: Path | None = None) -> dict[str
         problems = _still(problems, running.run(Executor(worker_cnt=count or None), list(with_part), progress))
     left = [one for one in left if one.folder.name in problems]
     if left:
-        problems = _read_again(left, settings, job, progress, problems)
-    advice = f"lorabench analyze FILE -o {said or job}"
-    return {name: f"it was read by another version of lorabench, and {why}: {advice}" for name, why in problems.items()}
+        problems = _read_again(left, settings, job, progress, problems, said or job)
+    return {name: f"it was read by another version of lorabench; {why}" for name, why in problems.items()}
 
 
 def require_none_newer(job: Path) -> None:
@@ -78,34 +78,46 @@ def _still(problems: dict[str, str], outcomes: running.Outcomes) -> dict[str, st
 
 
 def _read_again(
-    entries: Sequence[Entry], settings: str, job: Path, progress: Progress, problems: dict[str, str]
+    entries: Sequence[Entry], settings: str, job: Path, progress: Progress, problems: dict[str, str], said: Path
 ) -> dict[str, str]:
     """Read the inputs of these results again where they are as they were; what is wrong with the others."""
     found, tasks = dict(problems), []
     with Exports(progress) as exports:
         for entry in entries:
-            task = _same(entry, settings, job, exports)
-            if isinstance(task, str):
-                found[entry.folder.name] += f", and {task}"
+            try:
+                task = _same(entry, settings, job, exports)
+            except LorabenchError as error:
+                found[entry.folder.name] += f", and {error}"
+                continue
+            if task is None:
+                found[entry.folder.name] += f", and {_advice(entry, said)}"
             else:
                 tasks.append(named.exported(task, exports))
         return _still(found, running.run(Executor(), tasks, progress)) if tasks else found
 
 
-def _same(entry: Entry, settings: str, job: Path, exports: Exports) -> Task | str:
-    """The input that a result was made of, as one to read; what is wrong with it where it is not what it was."""
-    here = entry.location
-    if "://" not in here and not Path(here).exists():
-        here = here.rpartition("#")[0] or here  # one process of a report
-    if "://" not in here and not Path(here).exists():
-        return f"{here} is not there"
-    try:
-        asked = [task for task in named.tasks([here], job, settings, exports) if task.location == entry.location]
-    except LorabenchError as error:
-        return str(error)
-    if not asked or (asked[0].size_bytes, asked[0].stamp) != (entry.size_bytes, entry.stamp):
-        return f"{entry.location} changed since"
-    return dataclasses.replace(asked[0], folder=str(entry.folder))
+def _same(entry: Entry, settings: str, job: Path, exports: Exports) -> Task | None:
+    """The input that a result was made of, as one to read; None where it is not what it was.
+
+    Raises InputError or ToolError for one that cannot be looked at.
+    """
+    if not entry.is_remote and not entry.file.exists():
+        return None
+    place = entry.location if entry.is_remote else str(entry.file)
+    for task in named.tasks([place], job, settings, exports):
+        if (task.location, task.size_bytes, task.stamp) == (entry.location, entry.size_bytes, entry.stamp):
+            return dataclasses.replace(task, folder=str(entry.folder))
+    return None
+
+
+def _advice(entry: Entry, said: Path) -> str:
+    if entry.is_remote or entry.file.exists():
+        place = entry.location if entry.is_remote else entry.file
+        return f"{place} changed since: lorabench analyze {shlex.quote(str(place))} -o {said}"
+    return (
+        f"{entry.file} is not there: put it back and merge again, or remove {folder.INPUTS}/{entry.folder.name} "
+        f"and analyze the file where it is now, with -o {said}"
+    )
 
 
 def readable(job: Path, progress: Progress) -> Path:
