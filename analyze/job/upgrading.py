@@ -32,20 +32,21 @@ _LINKED = (*folder.FORMER, folder.LARGE, folder.RESULT, folder.PART, folder.PROB
 def upgrade(job: Path, progress: Progress, said: Path | None = None) -> dict[str, str]:
     """Make results of earlier versions anew; why some cannot be, by the names of their folders.
 
-    said: how the job is called in messages. Raises InputError for a job with results of a newer version.
+    said: the job of which this one is a copy in the cache; then no input elsewhere is asked for, because a folder may
+    come from somebody else. Raises InputError for a job with results of a newer version.
     """
     listed = list(merging.entries(job))
     _require_none_newer(listed, said or job)
     settings = folder.settings_of(job).text
     left = [one for one in listed if one.made_by not in ("", folder.versions()) and one.settings == settings]
-    with_part = {_of_part(one, settings): one for one in left if (one.folder / folder.PART).is_file()}
+    with_part = [_of_part(one, settings) for one in left if (one.folder / folder.PART).is_file()]
     problems = {one.folder.name: "its part.duckdb is not there" for one in left}
     if with_part:
         count = worker_cnt(len(with_part)) if len(with_part) >= _WORTH_WORKERS else 0
-        problems = _still(problems, running.run(Executor(worker_cnt=count or None), list(with_part), progress))
+        problems = _still(problems, running.run(Executor(worker_cnt=count or None), with_part, progress))
     left = [one for one in left if one.folder.name in problems]
     if left:
-        problems = _read_again(left, settings, job, progress, problems, said or job)
+        problems = _read_again(left, settings, job, progress, problems, said)
     return {name: f"it was read by another version of lorabench; {why}" for name, why in problems.items()}
 
 
@@ -78,19 +79,22 @@ def _still(problems: dict[str, str], outcomes: running.Outcomes) -> dict[str, st
 
 
 def _read_again(
-    entries: Sequence[Entry], settings: str, job: Path, progress: Progress, problems: dict[str, str], said: Path
+    entries: Sequence[Entry], settings: str, job: Path, progress: Progress, problems: dict[str, str], said: Path | None
 ) -> dict[str, str]:
     """Read the inputs of these results again where they are as they were; what is wrong with the others."""
     found, tasks = dict(problems), []
     with Exports(progress) as exports:
         for entry in entries:
+            if entry.is_remote and said is not None:
+                found[entry.folder.name] += f": lorabench merge {said} reads {entry.location} again"
+                continue
             try:
                 task = _same(entry, settings, job, exports)
             except LorabenchError as error:
                 found[entry.folder.name] += f", and {error}"
                 continue
             if task is None:
-                found[entry.folder.name] += f", and {_advice(entry, said)}"
+                found[entry.folder.name] += f", and {_advice(entry, said or job)}"
             else:
                 tasks.append(named.exported(task, exports))
         return _still(found, running.run(Executor(), tasks, progress)) if tasks else found

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import simulated_node
 from caches import cache_in
 from conftest import ROOT, quick
 from earlier import job_of_version
@@ -22,6 +23,7 @@ from lorabench.analyze.job.executors import Executor
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.read.exports import Exports
 from lorabench.analyze.store.upgrades import SCHEMA_VERSION
+from lorabench.errors import InputError
 from lorabench.progress import Silent
 from simulated_ranks import Job, simulate
 
@@ -184,6 +186,37 @@ def test_without_parts_inputs_are_read_again(job: Path, ranks: Path, tmp_path: P
     jobs.merge(old)
     assert few(old) == few(job) and rows(old, 0, ["launch_trace"]) == rows(job, 0, ["launch_trace"]) and first.exists()
     assert content(ranks) == before
+
+
+@pytest.mark.slow
+def test_processes_of_a_report_are_read_again(tmp_path: Path) -> None:
+    node, new = simulated_node.write(ROOT / "fixtures" / "lora-run.sqlite", tmp_path / "node.sqlite"), tmp_path / "new"
+    assert jobs.read([str(node)], new, Executor()).count("read") == 2
+    jobs.merge(new)
+    old = job_of_version(12, new, tmp_path / "old")
+    for part in old.glob("inputs/*/part.duckdb"):
+        part.unlink()
+    assert jobs.merge(old).read_cnt == 2
+    assert few(old) == few(new)
+
+
+@pytest.mark.slow
+def test_traces_elsewhere_are_read_again(ranks: Path, tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    fsspec.filesystem("memory").pipe_file("/old/rank0.json", (ranks / "rank0.json").read_bytes())
+    jobs.read(["memory://old/rank0.json"], tmp_path / "new", Executor())
+    jobs.merge(tmp_path / "new")
+    old = job_of_version(12, tmp_path / "new", tmp_path / "old")
+    next(old.glob("inputs/*/part.duckdb")).unlink()
+    with pytest.raises(InputError, match=rf"not there: lorabench merge {old} reads memory:///old/rank0\.json again"):
+        few(old)  # who reads a folder does not reach for what it names
+    jobs.merge(old)
+    assert few(old) == few(tmp_path / "new")
+    older = job_of_version(12, tmp_path / "new", tmp_path / "older")
+    next(older.glob("inputs/*/part.duckdb")).unlink()
+    fsspec.filesystem("memory").rm("/old/rank0.json")
+    with pytest.raises(InputError, match=r"part\.duckdb is not there, and no such file: memory:"):
+        jobs.merge(older)
 
 
 @pytest.mark.parametrize("fault", quick(1, ["moved", "changed"]))
