@@ -106,6 +106,14 @@ def is_newer(made_by: str) -> bool:
     return found is not None and (int(found[1]) > SCHEMA_VERSION or int(found[2]) > handed.VERSION)
 
 
+def inputs_in(job: Path) -> list[Path]:
+    """The folders of its inputs; none where they are gone, and the database is all there is."""
+    try:
+        return sorted((job / INPUTS).iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
 def result_of(path: Path) -> Path:
     """Where the result in an input's folder lies, whichever version made it."""
     former = path / FORMER[0]

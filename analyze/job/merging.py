@@ -160,7 +160,7 @@ def is_current(job: Path, known: Sequence[JobInput]) -> bool:
     found: dict[str, int | None] = {}
     if not (job / folder.INPUTS).is_dir():  # its parts are gone: the database is all there is
         return True
-    for path in (job / folder.INPUTS).iterdir():
+    for path in folder.inputs_in(job):
         with suppress(OSError):
             found[path.name] = folder.result_of(path).stat().st_mtime_ns
         if path.name not in found and (path / folder.PROBLEM).is_file():
@@ -171,7 +171,7 @@ def is_current(job: Path, known: Sequence[JobInput]) -> bool:
 def entries(job: Path) -> Iterator[Entry]:
     """The inputs of a job that were read, or that could not be."""
     settings = folder.settings_of(job).text
-    for path in sorted((job / folder.INPUTS).iterdir()):
+    for path in folder.inputs_in(job):
         header = result.header(folder.result_of(path))
         if header is not None:
             problem = None

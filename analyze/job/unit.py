@@ -28,6 +28,7 @@ from . import folder, handed, remote, result
 from .folder import Task
 
 _LARGE = 256 << 20  # of its content: a part of more is as large with large blocks
+_MADE_OF = "select size_bytes, mtime_ns from source"
 _MOST_ATTEMPTS = 3  # at an input on which processes die, over all runs
 
 
@@ -76,6 +77,9 @@ def _made_anew(task: Task) -> str | None:
     """Write its result anew of the part that another version left, which stays as it is; why that cannot be."""
     try:
         with fillers.fill(open_database(task.path(folder.PART), can_grow=True)) as database:
+            of = [(size, task.stamp if task.is_remote else str(mtime_ns)) for size, mtime_ns in database.rows(_MADE_OF)]
+            if of != [(task.size_bytes, task.stamp)]:  # another reading was killed before its result was written
+                return f"{task.path(folder.PART)} is of another content of the file"
             _hand_on(task, database)
     except (InputError, ToolError, CheckError, FileNotFoundError) as error:
         return str(error)

@@ -143,18 +143,15 @@ def readable(job: Path, progress: Progress) -> Path:
     if not (place / folder.DATABASE).is_file():
         _link(job, place)
         merging.merge(place, progress, upgrade(place, progress, job), job)
+        cache.trim(keep=place)
     cache.used(place)
-    cache.trim(keep=place)
     return place
 
 
 def _state(job: Path) -> list[tuple[str, tuple[int | None, ...]]]:
     """What changes with what is kept of a job's inputs."""
     names = (folder.FORMER[0], folder.RESULT, folder.PART, folder.PROBLEM)
-    return [
-        (path.name, tuple(_changed_ns(path / name) for name in names))
-        for path in sorted((job / folder.INPUTS).iterdir())
-    ]
+    return [(path.name, tuple(_changed_ns(path / name) for name in names)) for path in folder.inputs_in(job)]
 
 
 def _changed_ns(path: Path) -> int | None:
@@ -166,7 +163,7 @@ def _changed_ns(path: Path) -> int | None:
 def _link(job: Path, place: Path) -> None:
     """Make a job folder of links to what is kept in another one; what was made anew in it stays."""
     try:
-        for path in (job / folder.INPUTS).iterdir():
+        for path in folder.inputs_in(job):
             (place / folder.INPUTS / path.name).mkdir(parents=True, exist_ok=True)
             for name in _LINKED:
                 _link_file(path / name, place / folder.INPUTS / path.name / name)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 import simulated_node
 from caches import cache_in
@@ -188,6 +189,20 @@ def test_without_parts_inputs_are_read_again(job: Path, ranks: Path, tmp_path: P
     assert content(ranks) == before
 
 
+def test_a_part_of_another_content_is_not_taken_for_the_result_s(ranks: Path, tmp_path: Path) -> None:
+    """As of a file that changed, and whose reading was killed behind its part."""
+    shutil.copytree(ranks, tmp_path / "ranks")
+    jobs.read([str(tmp_path / "ranks")], tmp_path / "job", Executor())
+    jobs.merge(tmp_path / "job")
+    old = job_of_version(12, tmp_path / "job", tmp_path / "old")
+    (part,) = old.glob("inputs/rank1*/part.duckdb")
+    with duckdb.connect(str(part)) as connection:
+        connection.execute("update source set mtime_ns = mtime_ns + 1")
+    (tmp_path / "ranks" / "rank1.json").unlink()
+    ((name, said),) = jobs.merge(old).lost
+    assert name == "rank1.json" and f"; {part} is of another content of the file, and " in said
+
+
 @pytest.mark.slow
 def test_processes_of_a_report_are_read_again(tmp_path: Path) -> None:
     node, new = simulated_node.write(ROOT / "fixtures" / "lora-run.sqlite", tmp_path / "node.sqlite"), tmp_path / "new"
@@ -272,6 +287,7 @@ def test_a_folder_of_which_nothing_is_left_is_one_line(
         assert said.endswith(f" is now, with -o {old}\n")
     assert content(old) == before
     shutil.rmtree(old / "inputs")
+    assert f"no result of an input in {old} can be used\n" in run_command("merge", old, code=3).err
     assert f"lorabench analyze TRACE... -o {old}\n" in run_command("summary", old, code=3).err
 
 
