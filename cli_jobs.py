@@ -98,16 +98,17 @@ def register(app: typer.Typer) -> None:
         """Put the results of a job's inputs together.
 
         So ranks can be compared. After `lorabench analyze --shard`; other executors do it themselves. Can be repeated
-        at any time.
+        at any time. Upgrades a folder that an earlier version made.
         """
         from .analyze.job import job as jobs
 
         with bar.shown(quiet) as progress:
             merged = jobs.merge(job, progress, force=force)
         console.put(f"wrote {job}")
-        if merged.lost_cnt:
+        if merged.lost:
+            _tell_lost(merged.lost)
             raise InputError(
-                f"{merged.lost_cnt} of {merged.read_cnt + merged.lost_cnt} inputs could not be read (see `lorabench "
+                f"{len(merged.lost)} of {merged.read_cnt + len(merged.lost)} inputs could not be read (see `lorabench "
                 f"summary {job}`); {job} holds the rest"
             )
 

@@ -51,7 +51,7 @@ def analyze(
             )
         from .job import job as jobs
 
-        return jobs.opened(paths[0], wanted or folder.Wanted(), writes_into)
+        return jobs.opened(paths[0], wanted or folder.Wanted(), writes_into, progress)
     progress = progress or Silent()
     with Exports(progress) as exports:
         return fillers.fill(_opened(paths, exports, database, force, progress, settings, writes_into, is_kept))

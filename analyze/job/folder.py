@@ -29,6 +29,7 @@ from . import handed
 
 MARK, DATABASE = "job.json", "job.duckdb"
 RESULT, LARGE, PART, PROBLEM = "result.arrows.xz", "large.arrows.xz", "part.duckdb", "problem.json"
+FORMER = ("result.arrows.zst", "large.arrows.zst")  # what earlier versions called a result and its large views
 INPUTS = "inputs"
 FORMAT = 1
 _NAME = re.compile(r"[^\w.+=-]+")
@@ -56,6 +57,7 @@ class Task:
     process: int | None = None  # that is read of several, see Input
     whose: str = ""
     export: str = ""  # of an nsys report here, while it is read
+    is_upgrade: bool = False  # its result is made anew of its part, and the input is not read
 
     @property
     def file(self) -> str:
@@ -91,6 +93,31 @@ class Task:
 def versions() -> str:
     """Changes with everything that results are made by."""
     return f"{SCHEMA_VERSION}/{sql.fingerprint()}/{handed.VERSION}"
+
+
+def is_of_same(header: dict[str, Any], task: Task) -> bool:
+    """Whether a result, of whichever version, was made of this very content."""
+    return (header.get("size_bytes"), header.get("stamp")) == (task.size_bytes, task.stamp)
+
+
+def is_newer(made_by: str) -> bool:
+    """Whether it is a later version than this one that says of itself what versions() says."""
+    found = re.fullmatch(r"(\d+)/\w*/(\d+)", made_by)
+    return found is not None and (int(found[1]) > SCHEMA_VERSION or int(found[2]) > handed.VERSION)
+
+
+def inputs_in(job: Path) -> list[Path]:
+    """The folders of its inputs; none where they are gone, and the database is all there is."""
+    try:
+        return sorted((job / INPUTS).iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def result_of(path: Path) -> Path:
+    """Where the result in an input's folder lies, whichever version made it."""
+    former = path / FORMER[0]
+    return former if not (path / RESULT).exists() and former.exists() else path / RESULT
 
 
 def folder_of(job: Path, location: str) -> str:
@@ -136,8 +163,11 @@ def _settings(job: Path) -> str:
         found = parse_json(read_text(job / MARK))
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read {job / MARK}: {error}") from error
-    if not isinstance(found, dict) or found.get("lorabench_job") != FORMAT:
-        raise InputError(f"{job / MARK} was made by another version of lorabench; analyze into a new folder")
+    number = found.get("lorabench_job") if isinstance(found, dict) else None
+    if number != FORMAT:
+        is_later = isinstance(number, int) and number > FORMAT
+        advice = "update lorabench" if is_later else "analyze into a new folder"
+        raise InputError(f"{job / MARK} has format {number}; this lorabench reads format {FORMAT}; {advice}")
     return str(found.get("settings", ""))
 
 

@@ -5,16 +5,16 @@ stragglers found among all, by the same views as where all inputs are read into 
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from ... import sql, unfinished
-from ...errors import CorruptInputError, InputError
+from ...errors import InputError
 from ...progress import Progress
 from ...small_files import parse_json, read_text
 from ...sql import literal, quoted
@@ -75,37 +75,63 @@ class Entry:
     size_bytes: int
     folder: Path
     problem: str | None = None
+    stamp: str = ""
+    made_by: str = ""  # which lorabench made the result
+    settings: str = ""
 
     @property
     def name(self) -> str:
         """The name of the file."""
         return self.location.rsplit("/", 1)[-1]
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether it lies elsewhere."""
+        return "://" in self.location
+
+    @property
+    def file(self) -> Path:
+        """The file that holds it; of one process of several in a file the location says which behind a #."""
+        path = Path(self.location)
+        return path if path.exists() or "#" not in path.name else Path(self.location.rpartition("#")[0])
+
+    @property
+    def result_ns(self) -> int | None:
+        """When the result was written, whoever can read it."""
+        with suppress(OSError):
+            return folder.result_of(self.folder).stat().st_mtime_ns
+        return None
+
 
 @dataclass(frozen=True)
 class Merged:
-    """How many inputs were put together, and those that could not be."""
+    """How many inputs were put together, and the names of those that could not be, with the reason."""
 
     read_cnt: int
-    lost_cnt: int
+    lost: tuple[tuple[str, str], ...]
 
 
-def merge(job: Path, progress: Progress) -> Merged:
+def merge(job: Path, progress: Progress, problems: Mapping[str, str] | None = None, said: Path | None = None) -> Merged:
     """Make the database of a job of the results that are there.
 
+    problems: what is wrong with results, by the names of their folders, said: how the job is called in messages.
     Raises InputError when there are none, OutputError when it cannot be written.
     """
-    listed = sorted(entries(job), key=_by_number)
+    known = problems or {}
+    listed = [
+        replace(entry, problem=known.get(entry.folder.name, entry.problem))
+        for entry in sorted(entries(job), key=_by_number)
+    ]
     found = [entry for entry in listed if entry.problem is None]
     if not found:
-        first = f"; the first: {listed[0].problem}" if listed else ""
-        raise InputError(f"no result of an input in {job} can be used{first}")
+        first = f"; the first, {listed[0].name}: {listed[0].problem}" if listed else ""
+        raise InputError(f"no result of an input in {said or job} can be used{first}")
     whole = unfinished.beside(job / folder.DATABASE, "open")
     try:
         _fill(job, whole, listed, progress)
     finally:
         whole.unlink(missing_ok=True)
-    return Merged(len(found), len(listed) - len(found))
+    return Merged(len(found), tuple((one.name, one.problem) for one in listed if one.problem is not None))
 
 
 def _fill(job: Path, whole: Path, entries: Sequence[Entry], progress: Progress) -> None:
@@ -134,9 +160,9 @@ def is_current(job: Path, known: Sequence[JobInput]) -> bool:
     found: dict[str, int | None] = {}
     if not (job / folder.INPUTS).is_dir():  # its parts are gone: the database is all there is
         return True
-    for path in (job / folder.INPUTS).iterdir():
+    for path in folder.inputs_in(job):
         with suppress(OSError):
-            found[path.name] = (path / folder.RESULT).stat().st_mtime_ns
+            found[path.name] = folder.result_of(path).stat().st_mtime_ns
         if path.name not in found and (path / folder.PROBLEM).is_file():
             found[path.name] = None
     return found == {one.folder: one.result_ns for one in known}
@@ -145,13 +171,16 @@ def is_current(job: Path, known: Sequence[JobInput]) -> bool:
 def entries(job: Path) -> Iterator[Entry]:
     """The inputs of a job that were read, or that could not be."""
     settings = folder.settings_of(job).text
-    for path in sorted((job / folder.INPUTS).iterdir()):
-        header = result.header(path / folder.RESULT)
+    for path in folder.inputs_in(job):
+        header = result.header(folder.result_of(path))
         if header is not None:
             problem = None
-            if header.get("versions") != folder.versions() or header.get("settings") != settings:
-                problem = "it was read by another version of lorabench; analyze it again"
-            yield Entry(str(header["location"]), int(header["size_bytes"]), path, problem)
+            if header.get("settings") != settings:
+                problem = "it was read with other thresholds or kernel classes; analyze it again"
+            elif header.get("versions") != folder.versions():
+                problem = f"it was read by another version of lorabench: lorabench merge {job}"
+            of = (str(header["location"]), int(header["size_bytes"]), path, problem)
+            yield Entry(*of, str(header.get("stamp")), str(header.get("versions")), str(header.get("settings")))
             continue
         try:
             noted = parse_json(read_text(path / folder.PROBLEM))
@@ -281,20 +310,20 @@ def _places(new: Database, entries: Sequence[Entry]) -> pa.Table:
         try:
             with overlaid(new, part, source_id, handed.TABLES + handed.MATCHED):
                 found.append(new.table(f"from _straggler_place where source_id = {source_id}"))
-        except (CorruptInputError, FileNotFoundError):
+        except (InputError, FileNotFoundError):
             continue
     return pa.concat_tables(found)
 
 
 def _note_made_of(new: Database, entries: Sequence[Entry]) -> None:
     """The inputs by number, and of which results the database is."""
-    stamps = [(entry.folder / folder.RESULT).stat().st_mtime_ns if entry.problem is None else None for entry in entries]
     rows = pa.table(
         {
             "source_id": pa.array(range(1, len(entries) + 1), pa.int32()),
             "location": pa.array([_text(entry.location) for entry in entries], pa.string()),
             "folder": pa.array([entry.folder.name for entry in entries], pa.string()),
-            "result_ns": pa.array(stamps, pa.int64()),
+            "result_ns": pa.array([entry.result_ns for entry in entries], pa.int64()),
+            "versions": pa.array([folder.versions()] * len(entries), pa.string()),
         }
     )
     new.connection.register("handed", rows)

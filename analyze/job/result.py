@@ -18,6 +18,7 @@ from ...errors import CorruptInputError, OutputError
 
 _NAME = b"lorabench.name"
 _HEADER = "header"
+_FORMER_SUFFIX = ".zst"
 _LEVEL = 9 | lzma.PRESET_EXTREME
 _INDICES = ((pa.int8(), 1 << 7), (pa.int16(), 1 << 15), (pa.int32(), 1 << 31))
 _MANY, _REPEATED = 64, 0.7  # rows from which, and distinct texts up to which part of them, texts are listed once
@@ -68,9 +69,9 @@ def _listed(table: pa.Table) -> pa.Table:
 
 
 def header(path: Path) -> dict[str, Any] | None:
-    """What a result was made of; None where there is no readable one."""
+    """What a result was made of, by whichever version; None where there is no readable one."""
     try:
-        with lzma.open(path) as file:
+        with pa.CompressedInputStream(str(path), "zstd") if path.suffix == _FORMER_SUFFIX else lzma.open(path) as file:
             found: dict[str, Any] = json.loads(pa.ipc.open_stream(file).read_all()["header"][0].as_py())
             return found
     except (OSError, EOFError, lzma.LZMAError, ValueError, KeyError, IndexError):

@@ -24,6 +24,8 @@ Outcomes = dict[Task, Outcome]
 
 def run(executor: Executor, tasks: Sequence[Task], progress: Progress, *, force: bool = False) -> Outcomes:
     """What became of each of these inputs. Raises OutputError when results cannot be written."""
+    what = "upgrading" if any(task.is_upgrade for task in tasks) else "reading"
+    progress.step(f"{what} {len(tasks)} inputs", len(tasks))
     if executor.kind == "dask":
         return _on_dask(tasks, executor.address, progress, force)
     return _here(tasks, executor.worker_cnt, progress, force)
@@ -31,7 +33,6 @@ def run(executor: Executor, tasks: Sequence[Task], progress: Progress, *, force:
 
 def _here(tasks: Sequence[Task], count: int | None, progress: Progress, force: bool) -> Outcomes:
     """In so many processes; without a number in as many as pay, and in this one where none does."""
-    progress.step(f"reading {len(tasks)} inputs", len(tasks))
     if count is None:  # inputs are packed, most of them
         count = worker_cnt(sum(task.size_bytes >= WORTH_A_WORKER // 8 for task in tasks))
     count = min(count, len(tasks))
@@ -73,7 +74,6 @@ def _on_dask(tasks: Sequence[Task], address: str, progress: Progress, force: boo
         import distributed
     except ImportError as error:
         raise ToolError("--dask needs Dask: pip install 'lorabench[dask]'") from error
-    progress.step(f"reading {len(tasks)} inputs", len(tasks))
     try:
         client = distributed.Client(address, timeout=_ANSWERS_S, set_as_default=False)
     except (OSError, ValueError) as error:

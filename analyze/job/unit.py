@@ -21,12 +21,14 @@ from ..read import inputs
 from ..read.inputs import Kind
 from ..store import checks, compact
 from ..store.building import building
+from ..store.database import Database
 from ..store.opening import open_database
 from ..store.settings import Settings
 from . import folder, handed, remote, result
 from .folder import Task
 
 _LARGE = 256 << 20  # of its content: a part of more is as large with large blocks
+_MADE_OF = "select size_bytes, mtime_ns from source"
 _MOST_ATTEMPTS = 3  # at an input on which processes die, over all runs
 
 
@@ -43,6 +45,8 @@ def make(task: Task, path: Path) -> str | None:
 
     Raises OutputError when these cannot be written.
     """
+    if task.is_upgrade:
+        return _made_anew(task)
     whole = unfinished.beside(task.path(folder.PART), "open")
     try:
         item = inputs.recognise(path)
@@ -61,14 +65,34 @@ def make(task: Task, path: Path) -> str | None:
         with fillers.fill(open_database(whole, is_own=True)) as database:
             if is_large:
                 whole.replace(task.path(folder.PART))
-            rows = dict(handed.rows(database))
-            result.write(task.path(folder.LARGE), task.identity, rows, handed.LARGE)
-            result.write(task.path(folder.RESULT), task.identity, rows, (*handed.TABLES, *handed.VIEWS))
+            _hand_on(task, database)
     except (InputError, ToolError, CheckError) as error:
         return str(error).replace(str(path), task.location)
     finally:
         whole.unlink(missing_ok=True)
     return None
+
+
+def _made_anew(task: Task) -> str | None:
+    """Write its result anew of the part that another version left, which stays as it is; why that cannot be."""
+    try:
+        with fillers.fill(open_database(task.path(folder.PART), can_grow=True)) as database:
+            of = [(size, task.stamp if task.is_remote else str(mtime_ns)) for size, mtime_ns in database.rows(_MADE_OF)]
+            if of != [(task.size_bytes, task.stamp)]:  # another reading was killed before its result was written
+                return f"{task.path(folder.PART)} is of another content of the file"
+            _hand_on(task, database)
+    except (InputError, ToolError, CheckError, FileNotFoundError) as error:
+        return str(error)
+    return None
+
+
+def _hand_on(task: Task, database: Database) -> None:
+    """Write a result, and the large views before it: an input with a result is finished."""
+    rows = dict(handed.rows(database))
+    result.write(task.path(folder.LARGE), task.identity, rows, handed.LARGE)
+    result.write(task.path(folder.RESULT), task.identity, rows, (*handed.TABLES, *handed.VIEWS))
+    for name in folder.FORMER:
+        task.path(name).unlink(missing_ok=True)
 
 
 def is_finished(task: Task) -> bool:
@@ -80,6 +104,8 @@ def complete(task: Task, worker: "Worker | None" = None, *, force: bool = False)
     """Let an input be read, in a worker if there is one, unless it is finished or known to be bad."""
     if not force and is_finished(task):
         return Outcome("found")
+    if task.is_upgrade:
+        return _upgraded(task, worker)
     before = None if force else folder.known_problem(task)
     if before is not None and before.get("is_final"):
         return Outcome("lost", str(before["text"]))
@@ -92,14 +118,24 @@ def complete(task: Task, worker: "Worker | None" = None, *, force: bool = False)
         return _lost(task, str(error), is_final=False)
 
 
+def _upgraded(task: Task, worker: "Worker | None") -> Outcome:
+    """Have it made anew of its part; where that cannot be, nothing has changed."""
+    for _ in range(2):  # a process may be killed for the memory that others take
+        text, was_killed = _made(task, task.path(folder.PART), worker)
+        if not was_killed:
+            break
+    return Outcome("read") if text is None else Outcome("lost", text)
+
+
+def _made(task: Task, path: Path, worker: "Worker | None") -> tuple[str | None, bool]:
+    return (make(task, path), False) if worker is None else worker.make(task, path)
+
+
 def _tried(task: Task, path: Path, worker: "Worker | None", attempt_cnt: int) -> Outcome:
     """Read what is here: twice if the process dies, and never again when that happened too often."""
     text: str | None = ""
     for _ in range(2):
-        if worker is None:
-            text, was_killed = make(task, path), False
-        else:
-            text, was_killed = worker.make(task, path)
+        text, was_killed = _made(task, path, worker)
         if text is None:
             task.path(folder.PROBLEM).unlink(missing_ok=True)
             return Outcome("read")
@@ -114,7 +150,9 @@ def _tried(task: Task, path: Path, worker: "Worker | None", attempt_cnt: int) ->
 def _lost(task: Task, text: str, *, is_final: bool, attempt_cnt: int = 0) -> Outcome:
     if is_finished(task):  # by another process, meanwhile
         return Outcome("found")
-    task.path(folder.RESULT).unlink(missing_ok=True)  # that of an earlier content
+    before = result.header(task.path(folder.RESULT))
+    if before is not None and not folder.is_of_same(before, task):  # of an earlier content
+        task.path(folder.RESULT).unlink(missing_ok=True)
     folder.note_problem(task, text, is_final=is_final, attempt_cnt=attempt_cnt)
     return Outcome("lost", text)
 

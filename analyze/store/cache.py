@@ -20,6 +20,7 @@ from ...errors import OutputError, UsageError
 from . import blank, remembered
 from .settings import Settings
 
+_JOB = ".job"  # of job folders of earlier versions, upgraded
 PROCESSES = ".processes"  # of notes which processes of an nsys file are inputs
 SIZE_VARIABLE = "LORABENCH_CACHE_GB"
 _DEFAULT_GB = 5.0
@@ -29,7 +30,7 @@ _DAY_S = 86_400
 
 @dataclass(frozen=True)
 class Entry:
-    """A database in the cache, with what was computed of it, and the parts of an unfinished one."""
+    """A database in the cache, with what was computed of it and the parts of an unfinished one; or a job folder."""
 
     path: Path
     size_bytes: int
@@ -88,27 +89,33 @@ def path_of(inputs: list[Path], settings: Settings | None = None) -> Path:
     return folder() / f"{hashlib.sha256(identity.encode('utf-8', 'surrogateescape')).hexdigest()[:24]}.duckdb"
 
 
+def job_folder_of(job: Path, made_of: object) -> Path:
+    """Where a job folder is upgraded that stays as it is, as long as it is `made_of` the same."""
+    identity = f"{job.resolve()}\0{made_of!r}"
+    return folder() / f"{hashlib.sha256(identity.encode('utf-8', 'surrogateescape')).hexdigest()[:24]}{_JOB}"
+
+
 def holds(database: Path) -> bool:
     """Whether a database is one of the cache."""
     return database.parent == folder()
 
 
 def used(database: Path) -> None:
-    """Note that a database of the cache was used now."""
+    """Note that a database or job folder of the cache was used now."""
     os.utime(database)
 
 
 def entries() -> list[Entry]:
     """All databases of the cache, the one used last first."""
     found = []
-    for path in folder().glob("[0-9a-f]*.duckdb"):
+    for path in (*folder().glob("[0-9a-f]*.duckdb"), *folder().glob(f"[0-9a-f]*{_JOB}")):
         if path.name.startswith(blank.PREFIX):
             continue
         try:
             status = path.stat()
         except OSError:
             continue  # another process removed it meanwhile
-        size = status.st_size + _size(_parts(path)) + _size(remembered.folder_of(path))
+        size = status.st_size + sum(map(_size, (path, _parts(path), remembered.folder_of(path))))
         found.append(Entry(path, size, status.st_mtime))
     return sorted(found, key=lambda entry: -entry.used_s)
 
@@ -117,6 +124,8 @@ def inputs_of(database: Path) -> list[str]:
     """The names of the inputs that a database holds; of one that another lorabench made, none."""
     import duckdb
 
+    if database.suffix == _JOB:
+        database = next(database.glob("*.duckdb"), database)
     try:
         with duckdb.connect(str(database.absolute()), read_only=True) as connection:
             rows = connection.execute("select name from source order by source_id").fetchall()
@@ -153,6 +162,9 @@ def clear() -> tuple[int, int]:
 
 
 def _remove(path: Path) -> None:
+    if path.suffix == _JOB:
+        shutil.rmtree(path, ignore_errors=True)  # links, and what was made anew
+        return
     path.unlink(missing_ok=True)  # who has it open reads on
     shutil.rmtree(_parts(path), ignore_errors=True)
     remembered.forget(path)
@@ -165,10 +177,10 @@ def _parts(path: Path) -> Path:
 def _size(directory: Path) -> int:
     """What the files of a folder take; other processes write and remove some meanwhile."""
     total = 0
-    with suppress(OSError), os.scandir(directory) as found:
-        for file in found:
+    for place, _, names in os.walk(directory):  # nothing where it is a file
+        for name in names:
             with suppress(OSError):
-                total += file.stat().st_size
+                total += os.lstat(f"{place}{os.sep}{name}").st_size
     return total
 
 

@@ -12,7 +12,8 @@ import duckdb
 from ... import sql
 from ...errors import CorruptInputError, InputError, UnknownFormatError, UsageError
 from ...sql import literal, quoted
-from . import blank, cache
+from ...vocabulary import WHOLE_FILE
+from . import blank, cache, upgrades
 from .database import Database
 from .limits import QUERY_MEMORY, SETTINGS, first_line
 from .opening import scratch_beside
@@ -31,6 +32,7 @@ class JobInput:
     folder: str
     result_ns: int | None  # when its result was written; None without one
     rank: int | None
+    problem: str | None  # why it is not among the inputs that are compared
 
 
 def require_no_job(database: Database, what: str) -> None:
@@ -43,18 +45,41 @@ def require_no_job(database: Database, what: str) -> None:
 
 def job_inputs(path: Path) -> list[JobInput]:
     """The inputs that the database of a job was made of. Raises InputError for a file that is none of this version."""
+    with _reading(path) as connection:
+        _require_this_version(connection, path, "main")
+        rows = connection.execute(
+            """select source_id, location, folder, result_ns, source.rank, lost.value
+            from job_input
+            join source using (source_id)
+            left join source_fact as lost
+                on lost.source_id = job_input.source_id and lost.section = 'lost' and lost.item = ?
+            order by source_id""",
+            [WHOLE_FILE],
+        ).fetchall()
+    return [JobInput(*row) for row in rows]
+
+
+def made_by(path: Path) -> str:
+    """Which lorabench made the database of a job: its schema, SQL and version of what inputs hand on, as A/B/C.
+
+    Raises InputError for a file that is none.
+    """
+    with _reading(path) as connection:
+        schema_version, fingerprint = _version(connection, path, "main")
+        try:
+            found = connection.execute("select any_value(versions) from job_input").fetchall()
+        except duckdb.Error:  # versions before this one said no more
+            found = []
+    return str(found[0][0]) if found else f"{schema_version}/{fingerprint}/0"
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     try:
         with duckdb.connect(str(path.absolute()), read_only=True, config=SETTINGS) as connection:
-            _require_this_version(connection, path, "main")
-            rows = connection.execute(
-                """select source_id, location, folder, result_ns, source.rank
-                from job_input
-                join source using (source_id)
-                order by source_id"""
-            ).fetchall()
+            yield connection
     except duckdb.Error as error:
         raise CorruptInputError(f"cannot open {path} as the database of a job: {first_line(error)}") from error
-    return [JobInput(*row) for row in rows]
 
 
 def open_job(
@@ -97,14 +122,16 @@ def open_job(
 
 
 def _require_this_version(connection: duckdb.DuckDBPyConnection, path: Path, schema: str) -> None:
+    if _version(connection, path, schema) != (SCHEMA_VERSION, sql.fingerprint()):
+        raise InputError(f"{path} was made by another version of lorabench: lorabench merge {path.parent}")
+
+
+def _version(connection: duckdb.DuckDBPyConnection, path: Path, schema: str) -> tuple[int, str]:
     try:
-        rows = connection.execute(f"select schema_version, sql from {schema}.lorabench").fetchall()
-    except duckdb.Error as error:
+        ((number, fingerprint),) = connection.execute(f"select schema_version, sql from {schema}.lorabench").fetchall()
+    except (duckdb.Error, ValueError) as error:
         raise UnknownFormatError(f"{path} is a DuckDB database, but not one that lorabench made") from error
-    if rows != [(SCHEMA_VERSION, sql.fingerprint())]:
-        raise InputError(
-            f"{path} was made by another version of lorabench: analyze the traces again, with -o {path.parent}"
-        )
+    return number, fingerprint
 
 
 def _put_over(connection: duckdb.DuckDBPyConnection, tables: Collection[str], given: Collection[str]) -> None:
@@ -124,7 +151,7 @@ def _put_over(connection: duckdb.DuckDBPyConnection, tables: Collection[str], gi
 def overlaid(database: Database, part: Path, source_id: int, tables: Collection[str]) -> Iterator[None]:
     """While open, tables that are not among these have the rows of one input's part.
 
-    Raises FileNotFoundError for a part that is not there, CorruptInputError for one that cannot be read.
+    Raises FileNotFoundError for a part that is not there, InputError for one that cannot be read.
     """
     names = _attach(database, part, source_id, tables)
     try:
@@ -142,13 +169,15 @@ def _attach(database: Database, part: Path, source_id: int, tables: Collection[s
     made = []
     try:
         run(f"attach {literal(str(part.absolute()))} as {_PART} (read_only)")
-        for file in sql.in_folder(sql.TABLES):
+        files = sql.in_folder(sql.TABLES)
+        version, _ = _version(database.connection, part, f"{_PART}.main")
+        theirs = upgrades.relations(version, [file.name for file in files], f"{_PART}.main", part)
+        for file in files:
             if file.name in tables or file.name in _SETTINGS:
                 continue
             columns = [column.name for column in file.columns]
             chosen = (f"{source_id} as source_id" if name == "source_id" else quoted(name) for name in columns)
-            select = f"select {', '.join(chosen)} from {_PART}.main.{quoted(file.name)}"
-            run(f"create temp view {quoted(file.name)} as {select}")
+            run(f"create temp view {quoted(file.name)} as select {', '.join(chosen)} from {theirs[file.name]}")
             made.append(file.name)
     except duckdb.Error as error:
         raise CorruptInputError(f"cannot read the part {part}: {first_line(error)}") from error

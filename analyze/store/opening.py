@@ -20,13 +20,14 @@ from .settings import Settings
 
 
 def open_database(
-    path: Path, writes_into: Path | None = None, *, is_own: bool = False, remembered: Remembered | None = None
-) -> Database:
+    path: Path, writes_into: Path | None = None, *, is_own: bool = False, can_grow: bool = False,
+    remembered: Remembered | None = None,
+) -> Database:  # fmt: skip
     """Open a finished database, read-only.
 
     Unless `is_own` it may be somebody else's, and its views are SQL: only its tables are used, under views of ours, and
-    statements get no more memory than LORABENCH_QUERY_MEMORY. DuckDB opens no other file in either case; copy() makes
-    files in the folder `writes_into`, through one of its own there.
+    statements get no more memory than LORABENCH_QUERY_MEMORY, unless they are all ours (`can_grow`). DuckDB opens no
+    other file in either case; copy() makes files in the folder `writes_into`, through one of its own there.
 
     Raises InputError when it cannot be read, UnknownFormatError when it is not one of lorabench's.
     """
@@ -40,8 +41,8 @@ def open_database(
         connection.execute("set allowed_directories = ?", [[f"{scratch.absolute()}{os.sep}"]])
     connection.execute("set enable_external_access = false")
     database = Database(
-        connection, path, scratch, can_grow=is_own and not QUERY_MEMORY_ASKED, is_small=_is_small(path),
-        remembered=remembered,
+        connection, path, scratch, can_grow=(is_own or can_grow) and not QUERY_MEMORY_ASKED,
+        is_small=_is_small(path), remembered=remembered,
     )  # fmt: skip
     try:
         if is_own:

@@ -4,71 +4,14 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import duckdb
 import pytest
 from conftest import opened, quick
+from earlier import of_version
 from lorabench import rundir
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.settings import Settings
 from lorabench.analyze.store.upgrades import SCHEMA_VERSION
 from lorabench.errors import InputError
-
-# What makes a database of this version one of an earlier one.
-NEW_OF_COLLECTIVES = (
-    *(
-        "collective_id",
-        "process_id",
-        "found_by",
-        "operation",
-        "in_bytes",
-        "out_bytes",
-        "group_name",
-        "group_description",
-    ),
-    *(
-        "group_ranks",
-        "comms_id",
-        "seq",
-        "src_rank",
-        "dst_rank",
-        "device_id",
-        "stream_id",
-        "work_start_ns",
-        "work_end_ns",
-    ),
-    "work_cnt",
-)
-BACKWARDS = {
-    12: ["drop table os_call"],
-    11: ["drop table waiting_call"],
-    10: ["alter table run_step drop column real_token_cnt"],
-    9: ["drop table matched_collective", "drop table clock", "alter table source drop column host",
-        *(f"alter table collective drop column {name}" for name in NEW_OF_COLLECTIVES)],
-    8: [f"drop table {name}" for name in ("found_step", "replayed_step", "predicted_change", "followed_rule")],
-    7: ["drop table reach"],
-    6: ["drop table memory_category", "alter table memory_event drop column requested_bytes",
-        "alter table set_work drop column rule_cnt", "alter table source drop column is_timed"],
-}  # fmt: skip
-
-
-def of_version(version: int, made: Path, path: Path) -> Path:
-    """A copy of a database's tables as an earlier version had them."""
-    with duckdb.connect(str(path)) as connection:
-        connection.execute(f"attach '{made}' as new (read_only)")
-        names = connection.execute("select table_name from duckdb_tables() where database_name = 'new'").fetchall()
-        for (name,) in names:
-            connection.execute(f'create table "{name}" as from new.main."{name}"')
-        for step in range(SCHEMA_VERSION - 1, version - 1, -1):
-            for statement in BACKWARDS.get(step, []):
-                connection.execute(statement)
-        # thresholds, rules and devices that came later are not in it
-        connection.execute("delete from threshold where name not in ('long_gap_ns', 'kernel_wait_ns')")
-        connection.execute("update threshold set value = 1000.0 where name = 'kernel_wait_ns'")  # the default then
-        connection.execute("delete from kernel_class_rule where priority > 300")
-        connection.execute("delete from device_peak")
-        connection.execute(f"update lorabench set schema_version = {version}")
-    return path
-
 
 VIEWS = ("range_summary", "memory_peak", "finding", "idle_gap", "kernel_class", "steady_state", "what_if")
 
