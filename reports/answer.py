@@ -167,7 +167,7 @@ def where(finding: Row) -> tuple[str, str, str]:
 
 def bound(finding: Row) -> str:
     """What stands before a saving of FINDINGS: 'at most', 'once' (a longer run pays no more) or ''."""
-    if finding.get("is_once"):
+    if finding["is_once"]:
         return "once"
     return "" if finding["is_predicted"] else "at most"
 
@@ -180,7 +180,7 @@ def part(finding: Row, window_ns: int | None, place_width: int | None = None) ->
     if finding["place_cnt"] == 1 or not finding["saving_ns"] or not window_ns:
         return ""
     share = f"{(finding['place_saving_ns'] or 0) / window_ns:.1%}"
-    if _ONCE in finding["advice"] and not finding.get("is_once"):  # the rest comes again
+    if _ONCE in finding["advice"] and not finding["is_once"]:  # the rest comes again
         share += " once"
     if not _is_scattered(finding):
         return f"{share} here: "

@@ -6,6 +6,7 @@ from .units import said_ns
 
 _MUCH_FRAC = 0.15  # of the kernels' time: what a kernel takes at least to be named
 _PACED_FRAC = 0.05  # of the time that the GPU waits for a CPU that sets the pace, at least
+_NEARLY_ALL = 0.9  # of the time: a GPU that computes so much may be waited for where no call shows it
 _HARDLY = 0.2  # of all: where less hangs on the GPU the CPU sets the pace, however little it waits for it
 _PACING_FRAC = 0.5  # of the compute: where less hangs on it, and less than half of all, the CPU sets the pace
 NOTHING = "nothing is timed in this file: no ranges, CUDA calls or GPU work; record it anew"
@@ -78,7 +79,10 @@ def _paced(parts: dict[str, float], critical_gpu_frac: float | None, who: str) -
     if critical_gpu_frac >= min(_PACING_FRAC * parts["compute"], 0.5):
         return ""
     most = f"at most {critical_gpu_frac:.0%}" if critical_gpu_frac >= LEAST_FRAC / 2 else "nothing"
-    return f"the {who} sets the pace: compute is {parts['compute']:.0%}, but faster kernels save {most}"
+    # where nothing is late it may be waited for in a way that no call shows
+    is_hidden = parts.get("host", 0) < _PACED_FRAC and parts["compute"] >= _NEARLY_ALL
+    pace, why = ("", ": no call waits for the GPU") if is_hidden else (f"the {who} sets the pace: ", "")
+    return f"{pace}compute is {parts['compute']:.0%}, but faster kernels save {most}{why}"
 
 
 def _late_input(found: Row) -> float:

@@ -227,6 +227,12 @@ def fetch(database: Database, source_id: int, part: Part | None = None) -> Trace
     calls = columns(_CALLS, "call")
     chosen = np.flatnonzero(_among(calls["call"], np.concatenate([work["call"], waits["call"]])))
     calls = {name: column[chosen] for name, column in calls.items()}
+    wait_row = place_of(calls["call"], waits["call"])
+    is_known = wait_row >= 0
+    waits = {name: column[is_known] for name, column in waits.items()}
+    begin = calls["begin"].copy()  # of calls that ask over and over the first one's
+    begin[wait_row[is_known]] = np.minimum(begin[wait_row[is_known]], waits["begin"])
+    calls["begin"] = begin
     rows = _rows(calls, steps, columns(_LAST, when="end_ns"))
     if not len(rows["begin"]):
         return None
@@ -234,9 +240,6 @@ def fetch(database: Database, source_id: int, part: Part | None = None) -> Trace
         rows[name] = _looked_up(rows["thread"], threads["thread"], threads[name])
     point, kept = _points_of(rows)
     waiting = point[: len(calls["call"])]  # calls are the first rows
-    wait_row = place_of(calls["call"], waits["call"])
-    is_known = wait_row >= 0
-    waits = {name: column[is_known] for name, column in waits.items()}
     waiter = waiting[wait_row[is_known]]
     launch = take(waiting, place_of(calls["call"], work["call"]))
     process, stream = _streams(work)

@@ -4,7 +4,9 @@
 -- done (from or to pageable memory the asynchronous calls do, too), or for most of a copy to the device through staging
 -- buffers (from pageable memory, more than 64 KiB), which ends a little later; when it frees or takes memory and returns just behind
 -- the last of what was queued when it began, or such calls of its input never return before (what it takes then is its
--- own, and more than half of it the wait); or when the queue is full: a launch that takes longer than its kind does
+-- own, and more than half of it the wait); when it is the last of calls that ask over and over whether the GPU is done
+-- (at least three, fewer than 50 us apart, nothing else between, 50 us in all), behind the end of work that the one before
+-- it saw running, and the wait begins with the first of them; or when the queue is full: a launch that takes longer than its kind does
 -- where fewer are queued, while hundreds of operations wait on its stream. Then all but the usual time is a wait. What a
 -- trace shows decides, not the name of the call: a cudaMemcpy that returns long before its copy ended does not wait.
 --
@@ -28,6 +30,10 @@ api as (
             when regexp_matches(text, '^(cu|cuda|hip)EventSynchronize') then 'event'
             when regexp_matches(text, '^(cu|cuda|hip)(Device|Ctx|Context)Synchronize') then 'device'
         end as synchronises,
+        case
+            when regexp_matches(text, '^(cu|cuda|hip)StreamQuery') then 'stream'
+            when regexp_matches(text, '^(cu|cuda|hip)EventQuery') then 'event'
+        end as polls,
         regexp_matches(text, '(?i)memcpy|memset') as is_move,
         regexp_matches(text, '(?i)async') as is_async,
         regexp_matches(text, '^(cu|cuda|hip)(Mem)?(Free|Host(Free|Unregister)|Malloc|Alloc|HostAlloc|HostRegister|ModuleUnload)')
@@ -134,6 +140,79 @@ stopping as (
         and 2 * (pending_end_ns - start_ns) >= end_ns - start_ns
         and (end_ns <= pending_end_ns + 20000 or (source_id, name_id) in (from waits))
 ),
+-- calls that ask whether the GPU is done, one after another
+asking as (
+    select call.api_call_id, call.source_id, call.thread_id, call.name_id, call.start_ns, call.end_ns, api.polls as kind
+    from api_call as call
+    join api using (name_id)
+    where api.polls is not null and not call.is_duplicate
+),
+turn as (
+    select *, sum(is_new) over (partition by source_id, thread_id order by start_ns, api_call_id) as number
+    from (
+        select
+            *,
+            coalesce(start_ns - lag(end_ns) over (partition by source_id, thread_id order by start_ns, api_call_id) >= 50000, true)::integer as is_new
+        from asking
+    )
+),
+asked as (
+    select
+        max(api_call_id) as api_call_id,
+        source_id,
+        thread_id,
+        arg_max(name_id, api_call_id) as name_id,
+        min(start_ns) as start_ns,
+        max(end_ns) as end_ns,
+        max(start_ns, 2)[2] as before_ns,  -- when the one before the last asked
+        arg_max(kind, api_call_id) as kind
+    from turn
+    group by source_id, thread_id, number
+    having count(*) >= 3 and max(end_ns) - min(start_ns) >= 50000
+),
+-- again in one pass each: how many other calls its thread had begun at both ends, and what had ended by the second
+beside as (
+    select api_call_id, max(other_cnt) - min(other_cnt) as other_cnt
+    from (
+        select api_call_id, sum(is_other) over (partition by source_id, thread_id order by at_ns, is_other) as other_cnt
+        from (
+            select source_id, thread_id, start_ns as at_ns, 1 as is_other, null::bigint as api_call_id
+            from api_call
+            semi join asked using (source_id, thread_id)
+            where api_call_id not in (select api_call_id from asking) and not is_duplicate
+            union all
+            select source_id, thread_id, unnest([start_ns, end_ns]), 0, api_call_id
+            from asked
+        )
+    )
+    where api_call_id is not null
+    group by api_call_id
+),
+done as (
+    select api_call_id, last_end_ns
+    from (
+        select
+            api_call_id,
+            max(end_ns) over (partition by source_id order by at_ns, api_call_id nulls first rows unbounded preceding) as last_end_ns
+        from (
+            select source_id, end_ns as at_ns, end_ns, null::bigint as api_call_id
+            from gpu_op
+            where source_id in (select source_id from asked)
+            union all
+            select source_id, end_ns, null, api_call_id
+            from asked
+        )
+    )
+    where api_call_id is not null
+),
+polling as (
+    select
+        asked.api_call_id, asked.source_id, asked.thread_id, asked.name_id, asked.start_ns, asked.end_ns, asked.kind, false as is_pageable
+    from asked
+    join beside using (api_call_id)
+    join done using (api_call_id)
+    where beside.other_cnt = 0 and done.last_end_ns >= asked.before_ns
+),
 -- a queue of hundreds takes a while: those that wait less than a microsecond for each need not be looked at
 late as (
     select call.*, op.device_id, op.stream_id, op.gpu_op_id
@@ -213,6 +292,8 @@ queueing as (
     where launching.place - coalesce(ended.done_place, 0) >= (select value from threshold where name = 'full_queue_cnt')
 )
 from synchronising
+union all by name
+from polling
 union all by name
 from stopping
 union all by name

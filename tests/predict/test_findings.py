@@ -18,6 +18,7 @@ from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.predict.predictions import what_if
 from lorabench.analyze.store.database import Database
 from lorabench.reports.answer import answer
+from lorabench.reports.verdict_text import verdict
 from simulated_gpu import COMPUTE, COPIES, Gpu, Training
 from synthetic import Call, Range
 
@@ -361,6 +362,58 @@ def test_what_is_made_ready_all_the_time_is_not_paid_once(
     advice, is_once = made(lambda number: number == 5)
     assert ("paid once" in advice) == is_once
     assert is_once or (has_steps and call == "cudaGraphInstantiate")
+
+
+@pytest.mark.parametrize("call", ["cudaEventQuery", "cudaStreamQuery"])
+def test_a_cpu_that_asks_over_and_over_waits(call: str, tmp_path: Path) -> None:
+    """Kernels that are twice as fast halve what it waits: it does not work meanwhile."""
+
+    def runs(factor: float, polls: bool = True) -> Gpu:
+        gpu = Gpu(is_pinned=True, factor=lambda name: factor)
+        for number in range(12):
+            with gpu.range(f"step {number}"):
+                for _ in range(6):
+                    gpu.launch("gemm", 500_000)
+                if polls:
+                    gpu.poll(call)
+                else:
+                    gpu.synchronise(COMPUTE)
+                gpu.work(200_000)
+        return gpu.finished()
+
+    run = runs(1)
+    saved = run.timeline.end - runs(0.5).timeline.end
+    with recorded(run, tmp_path) as database:
+        found = answer(database)
+        (change,) = what_if(database, ["scale=gemm:0.5"]).to_dicts()
+        waits = database.rows("select kind, count(*) from waiting_call group by all")
+        found_by_rule = {row["rule"]: row["saving_ns"] for row in found["findings"]}
+    with recorded(runs(1, polls=False), tmp_path) as database:
+        waited = {row["rule"]: row["saving_ns"] for row in answer(database)["findings"]}
+    assert waits == [("event" if "Event" in call else "stream", 12)]
+    assert change["saving_ns"] * change["step_cnt"] == pytest.approx(saved, rel=0.02)
+    assert verdict(found).startswith("GPU-bound")
+    assert found_by_rule["synchronisation"] == pytest.approx(waited["synchronisation"], rel=0.05)
+
+
+def test_events_that_are_looked_at_in_passing_are_no_wait(tmp_path: Path) -> None:
+    """As an allocator does that asks which blocks are free, between launches and behind one another."""
+    gpu = pinned()
+    for _ in range(40):
+        gpu.launch("gemm", 20_000)
+        for _ in range(3):
+            with gpu._call("cudaEventQuery"):
+                pass
+    for _ in range(4):  # of a queue that goes on: it was not what they asked for
+        for _ in range(40):
+            gpu.launch("gemm", 200_000)
+        for _ in range(20):
+            with gpu._call("cudaEventQuery"):
+                pass
+            gpu.work(5_000)
+            gpu.launch("gemm", 200_000)
+    with recorded(gpu.finished(), tmp_path) as database:
+        assert database.rows("select count(*) from waiting_call where kind <> 'queue'") == [(0,)]
 
 
 def two_threads(pause: int) -> Gpu:
