@@ -16,7 +16,7 @@ from ...vocabulary import WHOLE_FILE
 from . import blank, cache, upgrades
 from .database import Database
 from .limits import QUERY_MEMORY, SETTINGS, first_line
-from .opening import scratch_beside
+from .opening import scratch_beside, tables_of
 from .upgrades import SCHEMA_VERSION
 
 _JOB, _PART = "job", "part"
@@ -46,7 +46,8 @@ def require_no_job(database: Database, what: str) -> None:
 def job_inputs(path: Path) -> list[JobInput]:
     """The inputs that the database of a job was made of. Raises InputError for a file that is none of this version."""
     with _reading(path) as connection:
-        _require_this_version(connection, path, "main")
+        _require_this_version(connection, path)
+        _require_tables(connection, path, None, ("job_input", "source", "source_fact"))
         rows = connection.execute(
             """select source_id, location, folder, result_ns, source.rank, lost.value
             from job_input
@@ -65,7 +66,8 @@ def made_by(path: Path) -> str:
     Raises InputError for a file that is none.
     """
     with _reading(path) as connection:
-        schema_version, fingerprint = _version(connection, path, "main")
+        schema_version, fingerprint = _version(connection, path)
+        _require_tables(connection, path, None, ("job_input",))
         try:
             found = connection.execute("select any_value(versions) from job_input").fetchall()
         except duckdb.Error:  # versions before this one said no more
@@ -101,9 +103,9 @@ def open_job(
     scratch = None
     try:
         connection.execute(f"attach {literal(str(path.absolute()))} as {_JOB} (read_only)")
-        _require_this_version(connection, path, f"{_JOB}.main")
+        _require_this_version(connection, path, _JOB)
         blank.fill(connection, cache.folder_or_none())
-        _put_over(connection, tables, given)
+        _put_over(connection, path, tables, given)
         database = Database(connection, path, given=given, elsewhere=None if part else elsewhere)
         if part is not None:
             _attach(database, *part, tables)
@@ -121,21 +123,37 @@ def open_job(
     return database
 
 
-def _require_this_version(connection: duckdb.DuckDBPyConnection, path: Path, schema: str) -> None:
-    if _version(connection, path, schema) != (SCHEMA_VERSION, sql.fingerprint()):
+def _require_this_version(connection: duckdb.DuckDBPyConnection, path: Path, attached: str | None = None) -> None:
+    if _version(connection, path, attached) != (SCHEMA_VERSION, sql.fingerprint()):
         raise InputError(f"{path} was made by another version of lorabench: lorabench merge {path.parent}")
 
 
-def _version(connection: duckdb.DuckDBPyConnection, path: Path, schema: str) -> tuple[int, str]:
+def _require_tables(
+    connection: duckdb.DuckDBPyConnection, path: Path, attached: str | None, names: Collection[str]
+) -> None:
+    """Raise CorruptInputError where what rows are taken from is no table: a view could be anything."""
+    if missing := sorted(set(names) - tables_of(connection, attached)):
+        raise CorruptInputError(f"{path} has no table {missing[0]}: lorabench did not make it, or it was changed")
+
+
+def _version(connection: duckdb.DuckDBPyConnection, path: Path, attached: str | None = None) -> tuple[int, str]:
+    """Schema and SQL of the database that was opened, or attached under a name."""
+    foreign = UnknownFormatError(f"{path} is a DuckDB database, but not one that lorabench made")
+    if "lorabench" not in tables_of(connection, attached):
+        raise foreign
+    place = f"{attached}.main.lorabench" if attached else "lorabench"
     try:
-        ((number, fingerprint),) = connection.execute(f"select schema_version, sql from {schema}.lorabench").fetchall()
+        ((number, fingerprint),) = connection.execute(f"select schema_version, sql from {place}").fetchall()
     except (duckdb.Error, ValueError) as error:
-        raise UnknownFormatError(f"{path} is a DuckDB database, but not one that lorabench made") from error
+        raise foreign from error
     return number, fingerprint
 
 
-def _put_over(connection: duckdb.DuckDBPyConnection, tables: Collection[str], given: Collection[str]) -> None:
+def _put_over(
+    connection: duckdb.DuckDBPyConnection, path: Path, tables: Collection[str], given: Collection[str]
+) -> None:
     """Views of the job's rows in the place of our empty tables and of views that are given."""
+    _require_tables(connection, path, _JOB, (*tables, *given, "job_input", "lorabench"))
     connection.execute("begin")
     for name in tables:
         connection.execute(f"drop table {quoted(name)}")
@@ -170,11 +188,12 @@ def _attach(database: Database, part: Path, source_id: int, tables: Collection[s
     try:
         run(f"attach {literal(str(part.absolute()))} as {_PART} (read_only)")
         files = sql.in_folder(sql.TABLES)
-        version, _ = _version(database.connection, part, f"{_PART}.main")
+        version, _ = _version(database.connection, part, _PART)
         theirs = upgrades.relations(version, [file.name for file in files], f"{_PART}.main", part)
+        files = [file for file in files if file.name not in tables and file.name not in _SETTINGS]
+        unchanged = [file.name for file in files if theirs[file.name] == f"{_PART}.main.{quoted(file.name)}"]
+        _require_tables(database.connection, part, _PART, unchanged)
         for file in files:
-            if file.name in tables or file.name in _SETTINGS:
-                continue
             columns = [column.name for column in file.columns]
             chosen = (f"{source_id} as source_id" if name == "source_id" else quoted(name) for name in columns)
             run(f"create temp view {quoted(file.name)} as select {', '.join(chosen)} from {theirs[file.name]}")

@@ -102,7 +102,7 @@ def _connect_to_tables(path: Path) -> duckdb.DuckDBPyConnection:
     try:
         connection.execute(f"attach {literal(str(path.absolute()))} as {_THEIRS} (read_only)")
         tables = {table.name: [column.name for column in table.columns] for table in sql.in_folder(sql.TABLES)}
-        theirs = _tables_of(connection)
+        theirs = tables_of(connection, _THEIRS)
         found = upgrades.relations(_version_of(connection, path, theirs), list(tables), _THEIRS_MAIN, path)
         blank.fill(connection, cache.folder_or_none())
         types = _column_types(connection)
@@ -150,10 +150,16 @@ def _is_another(path: Path, table: str) -> InputError:
     )
 
 
-def _tables_of(connection: duckdb.DuckDBPyConnection) -> set[str]:
-    """The tables of the attached file; a view of the same name could be anything, and is not asked."""
-    statement = "select table_name from duckdb_tables() where database_name = ? and schema_name = 'main'"
-    return {name for (name,) in connection.execute(statement, [_THEIRS]).fetchall()}
+def tables_of(connection: duckdb.DuckDBPyConnection, attached: str | None = None) -> set[str]:
+    """The tables of an attached file, or of the one that was opened.
+
+    A view of the same name could be anything, and is not asked.
+    """
+    statement = (
+        "select table_name from duckdb_tables() "
+        "where database_name = coalesce(?, current_database()) and schema_name = 'main'"
+    )
+    return {name for (name,) in connection.execute(statement, [attached]).fetchall()}
 
 
 def _version_of(connection: duckdb.DuckDBPyConnection, path: Path, tables: set[str]) -> object:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -480,6 +481,22 @@ def test_a_folder_that_cannot_be_written_is_one_line(ranks: Path, tmp_path: Path
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["lorabench", "job_input", "source", "range_summary"])
+def test_a_view_in_the_place_of_a_jobs_rows_is_not_asked(
+    name: str, job: Path, tmp_path: Path, run_command: Callable[..., Any]
+) -> None:
+    """Somebody else made the folder: what a view of it reads is nobody's business."""
+    theirs, secret = tmp_path / "theirs", tmp_path / "secret.txt"
+    shutil.copytree(job, theirs)
+    secret.write_text("secret", "utf-8")
+    with duckdb.connect(str(theirs / "job.duckdb")) as connection:
+        connection.execute(f"alter table {name} rename to hidden")
+        connection.execute(f"create view {name} as select hidden.* from hidden, read_text('{secret}')")
+        secret.unlink()  # who asked the view would meet that
+    ended = run_command("query", theirs, "from source", code=3)
+    assert "lorabench" in ended.err and "secret" not in ended.err
+
+
 def test_inputs_of_two_profilers_stand_beside_each_other(tmp_path: Path) -> None:
     names = ("lora-run.json.gz", "lora-run.sqlite")
     inputs = [Path(shutil.copy(ROOT / "fixtures" / name, tmp_path)) for name in names]
