@@ -26,7 +26,7 @@ from . import (
 from . import cli_progress as bar
 from .errors import UsageError, ValidationError
 from .reports import outputs
-from .reports.narrowing import Narrowing
+from .reports.tables.narrowing import Narrowing
 
 app = typer.Typer(
     name="lorabench",
@@ -234,7 +234,7 @@ def views(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown; of all views sql/SCHEMA.md.")] = False,
 ) -> None:
     """List the views, what a row is, and every column."""
-    from .reports import schema
+    from .reports.tables import schema
 
     if markdown and name is None:
         console.put_lines(schema.markdown().removesuffix("\n"))

@@ -125,8 +125,9 @@ def _put(compared: "Compared", limit: int | None, output: Path | None, form: str
 
     import polars
 
-    from .reports import outputs, tables
+    from .reports import outputs
     from .reports.comparison import shown
+    from .reports.tables import files
 
     if output is None and form is None:
         shown.show(compared, limit or (_SCREEN_ROWS if sys.stdout.isatty() else None))
@@ -141,7 +142,7 @@ def _put(compared: "Compared", limit: int | None, output: Path | None, form: str
     if output is None:
         outputs.print_rows(frame, outputs.Format(form or "csv"))
     else:
-        tables.write_frame(frame, output)
+        files.write_frame(frame, output)
         console.put(f"wrote {output}")
 
 

@@ -114,8 +114,8 @@ def _improve(plan: Any, price_per_hour: float | None, form: Any) -> None:
     """Measure, and leave what came of it on the screen and in the folder."""
     from . import improving
     from .collect.improve.candidates import TIME
-    from .reports import screen
     from .reports.improvement import rows, text
+    from .reports.terminal import screen
 
     with bar.shown() as progress:
         course, shown = improving.improve(plan, progress)
@@ -144,20 +144,20 @@ def _write(
 ) -> None:
     """Leave the table, the page and the winning settings in the folder."""
     from .collect.settings import written
-    from .reports import tables
     from .reports.improvement import improvement_page
+    from .reports.tables import files
 
-    tables.write_rows(found, folder / improvement_page.RESULTS)
+    files.write_rows(found, folder / improvement_page.RESULTS)
     improvement_page.write(folder / "improve.html", title, course, found, shown, price_per_hour)
-    with tables.replacing(folder / "run.toml") as partial:
+    with files.replacing(folder / "run.toml") as partial:
         partial.write_text(written.toml(course.spec), "utf-8")
 
 
 def _edits(run: Path, after: Path | None, form: Any) -> None:
     """What to change by hand in a script, and what came of it."""
     from . import edits_by_hand
-    from .reports import screen
     from .reports.improvement import edits_text
+    from .reports.terminal import screen
 
     with bar.shown():
         found = edits_by_hand.edited(run, after)

@@ -42,7 +42,7 @@ def what_if(
     from .analyze.predict import changes, predictions
     from .errors import UsageError
     from .reports import outputs
-    from .reports.what_if_text import NOTHING
+    from .reports.answer.what_if_text import NOTHING
 
     form = outputs.chosen_format(as_csv, as_json)
     if list_kinds:

@@ -248,7 +248,7 @@ def _collect_command(
 
 
 def _tell_outcome(manifest: dict[str, Any], path: Path) -> None:
-    from .reports import outcome_text
+    from .reports.run import outcome_text
 
     for line in outcome_text.lines(manifest, path):
         console.tell(line)
@@ -339,9 +339,9 @@ def sweep(
     from .collect.run import sweep as sweeping
     from .collect.settings import options
     from .collect.settings.spec import read_config
-    from .reports import tables
     from .reports.sweeps import results as sweeps
     from .reports.sweeps import sweep_page, sweep_text
+    from .reports.tables import files
 
     given = (read_config(config) if config else {}) | options.given(settings)
     what = sweeping.plan(given, until_oom and until_oom.replace("-", "_"), preset)
@@ -363,7 +363,7 @@ def sweep(
     except (RunError, Interrupted) as error:  # what was measured is still worth a table
         ended = error
     rows = sweeps.rows(output)
-    tables.write_rows(rows, output / sweeps.RESULTS)
+    files.write_rows(rows, output / sweeps.RESULTS)
     sweep_page.write(output, rows, output / sweeps.PAGE)
     sweep_text.show(rows, is_of_memory=preset == "memory")
     console.put(f"wrote {output / sweeps.RESULTS} and {output / sweeps.PAGE}")

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...analyze.store.database import Database
 from ...sql import literal, quoted
-from ..sources import counting
+from ..tables.sources import counting
 from .spread import FEW_STEPS, KindOfSteps, Spread
 
 Keys = tuple[Any, ...]

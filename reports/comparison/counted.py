@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...analyze.store.database import Database
-from ..sources import counting
+from ..tables.sources import counting
 from .compared import letter
 from .spread import Spread
 

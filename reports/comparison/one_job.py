@@ -7,8 +7,8 @@ rank 7   [work              ][all_reduce]
 from dataclasses import dataclass
 
 from ...analyze.store.database import Database
-from .. import units
-from ..sources import counting
+from ..tables import units
+from ..tables.sources import counting
 from .spread import Spread
 
 _SINCE_1970_NS = 946_684_800_000_000_000  # times that are larger count from 1970

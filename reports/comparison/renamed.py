@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from ...analyze.store.database import Database
 from ...sql import literal
-from ..sources import counting
+from ..tables.sources import counting
 
 _T = TypeVar("_T")
 Place = tuple[str, str]

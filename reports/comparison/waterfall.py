@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from ...analyze.store.database import Database
 from ...vocabulary import PHASES
-from .. import answer
+from ..answer import answer
 from ..page.receipt import PARTS
-from ..sources import counting
-from ..units import said_ns
+from ..tables.sources import counting
+from ..tables.units import said_ns
 from .spread import NEXT_TO_NOTHING, Spread, are_alike, centres
 
 _REST, _WAITS = "outside of phases", "waits"

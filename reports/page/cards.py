@@ -1,7 +1,7 @@
 """The cards at the top of a page: how long a step takes, whether the GPU is busy, how much memory it needs."""
 
-from .. import step_text
-from ..units import said_ns, scaled
+from ..answer import step_text
+from ..tables.units import said_ns, scaled
 from .run import Run
 from .section import Source
 

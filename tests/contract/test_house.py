@@ -17,7 +17,7 @@ from caches import cache_in
 from conftest import ROOT
 from lorabench import sql, vocabulary
 from lorabench.analyze.attribute import critical_path
-from lorabench.reports import schema
+from lorabench.reports.tables import schema
 
 PACKAGE = Path(lorabench.__file__).parent
 VIEWS = [f for f in sql.load() if f.folder == sql.REPORTS]

@@ -17,7 +17,7 @@ from lorabench import sql
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.predict.predictions import what_if
 from lorabench.analyze.store.database import Database
-from lorabench.reports.answer import answer
+from lorabench.reports.answer.answer import answer
 from simulated_gpu import COMPUTE, COPIES, Gpu, Training
 from synthetic import Call, Range
 

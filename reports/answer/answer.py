@@ -5,9 +5,9 @@ Every number is one of a public view; the parts of the first line add up to the 
 
 from typing import Any
 
-from ..analyze.store.database import Database
-from . import sources
-from .units import keep_end, said_ns
+from ...analyze.store.database import Database
+from ..tables import sources
+from ..tables.units import keep_end, said_ns
 
 IDLE = ("host", "dependency", "in_turn", "kernel_wait")  # of the parts: why a device is idle, by launches
 OUTSIDE = "(outside all ranges)"
