@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from . import cli_progress as bar
-from .cli_runs import examples
-from .cli_tables import AsCsv, AsJson, Limit
+from .cli_help import examples
+from .cli_options import AsCsv, AsJson, Limit
 
 _EVERY = 1 << 62
 
