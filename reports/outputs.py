@@ -258,11 +258,7 @@ def tell_losses(database: Any) -> None:
         tell(note)
     facts = database.rows(
         """select list(source.name order by source_id) as names, section, item, value, coalesce(note, '')
-        from (
-            select source_id, section, item, value, note from source_fact where section = 'lost'
-            union all
-            select source_id, 'missing', item, value, note from _missing_fact
-        ) join source using (source_id)
+        from _loss join source using (source_id)
         group by section, item, value, note order by min(source_id), section, item"""
     )
     lines: dict[tuple[Any, ...], tuple[list[str], list[str]]] = {}
