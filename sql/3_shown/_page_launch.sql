@@ -8,7 +8,7 @@
 select
     gpu_op.source_id,
     count(*) as launch_cnt,
-    coalesce(sum(gpu_op.launch_end_ns - gpu_op.launch_start_ns - coalesce(wait.wait_ns, 0)), 0) as launch_ns
+    coalesce(sum(gpu_op.launch_end_ns - gpu_op.launch_start_ns - coalesce(wait.wait_ns, 0)), 0)::bigint as launch_ns
 from gpu_op
 left join _call_wait as wait using (api_call_id)
 where gpu_op.is_first_op
