@@ -12,13 +12,14 @@ from . import (
     allocators,
     cli_baselines,
     cli_compare,
+    cli_help,
     cli_improve,
     cli_jobs,
     cli_machine,
+    cli_options,
     cli_predictions,
     cli_report,
     cli_runs,
-    cli_tables,
     cli_values,
     console,
     sql,
@@ -26,7 +27,7 @@ from . import (
 from . import cli_progress as bar
 from .errors import UsageError, ValidationError
 from .reports import outputs
-from .reports.narrowing import Narrowing
+from .reports.tables.narrowing import Narrowing
 
 app = typer.Typer(
     name="lorabench",
@@ -87,66 +88,69 @@ cli_compare.register(app)
 cli_baselines.register(app)
 
 
-@app.command(epilog=cli_runs.examples("analyze"), no_args_is_help=True)
+_Named = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="INPUT...",
+        help="nsys .sqlite or .nsys-rep, torch.profiler .json or .json.gz, a run directory, "
+        "a .duckdb or job folder made earlier, or URLs of traces, with wildcards.",
+    ),
+]
+_Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", metavar="OUT",
+        help="report.csv, .parquet or .json for one report; DIR/ for every view; report.html for the page; "
+        ".duckdb for the database; JOB/ with --workers, --shard or --dask. "
+        "Without it and without --report or --format the answer alone is printed.",
+    ),
+]  # fmt: skip
+_Report = Annotated[
+    str | None, typer.Option(metavar="VIEW", help="The view to write [range_summary]; `lorabench views` lists them.")
+]
+_Format = Annotated[outputs.Format | None, typer.Option(help="Format of the output [default: what its suffix says].")]
+_Database = Annotated[
+    Path | None, typer.Option(metavar="PATH", help="Where to keep the database [default: the user's cache].")
+]
+_Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Leave out the answer and the progress.")]
+_EscapeFormulas = Annotated[
+    bool, typer.Option("--escape-formulas", help="Put ' before text a spreadsheet would evaluate as a formula.")
+]
+
+
+@app.command(epilog=cli_help.examples("analyze"), no_args_is_help=True)
 def analyze(
-    named: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="INPUT...",
-            help="nsys .sqlite or .nsys-rep, torch.profiler .json or .json.gz, a run directory, "
-            "a .duckdb or job folder made earlier, or URLs of traces, with wildcards.",
-        ),
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="OUT",
-            help="report.csv, .parquet or .json for one report; DIR/ for every view; report.html for the page; "
-            ".duckdb for the database; JOB/ with --workers, --shard or --dask. "
-            "Without it and without --report or --format the answer alone is printed.",
-        ),
-    ] = None,
-    report: Annotated[
-        str | None,
-        typer.Option(metavar="VIEW", help="The view to write [range_summary]; `lorabench views` lists them."),
-    ] = None,
-    format: Annotated[
-        outputs.Format | None, typer.Option(help="Format of the output [default: what its suffix says].")
-    ] = None,
-    db: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Where to keep the database [default: the user's cache].")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Re-read the inputs even if unchanged.")] = False,
-    threshold: cli_tables.Threshold = None,
-    kernel_classes: cli_tables.KernelClasses = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Leave out the answer and the progress.")] = False,
-    columns: cli_tables.Columns = None,
-    sort: cli_tables.Sort = None,
-    limit: cli_tables.Limit = None,
-    step: Annotated[int | None, typer.Option(metavar="N", help="Only rows of this step.")] = None,
-    rank: Annotated[int | None, typer.Option(metavar="N", help="Only rows of this rank, or its answer.")] = None,
-    device: Annotated[int | None, typer.Option(metavar="N", help="Only rows of this device.")] = None,
-    range_: Annotated[
-        str | None, typer.Option("--range", metavar="REGEX", help="Only rows whose path (or name) matches.")
-    ] = None,
-    as_csv: cli_tables.AsCsv = False,
-    as_json: cli_tables.AsJson = False,
-    escape_formulas: Annotated[
-        bool, typer.Option("--escape-formulas", help="Put ' before text a spreadsheet would evaluate as a formula.")
-    ] = False,
+    named: _Named,
+    output: _Output = None,
+    report: _Report = None,
+    format: _Format = None,
+    db: _Database = None,
+    force: cli_options.Reread = False,
+    threshold: cli_options.Threshold = None,
+    kernel_classes: cli_options.KernelClasses = None,
+    quiet: _Quiet = False,
+    columns: cli_options.Columns = None,
+    sort: cli_options.Sort = None,
+    limit: cli_options.Limit = None,
+    step: cli_options.OnlyStep = None,
+    rank: cli_options.OnlyRank = None,
+    device: cli_options.OnlyDevice = None,
+    range_: cli_options.OnlyRange = None,
+    as_csv: cli_options.AsCsv = False,
+    as_json: cli_options.AsJson = False,
+    escape_formulas: _EscapeFormulas = False,
     workers: cli_jobs.Workers = None,
     shard: cli_jobs.Shard = None,
     dask: cli_jobs.Dask = None,
-) -> None:  # fmt: skip
+) -> None:
     """Read traces, say where the time goes, and write reports.
 
     The main report is range_summary: for each NVTX or record_function range what it cost the CPU, what its kernel
     launches cost, and what GPU work it accounts for. With -o the answer goes to stderr.
     """
-    from .analyze.read.inputs import spare
     from .analyze.store import settings
 
-    format = cli_tables.one_format(format, as_csv, as_json)
+    format = cli_options.one_format(format, as_csv, as_json)
     narrowing = Narrowing(columns, sort, limit, step, rank, device, range_)
     chosen = settings.parse(threshold or [], kernel_classes)
     is_plain = format is not None or report is not None or db is not None or bool(narrowing) or escape_formulas
@@ -155,17 +159,10 @@ def analyze(
         cli_jobs.read(named, output, executor, force, chosen, quiet)
         return
     inputs = [Path(name) for name in named]
-    is_answer = (
-        output is None and report is None and format is None and narrowing in (Narrowing(), Narrowing(rank=rank))
-    )
+    is_narrow = narrowing not in (Narrowing(), Narrowing(rank=rank))
+    is_answer = output is None and report is None and format is None and not is_narrow
     report = report or "range_summary"
-    sql.public_view(report)
-    spare(inputs, *([output] if output else []))
-    target = outputs.Target.of(output, format)
-    target.check(report, narrowing)
-    if escape_formulas:
-        target.check_text()
-    spare(inputs, *target.files())
+    target = _target(inputs, output, format, report, narrowing, escape_formulas)
     wanted = _wanted(report, rank, target)
     with _analyzed(inputs, target.database(db), force, chosen, target.folder, quiet, wanted) as database:
         outputs.tell_losses(database)
@@ -178,13 +175,34 @@ def analyze(
         outputs.require_all(database)
 
 
-@app.command(epilog=cli_runs.examples("summary"), no_args_is_help=True)
+def _target(
+    inputs: list[Path],
+    output: Path | None,
+    format: outputs.Format | None,
+    report: str,
+    narrowing: Narrowing,
+    escape_formulas: bool,
+) -> outputs.Target:
+    """Where a report goes. Raises UsageError for what makes no sense, and where it would replace an input."""
+    from .analyze.read.inputs import spare
+
+    sql.public_view(report)
+    spare(inputs, *([output] if output else []))
+    target = outputs.Target.of(output, format)
+    target.check(report, narrowing)
+    if escape_formulas:
+        target.check_text()
+    spare(inputs, *target.files())
+    return target
+
+
+@app.command(epilog=cli_help.examples("summary"), no_args_is_help=True)
 def summary(
-    inputs: Annotated[list[Path], typer.Argument(metavar="INPUT...", help="What `lorabench analyze` reads.")],
-    threshold: cli_tables.Threshold = None,
-    kernel_classes: cli_tables.KernelClasses = None,
+    inputs: cli_options.Inputs,
+    threshold: cli_options.Threshold = None,
+    kernel_classes: cli_options.KernelClasses = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
-    rank: cli_tables.OfRank = None,
+    rank: cli_options.OfRank = None,
 ) -> None:
     """Say where the time goes and what to do first."""
     from .analyze.store import settings
@@ -228,13 +246,13 @@ def _wanted(report: str, rank: int | None, target: outputs.Target) -> Any:
     return Wanted(rank if is_page or report in ROW_LEVEL else None, is_first=is_page)
 
 
-@app.command(epilog=cli_runs.examples("views"))
+@app.command(epilog=cli_help.examples("views"))
 def views(
     name: Annotated[str | None, typer.Argument(metavar="[VIEW]", help="Show one view with its columns.")] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown; of all views sql/SCHEMA.md.")] = False,
 ) -> None:
     """List the views, what a row is, and every column."""
-    from .reports import schema
+    from .reports.tables import schema
 
     if markdown and name is None:
         console.put_lines(schema.markdown().removesuffix("\n"))
@@ -244,18 +262,18 @@ def views(
     console.put_lines("\n\n".join(said(view).removesuffix("\n") for view in chosen))
 
 
-@app.command(epilog=cli_runs.examples("query"), no_args_is_help=True)
+@app.command(epilog=cli_help.examples("query"), no_args_is_help=True)
 def query(
     db: Annotated[Path, typer.Argument(metavar="DB", help="A .duckdb made by analyze, or any input of it.")],
     statement: Annotated[
         str,
         typer.Argument(metavar="SQL", help='A view, or for example "select * from kernel_summary limit 5".'),
     ],
-    columns: cli_tables.Columns = None,
-    sort: cli_tables.Sort = None,
-    limit: cli_tables.Limit = None,
-    as_csv: cli_tables.AsCsv = False,
-    as_json: cli_tables.AsJson = False,
+    columns: cli_options.Columns = None,
+    sort: cli_options.Sort = None,
+    limit: cli_options.Limit = None,
+    as_csv: cli_options.AsCsv = False,
+    as_json: cli_options.AsJson = False,
     rank: Annotated[
         int | None,
         typer.Option(metavar="N", help="Only rows of this rank; of a job folder with those for each event of it."),
@@ -281,7 +299,7 @@ def query(
 cli_report.register(app)
 
 
-@app.command(epilog=cli_runs.examples("validate"), no_args_is_help=True)
+@app.command(epilog=cli_help.examples("validate"), no_args_is_help=True)
 def validate(
     inputs: Annotated[list[Path], typer.Argument(metavar="TRACE...", help="What `lorabench analyze` reads.")],
     strict: Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")] = False,
@@ -289,8 +307,8 @@ def validate(
         bool,
         typer.Option("--definitions", help="Hold sums by range and path against their definitions in SQL (slow)."),
     ] = False,
-    as_csv: cli_tables.AsCsv = False,
-    as_json: cli_tables.AsJson = False,
+    as_csv: cli_options.AsCsv = False,
+    as_json: cli_options.AsJson = False,
 ) -> None:
     """Check whether traces are sound and what is missing.
 

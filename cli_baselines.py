@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
+from . import cli_help, console
 from . import cli_progress as bar
-from . import cli_runs, console
-from .cli_tables import AsCsv, AsJson
+from .cli_options import AsCsv, AsJson
 from .reports import outputs
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="Letters, digits, '.', '_' and '-'.")]
@@ -17,11 +17,11 @@ def register(app: typer.Typer) -> None:
     """Add the group to the command line."""
     group = typer.Typer(
         name="baseline", help="Keep an input under a name, for `lorabench compare @NAME RUN`.", no_args_is_help=True,
-        epilog=cli_runs.examples("baseline"), rich_markup_mode=None,
+        epilog=cli_help.examples("baseline"), rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )  # fmt: skip
     for name, function in (("save", save), ("list", list_), ("remove", remove)):
-        group.command(name, no_args_is_help=name != "list", epilog=cli_runs.examples(f"baseline {name}"))(function)
+        group.command(name, no_args_is_help=name != "list", epilog=cli_help.examples(f"baseline {name}"))(function)
     app.add_typer(group)
 
 

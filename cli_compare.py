@@ -1,13 +1,14 @@
 """The commands that set runs and traces side by side: compare."""
 
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from . import cli_help, console, rundir
 from . import cli_progress as bar
-from . import cli_runs, console, rundir
 from .errors import UsageError
 
 if TYPE_CHECKING:
@@ -15,54 +16,65 @@ if TYPE_CHECKING:
 
 _SCREEN_ROWS = 20
 
+_Inputs = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="A B [C…]", help="Run directories, traces, databases, @NAME of a baseline; changes are against A."
+    ),
+]
+_By = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WHAT",
+        help="summary (what runs measured), range, operator, kernel, class, lora, adapter, api, idle, device, "
+        "step, finding or memory [default: summary for run directories; else range, kernel where ranges "
+        "hold less than half of the GPU time, operator where there is neither].",
+    ),
+]
+_Measure = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Column of the view to compare, as wall_ns [default: GPU time].")
+]
+_Only = Annotated[str | None, typer.Option(metavar="REGEX", help="Only rows whose name matches.")]
+_Totals = Annotated[bool, typer.Option("--totals", help="Compare totals instead of per-step values.")]
+_Limit = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="The first N rows [default: 20 in a terminal and Markdown, else all]."),
+]
+_FailAbove = Annotated[
+    str | None,
+    typer.Option(
+        metavar="5%",
+        help="Exit with 8 when the first row, or without --by the steps (of runs: time, launches, memory), grew by "
+        "more, and by more than the spread of the steps where it is known.",
+    ),
+]
+_Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write .csv or .json, or a page with everything: .html."),
+]
+_AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV: raw numbers, times in ns.")]
+_AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON array of raw numbers.")]
+_AsMarkdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown for a pull request.")]
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    app.command(epilog=cli_runs.examples("compare"), no_args_is_help=True)(compare)
+    app.command(epilog=cli_help.examples("compare"), no_args_is_help=True)(compare)
 
 
 def compare(
-    inputs: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="A B [C…]", help="Run directories, traces, databases, @NAME of a baseline; changes are against A."
-        ),
-    ],
-    by: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WHAT",
-            help="summary (what runs measured), range, operator, kernel, class, lora, adapter, api, idle, device, "
-            "step, finding or memory [default: summary for run directories; else range, kernel where ranges "
-            "hold less than half of the GPU time, operator where there is neither].",
-        ),
-    ] = None,
-    measure: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Column of the view to compare, as wall_ns [default: GPU time]."),
-    ] = None,
-    only: Annotated[str | None, typer.Option(metavar="REGEX", help="Only rows whose name matches.")] = None,
-    totals: Annotated[bool, typer.Option("--totals", help="Compare totals instead of per-step values.")] = False,
-    limit: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="The first N rows [default: 20 in a terminal and Markdown, else all]."),
-    ] = None,
-    fail_above: Annotated[
-        str | None,
-        typer.Option(
-            metavar="5%",
-            help="Exit with 8 when the first row, or without --by the steps (of runs: time, launches, memory), grew by "
-            "more, and by more than the spread of the steps where it is known.",
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write .csv or .json, or a page with everything: .html."),
-    ] = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV: raw numbers, times in ns.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array of raw numbers.")] = False,
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown for a pull request.")] = False,
-) -> None:  # fmt: skip
+    inputs: _Inputs,
+    by: _By = None,
+    measure: _Measure = None,
+    only: _Only = None,
+    totals: _Totals = False,
+    limit: _Limit = None,
+    fail_above: _FailAbove = None,
+    output: _Output = None,
+    as_csv: _AsCsv = False,
+    as_json: _AsJson = False,
+    as_markdown: _AsMarkdown = False,
+) -> None:
     """Compare runs or traces: what changed, appeared, vanished.
 
     The first line is the verdict. A difference that noise may make is none. With --fail-above it is
@@ -86,14 +98,7 @@ def compare(
         write_page(inputs, output)
         return
     allowed = _fraction(fail_above)
-    are_runs = all((path / rundir.SUMMARY).is_file() for path in inputs)
-    if by == "summary" and not are_runs:
-        other = next(path for path in inputs if not (path / rundir.SUMMARY).is_file())
-        raise UsageError(
-            f"--by summary compares run directories of `lorabench collect`, and {other} is none; "
-            "of traces compare range, kernel, class, step, …"
-        )
-    if by == "summary" or (by is None and are_runs and runs.have_measures(inputs)):
+    if _is_of_runs(inputs, by):
         if measure or only or totals:
             raise UsageError("--measure, --only and --totals go with a view; name it with --by")
         compared, gate = runs.compare(inputs), runs.check
@@ -107,10 +112,28 @@ def compare(
         given = shlex.join(map(str, inputs))
         console.tell(f"what their traces say: lorabench compare {given} --by range (kernel, lora, memory, …)")
     if allowed is not None:
-        notes = gate(compared, allowed)
-        for note in notes:
-            console.tell(note)
-        console.tell(f"nothing{' else' if notes else ''} grew by more than {allowed:.1%}")
+        _check_growth(compared, gate, allowed)
+
+
+def _is_of_runs(inputs: list[Path], by: str | None) -> bool:
+    """Whether what runs measured is compared, and not their traces. Raises UsageError where inputs are no runs."""
+    from .reports.comparison import runs
+
+    other = next((path for path in inputs if not (path / rundir.SUMMARY).is_file()), None)
+    if by == "summary" and other is not None:
+        raise UsageError(
+            f"--by summary compares run directories of `lorabench collect`, and {other} is none; "
+            "of traces compare range, kernel, class, step, …"
+        )
+    return by == "summary" or (by is None and other is None and runs.have_measures(inputs))
+
+
+def _check_growth(compared: "Compared", gate: Callable[["Compared", float], list[str]], allowed: float) -> None:
+    """Say what grew and is not counted. Raises RegressionError, by the gate, for what grew by more than is allowed."""
+    notes = gate(compared, allowed)
+    for note in notes:
+        console.tell(note)
+    console.tell(f"nothing{' else' if notes else ''} grew by more than {allowed:.1%}")
 
 
 def _check(output: Path | None) -> None:
@@ -125,8 +148,9 @@ def _put(compared: "Compared", limit: int | None, output: Path | None, form: str
 
     import polars
 
-    from .reports import outputs, tables
+    from .reports import outputs
     from .reports.comparison import shown
+    from .reports.tables import files
 
     if output is None and form is None:
         shown.show(compared, limit or (_SCREEN_ROWS if sys.stdout.isatty() else None))
@@ -141,7 +165,7 @@ def _put(compared: "Compared", limit: int | None, output: Path | None, form: str
     if output is None:
         outputs.print_rows(frame, outputs.Format(form or "csv"))
     else:
-        tables.write_frame(frame, output)
+        files.write_frame(frame, output)
         console.put(f"wrote {output}")
 
 

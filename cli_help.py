@@ -1,8 +1,93 @@
-"""The help of a command with many options: a section for each group of them."""
+"""What helps are made of besides options: examples, and sections for groups of options."""
 
 from typing import Any
 
 from typer.core import TyperCommand
+
+_EXAMPLES = {
+    "analyze": (
+        "lorabench analyze run.sqlite -o report.csv",
+        "lorabench analyze trace.json.gz -o all/",
+        "lorabench analyze rank*.json.gz --report rank_summary",
+        "lorabench analyze 's3://bucket/job/rank*.json.gz' -o job/ --workers 4",
+        "lorabench analyze run.sqlite --report range_summary --range forward --sort wall --limit 10",
+    ),
+    "merge": (
+        "lorabench merge job/",
+        'lorabench merge job/ && lorabench query job/ "from straggler where is_straggler"',
+    ),
+    "split": (
+        "lorabench split node.nsys-rep -o ranks/",
+        "lorabench analyze ranks/ --report rank_summary",
+        "lorabench compare ranks/rank0.sqlite ranks/rank1.sqlite",
+    ),
+    "summary": (
+        "lorabench summary run.sqlite",
+        "lorabench summary trace.json.gz --json",
+    ),
+    "what-if": (
+        "lorabench what-if run.sqlite",
+        "lorabench what-if run.sqlite --change graph=step/forward --change pin=*",
+        "lorabench what-if run.sqlite --change scale=flash:0.5 --json",
+    ),
+    "views": ("lorabench views range_summary",),
+    "cache": (
+        "lorabench cache",
+        "lorabench cache clear",
+    ),
+    "query": (
+        "lorabench query run.sqlite finding",
+        "lorabench query run.sqlite kernel_summary --columns kernel_name,mean --sort mean --limit 5",
+        'lorabench query run.sqlite "from step_summary where length_ns > 1e9" --csv',
+    ),
+    "doctor": (
+        "lorabench doctor",
+        "lorabench doctor --kind unsloth-bnb",
+    ),
+    "report": (
+        "lorabench report run.sqlite -o page.html --open",
+        "lorabench report run.sqlite -o page.html --window 1.2s..1.4s",
+        "lorabench report switch batch -o compare.html",
+        "lorabench report run.sqlite --perfetto run.json.gz",
+    ),
+    "validate": (
+        "lorabench validate trace.json.gz",
+        "lorabench validate run.sqlite --definitions",
+    ),
+    "compare": (
+        "lorabench compare switch batch",
+        "lorabench compare before.sqlite after.sqlite --by kernel --limit 10",
+        "lorabench compare before after --markdown",
+        "lorabench compare @main run --fail-above 5%",
+    ),
+    "baseline": (
+        "lorabench baseline save main run",
+        "lorabench compare @main another-run",
+    ),
+    "baseline save": ("lorabench baseline save main run",),
+    "baseline list": ("lorabench baseline list",),
+    "baseline remove": ("lorabench baseline remove main",),
+    "collect": (
+        "lorabench collect --lora-cnt 4 --peft-mode batch -o batch",
+        "lorabench collect --model llama-2-7b --method qlora --profiler timing,nsys",
+        "lorabench collect --parallel fsdp --devices 2 --lora-cnt 4",
+        "lorabench collect --task sst2 --method lora --epochs 3 --learning-rate 1e-3",
+        "lorabench collect -o mine -- python train.py --epochs 1",
+    ),
+    "improve": (
+        "lorabench improve run --dry-run",
+        "lorabench improve run -o better --rounds 4 --price-per-hour 2.5",
+    ),
+    "sweep": (
+        "lorabench sweep --lora-cnt 1..12 --peft-mode switch,batch",
+        "lorabench sweep --until-oom lora_cnt --peft-mode batch",
+    ),
+}
+
+
+def examples(command: str) -> str:
+    """What the help of a command ends with; \\b keeps its lines."""
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in _EXAMPLES[command])])
 
 
 class Grouped(TyperCommand):

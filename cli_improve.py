@@ -8,10 +8,36 @@ import typer
 
 from . import cli_progress as bar
 from . import console
-from .cli_runs import examples
-from .cli_tables import AsCsv, AsJson
+from .cli_help import examples
+from .cli_options import AsCsv, AsJson
 
 _ROUNDS = 6
+
+
+_Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory of `lorabench collect`.")]
+_Output = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="DIR", help="The folder of what is measured [RUN-improved].")
+]
+_Rounds = Annotated[
+    int | None, typer.Option("--rounds", metavar="N", min=1, help=f"Changes to measure at most [{_ROUNDS}].")
+]
+_Goal = Annotated[str, typer.Option(metavar="time|memory|adapters", help="What there is to be less of, or more.")]
+_Budget = Annotated[float | None, typer.Option(metavar="MINUTES", min=0, help="Minutes of measuring at most.")]
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="List the changes with predictions, run nothing.")]
+_AllowNumerics = Annotated[bool, typer.Option("--allow-numerics", help="Try changes, too, that alter what is trained.")]
+_PricePerHour = Annotated[
+    float | None, typer.Option(metavar="X", min=0, help="What the machine costs: say the cost of a million tokens.")
+]
+_Memory = Annotated[
+    float | None,
+    typer.Option(metavar="GIB", min=0, help="--goal adapters: memory to fill [what the run's start takes]."),
+]
+_After = Annotated[
+    Path | None, typer.Option(metavar="RUN2", help="A later run: say which prediction held. Runs nothing.")
+]
+_Force = Annotated[
+    bool, typer.Option("--force", help="Measure all of it again, and replace another improvement in DIR.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -20,37 +46,17 @@ def register(app: typer.Typer) -> None:
 
 
 def improve(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory of `lorabench collect`.")],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="The folder of what is measured [RUN-improved]."),
-    ] = None,
-    rounds_: Annotated[
-        int | None, typer.Option("--rounds", metavar="N", min=1, help=f"Changes to measure at most [{_ROUNDS}].")
-    ] = None,
-    goal: Annotated[
-        str, typer.Option(metavar="time|memory|adapters", help="What there is to be less of, or more.")
-    ] = "time",
-    budget: Annotated[
-        float | None, typer.Option(metavar="MINUTES", min=0, help="Minutes of measuring at most.")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the changes with predictions, run nothing.")] = False,
-    allow_numerics: Annotated[
-        bool, typer.Option("--allow-numerics", help="Try changes, too, that alter what is trained.")
-    ] = False,
-    price_per_hour: Annotated[
-        float | None, typer.Option(metavar="X", min=0, help="What the machine costs: say the cost of a million tokens.")
-    ] = None,
-    memory: Annotated[
-        float | None,
-        typer.Option(metavar="GIB", min=0, help="--goal adapters: memory to fill [what the run's start takes]."),
-    ] = None,
-    after: Annotated[
-        Path | None, typer.Option(metavar="RUN2", help="A later run: say which prediction held. Runs nothing.")
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Measure all of it again, and replace another improvement in DIR.")
-    ] = False,
+    run: _Run,
+    output: _Output = None,
+    rounds_: _Rounds = None,
+    goal: _Goal = "time",
+    budget: _Budget = None,
+    dry_run: _DryRun = False,
+    allow_numerics: _AllowNumerics = False,
+    price_per_hour: _PricePerHour = None,
+    memory: _Memory = None,
+    after: _After = None,
+    force: _Force = False,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
@@ -66,7 +72,6 @@ def improve(
     from .collect.improve.rounds import Asked
     from .errors import UsageError
     from .reports import outputs
-    from .reports.improvement import rows, text
 
     form = outputs.chosen_format(as_csv, as_json)
     if goal not in GOALS:
@@ -77,11 +82,7 @@ def improve(
         "--memory": memory is not None, "--force": force,
     }  # fmt: skip
     if improving.is_command(run):
-        if goal != TIME:
-            raise UsageError(
-                f"--goal {goal} is for runs that collect trained; of a script's memory: collect --profiler memory, "
-                "then `lorabench query RUN memory_finding`"
-            )
+        _refuse_goal(goal)
         _refuse(measuring, f"{run} is a run of a script, of which improve lists edits and measures nothing")
         _edits(run, after, form)
         return
@@ -94,12 +95,33 @@ def improve(
         None if budget is None else budget * 60, None if memory is None else memory * 2**30, is_forced=force,
     )  # fmt: skip
     if after is not None or dry_run:
-        with bar.shown() as progress:
-            now, left = improving.compared(run, after) if after is not None else improving.outlook(plan, progress)
-        found = [rows.of_start(now), *(rows.of_row(row, now) for row in left)]
-        _put(found, rows.COLUMNS, form, text.table(found, goal != TIME))
-        return
-    _improve(plan, price_per_hour, form)
+        _look(plan, after, form)
+    else:
+        _improve(plan, price_per_hour, form)
+
+
+def _refuse_goal(goal: str) -> None:
+    """Raise UsageError for a goal that improving a script has not."""
+    from .collect.improve.candidates import TIME
+    from .errors import UsageError
+
+    if goal != TIME:
+        raise UsageError(
+            f"--goal {goal} is for runs that collect trained; of a script's memory: collect --profiler memory, "
+            "then `lorabench query RUN memory_finding`"
+        )
+
+
+def _look(plan: Any, after: Path | None, form: Any) -> None:
+    """Show what each change would gain, or what became of it in a later run; nothing is measured."""
+    from . import improving
+    from .collect.improve.candidates import TIME
+    from .reports.improvement import rows, text
+
+    with bar.shown() as progress:
+        now, left = improving.compared(plan.run, after) if after is not None else improving.outlook(plan, progress)
+    found = [rows.of_start(now), *(rows.of_row(row, now) for row in left)]
+    _put(found, rows.COLUMNS, form, text.table(found, plan.asked.goal != TIME))
 
 
 def _refuse(given: dict[str, bool], why: str) -> None:
@@ -114,8 +136,8 @@ def _improve(plan: Any, price_per_hour: float | None, form: Any) -> None:
     """Measure, and leave what came of it on the screen and in the folder."""
     from . import improving
     from .collect.improve.candidates import TIME
-    from .reports import screen
     from .reports.improvement import rows, text
+    from .reports.terminal import screen
 
     with bar.shown() as progress:
         course, shown = improving.improve(plan, progress)
@@ -144,20 +166,20 @@ def _write(
 ) -> None:
     """Leave the table, the page and the winning settings in the folder."""
     from .collect.settings import written
-    from .reports import tables
     from .reports.improvement import improvement_page
+    from .reports.tables import files
 
-    tables.write_rows(found, folder / improvement_page.RESULTS)
+    files.write_rows(found, folder / improvement_page.RESULTS)
     improvement_page.write(folder / "improve.html", title, course, found, shown, price_per_hour)
-    with tables.replacing(folder / "run.toml") as partial:
+    with files.replacing(folder / "run.toml") as partial:
         partial.write_text(written.toml(course.spec), "utf-8")
 
 
 def _edits(run: Path, after: Path | None, form: Any) -> None:
     """What to change by hand in a script, and what came of it."""
     from . import edits_by_hand
-    from .reports import screen
     from .reports.improvement import edits_text
+    from .reports.terminal import screen
 
     with bar.shown():
         found = edits_by_hand.edited(run, after)

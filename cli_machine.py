@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from . import cli_runs, console
-from .cli_tables import AsCsv, AsJson
+from . import cli_help, cli_runs, console
+from .cli_options import AsCsv, AsJson
 from .errors import UsageError
 from .reports import outputs
 
@@ -13,7 +13,7 @@ from .reports import outputs
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     for function in (cache, doctor):
-        app.command(epilog=cli_runs.examples(function.__name__))(function)
+        app.command(epilog=cli_help.examples(function.__name__))(function)
 
 
 def cache(

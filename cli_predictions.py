@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from . import cli_progress as bar
-from .cli_runs import examples
-from .cli_tables import AsCsv, AsJson, Limit
+from .cli_help import examples
+from .cli_options import AsCsv, AsJson, Limit
 
 _EVERY = 1 << 62
 
@@ -42,7 +42,7 @@ def what_if(
     from .analyze.predict import changes, predictions
     from .errors import UsageError
     from .reports import outputs
-    from .reports.what_if_text import NOTHING
+    from .reports.answer.what_if_text import NOTHING
 
     form = outputs.chosen_format(as_csv, as_json)
     if list_kinds:

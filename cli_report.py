@@ -8,10 +8,30 @@ import typer
 from . import cli_progress as bar
 from . import console, rundir
 from .cli_compare import write_page
-from .cli_runs import examples
-from .cli_tables import KernelClasses, OfRank, Threshold
+from .cli_help import examples
+from .cli_options import Inputs, KernelClasses, OfRank, Reread, Threshold
 from .errors import UsageError
 from .reports import outputs
+
+_Output = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE.html", help="Where the page goes [report.html].")
+]
+_Perfetto = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE.json.gz", help="Write what ui.perfetto.dev opens; without -o the page is left out."),
+]
+_Window = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A..B",
+        help="Show every operation between two times of the timeline, in ms or with a unit: 1.2s..1.4s, ..20.",
+    ),
+]
+_Png = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Write each figure as a PNG file, too (needs choreographer and a browser)."),
+]
+_Open = Annotated[bool, typer.Option("--open", help="Open the page in the browser.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -20,27 +40,13 @@ def register(app: typer.Typer) -> None:
 
 
 def report(
-    inputs: Annotated[list[Path], typer.Argument(metavar="INPUT...", help="What `lorabench analyze` reads.")],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE.html", help="Where the page goes [report.html].")
-    ] = None,
-    perfetto: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.json.gz", help="Write what ui.perfetto.dev opens; without -o the page is left out."),
-    ] = None,
-    window: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A..B",
-            help="Show every operation between two times of the timeline, in ms or with a unit: 1.2s..1.4s, ..20.",
-        ),
-    ] = None,
-    png: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Write each figure as a PNG file, too (needs choreographer and a browser)."),
-    ] = None,
-    open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Re-read the inputs even if unchanged.")] = False,
+    inputs: Inputs,
+    output: _Output = None,
+    perfetto: _Perfetto = None,
+    window: _Window = None,
+    png: _Png = None,
+    open_it: _Open = False,
+    force: Reread = False,
     rank: OfRank = None,
     threshold: Threshold = None,
     kernel_classes: KernelClasses = None,
@@ -51,7 +57,8 @@ def report(
 
     Several run directories are set side by side, as `lorabench compare -o FILE.html` does.
     """
-    from .analyze.read.inputs import spare
+    from .analyze.job.folder import Wanted
+    from .analyze.pipeline import analyze
     from .analyze.store import settings
     from .reports import perfetto as traces
     from .reports.page import page, pictures
@@ -59,33 +66,18 @@ def report(
 
     wants_page = perfetto is None or output is not None or png is not None or open_it
     output = output or Path("report.html")
-    outputs.refuse_dash(output)
-    spare(inputs, output)
-    if output.suffix.lower() not in ("", ".html", ".htm"):
-        table = output.with_suffix(".csv").name
-        raise UsageError(f"{output}: this is a page, name it .html; tables: `lorabench analyze INPUT -o {table}`")
+    _check_page(inputs, output)
     shown = None if window is None else windows.parse(window)
     if shown is not None and not wants_page:
         raise UsageError("--window is about the page: name it with -o, too")
     are_runs = len(inputs) > 1 and all((path / rundir.SUMMARY).is_file() for path in inputs)
     if perfetto is not None:
-        traces.check(perfetto)
-        spare(inputs, perfetto)
-        if are_runs:
-            raise UsageError("--perfetto shows one recording: give one run directory, or traces of one job")
+        _check_perfetto(inputs, perfetto, are_runs)
     if are_runs:
-        if rank is not None:
-            raise UsageError("--rank is of one run or job; of two runs that are compared there is none to choose")
-        if png is not None or shown is not None:
-            option = "--png draws" if png is not None else "--window is about"
-            raise UsageError(f"{option} the page of one input; give one run directory")
+        _check_of_runs(rank, png, window)
         write_page(inputs, output)
-        if open_it:
-            typer.launch(str(output.absolute()))
+        _launch(output, open_it)
         return
-    from .analyze.job.folder import Wanted
-    from .analyze.pipeline import analyze
-
     chosen = settings.parse(threshold or [], kernel_classes)
     with bar.shown() as progress:
         made = analyze(inputs, force=force, progress=progress, settings=chosen, wanted=Wanted(rank, is_first=True))
@@ -99,6 +91,41 @@ def report(
             console.put(f"wrote {output}")
         if png is not None:
             console.put(f"wrote {len(pictures.write(output, png))} pictures to {png}")
-        if open_it:
-            typer.launch(str(output.absolute()))
+        _launch(output, open_it)
         outputs.require_all(database)
+
+
+def _check_page(inputs: list[Path], page: Path) -> None:
+    """Raise UsageError for a file that is no place for a page."""
+    from .analyze.read.inputs import spare
+
+    outputs.refuse_dash(page)
+    spare(inputs, page)
+    if page.suffix.lower() not in ("", ".html", ".htm"):
+        table = page.with_suffix(".csv").name
+        raise UsageError(f"{page}: this is a page, name it .html; tables: `lorabench analyze INPUT -o {table}`")
+
+
+def _check_perfetto(inputs: list[Path], perfetto: Path, are_runs: bool) -> None:
+    """Raise UsageError for a file that is no place for a recording, and for several of them."""
+    from .analyze.read.inputs import spare
+    from .reports import perfetto as traces
+
+    traces.check(perfetto)
+    spare(inputs, perfetto)
+    if are_runs:
+        raise UsageError("--perfetto shows one recording: give one run directory, or traces of one job")
+
+
+def _check_of_runs(rank: int | None, png: Path | None, window: str | None) -> None:
+    """Raise UsageError for what a page of several runs has not."""
+    if rank is not None:
+        raise UsageError("--rank is of one run or job; of two runs that are compared there is none to choose")
+    if png is not None or window is not None:
+        option = "--png draws" if png is not None else "--window is about"
+        raise UsageError(f"{option} the page of one input; give one run directory")
+
+
+def _launch(page: Path, is_asked: bool) -> None:
+    if is_asked:
+        typer.launch(str(page.absolute()))

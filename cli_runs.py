@@ -17,12 +17,48 @@ _Config = Annotated[
     Path | None, typer.Option(metavar="FILE.toml", help="Settings from a file; command-line options take precedence.")
 ]
 
+_Command = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[-- COMMAND…]", help="Profile this command instead: -- python train.py …"),
+]
+_Run = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="DIR", help="The run directory [lorabench-runs/TIME-WHAT].")
+]
+_Check = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Check settings, packages, model and first records, or the command; run nothing."),
+]
+_ReplaceRun = Annotated[bool, typer.Option("--force", help="Replace the run directory if it exists.")]
+_NoReport = Annotated[bool, typer.Option("--no-report", help="Leave the page RUN/report.html out.")]
 _Profile = Annotated[
     bool, typer.Option("--profile", help="torch.profiler in cycles of 10 steps: skips 7, warms up in 2, keeps 1.")
 ]
 _Timeline = Annotated[
     bool, typer.Option("--export-memory-timeline", help="With --profile: a page of memory for each cycle, too.")
 ]
+_Trace = Annotated[bool, typer.Option("--export-trace", hidden=True)]
+_MaxSteps = Annotated[str | None, typer.Option("--max-steps", hidden=True)]
+_ProfilingOutputs = Annotated[Path | None, typer.Option("--profiling-outputs", hidden=True)]
+
+_Sweep = Annotated[
+    Path, typer.Option("--output", "-o", metavar="DIR", help="The folder of the runs, the CSV and the page.")
+]
+_Preset = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Start from a sweep with a name; options win. paper (tinyllama-1.1b): a task-step against the number "
+        "of adapters, as the BatchLoRA paper; memory (qwen2.5-1.5b): peaks of full fine-tuning and LoRA by rank "
+        "and checkpointing; paper-scale (tinyllama-1.1b): tokens on several devices by kind of parallelism, "
+        "adapters, overlap, devices and rank, as mLoRA's paper.",
+    ),
+]
+_UntilOom = Annotated[
+    str | None, typer.Option(metavar="SETTING", help="Search the largest value of this setting (lora_cnt) that fits.")
+]
+_List = Annotated[bool, typer.Option("--dry-run", help="List the runs, start none.")]
+_ReplaceSweep = Annotated[bool, typer.Option("--force", help="Replace another sweep in the folder.")]
+
 _NO_TIMELINES = (
     "--export-memory-timeline writes pages of lorabench's own training; of a command, give --profiler torch,memory, "
     "and `lorabench report RUN/memory.json.gz -o memory.html` is the page"
@@ -33,96 +69,11 @@ ModelKind = Annotated[
     typer.Option("--kind", metavar=_KINDS, help="A base model that needs packages of its own; see doctor --kind."),
 ]
 
-_EXAMPLES = {
-    "analyze": (
-        "lorabench analyze run.sqlite -o report.csv",
-        "lorabench analyze trace.json.gz -o all/",
-        "lorabench analyze rank*.json.gz --report rank_summary",
-        "lorabench analyze 's3://bucket/job/rank*.json.gz' -o job/ --workers 4",
-        "lorabench analyze run.sqlite --report range_summary --range forward --sort wall --limit 10",
-    ),
-    "merge": (
-        "lorabench merge job/",
-        'lorabench merge job/ && lorabench query job/ "from straggler where is_straggler"',
-    ),
-    "split": (
-        "lorabench split node.nsys-rep -o ranks/",
-        "lorabench analyze ranks/ --report rank_summary",
-        "lorabench compare ranks/rank0.sqlite ranks/rank1.sqlite",
-    ),
-    "summary": (
-        "lorabench summary run.sqlite",
-        "lorabench summary trace.json.gz --json",
-    ),
-    "what-if": (
-        "lorabench what-if run.sqlite",
-        "lorabench what-if run.sqlite --change graph=step/forward --change pin=*",
-        "lorabench what-if run.sqlite --change scale=flash:0.5 --json",
-    ),
-    "views": ("lorabench views range_summary",),
-    "cache": (
-        "lorabench cache",
-        "lorabench cache clear",
-    ),
-    "query": (
-        "lorabench query run.sqlite finding",
-        "lorabench query run.sqlite kernel_summary --columns kernel_name,mean --sort mean --limit 5",
-        'lorabench query run.sqlite "from step_summary where length_ns > 1e9" --csv',
-    ),
-    "doctor": (
-        "lorabench doctor",
-        "lorabench doctor --kind unsloth-bnb",
-    ),
-    "report": (
-        "lorabench report run.sqlite -o page.html --open",
-        "lorabench report run.sqlite -o page.html --window 1.2s..1.4s",
-        "lorabench report switch batch -o compare.html",
-        "lorabench report run.sqlite --perfetto run.json.gz",
-    ),
-    "validate": (
-        "lorabench validate trace.json.gz",
-        "lorabench validate run.sqlite --definitions",
-    ),
-    "compare": (
-        "lorabench compare switch batch",
-        "lorabench compare before.sqlite after.sqlite --by kernel --limit 10",
-        "lorabench compare before after --markdown",
-        "lorabench compare @main run --fail-above 5%",
-    ),
-    "baseline": (
-        "lorabench baseline save main run",
-        "lorabench compare @main another-run",
-    ),
-    "baseline save": ("lorabench baseline save main run",),
-    "baseline list": ("lorabench baseline list",),
-    "baseline remove": ("lorabench baseline remove main",),
-    "collect": (
-        "lorabench collect --lora-cnt 4 --peft-mode batch -o batch",
-        "lorabench collect --model llama-2-7b --method qlora --profiler timing,nsys",
-        "lorabench collect --parallel fsdp --devices 2 --lora-cnt 4",
-        "lorabench collect --task sst2 --method lora --epochs 3 --learning-rate 1e-3",
-        "lorabench collect -o mine -- python train.py --epochs 1",
-    ),
-    "improve": (
-        "lorabench improve run --dry-run",
-        "lorabench improve run -o better --rounds 4 --price-per-hour 2.5",
-    ),
-    "sweep": (
-        "lorabench sweep --lora-cnt 1..12 --peft-mode switch,batch",
-        "lorabench sweep --until-oom lora_cnt --peft-mode batch",
-    ),
-}
-
-
-def examples(command: str) -> str:
-    """What the help of a command ends with; \\b keeps its lines."""
-    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in _EXAMPLES[command])])
-
 
 def register(app: typer.Typer) -> None:
     """Add both commands to the command line, which lack options until give_options()."""
     for name, function in COMMANDS.items():
-        app.command(name, cls=cli_help.Grouped, epilog=examples(name))(function)
+        app.command(name, cls=cli_help.Grouped, epilog=cli_help.examples(name))(function)
 
 
 @cache
@@ -139,29 +90,18 @@ def give_options() -> None:
 
 
 def collect(
-    command: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[-- COMMAND…]", help="Profile this command instead: -- python train.py …"),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="The run directory [lorabench-runs/TIME-WHAT]."),
-    ] = None,
+    command: _Command = None,
+    output: _Run = None,
     config: _Config = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", help="Check settings, packages, model and first records, or the command; run nothing."
-        ),
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the run directory if it exists.")] = False,
-    no_report: Annotated[bool, typer.Option("--no-report", help="Leave the page RUN/report.html out.")] = False,
+    dry_run: _Check = False,
+    force: _ReplaceRun = False,
+    no_report: _NoReport = False,
     profile: _Profile = False,
     export_memory_timeline: _Timeline = False,
     kind: ModelKind = None,
-    export_trace: Annotated[bool, typer.Option("--export-trace", hidden=True)] = False,
-    max_steps: Annotated[str | None, typer.Option("--max-steps", hidden=True)] = None,
-    profiling_outputs: Annotated[Path | None, typer.Option("--profiling-outputs", hidden=True)] = None,
+    export_trace: _Trace = False,
+    max_steps: _MaxSteps = None,
+    profiling_outputs: _ProfilingOutputs = None,
     **settings: Any,
 ) -> None:
     """Run and profile a LoRA fine-tuning, or your own script.
@@ -174,7 +114,7 @@ def collect(
     With -- COMMAND that runs once for each pass, unedited, its processes profiled whatever starts them. There apply
     --profiler, --range-depth, --timeout-s and the options of torch.profiler, in optimizer steps.
     """
-    from .collect.run import epoch_report, preflight, session
+    from .collect.run import epoch_report, preflight
     from .collect.settings import options, profiling
     from .collect.settings.spec import from_dict, read_config
 
@@ -198,6 +138,20 @@ def collect(
         preflight.check_targets(spec)
         _print_settings(spec.as_dict())
         return
+    path = _collected(spec, output, force)
+    if not no_report:
+        _write_page(path)
+    if asked.has_memory_timeline:
+        _write_memory_timelines(path)
+    if spec.epochs:
+        console.tell(f"reports of this run: {epoch_report.folder_of(spec, path)}")
+    console.put(f"wrote {path}")
+
+
+def _collected(spec: Any, output: Path | None, force: bool) -> Path:
+    """The directory of a run that has ended, which was said of it."""
+    from .collect.run import session
+
     with bar.shown() as progress:
         path = output or session.default_path(spec.title)
         if (cycle := spec.with_whole_cycle()) != spec:
@@ -206,13 +160,7 @@ def collect(
             console.tell(note)
         manifest = session.collect(spec, path, force, progress)
     _tell_outcome(manifest, path)
-    if not no_report:
-        _write_page(path)
-    if asked.has_memory_timeline:
-        _write_memory_timelines(path)
-    if spec.epochs:
-        console.tell(f"reports of this run: {epoch_report.folder_of(spec, path)}")
-    console.put(f"wrote {path}")
+    return path
 
 
 def _collect_command(
@@ -248,7 +196,7 @@ def _collect_command(
 
 
 def _tell_outcome(manifest: dict[str, Any], path: Path) -> None:
-    from .reports import outcome_text
+    from .reports.run import outcome_text
 
     for line in outcome_text.lines(manifest, path):
         console.tell(line)
@@ -305,26 +253,12 @@ def _print_settings(settings: dict[str, Any]) -> None:
 
 
 def sweep(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder of the runs, the CSV and the page.")
-    ] = Path("lorabench-sweep"),
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Start from a sweep with a name; options win. paper (tinyllama-1.1b): a task-step against the number "
-            "of adapters, as the BatchLoRA paper; memory (qwen2.5-1.5b): peaks of full fine-tuning and LoRA by rank "
-            "and checkpointing; paper-scale (tinyllama-1.1b): tokens on several devices by kind of parallelism, "
-            "adapters, overlap, devices and rank, as mLoRA's paper.",
-        ),
-    ] = None,
-    until_oom: Annotated[
-        str | None,
-        typer.Option(metavar="SETTING", help="Search the largest value of this setting (lora_cnt) that fits."),
-    ] = None,
+    output: _Sweep = Path("lorabench-sweep"),
+    preset: _Preset = None,
+    until_oom: _UntilOom = None,
     config: _Config = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs, start none.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace another sweep in the folder.")] = False,
+    dry_run: _List = False,
+    force: _ReplaceSweep = False,
     **settings: Any,
 ) -> None:
     """Run a grid of settings, or search the most that fits.
@@ -339,9 +273,6 @@ def sweep(
     from .collect.run import sweep as sweeping
     from .collect.settings import options
     from .collect.settings.spec import read_config
-    from .reports import tables
-    from .reports.sweeps import results as sweeps
-    from .reports.sweeps import sweep_page, sweep_text
 
     given = (read_config(config) if config else {}) | options.given(settings)
     what = sweeping.plan(given, until_oom and until_oom.replace("-", "_"), preset)
@@ -362,13 +293,22 @@ def sweep(
             sweeping.run(what, output, progress)
     except (RunError, Interrupted) as error:  # what was measured is still worth a table
         ended = error
-    rows = sweeps.rows(output)
-    tables.write_rows(rows, output / sweeps.RESULTS)
-    sweep_page.write(output, rows, output / sweeps.PAGE)
-    sweep_text.show(rows, is_of_memory=preset == "memory")
-    console.put(f"wrote {output / sweeps.RESULTS} and {output / sweeps.PAGE}")
+    _report_sweep(output, is_of_memory=preset == "memory")
     if ended:
         raise ended
+
+
+def _report_sweep(output: Path, is_of_memory: bool) -> None:
+    """Leave the table and the page of what the sweep's runs measured in its folder, and show the table."""
+    from .reports.sweeps import results as sweeps
+    from .reports.sweeps import sweep_page, sweep_text
+    from .reports.tables import files
+
+    rows = sweeps.rows(output)
+    files.write_rows(rows, output / sweeps.RESULTS)
+    sweep_page.write(output, rows, output / sweeps.PAGE)
+    sweep_text.show(rows, is_of_memory=is_of_memory)
+    console.put(f"wrote {output / sweeps.RESULTS} and {output / sweeps.PAGE}")
 
 
 COMMANDS = {function.__name__: function for function in (collect, sweep)}

@@ -94,7 +94,7 @@ class Profile:
     @_in_turn
     def summary(self) -> dict[str, Any]:
         """Where the time goes and what to do first, as `lorabench summary --json` prints it."""
-        from .reports.answer import answer
+        from .reports.answer.answer import answer
 
         return answer(self._opened(), self._rank)
 
@@ -122,7 +122,7 @@ class Profile:
     @_in_turn
     def _lines(self) -> list[str]:
         from .console import visible
-        from .reports import answer_text
+        from .reports.answer import answer_text
 
         if self._is_closed:
             return [f"<closed: {', '.join(path.name for path in self._inputs)}>"]

@@ -53,14 +53,14 @@ import sys
 from pathlib import Path
 from lorabench.analyze.job.handed import ROW_LEVEL
 from lorabench.analyze.pipeline import analyze
-from lorabench.reports import tables
+from lorabench.reports.tables import files
 from lorabench import sql
 wanted = [view.name for view in sql.public() if view.name not in ROW_LEVEL]
 folder = Path(sys.argv[2])
 folder.mkdir(exist_ok=True)
 with analyze([Path(sys.argv[1])], force=True, writes_into=folder) as database, database.computing_once(wanted):
     for view in wanted:
-        tables.write(database, view, folder / f"{view}.csv", "csv")
+        files.write(database, view, folder / f"{view}.csv", "csv")
 """
 JSON_LOAD = "import sys, orjson; orjson.loads(open(sys.argv[1], 'rb').read())"
 

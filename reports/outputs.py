@@ -15,8 +15,9 @@ from .. import rundir, sql
 from ..console import HIDDEN_IN_TEXT, put, put_json, put_lines, tell, tell_sentence, visible
 from ..errors import InputError, UsageError
 from ..vocabulary import WHOLE_FILE
-from .answering import ordered, telling, view_of, why_nothing
-from .narrowing import Narrowing
+from .tables.column_order import ordered, telling, view_of
+from .tables.narrowing import Narrowing
+from .tables.why_empty import why_nothing
 
 
 class Format(StrEnum):
@@ -110,23 +111,23 @@ class Target:
         self, database: Any, report: str, escape_formulas: bool, narrowing: Narrowing, inputs: Sequence[Path] = ()
     ) -> None:
         """Write the report, or every view, and print the last line that stdout carries: `wrote PATH`."""
-        from . import tables
+        from .tables import files
 
         if self.path is None:
             frame = database.query(narrowing.statement(sql.public_view(report))) if narrowing else database.view(report)
             self._print(frame, database, report, narrowing)
             return
         if self.is_folder:
-            written = tables.write_all(database, self.path, None if self.is_as_suits else self.format, escape_formulas)
+            written = files.write_all(database, self.path, None if self.is_as_suits else self.format, escape_formulas)
             large = [path.stem for path in written if self.is_as_suits and path.suffix == ".parquet"]
             if large:
-                tell(f"{', '.join(large)}: over {tables.MOST_CSV_ROWS:,} rows, so as Parquet; --format csv writes text")
+                tell(f"{', '.join(large)}: over {files.MOST_CSV_ROWS:,} rows, so as Parquet; --format csv writes text")
         elif self.format is Format.html:
             from .page import page
 
             page.write(database, self.path, inputs)
         elif self.path.suffix != _DATABASE:
-            tables.write(database, report, self.path, self.format, escape_formulas, narrowing)
+            files.write(database, report, self.path, self.format, escape_formulas, narrowing)
         put(f"wrote {self.path}")
 
     def _print(self, frame: Any, database: Any, report: str, narrowing: Narrowing) -> None:
@@ -169,7 +170,7 @@ def print_rows(frame: Any, format: Format | None, more: str = "--csv") -> None:
     elif format is Format.json:
         put_json(frame.write_json())
     else:
-        from .terminal import show
+        from .terminal.table import show
 
         if len(frame):
             rows = frame.to_dicts()
@@ -206,7 +207,8 @@ def print_answer(
     database: Any, inputs: Sequence[Path], *, rank: int | None = None, to_stderr: bool = False, as_json: bool = False
 ) -> None:
     """Print where the time of the input to show, or of a rank, goes and what to do first."""
-    from . import answer, answer_text, next_text, rank_text
+    from .answer import answer, answer_text, next_text
+    from .run import rank_text
 
     found = answer.answer(database, rank)
     run = rank_text.of_inputs(inputs)
@@ -227,7 +229,8 @@ def print_predictions(frame: Any, database: Any) -> None:
 
     First of the input that the answer is about.
     """
-    from . import sources, what_if_text
+    from .answer import what_if_text
+    from .tables import sources
 
     first = sources.shown(database, None)
     rows = sorted(frame.to_dicts(), key=lambda row: row["source_id"] != first)
@@ -255,11 +258,7 @@ def tell_losses(database: Any) -> None:
         tell(note)
     facts = database.rows(
         """select list(source.name order by source_id) as names, section, item, value, coalesce(note, '')
-        from (
-            select source_id, section, item, value, note from source_fact where section = 'lost'
-            union all
-            select source_id, 'missing', item, value, note from _missing_fact
-        ) join source using (source_id)
+        from _loss join source using (source_id)
         group by section, item, value, note order by min(source_id), section, item"""
     )
     lines: dict[tuple[Any, ...], tuple[list[str], list[str]]] = {}

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from ..analyze.store.database import Database
 from ..analyze.store.jobs import require_no_job
 from ..errors import UsageError
-from .tables import replacing
+from .tables.files import replacing
 
 SUFFIXES = (".json", ".json.gz")
 _LINES_AT_ONCE = 10_000

@@ -15,10 +15,12 @@ from lorabench import rundir
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.predict.predictions import what_if
 from lorabench.analyze.store.database import Database
-from lorabench.reports import answer, answer_text, next_text, screen, sources, verdict_text, what_if_text
+from lorabench.reports.answer import answer, answer_text, next_text, verdict_text, what_if_text
 from lorabench.reports.page import cards
 from lorabench.reports.page.section import Source
-from lorabench.reports.units import said_ns
+from lorabench.reports.tables import sources
+from lorabench.reports.tables.units import said_ns
+from lorabench.reports.terminal import screen
 
 FILES = [
     *corpus_params("nsys/*.sqlite"), *corpus_params("kineto/*.json.gz"), *corpus_params("memory_snapshots/*.pickle"),

@@ -17,7 +17,7 @@ from caches import cache_in
 from conftest import ROOT, Ended, opened
 from lorabench import sql
 from lorabench.errors import UsageError
-from lorabench.reports.terminal import show
+from lorabench.reports.terminal.table import show
 
 RUN = ROOT / "fixtures" / "lora-run.sqlite"
 PUBLIC = [view.name for view in sql.load() if view.is_public]

@@ -16,9 +16,9 @@ import writers
 from conftest import quick
 from lorabench import rundir
 from lorabench.errors import UsageError
-from lorabench.reports import outcome_text
 from lorabench.reports.comparison import comparisons, spread
 from lorabench.reports.comparison.by_step import of_rows
+from lorabench.reports.run import outcome_text
 from simulated_gpu import Gpu, Training
 from simulated_ranks import Job, simulate
 

@@ -7,8 +7,8 @@ import pytest
 from conftest import opened
 from loops import ADAM, GEMM, LOADER, MAIN, REDUCE, Loop
 from lorabench.analyze.predict.predictions import what_if
-from lorabench.reports import answer
-from lorabench.reports.verdict_text import verdict
+from lorabench.reports.answer import answer
+from lorabench.reports.answer.verdict_text import verdict
 
 
 def steps_of(path: Path, place: Path) -> tuple[int, float]:

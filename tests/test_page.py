@@ -14,7 +14,7 @@ from lorabench.errors import InputError
 from lorabench.reports.page import page as pages
 from lorabench.reports.sweeps import results as sweeps
 from lorabench.reports.sweeps import sweep_page
-from lorabench.reports.units import said_ns
+from lorabench.reports.tables.units import said_ns
 from playwright.sync_api import Browser, Page, expect
 
 CAPTURE = Path(__file__).parent.parent / "fixtures" / "h200-batch" / "trace.json.gz"

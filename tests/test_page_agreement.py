@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from conftest import CORPUS, quick
 from lorabench.analyze.pipeline import analyze
-from lorabench.reports import answer
+from lorabench.reports.answer import answer
 from lorabench.reports.page import page as pages
 from lorabench.reports.page import rank_sections, receipt
 from lorabench.reports.page import sections as sections_of_page

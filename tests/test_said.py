@@ -13,10 +13,12 @@ from loops import GEMM, Loop
 from lorabench import rundir
 from lorabench.errors import RegressionError
 from lorabench.progress import Silent
-from lorabench.reports import answer, answer_text, answering, next_text, terminal
+from lorabench.reports.answer import answer, answer_text, next_text
 from lorabench.reports.comparison import changes
 from lorabench.reports.page import cells
 from lorabench.reports.page import page as pages
+from lorabench.reports.tables import why_empty
+from lorabench.reports.terminal import table
 from simulated_gpu import Gpu, Training
 
 ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float> >"
@@ -169,9 +171,9 @@ def test_what_differs_by_nothing_that_is_shown_is_no_difference(tmp_path: Path) 
 
 def test_a_view_that_has_rows_is_not_said_to_be_empty(tmp_path: Path) -> None:
     with opened(loop(load=(2_000,)).write(tmp_path / "loop.json"), db=tmp_path / "loop.duckdb") as database:
-        assert answering.why_nothing(database, "finding", ()) == "no row of finding matches what the statement asks for"
-        assert answering.why_nothing(database, "kernel_summary", ["--rank 5"]).endswith("matches --rank 5")
-        assert "has no rows: " in answering.why_nothing(database, "memory_peak", ["--rank 5"])
+        assert why_empty.why_nothing(database, "finding", ()) == "no row of finding matches what the statement asks for"
+        assert why_empty.why_nothing(database, "kernel_summary", ["--rank 5"]).endswith("matches --rank 5")
+        assert "has no rows: " in why_empty.why_nothing(database, "memory_peak", ["--rank 5"])
 
 
 def test_what_to_type_next_of_several_inputs_can_be_typed(
@@ -197,7 +199,7 @@ def test_what_to_type_next_of_several_inputs_can_be_typed(
 )  # fmt: skip
 @pytest.mark.parametrize("size", [16, 24, 31])
 def test_names_that_differ_are_cut_to_different_texts(size: int, names: list[str]) -> None:
-    cut = terminal._told_apart(names, size)
+    cut = table._told_apart(names, size)
     assert max(map(len, cut)) <= size and len(set(cut)) == len(set(names))
 
 

@@ -9,7 +9,8 @@ import pytest
 from conftest import ROOT, opened
 from lorabench import rundir, sql
 from lorabench.analyze.store.database import Database
-from lorabench.reports import outputs, sources
+from lorabench.reports import outputs
+from lorabench.reports.tables import sources
 
 # Kineto before nsys and after it: what one reader leaves behind must not reach the next.
 FILES = ["lora-run.json.gz", "lora-run.sqlite", "nvtx-ranges.sqlite", "torch-cpu.json.gz"]

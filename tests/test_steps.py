@@ -16,8 +16,8 @@ from lorabench import rundir
 from lorabench.analyze.model.repeating import CALLED_STEP
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.database import Database
-from lorabench.reports.answer import answer
-from lorabench.reports.answer_text import lines
+from lorabench.reports.answer.answer import answer
+from lorabench.reports.answer.answer_text import lines
 from simulated_gpu import Gpu, Training
 
 Event = dict[str, Any]

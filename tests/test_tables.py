@@ -16,9 +16,11 @@ from typing import Any
 import polars
 import pytest
 from conftest import corpus_params, quick
+from lorabench import sql
 from lorabench.errors import UsageError
-from lorabench.reports import answering, terminal, units
-from lorabench.reports.narrowing import Narrowing
+from lorabench.reports.tables import column_order, units, why_empty
+from lorabench.reports.tables.narrowing import Narrowing
+from lorabench.reports.terminal import table
 
 
 @pytest.fixture
@@ -74,13 +76,13 @@ def test_nanoseconds_bytes_and_fractions_have_a_unit_in_the_title() -> None:
 def test_a_path_loses_its_begin_and_another_text_its_end(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(terminal, "width", lambda: 40)
+    monkeypatch.setattr(table, "width", lambda: 40)
     show = [{"path": "step/" * 20 + "q_proj", "text": "begin" + "." * 90, "wall_ns": 10**6}]
-    terminal.show(show, ["path", "text", "wall_ns"], "--csv")
+    table.show(show, ["path", "text", "wall_ns"], "--csv")
     said = capsys.readouterr()
     assert said.out.splitlines()[1].startswith("…") and said.out.splitlines()[1].endswith("/q_proj")
     assert "2 more columns (text, wall_ns): --csv" in said.err
-    terminal.show(show, ["text", "wall_ns"], "--csv")
+    table.show(show, ["text", "wall_ns"], "--csv")
     line = capsys.readouterr().out.splitlines()[1]
     assert line.startswith("begin.") and line.endswith("…    1.000") and len(line) == 40
 
@@ -88,17 +90,17 @@ def test_a_path_loses_its_begin_and_another_text_its_end(
 def test_wide_characters_and_markup_keep_their_places(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(terminal, "width", lambda: 30)
-    terminal.show([{"name": "[b]核心" * 9, "n": 1}, {"name": "x", "n": 2}], ["name", "n"], "--csv")
+    monkeypatch.setattr(table, "width", lambda: 30)
+    table.show([{"name": "[b]核心" * 9, "n": 1}, {"name": "x", "n": 2}], ["name", "n"], "--csv")
     first, second = capsys.readouterr().out.splitlines()[1:]
-    assert terminal.cell_len(first) == terminal.cell_len(second) == 30 and first.startswith("[b]核心")
+    assert table.cell_len(first) == table.cell_len(second) == 30 and first.startswith("[b]核心")
 
 
 @pytest.mark.parametrize("width", quick(1, [80, 60, 132]))
 @pytest.mark.parametrize("view", ["range_summary", "finding", "launch_trace", "trace_info", "kernel_summary"])
 def test_no_line_is_longer_than_the_terminal(trace: Path, view: str, width: int) -> None:
     lines = on_terminal(width, "analyze", trace, "--report", view)
-    assert len(lines) > 1 and max(map(terminal.cell_len, lines)) <= width
+    assert len(lines) > 1 and max(map(table.cell_len, lines)) <= width
 
 
 def test_a_report_shows_the_columns_that_answer(trace: Path) -> None:
@@ -109,7 +111,7 @@ def test_a_report_shows_the_columns_that_answer(trace: Path) -> None:
 @pytest.mark.parametrize("path", quick(2, corpus_params("nsys/*.sqlite")[:5]))
 def test_real_profiles_fit_a_terminal(path: Path, run_command: Callable[..., Any]) -> None:
     for words in (("validate", path), ("query", path, "from range_summary"), ("query", path, "from finding")):
-        assert max(map(terminal.cell_len, run_command(*words).out.splitlines()), default=0) <= 120
+        assert max(map(table.cell_len, run_command(*words).out.splitlines()), default=0) <= 120
 
 
 def test_advice_stands_below_its_row(run_command: Callable[..., Any], trace: Path) -> None:
@@ -150,7 +152,7 @@ def test_files_have_all_columns_of_the_rows_that_are_wanted(
 def test_in_a_folder_a_row_for_each_of_many_events_is_parquet(
     run_command: Callable[..., Any], trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lorabench.reports.tables.MOST_CSV_ROWS", 20)
+    monkeypatch.setattr("lorabench.reports.tables.files.MOST_CSV_ROWS", 20)
     said = run_command("analyze", trace, "-o", tmp_path / "views", "--quiet").err
     large = {path.stem for path in (tmp_path / "views").glob("*.parquet")}
     assert {"launch_trace", "range_instance"} <= large and "range_summary" not in large
@@ -191,7 +193,7 @@ def test_what_a_report_lacks_is_refused(
 
 
 def test_a_device_may_be_a_name() -> None:
-    (view,) = (view for view in answering.sql.public() if view.name == "memory_peak")
+    (view,) = (view for view in sql.public() if view.name == "memory_peak")
     assert "(^|[^0-9])1$" in Narrowing(device=1).statement(view)
     with pytest.raises(UsageError, match="no column step"):
         Narrowing(step=1).statement(view)
@@ -210,10 +212,10 @@ def test_an_empty_report_says_why(run_command: Callable[..., Any], trace: Path) 
 
 
 def test_reasons_and_first_columns_name_views_that_exist() -> None:
-    views = {view.name: {column.name for column in view.columns} for view in answering.sql.public()}
-    assert set(answering._OTHERWISE) | {v for made in answering._MADE_OF.values() for v in made} <= set(views)
-    assert all(set(columns) <= views[view] for view, columns in answering._FIRST.items())
-    assert set(answering._MADE_OF) == set(answering._NEEDS)
+    views = {view.name: {column.name for column in view.columns} for view in sql.public()}
+    assert set(why_empty._OTHERWISE) | {v for made in why_empty._MADE_OF.values() for v in made} <= set(views)
+    assert all(set(columns) <= views[view] for view, columns in column_order._FIRST.items())
+    assert set(why_empty._MADE_OF) == set(why_empty._NEEDS)
 
 
 def test_commands_that_print_rows_have_csv_and_json(run_command: Callable[..., Any], trace: Path) -> None:
@@ -227,14 +229,14 @@ def test_paths_that_would_be_cut_to_the_same_keep_what_tells_them_apart() -> Non
     paths = [f"step/forward (encoder.block.{n}.layer)/aten::to/aten::_to_copy/aten::copy_" for n in range(12)]
     column = units.Column("path", [*paths, "step/other/aten::copy_"], False, is_path=True)
     for size in range(30, 75):
-        cut = terminal._cut(column, size)
+        cut = table._cut(column, size)
         assert len(set(cut)) == 13 and max(map(len, cut)) <= size
         assert all(cell.endswith("/aten::copy_") for cell in cut)
 
 
 def test_what_the_row_above_says_is_not_said_again(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [{"place": place, "evidence": f"at {place}", "advice": "Load ahead."} for place in ("a", "b")]
-    terminal.show(rows, ["place", "evidence", "advice"])
+    table.show(rows, ["place", "evidence", "advice"])
     assert [line.strip() for line in capsys.readouterr().out.splitlines()] == [
         "place", "a", "at a", "Load ahead.", "b", "at b"
     ]  # fmt: skip

@@ -17,9 +17,9 @@ from lorabench import sql
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.predict.predictions import what_if
 from lorabench.analyze.store.building import building
-from lorabench.reports import what_if_text
-from lorabench.reports.answer import IDLE, answer
-from lorabench.reports.answer_text import lines
+from lorabench.reports.answer import what_if_text
+from lorabench.reports.answer.answer import IDLE, answer
+from lorabench.reports.answer.answer_text import lines
 from lorabench.reports.page.page import write as write_page
 from simulated_gpu import Gpu, Training
 

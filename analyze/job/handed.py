@@ -53,24 +53,7 @@ ROW_LEVEL = (
 # What a single rank has no rows of, so that what is compared later is there: itself, and each collective as if matched.
 _ALONE = {
     "_several_ranks": "select source_id, rank, kind, host from source where kind is not null",
-    "matched_collective": """
-        select
-            found.collective_id,
-            found.collective_id as match_id,
-            null::varchar as matched_by,
-            step.step,
-            null::varchar as reason
-        from (
-            select collective_id, source_id, coalesce(start_ns, work_start_ns) as time_ns
-            from collective
-            where operation is not null
-        ) as found
-        asof left join (
-            select source_id, start_ns, any_value(step order by step) as step
-            from _step
-            group by source_id, start_ns
-        ) as step
-            on step.source_id = found.source_id and step.start_ns <= found.time_ns""",
+    "matched_collective": "from _lone_collective",
 }
 
 

@@ -19,11 +19,9 @@ _FEWEST_STEPS = 12
 _BEFORE = 2
 
 STEPS = """
-    select thread_id as thread, step, _step.start_ns as begin, _step.end_ns as "end",
-        _step.start_ns >= coalesce(steady.first_step_ns, _step.start_ns) as is_judged
-    from _step
-    join _steady_time as steady using (source_id)
-    where source_id = {id} and thread_id is not null"""
+    select thread_id as thread, step, start_ns as begin, end_ns as "end", is_judged
+    from _judged_step
+    where source_id = {id}"""
 
 
 @dataclass(frozen=True)

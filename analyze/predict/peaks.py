@@ -4,29 +4,16 @@ from typing import Any
 
 from ..store.database import Database
 
-_LAYER = "(^|/)(layers|h|layer)\\.[0-9]+(/|$)"
-_GROWS = "category in ('activation', 'temporary', 'autograd_detail')"
-# Of the first input the device that counts: a GPU, if there is one.
-_LIVE = """
-    with live as (
-        from memory_peak
-        where source_id = (select min(source_id) from memory_peak)
-        qualify device = first(device) over (order by device = 'cpu', peak_bytes desc)
-    )"""
-_PEAK = f"""{_LIVE}
+_PEAK = """
     select
         max(peak_bytes)::double as total,
-        sum(live_bytes) filter ({_GROWS} and regexp_matches(path, '{_LAYER}'))::double as layers,
-        count(distinct regexp_extract(path, '{_LAYER}')) filter ({_GROWS} and regexp_matches(path, '{_LAYER}'))
-            as layer_cnt,
-        sum(live_bytes) filter ({_GROWS} and regexp_matches(path, '(^|/)recompute(/|$)'))::double as recomputed,
-        sum(live_bytes) filter ({_GROWS} and regexp_matches(path, '(^|/)(loss|lm_head)(/|$)'))::double as loss,
+        sum(live_bytes) filter (layer is not null)::double as layers,
+        count(distinct layer) as layer_cnt,
+        sum(live_bytes) filter (is_recomputed)::double as recomputed,
+        sum(live_bytes) filter (is_of_loss)::double as loss,
         max(largest_bytes) filter (category = 'optimizer_state')::double as largest_state
-    from live"""
-_CATEGORIES = f"""{_LIVE}
-    select category, sum(live_bytes)::double as live_bytes
-    from live
-    group by category"""
+    from _setting_peak"""
+_CATEGORIES = "select category, sum(live_bytes)::double as live_bytes from _setting_peak group by category"
 
 
 def peak(database: Database) -> dict[str, Any] | None:

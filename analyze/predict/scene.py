@@ -22,7 +22,6 @@ _CLASSES = """
     from _classed_op
     where source_id = {id}"""
 EVERYWHERE = "*"
-_STAGED_BYTES = 65_536  # a copy to the device of no more than that travels in the command, and waits for nothing
 
 
 @dataclass
@@ -261,18 +260,9 @@ class Scene:
         return Cover.of(found["start_ns"], found["end_ns"])
 
     def pinned_copies(self) -> tuple[Ints, Ints]:
-        """The copies of pageable memory, and how long each takes where the link is as fast as it is known to be.
-
-        Small ones take as long from pinned memory.
-        """
+        """The copies of pageable memory, and how long each takes where the link is as fast as it is known to be."""
         found = self.database.columns(
-            f"""select gpu_op_id, (moved.bytes / slow.link_bytes_s * 1e9)::bigint as length_ns
-            from memory_operation as moved
-            join gpu_op using (gpu_op_id)
-            join _slow_pageable as slow using (source_id)
-            where gpu_op.source_id = {self.trace.source_id}
-                and moved.bytes > {_STAGED_BYTES}
-                and 'Pageable' in (coalesce(moved.src_kind, ''), coalesce(moved.dst_kind, ''))"""
+            f"select gpu_op_id, length_ns from _pinned_copy where source_id = {self.trace.source_id}"
         )
         place = self.trace.place_of(found["gpu_op_id"])
         return place[place >= 0], found["length_ns"][place >= 0]

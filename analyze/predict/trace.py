@@ -32,40 +32,15 @@ _EVENTS = """
         and not is_duplicate
         and {within}
         and name_id in (select name_id from name where regexp_matches(text, '^(cu|cuda|hip)StreamWaitEvent'))"""
-# CUPTI says for which stream a synchronisation waits
 _WAITS = """
     select waiting.api_call_id as call, waiting.start_ns as begin, waiting.kind, waiting.is_pageable,
         coalesce(asked.process, -1) as process, coalesce(asked.stream_id, -1) as stream
     from (from waiting_call where source_id = {id} and {within}) as waiting
-    left join (
-        select call.api_call_id, any_value(own.process) as process, any_value(sync.stream_id) as stream_id
-        from api_call as call
-        join _work_process as own on own.source_id = call.source_id and own.thread_id = call.thread_id
-        join sync
-            on sync.source_id = call.source_id
-            and sync.correlation_id = call.correlation_id
-            and coalesce(sync.process_id, own.process) = own.process
-        where sync.kind = 'stream' and call.source_id = {id}
-        group by call.api_call_id
-    ) as asked using (api_call_id)"""
-# autograd's threads by their names, or by what runs on them
+    left join (from _awaited_stream where source_id = {id}) as asked using (api_call_id)"""
 _THREADS = f"""
-    select own.thread_id as thread, own.process,
-        case
-            when own.thread_id in (select thread_id from _step where source_id = {{id}}) then {MAIN}
-            when regexp_matches(thread.name, 'pt_autograd') or own.thread_id in (
-                select range.thread_id
-                from range
-                left join range as around on around.range_id = range.parent_id
-                where range.source_id = {{id}} and range.kind = 'operator' and around.kind is distinct from 'operator'
-                group by range.thread_id
-                having bool_and(range.is_backward)
-            ) then {ENGINE}
-            else {OTHER}
-        end as role
-    from _work_process as own
-    join thread using (source_id, thread_id)
-    where own.source_id = {{id}}"""
+    select thread_id as thread, process, if(is_main, {MAIN}, if(is_engine, {ENGINE}, {OTHER})) as role
+    from _replayed_thread
+    where source_id = {{id}}"""
 _LAST = """
     select thread_id as thread, max(end_ns) as "end"
     from range

@@ -18,21 +18,8 @@ _MOST_ERROR = 0.05
 _MOST_UNMATCHED = 0.1  # of the collectives: what ranks wait in these counts as their own time
 _MOST_ALONE, _MOST_POINTS = 64, 2_000_000  # ranks whose share is worked out one by one, and what that may take
 
-_UNMATCHED = """
-    select source.kind, matched.step, count(*) filter (matched.match_id is null), count(*)
-    from collective
-    join source using (source_id)
-    join matched_collective as matched using (collective_id)
-    where collective.operation is not null and matched.step is not null
-        and collective.operation not in ('send', 'recv')
-    group by source.kind, matched.step"""
-_LATE = """
-    select source_id, step, cause is not distinct from 'exposed communication', coalesce(
-        2 * sum(cause_ns) filter (cause = 'compute') over same_step > sum(cause_ns) over same_step, false
-    )
-    from _straggler join source using (source_id)
-    where is_straggler and step is not null
-    window same_step as (partition by source.kind, step)"""
+_UNMATCHED = "select kind, step, unmatched_cnt, collective_cnt from _unmatched_step"
+_LATE = "select source_id, step, is_by_links, is_by_work from _late_step"
 
 
 class Late(NamedTuple):

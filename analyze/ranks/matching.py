@@ -14,14 +14,9 @@ from ..attribute.intervals import Ints, distinct
 from ..store.database import Database
 
 _SEVERAL = "select count(distinct rank) > 1 and exists (from collective) from source"
-# Nobody can end before all have begun.
 _MEETING = """
-    select match_id, source_id, source.host, coalesce(origin_ns, 0) as origin_ns, work_start_ns, work_end_ns
-    from matched_collective
-    join collective using (collective_id)
-    join source using (source_id)
-    where match_id is not null and work_start_ns is not null
-        and operation in ('all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'barrier')
+    select match_id, source_id, host, origin_ns, work_start_ns, work_end_ns
+    from _clock_meeting
     order by match_id, source_id, work_start_ns"""
 
 _CLOCK_COLUMNS = ("source_id", "clock_id", "piece_id", "from_ns", "offset_ns", "error_ns", "collective_cnt",

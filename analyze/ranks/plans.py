@@ -23,37 +23,14 @@ _QUEUE_NS = 10_000  # what begins so close behind another one of its group was r
 _MOST_ROWS = 100_000  # members of collectives that are replayed: those of the last steps
 
 _MET = """
-    select wait.source_id, source.kind, wait.step, matched.match_id, wait.start_ns, wait.end_ns, wait.wait_ns,
-        coalesce(wait.ready_ns, wait.start_ns) as ready_ns,
-        collective.operation::varchar as operation, coalesce(collective.in_bytes, collective.out_bytes, -1) as bytes,
-        coalesce(collective.group_name, '') as group_name
-    from _rank_wait as wait
-    join source on source.source_id = wait.source_id
-    join matched_collective as matched on matched.collective_id = wait.collective_id
-    join collective on collective.collective_id = wait.collective_id
-    where wait.step is not null and matched.match_id is not null
+    select source_id, step, match_id, start_ns, end_ns, wait_ns, ready_ns, operation, bytes, group_name
+    from _planned_meeting
     -- on several streams ranks have them in orders of their own
-    order by wait.source_id, wait.step, operation, bytes, collective.group_size, wait.start_ns, wait.collective_id"""
-_STEPS = """
-    select source_id, step, min(start_ns) as start_ns, max(end_ns) as end_ns
-    from _rank_stretch
-    where collective_id is null and step is not null
-    group by source_id, step
-    order by source_id, end_ns"""
-# Of ranks that were recorded in cycles those of one time belong together.
+    order by source_id, step, operation, bytes, group_size, start_ns, collective_id"""
+_STEPS = "select source_id, step, start_ns, end_ns from _planned_step order by source_id, end_ns"
 _CYCLES = """
     select kind, cycle, list(source_id order by source_id)
-    from (
-        select kind, source_id, row_number() over (partition by kind, rank order by start_ns, source_id) as cycle
-        from source
-        join (
-            select source_id, min(start_ns) as start_ns
-            from _rank_stretch
-            where collective_id is null
-            group by source_id
-        ) using (source_id)
-        where source_id in (select source_id from _rank_wait)
-    )
+    from _planned_cycle
     group by kind, cycle
     order by kind, cycle"""
 

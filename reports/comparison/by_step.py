@@ -6,7 +6,7 @@ from typing import Any
 
 from ...analyze.store.database import Database
 from ...sql import literal, quoted
-from ..sources import counting
+from ..tables.sources import counting
 from .spread import FEW_STEPS, KindOfSteps, Spread
 
 Keys = tuple[Any, ...]
@@ -201,16 +201,12 @@ def _statement(database: Database, amounts: _Amounts, measure: str, only: Iterab
     """The amounts of each name, and of all, by step: whose they are, how they spread, and sums by kinds of steps."""
     names = None if only is None else ", ".join(literal(_BETWEEN.join(map(str, keys))) for keys in only)
     wanted = "" if names is None else f"where name in ({names})" if names else "where false"
-    process = _ANY if amounts.process == _ANY else "own.process"
+    process = _ANY if amounts.process == _ANY else "process"
     is_one_job = bool(database.rows("from _several_ranks limit 1"))  # ranks take a step together
     whose = "0" if is_one_job else "amount.source_id"
     return f"""with step as (
-        select source_id, step, start_ns, end_ns, {process} as process,
-            (phase.backward_ns is null)::integer + 2 * (phase.optimizer_ns is null)::integer as kind,
-            coalesce(min(start_ns) over (partition by source_id, step) >= first_step_ns, true) as is_warm
-        from _step join _work_process as own using (source_id, thread_id)
-        left join _step_phase as phase using (source_id, step_id)
-        left join (select source_id, first_step_ns from _steady_time) as steady using (source_id)
+        select source_id, step, start_ns, end_ns, {process} as process, kind, is_warm
+        from _compared_step
         where source_id in (select source_id from source where {counting(database)})
     ),
     named as (from ({amounts.named_by}) {wanted}),

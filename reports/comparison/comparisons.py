@@ -9,7 +9,7 @@ from ... import sql
 from ...analyze.store.database import Database
 from ...errors import UsageError
 from ...sql import quoted
-from ..sources import counting
+from ..tables.sources import counting
 
 Values = dict[tuple[Any, ...], float]
 _MOST = 0.5  # of the GPU's time in kernels: what ranges must hold to be what a comparison is about, unless one says so

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...analyze.store.database import Database
-from ..sources import counting
+from ..tables.sources import counting
 from .compared import letter
 from .spread import Spread
 
@@ -24,14 +24,9 @@ class Steps:
     def of(cls, database: Database) -> "Steps":
         """Those of all sources that count; adapters in turn are one."""
         ((every, warm),) = database.rows(
-            f"""select count(*), count(*) filter (is_warm) from (
-                select min(start_ns) >= coalesce(any_value(first_step_ns), min(start_ns)) as is_warm
-                from step_summary
-                join source using (source_id)
-                left join (select source_id, first_step_ns from _steady_time) as steady using (source_id)
-                where {counting(database)}
-                group by source_id, step
-            )"""
+            f"""select count(*), count(*) filter (is_warm)
+            from _counted_step
+            where source_id in (select source_id from source where {counting(database)})"""
         )
         return cls(int(every), int(warm))
 

@@ -5,7 +5,7 @@ from typing import Any
 from ...analyze.store.database import Database
 from ..page import flame
 from ..page.section import Section, section
-from ..sources import counting
+from ..tables.sources import counting
 
 Row = dict[str, Any]
 

@@ -7,8 +7,8 @@ rank 7   [work              ][all_reduce]
 from dataclasses import dataclass
 
 from ...analyze.store.database import Database
-from .. import units
-from ..sources import counting
+from ..tables import units
+from ..tables.sources import counting
 from .spread import Spread
 
 _SINCE_1970_NS = 946_684_800_000_000_000  # times that are larger count from 1970
@@ -60,9 +60,7 @@ def _ranks(pair: tuple[Database, Database]) -> tuple[int, int] | None:
 def _rank(database: Database) -> _Rank | None:
     """Which rank an input is, and when it was recorded; None for one of several ranks, or that says nothing of it."""
     rows = database.rows(
-        "select rank, world_size, kind, coalesce(origin_ns, 0) + start_ns, coalesce(origin_ns, 0) + end_ns "
-        "from source "
-        "join (select source_id, min(start_ns) as start_ns, max(end_ns) as end_ns from gpu_op group by all) "
-        f"using (source_id) where rank is not null and coalesce(world_size, 2) > 1 and {counting(database)}"
+        "select rank, world_size, kind, start_ns, end_ns from _recorded_rank "
+        f"where source_id in (select source_id from source where {counting(database)})"
     )
     return _Rank(*rows[0]) if len(rows) == 1 else None

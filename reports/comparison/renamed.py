@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from ...analyze.store.database import Database
 from ...sql import literal
-from ..sources import counting
+from ..tables.sources import counting
 
 _T = TypeVar("_T")
 Place = tuple[str, str]
@@ -50,12 +50,11 @@ def pairs(first: Database, other: Database, gone: Collection[str], new: Collecti
 def of_compiled(database: Database) -> dict[str, str]:
     """The paths of ranges of compiled graphs, with numbers in the place of hashes: 1 for the graph called first."""
     rows = database.rows(
-        f"""select range_path.path, min(range.start_ns) as start_ns
-        from range join range_path using (path_id)
-        where contains(range_path.path, 'CompiledFxGraph f')
-            and range.source_id in (select source_id from source where {counting(database)})
-        group by range_path.path
-        order by start_ns, range_path.path"""
+        f"""select path, min(start_ns) as start_ns
+        from _compiled_range
+        where source_id in (select source_id from source where {counting(database)})
+        group by path
+        order by start_ns, path"""
     )
     number: dict[str, int] = {}
     for path, _ in rows:

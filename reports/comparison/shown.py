@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ...console import put, visible
-from .. import terminal, units
-from ..units import Column
+from ..tables import units
+from ..tables.units import Column
+from ..terminal import table
 from .compared import RENAMED_TO, Compared, Row, letter
 
 _NOT_PLAIN = re.compile(r"([\\`*_{}\[\]<>()#+!|~&$@:-])")
@@ -26,7 +27,7 @@ def show(compared: Compared, limit: int | None) -> None:
     others = [str(row.get(RENAMED_TO) or "") for row in rows]
     renamed = [[_cut(f"-> {visible(compared.labels.get(name, name))}")] if name else [] for name in others]
     made = columns(compared, rows)
-    if (hidden := terminal.print_columns(made, renamed)) > 0:
+    if (hidden := table.print_columns(made, renamed)) > 0:
         named = [column.title for column in made[-hidden:] if column.title]
         if named:
             put(f"no room for {', '.join(named)}: --csv, or a page (-o FILE.html)")
@@ -149,12 +150,12 @@ def _per_cent(fraction: float | None, signed: bool = True) -> str:
 
 
 def _cut(line: str) -> str:
-    most = terminal.width() - 4
+    most = table.width() - 4
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def _wrapped(line: str) -> None:
-    for piece in textwrap.wrap(line, terminal.width(), break_on_hyphens=False, break_long_words=False):
+    for piece in textwrap.wrap(line, table.width(), break_on_hyphens=False, break_long_words=False):
         put(piece)
 
 

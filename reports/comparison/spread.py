@@ -15,7 +15,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..step_text import is_uneven
+from ..answer.step_text import is_uneven
 from . import noise
 from .noise import LEAST_STEPS, Centre, Difference, Sample
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from .. import units
+from ..tables import units
 from .compared import RENAMED_TO, SAME, Asked, Row, letter
 from .spread import NEXT_TO_NOTHING
 

@@ -11,10 +11,10 @@ from typing import Any
 from ... import rundir
 from ...analyze.store.database import Database
 from ...vocabulary import PHASES
-from .. import units
-from ..sources import counting
-from ..step_text import is_uneven
-from ..verdict_text import SNAPSHOT, said_shift
+from ..answer.step_text import is_uneven
+from ..answer.verdict_text import SNAPSHOT, said_shift
+from ..tables import units
+from ..tables.sources import counting
 from . import by_step, noise, one_job, spread, total, waterfall
 from .compared import Asked, Compared, Input, Row, letter
 from .run_steps import Work, of_run

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from ...analyze.store.database import Database
 from ...vocabulary import PHASES
-from .. import answer
+from ..answer import answer
 from ..page.receipt import PARTS
-from ..sources import counting
-from ..units import said_ns
+from ..tables.sources import counting
+from ..tables.units import said_ns
 from .spread import NEXT_TO_NOTHING, Spread, are_alike, centres
 
 _REST, _WAITS = "outside of phases", "waits"
@@ -120,10 +120,7 @@ def _of_gpu(database: Database, by_step: bool) -> Values:
     if by_step:
         devices = database.dicts(f"from steady_state where {is_counted}")
         ((step_cnt,),) = database.rows(  # each device has the steps of its source, which its processes share
-            "select sum(step_cnt / process_cnt) from steady_state join ("
-            "select source_id, count(distinct process) as process_cnt from _step "
-            "join _work_process using (source_id, thread_id) group by source_id) using (source_id) "
-            f"where {is_counted}"
+            f"select sum(step_cnt / process_cnt) from steady_state join _stepping using (source_id) where {is_counted}"
         )
         return _each(answer.times(devices), step_cnt)
     ((device_cnt, compute, communication, copies),) = database.rows(

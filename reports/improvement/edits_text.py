@@ -4,8 +4,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .. import units
-from ..screen import WIDTH, wrapped
+from ..tables import units
+from ..terminal.screen import WIDTH, wrapped
 
 _WHY = "      "
 Row = dict[str, Any]

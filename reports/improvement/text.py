@@ -10,8 +10,8 @@ from ...collect.improve.measured import furthest
 from ...collect.improve.rounds import KEPT, Course
 from ...collect.improve.shown import Shown
 from ...collect.settings import written
-from .. import units
-from ..screen import WIDTH
+from ..tables import units
+from ..terminal.screen import WIDTH
 
 
 @dataclass(frozen=True)

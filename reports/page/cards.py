@@ -1,7 +1,7 @@
 """The cards at the top of a page: how long a step takes, whether the GPU is busy, how much memory it needs."""
 
-from .. import step_text
-from ..units import said_ns, scaled
+from ..answer import step_text
+from ..tables.units import said_ns, scaled
 from .run import Run
 from .section import Source
 
@@ -76,13 +76,9 @@ def _work(source: Source) -> list[dict[str, str]]:
     )
     if kernels:
         found.append(_card("kernels", f"{kernels:,}", f"{said_ns(time)}{of}"))
-    ((calls, api),) = source.database.rows(
-        "select count(*), coalesce(sum(launch_end_ns - launch_start_ns - coalesce(wait_ns, 0)), 0) "
-        "from gpu_op left join _call_wait using (api_call_id) "
-        f"where source_id = {source.source_id} and is_first_op"
-    )
-    if calls:
-        found.append(_card("launches", f"{calls:,}", f"{said_ns(api)} of CPU, without waits{of}"))
+    for row in source.rows("select launch_cnt, launch_ns from _page_launch where source_id = {id}"):
+        said = f"{said_ns(row['launch_ns'])} of CPU, without waits{of}"
+        found.append(_card("launches", f"{row['launch_cnt']:,}", said))
     return found
 
 

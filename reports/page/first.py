@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from .. import answer
-from ..units import said_ns
+from ..answer import answer
+from ..tables.units import said_ns
 from .section import Section, Source, section
 
 _FIRST_CNT = 3

@@ -9,7 +9,7 @@ import jinja2
 import markupsafe
 
 from ...version import installed
-from ..tables import replacing
+from ..tables.files import replacing
 from . import assets, kinds
 from .first import First
 from .receipt import Receipt

@@ -6,8 +6,8 @@ from pathlib import Path
 from ...analyze.store.database import Database
 from ...errors import InputError, UsageError
 from ...vocabulary import SOURCE_SNAPSHOT
-from .. import answer, verdict_text
-from ..sources import shown
+from ..answer import answer, verdict_text
+from ..tables.sources import shown
 from . import html, run
 from .cards import cards
 from .first import first

@@ -4,9 +4,10 @@ import statistics
 from collections.abc import Iterable
 from typing import Any
 
-from .. import sources, step_text
-from ..answer import cause
-from ..units import said_ns
+from ..answer import step_text
+from ..answer.answer import cause
+from ..tables import sources
+from ..tables.units import said_ns
 from . import figures
 from .section import Section, Source, section
 

@@ -7,8 +7,8 @@ from typing import Any
 from ...analyze.store.database import Database
 from ...errors import CorruptInputError
 from ...sql import quoted
-from .. import sources
-from ..units import said_ns
+from ..tables import sources
+from ..tables.units import said_ns
 from .cells import Cell, Column, of_rows
 from .window import Window
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..answer import MEAN_WINDOW
-from ..units import said_ns
+from ..answer.answer import MEAN_WINDOW
+from ..tables.units import said_ns
 from . import figures
 from .cells import shapes
 from .memory_sections import memory_sections

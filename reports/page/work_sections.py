@@ -85,9 +85,7 @@ def _timeline(source: Source, ops: Row, ranges: Row, shown_ns: tuple[int, int]) 
     if len(ranges["start_ns"]):
         paths = np.unique(ranges["path_id"])
         known = {row["path_id"]: row for row in source.rows(
-            "select range_path.path_id, range_path.path, name.text as name, coalesce(above.path, '') as above "
-            "from range_path join name using (name_id) left join range_path as above "
-            "on above.path_id = range_path.parent_path_id where range_path.source_id = {id}"
+            "select path_id, path, name, above from _page_path where source_id = {id}"
         )}  # fmt: skip
         of_paths = [known[int(path)] for path in paths]
         places: timeline.Numbers = np.asarray(np.searchsorted(paths, ranges["path_id"]) + len(shown), np.int64)

@@ -8,7 +8,7 @@ from ... import rundir
 from ...analyze.pipeline import analyze
 from ...vocabulary import ADAPTER_SETTINGS, PARALLEL_SETTINGS
 from ..comparison import noise, run_steps, spread
-from ..sources import counting
+from ..tables.sources import counting
 
 RESULTS, PAGE = "results.csv", "sweep.html"
 # Column, and where summary.json has it.

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...console import put_lines
-from .. import terminal, units
-from ..screen import wrapped
+from ..tables import units
+from ..terminal import table
+from ..terminal.screen import wrapped
 from . import results as sweeps
 
 Row = dict[str, Any]
@@ -24,7 +25,7 @@ def show(rows: list[Row], is_of_memory: bool = False) -> None:
     measured = [name for name in (*_SHOWN, *([peak] if peak else [])) if any(row[name] is not None for row in rows)]
     # a thousandth of a token is nothing that was measured
     whole = [row | {"token_per_s": row["token_per_s"] and round(row["token_per_s"])} for row in rows]
-    terminal.show(whole, [*axes, *status, *measured], sweeps.RESULTS)
+    table.show(whole, [*axes, *status, *measured], sweeps.RESULTS)
     if said := "\n".join(wrapped(_lowest(rows, peak) if is_of_memory else _fastest(rows))):
         put_lines(said)
 

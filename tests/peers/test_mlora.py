@@ -9,7 +9,7 @@ import pytest
 from conftest import corpus_params
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.database import Database
-from lorabench.reports import tables
+from lorabench.reports.tables import files
 
 
 def rows_by_loops(trace: Path) -> list[tuple[object, ...]]:
@@ -59,7 +59,7 @@ def _compare(trace: Path, database: Database) -> None:
 def test_the_file_has_no_header_and_six_columns(synthetic_trace: Callable[..., Path], tmp_path: Path) -> None:
     trace = synthetic_trace("nsys", steps=2, layers=2, adapters=2)
     with analyze([trace], tmp_path / "x.duckdb", writes_into=tmp_path) as database:
-        tables.write(database, "range_summary", tmp_path / "report.csv", "mlora")
+        files.write(database, "range_summary", tmp_path / "report.csv", "mlora")
         lines = (tmp_path / "report.csv").read_text().splitlines()
         assert len(lines) == len(database.rows("from _mlora_range_summary"))
     assert all(cell.isdigit() for cell in lines[0].rsplit(",", 5)[1:])

@@ -17,8 +17,8 @@ from lorabench import sql
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.predict.predictions import what_if
 from lorabench.analyze.store.database import Database
-from lorabench.reports.answer import answer
-from lorabench.reports.verdict_text import verdict
+from lorabench.reports.answer.answer import answer
+from lorabench.reports.answer.verdict_text import verdict
 from simulated_gpu import COMPUTE, COPIES, Gpu, Training
 from synthetic import Call, Range
 

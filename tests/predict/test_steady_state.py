@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.predict.predictions import what_if
 from lorabench.analyze.store.database import Database
-from lorabench.reports.answer import answer
-from lorabench.reports.answer_text import lines
-from lorabench.reports.verdict_text import verdict
+from lorabench.reports.answer.answer import answer
+from lorabench.reports.answer.answer_text import lines
+from lorabench.reports.answer.verdict_text import verdict
 from simulated_gpu import Gpu, Training
 
 MS = 1_000_000

@@ -2,7 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from lorabench.reports.units import keep_begin, keep_end
+from lorabench.reports.tables.units import keep_begin, keep_end
 from rich.cells import cell_len
 
 _TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=("C", "M")), max_size=60)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from conftest import opened
 from lorabench.analyze.store.database import Database
-from lorabench.reports import answer_text
-from lorabench.reports.answer import answer
+from lorabench.reports.answer import answer_text
+from lorabench.reports.answer.answer import answer
 
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 CAPTURE = FIXTURES / "h200-batch" / "trace.json.gz"

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from rich.cells import cell_len
 
-from .units import keep_begin
+from ..tables.units import keep_begin
 
 WIDTH = 80
 

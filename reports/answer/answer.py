@@ -5,26 +5,19 @@ Every number is one of a public view; the parts of the first line add up to the 
 
 from typing import Any
 
-from ..analyze.store.database import Database
-from . import sources
-from .units import keep_end, said_ns
+from ...analyze.store.database import Database
+from ..tables import sources
+from ..tables.units import keep_end, said_ns
 
 IDLE = ("host", "dependency", "in_turn", "kernel_wait")  # of the parts: why a device is idle, by launches
 OUTSIDE = "(outside all ranges)"
 LEAST_FRAC = 0.01  # of the window: what saves less is not worth a line
 
-# Of each rule all that its places save together: they share no nanosecond.
 # What is missing in the recording comes first: the rest is to be read with it.
-# Stragglers are of all ranks: whichever is shown waits for them.
 FINDINGS = """
-    select *, severity_of(rule, saving_ns / (select window_ns from _mean_window where source_id = {id})) as severity
-    from (
-        select * exclude source_id from _answer_rule where source_id = {id} and rule <> 'straggler_rank'
-        union all by name
-        select * exclude (kind, told_by)
-        from _answer_straggler
-        where kind = (select kind from source where source_id = {id}) and told_by is distinct from {id}
-    )
+    select * exclude source_id
+    from _answer_finding
+    where source_id = {id}
     order by starts_with(rule, 'unrecorded') desc, saving_ns desc nulls last, rule"""
 _PHASES = "select * exclude source_id from _answer_phase where source_id = {id}"
 _GPU_PHASES = """
@@ -63,10 +56,10 @@ _RANGES = """
 _CALLS = "select * exclude source_id from _answer_call where source_id = {id} order by call_ns desc, api_name"
 # why CUDA's events are missing; that a driver is too new explains the errors behind it
 _DIAGNOSTICS = """
-    select value as text
-    from source_fact
-    where source_id = {id} and item in ('nsys warning', 'nsys error') and regexp_matches(value, '(?i)cuda|cupti')
-    order by contains(value, 'not supported') desc, item, text
+    select text
+    from _answer_diagnostic
+    where source_id = {id}
+    order by is_unsupported desc, item, text
     limit 2"""
 _CLOCKS = "select shift_ns from _clock_shift where source_id = {id}"
 MEAN_WINDOW = "select window_ns::bigint as window_ns from _mean_window where source_id = {id}"
@@ -93,12 +86,7 @@ _PIPELINE = """
     where bubble_frac is not null
     having count(*) > 0"""
 _ALIKE = "from _answer_alike where kind = '{kind}'"
-_UNFIT = """
-    select rule, count(*) as input_cnt, any_value(example order by source_id) as example
-    from validation
-    where rule in ('other_job', 'rank_missing', 'rank_twice', 'steps_differ', 'collective_disagrees')
-    group by rule
-    order by rule"""
+_UNFIT = "from _answer_unfit order by rule"
 
 _ASKED = (
     "_steady_time", "steady_state", "_steady_class", "_steady_kernel", "_predicted_finding",

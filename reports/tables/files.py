@@ -9,10 +9,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from .. import sql, unfinished
-from ..analyze.store.database import Database
-from ..errors import InputError, OutputError, UsageError
-from ..sql import literal, quoted
+from ... import sql, unfinished
+from ...analyze.store.database import Database
+from ...errors import InputError, OutputError, UsageError
+from ...sql import literal, quoted
 from .narrowing import Narrowing
 
 # What COPY is told for each format, by file suffix.

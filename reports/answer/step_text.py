@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .units import said_ns
+from ..tables.units import said_ns
 
 _MANY = 20  # from which on the 95th percentile is not just the longest
 _UNEVEN = 1.25  # a mean that is so many times the median, or the median so many times the mean, is what counts

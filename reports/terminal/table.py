@@ -14,8 +14,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from ..console import tell, terminal_width, visible
-from .units import Column, keep_begin, keep_end, of_values
+from ...console import tell, terminal_width, visible
+from ..tables.units import Column, keep_begin, keep_end, of_values
 
 _PIPE_WIDTH = 120
 _LEAST_HEAD = 4  # of a text in front of where it differs from others

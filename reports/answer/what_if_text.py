@@ -6,9 +6,9 @@ from itertools import groupby
 
 from rich.cells import cell_len
 
+from ..tables.units import keep_end, said_ns
+from ..terminal.screen import WIDTH, columns, cut
 from .answer import Row
-from .screen import WIDTH, columns, cut
-from .units import keep_end, said_ns
 from .verdict_text import said_shift
 
 NOTHING = (

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .. import rundir
+from ... import rundir
+from ..comparison import noise, run_steps
+from ..tables.units import said_ns
 from . import rank_text
-from .comparison import noise, run_steps
-from .units import said_ns
 
 _UNEVEN_FRAC = 0.5  # of the median step: where the middle half of the steps spans more, something else worked, too
 _LEAST_PADDING = 0.1  # of the tokens: less is not worth a word

@@ -1,10 +1,10 @@
 """Which inputs of a database count when its numbers are added up or set beside others."""
 
-from .. import rundir
-from ..analyze.store.database import Database
-from ..errors import InputError, UsageError
-from ..sql import literal, quoted
-from ..vocabulary import SOURCE_SNAPSHOT
+from ... import rundir
+from ...analyze.store.database import Database
+from ...errors import InputError, UsageError
+from ...sql import literal, quoted
+from ...vocabulary import SOURCE_SNAPSHOT
 
 _MOST_NAMED = 16  # ranks
 _LEAST_BYTES = 64 << 10  # live at the peak: scalars that a CPU program makes on its way say nothing about its memory

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from rich.cells import cell_len
 
-from .. import rundir
-from ..errors import InputError
+from ... import rundir
+from ...errors import InputError
+from ..terminal.screen import WIDTH
 from .answer import Row, has_work, window_ns, worth
-from .screen import WIDTH
 from .verdict_text import NOTHING, SNAPSHOT, verdict
 
 _KEPT = "all.duckdb"  # where several inputs are put together

@@ -2,7 +2,7 @@
 
 import textwrap
 
-from .. import sql
+from ... import sql
 
 _WIDTH = 120
 _INTRO = """# The views of lorabench

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import rundir
-from ..errors import InputError
-from ..vocabulary import PHASES
-from .screen import WIDTH
+from ... import rundir
+from ...errors import InputError
+from ...vocabulary import PHASES
+from ..terminal.screen import WIDTH
 
 _MIB = 2**20
 _PHASES = (*PHASES, "send", "recv")

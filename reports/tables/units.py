@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.cells import cell_len, set_cell_size
 
-from ..console import visible
+from ...console import visible
 
 # From so much on the largest number of a column has the unit.
 _UNITS = {

@@ -1,8 +1,8 @@
 """The answer in one sentence: what the largest part of the time means, what it is about, and what makes it doubtful."""
 
+from ..tables.units import said_ns
 from .answer import LEAST_FRAC, Row, is_hardly_used
 from .step_text import number_of
-from .units import said_ns
 
 _MUCH_FRAC = 0.15  # of the kernels' time: what a kernel takes at least to be named
 _PACED_FRAC = 0.05  # of the time that the GPU waits for a CPU that sets the pace, at least

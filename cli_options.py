@@ -1,4 +1,4 @@
-"""Options of commands that read inputs or print rows."""
+"""Options that commands share: which inputs they read, which rows they print and as what."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,12 +8,20 @@ import typer
 from .errors import UsageError
 from .reports.outputs import Format, chosen_format
 
+Inputs = Annotated[list[Path], typer.Argument(metavar="INPUT...", help="What `lorabench analyze` reads.")]
+Reread = Annotated[bool, typer.Option("--force", help="Re-read the inputs even if unchanged.")]
 Columns = Annotated[str | None, typer.Option(metavar="A,B,C", help="Only these columns, in this order.")]
 Sort = Annotated[
     str | None,
     typer.Option(metavar="COLUMN", help="Sort by a column: numbers from the largest, with + before it the smallest."),
 ]
 Limit = Annotated[int | None, typer.Option(metavar="N", min=1, help="The first N rows.")]
+OnlyStep = Annotated[int | None, typer.Option(metavar="N", help="Only rows of this step.")]
+OnlyRank = Annotated[int | None, typer.Option(metavar="N", help="Only rows of this rank, or its answer.")]
+OnlyDevice = Annotated[int | None, typer.Option(metavar="N", help="Only rows of this device.")]
+OnlyRange = Annotated[
+    str | None, typer.Option("--range", metavar="REGEX", help="Only rows whose path (or name) matches.")
+]
 Threshold = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME=VALUE", help="Set a threshold; `lorabench query DB threshold` lists them."),

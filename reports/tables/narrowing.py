@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .. import sql
-from ..errors import UsageError
-from ..sql import literal, quoted
+from ... import sql
+from ...errors import UsageError
+from ...sql import literal, quoted
 
 _UNITS = ("_ns", "_bytes", "_frac", "_cnt")
 _PATHS = ("path", "place", "name", "event_name")  # what --range looks at, the first that a view has

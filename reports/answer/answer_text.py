@@ -7,11 +7,11 @@ from functools import partial
 
 from rich.cells import cell_len
 
+from ..tables.units import keep_begin, keep_end, said_ns
+from ..terminal.screen import WIDTH, columns, cut, wrapped
 from . import answer
 from .answer import IDLE, LEAST_FRAC, Row, bound, cause, is_hardly_used, part, where, worth
-from .screen import WIDTH, columns, cut, wrapped
 from .step_text import centre_ns, number_of, says_mean, spread
-from .units import keep_begin, keep_end, said_ns
 from .verdict_text import alone, counted, doubts, rank_of, verdict
 
 _FINDING_CNT, _CLASS_CNT = 3, 5

@@ -1,0 +1,1 @@
+"""How a run of `lorabench collect` went and what it measured, in lines."""

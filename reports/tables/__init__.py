@@ -1,0 +1,1 @@
+"""Views as tables: which inputs, rows and columns, their units, and files of them."""
