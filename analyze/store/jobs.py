@@ -187,9 +187,10 @@ def _attach(database: Database, part: Path, source_id: int, tables: Collection[s
     made = []
     try:
         run(f"attach {literal(str(part.absolute()))} as {_PART} (read_only)")
-        files = [f for f in sql.in_folder(sql.TABLES) if f.name not in tables and f.name not in _SETTINGS]
+        every = sql.in_folder(sql.TABLES)
         version, _ = _version(database.connection, part, _PART)
-        theirs = upgrades.relations(version, [file.name for file in files], f"{_PART}.main", part)
+        theirs = upgrades.relations(version, [file.name for file in every], f"{_PART}.main", part)
+        files = [file for file in every if file.name not in tables and file.name not in _SETTINGS]
         unchanged = [file.name for file in files if theirs[file.name] == f"{_PART}.main.{quoted(file.name)}"]
         _require_tables(database.connection, part, _PART, unchanged)
         for file in files:
