@@ -8,7 +8,8 @@
 --   occurrence_cnt   bigint    gaps
 --   evidence         varchar   how often which calls, and how long the GPU is idle then
 --   calls            varchar   their names
---   own_advice       varchar   what to do where most of it is behind copies to the host, or behind small ones to the device, else NULL
+--   own_advice       varchar   what to do where most of it is behind copies to the host, behind small ones to the device, or behind
+--                    copies and memsets within the device, else NULL
 
 with
 -- the copy that a gap begins behind
@@ -16,6 +17,7 @@ behind as (
     select
         gap.gpu_op_id,
         any_value(moved.copy_kind) = 'DtoH' as is_back,
+        any_value(moved.copy_kind) in ('DtoD', 'PtoP') as is_within,
         -- as of a batch of tokens, or of numbers that Python has; NULL for others
         if(any_value(moved.copy_kind) = 'HtoD' and max(moved.bytes) <= 65536, max(moved.bytes), null) as few_bytes
     from (from _judged_gap where rule in ('blocking_copy', 'pageable_async_copy')) as gap
@@ -23,7 +25,7 @@ behind as (
         select op.source_id, op.device_id, op.end_ns, moved.copy_kind, moved.bytes
         from memory_operation as moved
         join gpu_op as op using (gpu_op_id)
-        where moved.copy_kind in ('DtoH', 'HtoD')
+        where moved.copy_kind in ('DtoH', 'HtoD', 'DtoD', 'PtoP')
     ) as moved
         on moved.source_id = gap.source_id
         and moved.device_id is not distinct from gap.device_id
@@ -37,6 +39,8 @@ waited as (
         range_path.path as place,
         string_agg(distinct name.text, ', ' order by name.text) as calls,
         coalesce(2 * sum(gap.saving_ns) filter (behind.is_back) > sum(gap.saving_ns), false) as reads_back,
+        coalesce(2 * sum(gap.saving_ns) filter (behind.is_within) > sum(gap.saving_ns), false) as is_within,
+        coalesce(2 * sum(gap.saving_ns) filter (contains(lower(name.text), 'memset')) > sum(gap.saving_ns), false) as is_set,
         if(2 * sum(gap.saving_ns) filter (behind.few_bytes is not null) > sum(gap.saving_ns), avg(behind.few_bytes), null) as few_bytes
     from _judged_gap as gap
     left join behind using (gpu_op_id)
@@ -67,6 +71,13 @@ select
                     '(non_blocking=True) and look at it a step later. In PyTorch .item(), .cpu(), .tolist(), nonzero and boolean '
                     || 'masks do.',
                     'asynchronously and look at it a step later.')
+        when waited.is_set
+            then 'Setting memory blocks here, and nothing needs its end: ' || if(
+                has_torch(waited.source_id), 'cudaMemsetAsync in place of cudaMemset, or PyTorch''s zero_() and fill_().',
+                'cudaMemsetAsync in place of cudaMemset.')
+        when waited.is_within
+            then 'A copy within the GPU blocks here, and nothing on the CPU needs its end: cudaMemcpyAsync in place of cudaMemcpy'
+                || if(has_torch(waited.source_id), ', or PyTorch''s copy_().', '.')
         when waited.few_bytes is not null
             then format('Small copies ({:,.0f} bytes on average): numbers of the program that it moves again and again (indices, masks, '
                     || 'scales) are moved once and stay on the device', waited.few_bytes)
