@@ -178,6 +178,65 @@ def test_products_in_64_bits_are_not_told_to_use_16(tmp_path: Path) -> None:
     assert advice.startswith("Compute in 32 bits or fewer")
 
 
+FUSED_ADAM = "void at::native::multi_tensor_apply_kernel<TensorListMetadata<4>, FusedAdamMathFunctor<float, 4> >"
+FOREACH = "void at::native::multi_tensor_apply_kernel<TensorListMetadata<2>, BinaryOpScalarFunctor<float, 2> >"
+H100, T4 = "NVIDIA H100 80GB HBM3", "Tesla T4"
+BITS, TILES, LIBRARY = "Compute in 16 or 8 bits", "It is a kernel of its own", "It is in no library that is known here"
+
+
+@pytest.mark.parametrize(
+    ("name", "device", "operator", "said"),
+    [
+        # precision, as names of libraries have it
+        ("nvjet_tst_128x256_64x4_2x1_v_bz_coopA_TNT", H100, None, "Compute with sizes"),
+        ("nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_NTN", H100, None, "Compute with sizes"),
+        ("nvjet_sss_128x256_64x4_1x2_h_bz_coopA_NTN", H100, None, BITS),
+        ("turing_fp16_s1688gemm_fp16_128x128_ldg8_f2f_tn", T4, None, "Compute with sizes"),
+        ("ampere_s1688gemm_128x128_ldg4_stages_32x3_tn", H100, None, BITS),
+        ("some_gemm", H100, None, BITS),
+        ("some_gemm", H100, "aten::mm", "Compute with sizes"),  # its operator's numbers are bfloat16
+        # libraries
+        ("fused_moe_kernel", H100, None, "more tokens for each expert"),
+        ("void marlin::Marlin<__nv_bfloat16, 256, 1>", H100, None, TILES),
+        ("_matmul_ogs_NNT_bf16xbf16xmxfp4_128x256", H100, None, TILES),
+        ("matmul_kernel_persistent", H100, None, TILES),
+        ("matmul_k(float *, int)", H100, None, LIBRARY),
+        # 64 bits
+        ("ampere_dgemm_128x64_tn", H100, None, "it moves half the bytes"),
+        ("ampere_dgemm_128x64_tn", "NVIDIA A10G", None, "most devices have few units for 64"),
+        ("cutlass_80_tensorop_d884gemm_128x64_16x3_nn_align1", H100, None, "Compute in 32 bits"),
+        # what is fused already, or batched
+        ("_sgmv_shrink_kernel", H100, None, "It serves all adapters of a batch in one pass already"),
+        ("paged_attention_v2_kernel", H100, None, "It is fused already, and reads what earlier tokens left"),
+        ("kernel_unified_attention_2d", H100, None, "It is fused already, and reads what earlier tokens left"),
+        ("written_out_attention", H100, None, "Take a fused kernel"),
+        ("fmha_cutlassF_f32_aligned_64x64_rf_sm70", V100, None, "this device has neither bfloat16 nor FlashAttention"),
+        ("fmha_cutlassF_f32_aligned_64x64_rf_sm80", H100, None, "FlashAttention takes its place"),
+        ("triton_poi_fused_add_mul_silu_3", H100, None, "The compiler has fused it already"),
+        (ADD, H100, None, "Make one kernel of it"),
+        (FUSED_ADAM, H100, None, "It updates many weights in one pass already"),
+        (FOREACH, H100, None, "Update all weights in one kernel: an optimizer with fused=True"),
+        # softmax of attention, of a router, of a loss
+        (SOFTMAX, H100, None, "Between two products of matrices it is attention written out"),
+        ("void vllm::moe::topkGatingSoftmax<4, 64, 4, 16, int>", H100, None, "Make one kernel of it"),
+        ("triton_red_fused__log_softmax_nll_loss_2", H100, None, "The compiler has fused it already"),
+    ],
+)  # fmt: skip
+def test_advice_on_a_kernel_is_none_that_it_follows_already(
+    name: str, device: str, operator: str | None, said: str, tmp_path: Path
+) -> None:
+    ((_, _, _, advice),) = found_in(tmp_path, [(name, 7, 1100, 500, operator)], "dominant_kernel", device)
+    assert said in advice
+
+
+@pytest.mark.parametrize(("streams", "told"), [(1, "At most 10 blocks run"), (2, "At most 20 blocks run"), (8, "")])
+def test_blocks_that_run_at_once_on_several_streams_count_together(streams: int, told: str, tmp_path: Path) -> None:
+    kernels: list[Kernel] = [(ADD, 7 + n % streams, 1100 + 100 * (n // streams), 100, None) for n in range(16)]
+    about = {"grid": [10, 1, 1], "block": [256, 1, 1]}
+    ((_, _, _, advice),) = found_in(tmp_path, kernels, "dominant_kernel", V100, about)
+    assert advice.startswith(told or "Make one kernel of it")
+
+
 def launched(
     launch: int, begin: int, length: int, number: int, call_length: int = 2, name: str = GEMM
 ) -> list[dict[str, Any]]:
@@ -265,8 +324,8 @@ def test_small_copies_to_the_device_are_not_advised_on_as_batches(
 
 
 def test_elementwise_kernels_with_a_copy_between_them_are_no_row(tmp_path: Path) -> None:
-    kernels = [(ADD, 7, 1100 + 100 * n, 100, None) for n in range(2)] + [("Memcpy", 7, 1300, 10, None)]
-    kernels += [(ADD, 7, 1310 + 100 * n, 100, None) for n in range(2)]
+    kernels = [((ADD, MUL)[n], 7, 1100 + 100 * n, 100, None) for n in range(2)] + [("Memcpy", 7, 1300, 10, None)]
+    kernels += [((ADD, MUL)[n], 7, 1310 + 100 * n, 100, None) for n in range(2)]
     assert findings(tmp_path, [LONG, *kernels], "unfused_elementwise") == {}
 
 
@@ -277,13 +336,26 @@ def test_what_a_compiler_fused_is_not_called_unfused(tmp_path: Path) -> None:
 
 def test_one_kernel_takes_the_place_of_eight_at_most(tmp_path: Path) -> None:
     """A loop over parameters has tensors of its own in each turn."""
-    kernels = [(ADD, 7, 1100 + 100 * n, 100, None) for n in range(20)]
+    kernels = [((ADD, MUL)[n % 2], 7, 1100 + 100 * n, 100, None) for n in range(20)]
     assert findings(tmp_path, [LONG, *kernels], "unfused_elementwise") == {"step": (7 + 7 + 3) * 100}
+
+
+@pytest.mark.parametrize(
+    ("names", "cost"),
+    [((ADD,) * 6, {}), ((ADD,) * 3 + (MUL,) * 3, {}), ((ADD, ADD, MUL, MUL, ADD), {"step": 200}),
+     (("loop_add_fusion_1", "loop_multiply_fusion", "loop_add_fusion"), {}), ((ADD, MUL, ADD), {"step": 200})],
+)  # fmt: skip
+def test_one_operation_on_several_arrays_is_no_chain(
+    names: tuple[str, ...], cost: dict[str, float], tmp_path: Path
+) -> None:
+    """Each has a pass of its own: one kernel for all of them moves as many bytes. What XLA made is fused already."""
+    kernels = [(name, 7, 1100 + 100 * n, 100, None) for n, name in enumerate(names)]
+    assert findings(tmp_path, [LONG, *kernels], "unfused_elementwise") == cost
 
 
 def test_a_kernel_is_blamed_once(tmp_path: Path) -> None:
     """Three elementwise kernels in a row inside math attention are attention's."""
-    kernels = [(ADD, 7, 1100 + 100 * n, 100, MATH) for n in range(3)]
+    kernels = [((ADD, MUL)[n % 2], 7, 1100 + 100 * n, 100, MATH) for n in range(3)]
     (tmp_path / "a").mkdir()
     assert findings(tmp_path / "a", [LONG, *kernels], "math_attention") == {f"step/{MATH}": 300}
     assert findings(tmp_path, [LONG, *kernels], "unfused_elementwise") == {}

@@ -92,6 +92,47 @@ def test_where_nothing_learns_no_state_of_an_optimizer_is_suspected(tmp_path: Pa
     assert "nothing learns" in alone and "optimizer" not in alone and "optimizer" in learning
 
 
+def test_a_program_that_shows_no_forward_may_learn_nothing_either(tmp_path: Path) -> None:
+    """Stacks would show a backward. Without any stack nobody knows."""
+    (tmp_path / "blind").mkdir()
+    asked = stack("/me/serve.py:9 embed", "/me/serve.py:3 main")
+    _, alone = findings(tmp_path, asked, asked)["before_recording"]
+    _, blind = findings(tmp_path / "blind", [], [])["before_recording"]
+    assert "nothing learns" in alone and "optimizer" not in alone and "optimizer" in blind
+
+
+@pytest.mark.parametrize("used", [0, 100])
+def test_a_segment_of_which_nothing_is_used_is_a_cache_and_no_fragments(used: int, tmp_path: Path) -> None:
+    segments = []
+    for number, (size, taken) in enumerate([(600, 600), (500, used)]):
+        begin = number << 40
+        blocks = [
+            {"address": begin, "size": taken * MIB, "requested_size": taken * MIB, "state": "active_allocated"},
+            {"address": begin + taken * MIB, "size": (size - taken) * MIB, "state": "inactive"},
+        ]
+        segments.append({
+            "device": 0, "address": begin, "total_size": size * MIB, "allocated_size": taken * MIB, "stream": 0,
+            "segment_type": "large", "blocks": [{"frames": []} | block for block in blocks if block["size"]],
+        })  # fmt: skip
+    path = tmp_path / "snapshot.pickle"
+    path.write_bytes(pickle.dumps({"segments": segments, "device_traces": [[]]}))
+    with analyze([path], tmp_path / "x.duckdb") as database:
+        found = database.rows("select cost_bytes from memory_finding where rule = 'fragmentation'")
+    assert found == ([(400 * MIB,)] if used else [])
+
+
+@pytest.mark.parametrize("device", [0, -1])
+def test_workspaces_of_cublas_are_on_no_cpu(device: int, tmp_path: Path) -> None:
+    events = [memory_event(1000.0 + number, (-1) ** number * 60 * MIB, 1, 60 * MIB * (1 - number)) for number in (0, 1)]
+    for event in events:
+        event["args"] |= {"Device Id": device, "Device Type": 1 if device == 0 else 0}
+    operator = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 999.0, "dur": 9000.0}
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": [operator, *events]}))
+    with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
+        ((advice,),) = database.rows("select advice from memory_finding where rule = 'temporaries'")
+    assert ("CUBLAS_WORKSPACE_CONFIG" in advice) == (device == 0)
+
+
 def test_a_change_of_what_has_memory_alone_is_refused(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     findings(tmp_path, FORWARD, BACKWARD)
     said = run_command("what-if", tmp_path / "snapshot.pickle").out

@@ -1,9 +1,9 @@
 """Elementwise kernels in a row that one kernel could be: the rows of the view _elementwise_run.
 
-stream    add mul gemm add mul silu copy      by launches; any other work ends a row, and so does a border between two
+stream    add mul gemm add add mul silu copy  by launches; any other work ends a row, and so does a border between two
                                               launches: a step, or a wait of the CPU for the GPU
-row       1   1        2   2   2              of three or more, at most eight
-blamed                 x       x              all but the longest, which one pass over memory takes
+row       1   1        2       2   2          of three or more, at most eight; of one name behind each other the first
+blamed                 x           x          all but the longest, which one pass over memory takes
 """
 
 import numpy as np
@@ -22,10 +22,12 @@ _ASKED = f"""
 _WORK = f"""
     select op.gpu_op_id, op.source_id, coalesce(op.device_id, {_NONE}) as device,
         coalesce(op.stream_id, {_NONE}) as stream, op.end_ns - op.start_ns as length,
-        op.class = 'elementwise' and triton.name_id is null as is_elementwise,
+        op.class = 'elementwise' and fused.name_id is null as is_elementwise, op.name_id as name,
         coalesce(op.process_id, 0) as process, coalesce(op.launch_start_ns, op.start_ns) as launch
     from _classed_op as op
-    left join (select name_id from name where starts_with(text, 'triton')) as triton using (name_id)"""
+    left join (
+        select name_id from name where regexp_matches(text, '^triton|_fusion(_\\d+)?$')
+    ) as fused using (name_id)"""
 _BORDERS = "select source_id, process, at_ns as at from _launch_border"
 
 
@@ -45,8 +47,10 @@ def rows(database: Database) -> pa.Table:
     begins = is_first(key[order]) | ~is_elementwise | ~np.append(False, is_elementwise[:-1])
     border = np.zeros(len(order), dtype=np.int64)
     border[is_elementwise] = _border(work, order[is_elementwise], database.columns(_BORDERS, "at"))
-    row = np.cumsum(begins | is_first(border))
-    op, row, length = (column[is_elementwise] for column in (work["gpu_op_id"][order], row, work["length"][order]))
+    begins |= is_first(border)
+    row = np.cumsum(begins)
+    is_in_row = is_elementwise & (begins | is_first(work["name"][order]))
+    op, row, length = (column[is_in_row] for column in (work["gpu_op_id"][order], row, work["length"][order]))
     if not len(row):
         return _table(op, op)
     first = np.flatnonzero(is_first(row))

@@ -20,7 +20,7 @@ from (
     (590, 'kernel', 'nchwtonhwc|nhwctonchw|(nhwcto|to)foldednhwc|foldednhwctonhwc|batched_transpose|converttensor|transpose_readwrite|genericreformat|permutationkernel', 'layout'),
     (592, 'kernel', 'xmma_pooling', 'reduction'),
     (595, 'kernel', '^triton_poi_\w*(conv|mm|linear)', 'elementwise'),
-    (600, 'kernel', '(^|[^b]|[^f]b)gemm|gemv|cutlass($|[^:]|::(kernel|device|gemm|conv|reduction))|cublas|xmma|wgrad|dgrad|fprop|matmul|_mm_|nvjet|splitk|^cijk_|^bmm_|ck_moe|mlp_fused', 'matmul'),
+    (600, 'kernel', '(^|[^b]|[^f]b)gemm|gemv|cutlass($|[^:]|::(kernel|device|gemm|conv|reduction))|cublas|xmma|wgrad|dgrad|fprop|matmul|_mm_|nvjet|splitk|^cijk_|^bmm_|ck_moe|fused_moe_kernel|marlin|mlp_fused', 'matmul'),
     (610, 'kernel', 'conv($|[^e])|fft\dd_(r2c|c2r)|vector_fft|regular_fft|[hsdi]\d*cudnn_|winograd|ampere_.*_tn|miopensp3', 'matmul'),
     (650, 'kernel', 'routing|moe::dev|moe_align', 'routing'),
     (660, 'kernel', 'topk|radix|bitonic|sort', 'sort'),

@@ -1,9 +1,10 @@
 -- A row is no row: this is the macro wait_kind_of(text), what a call waits for that is no copy.
 --
--- 'device', 'stream', 'event', 'host memory' (which is pinned or unpinned), 'memory' (of the device), 'module', or NULL.
+-- 'memset', 'device', 'stream', 'event', 'host memory' (which is pinned or unpinned), 'memory' (of the device), 'module', or NULL.
 
 create macro wait_kind_of(text) as
     case
+        when regexp_matches(text, '(?i)memset') then 'memset'
         when regexp_matches(text, '^(cu|cuda|hip)(Device|Ctx|Context)Synchronize') then 'device'
         when regexp_matches(text, '^(cu|cuda|hip)StreamSynchronize') then 'stream'
         when regexp_matches(text, '^(cu|cuda|hip)EventSynchronize') then 'event'

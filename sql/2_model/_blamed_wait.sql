@@ -7,7 +7,7 @@
 --   saving_ns        double    what the input would save without them, at most
 --   occurrence_cnt   bigint    gaps
 --   evidence         varchar   how often which calls, and how long the GPU is idle then
---   own_advice       varchar   what to do about what most of it is behind: copies to the host, small ones to the device, or what the calls wait for; else NULL
+--   own_advice       varchar   what to do about what most of it is behind: copies to the host or within the device, small ones to the device, memsets, or what the calls wait for; else NULL
 
 with
 -- the copy that a gap begins behind
@@ -15,6 +15,7 @@ behind as (
     select
         gap.gpu_op_id,
         any_value(moved.copy_kind) = 'DtoH' as is_back,
+        any_value(moved.copy_kind) in ('DtoD', 'PtoP') as is_within,
         -- as of a batch of tokens, or of numbers that Python has; NULL for others
         if(any_value(moved.copy_kind) = 'HtoD' and max(moved.bytes) <= 65536, max(moved.bytes), null) as few_bytes
     from (from _judged_gap where rule in ('blocking_copy', 'pageable_async_copy', 'synchronisation')) as gap
@@ -22,7 +23,7 @@ behind as (
         select op.source_id, op.device_id, op.end_ns, moved.copy_kind, moved.bytes
         from memory_operation as moved
         join gpu_op as op using (gpu_op_id)
-        where moved.copy_kind in ('DtoH', 'HtoD')
+        where moved.copy_kind in ('DtoH', 'HtoD', 'DtoD', 'PtoP')
     ) as moved
         on moved.source_id = gap.source_id
         and moved.device_id is not distinct from gap.device_id
@@ -38,6 +39,7 @@ called as (
         gap.waited_name_id,
         sum(gap.saving_ns) as saving_ns,
         sum(gap.saving_ns) filter (behind.is_back) as back_ns,
+        sum(gap.saving_ns) filter (behind.is_within) as within_ns,
         sum(gap.saving_ns) filter (behind.few_bytes is not null) as few_ns,
         sum(behind.few_bytes) as few_bytes,
         count(behind.few_bytes) as few_cnt
@@ -55,6 +57,7 @@ by_kind as (
         list(distinct name.text) as names,
         sum(called.saving_ns) as saving_ns,
         sum(called.back_ns) as back_ns,
+        sum(called.within_ns) as within_ns,
         sum(called.few_ns) as few_ns,
         sum(called.few_bytes) as few_bytes,
         sum(called.few_cnt) as few_cnt
@@ -69,10 +72,11 @@ waited as (
         range_path.path as place,
         array_to_string(list_sort(flatten(list(by_kind.names))), ', ') as calls,
         coalesce(2 * sum(by_kind.back_ns) > sum(by_kind.saving_ns), false) as reads_back,
+        coalesce(2 * sum(by_kind.within_ns) > sum(by_kind.saving_ns), false) as is_within,
         if(2 * sum(by_kind.few_ns) > sum(by_kind.saving_ns), sum(by_kind.few_bytes) / sum(by_kind.few_cnt), null) as few_bytes,
         -- what the calls of more than half of it wait for
         if(
-            by_kind.rule = 'synchronisation' and 2 * max(by_kind.saving_ns) > sum(by_kind.saving_ns),
+            2 * max(by_kind.saving_ns) > sum(by_kind.saving_ns),
             arg_max(coalesce(by_kind.kind, ''), by_kind.saving_ns),
             null
         ) as waits_for
@@ -101,7 +105,14 @@ select
                     '(non_blocking=True) and look at it a step later. In PyTorch .item(), .cpu(), .tolist(), nonzero and boolean '
                     || 'masks do.',
                     'asynchronously and look at it a step later.')
-        when waited.few_bytes is not null
+        when waited.waits_for = 'memset'
+            then 'Setting memory blocks here, and nothing needs its end: ' || if(
+                has_torch(waited.source_id), 'cudaMemsetAsync in place of cudaMemset, or PyTorch''s zero_() and fill_().',
+                'cudaMemsetAsync in place of cudaMemset.')
+        when waited.is_within and waited.rule <> 'synchronisation'
+            then 'A copy within the GPU blocks here, and nothing on the CPU needs its end: cudaMemcpyAsync in place of cudaMemcpy'
+                || if(has_torch(waited.source_id), ', or PyTorch''s copy_().', '.')
+        when waited.few_bytes is not null and (waited.rule <> 'synchronisation' or waited.waits_for = 'stream')
             then format('Small copies ({:,.0f} bytes on average): numbers of the program that it moves again and again (indices, masks, '
                     || 'scales) are moved once and stay on the device', waited.few_bytes)
                 || if(has_torch(waited.source_id),

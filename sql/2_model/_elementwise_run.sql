@@ -1,9 +1,10 @@
 -- A row is one of three or more elementwise kernels in a row on a stream, but for the one that takes longest.
 --
--- A row of them is in the order of launches and ends with any other work, with a step or a wait of the CPU for the GPU (one
+-- No trace says which kernel reads what another one wrote. Of several of one name behind each other, as of a loop over arrays,
+-- each of which takes a pass, the first alone counts. A row of them is in the order of launches and ends with any other work, with a step or a wait of the CPU for the GPU (one
 -- kernel is launched in one go), or with the eighth: more in a row have tensors of their own, as in a loop over parameters, each
 -- of which takes a pass. The longest, of equals the first, stands for the
--- pass over memory that one fused kernel would make. What a compiler fused (Triton) is none of them. Of streams without
+-- pass over memory that one fused kernel would make. What a compiler fused (Triton, XLA) is none of them. Of streams without
 -- work on the critical path nothing is asked.
 --
 -- columns:
@@ -12,7 +13,7 @@
 
 with
 fused as (
-    select name_id from name where starts_with(text, 'triton')
+    select name_id from name where regexp_matches(text, '^triton|_fusion(_\d+)?$')
 ),
 classed as (
     select *, class = 'elementwise' and name_id not in (select name_id from fused) as is_elementwise
@@ -50,6 +51,10 @@ ordered as (
         classed.stream_id,
         classed.end_ns - classed.start_ns as kernel_ns,
         classed.is_elementwise,
+        classed.begins,
+        classed.name_id is distinct from lag(classed.name_id) over (
+            partition by classed.source_id, classed.device_id, classed.stream_id order by classed.gpu_op_id
+        ) as is_other,
         sum(if(classed.begins, 1, 0)) over (
             partition by classed.source_id, classed.device_id, classed.stream_id
             order by classed.gpu_op_id
@@ -66,7 +71,7 @@ cut as (
         *,
         (row_number() over (partition by source_id, device_id, stream_id, row_number order by gpu_op_id) - 1) // 8 as piece
     from ordered
-    where is_elementwise
+    where is_elementwise and (begins or is_other)
 ),
 in_row as (
     select

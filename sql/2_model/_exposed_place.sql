@@ -7,6 +7,7 @@
 --   saving_ns        double    how long nothing hides it, the mean over the devices
 --   occurrence_cnt   bigint    stretches
 --   largest          varchar   the operations by name that the most of it is as long as
+--   pageable_frac    double    how much of it is of copies from or to pageable memory
 
 with
 -- copies of several streams run beside each other: the longest of a stretch is what it is as long as
@@ -36,11 +37,15 @@ summed as (
         op.api_call_id is null as is_unlaunched,
         op.name_id,
         sum(stretch.exposed_ns) as exposed_ns,
+        coalesce(sum(stretch.exposed_ns) filter (pageable.gpu_op_id is not null), 0) as pageable_ns,
         count(*) as occurrence_cnt
     from _exposed as stretch
     left join longest on longest.gpu_op_id = stretch.gpu_op_id and stretch.activity = 'memory'
     join gpu_op as op on op.gpu_op_id = coalesce(longest.longest_id, stretch.gpu_op_id)
     join _steady_time as steady on steady.source_id = stretch.source_id
+    left join (
+        select gpu_op_id from memory_operation where src_kind = 'Pageable' or dst_kind = 'Pageable'
+    ) as pageable on pageable.gpu_op_id = op.gpu_op_id
     where stretch.exposed_ns > 0 and stretch.start_ns >= steady.start_ns and stretch.start_ns < steady.end_ns
     group by all
 ),
@@ -54,6 +59,7 @@ named as (
         end) as place,
         short.short_name,
         sum(summed.exposed_ns) as exposed_ns,
+        sum(summed.pageable_ns) as pageable_ns,
         sum(summed.occurrence_cnt) as occurrence_cnt,
         any_value(devices.device_cnt) as device_cnt
     from summed
@@ -69,6 +75,7 @@ select
     place,
     sum(exposed_ns) / any_value(device_cnt) as saving_ns,
     sum(occurrence_cnt)::bigint as occurrence_cnt,
-    arg_max(short_name, (exposed_ns, short_name)) as largest
+    arg_max(short_name, (exposed_ns, short_name)) as largest,
+    sum(pageable_ns) / sum(exposed_ns) as pageable_frac
 from named
 group by source_id, activity, place

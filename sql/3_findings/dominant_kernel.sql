@@ -10,7 +10,8 @@ busy as (
 softmax as (
     select name_id
     from name
-    where regexp_matches(text, '(?i)softmax') and not contains(lower(text), 'logsoftmax')
+    -- a loss has the logarithm, a router of experts the largest
+    where regexp_matches(text, '(?i)softmax') and not regexp_matches(text, '(?i)log_?softmax|topk|gating|moe')
 ),
 own as (
     select operator_id, sum(end_ns - start_ns) as gpu_ns
@@ -18,30 +19,43 @@ own as (
     where operator_id is not null
     group by operator_id
 ),
--- shapes whose sizes are all multiples of 64
-even as (
-    select name_id as shape_id
+shaped as (
+    select
+        name_id as shape_id,
+        -- all sizes are multiples of 64
+        list_bool_and(
+            list_transform(regexp_extract_all(split_part(text, '|', 1), '\d+'), lambda size: try_cast(size as bigint) % 64 = 0)
+        ) as is_even,
+        -- of numbers of 16 or 8 bits
+        regexp_matches(split_part(text, '|', 2), 'BFloat16|Half|Float8') and not regexp_matches(split_part(text, '|', 2), '\b(float|double)\b')
+            as is_short
     from name
     where name_id in (select distinct shape_id from range where shape_id is not null)
-        and list_bool_and(
-            list_transform(regexp_extract_all(split_part(text, '|', 1), '\d+'), lambda size: try_cast(size as bigint) % 64 = 0)
-        )
 ),
 -- of each operator's call: how near its kernels come to what the device can do
 near as (
     select
         range.range_id,
         1e9 * bound.least_s / nullif(own.gpu_ns, 0) as roofline_frac,
-        range.shape_id in (from even) as is_even
+        shaped.is_even,
+        shaped.is_short
     from own
     join range on range.range_id = own.operator_id
+    left join shaped on shaped.shape_id = range.shape_id
     left join _operator_bound as bound
         on bound.source_id = range.source_id
         and bound.name_id = range.name_id
         and bound.shape_id = range.shape_id
 ),
 unit as (
-    select source_id, min(sm_cnt) as sm_cnt
+    select
+        source_id,
+        min(sm_cnt) as sm_cnt,
+        -- 64 bits take twice as long as 32 there, by their data sheets
+        bool_and(coalesce(regexp_matches(
+            name, '\b(P100|G?V100|TITAN V|A100|A30|A800|G?H[12]00|G?B[12]00|MI(50|60|100|2\d\d|3\d\d)\w*)\b'
+        ), false)) as has_doubles,
+        bool_or(coalesce(is_before_ampere(name), false)) as is_before_ampere
     from device
     group by source_id
 ),
@@ -57,6 +71,8 @@ named as (
         sum(kernel.critical_ns * greatest(0, 1 - near.roofline_frac)) filter (kernel.rule is null) as far_ns,
         bool_and(near.roofline_frac is not null) filter (kernel.rule is null) as is_known,
         bool_and(coalesce(near.is_even, false)) filter (kernel.rule is null) as is_even,
+        bool_and(coalesce(near.is_short, false)) filter (kernel.rule is null) as is_short,
+        sum(op.end_ns - op.start_ns) as length_ns,
         any_value(kernel.class) filter (kernel.rule is null) as class,
         max(op.grid_x::hugeint * op.grid_y * op.grid_z) filter (kernel.rule is null) as block_cnt,
         max(op.block_x::hugeint * op.block_y * op.block_z) filter (kernel.rule is null) as thread_cnt
@@ -64,6 +80,29 @@ named as (
     join gpu_op as op using (gpu_op_id)
     left join near on near.range_id = op.operator_id
     group by kernel.source_id, kernel.name_id
+),
+-- of those with few blocks how many run at once: of what runs at the same time one is on the critical path
+few as (
+    select named.source_id, named.name_id, any_value(named.block_cnt) * sum(op.end_ns - op.start_ns) / any_value(named.length_ns) as block_cnt
+    from named
+    join unit on unit.source_id = named.source_id and 2 * named.block_cnt <= unit.sm_cnt
+    join gpu_op as op on op.source_id = named.source_id and op.name_id = named.name_id
+    join _steady_time as steady
+        on steady.source_id = op.source_id and op.start_ns >= steady.start_ns and op.start_ns < steady.end_ns
+    group by named.source_id, named.name_id
+),
+said as (
+    select
+        name_id,
+        text,
+        -- in 16 or 8 bits; of cuBLAS on Hopper and Blackwell the first letter is that of what it multiplies
+        regexp_matches(
+            text,
+            '(?i)f16|fp16|half|bfloat|float16|fp8|fp4|float8|e4m3|e5m2|[is]8\b|int[48]|[48]bit|16816|marlin|nvjet_(sm\d+_)?[htqo][a-z]+_'
+            || '|(^|[^a-z])(h\d*|i\d+)(gemm|cudnn)|h884'
+        ) as is_short
+    from name
+    where name_id in (select name_id from named)
 )
 select
     kernel.source_id,
@@ -86,40 +125,58 @@ select
     || if(bool_and(kernel.is_known), format(', where the device''s data sheet allows {}',
         said_ns(sum(kernel.kernel_ns) / sum(kernel.cnt) * (1 - sum(kernel.far_ns) / sum(kernel.critical_ns)))), '') as evidence,
     case
-        when 2 * max(kernel.block_cnt) <= any_value(unit.sm_cnt) then
+        when 2 * max(few.block_cnt) <= any_value(unit.sm_cnt) and 2 * max(kernel.block_cnt) <= any_value(unit.sm_cnt) then
             case
-                when max(kernel.block_cnt) = 1 and max(kernel.thread_cnt) = 1 then 'A single thread runs'
-                when max(kernel.block_cnt) = 1 then 'One block runs'
-                else format('At most {} blocks run', max(kernel.block_cnt))
+                when max(few.block_cnt) < 1.5 and max(kernel.thread_cnt) = 1 then 'A single thread runs'
+                when max(few.block_cnt) < 1.5 then 'One block runs'
+                else format('At most {:.0f} blocks run', max(few.block_cnt))
             end
             || format(' on a GPU of {} multiprocessors: ', any_value(unit.sm_cnt))
             || if(has_torch(kernel.source_id), 'give it more work at once (larger batches, several adapters in one pass)',
                 'share the work among more threads and blocks')
             || ', or let independent work run beside it on other streams.'
-        when regexp_matches(short.short_name, '\b(f64|[dz]gem[mv])') then
-            'Compute in 32 bits or fewer where the result allows: most devices have few units for 64.'
+        when regexp_matches(short.short_name, '\bf64|\bnvjet d|(^|[^a-z])[dz]\d*gem[mv]') then
+            'Compute in 32 bits or fewer where the result allows: '
+            || if(any_value(unit.has_doubles), 'it moves half the bytes, and 16 bits are many times as fast on this device.',
+                'most devices have few units for 64.')
         when regexp_matches(short.short_name, 'gemv') then
             'It multiplies by a vector, so it reads each weight for one row: give it more rows (larger batches, several '
             || 'sequences or adapters at once), or weights of fewer bits.'
         when any_value(kernel.class) = 'matmul' and not regexp_matches(
-            any_value(name.text),
+            any_value(said.text),
             '(?i)gem[mv]|cutlass|cublas|cudnn|xmma|nvjet|cijk|splitk|[wd]grad|fprop|conv|winograd|fft|mma|_mm_|bmm_|triton|miopen'
         ) then
-            'It is in no library that is known here: products of cuBLAS, CUTLASS or cuDNN (torch.matmul) use tensor cores and '
-            || 'read each number fewer times.'
+            if(
+                -- what says no types is Triton's, in programs that have torch: it multiplies in tensor cores, too
+                not bool_or(said.is_short or kernel.is_short)
+                and (not has_torch(kernel.source_id) or regexp_matches(any_value(said.text), '\bfloat\b|f32|fp32')),
+                'It is in no library that is known here: products of cuBLAS, CUTLASS or cuDNN (torch.matmul) use tensor cores and '
+                || 'read each number fewer times.',
+                'It is a kernel of its own: tune its tiles for this device and these sizes, and give it more rows ('
+                || if(regexp_matches(any_value(said.text), '(?i)moe|expert|_ogs|grouped'), 'more tokens for each expert', 'larger batches')
+                || '); leave padding out.'
+            )
         when any_value(kernel.class) = 'matmul' then
-            if(regexp_matches(short.short_name || ' ' || any_value(name.text), '(?i)(f16|fp8|fp4|e4m3|e5m2|[is]8\b|int8|hgemm|h884|16816)'), 'Compute',
-                'Compute in 16 or 8 bits,')
+            if(bool_or(said.is_short or kernel.is_short) or regexp_matches(short.short_name, 'f16|fp8|i8'), 'Compute', 'Compute in 16 or 8 bits,')
             || if(bool_and(kernel.is_even), '', ' with sizes that are multiples of 64,') || ' in fewer and larger products ('
             || if(kernel.source_id in (select source_id from _lora_path), 'several adapters in one pass', 'larger batches')
             || '); leave padding out.'
             || if(bool_and(kernel.is_known) and 2 * sum(kernel.far_ns) > sum(kernel.critical_ns)
-                and bool_or(starts_with(name.text, 'Cijk_')),
+                and bool_or(starts_with(said.text, 'Cijk_')),
                 ' If its sizes are large already, let the library choose by measuring (PYTORCH_TUNABLEOP_ENABLED=1).', '')
+        when any_value(kernel.class) = 'lora' and regexp_matches(any_value(said.text), '(?i)[sb]gmv|lora_(shrink|expand)') then
+            'It serves all adapters of a batch in one pass already: ranks no larger than needed (max_lora_rank as well), more '
+            || 'requests in a batch.'
         when any_value(kernel.class) = 'lora' then 'Train several adapters in one pass, in 16 bits, with ranks that are multiples of 16.'
         when any_value(kernel.class) = 'attention' and regexp_matches(short.short_name, 'fmha.* f32') then
-            'It is fused, but in float32: in 16 bits (autocast, bfloat16 weights) FlashAttention takes its place. is_causal '
-            || 'in place of a mask, and leave padding out.'
+            'It is fused, but in float32: '
+            || if(any_value(unit.is_before_ampere),
+                'float16 (autocast with GradScaler) is faster; this device has neither bfloat16 nor FlashAttention.',
+                'in 16 bits (autocast, bfloat16 weights) FlashAttention takes its place.')
+            || ' is_causal in place of a mask, and leave padding out.'
+        when any_value(kernel.class) = 'attention' and regexp_matches(any_value(said.text), '(?i)paged|unified_attention|decode|_mla') then
+            'It is fused already, and reads what earlier tokens left: keep keys and values in 8 bits, take a model with fewer heads '
+            || 'of them (GQA, MLA), shorter contexts, or another backend of attention.'
         when any_value(kernel.class) = 'attention' and regexp_matches(short.short_name, '(?i)flash|fmha|sage|fused|attn_(fwd|bwd)') then
             'It is fused already: '
             || if(bool_and(kernel.is_known) and 2 * sum(kernel.far_ns) > sum(kernel.critical_ns),
@@ -134,6 +191,17 @@ select
         when bool_or(softmax.name_id is not null) then
             'Between two products of matrices it is attention written out: scaled_dot_product_attention makes one kernel of '
             || 'all three and moves far fewer bytes.'
+        when any_value(kernel.class) = 'optimizer' and regexp_matches(
+            any_value(said.text), '(?i)(adam|sgd|lamb|lion|adagrad)\w*functor|koptimizer|fused_?(adam|sgd|lamb|adagrad)'
+        ) then
+            'It updates many weights in one pass already: train fewer of them (LoRA), keep states in fewer bits (8-bit optimizers), '
+            || 'or update more rarely (gradient accumulation).'
+        when any_value(kernel.class) = 'optimizer' and has_torch(kernel.source_id)
+            and not regexp_matches(any_value(said.text), '(?i)gemm|nvjet|cutlass|^Cijk_|^triton_') then
+            'Update all weights in one kernel: an optimizer with fused=True (foreach=True at least); or train fewer of them (LoRA).'
+        when regexp_matches(any_value(said.text), '^triton_(poi|red|per)_') then
+            'The compiler has fused it already (torch.compile): move fewer bytes (16 bits, fewer elements), or let it try more ways '
+            || '(mode="max-autotune").'
         when not has_torch(kernel.source_id) then
             'What limits it, memory, arithmetic or too few threads at once, is what Nsight Compute (ncu) says; make one kernel of '
             || 'it and its neighbours, and move fewer bytes.'
@@ -141,7 +209,8 @@ select
     end as advice
 from named as kernel
 join busy using (source_id)
-join name on name.name_id = kernel.name_id
+join said on said.name_id = kernel.name_id
+left join few on few.source_id = kernel.source_id and few.name_id = kernel.name_id
 join _short_name as short on short.source_id = kernel.source_id and short.name_id = kernel.name_id
 left join unit on unit.source_id = kernel.source_id
 left join softmax on softmax.name_id = kernel.name_id

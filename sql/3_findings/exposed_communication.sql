@@ -86,20 +86,23 @@ select
         when source.world_size = 1
             then 'One rank alone has nobody to talk to: leave out what would communicate (DDP, FSDP, tensor parallelism) where '
                 || 'there is one GPU.'
-        when contains(largest, 'SendRecv') and not regexp_matches(place, '(?i)all_?to_?all') and piped.advice is not null
+        when contains(largest, 'SendRecv') and not regexp_matches(coalesce(place, ''), '(?i)all_?to_?all') and piped.advice is not null
             then piped.advice
         -- what all_to_all launches is called so, too; sends of pipelines are in ranges that say so
         when regexp_matches(place, '(?i)all_?to_?all')
             or contains(largest, 'SendRecv') and not regexp_matches(
-                place, '(?i)(^|[/:_ ])i?(send|recv)|p2p|all_?(gather|reduce)|reduce_?scatter|broadcast'
+                coalesce(place, ''), '(?i)(^|[/:_ ])i?(send|recv)|p2p|all_?(gather|reduce)|reduce_?scatter|broadcast'
             )
             then 'All-to-all: exchange while something else computes (the next batch''s lookups, experts'' shared part, other '
             || 'heads), balance what ranks send (embeddings'' shards, experts'' capacity), send fewer bits, or find the late '
             || 'rank: straggler, of all ranks'' traces.'
-        when not exists (
+        -- torch's names would show one
+        when has_torch(source_id) and not exists (
             select 1
             from name
-            where regexp_matches(text, '(?i)backward|(^|[^a-z])bwd|wgrad|dgrad|(^|[^a-z])adamw?([^a-z]|$)')
+            where regexp_matches(
+                text, '(?i)backward|(^|[^a-z])bwd|wgrad|dgrad|grad_(input|weight)|optimizer\.step|(^|[^a-z])adamw?([^a-z]|$)'
+            )
         )
             then 'Without a backward: let fewer GPUs hold one model (less tensor parallelism, more replicas), send less (8 bits, '
             || 'all-reduce fused with the norm behind it), batch more, or find the late rank: straggler, of all '

@@ -11,6 +11,14 @@ offloading as (
     where activity = 'memory' and contains(largest, 'HtoD') and place <> '(launch not recorded)'
     group by source_id
     having 2 * sum(saving_ns) filter (regexp_matches(place, 'FSDP::(pre|post)_|fsdp')) > sum(saving_ns)
+),
+-- about as much goes to the host as comes from it
+coming_back as (
+    select source_id
+    from memory_operation
+    join gpu_op using (gpu_op_id)
+    group by source_id
+    having sum(bytes) filter (copy_kind = 'HtoD') / sum(bytes) filter (copy_kind = 'DtoH') between 0.5 and 2
 )
 select
     source_id,
@@ -19,7 +27,7 @@ select
     occurrence_cnt,
     format('{} of copies with nothing beside them, the most in {}', said_ns(saving_ns), largest)
     || if(
-        slow.source_id is not null and regexp_matches(largest, 'HtoD|DtoH'),
+        slow.source_id is not null and 2 * pageable_frac > 1 and regexp_matches(largest, 'HtoD|DtoH'),
         format('; pageable memory at {:.1f} GB/s, where the link does {:.1f}', pageable_bytes_s / 1e9, link_bytes_s / 1e9), ''
     ) as evidence,
     case
@@ -27,7 +35,7 @@ select
             and regexp_matches(place, 'FSDP::(pre|post)_|fsdp|^\(launch not recorded\)$') then
             'FSDP keeps its shards in the CPU''s memory (CPUOffload) and copies them in each pass: without that nothing is copied. '
             || 'If they do not fit: more GPUs, a base of 8 or 4 bits, larger batches, more of them between two optimizer steps.'
-        when slow.source_id is not null and regexp_matches(largest, 'HtoD|DtoH') then
+        when slow.source_id is not null and 2 * pageable_frac > 1 and regexp_matches(largest, 'HtoD|DtoH') then
             if(has_torch(source_id),
                 'Pin the host''s memory (DataLoader(pin_memory=True), tensor.pin_memory(), cudaMallocHost): the driver copies '
                 || 'pageable memory twice. Then copy beside other work (non_blocking=True).',
@@ -36,7 +44,7 @@ select
         when starts_with(largest, 'memset') then
             'Set less memory to zero: '
             || if(has_torch(source_id),
-                'zero_grad(set_to_none=True), torch.empty where all of it is written.',
+                if(has_optimizer(), 'zero_grad(set_to_none=True), ', '') || 'torch.empty where all of it is written.',
                 'none that is written whole before it is read.')
             || ' What a library sets to zero inside its call stays.'
         when starts_with(largest, 'page copy') then
@@ -46,10 +54,19 @@ select
             coalesce(data_parallel_advice(), ddp_advice(place), if(has_torch(source_id),
                 'Copy less on the device: views instead of clone(), contiguous() and cat(), tensors made where they are used.',
                 'Copy less on the device: hand over buffers instead of copies of them, write results where they are used.'))
+        when starts_with(largest, 'copy PtoP') then
+            coalesce(data_parallel_advice(), 'GPUs hand data to each other here: send it beside other work (on a stream of its own, '
+                || 'as soon as it is there), in fewer bits, or less of it: keep on one GPU what exchanges most.')
         when starts_with(largest, 'copy DtoH') then
             'Read back less, and later: on a stream of its own into pinned memory ('
             || if(has_torch(source_id), 'non_blocking=True', 'cudaMemcpyAsync')
-            || '), every N steps, written to disk by another thread.'
+            || case
+                when source_id not in (from coming_back) then '), every N steps, written to disk by another thread.'
+                when has_torch(source_id)
+                    then '). About as much comes back: if the CPU computes on it (an optimizer or weights offloaded to it), send '
+                        || '16 bits, send more rarely (gradient accumulation), or keep more on the GPU (8-bit states, more GPUs).'
+                else '). About as much comes back: if the CPU computes on it, send fewer bits, or keep more of it on the GPU.'
+            end
     end as advice
 from _exposed_place
 left join _slow_pageable as slow using (source_id)

@@ -15,7 +15,7 @@ other as (
             || 'neither TF32 nor bfloat16 in its tensor cores.'
         ) as advice
     from device
-    where regexp_matches(name, '\b(V100|GV100|T4|TITAN (V|RTX)|Quadro RTX|RTX 20\d\d|MI\d\w+)\b')
+    where is_before_ampere(name) or regexp_matches(name, '\bMI\d\w+\b')
     group by source_id
 )
 select

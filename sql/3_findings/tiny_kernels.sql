@@ -8,8 +8,16 @@ select
     range_path.path as place,
     sum(gap.saving_ns) as saving_ns,
     count(*) as occurrence_cnt,
-    format('{:,} kernels of {} on average, {} apart', count(*), said_ns(avg(gap.ended_by_ns)), said_ns(avg(gap.idle_ns))) as evidence
+    format('{:,} kernels of {} on average, {} apart', count(*), said_ns(avg(gap.ended_by_ns)), said_ns(avg(gap.idle_ns))) as evidence,
+    if(
+        has_torch(gap.source_id) and not has_optimizer(),
+        'Fewer and larger kernels: torch.compile, larger batches, several adapters in one pass. CUDA graphs launch them sooner and '
+        || 'leave the distance.',
+        null
+    ) as advice
 from _judged_gap as gap
+-- what sets memory is no kernel, and mostly a library's
+semi join (select gpu_op_id from gpu_op where kind = 'kernel') as kernel using (gpu_op_id)
 left join range_path using (path_id)
 where gap.cause = 'kernel_wait'
     and gap.rule is null

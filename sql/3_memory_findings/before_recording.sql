@@ -33,7 +33,11 @@ held as (
     from resident
 ),
 phase as (
-    select source_id, bool_or(phase_of_step(phase) = 'forward') as has_forward
+    select
+        source_id,
+        -- or stacks that would show that something learns
+        bool_or(coalesce(phase_of_step(phase) = 'forward', false) or is_generating or stack_id is not null and made_as is null and not is_before)
+            as is_told
     from _memory_event_phase
     group by source_id
 )
@@ -64,7 +68,7 @@ select
             then 'Weights, all of which are trained: train few beside a frozen base in 16, 8 or 4 bits (LoRA, QLoRA), or spread them '
                 || 'over ranks (FSDP).'
         when 2 * told_bytes > before_bytes then 'Look at who keeps it there, and whether the rest of the run needs it.'
-        when has_forward and not keeps_for_backward and source_id not in (select source_id from _memory_learning)
+        when is_told and gradient_bytes is null and state_bytes is null and not keeps_for_backward and source_id not in (select source_id from _memory_learning)
             then 'Mostly weights, and nothing learns in this recording: load them in 16 bits, or quantised to 8 or 4.'
     end as advice
 from held

@@ -3,9 +3,23 @@
 -- Let segments grow instead of being cut (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True), keep shapes equal from step to step (pad to few lengths), and do not call empty_cache() in the loop.
 
 with
+-- pieces of which nothing is used hold no fragments: a cache, which goes to what asks next, or back to the device
+cached as (
+    select source_id, device, sum(reserved_bytes) as cached_bytes
+    from memory_segment
+    where allocated_bytes = 0 and pool is distinct from 'graph'
+    group by source_id, device
+),
 held as (
-    select source_id, device, moment, sum(unused_bytes) as unused_bytes, sum(reserved_bytes) as reserved_bytes
+    select
+        source_id,
+        device,
+        moment,
+        if(moment = 'end', coalesce(any_value(cached.cached_bytes), 0), 0) as whole_bytes,
+        greatest(0, sum(unused_bytes) - whole_bytes) as unused_bytes,
+        sum(reserved_bytes) as reserved_bytes
     from memory_fragmentation
+    left join cached using (source_id, device)
     group by source_id, device, moment
     qualify moment = 'peak' or count(*) over (partition by source_id, device) = 1
 )
@@ -14,7 +28,8 @@ select
     device,
     unused_bytes as cost_bytes,
     format('{:,.0f} of {:,.0f} MiB held were not used {}', unused_bytes / 1048576, reserved_bytes / 1048576,
-        if(moment = 'peak', 'when most was held', 'when the snapshot was taken')) as evidence,
+        if(moment = 'peak', 'when most was held', 'when the snapshot was taken'))
+    || if(whole_bytes > 0, format(', besides {:,.0f} in whole segments (a cache)', whole_bytes / 1048576), '') as evidence,
     if(
         source_id in (from _expandable),
         'Segments grow already (expandable_segments): keep shapes equal from step to step (pad to few lengths), and do not call '

@@ -53,8 +53,10 @@ select
                 || 'make those smaller (fused attention, a loss in chunks, smaller micro batches).'
         -- a loss is computed where something is learned
         when source_id not in (select source_id from _memory_learning)
-            then 'Look at where it is allocated: workspaces of libraries (CUBLAS_WORKSPACE_CONFIG makes that of matrix products '
-                || 'smaller), copies between types and layouts, or dequantised weights.'
+            then 'Look at where it is allocated: '
+                || if(device = 'cpu', '',
+                    'workspaces of libraries (CUBLAS_WORKSPACE_CONFIG makes that of matrix products smaller), ')
+                || 'copies between types and layouts, or dequantised weights.'
     end as advice
 from placed
 where cost_bytes > peak_bytes * (select value from threshold where name = 'memory_share_frac')
