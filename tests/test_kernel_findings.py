@@ -407,6 +407,7 @@ def test_advice_on_a_long_gap_is_about_what_the_cpu_was_in(
         ("aten::stack", "Memcpy HtoD (Pinned -> Device)", "The CPU computes there what is then copied"),
         ("aten::normal_", "Memcpy DtoD (Device -> Device)", "Compare its calls"),
         ("aten::_to_copy", "Memcpy HtoD (Pageable -> Device)", "Compare its calls"),
+        ("aten::_pin_memory", "Memcpy HtoD (Pinned -> Device)", "Memory of the host is pinned there"),
     ],
 )
 def test_what_the_cpu_computes_before_it_is_copied_should_be_computed_elsewhere(

@@ -26,7 +26,8 @@ from .idle import CAUSES, DEPENDENCY, HOST, KERNEL_WAIT, NEVER, Columns, Gaps, c
 _WORK = f"""
     select gpu_op_id, coalesce(launch_start_ns, {NEVER}) as launch_start,
         coalesce(launch_end_ns, {NEVER}) as launch_end, coalesce(own.path_id, {NONE}) as path_id, name_id,
-        kind = 'kernel' as is_kernel, coalesce(process_id, 0) as process, end_ns - start_ns as length
+        kind = 'kernel' as is_kernel, kind in ('memcpy', 'memset') as is_move,
+        coalesce(process_id, 0) as process, end_ns - start_ns as length
     from gpu_op
     left join _owner as own using (attribution_id)
     where source_id = {{id}}"""
@@ -58,6 +59,7 @@ _COMPILING = """
     select process, start_ns, end_ns, place, contains(place, 'LaunchKernel') as is_launch
     from merged('_compiling')
     where source_id = {id}"""
+_HOSTED = "select gpu_op_id from _hosted_op"
 _RULES = (
     "compiling_or_loading", "late_input", "devices_in_turn", "unified_memory", "pageable_async_copy", "blocking_copy",
     "synchronisation", "unrecorded_graph", "unrecorded_work", "long_idle_gap", "long_dependency", "launch_bound_range",
@@ -179,6 +181,8 @@ def _of_source(
     devices = sum(of.device_id != NO_DEVICE for of in busy)
     if devices != 1:  # another one may be what is waited for
         around.covering[:] = NONE
+    elif (around.covering >= 0).any():
+        around.covering[np.isin(gaps.gpu_op_id, database.columns(_HOSTED, "gpu_op_id")["gpu_op_id"])] = NONE
     is_in_turn = np.zeros(len(gaps.row), dtype=bool)
     if devices > 1:
         is_in_turn = _elsewhere(gaps, busy, database.columns(_BESIDE.format(id=number)))

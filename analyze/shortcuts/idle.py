@@ -75,9 +75,11 @@ def causes_of(gaps: Gaps, work: Columns, is_managed: Bools, limits: dict[str, fl
     launched, returned = work["launch_start"][gaps.row], work["launch_end"][gaps.row]
     waited = (gaps.end - returned > np.maximum(limits["late_launch_ns"], gaps.idle / 2)) & (returned != NEVER)
     is_kernel = work["is_kernel"][gaps.row].astype(bool)
-    is_slow = is_kernel & (returned != NEVER) & (2 * (returned - gaps.start) > gaps.idle)
+    # the call of a copy may wait for it, unless it had returned before
+    is_launched = is_kernel | (work["is_move"][gaps.row].astype(bool) & (returned <= gaps.end))
+    is_slow = is_launched & (returned != NEVER) & (2 * (returned - gaps.start) > gaps.idle)
     is_slow &= gaps.idle > limits["kernel_wait_ns"]
-    is_loading = is_kernel & (returned > gaps.start) & (returned - launched > limits["long_gap_ns"])
+    is_loading = is_launched & (returned > gaps.start) & (returned - launched > limits["long_gap_ns"])
     is_loading &= (gaps.idle > limits["kernel_wait_ns"]) & (gaps.end - returned <= 2 * (returned - launched))
     is_late = np.where(launched >= gaps.start, ~waited, is_slow) | is_loading
     underway = gaps.end - launched

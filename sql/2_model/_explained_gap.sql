@@ -17,7 +17,8 @@
 --                         came before
 --   unrecorded_work       it was long, the work that ended it had been launched in time, and the CPU was in a wait for the GPU
 --                         for more than half of it (before the first work of a step: in such a wait in any case): the
---                         input's one device works, but nothing of it is in the file
+--                         input's one device works, but nothing of it is in the file; unless a function of the CPU stands
+--                         before the work (_hosted_op)
 --   long_idle_gap         it was long and the CPU late
 --   long_dependency       it was long and the CPU in time
 --   launch_bound_range    the CPU was late with the launch
@@ -181,6 +182,7 @@ with_wait as (
         wait.name_id as covering_name_id,
         wait.start_ns is not null
         and device_cnt = 1
+        and with_compiling.gpu_op_id not in (from _hosted_op)
         and 2 * (least(wait.end_ns, with_compiling.end_ns) - greatest(wait.start_ns, with_compiling.start_ns))
             > with_compiling.idle_ns as is_waited_for
     from with_compiling

@@ -4,7 +4,8 @@
 -- the gap and longer than the threshold late_launch_ns, which is no launching. It was late, too, when the call that launched a
 -- kernel had begun before, but took more than half of a gap that is longer than the threshold kernel_wait_ns; and when that
 -- call returned within the gap after longer than the threshold long_gap_ns, and the work began within twice as long after it:
--- the first launch of a kernel loads it, and the device begins some time after that. Pages of managed memory that move without a
+-- the first launch of a kernel loads it, and the device begins some time after that. So it is with a copy or memset whose call had
+-- returned when it began; a call that is longer may wait for it. Pages of managed memory that move without a
 -- call while no kernel runs are touched by the CPU: the GPU has nothing to do because the CPU does something else.
 -- A kernel is on its way to the device for some time, 5 to 10 us: one that comes as soon behind its launch as those that were
 -- launched in a gap (the low decile of 20 or more, and a tenth more) came late, too, though its launch was over when the gap
@@ -35,7 +36,7 @@ measured as materialized (
             if(
                 gpu_op.launch_start_ns >= gap.start_ns,
                 gap.end_ns - gpu_op.launch_end_ns <= greatest(threshold.value, (gap.end_ns - gap.start_ns) / 2),
-                gpu_op.kind = 'kernel'
+                (gpu_op.kind = 'kernel' or gpu_op.kind in ('memcpy', 'memset') and gpu_op.launch_end_ns <= gap.end_ns)
                 and gap.end_ns - gap.start_ns > (select value from threshold where name = 'kernel_wait_ns')
                 and 2 * (gpu_op.launch_end_ns - gap.start_ns) > gap.end_ns - gap.start_ns
             ),
@@ -43,7 +44,7 @@ measured as materialized (
             false
         )
         or coalesce(
-            gpu_op.kind = 'kernel'
+            (gpu_op.kind = 'kernel' or gpu_op.kind in ('memcpy', 'memset') and gpu_op.launch_end_ns <= gap.end_ns)
             and gpu_op.launch_end_ns > gap.start_ns
             and gpu_op.launch_end_ns - gpu_op.launch_start_ns > (select value from threshold where name = 'long_gap_ns')
             and gap.end_ns - gap.start_ns > (select value from threshold where name = 'kernel_wait_ns')

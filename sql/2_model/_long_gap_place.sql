@@ -8,6 +8,7 @@
 --   occurrence_cnt   bigint    gaps
 --   evidence         varchar   how many, how long, and before which work
 --   what_to_do       varchar   what to do, where the CPU is late
+--   is_launching     boolean   whether the CPU is in the call itself that launches what ended the longest
 
 with
 place as (
@@ -62,25 +63,87 @@ told as (
     asof join event on event.thread_id = place.thread_id and event.start_ns < place.launch_ns
     asof left join launch on launch.thread_id = place.thread_id and launch.start_ns < place.launch_ns
     where place.rule = 'long_dependency' and coalesce(launch.start_ns < event.start_ns, true)
+),
+-- where input is read within steps nothing says that it is read between them
+reading as (
+    select distinct data.source_id
+    from _data_range as data
+    asof join _step_pace as step
+        on step.source_id = data.source_id and step.process = data.process and step.start_ns <= data.start_ns
+    where data.end_ns <= step.end_ns
+),
+-- what the CPU was in during the longest gap counts where that is most of them, or where it was in it through most of the others
+seen as (
+    select
+        long.source_id,
+        long.rule,
+        long.place,
+        far.rule is not null and 2 * long.longest_ns < long.mean_ns * long.occurrence_cnt as is_one_of_many,
+        cpu.cpu_in as longest_in,
+        coalesce(is_one_of_many and far.launching_frac < 0.5, false) as is_launching_alone,
+        coalesce(is_one_of_many and far.call_name is not null, false) as is_called,
+        coalesce(is_one_of_many and not is_called and far.system_name is not null and cpu.cpu_kind is null, false) as is_in_system,
+        coalesce(
+            is_one_of_many
+            and not is_called
+            and not is_in_system
+            and (
+                cpu.cpu_kind = 'call' and not regexp_matches(cpu.cpu_in, '(?i)launch|memcpy|memset| on another thread$')
+                or cpu.os_kind is not null
+            ),
+            false
+        ) as is_alone,
+        case
+            when is_called then far.call_name
+            when is_in_system then far.system_name
+            else cpu.cpu_in
+        end as cpu_in,
+        if(is_called, far.call_frac, far.system_frac) as cpu_frac,
+        if(is_called, 'call', cpu.cpu_kind) as cpu_kind,
+        if(is_called, null, if(is_in_system, os_kind_of(far.system_name), cpu.os_kind)) as os_kind,
+        if(is_in_system, far.has_others, cpu.has_others) as has_others,
+        coalesce(cpu.is_partly, false) as is_partly,
+        coalesce(cpu.is_between, false) as is_between
+    from place as long
+    left join _place_cpu as cpu
+        on cpu.source_id = long.source_id
+        and cpu.rule = long.rule
+        and cpu.place is not distinct from long.place
+    left join _place_call as far
+        on far.source_id = long.source_id
+        and far.rule = long.rule
+        and far.place is not distinct from long.place
+    where cpu.rule is not null or is_called or is_in_system or is_launching_alone
 )
 select
     long.source_id,
     long.rule,
-    if(cpu.is_between and cpu.cpu_kind is null and launching.text is null, '(between steps)', long.place) as place,
+    if(cpu.is_between and cpu.cpu_kind is null and not cpu.is_alone and launching.text is null, '(between steps)', long.place) as place,
     long.saving_ns,
     long.occurrence_cnt,
     if(long.occurrence_cnt = 1, 'a gap of ', format('{:,} gaps, the longest ', long.occurrence_cnt))
     || format('{}, ended by {}', said_ns(long.longest_ns), short.short_name)
     || coalesce('; before its launch a stream was told to wait for an event (' || told.api_name || ')', '')
     || case
-        when launching.text is not null then '; in it the CPU is in ' || launching.text || ' itself'
-        when cpu.rule is null or long.rule = 'long_dependency' and cpu.cpu_kind is distinct from 'call' then ''
+        when launching.text is not null and not coalesce(cpu.is_launching_alone, false)
+            then '; in it the CPU is in ' || launching.text || ' itself'
+        when cpu.is_called and cpu.cpu_in is distinct from cpu.longest_in or cpu.is_in_system and cpu.cpu_in is distinct from cpu.longest_in
+            then format('; {:.0f}% of their time the CPU is in {}', 100 * cpu.cpu_frac, cpu.cpu_in)
+        when launching.text is not null then '; in it, but not in most of the rest, the CPU is in ' || launching.text || ' itself'
+        when cpu.is_alone then '; in it, but not in most of the rest, the CPU is in ' || cpu.cpu_in
+        when cpu.source_id is null or long.rule = 'long_dependency' and cpu.cpu_kind is distinct from 'call' then ''
         else '; in it the CPU is ' || if(cpu.is_between and cpu.cpu_kind is null, 'between two steps, ', '')
             || 'in ' || cpu.cpu_in
     end as evidence,
     coalesce(ddp_advice(long.place), case
         when regexp_matches(long.place, '[nr]cclComm(Init|Split|Destroy|Finalize|Abort)')
             then 'A communicator is made or given up there, which is paid once: begin the recording behind warm steps.'
+        when launching.text is not null and cpu.is_launching_alone and not cpu.is_called and not cpu.is_in_system or cpu.is_alone
+            then look_before_launch_advice(has_torch(long.source_id))
+        when cpu.is_launching_alone and cpu.is_called
+            then call_advice(cpu.cpu_in, false, false, has_torch(long.source_id))
+        when cpu.is_launching_alone and cpu.is_in_system
+            then system_advice(cpu.os_kind, cpu.has_others)
         when contains(launching.text, 'GraphLaunch')
             then 'The first launch of a graph makes it ready: replay it once before the recording begins. If each takes so '
                 || 'long, the graph has many nodes: launch ahead of the GPU, or capture fewer and larger kernels.'
@@ -88,32 +151,24 @@ select
             then format('The first call makes CUDA ready, which is paid once: warm up before the recording begins. Later ones '
                 || 'take {} at most{}.', said_ns(readying.later_ns),
                 if(contains(lower(short.short_name), 'pageable'), ', from pinned memory less', ''))
-        when launching.text is not null and op.kind in ('memcpy', 'memset')
+        when launching.text is not null and coalesce('Pageable' in (moved.src_kind, moved.dst_kind), op.kind = 'memcpy')
             then 'The call itself takes so long before anything moves: what is pageable is copied to a buffer of the '
                 || 'driver first, so copy from pinned memory; a first call makes CUDA ready.'
+        when launching.text is not null and op.kind in ('memcpy', 'memset')
+            then 'The call itself takes so long before the device begins: a first call makes CUDA ready, later ones wait for a lock '
+                || '(of another thread''s calls) or a core.'
         when launching.text is not null
             then 'The launch itself takes so long: the first one of a kernel loads it, so warm up before the recording '
                 || 'begins; later ones wait for a lock or a core.'
-        when cpu.rule is null and long.rule = 'host_work' then null  -- its own advice
-        when cpu.rule is null
-            then if(has_torch(long.source_id),
-                'Look at what the CPU did before the launch: reading input, Python, logging, checkpoints, evaluation, '
-                || 'allocating. Name it with ranges (lorabench.span), or record Python''s stacks.',
-                'Look at what the CPU did before the launch: reading input, writing files, logging, allocating. Name it '
-                || 'with ranges (NVTX), or record the CPU''s samples (nsys profile --sample=process-tree).')
-        when cpu.os_kind = 'reads'
-            then 'It reads a file, a pipe or a terminal there: read ahead in threads or processes of their own, from memory or a '
-                || 'faster disk.'
-        when cpu.os_kind = 'writes'
-            then 'It writes there: log and save more rarely, or in a thread of its own.'
-        when cpu.os_kind = 'sleeps'
-            then 'The program sleeps there: look for sleep() in its own code, or for a library that polls.'
-        when cpu.os_kind = 'waits'
-            then 'It waits there for another thread or process: mostly for a batch of the loader (more workers, prefetching), or for '
-                || 'a lock. What the other threads do then is in the views os_summary and range_summary.'
-        when cpu.os_kind = 'calls'
-            then 'It is in the operating system there: look at what asks for it (nsys profile --osrt-backtrace, on by default, has '
-                || 'the stacks).'
+        when cpu.source_id is null and long.rule = 'host_work' then null  -- its own advice
+        when cpu.source_id is null
+            then look_before_launch_advice(has_torch(long.source_id))
+        when cpu.os_kind is not null
+            then system_advice(cpu.os_kind, cpu.has_others)
+        when cpu.cpu_kind is null and cpu.is_between and long.source_id in (from reading)
+            then 'Input is read within the steps, so look at what the loop does between them: if it logs, saves or evaluates, more '
+                || 'rarely, or in a thread of its own; ranges '
+                || if(has_torch(long.source_id), '(lorabench.span)', '(NVTX)') || ' say which.'
         when cpu.cpu_kind is null and cpu.is_between
             then 'Most loops get their input there. '
                 || if(has_torch(long.source_id),
@@ -128,27 +183,12 @@ select
                     '(NVTX), or record its samples (nsys profile --sample=process-tree)')
                 || if(cpu.is_partly, ': most of it is not', ': nothing of it is') || ' in the trace. Often it reads input, logs, '
                 || 'saves or compiles.'
-        when cpu.cpu_kind = 'call' and long.longest_ns >= 1000000000
-            then 'So long a call makes CUDA or a library ready, which is paid once: warm up before the recording begins.'
-        when cpu.cpu_kind = 'call' and regexp_matches(cpu.cpu_in, 'Create')
-            then 'Streams, events and handles are made once, not in each step: warm up before the recording begins.'
-        when cpu.cpu_kind = 'call' and regexp_matches(cpu.cpu_in, 'ProfilerSt(art|op)')
-            then 'A profiler begins or ends its recording there, which a run without it does not pay.'
-        when cpu.cpu_kind = 'call' and regexp_matches(cpu.cpu_in, 'HostAlloc|HostRegister|MallocHost|HostMalloc')
-            then 'Memory of the host is pinned there, which takes long: pin buffers once, before what counts, and keep them.'
         when cpu.cpu_kind = 'call'
-            and (long.occurrence_cnt <= 2 or 2 * long.longest_ns > long.saving_ns)
-            and regexp_matches(cpu.cpu_in, '(?i)free|malloc')
-            then 'Once, it is a library that makes itself ready (cuBLAS, cuDNN): warm up before the recording begins. In '
-                || 'each step it is an allocator without a cache, or memory so full that it frees by itself.'
-        when cpu.cpu_kind = 'call' and regexp_matches(cpu.cpu_in, '(Malloc|Alloc)(Async|FromPool)')
-            then 'A pool gives its memory back at each synchronisation unless it is told to keep it: set '
-                || 'cudaMemPoolAttrReleaseThreshold, or allocate once.'
-        when cpu.cpu_kind = 'call' and regexp_matches(cpu.cpu_in, '(?i)free|malloc')
-            then keep_memory_advice(has_torch(long.source_id))
-        when cpu.cpu_kind = 'call'
-            then 'Avoid this call within steps: keep what is allocated, load kernels beforehand. If it '
-                || 'should be quick, look for a lock or a missing core.'
+            then call_advice(cpu.cpu_in, long.occurrence_cnt <= 2 or 2 * long.longest_ns > long.saving_ns,
+                long.longest_ns >= 1000000000, has_torch(long.source_id))
+        when cpu.cpu_kind = 'operator' and regexp_matches(cpu.cpu_in, 'aten::_?pin_memory')
+            then 'Memory of the host is pinned there, which takes long: pin buffers once and copy into them, or let the loader''s '
+                || 'thread do it (DataLoader(pin_memory=True)).'
         when cpu.cpu_kind = 'operator' and contains(short.short_name, 'HtoD')
             and not regexp_matches(cpu.cpu_in, 'copy|aten::(to|pin_memory|clone|contiguous|empty)\b')
             then 'The CPU computes there what is then copied: compute it on the GPU (device="cuda"), or ahead, in workers of '
@@ -169,14 +209,16 @@ select
         else 'Look at what is done there besides launching: input, logging, saving'
             || if(has_torch(long.source_id), ', Python. Narrower ranges (lorabench.span) or stacks', '. Narrower ranges (NVTX)')
             || ' say which part.'
-    end) as what_to_do
+    end) as what_to_do,
+    launching.text is not null and not coalesce(cpu.is_launching_alone, false) as is_launching
 from place as long
 join gpu_op as op on op.gpu_op_id = long.ended_by
 join _short_name as short on short.source_id = op.source_id and short.name_id = op.name_id
+left join memory_operation as moved on moved.gpu_op_id = op.gpu_op_id
 left join name as launching on launching.name_id = long.launching_id
 left join readying on readying.api_call_id = op.api_call_id
 left join told on told.ended_by = long.ended_by and told.rule = long.rule
-left join _place_cpu as cpu
+left join seen as cpu
     on cpu.source_id = long.source_id
     and cpu.rule = long.rule
     and cpu.place is not distinct from long.place

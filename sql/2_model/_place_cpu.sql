@@ -1,16 +1,18 @@
 -- A row is what the CPU was in during the longest idle gap of a place: behind a wait, or before a late launch.
 --
 -- It is the call, one or several of a name, that takes more than half of the gap on the thread which launched the work that
--- ended it, unless it launches itself; or, where that one is in Python alone, one that takes or frees memory on another; or the shortest range, or else
--- launch, that covers as much; else all that do together. Of an input only the places that cost most are looked at, and a
--- range around the place itself says nothing, but for the operator that launches, late by itself.
+-- ended it, unless it launches itself; or, where that one is in Python or waits in the operating system, one that takes or frees
+-- memory on another; or the shortest range, or else launch, that covers as much; else all that do together. Of an input only the
+-- places that cost most are looked at, and a range around the place itself says nothing, but for the operator that launches, late
+-- by itself.
 --
 -- columns:
 --   source_id   integer   the input
 --   rule        varchar   the rule that is blamed for the gap, see _blamed_place
 --   place       varchar   its place, NULL outside all ranges
 --   os_kind     varchar   where it was in no range or CUDA call, but in one of the operating system's libraries, which cpu_in
---         names then: 'waits', 'reads', 'writes', 'sleeps' or 'calls'
+--         names then: 'waits', 'reads' and so on, see os_kind_of
+--   has_others  boolean   whether its thread has others beside it, see _active_beside
 --   cpu_in      varchar   the range or call; of autograd's the node that it evaluates; of many how many, and the one with the most
 --         of the gap; where it was in neither for most of the gap that is said, and of a tenth of it or more how much was in some
 --   cpu_kind    varchar   the kind of the range, or 'call'; 'several', from eight on 'many'; NULL where it was in neither
@@ -111,7 +113,8 @@ in_system as (
     from inside
     where of_system
 ),
--- where the thread is in nothing but Python, which may wait for another thread: for autograd's in a backward
+-- what another thread is in where the own one is in nothing or in Python alone: in Python, or in the operating system, it may wait
+-- for that thread, as for autograd's in a backward; in nothing it does something that is not in the file
 calling_elsewhere as (
     select gap.source_id, gap.rule, gap.place, call.name_id
     from gap
@@ -142,6 +145,24 @@ calling_elsewhere as (
         partition by gap.source_id, gap.rule, gap.place
         order by sum(least(call.end_ns, gap.end_ns) - greatest(call.start_ns, gap.start_ns)) desc, call.name_id
     ) = 1
+),
+waiting as (
+    select source_id, rule, place from covering
+    union
+    select in_system.source_id, in_system.rule, in_system.place
+    from in_system
+    join name using (name_id)
+    where os_kind_of(name.text) in ('waits', 'polls')
+),
+awaited as (
+    select source_id, rule, place, elsewhere.name_id
+    from calling_elsewhere as elsewhere
+    where exists (
+        from waiting
+        where waiting.source_id = elsewhere.source_id
+            and waiting.rule = elsewhere.rule
+            and waiting.place is not distinct from elsewhere.place
+    )
 ),
 -- of gaps that nothing covers by itself all that lies in them, each moment by the outermost
 piece as (
@@ -204,6 +225,7 @@ select
         os_kind_of(system_name.text),
         null
     ) as os_kind,
+    gap.thread_id in (select thread_id from _active_beside) as has_others,
     coalesce(
         if(os_kind is null, null, system_name.text),
         case
@@ -213,7 +235,7 @@ select
         end
         || replace(name.text, 'autograd::engine::evaluate_function: ', '')
         || if(elsewhere.name_id is not null, ' on another thread', ''),
-        'no range or CUDA call'
+        'no range or CUDA call' || coalesce(' (another thread in ' || meanwhile.text || ')', '')
     ) as cpu_in,
     case
         when coalesce(calling.name_id, elsewhere.name_id) is not null then 'call'
@@ -231,10 +253,15 @@ left join calling
     on calling.source_id = gap.source_id
     and calling.rule = gap.rule
     and calling.place is not distinct from gap.place
-left join calling_elsewhere as elsewhere
+left join awaited as elsewhere
     on elsewhere.source_id = gap.source_id
     and elsewhere.rule = gap.rule
     and elsewhere.place is not distinct from gap.place
+left join calling_elsewhere
+    on calling_elsewhere.source_id = gap.source_id
+    and calling_elsewhere.rule = gap.rule
+    and calling_elsewhere.place is not distinct from gap.place
+left join name as meanwhile on meanwhile.name_id = calling_elsewhere.name_id
 left join covering
     on covering.source_id = gap.source_id
     and covering.rule = gap.rule

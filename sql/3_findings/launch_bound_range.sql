@@ -16,9 +16,30 @@ select
     late.saving_ns,
     late.occurrence_cnt,
     if(late.occurrence_cnt = 1, 'a gap', format('{:,} gaps', late.occurrence_cnt))
-    || format(' before {} of {}, ', if(late.occurrence_cnt = 1, 'a kernel', 'kernels'), said_ns(late.ended_by_ns))
-    || said_lengths(late.occurrence_cnt, late.mean_ns, late.longest_ns, late.long_cnt, late.long_ns) as evidence,
+    || format(
+        ' before {} of {}, ',
+        case
+            when far.copy_frac > 0.5 then if(late.occurrence_cnt = 1, 'a copy or memset', 'copies and memsets')
+            when far.graph_frac > 0.5 then if(late.occurrence_cnt = 1, 'the first kernel of a graph', 'the first kernels of graphs')
+            else if(late.occurrence_cnt = 1, 'a kernel', 'kernels')
+        end,
+        said_ns(late.ended_by_ns)
+    )
+    || said_lengths(late.occurrence_cnt, late.mean_ns, late.longest_ns, late.long_cnt, late.long_ns)
+    || coalesce(
+        format('; {:.0f}% of their time the CPU is in {}', 100 * coalesce(far.call_frac, far.system_frac),
+            coalesce(far.call_name, far.system_name)),
+        ''
+    ) as evidence,
     coalesce(ddp_advice(late.place), case
+        when far.call_name is not null then call_advice(far.call_name, false, false, has_torch(late.source_id))
+        when far.system_name is not null then system_advice(os_kind_of(far.system_name), far.has_others)
+        when far.copy_frac > 0.5 then
+            'Move small copies together: one of a packed buffer in place of many, or keep on the device what does not change, and '
+            || 'fill it there.'
+        when far.graph_frac > 0.5 then
+            'They are graphs already: capture more in each (several steps or layers, what is launched between them), so that fewer '
+            || 'and larger ones are launched; and let the CPU do less between them.'
         when late.place like '%zero_grad%' then
             'Let gradients be none instead of zero: optimizer.zero_grad(set_to_none=True) launches nothing. '
             || 'Elsewhere launch fewer and larger kernels: torch.compile, CUDA graphs, foreach operators.'
@@ -31,4 +52,8 @@ select
             || 'torch.compile, CUDA graphs, fused or foreach operators, larger batches.'
     end) as advice
 from _blamed_place as late
+left join _place_call as far
+    on far.source_id = late.source_id
+    and far.rule = late.rule
+    and far.place is not distinct from late.place
 where late.rule = 'launch_bound_range'

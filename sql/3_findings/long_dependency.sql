@@ -11,18 +11,28 @@ alone as (
         and source_id not in (select source_id from source where world_size > 1)
 )
 select
-    source_id,
-    place,
-    saving_ns,
-    occurrence_cnt,
-    evidence,
-    if(
-        alone.source_id is null,
-        null,
-        'Record alone if another process uses the device (nvidia-smi shows it): the launch was over for most of the gap, and '
-        || 'nothing recorded works that it could wait for, so the driver held it back. Windows submits launches in batches: '
-        || 'launch fewer and larger kernels there (CUDA graphs), or compare with Linux.'
-    ) as advice
-from _long_gap_place
+    long.source_id,
+    long.place,
+    long.saving_ns,
+    long.occurrence_cnt,
+    long.evidence
+    || if(far.hosted_frac > 0.5, format('; {:.0f}% of it behind a function of the CPU in the stream', 100 * far.hosted_frac), '')
+        as evidence,
+    case
+        when far.hosted_frac > 0.5
+            then 'Work behind a function of the CPU that stands in its stream (cudaLaunchHostFunc, cudaStreamAddCallback) waits until '
+                || 'that has run: keep it short, put it into a stream of its own, or leave its work to a thread that waits for an '
+                || 'event.'
+        when long.is_launching then long.what_to_do
+        when alone.source_id is not null
+            then 'Record alone if another process uses the device (nvidia-smi shows it): the launch was over for most of the gap, and '
+                || 'nothing recorded works that it could wait for, so the driver held it back. Windows submits launches in batches: '
+                || 'launch fewer and larger kernels there (CUDA graphs), or compare with Linux.'
+    end as advice
+from _long_gap_place as long
 left join alone using (source_id)
-where rule = 'long_dependency'
+left join _place_call as far
+    on far.source_id = long.source_id
+    and far.rule = long.rule
+    and far.place is not distinct from long.place
+where long.rule = 'long_dependency'

@@ -1,13 +1,30 @@
 -- A row is an input in which the CPU waits for a GPU that seems to be idle.
 --
 -- What it waits for was launched before the recording began, or by another process on this GPU: begin to record between two synchronisations, record all processes. Until then it is not known what of this time is idle.
+with
+-- kernels of graphs are missing besides, as said by unrecorded_graph
+hollow as (
+    select gap.source_id
+    from _judged_gap as gap
+    join _steady_time as steady using (source_id)
+    where gap.rule = 'unrecorded_graph'
+    group by gap.source_id
+    having sum(gap.saving_ns)
+        >= (select value from threshold where name = 'notable_frac') * any_value(steady.end_ns - steady.start_ns)
+)
 select
     gap.source_id,
-    'before the recording, or of others' as place,
+    if(gap.source_id in (from hollow), 'of CUDA graphs, or before the recording', 'before the recording, or of others') as place,
     null::double as saving_ns,
     count(*) as occurrence_cnt,
     format('{}, {} together, in which the CPU waits for the GPU ({}) and nothing is recorded there',
-        if(count(*) = 1, 'a gap', count(*) || ' gaps'), said_ns(sum(gap.saving_ns)), arg_max(name.text, gap.idle_ns)) as evidence
+        if(count(*) = 1, 'a gap', count(*) || ' gaps'), said_ns(sum(gap.saving_ns)), arg_max(name.text, gap.idle_ns)) as evidence,
+    if(
+        gap.source_id in (from hollow),
+        'Kernels of CUDA graphs are missing in this file, and most likely it waits for these: record every node (see unrecorded '
+        || 'graph). Else it waits for what was launched before the recording began, or by another process on this GPU.',
+        null
+    ) as advice
 from _judged_gap as gap
 join _steady_time as steady using (source_id)
 left join name on name.name_id = gap.waited_name_id
