@@ -213,6 +213,7 @@ BITS, TILES, LIBRARY = "Compute in 16 or 8 bits", "It is a kernel of its own", "
         ("fmha_cutlassF_f32_aligned_64x64_rf_sm70", V100, None, "this device has neither bfloat16 nor FlashAttention"),
         ("fmha_cutlassF_f32_aligned_64x64_rf_sm80", H100, None, "FlashAttention takes its place"),
         ("triton_poi_fused_add_mul_silu_3", H100, None, "The compiler has fused it already"),
+        ("loop_add_fusion_3", H100, None, "The compiler (XLA) has fused it already"),
         (ADD, H100, None, "Make one kernel of it"),
         (FUSED_ADAM, H100, None, "It updates many weights in one pass already"),
         (FOREACH, H100, None, "Update all weights in one kernel: an optimizer with fused=True"),

@@ -60,7 +60,7 @@ unit as (
     group by source_id
 ),
 -- by name, of which there are few, before it is looked up; whole_ns with what other rules are blamed for
-named as (
+named as materialized (
     select
         kernel.source_id,
         kernel.name_id,
@@ -90,19 +90,6 @@ few as (
     join _steady_time as steady
         on steady.source_id = op.source_id and op.start_ns >= steady.start_ns and op.start_ns < steady.end_ns
     group by named.source_id, named.name_id
-),
-said as (
-    select
-        name_id,
-        text,
-        -- in 16 or 8 bits; of cuBLAS on Hopper and Blackwell the first letter is that of what it multiplies
-        regexp_matches(
-            text,
-            '(?i)f16|fp16|half|bfloat|float16|fp8|fp4|float8|e4m3|e5m2|[is]8\b|int[48]|[48]bit|16816|marlin|nvjet_(sm\d+_)?[htqo][a-z]+_'
-            || '|(^|[^a-z])(h\d*|i\d+)(gemm|cudnn)|h884'
-        ) as is_short
-    from name
-    where name_id in (select name_id from named)
 )
 select
     kernel.source_id,
@@ -143,28 +130,28 @@ select
             'It multiplies by a vector, so it reads each weight for one row: give it more rows (larger batches, several '
             || 'sequences or adapters at once), or weights of fewer bits.'
         when any_value(kernel.class) = 'matmul' and not regexp_matches(
-            any_value(said.text),
+            any_value(name.text),
             '(?i)gem[mv]|cutlass|cublas|cudnn|xmma|nvjet|cijk|splitk|[wd]grad|fprop|conv|winograd|fft|mma|_mm_|bmm_|triton|miopen'
         ) then
             if(
                 -- what says no types is Triton's, in programs that have torch: it multiplies in tensor cores, too
-                not bool_or(said.is_short or kernel.is_short)
-                and (not has_torch(kernel.source_id) or regexp_matches(any_value(said.text), '\bfloat\b|f32|fp32')),
+                not bool_or(is_in_16_bits(name.text) or kernel.is_short)
+                and (not has_torch(kernel.source_id) or regexp_matches(any_value(name.text), '\bfloat\b|f32|fp32')),
                 'It is in no library that is known here: products of cuBLAS, CUTLASS or cuDNN (torch.matmul) use tensor cores and '
                 || 'read each number fewer times.',
                 'It is a kernel of its own: tune its tiles for this device and these sizes, and give it more rows ('
-                || if(regexp_matches(any_value(said.text), '(?i)moe|expert|_ogs|grouped'), 'more tokens for each expert', 'larger batches')
+                || if(regexp_matches(any_value(name.text), '(?i)moe|expert|_ogs|grouped'), 'more tokens for each expert', 'larger batches')
                 || '); leave padding out.'
             )
         when any_value(kernel.class) = 'matmul' then
-            if(bool_or(said.is_short or kernel.is_short) or regexp_matches(short.short_name, 'f16|fp8|i8'), 'Compute', 'Compute in 16 or 8 bits,')
+            if(bool_or(is_in_16_bits(name.text) or kernel.is_short) or regexp_matches(short.short_name, 'f16|fp8|i8'), 'Compute', 'Compute in 16 or 8 bits,')
             || if(bool_and(kernel.is_even), '', ' with sizes that are multiples of 64,') || ' in fewer and larger products ('
             || if(kernel.source_id in (select source_id from _lora_path), 'several adapters in one pass', 'larger batches')
             || '); leave padding out.'
             || if(bool_and(kernel.is_known) and 2 * sum(kernel.far_ns) > sum(kernel.critical_ns)
-                and bool_or(starts_with(said.text, 'Cijk_')),
+                and bool_or(starts_with(name.text, 'Cijk_')),
                 ' If its sizes are large already, let the library choose by measuring (PYTORCH_TUNABLEOP_ENABLED=1).', '')
-        when any_value(kernel.class) = 'lora' and regexp_matches(any_value(said.text), '(?i)[sb]gmv|lora_(shrink|expand)') then
+        when any_value(kernel.class) = 'lora' and regexp_matches(any_value(name.text), '(?i)[sb]gmv|lora_(shrink|expand)') then
             'It serves all adapters of a batch in one pass already: ranks no larger than needed (max_lora_rank as well), more '
             || 'requests in a batch.'
         when any_value(kernel.class) = 'lora' then 'Train several adapters in one pass, in 16 bits, with ranks that are multiples of 16.'
@@ -174,7 +161,7 @@ select
                 'float16 (autocast with GradScaler) is faster; this device has neither bfloat16 nor FlashAttention.',
                 'in 16 bits (autocast, bfloat16 weights) FlashAttention takes its place.')
             || ' is_causal in place of a mask, and leave padding out.'
-        when any_value(kernel.class) = 'attention' and regexp_matches(any_value(said.text), '(?i)paged|unified_attention|decode|_mla') then
+        when any_value(kernel.class) = 'attention' and regexp_matches(any_value(name.text), '(?i)paged|unified_attention|decode|_mla') then
             'It is fused already, and reads what earlier tokens left: keep keys and values in 8 bits, take a model with fewer heads '
             || 'of them (GQA, MLA), shorter contexts, or another backend of attention.'
         when any_value(kernel.class) = 'attention' and regexp_matches(short.short_name, '(?i)flash|fmha|sage|fused|attn_(fwd|bwd)') then
@@ -192,16 +179,18 @@ select
             'Between two products of matrices it is attention written out: scaled_dot_product_attention makes one kernel of '
             || 'all three and moves far fewer bytes.'
         when any_value(kernel.class) = 'optimizer' and regexp_matches(
-            any_value(said.text), '(?i)(adam|sgd|lamb|lion|adagrad)\w*functor|koptimizer|fused_?(adam|sgd|lamb|adagrad)'
+            any_value(name.text), '(?i)(adam|sgd|lamb|lion|adagrad)\w*functor|koptimizer|fused_?(adam|sgd|lamb|adagrad)'
         ) then
             'It updates many weights in one pass already: train fewer of them (LoRA), keep states in fewer bits (8-bit optimizers), '
             || 'or update more rarely (gradient accumulation).'
         when any_value(kernel.class) = 'optimizer' and has_torch(kernel.source_id)
-            and not regexp_matches(any_value(said.text), '(?i)gemm|nvjet|cutlass|^Cijk_|^triton_') then
+            and not regexp_matches(any_value(name.text), '(?i)gemm|nvjet|cutlass|^Cijk_|^triton_') then
             'Update all weights in one kernel: an optimizer with fused=True (foreach=True at least); or train fewer of them (LoRA).'
-        when regexp_matches(any_value(said.text), '^triton_(poi|red|per)_') then
+        when regexp_matches(any_value(name.text), '^triton_(poi|red|per)_') then
             'The compiler has fused it already (torch.compile): move fewer bytes (16 bits, fewer elements), or let it try more ways '
             || '(mode="max-autotune").'
+        when regexp_matches(any_value(name.text), '_fusion(_\d+)?$') then
+            'The compiler (XLA) has fused it already: move fewer bytes (16 bits, fewer elements).'
         when not has_torch(kernel.source_id) then
             'What limits it, memory, arithmetic or too few threads at once, is what Nsight Compute (ncu) says; make one kernel of '
             || 'it and its neighbours, and move fewer bytes.'
@@ -209,7 +198,7 @@ select
     end as advice
 from named as kernel
 join busy using (source_id)
-join said on said.name_id = kernel.name_id
+join name on name.name_id = kernel.name_id
 left join few on few.source_id = kernel.source_id and few.name_id = kernel.name_id
 join _short_name as short on short.source_id = kernel.source_id and short.name_id = kernel.name_id
 left join unit on unit.source_id = kernel.source_id

@@ -93,7 +93,8 @@ select
             or contains(largest, 'SendRecv') and not regexp_matches(
                 coalesce(place, ''), '(?i)(^|[/:_ ])i?(send|recv)|p2p|all_?(gather|reduce)|reduce_?scatter|broadcast'
             )
-            then 'All-to-all: exchange while something else computes (the next batch''s lookups, experts'' shared part, other '
+            then if(place is null, 'All-to-all, or sends between stages (no range says which)', 'All-to-all')
+            || ': exchange while something else computes (the next batch''s lookups, experts'' shared part, other '
             || 'heads), balance what ranks send (embeddings'' shards, experts'' capacity), send fewer bits, or find the late '
             || 'rank: straggler, of all ranks'' traces.'
         -- torch's names would show one
