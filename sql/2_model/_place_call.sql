@@ -20,31 +20,35 @@
 
 with
 place as (
-    select source_id, rule, place, mean_ns * occurrence_cnt as idle_ns
+    select
+        row_number() over (order by source_id, saving_ns desc, rule, place) as number,
+        source_id,
+        rule,
+        place,
+        mean_ns * occurrence_cnt as idle_ns
     from _blamed_place
     where rule in ('long_idle_gap', 'long_dependency', 'host_work', 'launch_bound_range')
     qualify row_number() over (partition by source_id order by saving_ns desc, rule, place) <= 16
 ),
 path as (
-    select place.source_id, place.rule, place.place, range_path.path_id
+    select place.number, place.source_id, place.rule, range_path.path_id
     from place
     left join range_path on range_path.path = place.place
 ),
-judged as (
-    select gap.source_id, gap.rule::varchar as rule, gap.path_id, gap.start_ns, gap.end_ns, gap.gpu_op_id
+-- there are as many as operations: they carry numbers alone
+gap as materialized (
+    select path.number, gap.start_ns, gap.end_ns, gap.gpu_op_id
     from _judged_gap as gap
+    join path on path.source_id = gap.source_id and path.rule = gap.rule and path.path_id is not distinct from gap.path_id
     where gap.rule in ('long_idle_gap', 'long_dependency', 'launch_bound_range')
     union all
-    select gap.source_id, 'host_work', range.path_id, gap.start_ns, gap.end_ns, gap.gpu_op_id
+    select path.number, gap.start_ns, gap.end_ns, gap.gpu_op_id
     from _judged_gap as gap
     join gpu_op using (gpu_op_id)
     left join range using (range_id)
+    join path
+        on path.source_id = gap.source_id and path.rule = 'host_work' and path.path_id is not distinct from range.path_id
     where gap.rule in ('blocking_copy', 'pageable_async_copy', 'synchronisation') and gap.cause = 'host'
-),
-gap as materialized (
-    select path.source_id, path.rule, path.place, gap.start_ns, gap.end_ns, gap.gpu_op_id
-    from judged as gap
-    join path on path.source_id = gap.source_id and path.rule = gap.rule and path.path_id is not distinct from gap.path_id
 ),
 graph as (
     select api_call_id
@@ -53,9 +57,7 @@ graph as (
 ),
 ended as (
     select
-        gap.source_id,
-        gap.rule,
-        gap.place,
+        gap.number,
         sum(greatest(least(op.launch_end_ns, gap.end_ns) - greatest(op.launch_start_ns, gap.start_ns), 0))
         / sum(gap.end_ns - gap.start_ns) as launching_frac,
         coalesce(sum(gap.end_ns - gap.start_ns) filter (op.api_call_id in (from graph)), 0)
@@ -66,7 +68,7 @@ ended as (
         / sum(gap.end_ns - gap.start_ns) as hosted_frac
     from gap
     join gpu_op as op using (gpu_op_id)
-    group by gap.source_id, gap.rule, gap.place
+    group by gap.number
 ),
 -- what takes less than half of the gaps' time on the whole fills no half of it
 total as (
@@ -81,7 +83,7 @@ total as (
     group by source_id, name_id
 ),
 candidate as (
-    select place.source_id, place.rule, place.place, place.idle_ns, total.name_id, total.of_system
+    select place.number, place.source_id, place.idle_ns, total.name_id, total.of_system
     from place
     join total on total.source_id = place.source_id and 2 * total.total_ns > place.idle_ns
 ),
@@ -108,21 +110,16 @@ call as (
     semi join candidate using (source_id, name_id, of_system)
 ),
 asked as (
-    select gap.source_id, gap.rule, gap.place, launch.thread_id, candidate.name_id, candidate.of_system, candidate.idle_ns,
-        gap.start_ns, gap.end_ns
+    select gap.number, candidate.source_id, launch.thread_id, candidate.name_id, candidate.of_system, candidate.idle_ns, gap.start_ns,
+        gap.end_ns
     from gap
-    join candidate
-        on candidate.source_id = gap.source_id
-        and candidate.rule = gap.rule
-        and candidate.place is not distinct from gap.place
+    join candidate using (number)
     join gpu_op as op using (gpu_op_id)
     join api_call as launch using (api_call_id)
 ),
 filled as (
     select
-        asked.source_id,
-        asked.rule,
-        asked.place,
+        asked.number,
         asked.of_system,
         asked.name_id,
         sum(till.before_ns + least(asked.end_ns, till.end_ns) - till.start_ns
@@ -142,14 +139,12 @@ filled as (
         and since.name_id = asked.name_id
         and since.of_system = asked.of_system
         and since.start_ns <= asked.start_ns
-    group by asked.source_id, asked.rule, asked.place, asked.of_system, asked.name_id
+    group by asked.number, asked.of_system, asked.name_id
     having frac > 0.5
 ),
 most as (
     select
-        filled.source_id,
-        filled.rule,
-        filled.place,
+        filled.number,
         arg_max(name.text, (filled.frac, -filled.name_id)) filter (not filled.of_system) as call_name,
         max(filled.frac) filter (not filled.of_system) as call_frac,
         arg_max(name.text, (filled.frac, -filled.name_id)) filter (filled.of_system) as system_name,
@@ -157,12 +152,12 @@ most as (
         bool_or(filled.has_others) as has_others
     from filled
     join name using (name_id)
-    group by filled.source_id, filled.rule, filled.place
+    group by filled.number
 )
 select
-    ended.source_id,
-    ended.rule,
-    ended.place,
+    place.source_id,
+    place.rule,
+    place.place,
     most.call_name,
     if(most.call_frac > 1, 1, most.call_frac) as call_frac,
     most.system_name,
@@ -172,6 +167,6 @@ select
     ended.graph_frac,
     ended.copy_frac,
     ended.hosted_frac
-from ended
-left join most
-    on most.source_id = ended.source_id and most.rule = ended.rule and most.place is not distinct from ended.place
+from place
+join ended using (number)
+left join most using (number)

@@ -17,7 +17,7 @@ select
     ) as advice
 from _judged_gap as gap
 -- what sets memory is no kernel, and mostly a library's
-semi join (select gpu_op_id from gpu_op where kind = 'kernel') as kernel using (gpu_op_id)
+anti join (select gpu_op_id from gpu_op where kind <> 'kernel') as other using (gpu_op_id)  -- of those there are few
 left join range_path using (path_id)
 where gap.cause = 'kernel_wait'
     and gap.rule is null
