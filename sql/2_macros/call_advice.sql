@@ -19,13 +19,13 @@ create macro call_advice(call, is_once, is_longest_long, is_torch) as
                 'A pool gives its memory back at each synchronisation unless it is told to keep it: set '
                 || 'cudaMemPoolAttrReleaseThreshold, or allocate once.'
             )
+        when is_once and is_longest_long
+            then 'So long a call makes CUDA or a library ready, which is paid once: warm up before the recording begins.'
         when is_once and regexp_matches(call, '(?i)free|malloc')
             then 'Once, it is a library that makes itself ready (cuBLAS, cuDNN): warm up before the recording begins. In '
                 || 'each step it is an allocator without a cache, or memory so full that it frees by itself.'
         when regexp_matches(call, '(?i)free|malloc|mem(create|release|map|unmap|setaccess|addressreserve)')
             then keep_memory_advice(is_torch)
-        when is_once and is_longest_long
-            then 'So long a call makes CUDA or a library ready, which is paid once: warm up before the recording begins.'
         when regexp_matches(call, '(?i)((stream|event|ctx|blas\w*|dnn|solver\w*|sparse|fft|rand)create|createhandle)')
             then 'Streams, events and handles are made once, not in each step: '
                 || if(is_once, 'warm up before the recording begins.', 'make them beforehand, and keep them.')

@@ -54,7 +54,7 @@ def in_each_step(name: str, ns: int, steps: int = 8) -> Gpu:
     ("name", "once", "often"),
     [
         ("cudaHostRegister", "Memory of the host is pinned there", "Memory of the host is pinned there"),
-        ("cudaMalloc", "Once, it is a library", "Take and give back no memory"),
+        ("cudaMalloc", "So long a call makes CUDA or a library ready", "Take and give back no memory"),
         ("cuLinkComplete", "So long a call makes CUDA or a library ready", "Avoid this call within steps"),
     ],
 )

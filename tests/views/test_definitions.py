@@ -151,7 +151,8 @@ def test_idle_gap(database: Database, operations: list[Row]) -> None:
             is_late = (op["launch_start_ns"] or -1) >= start
             waited = end - op["launch_end_ns"] if is_late else 0
             is_late = is_late and waited <= max(limits["late_launch_ns"], (end - start) / 2)
-            if op["kind"] == "kernel" and op["launch_end_ns"] and op["launch_start_ns"] < start:
+            is_over = op["kind"] in ("memcpy", "memset") and (op["launch_end_ns"] or end + 1) <= end
+            if (op["kind"] == "kernel" or is_over) and op["launch_end_ns"] and op["launch_start_ns"] < start:
                 is_late = op["launch_end_ns"] - start > (end - start) / 2 and end - start > threshold
             gaps.append((start, end, op, is_late))
         # as soon behind its launch as those that were launched in a gap
