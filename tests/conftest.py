@@ -26,7 +26,8 @@ os.environ.setdefault("LORABENCH_THREADS", "1")
 SETTINGS["threads"] = int(os.environ["LORABENCH_THREADS"])
 
 # how long an example takes says how busy the machine is
-settings.register_profile("quick", deadline=None, max_examples=30)
+_QUICK = 30
+settings.register_profile("quick", deadline=None, max_examples=_QUICK)
 settings.register_profile("slow", deadline=None)
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -64,6 +65,11 @@ def quick(count: int, cases: Iterable[Any]) -> list[Any]:
     ]
     slow = [pytest.param(*case.values, id=case.id, marks=[*case.marks, pytest.mark.slow]) for case in params[count:]]
     return params[:count] + slow
+
+
+def dear(count: int, slow: int, **more: Any) -> settings:
+    """Of a property whose examples take long: how many are always drawn, and how many with --slow."""
+    return settings(max_examples=count if settings.default.max_examples == _QUICK else slow, **more)
 
 
 def corpus_files(pattern: str) -> list[Path]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import dear
 from hypothesis import given
 from hypothesis import strategies as st
 from lorabench.analyze.pipeline import analyze
@@ -80,6 +81,7 @@ def growth(history: History, folder: Path) -> list[tuple[int, str]]:
         return database.rows("select cost_bytes, evidence from memory_finding where rule = 'growth'")
 
 
+@dear(6, slow=100)
 @given(
     left=st.integers(1, 40), activations=st.lists(st.integers(1, 60), min_size=6, max_size=12),
     frames=st.sampled_from([FORWARD, BACKWARD, KEEPER]), micro_cnt=st.integers(1, 3), more=st.data(),
@@ -96,6 +98,7 @@ def test_what_each_step_leaves_behind_is_found_to_the_byte(
     assert evidence.endswith({FORWARD: "main", BACKWARD: "main", KEEPER: "/me/metrics.py:40 remember"}[frames])
 
 
+@dear(8, slow=100)
 @given(
     activations=st.lists(st.integers(1, 60), min_size=6, max_size=12),
     kept=st.sampled_from(
