@@ -47,7 +47,19 @@ def pytest_configure(config: pytest.Config) -> None:
                 raise pytest.UsageError(f"{package} is required here (LORABENCH_REQUIRE)")
 
 
+# Files go to the workers as a whole, in the order of the tests: those that take longest first, so that none is left to
+# one worker at the end.
+LONG = (
+    "test_scripts.py", "test_compare.py", "test_kernel_findings.py", "test_loops.py", "test_docs.py",
+    "test_findings.py", "test_answer.py", "test_page_pictures.py", "test_overlap.py", "test_collectives.py",
+    "test_jobs.py", "test_parallel.py", "test_kept.py", "test_said.py", "test_validate.py", "test_alike.py",
+    "test_snapshot.py", "test_page_blocks.py", "test_page_choice.py", "test_cli.py", "test_nodes.py",
+    "test_scripts_told.py",
+)  # fmt: skip
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
     for item in items:
         if item.get_closest_marker("slow") and not config.getoption("--slow"):
             item.add_marker(pytest.mark.skip(reason="slow: run with --slow"))

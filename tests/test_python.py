@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 import lorabench
 import pytest
+from caches import cache_in
 from conftest import ROOT, absent
 from lorabench.errors import InputError, UsageError
 from lorabench.profiles import Profile
@@ -141,12 +142,13 @@ def test_what_is_no_text_is_refused(method: str, given: Any, shared: Profile) ->
         getattr(shared, method)(given)
 
 
-def test_a_rank_can_be_chosen(tmp_path: Path) -> None:
+def test_a_rank_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", cache_in(tmp_path))  # where the second finds what the first computed
     simulate(Job(ranks=2, steps=2)).write(tmp_path / "ranks")
     for rank in (0, 1):
-        with lorabench.open(tmp_path / "ranks", db=tmp_path / "x.duckdb", rank=rank) as opened:
+        with lorabench.open(tmp_path / "ranks", rank=rank) as opened:
             assert f"this is rank {rank} of 2" in repr(opened)
-    opened = lorabench.open(tmp_path / "ranks", db=tmp_path / "x.duckdb", rank=7)
+    opened = lorabench.open(tmp_path / "ranks", rank=7)
     with opened, pytest.raises(UsageError, match="--rank 7: the ranks here are 0, 1"):
         opened.summary()
 
