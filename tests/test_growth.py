@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import dear
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from lorabench.analyze.pipeline import analyze
 
@@ -108,8 +108,10 @@ def test_what_each_step_leaves_behind_is_found_to_the_byte(
     ],
     ids=["nothing", "caches", "a checkpoint", "every other step"],
 )
-@dear(2, slow=25)
+@dear(1, slow=25)
 @given(activations=st.lists(st.integers(1, 60), min_size=6, max_size=12))
+@example(activations=[7, 60, 7, 1, 20, 3, 40, 5, 9])  # of an odd number the median lies between
+@example(activations=[5] * 12)
 def test_what_is_kept_once_or_not_at_all_is_no_growth(
     kept: Callable[[int], list[int]], activations: list[int], tmp_path_factory: Any
 ) -> None:
