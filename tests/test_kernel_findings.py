@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from conftest import dear, quick
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from lorabench.analyze.pipeline import analyze
 
@@ -527,8 +527,10 @@ def test_a_gap_full_of_short_operators_is_no_gap_of_nothing(
     assert found == said and advice.startswith(advised)
 
 
-@dear(3, slow=30)
+@dear(2, slow=30)
 @given(parts=st.lists(st.tuples(st.integers(1, 12), st.integers(1, 2_400)), min_size=1, max_size=24))
+@example(parts=[(5, 2_000)] * 5)  # a third of it
+@example(parts=[(1, 1_200)] * 20)  # most of it, none of them half of it
 def test_what_lies_in_a_gap_counts_once(parts: list[tuple[int, int]]) -> None:
     """Operators one after another, each with one inside it, and the launch that ends the gap: by a loop."""
     spans, at = [], 150

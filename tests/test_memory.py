@@ -231,6 +231,7 @@ def test_a_second_recording_of_a_process_has_no_memory_below_none(
 
 
 @given(turns=st.lists(st.tuples(st.booleans(), st.integers(1, 4), st.integers(1, 1_000)), min_size=1, max_size=12))
+@example(turns=[(True, 1, 100), (False, 1, 50), (True, 2, 7), (True, 1, 1), (False, 2, 90), (False, 1, 1)])
 @dear(5, slow=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_pinned_blocks_count_beside_a_total_that_leaves_them_out(
     turns: list[tuple[bool, int, int]], tmp_path: Path
