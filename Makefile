@@ -45,11 +45,17 @@ demo: $(VENV)/core
 # One worker more than cores: many tests wait for a browser, a server or a process that is killed.
 WORKERS ?= $(shell $(PYTHON) -c "import os; print(min(9, 1 + (os.cpu_count() or 1)))")
 
+# A file stays with one worker; conftest.py says which come first.
+SHARED = --dist loadfile --no-loadscope-reorder
+
+# What pytest makes of the asserts is kept: to make it anew takes each worker ten seconds.
+test test-all: export PYTHONDONTWRITEBYTECODE =
+
 test: installed lint
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest -n $(WORKERS) $(SHARED)
 
 test-all: installed lint
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --slow
+	$(BIN)/python -m pytest -n $(WORKERS) $(SHARED) --slow
 
 lint: installed
 	$(BIN)/ruff check .

@@ -26,7 +26,8 @@ os.environ.setdefault("LORABENCH_THREADS", "1")
 SETTINGS["threads"] = int(os.environ["LORABENCH_THREADS"])
 
 # how long an example takes says how busy the machine is
-settings.register_profile("quick", deadline=None, max_examples=30)
+_QUICK = 30
+settings.register_profile("quick", deadline=None, max_examples=_QUICK)
 settings.register_profile("slow", deadline=None)
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,7 +47,19 @@ def pytest_configure(config: pytest.Config) -> None:
                 raise pytest.UsageError(f"{package} is required here (LORABENCH_REQUIRE)")
 
 
+# Files go to the workers as a whole, in the order of the tests: those that take longest first, so that none is left to
+# one worker at the end.
+LONG = (
+    "test_scripts.py", "test_compare.py", "test_kernel_findings.py", "test_loops.py", "test_docs.py",
+    "test_findings.py", "test_answer.py", "test_page_pictures.py", "test_overlap.py", "test_collectives.py",
+    "test_jobs.py", "test_parallel.py", "test_kept.py", "test_said.py", "test_validate.py", "test_alike.py",
+    "test_snapshot.py", "test_page_blocks.py", "test_page_choice.py", "test_cli.py", "test_nodes.py",
+    "test_scripts_told.py",
+)  # fmt: skip
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
     for item in items:
         if item.get_closest_marker("slow") and not config.getoption("--slow"):
             item.add_marker(pytest.mark.skip(reason="slow: run with --slow"))
@@ -64,6 +77,11 @@ def quick(count: int, cases: Iterable[Any]) -> list[Any]:
     ]
     slow = [pytest.param(*case.values, id=case.id, marks=[*case.marks, pytest.mark.slow]) for case in params[count:]]
     return params[:count] + slow
+
+
+def dear(count: int, slow: int, **more: Any) -> settings:
+    """Of a property whose examples take long: how many are always drawn, and how many with --slow."""
+    return settings(max_examples=count if settings.default.max_examples == _QUICK else slow, **more)
 
 
 def corpus_files(pattern: str) -> list[Path]:

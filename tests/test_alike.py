@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 import simulated_pipeline
-from hypothesis import given, settings
+from conftest import dear
+from hypothesis import given
 from hypothesis import strategies as st
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.ranks.plans import BLOCK, BORDER, LAUNCH, Milestone, replay
@@ -81,8 +82,8 @@ def test_a_replay_by_hand() -> None:
     assert replay([first, first], [[7], [8]], {7: 2, 8: 2}, {7: 5, 8: 5}) is None
 
 
+@dear(2, slow=10)
 @given(data=st.data())
-@settings(deadline=None, max_examples=3)
 def test_steps_are_as_long_as_without_the_ranks_that_are_late(data: Any, tmp_path_factory: Any) -> None:
     """In each step up to two of four ranks sleep about as long: all are named, and share what others wait."""
     steps = range(1, 4)

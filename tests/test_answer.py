@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import CORPUS, ROOT, absent, corpus_params, opened
+from conftest import CORPUS, ROOT, absent, corpus_params, opened, quick
 from lorabench import rundir
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.predict.predictions import what_if
@@ -313,11 +313,7 @@ def test_a_file_in_which_nothing_is_timed_says_so(run_command: Callable[..., Any
 
 @pytest.mark.parametrize(
     ("summary", "says"),
-    [
-        (
-            '{"step_wall_ns": {"p50": 35100000.5}}',
-            "  without a profiler a step takes 35.1 ms; all else here is profiled",
-        ),
+    quick(5, [
         (
             '{"step_wall_ns": {"p50": 35100000}, "step_cnt": 2, "warmup_step_cnt": 1}',
             "  without a profiler a step takes 35.1 ms; all else here is profiled",
@@ -325,11 +321,15 @@ def test_a_file_in_which_nothing_is_timed_says_so(run_command: Callable[..., Any
         ('{"step_wall_ns": {"p50": 2600000000}, "step_cnt": 1, "warmup_step_cnt": 1}', None),  # of a script
         ('{"step_wall_ns": {"p50": NaN}}', None),
         ('{"step_wall_ns": {"p50": "1; drop table"}}', None),
+        ("[[[", "lost"),
+        (
+            '{"step_wall_ns": {"p50": 35100000.5}}',
+            "  without a profiler a step takes 35.1 ms; all else here is profiled",
+        ),
         ('{"step_wall_ns": 7}', None),
         ("{}", None),
-        ("[[[", "lost"),
-    ],
-)
+    ]),
+)  # fmt: skip
 def test_a_trace_of_a_run_says_what_a_step_takes_without_a_profiler(
     summary: str, says: str | None, synthetic_trace: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ import lorabench
 import polars
 import pytest
 from caches import cache_in
-from conftest import ROOT, Ended, opened
+from conftest import ROOT, Ended, opened, quick
 from lorabench import sql
 from lorabench.errors import UsageError
 from lorabench.reports.terminal.table import show
@@ -271,14 +271,18 @@ def test_a_reader_that_has_seen_enough_is_no_error(words: tuple[object, ...]) ->
     assert process.wait(60) == 0
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("analyze", RUN, "-o"), ("report", RUN, "-o"), ("compare", RUN, RUN, "-o"), ("report", RUN, "--perfetto"),
-        ("sweep", "--lora-cnt", "1,2", "-o"), ("improve", RUN, "-o"),
-    ],
+WRITING = (
+    ("analyze", RUN, "-o"), ("report", RUN, "-o"), ("compare", RUN, RUN, "-o"), ("report", RUN, "--perfetto"),
+    ("sweep", "--lora-cnt", "1,2", "-o"), ("improve", RUN, "-o"),
 )  # fmt: skip
-@pytest.mark.parametrize("place", ["file/x", "file/x.html", "file/x.json", "folder/x" + "y" * 300 + ".csv"])
+PLACES = ("file/x", "file/x.html", "file/x.json", "folder/x" + "y" * 300 + ".csv")
+
+
+# first each command with two of the places, and each place with three commands
+@pytest.mark.parametrize(
+    ("words", "place"),
+    quick(12, [(words, PLACES[(number + turn) % 4]) for turn in (0, 2, 1, 3) for number, words in enumerate(WRITING)]),
+)
 def test_a_place_that_cannot_be_written_is_a_line(
     words: tuple[object, ...], place: str, run_here: Callable[..., Ended], tmp_path: Path
 ) -> None:

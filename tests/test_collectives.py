@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 import simulated_ranks
-from conftest import quick
-from hypothesis import HealthCheck, given, settings
+from conftest import dear, quick
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.ranks import matching
@@ -87,7 +87,7 @@ def limits(run: Run) -> dict[tuple[int, int], int]:
     return most
 
 
-@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@dear(6, slow=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(job=JOBS)
 def test_clocks_are_what_loops_over_all_pairs_say(job: Job, tmp_path: Path) -> None:
     run = simulate(job)
@@ -592,8 +592,11 @@ ON_CPU = st.lists(
 )  # fmt: skip
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=12)
+@dear(4, slow=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(events=ON_CPU)
+@example(events=[(1, 0, 12, "_c10d_functional::wait_tensor"), (1, 2, 3, "aten::mm"), (3, 1, 9, "gloo:all_reduce")])
+@example(events=[(1, 0, 5, "aten::mm"), (2, 3, 9, "c10d::allreduce_"), (3, 0, 12, "gloo:all_reduce")])
+@example(events=[(1, 0, 12, "FSDP::post_backward_reduce"), (2, 4, 3, "aten::mm"), (3, 2, 8, "gloo:all_reduce")])
 def test_on_cpus_communication_is_exposed_while_no_operator_computes(events: list[Any], tmp_path: Path) -> None:
     starts = {(thread, begin): (thread, begin, length, name) for thread, begin, length, name in events}
     nested = [

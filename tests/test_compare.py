@@ -54,11 +54,13 @@ def run(run_command: Callable[..., Any]) -> Callable[..., Any]:
     return partial(run_command, "compare")
 
 
-@pytest.fixture
-def two(tmp_path: Path) -> list[Path]:
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two that no test changes, so that they are read once."""
+    folder = tmp_path_factory.mktemp("two")
     return [
-        trace(tmp_path / "a.json", 2, gemm=100, copy=10, old=5),
-        trace(tmp_path / "b.json", 4, gemm=150, copy=10, new=7),
+        trace(folder / "a.json", 2, gemm=100, copy=10, old=5),
+        trace(folder / "b.json", 4, gemm=150, copy=10, new=7),
     ]
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from conftest import dear
+from hypothesis import example, given
 from hypothesis import strategies as st
 from lorabench.analyze.pipeline import analyze
 
@@ -80,6 +81,7 @@ def growth(history: History, folder: Path) -> list[tuple[int, str]]:
         return database.rows("select cost_bytes, evidence from memory_finding where rule = 'growth'")
 
 
+@dear(6, slow=100)
 @given(
     left=st.integers(1, 40), activations=st.lists(st.integers(1, 60), min_size=6, max_size=12),
     frames=st.sampled_from([FORWARD, BACKWARD, KEEPER]), micro_cnt=st.integers(1, 3), more=st.data(),
@@ -96,19 +98,22 @@ def test_what_each_step_leaves_behind_is_found_to_the_byte(
     assert evidence.endswith({FORWARD: "main", BACKWARD: "main", KEEPER: "/me/metrics.py:40 remember"}[frames])
 
 
-@given(
-    activations=st.lists(st.integers(1, 60), min_size=6, max_size=12),
-    kept=st.sampled_from(
-        [
-            lambda n: [0] * n,
-            lambda n: [30, 30, *[0] * (n - 2)],  # caches that are filled once
-            lambda n: [30 * (number == n // 2) for number in range(n)],  # a checkpoint's copy
-            lambda n: [30 * (number % 2) for number in range(n)],  # every other step
-        ]
-    ),
+@pytest.mark.parametrize(
+    "kept",
+    [
+        lambda n: [0] * n,
+        lambda n: [30, 30, *[0] * (n - 2)],  # caches that are filled once
+        lambda n: [30 * (number == n // 2) for number in range(n)],  # a checkpoint's copy
+        lambda n: [30 * (number % 2) for number in range(n)],  # every other step
+    ],
+    ids=["nothing", "caches", "a checkpoint", "every other step"],
 )
+@dear(1, slow=25)
+@given(activations=st.lists(st.integers(1, 60), min_size=6, max_size=12))
+@example(activations=[7, 60, 7, 1, 20, 3, 40, 5, 9])  # of an odd number the median lies between
+@example(activations=[5] * 12)
 def test_what_is_kept_once_or_not_at_all_is_no_growth(
-    activations: list[int], kept: Callable[[int], list[int]], tmp_path_factory: Any
+    kept: Callable[[int], list[int]], activations: list[int], tmp_path_factory: Any
 ) -> None:
     history = trained(kept(len(activations)), activations, KEEPER)
     assert growth(history, tmp_path_factory.mktemp("none")) == []

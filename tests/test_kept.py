@@ -29,7 +29,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory, synthetic_trace: Callable[...
             elif what == "snapshot":
                 traces = [ROOT / "fixtures" / "h200-batch" / "snapshot.pickle.gz"]
             elif what == "ranks":
-                traces = simulate(Job(ranks=4, steps=4, idle={(1, 2): 5_000_000})).write(folder / "traces")
+                traces = simulate(Job(ranks=2, steps=4, idle={(1, 2): 5_000_000})).write(folder / "traces")
             else:
                 traces = [synthetic_trace(what)]
             analyze(traces, path, is_kept=True).close()

@@ -10,7 +10,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from conftest import dear, quick
+from hypothesis import example, given
 from hypothesis import strategies as st
 from lorabench.analyze.pipeline import analyze
 
@@ -111,28 +112,34 @@ V100, MI300X = "Tesla V100-SXM2-32GB", "AMD Instinct MI300X"
 BY_8 = {V100: 1 - 15.7 / 125, MI300X: 1 - 163.4 / 1307}
 
 
-@pytest.mark.parametrize(
-    ("device", "name", "gain", "advised"),
-    [
-        (V100, "volta_scudnn_128x64_relu_medium_nn_v1", BY_8[V100], "to float16"),
-        (V100, "void cudnn::detail::dgrad_engine<float, 512, 6, 5, 3, 3, 3, false>(int)", BY_8[V100], "to float16"),
-        (V100, "void implicit_convolve_sgemm<float, float, 1024, 6>(int)", BY_8[V100], "to float16"),
-        # a quarter of the products
-        (V100, "volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1", 1 - 4 * 15.7 / 125, "to float16"),
-        ("NVIDIA A10G", "ampere_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1", 0, ""),
-        (V100, "void implicit_convolve_sgemm<__half, __half, 1024, 6>(int)", 0, ""),
-        (V100, "volta_h884gemm_64x128_ldg8_tn", 0, ""),
-        (MI300X, "Cijk_Ailk_Bljk_S_B_Bias_HA_S_SAV_UserArgs_MT16x16x128_MI16x16x1_SN", BY_8[MI300X], "matrix cores"),
-        (MI300X, "Cijk_Ailk_Bljk_SB_MT64x64x16_MI16x16x1_SN", BY_8[MI300X], "matrix cores"),
-        (MI300X, "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT128x128x64_MI16x16x1_SN", 0, ""),
-    ],
-)  # fmt: skip
-def test_products_in_32_bits_are_known_by_their_names(
-    device: str, name: str, gain: float, advised: str, tmp_path: Path
-) -> None:
-    found = found_in(tmp_path, [LONG, (name, 7, 1100, 500, None)], "float32_matmul", device)
-    assert [us for _, us, _, _ in found] == ([pytest.approx(500 * gain, abs=1e-3)] if gain else [])
-    assert all(advised in advice for *_, advice in found)
+PRODUCTS = [
+    (V100, "volta_scudnn_128x64_relu_medium_nn_v1", BY_8[V100], "to float16"),
+    (V100, "void cudnn::detail::dgrad_engine<float, 512, 6, 5, 3, 3, 3, false>(int)", BY_8[V100], "to float16"),
+    (V100, "void implicit_convolve_sgemm<float, float, 1024, 6>(int)", BY_8[V100], "to float16"),
+    # a quarter of the products
+    (V100, "volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1", 1 - 4 * 15.7 / 125, "to float16"),
+    ("NVIDIA A10G", "ampere_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1", 0, ""),
+    (V100, "void implicit_convolve_sgemm<__half, __half, 1024, 6>(int)", 0, ""),
+    (V100, "volta_h884gemm_64x128_ldg8_tn", 0, ""),
+    (MI300X, "Cijk_Ailk_Bljk_S_B_Bias_HA_S_SAV_UserArgs_MT16x16x128_MI16x16x1_SN", BY_8[MI300X], "matrix cores"),
+    (MI300X, "Cijk_Ailk_Bljk_SB_MT64x64x16_MI16x16x1_SN", BY_8[MI300X], "matrix cores"),
+    (MI300X, "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT128x128x64_MI16x16x1_SN", 0, ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("device", [V100, "NVIDIA A10G", MI300X])
+def test_products_in_32_bits_are_known_by_their_names(device: str, tmp_path: Path) -> None:
+    """All of a device one after another, each of a length of its own."""
+    cases = [case[1:] for case in PRODUCTS if case[0] == device]
+    lengths = [500 + 10 * number for number in range(len(cases))]
+    kernels = [
+        (name, 7, 1100 + sum(lengths[:number]), lengths[number], None) for number, (name, *_) in enumerate(cases)
+    ]
+    found = found_in(tmp_path, [LONG, *kernels], "float32_matmul", device)
+    expected = {length * gain: advised for length, (_, gain, advised) in zip(lengths, cases, strict=True) if gain}
+    assert sorted(us for _, us, _, _ in found) == pytest.approx(sorted(expected), abs=1e-3)
+    for _, us, _, advice in found:
+        assert expected[min(expected, key=lambda other: abs(other - us))] in advice
 
 
 @pytest.mark.parametrize(
@@ -516,8 +523,9 @@ def test_without_steps_the_whole_gap_around_what_is_made_ready_is_said(call: str
     assert evidence.endswith("once; the GPU is idle for 29.9 ms around it")
 
 
-@pytest.mark.parametrize("before", [0, 1, 4])
-@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize(
+    ("before", "is_first"), quick(4, [(0, True), (4, True), (0, False), (4, False), (1, True), (1, False)])
+)
 def test_a_launch_that_takes_the_whole_gap_was_late_although_it_began_in_time(
     before: int, is_first: bool, tmp_path: Path
 ) -> None:
@@ -593,8 +601,10 @@ def test_a_gap_full_of_short_operators_is_no_gap_of_nothing(
     assert found == said and advice.startswith(advised)
 
 
-@settings(max_examples=8, deadline=None)
+@dear(2, slow=30)
 @given(parts=st.lists(st.tuples(st.integers(1, 12), st.integers(1, 2_400)), min_size=1, max_size=24))
+@example(parts=[(5, 2_000)] * 5)  # a third of it
+@example(parts=[(1, 1_200)] * 20)  # most of it, none of them half of it
 def test_what_lies_in_a_gap_counts_once(parts: list[tuple[int, int]]) -> None:
     """Operators one after another, each with one inside it, and the launch that ends the gap: by a loop."""
     spans, at = [], 150

@@ -1,10 +1,13 @@
 """Loops as people write them: training beside evaluation, saving and loading, all-reduces on a stream of their own."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import opened
+from conftest import opened, quick
 from loops import ADAM, GEMM, LOADER, MAIN, REDUCE, Loop
 from lorabench.analyze.predict.predictions import what_if
 from lorabench.reports.answer import answer
@@ -18,23 +21,31 @@ def steps_of(path: Path, place: Path) -> tuple[int, float]:
     return found["step_cnt"] + found["cold_cnt"], found["p50_ns"] / 1e3
 
 
-@pytest.fixture
-def alone(tmp_path: Path) -> tuple[int, float]:
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, float]:
     """The same training without anything beside it."""
-    loop = Loop()
+    tmp_path, loop = tmp_path_factory.mktemp("alone"), Loop()
     for number in range(12):
         loop.step(f"train_step {number}")
     return steps_of(loop.write(tmp_path / "alone.json"), tmp_path / "alone.duckdb")
 
 
-@pytest.mark.parametrize("name", ["eval_step {}", "validation step {}", "Val Iteration {}", "test_step_{}"])
+EVALUATING = ("eval_step {}", "validation step {}", "Val Iteration {}", "test_step_{}")
+
+
+@pytest.mark.parametrize(
+    "names",
+    quick(1, [pytest.param(names) for names in (EVALUATING, *((name,) * 4 for name in EVALUATING))]),
+    ids=["each once", *EVALUATING],
+)
 def test_steps_of_an_evaluation_are_no_steps_of_the_training(
-    name: str, alone: tuple[int, float], tmp_path: Path
+    names: tuple[str, ...], alone: tuple[int, float], tmp_path: Path
 ) -> None:
     loop = Loop()
     for number in range(12):
         loop.step(f"train_step {number}")
         if number % 3 == 1:
+            name = names[number // 3]
             for other in range(8):
                 loop.step(name.format(other), kernels=1, duration=40)
     count, length = steps_of(loop.write(tmp_path / "loop.json"), tmp_path / "loop.duckdb")
@@ -48,8 +59,13 @@ def test_an_evaluation_alone_has_its_steps(tmp_path: Path) -> None:
     assert steps_of(loop.write(tmp_path / "loop.json"), tmp_path / "loop.duckdb")[0] == 6
 
 
-@pytest.mark.parametrize("name", ["save step {}", "log step {}", "checkpoint at step {}", "lr_scheduler.step {}"])
-@pytest.mark.parametrize("is_numbered", [True, False])
+NOW_AND_THEN = ("save step {}", "log step {}", "checkpoint at step {}", "lr_scheduler.step {}")
+
+
+@pytest.mark.parametrize(
+    ("name", "is_numbered"),
+    quick(4, [(name, (number + turn) % 2 == 0) for turn in (0, 1) for number, name in enumerate(NOW_AND_THEN)]),
+)
 def test_what_is_done_now_and_then_is_no_step(name: str, is_numbered: bool, tmp_path: Path) -> None:
     loop = Loop()
     for number in range(12):
@@ -128,11 +144,13 @@ def test_no_part_of_the_path_of_two_devices_is_more_than_all(tmp_path: Path) -> 
     assert 90 <= int(evidence.split()[1]) <= 100, evidence
 
 
-@pytest.mark.parametrize("early_us", [5, 8, 18])
-def test_clocks_that_are_off_by_a_little_change_no_prediction(early_us: int, tmp_path: Path) -> None:
-    """Kernels begin 6 us behind their launches, or seem to begin before them."""
-    found = []
-    for early in (0, early_us):
+@pytest.fixture(scope="module")
+def predicted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], tuple[Any, Any]]:
+    """What is predicted and found of kernels whose clock is ahead by so much."""
+    tmp_path = tmp_path_factory.mktemp("clocks")
+
+    @cache
+    def get(early: int) -> tuple[Any, Any]:
         loop = Loop()
         for number in range(6):
 
@@ -148,8 +166,17 @@ def test_clocks_that_are_off_by_a_little_change_no_prediction(early_us: int, tmp
         with opened(loop.write(tmp_path / f"{early}.json"), db=tmp_path / f"{early}.duckdb") as database:
             (row,) = database.rows("select saving_frac, replay_error_frac from what_if where change = 'cpu=*:0'")
             (rule,) = database.rows("select rule from finding order by saving_ns desc limit 1")
-        found.append((row, rule))
-    (before, first), (after, second) = found
+        return row, rule
+
+    return get
+
+
+@pytest.mark.parametrize("early_us", [5, 8, 18])
+def test_clocks_that_are_off_by_a_little_change_no_prediction(
+    early_us: int, predicted: Callable[[int], tuple[Any, Any]]
+) -> None:
+    """Kernels begin 6 us behind their launches, or seem to begin before them."""
+    (before, first), (after, second) = predicted(0), predicted(early_us)
     assert before[1] == after[1] == 0 and first == second == ("launch_bound_range",)
     assert after[0] == pytest.approx(before[0], abs=0.02) and before[0] > 0.25
 
@@ -179,8 +206,12 @@ def launch_bound(phases: Sequence[str], steps: int = 4) -> Loop:
     return loop
 
 
-@pytest.mark.parametrize("phases", [("forward", "backward", "optimizer"), ("model", "loss")])
-@pytest.mark.parametrize("read_us", [400.0, 5_000.0])
+PHASES, OTHERS = ("forward", "backward", "optimizer"), ("model", "loss")
+
+
+@pytest.mark.parametrize(
+    ("phases", "read_us"), quick(2, [(PHASES, 400.0), (OTHERS, 5_000.0), (PHASES, 5_000.0), (OTHERS, 400.0)])
+)
 def test_a_thread_that_always_reads_ahead_is_not_what_the_gpu_waits_for(
     read_us: float, phases: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -196,9 +227,11 @@ def test_a_thread_that_always_reads_ahead_is_not_what_the_gpu_waits_for(
     assert sum(found.values()) + by_chance == sum(alone.values())
 
 
-@pytest.mark.parametrize("name", ["forward", "model"])
-@pytest.mark.parametrize("parts", [1, 8])
-@pytest.mark.parametrize("thread", [MAIN, LOADER])
+WAYS = list(itertools.product([MAIN, LOADER], [1, 8], ["forward", "model"]))
+
+
+# first each value beside each other value
+@pytest.mark.parametrize(("thread", "parts", "name"), quick(4, [WAYS[n] for n in (0, 3, 5, 6, 1, 2, 4, 7)]))
 def test_input_that_the_loop_waits_for_is_late_whoever_fetches_it(
     thread: int, parts: int, name: str, tmp_path: Path
 ) -> None:
@@ -239,8 +272,7 @@ def shared_out(devices: int, each: float = 300, *, waits: bool = True) -> Loop:
     return loop
 
 
-@pytest.mark.parametrize("devices", [2, 4])
-@pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.parametrize(("waits", "devices"), quick(2, [(True, 2), (False, 4), (True, 4), (False, 2)]))
 def test_devices_that_share_out_layers_work_in_turn(waits: bool, devices: int, tmp_path: Path) -> None:
     idle = 1 - 1 / devices
     trace = shared_out(devices, waits=waits).write(tmp_path / "split.json")

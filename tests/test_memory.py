@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from brute_force import check_categories
-from conftest import corpus_params
-from hypothesis import HealthCheck, assume, example, given, settings
+from conftest import corpus_params, dear, quick
+from hypothesis import HealthCheck, assume, example, given
 from hypothesis import strategies as st
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.database import Database
@@ -62,7 +62,7 @@ def peak_of(database: Database) -> dict[tuple[str, str | None], int]:
     return {(device, path): int(size) for device, path, size in rows}
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", quick(4, range(12)))
 def test_what_was_live_at_the_peak_is_found(seed: int, tmp_path: Path) -> None:
     draw = random.Random(seed)
     events: list[Event] = []
@@ -197,7 +197,7 @@ TURNS = st.lists(st.tuples(st.integers(1, 3), st.sampled_from((8, 64))), min_siz
 @given(recorded=TURNS, unrecorded=TURNS, again=TURNS, unknown=st.sets(st.integers(1, 3), max_size=1))
 @example(recorded=[(1, 64)], unrecorded=[(1, 8), (1, 8), (2, 8)], again=[(1, 8)], unknown=set())
 @example(recorded=[(1, 8)], unrecorded=[(1, 8), (1, 8)], again=[(1, 8)], unknown={1})
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@dear(5, slow=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_second_recording_of_a_process_has_no_memory_below_none(
     recorded: list[tuple[int, int]],
     unrecorded: list[tuple[int, int]],
@@ -231,7 +231,8 @@ def test_a_second_recording_of_a_process_has_no_memory_below_none(
 
 
 @given(turns=st.lists(st.tuples(st.booleans(), st.integers(1, 4), st.integers(1, 1_000)), min_size=1, max_size=12))
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(turns=[(True, 1, 100), (False, 1, 50), (True, 2, 7), (True, 1, 1), (False, 2, 90), (False, 1, 1)])
+@dear(5, slow=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_pinned_blocks_count_beside_a_total_that_leaves_them_out(
     turns: list[tuple[bool, int, int]], tmp_path: Path
 ) -> None:

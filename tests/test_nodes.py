@@ -14,6 +14,7 @@ import nccl_payloads
 import pytest
 import simulated_node
 import synthetic
+from conftest import quick
 from lorabench.analyze import parts
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.read import inputs
@@ -58,8 +59,9 @@ def rows(database: Database, view: str, source_id: int) -> list[str]:
     return sorted(map(repr, database.rows(f"select {', '.join(columns)} from {view} where source_id = {source_id}")))
 
 
-@pytest.mark.parametrize("are_visible", [True, False])
-@pytest.mark.parametrize("by_workers", [False, True])
+@pytest.mark.parametrize(
+    ("are_visible", "by_workers"), quick(2, [(True, True), (False, False), (True, False), (False, True)])
+)
 def test_each_process_reads_as_if_it_had_been_alone(
     are_visible: bool, by_workers: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import quick
-from hypothesis import HealthCheck, given, settings
+from conftest import dear, opened, quick
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.database import Database
@@ -19,6 +19,20 @@ FAULTS = ("slow", "late", "saves", "between", "copies", "links", "moved")
 
 def analyzed(job: Job, folder: Path) -> Database:
     return analyze([Run(job).write(folder / "job")], folder / "x.duckdb")
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The database of a job of NAMED, made once."""
+    folder = tmp_path_factory.mktemp("named")
+
+    def get(name: str) -> Path:
+        path = folder / name / "x.duckdb"
+        if not path.exists():
+            analyzed(NAMED[name][0], path.parent).close()
+        return path
+
+    return get
 
 
 def cost_us(job: Job) -> float:
@@ -64,10 +78,14 @@ NAMED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", quick(5, list(NAMED)))
-def test_who_is_late_is_named_with_its_cause_and_what_it_costs(name: str, tmp_path: Path) -> None:
+# that differ in kind: a rank, one after another, before the optimizer, at the begin of a step, on the GPU
+ALWAYS = ("late", "late in turn", "saves", "copies", "two slow")
+
+
+@pytest.mark.parametrize("name", quick(len(ALWAYS), sorted(NAMED, key=lambda name: name not in ALWAYS)))
+def test_who_is_late_is_named_with_its_cause_and_what_it_costs(name: str, named: Callable[[str], Path]) -> None:
     job, expected = NAMED[name]
-    with analyzed(job, tmp_path) as database:
+    with opened(named(name)) as database:
         causes, saving_us = told(database)
         waited = database.rows("select sum(kept_waiting_ns) / 1000 from straggler where is_straggler")[0][0]
     assert causes == expected
@@ -90,7 +108,7 @@ def test_nobody_is_named_where_nothing_is_lost(job: Job, tmp_path: Path) -> None
         assert database.rows("select count(*) from straggler where is_straggler") == [(0,)]
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@dear(2, slow=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_of_any_job_the_one_rank_that_is_late_is_named_and_no_other(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
@@ -123,16 +141,17 @@ def test_a_job_folder_says_what_the_traces_say(tmp_path: Path, run_command: Call
     assert run_command("summary", tmp_path / "job", "--json").out == run_command("summary", folder, "--json").out
 
 
-def test_who_copies_more_than_the_others_is_not_told_that_its_links_are_slow(tmp_path: Path) -> None:
-    with analyzed(Job(copies={1: 3000}), tmp_path) as database:
+def test_who_copies_more_than_the_others_is_not_told_that_its_links_are_slow(named: Callable[[str], Path]) -> None:
+    with opened(named("copies")) as database:
         ((advice,),) = database.rows("select advice from finding where rule = 'straggler_rank'")
     assert "It copies 151 times as many bytes as the others" in advice
 
 
-def test_ranks_that_are_late_together_are_not_late_in_turn(tmp_path: Path, run_command: Callable[..., Any]) -> None:
-    together, turns = (Run(NAMED[name][0]).write(tmp_path / name) for name in ("two slow", "late in turn"))
-    assert "rank 2 and 1 more   " in run_command("summary", together).out
-    assert "3 more, in turn" in run_command("summary", turns).out
+def test_ranks_that_are_late_together_are_not_late_in_turn(
+    named: Callable[[str], Path], run_command: Callable[..., Any]
+) -> None:
+    assert "rank 2 and 1 more   " in run_command("summary", named("two slow")).out
+    assert "3 more, in turn" in run_command("summary", named("late in turn")).out
 
 
 def test_a_machine_is_late_where_each_of_its_ranks_is(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,17 @@ def values(section: Section, title: str) -> list[Any]:
     return [row[place].text if row[place].number is None else row[place].number for row in section.rows]
 
 
-@pytest.fixture
-def section(database_of: Callable, tmp_path: Path) -> Callable[[Path, str], Section | None]:
+@pytest.fixture(scope="module")
+def section(database_of: Callable, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path, str], Section | None]:
     """A section of the page of a trace; None where the page has none of that name."""
+    folder = tmp_path_factory.mktemp("pages")
+
+    @cache
+    def sections(trace: Path) -> list[Section]:
+        return pages.write(database_of(trace), folder / "page.html", [trace])
 
     def get(trace: Path, name: str) -> Section | None:
-        made = pages.write(database_of(trace), tmp_path / "page.html", [trace])
-        return next((one for one in made if one.name == name), None)
+        return next((one for one in sections(trace) if one.name == name), None)
 
     return get
 

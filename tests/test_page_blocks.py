@@ -1,5 +1,6 @@
 """Blocks of memory on a page: columns by definitions, and the picture read back from a browser, within a pixel."""
 
+import hashlib
 import json
 import pickle
 import random
@@ -70,26 +71,43 @@ def training(path: Path, step_cnt: int = 2, kept_cnt: int = 60, small_cnt: int =
 Opened = tuple[Page, Database]
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], tuple[Database, Path]]]:
+    """The database of a trace and its page, made once of the same trace wherever it lies."""
+    made: dict[tuple[str, bytes], tuple[Database, Path]] = {}
+
+    def go(trace: Path) -> tuple[Database, Path]:
+        key = trace.name, hashlib.sha256(trace.read_bytes()).digest()
+        if key not in made:
+            folder = tmp_path_factory.mktemp("page")
+            made[key] = analyze([trace], folder / "x.duckdb"), folder / "page.html"
+            pages.write(*made[key])
+        return made[key]
+
+    yield go
+    for database, _ in made.values():
+        database.close()
+
+
 @pytest.fixture
-def opened(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
+def opened(browser: Browser, written: Callable[..., Any]) -> Iterator[Callable[..., Opened]]:
     """The page of a trace, drawn, and the database behind it."""
-    kept: list[Any] = []
+    kept: list[Page] = []
 
     def go(trace: Path, width: int = 1280, **options: Any) -> Opened:
         if not trace.exists():
             absent("corpus", f"there is no {trace}")
-        database = analyze([trace], tmp_path / f"{len(kept)}.duckdb")
-        pages.write(database, tmp_path / "page.html")
+        database, path = written(trace)
         page = browser.new_page(viewport={"width": width, "height": 900}, **options)
-        kept.extend([page, database])
+        kept.append(page)
         page.on("pageerror", lambda error: pytest.fail(str(error)))
-        page.goto((tmp_path / "page.html").as_uri())
+        page.goto(path.as_uri())
         page.wait_for_selector("html[data-drawn=all]")
         return page, database
 
     yield go
-    for one in kept:
-        one.close()
+    for page in kept:
+        page.close()
 
 
 # Of each column of pixels the highest that is drawn and the lowest, of the parts that are asked for; the sum of blocks.

@@ -33,20 +33,36 @@ def trace(path: Path, rank: int | None = None, kernel_us: float = 100, names: tu
     return path
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Where the page of these inputs is, or is to be written: one for the same traces, wherever they lie."""
+    folders: dict[tuple[Any, ...], Path] = {}
+
+    def get(*inputs: Path) -> Path:
+        key = tuple((path.name, path.read_bytes()) for path in inputs)
+        if key not in folders:
+            folders[key] = tmp_path_factory.mktemp("page")
+        return folders[key] / "page.html"
+
+    return get
+
+
 @pytest.fixture
-def opened(browser: Browser, tmp_path: Path, run_command: Callable) -> Iterator[Callable[..., Page]]:
-    """The page of inputs with a hash in its address; what a script throws fails the test."""
+def opened(browser: Browser, made: Callable[..., Path], run_command: Callable) -> Iterator[Callable[..., Page]]:
+    """The page of inputs, or the one before again, with a hash in its address; what a script throws fails the test."""
     pages: list[Page] = []
+    paths: list[Path] = []
     complaints: list[str] = []
 
     def go(*inputs: Path, address: str = "") -> Page:
-        made = tmp_path / "page.html"
-        if not made.exists():
-            run_command("report", *inputs, "-o", made)
+        path = made(*inputs) if inputs else paths[-1]
+        paths.append(path)
+        if not path.exists():
+            run_command("report", *inputs, "-o", path)
         page = browser.new_page()
         pages.append(page)
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto(made.as_uri() + address)
+        page.goto(path.as_uri() + address)
         page.wait_for_selector("html[data-drawn=all]")
         return page
 

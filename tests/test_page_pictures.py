@@ -43,6 +43,13 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path
         database.close()
 
 
+def drawn_page(browser: Browser, path: Path, width: int = 1280, scale: float = 1) -> Page:
+    page = browser.new_page(viewport={"width": width, "height": 900}, device_scale_factor=scale)
+    page.goto(path.as_uri())
+    page.wait_for_selector("html[data-drawn=all]")
+    return page
+
+
 @pytest.fixture
 def opened(browser: Browser, written: Callable[..., Any]) -> Iterator[Callable[..., Opened]]:
     """The page of a trace, drawn, and the database behind it."""
@@ -52,14 +59,29 @@ def opened(browser: Browser, written: Callable[..., Any]) -> Iterator[Callable[.
         if not trace.exists():
             absent("corpus", f"there is no {trace}")
         database, path = written(trace)
-        page = browser.new_page(viewport={"width": width, "height": 900}, device_scale_factor=scale)
-        page.goto(path.as_uri())
-        page.wait_for_selector("html[data-drawn=all]")
-        kept.append(page)
-        return page, database
+        kept.append(drawn_page(browser, path, width, scale))
+        return kept[-1], database
 
     yield go
     for page in kept:
+        page.close()
+
+
+@pytest.fixture(scope="module")
+def seen(browser: Browser, written: Callable[..., Any]) -> Iterator[Callable[..., Opened]]:
+    """The same for tests that look at it and touch nothing: drawn once for all of them."""
+    kept: dict[Path, Opened] = {}
+
+    def go(trace: Path) -> Opened:
+        if not trace.exists():
+            absent("corpus", f"there is no {trace}")
+        if trace not in kept:
+            database, path = written(trace)
+            kept[trace] = drawn_page(browser, path), database
+        return kept[trace]
+
+    yield go
+    for page, _ in kept.values():
         page.close()
 
 
@@ -110,8 +132,8 @@ TRACES = [
 
 
 @pytest.mark.parametrize("trace", quick(2, TRACES))
-def test_the_flame_graph_draws_all_gpu_work_once(opened: Callable[..., Opened], trace: Path) -> None:
-    page, database = opened(trace)
+def test_the_flame_graph_draws_all_gpu_work_once(seen: Callable[..., Opened], trace: Path) -> None:
+    page, database = seen(trace)
     found = slices(page)
     assert width_of(found, "all GPU work") == pytest.approx(whole(found))
     total = number(database, "select sum(end_ns - start_ns) from gpu_op")
@@ -130,8 +152,8 @@ def test_the_flame_graph_draws_all_gpu_work_once(opened: Callable[..., Opened], 
             assert above, one
 
 
-def test_the_backward_is_as_wide_as_its_share_of_the_gpu(opened: Callable[..., Opened]) -> None:
-    page, database = opened(CORPUS / "kineto" / "ddp-backward.a100.json.gz")
+def test_the_backward_is_as_wide_as_its_share_of_the_gpu(seen: Callable[..., Opened]) -> None:
+    page, database = seen(CORPUS / "kineto" / "ddp-backward.a100.json.gz")
     found = slices(page)
     total = number(database, "select sum(end_ns - start_ns) from gpu_op")
     for name in ("## backward ##", "## forward ##"):
@@ -156,8 +178,8 @@ def test_kernels_of_the_flame_graph_have_the_time_of_their_view(opened: Callable
         assert tops[name] == pytest.approx(time / total * whole(found), abs=1)
 
 
-def test_cpu_time_of_the_flame_graph_is_that_of_the_ranges(opened: Callable[..., Opened]) -> None:
-    page, database = opened(ON_CPU)
+def test_cpu_time_of_the_flame_graph_is_that_of_the_ranges(seen: Callable[..., Opened]) -> None:
+    page, database = seen(ON_CPU)
     found = slices(page)
     total = number(database, "select sum(self_wall_ns) from range_summary")
     rows = database.rows(
@@ -231,12 +253,12 @@ def shares(work: list[tuple[int, int]], start: float, stop: float, width: int) -
 
 @pytest.mark.parametrize(
     ("trace", "stream"),
-    [
+    quick(2, [
         pytest.param(CAPTURE, 7, id="3.7 % busy"),
         pytest.param(CORPUS / "kineto" / "kernel-overlap.b200.json.gz", 7, id="kernels that overlap"),
         pytest.param(CORPUS / "kineto" / "ddp-backward.a100.json.gz", 40, id="communication"),
-    ],
-)
+    ]),
+)  # fmt: skip
 def test_the_timeline_fills_what_was_busy(opened: Callable[..., Opened], trace: Path, stream: int) -> None:
     page, database = opened(trace, scale=4)
     page.wait_for_timeout(200)
@@ -259,8 +281,8 @@ def test_the_timeline_fills_what_was_busy(opened: Callable[..., Opened], trace: 
             assert area == pytest.approx(busy, abs=1 / found["height"])
 
 
-def test_the_page_says_how_busy_the_view_says(opened: Callable[..., Opened]) -> None:
-    page, database = opened(CAPTURE)
+def test_the_page_says_how_busy_the_view_says(seen: Callable[..., Opened]) -> None:
+    page, database = seen(CAPTURE)
     told = page.locator("[data-figure=figure-timeline] .said").inner_text()
     busy = number(database, "select busy_frac from gpu_timeline_summary")
     shown = re.search(r"busy ([0-9.]+) %", told)
@@ -332,8 +354,8 @@ MEMORY = [
 
 
 @pytest.mark.parametrize("trace", quick(1, MEMORY))
-def test_memory_has_the_least_and_the_most_of_every_pixel(opened: Callable[..., Opened], trace: Path) -> None:
-    page, database = opened(trace)
+def test_memory_has_the_least_and_the_most_of_every_pixel(seen: Callable[..., Opened], trace: Path) -> None:
+    page, database = seen(trace)
     drawn = page.evaluate(OUTLINE)
     rows = database.rows(  # from the first GPU work on where there is any: the zero of the timeline
         """select coalesce((time_ns + first - coalesce(begin, first)) / 1e6, event_number), live_bytes / 1048576.0
@@ -353,8 +375,8 @@ def test_memory_has_the_least_and_the_most_of_every_pixel(opened: Callable[..., 
     assert max(y for _, y in drawn["points"]) == pytest.approx(peak, abs=drawn["y"])
 
 
-def test_a_snapshot_without_times_is_drawn_over_its_events(opened: Callable[..., Opened]) -> None:
-    page, database = opened(CORPUS / "memory_snapshots" / "llm-training-step.pickle")
+def test_a_snapshot_without_times_is_drawn_over_its_events(seen: Callable[..., Opened]) -> None:
+    page, database = seen(CORPUS / "memory_snapshots" / "llm-training-step.pickle")
     drawn = page.evaluate(OUTLINE)
     if not number(database, "select count(*) from source where is_timed"):
         events = number(database, "select max(event_number) from memory_timeline")
@@ -364,8 +386,8 @@ def test_a_snapshot_without_times_is_drawn_over_its_events(opened: Callable[...,
         assert drawn["title"] == "ms"
 
 
-def test_advice_on_fragments_is_about_the_peak(opened: Callable[..., Opened]) -> None:
-    page, database = opened(CORPUS / "memory_snapshots" / "llm-training-step.pickle")
+def test_advice_on_fragments_is_about_the_peak(seen: Callable[..., Opened]) -> None:
+    page, database = seen(CORPUS / "memory_snapshots" / "llm-training-step.pickle")
     rows = database.rows("select unused_bytes / 1048576, reserved_bytes / 1048576 from memory_fragmentation "
                          "where moment = 'peak'")  # fmt: skip
     end = database.rows("select sum(unused_bytes) / 1048576 from memory_fragmentation where moment = 'end'")
@@ -526,8 +548,8 @@ def test_no_picture_is_wider_than_its_page(opened: Callable[..., Opened], width:
 
 
 @pytest.mark.parametrize("trace", quick(2, TRACES[:4]))
-def test_the_receipt_is_the_window_of_the_gpu(opened: Callable[..., Opened], trace: Path) -> None:
-    page, database = opened(trace)
+def test_the_receipt_is_the_window_of_the_gpu(seen: Callable[..., Opened], trace: Path) -> None:
+    page, database = seen(trace)
     drawn = page.evaluate(
         """[...document.querySelectorAll(".receipt span")].map(part =>
             [part.title.replace(/ [0-9.]+ %$/, ""), part.getBoundingClientRect().width])"""

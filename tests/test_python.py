@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 import lorabench
 import pytest
+from caches import cache_in
 from conftest import ROOT, absent
 from lorabench.errors import InputError, UsageError
 from lorabench.profiles import Profile
@@ -17,17 +18,24 @@ from simulated_ranks import Job, simulate
 RUN = ROOT / "fixtures" / "lora-run.sqlite"
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Profile]:
+    """One that no test closes or damages."""
+    with lorabench.open(RUN, db=tmp_path_factory.mktemp("shared") / "run.duckdb") as opened:
+        yield opened
+
+
 @pytest.fixture
 def profile(tmp_path: Path) -> Iterator[Profile]:
     with lorabench.open(RUN, db=tmp_path / "run.duckdb") as opened:
         yield opened
 
 
-def test_a_shell_and_a_notebook_show_the_answer(profile: Any, run_command: Callable[..., Any]) -> None:
+def test_a_shell_and_a_notebook_show_the_answer(shared: Any, run_command: Callable[..., Any]) -> None:
     printed = run_command("summary", RUN).out.splitlines()
-    shown = repr(profile).splitlines()
+    shown = repr(shared).splitlines()
     assert shown[:-1] == [line for line in printed if "lorabench " not in line and not line.startswith("next: ")]
-    assert profile._repr_html_().startswith("<pre>lora-run.sqlite: 2 steps")
+    assert shared._repr_html_().startswith("<pre>lora-run.sqlite: 2 steps")
 
 
 def test_names_of_a_trace_are_text_in_a_notebook(tmp_path: Path) -> None:
@@ -40,21 +48,21 @@ def test_names_of_a_trace_are_text_in_a_notebook(tmp_path: Path) -> None:
         assert "<img" not in opened._repr_html_()
 
 
-def test_it_lists_its_views_and_answers_sql(profile: Any) -> None:
-    assert {"range_summary", "what_if"} <= set(profile.views)
-    assert profile.sql("select count(*) as n from kernel_summary")["n"][0] == len(profile.view("kernel_summary"))
+def test_it_lists_its_views_and_answers_sql(shared: Any) -> None:
+    assert {"range_summary", "what_if"} <= set(shared.views)
+    assert shared.sql("select count(*) as n from kernel_summary")["n"][0] == len(shared.view("kernel_summary"))
     with pytest.raises(UsageError, match="did you mean"):
-        profile.view("kernel_sumary")
+        shared.view("kernel_sumary")
 
 
-def test_it_predicts(profile: Any) -> None:
-    (row,) = profile.what_if("scale=gemm:0.5").to_dicts()
+def test_it_predicts(shared: Any) -> None:
+    (row,) = shared.what_if("scale=gemm:0.5").to_dicts()
     assert 0 < row["saving_ns"] < row["step_ns"]
-    assert len(profile.what_if()) > 1
+    assert len(shared.what_if()) > 1
     with pytest.raises(UsageError, match="write one of"):
-        profile.what_if("faster")
+        shared.what_if("faster")
     with pytest.raises(UsageError, match="no such range"):
-        profile.what_if("graph=nowhere")
+        shared.what_if("graph=nowhere")
 
 
 def test_what_was_closed_says_so(profile: Any, tmp_path: Path) -> None:
@@ -105,11 +113,11 @@ def test_what_the_database_makes_of_an_interrupt_is_one(profile: Any) -> None:
         profile._database._roomy(lambda: (_ for _ in ()).throw(RuntimeError("something else")))
 
 
-def test_threads_that_share_a_profile_take_turns(profile: Any) -> None:
+def test_threads_that_share_a_profile_take_turns(shared: Any) -> None:
     def ask(number: int) -> Any:
         if number % 3:
-            return profile.sql("select count(*) as n from finding")["n"][0]
-        return profile.what_if("scale=gemm:0.5")["saving_frac"][0]
+            return shared.sql("select count(*) as n from finding")["n"][0]
+        return shared.what_if("scale=gemm:0.5")["saving_frac"][0]
 
     with ThreadPoolExecutor(6) as pool:
         found = list(pool.map(ask, range(18)))
@@ -129,17 +137,18 @@ def test_what_is_no_path_is_refused(given: Any) -> None:
 
 @pytest.mark.parametrize("method", ["view", "sql", "what_if"])
 @pytest.mark.parametrize("given", [None, ["finding"], 3])
-def test_what_is_no_text_is_refused(method: str, given: Any, profile: Any) -> None:
+def test_what_is_no_text_is_refused(method: str, given: Any, shared: Profile) -> None:
     with pytest.raises(UsageError, match=rf"^\.{method}\(\) takes "):
-        getattr(profile, method)(given)
+        getattr(shared, method)(given)
 
 
-def test_a_rank_can_be_chosen(tmp_path: Path) -> None:
+def test_a_rank_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", cache_in(tmp_path))  # where the second finds what the first computed
     simulate(Job(ranks=2, steps=2)).write(tmp_path / "ranks")
     for rank in (0, 1):
-        with lorabench.open(tmp_path / "ranks", db=tmp_path / "x.duckdb", rank=rank) as opened:
+        with lorabench.open(tmp_path / "ranks", rank=rank) as opened:
             assert f"this is rank {rank} of 2" in repr(opened)
-    opened = lorabench.open(tmp_path / "ranks", db=tmp_path / "x.duckdb", rank=7)
+    opened = lorabench.open(tmp_path / "ranks", rank=7)
     with opened, pytest.raises(UsageError, match="--rank 7: the ranks here are 0, 1"):
         opened.summary()
 

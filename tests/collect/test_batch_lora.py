@@ -2,6 +2,7 @@
 
 import csv
 import functools
+import json
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,7 +72,13 @@ def train(trainer: Trainer, steps: int = STEPS) -> dict[str, dict[str, Any]]:
 
 
 def alone(settings: dict[str, Any], number: int) -> dict[str, Any]:
-    spec = from_dict({**settings, "peft_mode": "switch"})
+    """Trained once for all tests with these settings."""
+    return _alone(json.dumps(settings), number)
+
+
+@functools.cache
+def _alone(settings: str, number: int) -> dict[str, Any]:
+    spec = from_dict({**json.loads(settings), "peft_mode": "switch"})
     ((_, found),) = train(Trainer(spec, torch.device("cpu"), only=number)).items()
     return found
 

@@ -2,6 +2,7 @@
 
 import gc
 import gzip
+import itertools
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from brute_force import check_categories  # noqa: E402
+from conftest import quick  # noqa: E402
 from lorabench.analyze.pipeline import analyze  # noqa: E402
 from lorabench.analyze.store.database import Database  # noqa: E402
 from lorabench.collect.instruments.ledger import Ledger  # noqa: E402
@@ -146,9 +148,11 @@ def test_a_pass_that_runs_out_of_memory_leaves_what_it_saw(small: tuple, tmp_pat
         assert check_categories(database)["parameter"] == (32 * 64 + 64 + 64 * 8 + 8) * FLOAT
 
 
-@pytest.mark.parametrize("method", ["lora", "qlora"])
-@pytest.mark.parametrize("checkpointing", ["none", "layer"])
-@pytest.mark.parametrize("mode", ["switch", "batch"])
+KINDS = list(itertools.product(["lora", "qlora"], ["none", "layer"], ["switch", "batch"]))
+
+
+# first each value beside each other value
+@pytest.mark.parametrize(("method", "checkpointing", "mode"), quick(4, [KINDS[n] for n in (0, 3, 5, 6, 1, 2, 4, 7)]))
 def test_a_run_with_adapters_is_accounted_for(method: str, checkpointing: str, mode: str, tmp_path: Path) -> None:
     settings = {"model": "tiny", "lora_cnt": 2, "seq_len": 32, "batch_size": 2, "method": method, "peft_mode": mode}
     spec = from_dict({**settings, "gradient_checkpointing": checkpointing, "device": "cpu"})

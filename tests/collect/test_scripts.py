@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
-from conftest import absent, opened
+from conftest import absent, opened, quick
 from lorabench import nsys as tools
 from lorabench import rundir
 from lorabench.collect.scripts import command
@@ -517,7 +517,7 @@ for number, batch in enumerate(batches):
 """
 
 
-@pytest.mark.parametrize("where", ["loader", "bool", "forward"])
+@pytest.mark.parametrize("where", quick(2, ["loader", "bool", "forward"]))
 def test_the_timing_pass_counts_padding_and_micro_steps(
     where: str, script: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -559,8 +559,9 @@ def test_what_a_scripts_memory_is_for_is_known_of_weights_gradients_and_optimize
     }
 
 
-@pytest.mark.parametrize("pass_name", ["torch", "memory"])
-@pytest.mark.parametrize("how", ["fork", "spawn"])
+@pytest.mark.parametrize(
+    ("how", "pass_name"), quick(2, [("fork", "torch"), ("spawn", "memory"), ("spawn", "torch"), ("fork", "memory")])
+)
 def test_loaders_do_not_fill_their_memory_with_what_they_do(
     how: str, pass_name: str, script: Callable[[str], Path], tmp_path: Path
 ) -> None:

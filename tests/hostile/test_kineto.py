@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import opened, quick
-from hypothesis import HealthCheck, example, given, settings
+from conftest import dear, opened, quick
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 from lorabench.analyze.read import kineto_parse
 from oracles import number
@@ -79,7 +79,7 @@ def kernels(path: Path, db: Path) -> list[tuple[Any, ...]]:
     return sorted(rows, key=repr)
 
 
-@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@dear(4, slow=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(drawn=EVENTS)
 @example(drawn=[(KERNEL, {"context": "0/0", "grid": "grid(100,)"}, {})])  # torch.compile
 @example(drawn=[(CALL, {"correlation": 2}, {}), (KERNEL, {"correlation": 1.6}, {})])
@@ -105,10 +105,12 @@ def test_arguments_that_are_left_out_are_counted(tmp_path: Path) -> None:
     assert facts(path, tmp_path) == {"arguments": "5"}
 
 
-@pytest.mark.parametrize("damage", ["", ', {"name": "a" "}'])
+TIMES = ("1.712195495505543123e15", "1712195495505543.123", '"1712195495505543.123"', "1.712195495505543E+15", "5e3")
+DAMAGES = ("", ', {"name": "a" "}')
+
+
 @pytest.mark.parametrize(
-    "time",
-    ["1.712195495505543123e15", "1712195495505543.123", '"1712195495505543.123"', "1.712195495505543E+15", "5e3"],
+    ("time", "damage"), quick(5, [(time, DAMAGES[(n + turn) % 2]) for turn in (0, 1) for n, time in enumerate(TIMES)])
 )
 def test_times_are_exact_however_they_are_written(time: str, damage: str, tmp_path: Path) -> None:
     path = tmp_path / "run.json"

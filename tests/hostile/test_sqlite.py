@@ -93,7 +93,7 @@ def test_pages_in_a_wrong_order_lose_no_row(tmp_path: Path) -> None:
     assert read(path, tmp_path) == (61, {})
 
 
-@pytest.mark.parametrize("seed", quick(25, range(60)))
+@pytest.mark.parametrize("seed", quick(12, range(60)))
 def test_damaged_pages_lose_nothing_in_silence(seed: int, tmp_path: Path) -> None:
     draw = random.Random(seed)
     path = export(tmp_path / "run.sqlite", 400)
