@@ -80,7 +80,7 @@ seen as (
         long.place,
         far.rule is not null and 2 * long.longest_ns < long.mean_ns * long.occurrence_cnt as is_one_of_many,
         cpu.cpu_in as longest_in,
-        coalesce(is_one_of_many and far.launching_frac < 0.5, false) as is_launching_alone,
+        coalesce(is_one_of_many and long.launching_id is not null and far.launching_frac < 0.5, false) as is_launching_alone,
         coalesce(is_one_of_many and far.call_name is not null, false) as is_called,
         coalesce(is_one_of_many and not is_called and far.system_name is not null and cpu.cpu_kind is null, false) as is_in_system,
         coalesce(

@@ -310,3 +310,16 @@ def test_where_kernels_of_graphs_are_missing_they_are_what_is_waited_for(are_mis
         gpu.synchronise()
     _, advice = said(gpu.finished(), tmp_path, "unrecorded_work")
     assert advice.startswith("Kernels of CUDA graphs are missing") == are_missing
+
+
+def test_many_gaps_inside_the_range_that_they_are_of_say_how_many(tmp_path: Path) -> None:
+    """The range around the place itself is not said again, and nothing else is there."""
+    gpu = Gpu(is_pinned=True)
+    for _ in range(12):
+        gpu.launch("gemm_kernel", 500_000)
+        with gpu.range("update"):
+            gpu.work(4 * MS)
+            gpu.launch("gemm_kernel", 500_000)
+    evidence, advice = said(gpu.finished(), tmp_path, "long_idle_gap")
+    assert evidence.startswith("12 gaps, the longest 3.5 ms, ended by gemm")
+    assert advice.startswith("Look at what the CPU did before the launch")
