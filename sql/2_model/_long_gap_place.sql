@@ -39,29 +39,31 @@ readying as (
     having arg_min(end_ns - start_ns, start_ns) > 2 * later_ns
 ),
 waiting as (
-    select distinct thread_id
+    select distinct source_id, thread_id
     from place
     where rule = 'long_dependency'
 ),
 event as (
-    select call.thread_id, call.start_ns, name.text as api_name
+    select call.source_id, call.thread_id, call.start_ns, name.text as api_name
     from api_call as call
-    semi join waiting using (thread_id)
+    semi join waiting using (source_id, thread_id)
     join name using (name_id)
     where regexp_matches(name.text, '^(cu|cuda|hip)StreamWaitEvent')
 ),
 launch as (
-    select call.thread_id, call.start_ns
+    select call.source_id, call.thread_id, call.start_ns
     from api_call as call
-    semi join (select distinct thread_id from event) as telling using (thread_id)
+    semi join (select distinct source_id, thread_id from event) as telling using (source_id, thread_id)
     semi join gpu_op using (api_call_id)
 ),
 -- the last time before each launch that a stream was told to wait for an event, if it is the launch's own
 told as (
     select distinct place.rule, place.ended_by, event.api_name
     from place
-    asof join event on event.thread_id = place.thread_id and event.start_ns < place.launch_ns
-    asof left join launch on launch.thread_id = place.thread_id and launch.start_ns < place.launch_ns
+    asof join event
+        on event.source_id = place.source_id and event.thread_id = place.thread_id and event.start_ns < place.launch_ns
+    asof left join launch
+        on launch.source_id = place.source_id and launch.thread_id = place.thread_id and launch.start_ns < place.launch_ns
     where place.rule = 'long_dependency' and coalesce(launch.start_ns < event.start_ns, true)
 ),
 -- where input is read within steps nothing says that it is read between them

@@ -416,6 +416,39 @@ def test_events_that_are_looked_at_in_passing_are_no_wait(tmp_path: Path) -> Non
         assert database.rows("select count(*) from waiting_call where kind <> 'queue'") == [(0,)]
 
 
+def told_to_wait(number: int) -> Gpu:
+    """Kernels that begin long after their launch; a program with an odd number has told their stream to wait."""
+    gpu = pinned()
+    for _ in range(6):
+        gpu.launch("vector_add", 300_000)
+        if number % 2:
+            gpu.stream_waits(COMPUTE, COPIES)
+        else:
+            gpu.work(7_000)  # launches when a program beside it has just told its stream
+        gpu.awaited[COMPUTE] = gpu.ends[COMPUTE][-1] + 800_000 + 50_000 * number
+        gpu.launch("vector_add", 300_000)
+        gpu.work(1_600_000)  # waiting, it would be for work that is not recorded
+    return gpu.finished()
+
+
+def test_a_trace_says_the_same_beside_others(tmp_path: Path) -> None:
+    """Programs that number their threads, streams and calls alike share nothing in one database."""
+    runs = [told_to_wait(number) for number in range(4)]
+    runs += [replace(COMPUTES, kernel=100_000, frees=2).run(pinned()), LAUNCHES.run(Gpu()), offloads(Gpu())]
+    asked = "select rule, place, saving_ns, evidence, advice from finding where source_id = {} order by all"
+    traces, alone = [], []
+    for number, run in enumerate(runs):
+        traces.append(tmp_path / f"program{number}.sqlite")
+        writers.write_nsys(traces[-1], [run.timeline])
+        with analyze([traces[-1]], tmp_path / f"alone{number}.duckdb") as database:
+            alone.append(database.rows(asked.format(1)))
+    with analyze(traces, tmp_path / "all.duckdb") as database:
+        names = dict(database.rows("select name, source_id from source"))
+        beside = [database.rows(asked.format(names[trace.name])) for trace in traces]
+    assert beside == alone
+    assert any("told to wait" in str(row) for rows in alone[1::2] for row in rows), "or nothing was tried"
+
+
 def two_threads(pause: int) -> Gpu:
     """A thread that pauses before it launches, then the thread of the backward, over and over."""
     gpu = pinned()
