@@ -1,3 +1,4 @@
+import hashlib
 import os
 import shutil
 import signal
@@ -128,6 +129,26 @@ def database_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[
 
     yield get
     for database in made.values():
+        database.close()
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], tuple[Database, Path]]]:
+    """The database of a trace and its page, made once of the same content for each limit on what a timeline draws."""
+    from lorabench.reports.page import page, timeline
+
+    made: dict[tuple[str, bytes, int], tuple[Database, Path]] = {}
+
+    def go(trace: Path) -> tuple[Database, Path]:
+        key = trace.name, hashlib.sha256(trace.read_bytes()).digest(), timeline.OP_CNT
+        if key not in made:
+            folder = tmp_path_factory.mktemp("page")
+            made[key] = analyze([trace], folder / "x.duckdb"), folder / "page.html"
+            page.write(*made[key])
+        return made[key]
+
+    yield go
+    for database, _ in made.values():
         database.close()
 
 

@@ -1,6 +1,5 @@
 """Blocks of memory on a page: columns by definitions, and the picture read back from a browser, within a pixel."""
 
-import hashlib
 import json
 import pickle
 import random
@@ -69,24 +68,6 @@ def training(path: Path, step_cnt: int = 2, kept_cnt: int = 60, small_cnt: int =
 
 
 Opened = tuple[Page, Database]
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], tuple[Database, Path]]]:
-    """The database of a trace and its page, made once of the same trace wherever it lies."""
-    made: dict[tuple[str, bytes], tuple[Database, Path]] = {}
-
-    def go(trace: Path) -> tuple[Database, Path]:
-        key = trace.name, hashlib.sha256(trace.read_bytes()).digest()
-        if key not in made:
-            folder = tmp_path_factory.mktemp("page")
-            made[key] = analyze([trace], folder / "x.duckdb"), folder / "page.html"
-            pages.write(*made[key])
-        return made[key]
-
-    yield go
-    for database, _ in made.values():
-        database.close()
 
 
 @pytest.fixture

@@ -11,9 +11,7 @@ import pytest
 import simulated_ranks
 from conftest import CORPUS, absent, quick
 from lorabench import rundir
-from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.database import Database
-from lorabench.reports.page import page as pages
 from lorabench.reports.page import timeline
 from playwright.sync_api import Browser, Page
 
@@ -23,24 +21,6 @@ ON_CPU = FIXTURES / "torch-cpu.json.gz"
 
 
 Opened = tuple[Page, Database]
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], tuple[Database, Path]]]:
-    """The database of a trace and its page, made once for each limit on what a timeline draws."""
-    made: dict[tuple[Path, int], tuple[Database, Path]] = {}
-
-    def go(trace: Path) -> tuple[Database, Path]:
-        key = trace, timeline.OP_CNT
-        if key not in made:
-            folder = tmp_path_factory.mktemp("page")
-            made[key] = analyze([trace], folder / "x.duckdb"), folder / "page.html"
-            pages.write(*made[key])
-        return made[key]
-
-    yield go
-    for database, _ in made.values():
-        database.close()
 
 
 def drawn_page(browser: Browser, path: Path, width: int = 1280, scale: float = 1) -> Page:
