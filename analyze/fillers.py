@@ -27,7 +27,7 @@ _PREDICTIONS = ("replayed_step", "predicted_change", "followed_rule")
 _BY_STATEMENT = (
     "_stream_work", "_finding", "_phase_name", "_predicted_finding", "_steady_time", "_step", "_step_pace",
     "_step_range", "step_summary", "_gap_wait", "_blamed_place", "_place_cpu", "_place_call", "_blamed_kernel",
-    "_short_name", "_steady_kernel",
+    "_short_name", "_steady_kernel", "_work_process",
 )  # fmt: skip
 # What has no rows of a single rank, where no shapes, no memory or where GPU work is recorded: statements find that out
 # slowly.
