@@ -1,13 +1,13 @@
--- A row is no row: this is the macro ddp_advice(path), what to do where DistributedDataParallel itself copies; NULL elsewhere.
+-- A row is no row: this is the macro ddp_advice(of_source, path), what to do where DistributedDataParallel itself copies; NULL elsewhere.
 
-create macro ddp_advice(path) as
+create macro ddp_advice(of_source, path) as
     case
         -- a model's own operators are in it, too: it has flattened and copied what it sends in the same forward
         when regexp_matches(
                 path, 'DistributedDataParallel\.forward/(aten::(copy_|(un)?flatten_dense_tensors)|(.*/)?(c10d::|nccl:_?|NCCL:nccl)[bB]roadcast)'
             )
-            and exists (
-                select 1
+            and of_source in (
+                select source_id
                 from range_path
                 join name using (name_id)
                 where regexp_matches(name.text, '^(c10d::|nccl:_?|NCCL:nccl)[bB]roadcast')

@@ -137,7 +137,7 @@ select
         else '; in it the CPU is ' || if(cpu.is_between and cpu.cpu_kind is null, 'between two steps, ', '')
             || 'in ' || cpu.cpu_in
     end as evidence,
-    coalesce(ddp_advice(long.place), case
+    coalesce(ddp_advice(long.source_id, long.place), case
         when regexp_matches(long.place, '[nr]cclComm(Init|Split|Destroy|Finalize|Abort)')
             then 'A communicator is made or given up there, which is paid once: begin the recording behind warm steps.'
         when launching.text is not null and cpu.is_launching_alone and not cpu.is_called and not cpu.is_in_system or cpu.is_alone

@@ -11,7 +11,7 @@ select
     occurrence_cnt,
     format('one waits while another one works, {:,} times, {}', occurrence_cnt,
         said_lengths(occurrence_cnt, mean_ns, longest_ns, long_cnt, long_ns)) as evidence,
-    data_parallel_advice() as advice
+    data_parallel_advice(source_id) as advice
 from (
     select
         source_id,

@@ -66,6 +66,19 @@ piped as (
     from _pipeline_run
     where source_id not in (select source_id from collective where operation in ('send', 'recv'))
 ),
+-- names of ranges or kernels that say that something learns
+telling as materialized (
+    select name_id
+    from name
+    where regexp_matches(
+        text, '(?i)backward|(^|[^a-z])bwd|wgrad|dgrad|grad_(input|weight)|optimizer\.step|(^|[^a-z])adamw?([^a-z]|$)'
+    )
+),
+learning as (
+    select source_id from range_path join telling using (name_id)
+    union
+    select source_id from _short_name join telling using (name_id)
+),
 found as (
     select
         exposed.* replace (greatest(0, saving_ns - coalesce(late.waited_ns, 0)) as saving_ns),
@@ -82,7 +95,7 @@ select
     occurrence_cnt,
     format('{}, the most in {}', evidence, largest) as evidence,
     case
-        when data_parallel_advice() is not null then data_parallel_advice()
+        when data_parallel_advice(source_id) is not null then data_parallel_advice(source_id)
         when source.world_size = 1
             then 'One rank alone has nobody to talk to: leave out what would communicate (DDP, FSDP, tensor parallelism) where '
                 || 'there is one GPU.'
@@ -98,13 +111,7 @@ select
             || 'heads), balance what ranks send (embeddings'' shards, experts'' capacity), send fewer bits, or find the late '
             || 'rank: straggler, of all ranks'' traces.'
         -- torch's names would show one
-        when has_torch(source_id) and not exists (
-            select 1
-            from name
-            where regexp_matches(
-                text, '(?i)backward|(^|[^a-z])bwd|wgrad|dgrad|grad_(input|weight)|optimizer\.step|(^|[^a-z])adamw?([^a-z]|$)'
-            )
-        )
+        when has_torch(source_id) and source_id not in (from learning)
             then 'Without a backward: let fewer GPUs hold one model (less tensor parallelism, more replicas), send less (8 bits, '
             || 'all-reduce fused with the norm behind it), batch more, or find the late rank: straggler, of all '
             || 'ranks'' traces.'

@@ -44,18 +44,18 @@ select
         when starts_with(largest, 'memset') then
             'Set less memory to zero: '
             || if(has_torch(source_id),
-                if(has_optimizer(), 'zero_grad(set_to_none=True), ', '') || 'torch.empty where all of it is written.',
+                if(has_optimizer(source_id), 'zero_grad(set_to_none=True), ', '') || 'torch.empty where all of it is written.',
                 'none that is written whole before it is read.')
             || ' What a library sets to zero inside its call stays.'
         when starts_with(largest, 'page copy') then
             'Pages move when they are touched: prefetch them beside other work (cudaMemPrefetchAsync), or keep what the GPU '
             || 'needs out of managed memory' || if(has_torch(source_id), ' (paged optimizers use it).', '.')
         when starts_with(largest, 'copy DtoD') then
-            coalesce(data_parallel_advice(), ddp_advice(place), if(has_torch(source_id),
+            coalesce(data_parallel_advice(source_id), ddp_advice(source_id, place), if(has_torch(source_id),
                 'Copy less on the device: views instead of clone(), contiguous() and cat(), tensors made where they are used.',
                 'Copy less on the device: hand over buffers instead of copies of them, write results where they are used.'))
         when starts_with(largest, 'copy PtoP') then
-            coalesce(data_parallel_advice(), 'GPUs hand data to each other here: send it beside other work (on a stream of its own, '
+            coalesce(data_parallel_advice(source_id), 'GPUs hand data to each other here: send it beside other work (on a stream of its own, '
                 || 'as soon as it is there), in fewer bits, or less of it: keep on one GPU what exchanges most.')
         when starts_with(largest, 'copy DtoH') then
             'Read back less, and later: on a stream of its own into pinned memory ('

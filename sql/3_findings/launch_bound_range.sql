@@ -31,7 +31,7 @@ select
             coalesce(far.call_name, far.system_name)),
         ''
     ) as evidence,
-    coalesce(ddp_advice(late.place), case
+    coalesce(ddp_advice(late.source_id, late.place), case
         when far.call_name is not null then call_advice(far.call_name, false, false, has_torch(late.source_id))
         when far.system_name is not null then system_advice(os_kind_of(far.system_name), far.has_others)
         when far.copy_frac > 0.5 then

@@ -10,7 +10,7 @@ select
     count(*) as occurrence_cnt,
     format('{:,} kernels of {} on average, {} apart', count(*), said_ns(avg(gap.ended_by_ns)), said_ns(avg(gap.idle_ns))) as evidence,
     if(
-        has_torch(gap.source_id) and not has_optimizer(),
+        has_torch(gap.source_id) and not has_optimizer(gap.source_id),
         'Fewer and larger kernels: torch.compile, larger batches, several adapters in one pass. CUDA graphs launch them sooner and '
         || 'leave the distance.',
         null

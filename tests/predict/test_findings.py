@@ -431,10 +431,21 @@ def told_to_wait(number: int) -> Gpu:
     return gpu.finished()
 
 
+def tiny(kernel: str) -> Gpu:
+    """Kernels of PyTorch one behind the other, each of which takes little longer than the distance to the next."""
+    gpu = pinned()
+    gpu.launch("void at::native::gemm", 1_000_000)
+    for _ in range(60):
+        gpu.launch(kernel, 2_000)
+    return gpu.finished()
+
+
 def test_a_trace_says_the_same_beside_others(tmp_path: Path) -> None:
     """Programs that number their threads, streams and calls alike share nothing in one database."""
     runs = [told_to_wait(number) for number in range(4)]
     runs += [replace(COMPUTES, kernel=100_000, frees=2).run(pinned()), LAUNCHES.run(Gpu()), offloads(Gpu())]
+    runs += [tiny("void at::native::vectorized_elementwise_kernel<4, add>"),
+             tiny("void at::native::multi_tensor_apply_kernel<FusedAdamMathFunctor>")]  # fmt: skip
     asked = "select rule, place, saving_ns, evidence, advice from finding where source_id = {} order by all"
     traces, alone = [], []
     for number, run in enumerate(runs):
@@ -446,6 +457,8 @@ def test_a_trace_says_the_same_beside_others(tmp_path: Path) -> None:
         names = dict(database.rows("select name, source_id from source"))
         beside = [database.rows(asked.format(names[trace.name])) for trace in traces]
     assert beside == alone
+    tips = [advice for rows in alone[-2:] for rule, _, _, _, advice in rows if rule == "tiny_kernels"]
+    assert ["optimizer" in advice for advice in tips] == [False, True]
     assert any("told to wait" in str(row) for rows in alone[1::2] for row in rows), "or nothing was tried"
 
 
