@@ -72,7 +72,7 @@ class Entry:
     """One input of a job: its result, or why there is none."""
 
     location: str
-    size_bytes: int
+    size_bytes: int | None  # None where its result cannot be read
     folder: Path
     problem: str | None = None
     stamp: str = ""
@@ -187,7 +187,9 @@ def entries(job: Path) -> Iterator[Entry]:
             identity = noted["identity"]
             yield Entry(str(identity["location"]), int(identity["size_bytes"]), path, str(noted["text"]))
         except (OSError, ValueError, KeyError, TypeError):
-            continue  # somebody is reading it for the first time
+            if folder.result_of(path).exists():  # its size and place were in what cannot be read
+                yield Entry(path.name, None, path, f"its result is damaged: analyze it again with -o {job}")
+            # else somebody is reading it for the first time
 
 
 def _by_number(entry: Entry) -> list[Any]:

@@ -63,6 +63,7 @@ def _require_none_newer(listed: Iterable[Entry], job: Path) -> None:
 
 def _of_part(entry: Entry, settings: str) -> Task:
     place = str(entry.folder)
+    assert entry.size_bytes is not None  # who made it is known, so its header could be read
     return Task(entry.location, entry.size_bytes, entry.stamp, place, settings=settings, is_upgrade=True)
 
 

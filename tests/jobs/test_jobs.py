@@ -369,6 +369,25 @@ def test_a_result_that_is_damaged_is_made_again(three: Path, tmp_path: Path) -> 
     assert jobs.read(some, tmp_path / "job", Executor()).count("read") == 1
 
 
+def test_a_result_that_is_damaged_is_reported_and_the_rest_is_merged(
+    three: Path, tmp_path: Path, run_command: Callable[..., Any]
+) -> None:
+    place = tmp_path / "job"
+    run_command("analyze", three, "-o", place, "--workers", 1)
+    (whole,) = run_command("query", place, "select count(*) as cnt from rank_summary", "--csv").out.split()[1:]
+    found = next(place.glob("inputs/rank1*/result.arrows.xz"))
+    found.write_bytes(found.read_bytes()[:40])
+    said = run_command("merge", place, code=3).err
+    assert f"{found.parent.name}: its result is damaged" in said and "1 of 3 inputs could not be read" in said
+    (left,) = run_command("query", place, "select count(*) as cnt from rank_summary", "--csv").out.split()[1:]
+    assert int(left) == int(whole) - 1
+    said = run_command("query", place, "select value from trace_info where section = 'lost'", "--csv").out
+    assert "its result is damaged: analyze it again" in said
+    run_command("analyze", three, "-o", place, "--workers", 1)
+    (again,) = run_command("query", place, "select count(*) as cnt from rank_summary", "--csv").out.split()[1:]
+    assert again == whole
+
+
 def test_results_of_other_settings_are_not_mixed(three: Path, tmp_path: Path, run_command: Callable[..., Any]) -> None:
     place = tmp_path / "job"
     run_command("analyze", three / "rank0.json", three / "rank1.json", "-o", place, "--workers", 1,
