@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from ... import sql, unfinished
-from ...errors import InputError
+from ...errors import CorruptInputError, InputError
 from ...progress import Progress
 from ...small_files import parse_json, read_text
 from ...sql import literal, quoted
@@ -103,6 +103,14 @@ class Entry:
         return None
 
 
+class _DamagedError(CorruptInputError):
+    """The result of an input, by its number, cannot be read to its end."""
+
+    def __init__(self, number: int, place: Path) -> None:
+        super().__init__(_damaged(place))
+        self.number = number
+
+
 @dataclass(frozen=True)
 class Merged:
     """How many inputs were put together, and the names of those that could not be, with the reason."""
@@ -122,16 +130,19 @@ def merge(job: Path, progress: Progress, problems: Mapping[str, str] | None = No
         replace(entry, problem=known.get(entry.folder.name, entry.problem))
         for entry in sorted(entries(job), key=_by_number)
     ]
-    found = [entry for entry in listed if entry.problem is None]
-    if not found:
-        first = f"; the first, {listed[0].name}: {listed[0].problem}" if listed else ""
-        raise InputError(f"no result of an input in {said or job} can be used{first}")
-    whole = unfinished.beside(job / folder.DATABASE, "open")
-    try:
-        _fill(job, whole, listed, progress)
-    finally:
-        whole.unlink(missing_ok=True)
-    return Merged(len(found), tuple((one.name, one.problem) for one in listed if one.problem is not None))
+    while True:  # once more without it, when a result turns out to be damaged behind its header
+        lost = tuple((one.name, one.problem) for one in listed if one.problem is not None)
+        if len(lost) == len(listed):
+            first = f"; the first, {': '.join(lost[0])}" if lost else ""
+            raise InputError(f"no result of an input in {said or job} can be used{first}")
+        whole = unfinished.beside(job / folder.DATABASE, "open")
+        try:
+            _fill(job, whole, listed, progress)
+            return Merged(len(listed) - len(lost), lost)
+        except _DamagedError as error:
+            listed[error.number - 1] = replace(listed[error.number - 1], problem=str(error))
+        finally:
+            whole.unlink(missing_ok=True)
 
 
 def _fill(job: Path, whole: Path, entries: Sequence[Entry], progress: Progress) -> None:
@@ -188,8 +199,12 @@ def entries(job: Path) -> Iterator[Entry]:
             yield Entry(str(identity["location"]), int(identity["size_bytes"]), path, str(noted["text"]))
         except (OSError, ValueError, KeyError, TypeError):
             if folder.result_of(path).exists():  # its size and place were in what cannot be read
-                yield Entry(path.name, None, path, f"its result is damaged: analyze it again with -o {job}")
+                yield Entry(path.name, None, path, _damaged(path))
             # else somebody is reading it for the first time
+
+
+def _damaged(place: Path) -> str:
+    return f"its result is damaged: remove {folder.INPUTS}/{place.name} and analyze it again"
 
 
 def _by_number(entry: Entry) -> list[Any]:
@@ -232,7 +247,10 @@ def _append(new: Database, entries: Sequence[tuple[int, Entry]]) -> None:
     ((shift,),) = new.rows("select coalesce(max(collective_id) + 1, 0) from collective")
     gathered: dict[str, list[pa.Table]] = {}
     for source_id, entry in entries:
-        tables = dict(result.read(entry.folder / folder.RESULT))
+        try:
+            tables = dict(result.read(entry.folder / folder.RESULT))
+        except CorruptInputError as error:
+            raise _DamagedError(source_id, entry.folder) from error
         for name in (*handed.TABLES, *handed.VIEWS):
             if name in tables:
                 moved = _renumbered(tables[name], source_id, shift if name in _WITH_COLLECTIVES else 0)

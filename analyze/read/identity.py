@@ -5,8 +5,8 @@ from .inputs import Input, Kind
 # Raised when a reader reads anything differently: what it read before is read again.
 READER_VERSIONS = {
     Kind.UNREADABLE: 0,
-    Kind.NSYS_SQLITE: 7,
-    Kind.NSYS_REPORT: 7,  # exported, and read as that
+    Kind.NSYS_SQLITE: 8,
+    Kind.NSYS_REPORT: 8,  # exported, and read as that
     Kind.KINETO: 13,
     Kind.SNAPSHOT: 3,
 }

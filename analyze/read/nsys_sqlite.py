@@ -257,6 +257,7 @@ def _read_metadata(export: Export, staging: Staging) -> None:
         for (origin,) in export.select("select utcEpochNs from TARGET_INFO_SESSION_START_TIME limit 1"):
             staging.set_source("origin_ns", origin)
     _read_diagnostics(export, staging)
+    _note_samples(export, staging)
     for gpu in _devices(export):
         staging.add_device(*gpu)
     if export.process is not None:
@@ -289,6 +290,21 @@ def _read_diagnostics(export: Export, staging: Staging) -> None:
         return
     for severity, text in said:
         staging.fact("about", "nsys warning" if severity == _WARNING else "nsys error", " ".join(text.split()))
+
+
+def _note_samples(export: Export, staging: Staging) -> None:
+    """Whether nsys sampled the CPU: nobody needs to be told to do that then."""
+    if "globaltid" not in export.columns.get("COMPOSITE_EVENTS", {}):
+        return
+    of_process = "" if export.process is None else f" where globalTid & {PROCESS_MASK} = {export.process}"
+    try:
+        found = export.select(f"select 1 from COMPOSITE_EVENTS{of_process} limit 1")
+        is_sampled = any(True for _ in found)
+    except CorruptInputError as error:
+        staging.fact("lost", "COMPOSITE_EVENTS", str(error))
+        return
+    if is_sampled:
+        staging.fact("holds", "samples of the CPU", "not read", "Nsight Systems shows what the CPU ran by them")
 
 
 def _devices(export: Export) -> list[tuple[object, ...]]:

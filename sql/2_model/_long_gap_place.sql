@@ -141,7 +141,7 @@ select
         when regexp_matches(long.place, '[nr]cclComm(Init|Split|Destroy|Finalize|Abort)')
             then 'A communicator is made or given up there, which is paid once: begin the recording behind warm steps.'
         when launching.text is not null and cpu.is_launching_alone and not cpu.is_called and not cpu.is_in_system or cpu.is_alone
-            then look_before_launch_advice(has_torch(long.source_id))
+            then look_before_launch_advice(long.source_id)
         when cpu.is_launching_alone and cpu.is_called
             then call_advice(cpu.cpu_in, false, false, has_torch(long.source_id))
         when cpu.is_launching_alone and cpu.is_in_system
@@ -164,7 +164,7 @@ select
                 || 'begins; later ones wait for a lock or a core.'
         when cpu.source_id is null and long.rule = 'host_work' then null  -- its own advice
         when cpu.source_id is null
-            then look_before_launch_advice(has_torch(long.source_id))
+            then look_before_launch_advice(long.source_id)
         when cpu.os_kind is not null
             then system_advice(cpu.os_kind, cpu.has_others)
         when cpu.cpu_kind is null and cpu.is_between and long.source_id in (from reading)
@@ -178,6 +178,10 @@ select
                     'Load ahead: read and prepare it in threads of its own.')
                 || ' If it logs, saves or evaluates instead: more rarely; ranges '
                 || if(has_torch(long.source_id), '(lorabench.span)', '(NVTX)') || ' say which.'
+        when cpu.cpu_kind is null and has_samples(long.source_id)
+            then 'Look at the CPU''s samples of that time in Nsight Systems (the file holds them), or name what it does there with '
+                || if(has_torch(long.source_id), 'ranges (lorabench.span)', 'ranges (NVTX)')
+                || '. Often it reads input, logs, saves or compiles.'
         when cpu.cpu_kind is null
             then 'Name what the CPU does there with ranges '
                 || if(has_torch(long.source_id),

@@ -3,12 +3,33 @@
 -- Prefetch pages (cudaMemPrefetchAsync), or copy explicitly: they move when the CPU or the GPU touches them. Paged optimizers of bitsandbytes do this when memory is short: a smaller batch, or gradient checkpointing.
 --
 -- Without torch: Prefetch pages (cudaMemPrefetchAsync), or copy explicitly: they move when the CPU or the GPU touches them.
+with
+-- which way the pages go that most of the time passes before
+moved as (
+    select
+        gap.source_id,
+        range_path.path as place,
+        sum(gap.idle_ns) filter (memory_operation.copy_kind = 'DtoH') > 0.5 * sum(gap.idle_ns) as is_to_cpu
+    from _judged_gap as gap
+    join memory_operation using (gpu_op_id)
+    left join range_path using (path_id)
+    where gap.rule = 'unified_memory'
+    group by gap.source_id, range_path.path
+)
 select
-    source_id,
-    place,
-    saving_ns,
-    occurrence_cnt,
-    format('{} of {} before pages move', if(occurrence_cnt = 1, 'a gap', format('{:,} gaps', occurrence_cnt)),
-        said_lengths(occurrence_cnt, mean_ns, longest_ns, long_cnt, long_ns)) as evidence
-from _blamed_place
-where rule = 'unified_memory'
+    long.source_id,
+    long.place,
+    long.saving_ns,
+    long.occurrence_cnt,
+    format('{} of {} before pages move{}', if(long.occurrence_cnt = 1, 'a gap', format('{:,} gaps', long.occurrence_cnt)),
+        said_lengths(long.occurrence_cnt, long.mean_ns, long.longest_ns, long.long_cnt, long.long_ns),
+        if(moved.is_to_cpu, ', mostly to the CPU', '')) as evidence,
+    if(
+        moved.is_to_cpu and not has_torch(long.source_id),
+        'The CPU touches pages that lie on the GPU, and each is fetched when it does: fill buffers before they are prefetched to '
+        || 'the GPU, prefetch back what the CPU reads (cudaMemPrefetchAsync to cudaCpuDeviceId), or copy explicitly.',
+        null
+    ) as advice
+from _blamed_place as long
+left join moved on moved.source_id = long.source_id and moved.place is not distinct from long.place
+where long.rule = 'unified_memory'

@@ -369,20 +369,23 @@ def test_a_result_that_is_damaged_is_made_again(three: Path, tmp_path: Path) -> 
     assert jobs.read(some, tmp_path / "job", Executor()).count("read") == 1
 
 
+@pytest.mark.parametrize("kept", [0.0, 0.01, 0.5, 0.99])
 def test_a_result_that_is_damaged_is_reported_and_the_rest_is_merged(
-    three: Path, tmp_path: Path, run_command: Callable[..., Any]
+    kept: float, three: Path, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
     place = tmp_path / "job"
     run_command("analyze", three, "-o", place, "--workers", 1)
     (whole,) = run_command("query", place, "select count(*) as cnt from rank_summary", "--csv").out.split()[1:]
     found = next(place.glob("inputs/rank1*/result.arrows.xz"))
-    found.write_bytes(found.read_bytes()[:40])
+    content = found.read_bytes()
+    found.write_bytes(content[: int(kept * len(content))])
     said = run_command("merge", place, code=3).err
-    assert f"{found.parent.name}: its result is damaged" in said and "1 of 3 inputs could not be read" in said
+    assert "its result is damaged" in said and "1 of 3 inputs could not be read" in said
     (left,) = run_command("query", place, "select count(*) as cnt from rank_summary", "--csv").out.split()[1:]
     assert int(left) == int(whole) - 1
     said = run_command("query", place, "select value from trace_info where section = 'lost'", "--csv").out
-    assert "its result is damaged: analyze it again" in said
+    assert f"its result is damaged: remove inputs/{found.parent.name} and analyze it again" in said
+    shutil.rmtree(found.parent)
     run_command("analyze", three, "-o", place, "--workers", 1)
     (again,) = run_command("query", place, "select count(*) as cnt from rank_summary", "--csv").out.split()[1:]
     assert again == whole

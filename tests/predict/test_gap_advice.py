@@ -1,6 +1,7 @@
 """What is advised about idle gaps beside what a simulated program did in them: the fault, and another of its shape."""
 
-from contextlib import nullcontext
+import sqlite3
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 import writers
 from lorabench.analyze.pipeline import analyze
 from simulated_gpu import Gpu
-from synthetic import AUTOGRAD, Call, Op, Range
+from synthetic import AUTOGRAD, PAGE, Call, Op, Range
 
 MS = 1_000_000
 
@@ -251,6 +252,45 @@ def test_what_another_thread_calls_is_no_reason_where_nothing_shows_that_it_is_w
     evidence, advice = said(gpu.finished(), tmp_path, "long_idle_gap")
     assert evidence.endswith("the CPU is in no range or CUDA call (another thread in cudaHostAlloc)")
     assert advice.startswith("Name what the CPU does there")
+
+
+def test_nobody_is_told_to_record_samples_that_the_file_holds(tmp_path: Path) -> None:
+    gpu = Gpu(is_pinned=True)
+    for number in range(6):
+        gpu.launch("gemm_kernel", 2_000_000)
+        gpu.work(12_000_000 + number)
+    gpu.finished()
+    traces = {rows: tmp_path / f"{rows}.sqlite" for rows in ("none", "no rows", "rows")}
+    for rows, trace in traces.items():
+        writers.write_nsys(trace, [gpu.timeline])
+        with closing(sqlite3.connect(trace)) as export, export:
+            if rows != "none":
+                export.execute(
+                    "create table COMPOSITE_EVENTS (id integer primary key, start integer, globalTid integer)"
+                )
+            if rows == "rows":
+                export.execute("insert into COMPOSITE_EVENTS values (1, 1000, 1)")
+    with analyze([*traces.values()], tmp_path / "run.duckdb") as database:
+        advice = dict(
+            database.rows("select name, advice from finding join source using (source_id) where rule = 'long_idle_gap'")
+        )
+    for rows, trace in traces.items():
+        assert ("samples of that time in Nsight Systems" in advice[trace.name]) == (rows == "rows")
+        assert ("--sample=process-tree" in advice[trace.name]) == (rows != "rows")
+
+
+@pytest.mark.parametrize("is_to_host", [False, True])
+def test_pages_that_the_cpu_touches_are_fetched_back_by_it(is_to_host: bool, tmp_path: Path) -> None:
+    gpu = Gpu(is_pinned=True)
+    gpu.launch("gemm_kernel", 500_000)
+    gpu.synchronise()
+    for _ in range(40):
+        gpu.work(1_000_000)
+        gpu.timeline.ops.append(Op("memcpy", PAGE, 0, gpu.now, gpu.now + 20_000, 0, 65_536, to_host=is_to_host))
+        gpu.work(20_000)
+    evidence, advice = said(gpu.finished(), tmp_path, "unified_memory")
+    assert evidence.startswith("40 gaps of 1.0 ms") and evidence.endswith("mostly to the CPU") == is_to_host
+    assert advice.startswith("The CPU touches pages that lie on the GPU" if is_to_host else "Prefetch pages")
 
 
 @pytest.mark.parametrize("reads", ["within", "between", None])
