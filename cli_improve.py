@@ -143,8 +143,8 @@ def _improve(plan: Any, price_per_hour: float | None, form: Any) -> None:
         course, shown = improving.improve(plan, progress)
     found = rows.of_course(course)
     ending = screen.wrapped(text.ending(course, shown, price_per_hour))
+    _write(plan.folder, f"Improving {plan.run.name}", course, shown, found, price_per_hour)  # before a pipe may break
     _put(found, rows.COLUMNS, form, [*text.table(found, plan.asked.goal != TIME), *ending])
-    _write(plan.folder, f"Improving {plan.run.name}", course, shown, found, price_per_hour)
     (console.put if form is None else console.tell)(f"wrote {plan.folder}")
 
 

@@ -9,6 +9,7 @@ import re
 import shutil
 import sys
 import textwrap
+from typing import TextIO
 
 # Control characters, marks and overrides of direction, separators of lines.
 HIDDEN_IN_TEXT = r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
@@ -26,8 +27,11 @@ def terminal_width() -> int:
 
 
 def tell(text: object) -> None:
-    """A line for a person, on stderr."""
-    print(visible(str(text)), file=sys.stderr)
+    """A line for a person, on stderr. Where nobody reads on (`… -o run.csv 2>&1 | head`) the work goes on unheard."""
+    try:
+        print(visible(str(text)), file=sys.stderr)
+    except BrokenPipeError:
+        _let_go(sys.stderr)
 
 
 def tell_sentence(text: object) -> None:
@@ -73,7 +77,11 @@ def flush() -> None:
 
 def discard() -> None:
     """Let what is still held back for stdout go nowhere, so that ending the interpreter does not fail by it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _let_go(sys.stdout)
+
+
+def _let_go(stream: TextIO) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def prepare() -> None:

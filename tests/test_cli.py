@@ -239,6 +239,20 @@ def test_a_rank_of_two_runs_that_are_compared_is_refused(tmp_path: Path, run: Ca
     assert "--rank is of one run or job" in run("report", "a", "b", "--rank", 0, code=2).stderr
 
 
+@pytest.mark.parametrize("are_both", [False, True])
+def test_what_is_written_does_not_depend_on_who_listens(are_both: bool, trace: Path, tmp_path: Path) -> None:
+    """`lorabench analyze run.sqlite -o report.csv 2>&1 | head -1`: the answer has gone to a pipe that is closed."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    words = [sys.executable, "-m", "lorabench", "analyze", str(trace), "-o"]
+    with os.fdopen(writer, "wb") as closed:
+        heard = closed if are_both else subprocess.PIPE
+        done = subprocess.run([*words, str(tmp_path / "unheard.csv")], stdout=heard, stderr=closed, check=False)
+    assert done.returncode == 0
+    subprocess.run([*words, str(tmp_path / "heard.csv")], capture_output=True, check=True)
+    assert (tmp_path / "unheard.csv").read_bytes() == (tmp_path / "heard.csv").read_bytes()
+
+
 def test_a_pipe_sees_neither_bar_nor_colour(trace: Path, run_process: Callable) -> None:
     done = run_process("analyze", trace, "--report", "range_summary")
     assert done.stdout.startswith("path,name,kind")
