@@ -17,6 +17,7 @@ from .read.identity import identity
 from .read.inputs import Input, Kind
 from .read.staging import Staging
 from .store.database import Database
+from .store.limits import INSERT_MEMORY, READ_MEMORY
 
 
 def _refuse(path: Path, staging: Staging, process: int | None) -> None:
@@ -72,7 +73,8 @@ def fill(database: Database, source_id: int, item: Input, progress: Progress) ->
     add_source(database, source_id, item)
     staging = Staging(database, source_id, progress)
     staging.create()
-    with database.room_to_read(), ExitStack() as stack:
+    database.limit_memory(READ_MEMORY)
+    with ExitStack() as stack:
         path = item.path
         if item.kind is Kind.NSYS_REPORT:
             path = item.export or stack.enter_context(Exports(progress)).of(path)
@@ -90,4 +92,5 @@ def fill(database: Database, source_id: int, item: Input, progress: Progress) ->
         database.connection.execute(
             "update source set rank = ? where source_id = ? and rank is null", [int(rank[1]), source_id]
         )
+    database.limit_memory(INSERT_MEMORY)
     model.complete(staging)

@@ -12,7 +12,8 @@ from ..attribute.intervals import NONE, Ints, distinct, take
 from ..attribute.launches import Calls, Launched, Operations, link
 from ..attribute.ranges import Ranges
 from ..read.staging import Staging
-from . import allocations, collectives, critical_segments, repeating, tables
+from ..store.limits import COMPLETE_MEMORY
+from . import allocations, collectives, critical_segments, repeating, tables, waits
 from .staged import StagedRanges, Threads, fetch_calls, fetch_operations, fetch_ranges, fetch_threads, launches
 
 _MOST_NS = 1 << 61
@@ -39,6 +40,7 @@ def complete(staging: Staging) -> None:
     tables.write_sets(staging, first, found, sets)
     is_first_op = tables.first_of_each_call(launched.call, launched.by_start)
     tables.write_operations(staging, first, launched, found, sets.of_launch, is_first_op)
+    staging.database.limit_memory(COMPLETE_MEMORY)
     work, launch, devices = tables.work_of(launched, is_first_op)
     tables.write_devices(staging, devices)
     set_of, reach = take(sets.of_launch, launch), found.reach
@@ -48,7 +50,7 @@ def complete(staging: Staging) -> None:
     tables.write_work_of_sets(staging, first, work, set_of, sets, devices)
     del set_of, sets
     tables.write_names(staging)  # the definition of waiting_call reads them
-    staging.fill_by_definition("waiting_call", f"source_id = {staging.source_id}")
+    waits.write(staging)
     critical_segments.write(staging, work, first.gpu_op_id)
     del work
     repeating.write(staging)

@@ -202,7 +202,11 @@ class Staging:
 
     def fill_by_definition(self, table: str, condition: str) -> None:
         """Fill a table with the rows of this source of the view that defines it."""
-        self.database.connection.execute(f"insert into {table} by name select * from defined_{table} where {condition}")
+        self.fill_from(f"defined_{table}", table, condition)
+
+    def fill_from(self, view: str, table: str, condition: str) -> None:
+        """Append those rows of a view to a table of the model that a condition holds for."""
+        self.database.connection.execute(f"insert into {table} by name select * from {view} where {condition}")
 
     def add_device(self, *values: object) -> None:
         """Record what the file says about one GPU: number, name, bytes of memory, multiprocessors."""

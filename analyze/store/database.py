@@ -17,7 +17,7 @@ from ... import sql, unfinished
 from ...errors import CorruptInputError, OutputError, UsageError
 from ...sql import literal, quoted
 from . import views
-from .limits import CANNOT_SPILL, CANNOT_WRITE, COMPLETE_MEMORY, READ_MEMORY, first_line
+from .limits import CANNOT_SPILL, CANNOT_WRITE, first_line
 from .remembered import Remembered
 
 if TYPE_CHECKING:
@@ -200,12 +200,9 @@ class Database:
         """The name itself when it is a public view; raises UsageError with names like it."""
         return sql.public_view(name).name
 
-    @contextmanager
-    def room_to_read(self) -> Iterator[None]:
-        """While open, DuckDB has the memory that a file takes to read; that of the rest is set when all went well."""
-        self.connection.execute(f"set memory_limit = {literal(READ_MEMORY)}")
-        yield
-        self.connection.execute(f"set memory_limit = {literal(COMPLETE_MEMORY)}")
+    def limit_memory(self, limit: str) -> None:
+        """Let DuckDB have so much from now on; with each change it gives back all that is free, arrays' memory too."""
+        self.connection.execute(f"set memory_limit = {literal(limit)}")
 
     def _roomy(self, act: Callable[[], _T]) -> _T:
         """What `act` returns; tried again with most of the machine's memory where DuckDB's share does not suffice.

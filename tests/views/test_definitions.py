@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from conftest import corpus_params, quick
 from lorabench import sql
+from lorabench.analyze.model.waits import KINDS
 from lorabench.analyze.store import checks
 from lorabench.analyze.store.database import Database
 
@@ -520,6 +521,11 @@ def test_operators_have_no_less_than_what_they_launch(database: Database) -> Non
 def test_tables_equal_the_views_that_define_them(database: Database) -> None:
     tables = ("matched_collective", "path_busy", "path_measure", "range_measure", "set_work", "waiting_call")
     assert checks.definitions(database) == dict.fromkeys(tables, 0)
+
+
+def test_each_kind_of_wait_that_an_input_may_have_is_looked_for() -> None:
+    (defined,) = (view for view in sql.in_folder(sql.DEFINITIONS) if view.name == "defined_waiting_call")
+    assert re.findall(r"from (\w+)", defined.statement) == list(KINDS)
 
 
 IDLE_RULES = (
