@@ -8,6 +8,7 @@ from typing import Any
 from ...analyze.store.database import Database
 from ..tables import sources
 from ..tables.units import keep_end, said_ns
+from . import rank_picture
 
 IDLE = ("host", "dependency", "in_turn", "kernel_wait")  # of the parts: why a device is idle, by launches
 OUTSIDE = "(outside all ranges)"
@@ -275,14 +276,24 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         "recompute_frac": recompute_frac,
         "gpu_phases": {row["phase"]: row["gpu_op_frac"] for row in rows(_GPU_PHASES)} if devices else {},
         "findings": [] if devices and is_hardly_used(steady, whole_ns) else rows(FINDINGS),
-        "slowest": next(iter(rows(_SLOWEST.replace("{kind}", str(kind)))), None) if rank_cnt > 1 else None,
-        "alike": next(iter(rows(_ALIKE.replace("{kind}", str(kind)))), None) if rank_cnt > 1 else None,
+        **_several(database, kind, rank_cnt),
         "pipeline": next(iter(rows(_PIPELINE)), None) if rows("select 1 from _stage limit 1") else None,
         "unfit": rows(_UNFIT) if rank_cnt > 1 else [],
         **_memory(database, source_id),
         "ranges": [] if devices else rows(_RANGES),
         "diagnostics": [] if devices else [row["text"] for row in rows(_DIAGNOSTICS)],
     }
+
+
+def _several(database: Database, kind: str, rank_cnt: int) -> Row:
+    """Of several ranks the one that holds the others up most and for which others waited when, else what they would
+    save if they were alike.
+    """
+    if rank_cnt <= 1:
+        return {"slowest": None, "rank_steps": None, "alike": None}
+    slowest, alike = (next(iter(database.dicts(s.replace("{kind}", kind))), None) for s in (_SLOWEST, _ALIKE))
+    waited = database.dicts(rank_picture.WAITED.replace("{kind}", kind)) if slowest else []
+    return {"slowest": slowest, "rank_steps": rank_picture.picture(waited), "alike": alike}
 
 
 def _memory(database: Database, source_id: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from ..tables.units import keep_begin, keep_end, said_ns
 from ..terminal.screen import WIDTH, columns, cut, wrapped
-from . import answer
+from . import answer, rank_picture
 from .answer import IDLE, LEAST_FRAC, Row, bound, cause, is_hardly_used, part, where, worth
 from .step_text import centre_ns, number_of, says_mean, spread
 from .verdict_text import alone, counted, doubts, rank_of, verdict
@@ -49,6 +49,7 @@ def lines(found: Row, height: int | None = SCREEN_LINES) -> Iterator[str]:
     height: of the screen; None where there is no end of it, as in a file.
     """
     before, behind = list(_measured(found)), list(_ranks(found))
+    picture = list(rank_picture.lines(found["rank_steps"])) if found["rank_steps"] else []
     window_ns = answer.window_ns(found)
     findings = worth(found["findings"], window_ns) if window_ns else []
     for has_paths, advice, evidence in _ROOM:
@@ -58,7 +59,10 @@ def lines(found: Row, height: int | None = SCREEN_LINES) -> Iterator[str]:
             break
     if not first and answer.has_work(found):
         first = [f"what to do first: no rule finds a hundredth of {said_ns(window_ns or 0)} to save"]
-    yield from [*before, *first, *behind]
+    shown = [*before, *first, *behind]
+    yield from shown
+    if height is None or len(shown) + len(picture) <= height:
+        yield from picture
 
 
 def _measured(found: Row) -> Iterator[str]:

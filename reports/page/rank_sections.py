@@ -6,6 +6,7 @@ from typing import Any
 
 from ..answer import step_text
 from ..answer.answer import cause
+from ..answer.rank_picture import most_striking
 from ..tables import sources
 from ..tables.units import said_ns
 from . import figures
@@ -129,7 +130,9 @@ def _apart(slowest: Rows, rows: Rows) -> str:
 
 def _heat_map(rows: Rows) -> Any:
     """The ranks and the steps with the largest deviations; None for a single cell."""
-    ranks, steps = _largest(rows, "rank", _RANK_CNT), _largest(rows, "step", _STEP_CNT)
+    known = [row for row in rows if row["step"] is not None] or rows  # inputs without steps count as one
+    ranks = most_striking(((row["rank"], abs(row["lag_ns"])) for row in known), _RANK_CNT)
+    steps = most_striking(((row["step"], abs(row["lag_ns"])) for row in known), _STEP_CNT)
     found = {(row["rank"], row["step"]): row["lag_ns"] for row in rows}
     return figures.heat_map(
         [f"rank {rank}" for rank in ranks],
@@ -138,14 +141,6 @@ def _heat_map(rows: Rows) -> Any:
         "step",
         _LEAST_FRAC * statistics.median(row["wall_ns"] for row in rows),
     )
-
-
-def _largest(rows: Rows, name: str, count: int) -> list[Any]:
-    """The ranks or steps in order, of many so many: those in which something deviates most."""
-    most: dict[Any, int] = {}
-    for row in [row for row in rows if row[name] is not None] or rows:  # inputs without steps count as one
-        most[row[name]] = max(most.get(row[name], 0), abs(row["lag_ns"]))
-    return sorted(sorted(most, key=lambda one: -most[one])[:count])
 
 
 def _shown_of(rows: Rows) -> str:

@@ -1,0 +1,54 @@
+"""The picture of ranks and steps in the answer: for whom the others waited, and when."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lorabench.reports.answer import rank_picture
+from rich.cells import cell_len
+from simulated_ranks import Job, simulate
+
+
+def test_a_picture_of_ranks_and_steps_shows_for_whom_others_waited(
+    tmp_path: Path, run_command: Callable[..., Any]
+) -> None:
+    simulate(Job(ranks=10, steps=8, idle={(3, 2): 10_000_000, (6, 7): 50_000_000})).write(tmp_path / "job")
+    said = run_command("summary", tmp_path / "job").out.splitlines()
+    (heading,) = (number for number, line in enumerate(said) if line.startswith("others waited for 8 of 10 ranks"))
+    shown = dict(line.removeprefix("  rank ").split("  ") for line in said[heading + 1 : heading + 9])
+    assert said[heading].endswith(" less)") and ", steps 0 to 7 (█ from " in said[heading]
+    assert (shown["3"], shown["6"]) == ("··░·····", "·······█")
+    assert {row for rank, row in shown.items() if rank not in ("3", "6")} == {"········"}
+    found = json.loads(run_command("summary", tmp_path / "job", "--json").out)["rank_steps"]
+    waited = dict(zip(found["ranks"], found["kept_waiting_ns"], strict=True))
+    assert waited[6][7] == max(map(max, waited.values())) > 100_000_000
+    assert (found["rank_cnt"], found["step_cnt"], found["steps"]) == (10, 8, [*range(8)])
+
+
+@pytest.mark.parametrize("job", [Job(ranks=4), Job(ranks=4, steps=1, idle={(1, 0): 10_000_000})])
+def test_there_is_no_picture_where_nobody_is_late_or_of_a_single_step(
+    job: Job, tmp_path: Path, run_command: Callable[..., Any]
+) -> None:
+    simulate(job).write(tmp_path / "job")
+    assert "others waited for" not in run_command("summary", tmp_path / "job").out
+
+
+@given(
+    known=st.dictionaries(
+        st.tuples(st.integers(0, 12), st.integers(0, 90)), st.none() | st.integers(0, 10**12), min_size=1, max_size=200
+    )
+)
+def test_the_picture_keeps_to_the_screen_and_has_the_largest(known: dict[tuple[int, int], int | None]) -> None:
+    rows = [{"rank": rank, "step": step, "kept_waiting_ns": ns} for (rank, step), ns in known.items()]
+    found = rank_picture.picture(rows)
+    if found is None:
+        assert len({step for _, step in known}) < 2 or not any(known.values())
+        return
+    lines = list(rank_picture.lines(found))
+    assert len(lines) <= 9 and all(cell_len(line) <= 80 for line in lines)
+    assert sum(line.count("█") for line in lines[1:]) >= 1
+    assert max(ns or 0 for row in found["kept_waiting_ns"] for ns in row) == max(ns or 0 for ns in known.values())
