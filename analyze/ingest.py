@@ -13,7 +13,7 @@ from ..vocabulary import SOURCE_KINETO, SOURCE_NSYS, SOURCE_SNAPSHOT
 from .model import completion as model
 from .read import companions
 from .read.exports import Exports
-from .read.identity import identity
+from .read.identity import READER_VERSIONS, identity
 from .read.inputs import Input, Kind
 from .read.staging import Staging
 from .store.database import Database
@@ -52,6 +52,11 @@ _READERS: dict[Kind, tuple[str | None, Callable[[Path, Staging, int | None], Non
 }
 # In a file's name; profile_0.json is Accelerate's.
 _RANK = re.compile(r"(?:rank[-_. ]?|^profile_(?=\d+\.json))(\d{1,6})", re.IGNORECASE)
+
+
+def is_read_as_now(source_kind: str, version: int | None) -> bool:
+    """Whether a source of this kind was read by this version of its reader."""
+    return version in {READER_VERSIONS[kind] for kind, (of_source, _) in _READERS.items() if of_source == source_kind}
 
 
 def add_source(database: Database, source_id: int, item: Input, *, is_final: bool = True) -> None:

@@ -23,6 +23,7 @@ from typing import Any
 from ... import sql, unfinished
 from ...errors import InputError, OutputError
 from ...small_files import parse_json, read_text
+from ..read.identity import READER_VERSIONS
 from ..store.settings import Settings
 from ..store.upgrades import SCHEMA_VERSION
 from . import handed
@@ -177,15 +178,20 @@ def known_problem(task: Task) -> dict[str, Any] | None:
         found = parse_json(read_text(task.path(PROBLEM)))
     except (OSError, ValueError):
         return None
-    if not isinstance(found, dict) or found.get("identity") != task.identity:
+    if not isinstance(found, dict) or found.get("identity") != _tried(task):
         return None
     return found
 
 
 def note_problem(task: Task, text: str, *, is_final: bool, attempt_cnt: int = 0) -> None:
     """Write down why an input has no result."""
-    found = {"text": text, "is_final": is_final, "attempt_cnt": attempt_cnt, "identity": task.identity}
+    found = {"text": text, "is_final": is_final, "attempt_cnt": attempt_cnt, "identity": _tried(task)}
     _write(task.path(PROBLEM), found)
+
+
+def _tried(task: Task) -> dict[str, Any]:
+    """What is tried again when it changes: another reader may read it."""
+    return task.identity | {"readers": {kind.name: version for kind, version in READER_VERSIONS.items()}}
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:

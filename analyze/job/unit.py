@@ -29,6 +29,7 @@ from .folder import Task
 
 _LARGE = 256 << 20  # of its content: a part of more is as large with large blocks
 _MADE_OF = "select size_bytes, mtime_ns from source"
+_READER = "reader"  # in a header: the kind of the source, and the version of its reader
 _MOST_ATTEMPTS = 3  # at an input on which processes die, over all runs
 
 
@@ -89,15 +90,19 @@ def _made_anew(task: Task) -> str | None:
 def _hand_on(task: Task, database: Database) -> None:
     """Write a result, and the large views before it: an input with a result is finished."""
     rows = dict(handed.rows(database))
-    result.write(task.path(folder.LARGE), task.identity, rows, handed.LARGE)
-    result.write(task.path(folder.RESULT), task.identity, rows, (*handed.TABLES, *handed.VIEWS))
+    (reader,) = database.rows("select kind, reader_version from source")  # of a part perhaps an earlier one
+    header = task.identity | {_READER: reader}
+    result.write(task.path(folder.LARGE), header, rows, handed.LARGE)
+    result.write(task.path(folder.RESULT), header, rows, (*handed.TABLES, *handed.VIEWS))
     for name in folder.FORMER:
         task.path(name).unlink(missing_ok=True)
 
 
 def is_finished(task: Task) -> bool:
-    """Whether there is a result of this very input."""
-    return result.header(task.path(folder.RESULT)) == task.identity
+    """Whether there is a result of this very input, read as it would be read now."""
+    header = result.header(task.path(folder.RESULT)) or {}
+    kind, version = header.pop(_READER, ("", None))
+    return header == task.identity and ingest.is_read_as_now(kind, version)
 
 
 def complete(task: Task, worker: "Worker | None" = None, *, force: bool = False) -> Outcome:

@@ -22,7 +22,9 @@ from lorabench.analyze.job import folder, handed, named, result, unit
 from lorabench.analyze.job import job as jobs
 from lorabench.analyze.job.executors import Executor
 from lorabench.analyze.pipeline import analyze
+from lorabench.analyze.read import identity
 from lorabench.analyze.read.exports import Exports
+from lorabench.analyze.read.inputs import Kind
 from lorabench.analyze.store.upgrades import SCHEMA_VERSION
 from lorabench.errors import InputError
 from lorabench.progress import Silent
@@ -123,6 +125,45 @@ def test_merge_upgrades_the_folder_itself(
     run_command("merge", old)
     assert content(old) == before
     assert "merge" not in run_command("analyze", old, "--report", "rank_summary").err
+
+
+def test_what_an_earlier_reader_read_is_read_again_by_analyze_alone(
+    job: Path, ranks: Path, tmp_path: Path, run_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A result, merged or made anew of its part, is what the reader of that time made of the input."""
+    place = tmp_path / "job"
+    shutil.copytree(job, place)
+    cnt = len(list(ranks.glob("rank*.json")))
+
+    def analyzed() -> str:
+        return run_command("analyze", ranks, "-o", place).err
+
+    monkeypatch.setitem(identity.READER_VERSIONS, Kind.KINETO, identity.READER_VERSIONS[Kind.KINETO] + 1)
+    before = content(place)
+    run_command("merge", place)
+    assert content(place) == before
+    assert f"{cnt} inputs: {cnt} read, 0 found finished" in analyzed()
+    assert f"{cnt} inputs: 0 read, {cnt} found finished" in analyzed()
+    monkeypatch.setattr(handed, "VERSION", handed.VERSION + 1)
+    monkeypatch.setitem(identity.READER_VERSIONS, Kind.KINETO, identity.READER_VERSIONS[Kind.KINETO] + 1)
+    run_command("merge", place)
+    assert "another version" not in run_command("analyze", place, "--report", "rank_summary").err
+    assert f"{cnt} inputs: {cnt} read, 0 found finished" in analyzed()
+
+
+def test_what_an_earlier_reader_could_not_read_is_tried_again(
+    tmp_path: Path, run_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulate(Job(ranks=2, steps=2)).write(tmp_path / "ranks")
+    (tmp_path / "ranks" / "rank1.json").write_text('{"traceEvents": [{"ph": ', "utf-8")
+    run_command("analyze", tmp_path / "ranks", "-o", tmp_path / "job", "--workers", 1, code=3)
+    (noted,) = (tmp_path / "job").glob("inputs/*/problem.json")
+    before = noted.stat().st_mtime_ns
+    run_command("analyze", tmp_path / "ranks", "-o", tmp_path / "job", code=3)
+    assert noted.stat().st_mtime_ns == before
+    monkeypatch.setitem(identity.READER_VERSIONS, Kind.KINETO, identity.READER_VERSIONS[Kind.KINETO] + 1)
+    run_command("analyze", tmp_path / "ranks", "-o", tmp_path / "job", code=3)
+    assert noted.stat().st_mtime_ns != before
 
 
 def test_the_first_job_folder_is_upgraded(tmp_path: Path) -> None:
