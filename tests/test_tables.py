@@ -5,6 +5,7 @@ import fcntl
 import io
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -17,10 +18,14 @@ import polars
 import pytest
 from conftest import corpus_params, quick
 from lorabench import sql
+from lorabench.analyze.pipeline import analyze
 from lorabench.errors import UsageError
 from lorabench.reports.tables import column_order, units, why_empty
 from lorabench.reports.tables.narrowing import Narrowing
 from lorabench.reports.terminal import table
+from simulated_ranks import Job, simulate
+
+_RATE = re.compile(r"\b(a|per) second\b|^[\w ]+ / (time|transfer)")
 
 
 @pytest.fixture
@@ -101,6 +106,58 @@ def test_wide_characters_and_markup_keep_their_places(
 def test_no_line_is_longer_than_the_terminal(trace: Path, view: str, width: int) -> None:
     lines = on_terminal(width, "analyze", trace, "--report", view)
     assert len(lines) > 1 and max(map(table.cell_len, lines)) <= width
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Ranks of which one loads a batch late, in a database."""
+    place = tmp_path_factory.mktemp("ranks")
+    simulate(Job(ranks=4, steps=3, idle={(1, 2): 9_000_000})).write(place / "job")
+    with analyze([place / "job"], place / "job.duckdb"):
+        return place / "job.duckdb"
+
+
+@pytest.mark.parametrize(
+    ("view", "answers"),
+    quick(
+        3,
+        [
+            ("straggler", "step rank kept_waiting late cause"),
+            ("collective_summary", "operation group_name busbw work wait"),
+            ("rank_summary", "rank step compute idle straggler_cnt kept_waiting"),
+            ("collective_skew", "step rank late wait skew error"),
+            ("collective_match", "step operation skew last_rank transfer busbw"),
+            ("exposed_communication", "rank group_name communication exposed_communication exposed"),
+            ("kernel_over_ranks", "short_name kernel mean slowest_rank"),
+            ("without_stragglers", "step rank measured without"),
+        ],
+    ),
+)
+def test_of_ranks_a_narrow_terminal_has_what_answers(view: str, answers: str, job: Path) -> None:
+    header = on_terminal(80, "query", job, view)[0].split()
+    assert set(answers.split()) <= set(header) and header[0] in ("rank", "operation", "short_name")
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("bandwidth_bytes", "bandwidth GB/s"),
+        ("max_bandwidth_bytes", "max_bandwidth GB/s"),
+        ("busbw_bytes_s", "busbw GB/s"),
+        ("bytes_s", "GB/s"),
+        ("flop_s", "Gflop/s"),
+        ("moved_bytes", "moved MiB"),
+        ("token_per_s", "token_per_s"),
+    ],
+)
+def test_what_is_so_much_a_second_says_so(name: str, title: str) -> None:
+    assert units.of_values(name, [2_000_000_000]).title.replace("GiB", "MiB") == title
+
+
+def test_every_column_that_is_so_much_a_second_says_so() -> None:
+    columns = {column.name for view in sql.public() for column in view.columns if _RATE.search(column.doc)}
+    assert {"bandwidth_bytes", "algbw_bytes_s", "flop_s", "token_per_s"} <= columns
+    assert [name for name in columns if not units.of_values(name, [1.0]).title.endswith(("/s", "per_s"))] == []
 
 
 def test_a_report_shows_the_columns_that_answer(trace: Path) -> None:

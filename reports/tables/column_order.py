@@ -23,6 +23,11 @@ _FIRST = {
     ),
     "critical_path": ("step", "activity", "path", "critical_ns", "critical_frac", "segment_cnt"),
     "idle_gap": ("idle_ns", "cause", "path", "ended_by", "start_ns", "device_id"),
+    "memory_copy_summary": (
+        "name", "src_kind", "dst_kind", "gpu_op_cnt", "gpu_op_ns", "bandwidth_bytes", "blocking_cnt",
+        "pageable_async_cnt", "bytes",
+    ),
+    "memory_bandwidth": ("copy_kind", "bin", "start_ns", "moved_bytes", "bandwidth_bytes"),
     "memory_copy": ("name", "path", "bytes", "gpu_op_ns", "bandwidth_bytes", "is_blocking", "is_pageable_async"),
     "operator_summary": (
         "operator", "call_cnt", "self_cpu_ns", "self_gpu_ns", "gpu_ns", "roofline_frac", "bound", "input_shapes",
@@ -32,6 +37,35 @@ _FIRST = {
         "forward_ns", "backward_ns", "optimizer_ns",
     ),
     "memory_peak": ("device", "category", "live_bytes", "live_frac", "path", "largest_bytes", "basis"),
+    "kernel_summary": ("short_name", "kernel_cnt", "kernel_ns", "kernel_frac", "mean_ns", "median_ns", "max_ns"),
+    "gpu_timeline_summary": (
+        "device_name", "busy_frac", "window_ns", "compute_ns", "idle_ns", "exposed_communication_ns",
+        "exposed_memory_ns",
+    ),
+    "steady_state": (
+        "device_name", "window_ns", "compute_ns", "host_idle_ns", "exposed_memory_ns", "exposed_communication_ns",
+        "rank_wait_ns", "dependency_idle_ns", "kernel_wait_ns",
+    ),
+    "rank_summary": (
+        "rank", "step_ns", "slower_frac", "compute_ns", "idle_ns", "straggler_cnt", "kept_waiting_ns",
+        "exposed_communication_ns",
+    ),
+    "straggler": ("step", "rank", "kept_waiting_ns", "late_ns", "cause", "cause_ns", "cause_place", "is_straggler"),
+    "without_stragglers": ("step", "rank", "measured_ns", "replayed_ns", "without_ns", "alone_ns", "alone_slower_frac"),
+    "pipeline_bubble": ("step", "rank", "stage", "bubble_frac", "ideal_frac", "step_ns", "active_ns"),
+    "kernel_over_ranks": (
+        "short_name", "rank_cnt", "kernel_ns", "kernel_frac", "mean_ns", "slowest_rank", "slowest_mean_ns",
+    ),
+    "collective_summary": (
+        "operation", "group_name", "least_bytes", "collective_cnt", "busbw_bytes_s", "work_ns", "wait_ns", "dtype",
+    ),
+    "collective_match": (
+        "step", "operation", "group_name", "bytes", "skew_ns", "last_rank", "transfer_ns", "busbw_bytes_s", "reason",
+    ),
+    "collective_skew": (
+        "step", "rank", "operation", "group_name", "late_ns", "wait_ns", "is_last", "skew_ns", "error_ns",
+    ),
+    "exposed_communication": ("group_name", "communication_ns", "exposed_communication_ns", "exposed_frac"),
 }  # fmt: skip
 
 
@@ -54,7 +88,9 @@ def telling(columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> list[str]
         columns = [first, *(name for name in columns if name != first)]
     else:
         columns = [name for name in columns if name not in ("source_id", "rank") or len(columns) < 3]
-    return sorted(columns, key=lambda name: not any(row.get(name) not in (None, 0, "") for row in rows))
+    return sorted(
+        columns, key=lambda name: name != "step" and not any(row.get(name) not in (None, 0, "") for row in rows)
+    )
 
 
 def view_of(columns: Sequence[str]) -> str | None:

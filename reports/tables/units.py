@@ -18,6 +18,8 @@ _UNITS = {
     "frac": ((0.0, 0.01, "%"),),
     "flop/s": ((1e12, 1e12, "Tflop/s"), (0.0, 1e9, "Gflop/s")),
 }
+# Endings of columns that are so much a second, what is left of them in the title, and the unit.
+_RATES = {"bandwidth_bytes": ("bandwidth", "bytes_s"), "bytes_s": ("", "bytes_s"), "flop_s": ("", "flop/s")}
 _LEAST_EPOCH = 10**18  # nanoseconds: more than 31 years is no length, but a moment since 1970
 _PATHS = ("path", "place", "inputs", "database", "file")  # of these the end tells more than the start
 
@@ -37,8 +39,9 @@ def of_values(name: str, values: Sequence[Any]) -> Column:
     if not all(value is None or is_number(value) for value in values):
         return Column(name, [text(value) for value in values], False, is_path(name))
     what, _, ending = name.rpartition("_")
-    if name.endswith("_bytes_s"):
-        what, ending = name.removesuffix("_bytes_s"), "bytes_s"
+    for rate, (left, of_rate) in _RATES.items():
+        if f"_{name}".endswith(f"_{rate}"):
+            what, ending = f"{name.removesuffix(rate)}{left}".rstrip("_"), of_rate
     if ending not in _UNITS:
         return Column(name, [text(value) for value in values], True)
     known = [value for value in values if value is not None]
