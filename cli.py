@@ -272,28 +272,32 @@ def query(
     columns: cli_options.Columns = None,
     sort: cli_options.Sort = None,
     limit: cli_options.Limit = None,
-    as_csv: cli_options.AsCsv = False,
-    as_json: cli_options.AsJson = False,
+    step: cli_options.OnlyStep = None,
     rank: Annotated[
         int | None,
         typer.Option(metavar="N", help="Only rows of this rank; of a job folder with those for each event of it."),
     ] = None,
+    device: cli_options.OnlyDevice = None,
+    range_: cli_options.OnlyRange = None,
+    as_csv: cli_options.AsCsv = False,
+    as_json: cli_options.AsJson = False,
 ) -> None:
     """Run SQL on a database. It is read-only; queries cannot access other files."""
     from .analyze.job.folder import Wanted, is_job
 
     form = outputs.chosen_format(as_csv, as_json)
-    view = statement.strip()
-    select, filters = f"from {view}" if view.isidentifier() else statement, []
-    if rank is not None and any(
-        view == known.name and "rank" in [column.name for column in known.columns] for known in sql.public()
-    ):
-        select += f" where rank = {rank}"
-        filters = [f"--rank {rank}"]
-    elif rank is not None and not is_job(db):
+    view = next((known for known in sql.public() if known.name == statement.strip()), None)
+    has_ranks = view is not None and "rank" in [column.name for column in view.columns]
+    if rank is not None and not has_ranks and not is_job(db):
         raise UsageError("--rank chooses rows of a view that has ranks; in a statement say `where rank = …`")
+    rows = Narrowing(step=step, rank=rank if has_ranks else None, device=device, path=range_)
+    if rows and view is None:
+        raise UsageError(f"{rows.filters[0]} chooses rows of a view; in a statement say `where …`")
+    select = f"from {statement.strip()}" if statement.strip().isidentifier() else statement
+    if rows and view is not None:
+        select = rows.statement(view)
     with _analyzed([db], wanted=Wanted(rank)) as database:
-        outputs.print_query(database, select, form, Narrowing(columns, sort, limit), filters)
+        outputs.print_query(database, select, form, Narrowing(columns, sort, limit), rows.filters)
 
 
 cli_report.register(app)

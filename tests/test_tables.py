@@ -108,6 +108,25 @@ def test_no_line_is_longer_than_the_terminal(trace: Path, view: str, width: int)
     assert len(lines) > 1 and max(map(table.cell_len, lines)) <= width
 
 
+def test_a_query_of_a_view_is_narrowed_as_a_report_is(trace: Path, run_command: Callable[..., Any]) -> None:
+    for options, where in (
+        (("--step", 1), "step = 1"),
+        (("--device", 0), "device_id = 0"),
+        (
+            ("--range", "forward$", "--sort", "wall_ns", "--limit", 2),
+            "regexp_matches(path, 'forward$') order by wall_ns desc limit 2",
+        ),
+    ):
+        view = {"--step": "step_summary", "--device": "idle_gap", "--range": "range_instance"}[str(options[0])]
+        asked = run_command("query", trace, view, *options, "--csv").out
+        assert asked == run_command("query", trace, f"select * from {view} where {where}", "--csv").out
+        assert asked.count("\n") > 1
+    assert "kernel_summary has no column step" in run_command("query", trace, "kernel_summary", "--step", 1, code=2).err
+    said = run_command("query", trace, "select * from step_summary", "--step", 1, code=2).err
+    assert "--step 1 chooses rows of a view; in a statement say `where" in said
+    assert "no row" in run_command("query", trace, "step_summary", "--step", 99).err
+
+
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Ranks of which one loads a batch late, in a database."""

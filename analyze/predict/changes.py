@@ -147,16 +147,19 @@ def _scaled(weights: Weights, chosen: Bools, factor: float) -> Weights:
 
 def _cpu(scene: Scene, weights: Weights, change: Change) -> Weights:
     """The CPU takes so much of its time within the ranges; waits are no work and stay."""
-    cover = scene.ranges(change.where)
+    return _cpu_within(scene, weights, scene.ranges(change.where), change.factor)
+
+
+def _cpu_within(scene: Scene, weights: Weights, cover: Cover, factor: float) -> Weights:
     inside = cover.holds(scene.points.begin)
-    spared = np.rint(scene.host_within(weights, cover) * (1 - change.factor)).astype(np.int64)
-    own = np.where(inside, np.rint(weights.own * change.factor).astype(np.int64), weights.own)
+    spared = np.rint(scene.host_within(weights, cover) * (1 - factor)).astype(np.int64)
+    own = np.where(inside, np.rint(weights.own * factor).astype(np.int64), weights.own)
     return _with_calls(scene, replace(weights, host=weights.host - spared), own)
 
 
 def _prefetch(scene: Scene, weights: Weights, change: Change) -> Weights:
     """The input is there when it is asked for."""
-    return _cpu(scene, weights, replace(change, factor=0.0))
+    return _cpu_within(scene, weights, scene.input(change.where), 0.0)
 
 
 def _skip(scene: Scene, weights: Weights, change: Change) -> Weights:
@@ -351,7 +354,7 @@ class _Kind:
 
 
 _KINDS = {
-    "prefetch": _Kind("PATH", _prefetch, "input is there when it is asked for"),
+    "prefetch": _Kind("PATH", _prefetch, "input is there when it is asked for; * is all that is named as reading it"),
     "pin": _Kind(
         "PATH",
         _pin,

@@ -82,6 +82,15 @@ class Scene:
             self._covers[path] = found
         return self._covers[path]
 
+    def input(self, path: str) -> Cover:
+        """Where input is read: in ranges of a path, with * in all named so. Raises UsageError when there are none."""
+        if path != EVERYWHERE:
+            return self.ranges(path)
+        found = self.phase("data")
+        if not len(found.start):
+            raise UsageError("prefetch=*: the trace has no range that means reading input; name it: prefetch=PATH")
+        return found
+
     def phase(self, name: str) -> Cover:
         """Where a phase of training is open; nowhere when nobody named it."""
         paths = self.phase_paths(name)

@@ -120,7 +120,8 @@ class _Without:
             return parts(scene.ranges(change.where)).times(1, 0)
         if kind in ("skip", "prefetch", "cpu"):
             rest = change.factor if kind == "cpu" else 0.0
-            return parts(scene.ranges(change.where)).times(1 - rest, 1 - rest)
+            cover = scene.input(change.where) if kind == "prefetch" else scene.ranges(change.where)
+            return parts(cover).times(1 - rest, 1 - rest)
         if kind == "scale":
             # work alone: what it is called by was recorded, and is not changed
             begin, end = np.array([self._begin]), np.array([self._end])

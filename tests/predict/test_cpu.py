@@ -16,6 +16,7 @@ from lorabench.analyze.attribute.cover import Cover
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.predict import operators, unprofiled
 from lorabench.analyze.predict.predictions import what_if
+from lorabench.errors import UsageError
 from simulated_cpu import CALL, GAP, PYTHON, Program, with_zero_calls
 
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
@@ -51,6 +52,27 @@ def test_what_if_predicts_steps_batched_of_a_trace_without_a_gpu(tmp_path: Path)
     calls = len(BEFORE.optimizer) * (CALL + PYTHON)
     assert fused["saving_ns"] == pytest.approx(calls, rel=0.03)
     assert faster["saving_ns"] == pytest.approx((1500 + 2500) / 2 * BEFORE.rows, rel=0.03)
+
+
+def test_all_that_is_fetched_ahead_is_the_input_and_not_all_that_the_cpu_does(tmp_path: Path) -> None:
+    changes = ("prefetch=*", "prefetch=step/data", "cpu=*:0")
+    with analyze([BEFORE.write(tmp_path / "before.json")], tmp_path / "x.duckdb") as database:
+        saved = [what_if(database, [change]).to_dicts()[0]["saving_ns"] for change in changes]
+        alone, named = unprofiled.fractions(database, BEFORE.step_ns(), [["prefetch=*"], ["prefetch={data}"]])
+    assert 0 < saved[0] == saved[1] < saved[2] / 2
+    assert alone == named
+
+
+@pytest.mark.parametrize("fixture", ["lora-run.json.gz", "nvtx-ranges.sqlite"])
+def test_beside_a_gpu_too_the_input_is_fetched_or_said_to_be_nowhere(fixture: str, tmp_path: Path) -> None:
+    with analyze([FIXTURES / fixture], tmp_path / "x.duckdb") as database:
+        standard = database.view("what_if").to_dicts()
+        inputs = {row["change"]: row["saving_ns"] for row in standard if row["change"].startswith("prefetch=")}
+        if not inputs:
+            with pytest.raises(UsageError, match="no range that means reading input; name it: prefetch=PATH"):
+                what_if(database, ["prefetch=*"])
+            return
+        assert what_if(database, ["prefetch=*"]).to_dicts()[0]["saving_ns"] == max(inputs.values())
 
 
 def test_recomputation_is_said_and_a_change_to_try(tmp_path: Path, run_command: Callable[..., Any]) -> None:
