@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import loops
 import numpy as np
 import pytest
 import writers
@@ -132,6 +133,39 @@ def test_the_gate_looks_at_the_first_row(run: Callable[..., Any], two: list[Path
     said = run(*two, *words, code=code)
     assert ("is allowed" in said.err or "has nothing" in said.err) == bool(code)
     assert "(total)" in said.out or "(median)" in said.out
+
+
+def exchanging(path: Path, product: int, waits: Sequence[int]) -> Path:
+    """Steps of a product and an exchange of so many us."""
+    made = loops.Loop()
+
+    def step(wait: int) -> None:
+        made.kernel(loops.GEMM, product)
+        made.kernel(loops.REDUCE, wait)
+        made.synchronise()
+
+    for number, wait in enumerate(waits):
+        made.inside(f"step {number}", partial(step, wait))
+    return made.write(path)
+
+
+@pytest.mark.parametrize("by", ["class", "kernel"])
+@pytest.mark.parametrize(("after", "grown"), quick(2, [(1300, True), (1300, False), (1010, True)]))
+def test_what_grew_by_more_than_its_noise_counts_beside_what_is_noise(
+    by: str, after: int, grown: bool, run: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Communication differs from step to step; products do not, and are slower in all steps, or in none."""
+    waits = (100, 900, 150, 1400, 120, 700)
+    longer = [wait if grown else wait + 300 for wait in waits]
+    both = [
+        exchanging(tmp_path / "a.json", 1000, waits),
+        exchanging(tmp_path / "b.json", after if grown else 1000, longer),
+    ]
+    fails = grown and after > 1010
+    said = run(*both, "--by", by, "--fail-above", "15%", code=8 if fails else 0)
+    assert ("in rows that grew by more than the noise of the steps; 15.0% is allowed" in said.err) == fails
+    verdict = " ".join(said.out.split("GPU time", 2)[1].split())
+    assert "no difference found" in verdict and ("but not in" in verdict) == grown
 
 
 def test_run_directories_have_a_gate_of_their_own(run: Callable[..., Any], tmp_path: Path) -> None:

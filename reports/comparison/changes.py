@@ -234,6 +234,12 @@ def check(compared: Compared, limit: float) -> list[str]:
             continue
         if first[f"{name} is"] != SAME:
             raise RegressionError(f"{what} of {name} is {change:.1%} above {names[0]}; {limit:.1%} is allowed")
+        grown, _ = total.beyond_noise(compared.rows, names, names.index(name))
+        if grown > limit * first[names[0]]:
+            raise RegressionError(
+                f"{what} of {name} is {change:.1%} above {names[0]}, {grown / first[names[0]]:.1%} in rows that grew "
+                f"by more than the noise of the steps; {limit:.1%} is allowed"
+            )
         notes.append(f"{what} of {name} is {change:.1%} above {names[0]}, within the noise of the steps: not counted")
     return notes
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..tables import units
-from .compared import RENAMED_TO, SAME, Asked, Row, letter
+from .compared import GONE, NEW, RENAMED_TO, SAME, Asked, Row, letter
 from .spread import NEXT_TO_NOTHING
 
 _WORDS = {
@@ -16,6 +16,7 @@ _WORDS = {
 }  # fmt: skip
 _NAME = 60  # characters of a name within a sentence
 _TELLING = 0.1  # of the whole change: a row that has less does not say where it comes from
+_EXPLAINS = 0.5  # of a change within noise: rows that have as much of it, by more than their own noise, are no noise
 _AS_MUCH = 0.9  # of the largest change: what says where it comes from
 
 
@@ -39,7 +40,11 @@ def of_total(
     if before == after or cells[0] == cells[1]:
         return f"{what}: the same, {cells[0]}{each}"
     if first[f"{name} is"] == SAME:
-        return f"{what}: {SAME} found, {cells[0]} and {cells[1]}{each}: steps differ among themselves as much"
+        text = f"{what}: {SAME} found, {cells[0]} and {cells[1]}{each}: steps differ among themselves as much"
+        changed, most = beyond_noise(rows, names, number)
+        if most is not None and changed / (after - before) >= _EXPLAINS:
+            text += f", but not in {_short(_named(most, names, labels))} ({_signed(ending, most[f'{name} Δ'])})"
+        return text
     text = f"{what}: {cells[0]} -> {cells[1]}{each} ({after / before - 1:+.1%})"
     if abs(after / before - 1) < NEXT_TO_NOTHING:
         return text
@@ -47,12 +52,46 @@ def of_total(
     most, share, is_module = _most(rows, names, number, elsewhere)
     if most is None or most[f"{name} is"] == SAME or share / (after - before) < _TELLING:
         return text
-    _, (change,) = units.scaled(ending, [share], signed=True)
-    most_keys = [key for key in list(most)[: list(most).index(names[0])] if key != RENAMED_TO]
-    keys = [labels.get(most[key], str(most[key])) for key in most_keys if most[key] is not None]
-    most_unit, _ = units.scaled(ending, [share])
     launched = "launched in " if any(elsewhere) and not is_module else ""
-    return f"{text}, most of all {launched}{_short(' '.join(keys))} ({change} {most_unit})".replace(" )", ")")
+    return f"{text}, most of all {launched}{_short(_named(most, names, labels))} ({_signed(ending, share)})"
+
+
+def beyond_noise(rows: list[Row], names: list[str], number: int) -> tuple[float, Row | None]:
+    """By how much the rows changed together that changed by more than noise, and the one that did most; 0 for steps.
+
+    Of ranges those that are in no other of them.
+    """
+    name = names[number]
+    if "step" in rows[0]:
+        return 0.0, None
+    found = [row for row in rows[1:] if row[f"{name} Δ"] and _is_beyond(row, names[0], name)]
+    paths = {row["path"] for row in found if row.get("path")}
+
+    def is_inner(path: Any) -> bool:
+        parts = str(path).split("/")
+        return any("/".join(parts[:count]) in paths for count in range(1, len(parts)))
+
+    outer = [row for row in found if "path" not in row or not is_inner(row["path"])]
+    changed = float(sum(row[f"{name} Δ"] for row in outer))
+    same_way = [row for row in outer if row[f"{name} Δ"] * changed > 0]
+    return changed, max(same_way, key=lambda row: abs(row[f"{name} Δ"]), default=None)
+
+
+def _is_beyond(row: Row, first: str, name: str) -> bool:
+    """Whether a row changed by more than its noise, which is known."""
+    measured = {"": (first, name), NEW: (name,), GONE: (first,)}.get(row[f"{name} is"])
+    return measured is not None and all(row.get(f"{of} spread") is not None for of in measured)
+
+
+def _named(row: Row, names: list[str], labels: dict[str, str]) -> str:
+    keys = [key for key in list(row)[: list(row).index(names[0])] if key != RENAMED_TO]
+    return " ".join(labels.get(row[key], str(row[key])) for key in keys if row[key] is not None)
+
+
+def _signed(ending: str, change: float) -> str:
+    unit, _ = units.scaled(ending, [change])
+    _, (text,) = units.scaled(ending, [change], signed=True)
+    return f"{text} {unit}".rstrip()
 
 
 def _most(
