@@ -43,7 +43,10 @@ def test_there_is_no_picture_where_nobody_is_late_or_of_a_single_step(
     )
 )
 def test_the_picture_keeps_to_the_screen_and_has_the_largest(known: dict[tuple[int, int], int | None]) -> None:
-    rows = [{"rank": rank, "step": step, "kept_waiting_ns": ns} for (rank, step), ns in known.items()]
+    rows = [
+        {"rank": rank, "step": step, "kept_waiting_ns": ns, "is_straggler": rank == 3}
+        for (rank, step), ns in known.items()
+    ]
     found = rank_picture.picture(rows)
     if found is None:
         assert len({step for _, step in known}) < 2 or not any(known.values())
@@ -52,3 +55,14 @@ def test_the_picture_keeps_to_the_screen_and_has_the_largest(known: dict[tuple[i
     assert len(lines) <= 9 and all(cell_len(line) <= 80 for line in lines)
     assert sum(line.count("█") for line in lines[1:]) >= 1
     assert max(ns or 0 for row in found["kept_waiting_ns"] for ns in row) == max(ns or 0 for ns in known.values())
+
+
+def test_a_straggler_is_seen_beside_a_much_later_one_and_steps_that_are_not_there_are_none() -> None:
+    waited = {(0, 1): 0, (1, 1): 400, (0, 2): 100_000, (1, 2): 400, (0, 5): 0, (1, 5): 400}
+    found = rank_picture.picture(
+        [{"rank": r, "step": s, "kept_waiting_ns": ns, "is_straggler": ns > 0} for (r, s), ns in waited.items()]
+    )
+    assert found is not None
+    heading, first, second = rank_picture.lines(found)
+    assert heading.startswith("others waited for ranks 0 to 1, 3 steps (1 to 5) (█ from ")
+    assert (first, second) == ("  rank 0  ·█·", "  rank 1  ░░░")

@@ -178,19 +178,19 @@ def known_problem(task: Task) -> dict[str, Any] | None:
         found = parse_json(read_text(task.path(PROBLEM)))
     except (OSError, ValueError):
         return None
-    if not isinstance(found, dict) or found.get("identity") != _tried(task):
+    if not isinstance(found, dict) or found.get("identity") != _attempt(task):
         return None
     return found
 
 
 def note_problem(task: Task, text: str, *, is_final: bool, attempt_cnt: int = 0) -> None:
     """Write down why an input has no result."""
-    found = {"text": text, "is_final": is_final, "attempt_cnt": attempt_cnt, "identity": _tried(task)}
+    found = {"text": text, "is_final": is_final, "attempt_cnt": attempt_cnt, "identity": _attempt(task)}
     _write(task.path(PROBLEM), found)
 
 
-def _tried(task: Task) -> dict[str, Any]:
-    """What is tried again when it changes: another reader may read it."""
+def _attempt(task: Task) -> dict[str, Any]:
+    """What an attempt was at: another content, or what another reader may read, is tried again."""
     return task.identity | {"readers": {kind.name: version for kind, version in READER_VERSIONS.items()}}
 
 

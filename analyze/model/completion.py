@@ -40,7 +40,7 @@ def complete(staging: Staging) -> None:
     tables.write_sets(staging, first, found, sets)
     is_first_op = tables.first_of_each_call(launched.call, launched.by_start)
     tables.write_operations(staging, first, launched, found, sets.of_launch, is_first_op)
-    staging.database.limit_memory(COMPLETE_MEMORY)
+    staging.database.limit_memory(COMPLETE_MEMORY)  # the widest table is written
     work, launch, devices = tables.work_of(launched, is_first_op)
     tables.write_devices(staging, devices)
     set_of, reach = take(sets.of_launch, launch), found.reach

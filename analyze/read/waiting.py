@@ -60,23 +60,17 @@ def numbered_texts(column: pa.ChunkedArray) -> tuple[Any, list[str]]:
 
 
 def _narrow(column: pa.ChunkedArray) -> pa.Array:
-    """A column of a batch that shares no memory with it: the batch is one piece of memory to those who made it."""
     if column.null_count == len(column):
         return pa.nulls(len(column))
     if column.type == pa.string():
-        return _piece(arrow.encoded(column).unify_dictionaries())
+        column = arrow.encoded(column)
     if pa.types.is_dictionary(column.type):
         return column.unify_dictionaries().combine_chunks()
     if column.type == pa.bool_():
         return column.combine_chunks()
     least, most = arrow.extent(column)
-    narrow = next(t for t in _WIDTHS if _bound(t) > max(most, -1 - least))
-    return column.combine_chunks() if narrow == column.type else _piece(arrow.cast(column, narrow))
-
-
-def _piece(column: pa.ChunkedArray) -> pa.Array:
-    """The column in one piece, not copied if it is one; Arrow's own combine_chunks copies always."""
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    fitting = (t for t in _WIDTHS if _bound(t) > max(most, -1 - least))
+    return arrow.cast(column.combine_chunks(), next(fitting))
 
 
 def _bound(width: pa.DataType) -> int:
@@ -93,4 +87,4 @@ def _joined(pieces: list[pa.Array]) -> pa.Array:
     if not types:
         return pa.nulls(sum(map(len, pieces)))
     type_ = types.pop() if len(types) == 1 else max(types, key=_WIDTHS.index)
-    return _piece(pa.chunked_array([arrow.cast(piece, type_) for piece in pieces], type_).unify_dictionaries())
+    return pa.chunked_array([arrow.cast(piece, type_) for piece in pieces], type_).unify_dictionaries().combine_chunks()

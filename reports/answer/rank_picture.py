@@ -1,10 +1,11 @@
 """Ranks x steps in characters: for which rank, in which step, the others waited.
 
-rank 0  ··········      largest 38 ms: █ from 3/4 of it, ▓ from 1/2, ▒ from 1/4, ░ from 1/16, · less, ' ' no such step
-rank 1  ··█··█··▓·
+rank 0  ··········      largest 38 ms: █ from 3/4 of it, ▓ from 1/2, ▒ from 1/4, ░ from 1/16 and of each straggler,
+rank 1  ··█··█··▓·      · less, ' ' no such step
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from ..tables.units import said_ns
@@ -12,7 +13,7 @@ from ..terminal.screen import cut
 
 # Of the kind of the input that is shown.
 WAITED = """
-    select rank, step, sum(kept_waiting_ns)::bigint as kept_waiting_ns
+    select rank, step, sum(kept_waiting_ns)::bigint as kept_waiting_ns, bool_or(is_straggler) as is_straggler
     from straggler
     where step is not null and source_id in (select source_id from source where kind = '{kind}')
     group by rank, step"""
@@ -32,10 +33,12 @@ def most_striking(sizes: Iterable[tuple[Any, int]], count: int) -> list[Any]:
 
 
 def picture(rows: Sequence[Row]) -> Row | None:
-    """Of rows of WAITED the ranks and steps with most waiting, and that in ns, a list for each rank; None for nothing
-    to see.
+    """Of rows of WAITED the ranks and steps with most waiting, that in ns and who is a straggler, a list for each rank.
+
+    None where there is nothing to see.
     """
     found = {(row["rank"], row["step"]): row["kept_waiting_ns"] for row in rows}
+    late = {(row["rank"], row["step"]) for row in rows if row["is_straggler"]}
     steps = {step for _, step in found}
     if len(steps) < _LEAST_STEPS or not any(found.values()):
         return None
@@ -47,6 +50,7 @@ def picture(rows: Sequence[Row]) -> Row | None:
         "steps": shown_steps,
         "step_cnt": len(steps),
         "kept_waiting_ns": [[found.get((rank, step)) for step in shown_steps] for rank in shown_ranks],
+        "is_straggler": [[(rank, step) in late for step in shown_steps] for rank in shown_ranks],
     }
 
 
@@ -59,18 +63,22 @@ def lines(found: Row) -> Iterator[str]:
     shades = f"{most} from {said_ns(round(_SHADES[0][0] * largest))}, {''.join(others)} less"
     yield cut(f"others waited for {ranks}, {steps} ({shades})")
     label = max(len(str(rank)) for rank in found["ranks"])
-    for rank, row in zip(found["ranks"], found["kept_waiting_ns"], strict=True):
-        yield f"  rank {rank:>{label}}  {''.join(_shade(ns, largest) for ns in row)}"
+    for rank, row, late in zip(found["ranks"], found["kept_waiting_ns"], found["is_straggler"], strict=True):
+        yield f"  rank {rank:>{label}}  {''.join(map(partial(_shade, largest), row, late))}"
 
 
 def _of(shown: list[int], count: int, what: str) -> str:
     """Which ranks or steps are shown."""
     if len(shown) < count:
         return f"{len(shown)} of {count:,} {what}"
-    return f"{what} {shown[0]} to {shown[-1]}" if len(shown) > 1 else f"{what.removesuffix('s')} {shown[0]}"
+    if len(shown) == 1:
+        return f"{what.removesuffix('s')} {shown[0]}"
+    span = f"{shown[0]} to {shown[-1]}"
+    return f"{what} {span}" if shown[-1] - shown[0] + 1 == count else f"{count} {what} ({span})"
 
 
-def _shade(ns: int | None, largest: int) -> str:
+def _shade(largest: int, ns: int | None, is_late: bool) -> str:
     if ns is None:
         return " "
-    return next((shade for share, shade in _SHADES if ns >= share * largest), "·")
+    least = _SHADES[-1][1] if is_late else "·"
+    return next((shade for share, shade in _SHADES if ns >= share * largest), least)

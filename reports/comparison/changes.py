@@ -16,7 +16,7 @@ from ...errors import InputError, RegressionError, UsageError
 from ...progress import Progress
 from . import baselines, counted, renamed, runs, total, verdict
 from .by_step import of_rows, of_steps
-from .compared import RENAMED_TO, SAME, Asked, Compared, Row, changes_of, letter
+from .compared import RENAMED_TO, SAME, Asked, Compared, Row, changes_of, letter, outermost
 from .comparisons import COMPARISONS, LAUNCHED, Comparison, Values, choose, fitting, natural, values_of
 from .counted import Spreads, Steps
 from .spread import Spread, are_alike, centres, least_of_rows
@@ -206,7 +206,8 @@ def _labels(databases: Sequence[Database]) -> dict[str, str]:
 
 
 def check(compared: Compared, limit: float) -> list[str]:
-    """Raise RegressionError when steps or the first row of a table grew by more than the limit, a fraction.
+    """Raise RegressionError when steps or the first row of a table grew by more than the limit, a fraction; where that
+    row is noise, when the rows that are none did.
 
     Returns what grew by more and is not counted, because steps differ among themselves as much.
     """
@@ -267,13 +268,8 @@ def _steps(databases: list[Database], how: Comparison, totals: bool) -> list[Ste
 
 def _outermost(values: Values) -> Values:
     """Of ranges those that are in no other of them."""
-    paths = {key[0] for key in values}
-
-    def is_outer(path: str) -> bool:
-        parts = path.split("/")
-        return not any("/".join(parts[:n]) in paths for n in range(1, len(parts)))
-
-    return {key: value for key, value in values.items() if is_outer(key[0])}
+    paths = outermost(key[0] for key in values)
+    return {key: value for key, value in values.items() if key[0] in paths}
 
 
 def _headline(database: Database, how: Comparison, values: Values, is_whole: bool, widths: Spreads) -> float:

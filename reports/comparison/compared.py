@@ -1,6 +1,6 @@
 """What a comparison finds: a verdict, rows of raw numbers, and what is needed to print them for people."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,6 +55,17 @@ class Compared:
     def names(self) -> list[str]:
         """The columns of values."""
         return [found.name for found in self.inputs]
+
+
+def outermost(paths: Iterable[str]) -> set[str]:
+    """Of name paths those that are in no other of them."""
+    known = set(paths)
+
+    def is_inner(path: str) -> bool:
+        parts = path.split("/")
+        return any("/".join(parts[:count]) in known for count in range(1, len(parts)))
+
+    return {path for path in known if not is_inner(path)}
 
 
 def letter(number: int) -> str:

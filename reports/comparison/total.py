@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..tables import units
-from .compared import GONE, NEW, RENAMED_TO, SAME, Asked, Row, letter
+from .compared import GONE, NEW, RENAMED_TO, SAME, Asked, Row, letter, outermost
 from .spread import NEXT_TO_NOTHING
 
 _WORDS = {
@@ -65,13 +65,8 @@ def beyond_noise(rows: list[Row], names: list[str], number: int) -> tuple[float,
     if "step" in rows[0]:
         return 0.0, None
     found = [row for row in rows[1:] if row[f"{name} Δ"] and _is_beyond(row, names[0], name)]
-    paths = {row["path"] for row in found if row.get("path")}
-
-    def is_inner(path: Any) -> bool:
-        parts = str(path).split("/")
-        return any("/".join(parts[:count]) in paths for count in range(1, len(parts)))
-
-    outer = [row for row in found if "path" not in row or not is_inner(row["path"])]
+    paths = outermost(row["path"] for row in found if row.get("path"))
+    outer = [row for row in found if not row.get("path") or row["path"] in paths]
     changed = float(sum(row[f"{name} Δ"] for row in outer))
     same_way = [row for row in outer if row[f"{name} Δ"] * changed > 0]
     return changed, max(same_way, key=lambda row: abs(row[f"{name} Δ"]), default=None)
@@ -89,8 +84,7 @@ def _named(row: Row, names: list[str], labels: dict[str, str]) -> str:
 
 
 def _signed(ending: str, change: float) -> str:
-    unit, _ = units.scaled(ending, [change])
-    _, (text,) = units.scaled(ending, [change], signed=True)
+    unit, (text,) = units.scaled(ending, [change], signed=True)
     return f"{text} {unit}".rstrip()
 
 

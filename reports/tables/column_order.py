@@ -79,7 +79,7 @@ def ordered(columns: Sequence[str]) -> list[str]:
 def telling(columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> list[str]:
     """The columns of rows for a person; of a whole view first what says which of several inputs a row is of.
 
-    Where there is one input nothing says it. What is nothing in all rows comes last.
+    Where there is one input nothing says it. What is nothing in all rows comes last, but for step 0.
     """
     if not {"source_id", "rank"} <= set(columns):
         return list(columns)

@@ -17,8 +17,9 @@ select
     if(gap.source_id in (from hollow), 'of CUDA graphs, or before the recording', 'before the recording, or of others') as place,
     null::double as saving_ns,
     count(*) as occurrence_cnt,
-    format('{}, {} together, in which the CPU waits for the GPU ({}) and nothing is recorded there',
-        if(count(*) = 1, 'a gap', count(*) || ' gaps'), said_ns(sum(gap.saving_ns)), arg_max(name.text, gap.idle_ns)) as evidence,
+    format('{} of {}{} in which the CPU waits for the GPU ({}) and nothing is recorded there',
+        if(count(*) = 1, 'a gap', format('{:,} gaps', count(*))), said_ns(sum(gap.saving_ns)),
+        if(count(*) = 1, '', ' together'), arg_max(name.text, gap.idle_ns)) as evidence,
     if(
         gap.source_id in (from hollow),
         'Kernels of CUDA graphs are missing in this file, and most likely it waits for these: record every node (see unrecorded '
