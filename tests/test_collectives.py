@@ -217,8 +217,8 @@ def test_a_job_is_matched_by_what_its_traces_say(torch: str, tmp_path: Path) -> 
             "select operation, group_name, member_cnt, bytes, matched_by, reason, count(*) from collective_match "
             "group by all order by 1 desc, 2"
         )
-    if torch == "names":  # nobody knows that the gathers are of pairs; that the reductions are of all they all say
-        assert {row[4] for row in rows} == {"place"}
+    if torch == "names":  # that the gathers are of pairs nobody knows; nothing contradicts that they are of all
+        assert {(row[2], row[4]) for row in rows} == {(4, "place")}
         return
     by = {"2.13": "comms_id", "2.4": "place"}[torch]
     assert rows == [
@@ -226,6 +226,54 @@ def test_a_job_is_matched_by_what_its_traces_say(torch: str, tmp_path: Path) -> 
         ("all_gather", "1", 2, 1 << 21, by, None, 3),
         ("all_gather", "2", 2, 1 << 21, by, None, 3),
     ]
+
+
+@pytest.mark.parametrize("hosts_named", [True, False])
+def test_of_unknown_groups_ranks_that_cannot_have_met_are_not_matched(
+    hosts_named: bool, said: Any, tmp_path: Path, run_command: Callable[..., Any]
+) -> None:
+    """Pairs gather without a rank that sleeps: its clock would be wrong by as much as it slept, in one step of six."""
+    run = simulate(Job(torch="names", idle={(5, 2): 9_000_000}, hosts_named=hosts_named))
+    ask = "select step, rank, cause, cause_place from straggler where is_straggler"
+    with database_of(run, tmp_path) as database:
+        matched = database.rows(
+            "select operation, member_cnt, count(*) from collective_match where member_cnt > 1 group by all"
+        )
+        reasons, rules = said(database)
+        late = database.rows(ask)
+    assert matched == [("all_reduce", 8, 6)]
+    assert reasons == {"groups are not recorded, and not all ranks met in these": 6 * 8}
+    assert set(rules) <= {"nccl_metadata"}
+    assert late == [(2, 5, "idle: late_input", "step/load batch")]
+    run_command(
+        "analyze", *sorted((tmp_path / "traces").iterdir()), "-o", f"{tmp_path / 'job'}/", "--workers", 1, "--quiet"
+    )
+    assert run_command("query", tmp_path / "job", ask, "--csv").out.splitlines()[1:] == [
+        "2,5,idle: late_input,step/load batch"
+    ]
+
+
+def test_a_second_pass_for_memory_is_no_second_rank(tmp_path: Path, run_command: Callable[..., Any]) -> None:
+    """`collect --profiler torch,memory` leaves two traces of a rank, of the same steps."""
+    run = simulate(Job(ranks=4, ranks_per_host=2, steps=3, idle={(1, 1): 9_000_000}))
+    paths = run.write(tmp_path / "traces")
+    held = {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 100, "tid": 1, "s": "t"}
+    held["args"] = {"Total Allocated": 512, "Bytes": 512, "Addr": 1, "Device Id": -1, "Device Type": 0}
+    for path in paths:
+        trace = json.loads(path.read_text("utf-8"))
+        trace["traceEvents"] = [event | {"ts": event["ts"] + 60_000_000} for event in trace["traceEvents"]]
+        trace["traceEvents"].append(held | {"ts": trace["traceEvents"][0]["ts"]})
+        path.with_name(f"memory-{path.name}").write_text(json.dumps(trace), "utf-8")
+    alone, both = tmp_path / "alone.duckdb", tmp_path / "both.duckdb"
+    views = ("collective_summary", "collective_skew", "straggler", "rank_summary", "kernel_over_ranks", "clock_offset")
+    with analyze(paths, alone) as one, analyze([*paths, *paths[0].parent.glob("memory-*")], both) as two:
+        for view in views:
+            rows, again = (
+                database.rows(f"select * exclude (source_id) from (select *, 0 as source_id from {view}) order by all")
+                for database in (one, two)
+            )
+            assert rows and rows == again
+        assert not two.rows("select rule from validation where rule in ('rank_twice', 'rank_missing', 'steps_differ')")
 
 
 def test_bandwidth_is_that_of_nccl_tests(tmp_path: Path) -> None:
@@ -301,6 +349,14 @@ def test_clocks_that_run_apart_are_aligned_in_pieces(tmp_path: Path) -> None:
         rows = database.rows("select rank, piece_id, from_ns, offset_ns, error_ns, drift_frac from clock_offset")
         known = database.rows("select count(*), count(arrival_ns) from collective_skew")
         problems = database.rows("select rule, problem_cnt from validation where rule = 'clock_drift'")
+        waits = database.rows(
+            "select collective.group_name, collective.seq, skew.rank, skew.wait_ns, skew.skew_ns, skew.error_ns "
+            "from collective_skew as skew join collective using (collective_id)"
+        )
+    for group, seq, rank, wait, skew, error in waits:
+        true = {member.rank: member.arrival for member in by_collective(run)[group, seq]}
+        assert wait is None or abs(max(true.values()) - true[rank] - wait) <= error + 1_000
+        assert abs(_spread(true) - (skew or 0)) <= error + 1_000
     assert known[0][0] == known[0][1] == 2 * 2 * 60
     away = [row for row in rows if row[3]]
     assert len(away) > 2

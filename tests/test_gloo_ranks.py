@@ -21,6 +21,8 @@ from simulated_gloo import BACKWARD, FORWARD, OPTIMIZER, TRANSFER, Job
             Job("fsdp", ranks=3, slow=0),
             Job("fsdp", ranks=4, slow=2),
             Job("ddp", ranks=2, slow=0),
+            Job("ddp", ranks=3, slow=0, noted_after=1_000),
+            Job("fsdp", ranks=2, slow=1, noted_after=150),
         ],
     ),
     ids=str,

@@ -52,7 +52,9 @@ def test_the_picture_keeps_to_the_screen_and_has_the_largest(known: dict[tuple[i
         assert len({step for _, step in known}) < 2 or not any(known.values())
         return
     lines = list(rank_picture.lines(found))
-    assert len(lines) <= 9 and all(cell_len(line) <= 80 for line in lines)
+    is_complete = all(known.get((rank, step)) is not None for rank in found["ranks"] for step in found["steps"])
+    assert (lines[-1] == "  (blank: not known, or no such step)") == (not is_complete)
+    assert len(lines) <= (9 if is_complete else 10) and all(cell_len(line) <= 80 for line in lines)
     assert sum(line.count("█") for line in lines[1:]) >= 1
     assert max(ns or 0 for row in found["kept_waiting_ns"] for ns in row) == max(ns or 0 for ns in known.values())
 

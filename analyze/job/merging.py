@@ -60,6 +60,22 @@ _WITHOUT_WAITING = """
     ) as late
     where found.rule = 'exposed_communication' and late.source_id = found.source_id and late.waited_ns > 0
         and (late.is_cpu or late.place is not distinct from found.place)"""
+# Alone a rank takes each collective for matched: its way to one that is not is the beginning of that to the next one.
+_NEXT_MATCHED = """
+    select collective_id as part_id, next.collective_id, next.step
+    from (
+        select collective.collective_id, first_value(
+            case when matched.match_id is not null
+            then {'collective_id': collective.collective_id, 'step': matched.step} end ignore nulls
+        ) over (
+            partition by source_id, process_id, group_name, group_ranks order by work_start_ns, collective_id
+            rows between current row and unbounded following
+        ) as next
+        from collective
+        left join matched_collective as matched using (collective_id)
+        where operation not in ('send', 'recv') and work_start_ns is not null
+    )
+    where next is not null"""
 _RANK_WAIT = """
     update steady_state as steady
     set rank_wait_ns = least(late.waited_ns, steady.exposed_communication_ns)
@@ -275,14 +291,25 @@ def _renumbered(table: pa.Table, source_id: int, shift: int) -> pa.Table:
 def _compare(new: Database, job: Path, entries: Sequence[Entry]) -> None:
     """What needs all ranks: matches, clocks, stragglers, and rules about them."""
     matching.complete(new)
-    for name in ("_rank_part", "_rank_stretch", "_rank_wait"):
+    for name, value in (("_rank_part", "sum(part_ns) as part_ns"), ("_rank_stretch", None)):
         new.connection.execute(
             f"""create or replace table {quoted(name)} as
-            select rows.* replace (if(rows.collective_id is null, rows.step, matched.step) as step)
-            from {quoted(name)} as rows
-            left join matched_collective as matched using (collective_id)
-            where rows.collective_id is null or matched.match_id is not null"""
+            select * replace (min(start_ns) as start_ns, max(end_ns) as end_ns{f", {value}" if value else ""})
+            from (
+                select way.* replace (matched.collective_id as collective_id, matched.step as step)
+                from {quoted(name)} as way
+                join ({_NEXT_MATCHED}) as matched on matched.part_id = way.collective_id
+            )
+            group by all
+            union all by name from {quoted(name)} where collective_id is null"""
         )
+    new.connection.execute(
+        """create or replace table _rank_wait as
+        select wait.* replace (matched.step as step)
+        from _rank_wait as wait
+        join matched_collective as matched using (collective_id)
+        where matched.match_id is not null"""
+    )
     _put(new, "_straggler", new.rows_of("_straggler"))
     _put(new, "_straggler_place", _places(new, entries))
     _put(new, "straggler", new.rows_of("straggler"))

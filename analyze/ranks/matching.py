@@ -105,12 +105,21 @@ def _first_times(match: Ints, time: Ints, found: list[Piece]) -> list[int | None
 def _of_source(
     source: int, clock: int, reference: int, name: int, found: list[Piece], first_of: list[int | None]
 ) -> list[tuple[int, ...]]:
-    """Rows of one input: of each piece that it takes part in and in which its clock is known."""
-    rows: list[tuple[int, ...]] = []
+    """Rows of one input: of each piece that it takes part in and in which its clock is known.
+
+    Of several pieces each is as wrong besides as the clock runs away meanwhile: as fast as between any two of them.
+    """
+    known = []
     for number, (piece, first) in enumerate(zip(found, first_of, strict=True)):
         offset: Floats
         offset, error = piece.offset(reference)
         if first is not None and np.isfinite(error[clock]):
-            values = round(float(offset[clock])), max(0, int(np.ceil(error[clock])))
-            rows.append((source, clock, number, first, *values, piece.end - piece.first, name))
-    return rows
+            known.append((number, first, float(offset[clock]), max(0.0, float(error[clock])), piece.end - piece.first))
+    firsts, offsets = (np.array([one[place] for one in known], dtype=np.float64) for place in (1, 2))
+    lengths = np.diff(firsts)
+    speed = float(np.max(np.abs(np.diff(offsets)) / np.maximum(lengths, 1), initial=0))
+    away = speed * np.append(lengths, lengths[-1:] if len(lengths) else [0.0] * len(known))
+    return [
+        (source, clock, number, first, round(offset), int(np.ceil(error + float(more))), count, name)
+        for (number, first, offset, error, count), more in zip(known, away, strict=True)
+    ]

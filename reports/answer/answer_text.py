@@ -206,7 +206,7 @@ def _ranks(found: Row) -> Iterator[str]:
         if why := cause(slowest, 56):
             yield from textwrap.wrap(f"cause: {why}", WIDTH, initial_indent="  ", subsequent_indent="    ")
     if slowest and slowest["late_host"]:
-        behind = said_ns(slowest["host_lag_ns"])
+        behind = said_ns(slowest["host_late_ns"])
         yield cut(
             f"{'' if is_listed else '  '}all ranks of {slowest['late_host']} are late, by {behind} in a step (median)"
         )

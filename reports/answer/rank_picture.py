@@ -1,7 +1,7 @@
 """Ranks x steps in characters: for which rank, in which step, the others waited.
 
 rank 0  ··········      largest 38 ms: █ from 3/4 of it, ▓ from 1/2, ▒ from 1/4, ░ from 1/16 and of each straggler,
-rank 1  ··█··█··▓·      · less, ' ' no such step
+rank 1  ··█··█··▓·      · less, ' ' not known
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -65,6 +65,8 @@ def lines(found: Row) -> Iterator[str]:
     label = max(len(str(rank)) for rank in found["ranks"])
     for rank, row, late in zip(found["ranks"], found["kept_waiting_ns"], found["is_straggler"], strict=True):
         yield f"  rank {rank:>{label}}  {''.join(map(partial(_shade, largest), row, late))}"
+    if any(ns is None for row in found["kept_waiting_ns"] for ns in row):
+        yield "  (blank: not known, or no such step)"
 
 
 def _of(shown: list[int], count: int, what: str) -> str:

@@ -109,7 +109,7 @@ def _verdict(slowest: Rows) -> str:
     if why := cause(row):
         text += f" Cause: {why}."
     if row["late_host"]:
-        text += f" All ranks of {row['late_host']} are late, by {said_ns(row['host_lag_ns'])} in a step (median)."
+        text += f" All ranks of {row['late_host']} are late, by {said_ns(row['host_late_ns'])} in a step (median)."
     return text
 
 

@@ -4,9 +4,16 @@
 -- group and the same place among its collectives in a step, or in the file where there are no steps. Sends and receives
 -- are numbered by each rank for itself, so theirs is the place among those of the same two ranks in the step (of nsys ranks in
 -- the communicator: that these are the ranks of the inputs is not known). Where no group is
--- recorded it is taken to be the whole job. They count as matched only if all agree on operation and type, and on bytes
+-- recorded it is taken to be the whole job, unless two ranks cannot have met in all collectives of one operation and name: no
+-- offset of their clocks would let each of them begin before the other one ended.
+--
+--     rank 0   |==|        |==|                     one that is the first for both ranks, and so on: in the first rank 5's
+--     rank 5    |==|                  |==|          clock would go as 0's, in the second it would be ahead by half the line
+--
+-- They count as matched only if all agree on operation and type, and on bytes
 -- (an all-to-all, a gather, a scatter and those of names in v may be uneven), and if each rank of the group is there
--- once. Only inputs of one kind are compared, and where there is one rank alone there is no row.
+-- once. Only inputs of one kind are compared. Where there is one rank alone there is no row, nor of a second pass of a rank
+-- that recorded memory.
 --
 -- columns:
 --   collective_id   bigint    the row of collective
@@ -24,12 +31,15 @@ member as materialized (
         source.rank,
         source.name as input,
         source.world_size,
+        coalesce(source.origin_ns, 0) as origin_ns,
         coalesce(collective.start_ns, collective.work_start_ns) as time_ns,
         coalesce(group_name, '') || coalesce(group_ranks, '') as "group",
         operation in ('send', 'recv') as is_p2p
     from collective
     join source using (source_id)
-    where operation is not null and (select count(distinct rank) from source) > 1
+    where operation is not null
+        and (select count(distinct rank) from source) > 1
+        and source_id not in (from _memory_pass)
 ),
 left_out as (
     select source_id, any_value(detail order by detail) as detail
@@ -86,6 +96,42 @@ counted as (
         row_number() over (partition by source_id, process, matched_by, key order by time_ns, collective_id) as part
     from keyed
 ),
+-- in which nobody ends before all have begun
+ungrouped as (
+    select
+        kind,
+        key,
+        part,
+        source_id,
+        operation,
+        name,
+        origin_ns + work_start_ns as start_ns,
+        origin_ns + work_end_ns as end_ns,
+        source_id = min(source_id) over (partition by kind) as is_first
+    from counted
+    where "group" = ''
+        and work_start_ns is not null
+        and operation in ('all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'barrier')
+),
+-- of what is called alike by the first input and by another
+unmet as (
+    select distinct kind, operation, name
+    from (
+        select one.kind, one.operation, one.name
+        from ungrouped as one
+        join ungrouped as other
+            on other.kind = one.kind
+            and other.key = one.key
+            and other.part = one.part
+            and other.operation = one.operation
+            and other.name = one.name
+        where one.is_first and not other.is_first
+        group by one.kind, one.operation, one.name, other.source_id
+        -- clocks run apart by less than a 500th
+        having max(other.start_ns - one.end_ns) - min(other.end_ns - one.start_ns)
+            > greatest(20_000, (max(one.end_ns) - min(one.start_ns)) // 500)
+    )
+),
 gathered as (
     select
         kind,
@@ -115,8 +161,10 @@ gathered as (
         list({'rank': rank, 'bytes': coalesce(in_bytes, out_bytes)} order by rank) as each_bytes,
         mode(coalesce(in_bytes, out_bytes)) as usual_bytes,
         count(distinct coalesce(in_bytes, out_bytes)) as bytes_cnt,
-        bool_or(operation in ('all_to_all', 'gather', 'scatter') or name ilike '%v') as may_be_uneven
+        bool_or(operation in ('all_to_all', 'gather', 'scatter') or name ilike '%v') as may_be_uneven,
+        bool_or("group" = '' and unmet.kind is not null) as is_unmet
     from counted
+    left join unmet using (kind, operation, name)
     group by kind, matched_by, key, part
 ),
 judged as (
@@ -129,6 +177,7 @@ judged as (
             when expected_cnt is null then 'the size of the group is not recorded'
             when is_p2p and not has_peers then 'the ranks that send and receive are not recorded'
             when row_cnt > rank_cnt then 'a rank is in several inputs'
+            when is_unmet then 'groups are not recorded, and not all ranks met in these'
             when rank_cnt < expected_cnt and len(missing) > 0
                 then 'missing: rank ' || array_to_string(missing[:8], ', ') || if(len(missing) > 8, ' …', '')
             when rank_cnt <> expected_cnt then format('{} of {} ranks', rank_cnt, expected_cnt)

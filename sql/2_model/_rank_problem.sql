@@ -9,7 +9,7 @@ with
 ranked as (
     select source_id, kind, name, rank, world_size, coalesce(origin_ns, 0) as origin_ns
     from source
-    where rank is not null and kind is not null and (select count(distinct rank) from source) > 1
+    semi join _several_ranks using (source_id)
 ),
 placed as (
     select

@@ -1,7 +1,7 @@
 -- A row is a stretch in which something of a rank is looked at: a step, or its way to a matched collective.
 --
 -- A step is its time in _step_window; a source without steps counts as one, number NULL, from the start of its first work to
--- the end of its last. The way to a collective begins where the rank came to the one before, of the same group; that to the
+-- the end of its last. The way to a collective begins where the rank came to the matched one before, of the same group; that to the
 -- first one with the first step.
 --
 -- columns:
@@ -28,6 +28,7 @@ gone as (
     select
         collective.collective_id,
         collective.source_id,
+        matched.step,
         collective.work_start_ns,
         max(collective.work_start_ns) over (
             partition by collective.source_id, collective.process_id, collective.group_name, collective.group_ranks
@@ -35,7 +36,8 @@ gone as (
             rows between unbounded preceding and 1 preceding
         ) as before_ns
     from collective
-    where collective.operation is not null
+    join matched_collective as matched using (collective_id)
+    where matched.match_id is not null
         and collective.operation not in ('send', 'recv')
         and collective.work_start_ns is not null
 )
@@ -45,10 +47,8 @@ union all
 select
     gone.source_id,
     gone.collective_id,
-    matched.step,
+    gone.step,
     least(coalesce(gone.before_ns, first.start_ns), gone.work_start_ns),
     gone.work_start_ns
 from gone
-join matched_collective as matched using (collective_id)
 left join (select source_id, min(start_ns) as start_ns from step group by source_id) as first using (source_id)
-where matched.match_id is not null

@@ -2,8 +2,13 @@
 --
 -- Sends and receives are left out. wait_ns goes from the last compute of the device before the end of the collective, or from
 -- its start, to its end; 0 where something computes then. Compute that begins in its last twentieth, at most 20 us, does not
--- count, on CPUs in its last fifth, at most 0.2 ms: there who waits goes on before the execution of the collective is noted to
--- be over.
+-- count.
+--
+-- On CPUs who waits goes on before the execution is noted to be over, by as much as the machine is busy. There a collective ends
+-- where compute begins again after a wait at least twice as long as what is left of it:
+--
+--     compute   ----|                  |--- --- |---         the same, where the thread of gloo was not run in time
+--     gloo         |wwwwwwwwwwwwwwwwwww|.......|             w: wait_ns, until end_ns; .: not looked at
 --
 -- columns:
 --   source_id       integer   the input
@@ -11,13 +16,13 @@
 --   place           varchar   the range that its communication belongs to, as in _exposed_place, NULL where it waits for nothing
 --   step            bigint    number of the step, NULL outside of steps
 --   start_ns        bigint    begin of its work
---   end_ns          bigint    end of its work
+--   end_ns          bigint    end of its work, on CPUs when the rank went on
 --   wait_ns         bigint    until its end nothing computes for so long
 --   busy_ns         bigint    while it runs something computes for so long in all
 --   ready_ns        bigint    when what was launched before its call has been computed, or its call; NULL where that is not known
 
 with
-met as (
+noted as (
     select
         collective.source_id,
         collective.collective_id,
@@ -26,12 +31,7 @@ met as (
         matched.step,
         collective.work_start_ns as start_ns,
         collective.work_end_ns as end_ns,
-        collective.start_ns as call_ns,
-        collective.work_end_ns - if(
-            collective.device_id is null,
-            least((collective.work_end_ns - collective.work_start_ns) // 5, 200_000),
-            least((collective.work_end_ns - collective.work_start_ns) // 20, 20_000)
-        ) as near_end_ns
+        collective.start_ns as call_ns
     from collective
     join matched_collective as matched using (collective_id)
     semi join _several_ranks using (source_id)
@@ -47,9 +47,36 @@ compute as (
         end_ns,
         sum(end_ns - start_ns) over (
             partition by source_id, device_id order by start_ns rows unbounded preceding
-        ) as until_ns
+        ) as until_ns,
+        lag(end_ns) over (partition by source_id, device_id order by start_ns) as before_ns
     from _rank_activity
-    where activity = 'compute' and source_id in (select source_id from met)
+    where activity = 'compute' and source_id in (select source_id from noted)
+),
+resumed as (
+    select
+        noted.collective_id,
+        arg_max(next.start_ns, next.start_ns - greatest(noted.start_ns, coalesce(next.before_ns, noted.start_ns))) as end_ns
+    from noted
+    join compute as next
+        on next.source_id = noted.source_id
+        and next.device = noted.device
+        and next.start_ns < noted.end_ns
+        and next.start_ns >= noted.end_ns - (noted.end_ns - noted.start_ns) // 3
+    where noted.device_id is null
+        and next.start_ns - greatest(noted.start_ns, coalesce(next.before_ns, noted.start_ns))
+        >= 2 * (noted.end_ns - next.start_ns)
+    group by noted.collective_id
+),
+met as (
+    select
+        noted.* replace (coalesce(resumed.end_ns, noted.end_ns) as end_ns),
+        if(
+            noted.device_id is null,
+            coalesce(resumed.end_ns, noted.end_ns),
+            noted.end_ns - least((noted.end_ns - noted.start_ns) // 20, 20_000)
+        ) as near_end_ns
+    from noted
+    left join resumed using (collective_id)
 ),
 -- how long something has computed before each begins, and before each ends
 edge as (

@@ -21,4 +21,4 @@ join (
     from gpu_op
     group by source_id
 ) as work using (source_id)
-where source.rank is not null and coalesce(source.world_size, 2) > 1
+where source.rank is not null and coalesce(source.world_size, 2) > 1 and source_id not in (from _memory_pass)

@@ -1,5 +1,6 @@
--- A row is an input of a rank, where there are several ranks.
+-- A row is an input of a rank, where there are several ranks; of two passes over the same steps that without memory.
 
 select source_id, rank, kind, host
 from source
 where rank is not null and kind is not null and (select count(distinct rank) from source) > 1
+    and source_id not in (from _memory_pass)

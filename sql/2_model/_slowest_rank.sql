@@ -15,7 +15,7 @@
 --   cause_place       varchar   where its CPU was for most of that
 --   place_ns          bigint    the part of cause_ns there
 --   late_host         varchar   its machine if all of that is late and there are others, NULL if not
---   host_lag_ns       bigint    median lag of the ranks of its machine
+--   host_late_ns      bigint    by how much the ranks of that machine were late in the steps in which they were, the median
 
 with
 placed as (
@@ -29,12 +29,15 @@ compared as materialized (
     join placed using (source_id)
 ),
 late as (
-    select kind, host
+    select kind, host, median(late_ns)::bigint as late_ns
     from (
-        select kind, host, rank, count(*) filter (is_straggler) as step_cnt
+        select
+            kind,
+            host,
+            count(*) filter (is_straggler) over (partition by kind, host, rank) as step_cnt,
+            case when is_straggler then if(found_by = 'arrival', late_ns, lag_ns) end as late_ns
         from compared
         where is_shared
-        group by kind, host, rank
     )
     group by kind, host
     having min(step_cnt) > 0 and 2 * min(step_cnt) >= max(step_cnt)
@@ -46,8 +49,7 @@ slowest as (
         min(source_id) as source_id,
         count(*) as straggler_cnt,
         sum(kept_waiting_ns)::bigint as kept_waiting_ns,
-        any_value(host) as host,
-        median(host_lag_ns)::bigint as host_lag_ns
+        any_value(host) as host
     from compared
     where is_straggler
     group by kind, rank
@@ -70,8 +72,8 @@ select
     why.cause_place,
     why.place_ns,
     late.host as late_host,
-    slowest.host_lag_ns
+    late.late_ns as host_late_ns
 from slowest
 join counted using (kind)
 left join _straggler_cause as why using (source_id)
-left join late on late.kind = slowest.kind and late.host = slowest.host and slowest.host_lag_ns > 0
+left join late on late.kind = slowest.kind and late.host = slowest.host

@@ -85,9 +85,13 @@ blamed as materialized (
     from shared
     qualify behind_ns > 0
 ),
-certain as (
-    select distinct source.kind, met.step
+seen as (
+    select distinct source_id, step, 0 as ns
     from met
+),
+certain as (
+    select distinct source.kind, seen.step
+    from seen
     join source using (source_id)
 ),
 by_group as (
@@ -116,8 +120,8 @@ arrived as (
 compared as (
     select
         own.*,
-        arrived.late_ns,
-        arrived.kept_waiting_ns as arrived_waiting_ns,
+        coalesce(arrived.late_ns, seen.ns) as late_ns,
+        coalesce(arrived.kept_waiting_ns, seen.ns) as arrived_waiting_ns,
         arrived.collective_ids,
         certain.kind is not null as is_by_arrival,
         count(*) over same_step as rank_cnt,
@@ -126,6 +130,7 @@ compared as (
         own_ns - coalesce(lag(own_ns) over by_own, own_ns) as more_ns
     from own
     left join arrived on arrived.source_id = own.source_id and arrived.step is not distinct from own.step
+    left join seen on seen.source_id = own.source_id and seen.step is not distinct from own.step
     left join certain on certain.kind = own.kind and certain.step is not distinct from own.step
     window
         same_step as (partition by own.kind, own.step),
@@ -136,12 +141,12 @@ placed as (
         *,
         if(
             is_by_arrival,
-            coalesce(arrived_waiting_ns, 0),
+            arrived_waiting_ns,
             sum((place - 1) * more_ns / (rank_cnt - place + 1)) over (
                 partition by kind, step order by place rows unbounded preceding
             ) * (lag_ns > 0)::int
         ) as kept_waiting_ns,
-        if(is_by_arrival, coalesce(late_ns, 0), lag_ns) as behind_ns
+        if(is_by_arrival, late_ns, lag_ns) as behind_ns
     from compared
 ),
 judged as (
@@ -149,8 +154,11 @@ judged as (
         *,
         is_stage and not is_by_arrival as is_by_work,
         -- what others wait while they compute costs nothing
-        least(behind_ns, kept_waiting_ns) > wall_ns * (select value from threshold where name = 'straggler_frac')
-        and 2 * kept_waiting_ns >= max(kept_waiting_ns) over (partition by kind, step) as is_straggler
+        coalesce(
+            least(behind_ns, kept_waiting_ns) > wall_ns * (select value from threshold where name = 'straggler_frac')
+            and 2 * kept_waiting_ns >= max(kept_waiting_ns) over (partition by kind, step),
+            false
+        ) as is_straggler
     from placed
 ),
 -- on the way to the collectives to which it came last, or in the whole step
@@ -176,12 +184,22 @@ cause as (
     where excess_ns > 0
     group by source_id, step, is_by_arrival
 ),
+unmatched as (
+    select collective.source_id, matched.step, sum(work_end_ns - work_start_ns) as ns
+    from collective
+    join matched_collective as matched using (collective_id)
+    where matched.match_id is null
+    group by collective.source_id, matched.step
+),
 told as (
     select
         judged.* replace (
-            -- what a stage receives late is another one's
+            -- what a stage receives late is another one's, and so may be what a rank waits for where nobody knows with whom
             judged.is_straggler
-            and not (judged.is_stage and coalesce(cause.part = 'exposed communication', false)) as is_straggler
+            and not (
+                coalesce(cause.part = 'exposed communication', false)
+                and (judged.is_stage or coalesce(2 * unmatched.ns >= cause.excess_ns, false))
+            ) as is_straggler
         ),
         cause.part,
         cause.excess_ns
@@ -190,6 +208,7 @@ told as (
         on cause.source_id = judged.source_id
         and cause.step is not distinct from judged.step
         and cause.is_by_arrival = judged.is_by_arrival
+    left join unmatched on unmatched.source_id = judged.source_id and unmatched.step is not distinct from judged.step
 )
 select
     told.step,

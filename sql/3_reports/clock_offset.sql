@@ -2,7 +2,8 @@
 --
 -- In an all-reduce, all-gather, reduce-scatter, all-to-all or barrier nobody can end before all have begun. So each of them
 -- limits how far two clocks can be apart, and all together leave an interval: its middle is offset_ns, half of its width
--- error_ns. Where the interval would be empty the clocks drift, and there are several pieces. Inputs that name the same
+-- error_ns. Where the interval would be empty the clocks drift, and there are several pieces; error_ns has besides by how much
+-- the clock runs away in one, as fast as between any two of them. Inputs that name the same
 -- machine share a clock unless their collectives contradict that. The reference is the clock against which the others
 -- are known best. Clocks of ranks that met in no matched collective are not here.
 --

@@ -116,5 +116,5 @@ select
 from collective
 join source using (source_id)
 left join matched_collective as matched using (collective_id)
-where collective.operation is not null and matched.match_id is null
+where collective.operation is not null and matched.match_id is null and source_id not in (from _memory_pass)
 order by collective_id

@@ -23,7 +23,7 @@
 
 with
 stage as materialized (
-    from _stage
+    from _stage where source_id not in (from _memory_pass)
 ),
 step as (
     select source_id, step, start_ns, end_ns

@@ -5,7 +5,8 @@
 -- ranges send and recv), all else is idle.
 --
 -- Inputs of one kind are compared, ranks with ranks: an input without a rank beside those of ranks (a report of all
--- processes of a run, which has the steps of each) is not compared.
+-- processes of a run, which has the steps of each) is not compared. A pass of a rank that recorded memory beside another that
+-- did not has no row.
 --
 -- columns:
 --   rank                       integer   rank of the input, NULL if not recorded
@@ -74,7 +75,7 @@ select
     coalesce(late.straggler_cnt, 0) as straggler_cnt,
     coalesce(late.kept_waiting_ns, 0)::bigint as kept_waiting_ns,
     source.source_id
-from (select *, rank is not null or count(rank) over () = 0 as is_compared from source where kind is not null) as source
+from (select *, rank is not null or count(rank) over () = 0 as is_compared from source where kind is not null and source_id not in (from _memory_pass)) as source
 left join step on step.source_id = source.source_id
 left join timeline on timeline.source_id = source.source_id
 left join _kernel_total as kernel on kernel.source_id = source.source_id

@@ -28,8 +28,8 @@
 --   exposed_communication_ns   bigint    time with communication and without compute
 --   own_ns                     bigint    wall_ns - exposed_communication_ns; compute_ns for a stage of a pipeline
 --   lag_ns                     bigint    own_ns - the median of the ranks
---   late_ns                    bigint    lateness at the collectives in which others waited for it; NULL where that is not known
---   kept_waiting_ns            bigint    its part of the summed time in which others did nothing but wait (own time: had less of their own)
+--   late_ns                    bigint    lateness at the collectives in which others waited for it, 0 where it was not; NULL where that is not known
+--   kept_waiting_ns            bigint    its part of the summed time in which others did nothing but wait (own time: had less of their own); NULL where that is not known
 --   is_straggler               boolean   whether it is late enough, and others waited for it long enough
 --   found_by                   varchar   'arrival' or 'own time'
 --   cause                      varchar   what it spent more on than the others, NULL where it was not late

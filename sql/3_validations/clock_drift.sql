@@ -1,6 +1,6 @@
 -- A row is an input whose clock runs away from the reference's.
 --
--- clock_offset aligns it in pieces; between two of them arrivals are less exact than its error says.
+-- clock_offset aligns it in pieces, of which each is as wrong besides as the clock runs away meanwhile: few waits are known.
 
 select
     source_id,
