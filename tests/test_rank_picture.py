@@ -68,3 +68,20 @@ def test_a_straggler_is_seen_beside_a_much_later_one_and_steps_that_are_not_ther
     heading, first, second = rank_picture.lines(found)
     assert heading.startswith("others waited for ranks 0 to 1, 3 steps (1 to 5) (█ from ")
     assert (first, second) == ("  rank 0  ·█·", "  rank 1  ░░░")
+
+
+def test_the_answer_has_collectives_by_bus_bandwidth(tmp_path: Path, run_command: Callable[..., Any]) -> None:
+    """Links carry 50 GB/s: an all-reduce of 4 ranks moves 3/2 of its bytes, a gather of 2 half of what it puts out."""
+    simulate(Job(ranks=4, ranks_per_host=2, steps=3)).write(tmp_path / "job")
+    said = run_command("summary", tmp_path / "job").out.splitlines()
+    found = json.loads(run_command("summary", tmp_path / "job", "--json").out)["collectives"]
+    assert [(row["operation"], row["member_cnt"], row["collective_cnt"], row["mean_bytes"]) for row in found] == [
+        ("all_gather", 2, 6, 2 << 20), ("all_reduce", 4, 3, 16 << 20),
+    ]  # fmt: skip
+    assert [row["busbw_bytes_s"] for row in found] == pytest.approx([50e9, 75e9], rel=0.06)
+    heading = said.index("collectives, the slowest first" + " " * 24 + "bus bandwidth (nccl-tests)")
+    assert said[heading + 1].startswith("  all_gather (tp) of 2 ranks, 6 of 2 MiB  ") and said[heading + 1].endswith(
+        " GB/s"
+    )
+    assert said[heading + 2].startswith("  all_reduce (dp) of 4 ranks, 3 of 16 MiB  ")
+    assert all(len(line) == 80 for line in said[heading : heading + 3])

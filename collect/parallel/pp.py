@@ -2,15 +2,16 @@
 
 torch's schedules know no adapters and no unequal lengths. So a stage is told which rows of the batch a micro-batch has
 (for dropout), the loss is that of the last stage and weighted by the tokens of the whole batch, and shapes are given
-for each length instead of found out by a run of their own.
+for each length instead of found out by a run of their own. How long they wait for messages is named, too.
 """
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 import torch
-from torch.distributed.pipelining import PipelineStage
+import torch.distributed as dist
+from torch.distributed.pipelining import PipelineStage, schedules
 from torch.distributed.pipelining.schedules import (
     Schedule1F1B,
     ScheduleGPipe,
@@ -101,10 +102,11 @@ class Pipeline(StagedTrainer):
             schedule = self._schedule(rows, batch.input_ids.shape[1])
             tokens = (batch.input_ids,) if any(stage.has_embedding for stage in self.stages) else ()
             # a schedule asks for a target, and gives it to the loss
-            schedule.step(
-                *tokens, target=batch.labels, losses=losses, return_outputs=False,
-                attention_mask=batch.attention_mask, labels=batch.labels, weight=weights,
-            )  # fmt: skip
+            with _messages_in_phases(self.phase):
+                schedule.step(
+                    *tokens, target=batch.labels, losses=losses, return_outputs=False,
+                    attention_mask=batch.attention_mask, labels=batch.labels, weight=weights,
+                )  # fmt: skip
         self.clock.first_rows.clear()
         total = torch.zeros(1, device=self.device)
         for loss in losses:  # of the last stage: other ranks have none
@@ -157,6 +159,35 @@ class _Part(PipelineStage):
     def backward_weight_one_chunk(self, bwd_chunk_id: int, *arguments: Any, **options: Any) -> Any:
         with self._trainer.around("backward", bwd_chunk_id):
             return super().backward_weight_one_chunk(bwd_chunk_id, *arguments, **options)
+
+
+class _Messages(list[Any]):
+    """What torch's schedules wait for at once."""
+
+    phase = "send"
+
+
+@contextmanager
+def _messages_in_phases(phase: Callable[[str], AbstractContextManager[None]]) -> Iterator[None]:
+    """Inside, torch's schedules wait for messages in a phase: recv where any of them is received, else send."""
+    begin, wait = schedules._batch_p2p, schedules._wait_batch_p2p
+
+    def begun(operations: list[Any], *options: Any, **named: Any) -> _Messages:
+        messages = _Messages(begin(operations, *options, **named))
+        if any(operation.op is not dist.isend for operation in operations):
+            messages.phase = "recv"
+        return messages
+
+    def waited(messages: _Messages) -> None:
+        if messages:
+            with phase(messages.phase):
+                wait(messages)
+
+    schedules._batch_p2p, schedules._wait_batch_p2p = begun, waited
+    try:
+        yield
+    finally:
+        schedules._batch_p2p, schedules._wait_batch_p2p = begin, wait
 
 
 def _given(loss: torch.Tensor, _: torch.Tensor) -> torch.Tensor:

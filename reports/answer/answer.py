@@ -8,7 +8,7 @@ from typing import Any
 from ...analyze.store.database import Database
 from ..tables import sources
 from ..tables.units import keep_end, said_ns
-from . import rank_picture
+from . import collective_text, rank_picture
 
 IDLE = ("host", "dependency", "in_turn", "kernel_wait")  # of the parts: why a device is idle, by launches
 OUTSIDE = "(outside all ranges)"
@@ -287,13 +287,18 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
 
 def _several(database: Database, kind: str, rank_cnt: int) -> Row:
     """Of several ranks the one that holds the others up most and for which others waited when, else what they would
-    save if they were alike.
+    save if they were alike; and how fast their collectives are.
     """
     if rank_cnt <= 1:
-        return {"slowest": None, "rank_steps": None, "alike": None}
+        return {"slowest": None, "rank_steps": None, "alike": None, "collectives": []}
     slowest, alike = (next(iter(database.dicts(s.replace("{kind}", kind))), None) for s in (_SLOWEST, _ALIKE))
     waited = database.dicts(rank_picture.WAITED.replace("{kind}", kind)) if slowest else []
-    return {"slowest": slowest, "rank_steps": rank_picture.picture(waited), "alike": alike}
+    return {
+        "slowest": slowest,
+        "rank_steps": rank_picture.picture(waited),
+        "alike": alike,
+        "collectives": database.dicts(collective_text.FASTNESS),
+    }
 
 
 def _memory(database: Database, source_id: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from ..tables.units import keep_begin, keep_end, said_ns
 from ..terminal.screen import WIDTH, columns, cut, wrapped
-from . import answer, rank_picture
+from . import answer, collective_text, rank_picture
 from .answer import IDLE, LEAST_FRAC, Row, bound, cause, is_hardly_used, part, where, worth
 from .step_text import centre_ns, number_of, says_mean, spread
 from .verdict_text import alone, counted, doubts, rank_of, verdict
@@ -61,8 +61,10 @@ def lines(found: Row, height: int | None = SCREEN_LINES) -> Iterator[str]:
         first = [f"what to do first: no rule finds a hundredth of {said_ns(window_ns or 0)} to save"]
     shown = [*before, *first, *behind]
     yield from shown
-    if height is None or len(shown) + len(picture) <= height:
-        yield from picture
+    for more in (picture, list(collective_text.lines(found["collectives"]))):
+        if height is None or len(shown) + len(more) <= height:
+            shown += more
+            yield from more
 
 
 def _measured(found: Row) -> Iterator[str]:

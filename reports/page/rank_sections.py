@@ -8,7 +8,7 @@ from ..answer import step_text
 from ..answer.answer import cause
 from ..answer.rank_picture import most_striking
 from ..tables import sources
-from ..tables.units import said_ns
+from ..tables.units import said_bytes, said_ns
 from . import figures
 from .section import Section, Source, section
 
@@ -173,9 +173,9 @@ def _collectives(source: Source) -> Section | None:
 
 
 def _label(row: dict[str, Any]) -> str:
-    size = row["least_bytes"]
-    unit, scale = next(
-        (u, s) for u, s in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("B", 1)) if (size or 0) >= s or s == 1
+    parts = (
+        row["operation"],
+        row["group_description"] or row["group_name"],
+        f"from {said_bytes(row['least_bytes'] or 0)}",
     )
-    parts = (row["operation"], row["group_description"] or row["group_name"], f"from {(size or 0) // scale} {unit}")
     return " ".join(str(part) for part in parts if part) + f", {row['member_cnt']} ranks"

@@ -43,7 +43,8 @@ def _rank(rank: dict[str, Any]) -> str:
     parts = [f"{peak / _MIB:,.0f} MiB"] if peak else []
     parts += [f"waits {rank['waiting_frac']:.0%}"] if "waiting_frac" in rank else []
     phases = rank.get("phase_ns", {})
-    times = [f"{name} {phases[name] / 1e6:,.1f}" for name in _PHASES if phases.get(name, 0) >= _SHOWN_NS]
+    longest = sorted((name for name in _PHASES if phases.get(name, 0) >= _SHOWN_NS), key=lambda name: -phases[name])
+    times = [f"{name} {phases[name] / 1e6:,.1f}" for name in longest]
     line = f"  rank {rank['rank']}: {', '.join(parts)}"
     before = ", ms: " if parts else "ms: "
     for number, time in enumerate(times):  # what does not fit is in summary.json

@@ -105,6 +105,12 @@ def is_path(name: str) -> bool:
     return name.endswith(_PATHS)
 
 
+def said_bytes(count: float) -> str:
+    """A number of bytes in a sentence, in the largest unit of which it has one."""
+    size, unit = next((size, unit) for least, size, unit in _UNITS["bytes"] if count >= least)
+    return f"{count / size:.3g} {unit}"
+
+
 def said_ns(ns: float) -> str:
     """A time in a sentence, in the unit in which it has one to three digits before the point."""
     for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):

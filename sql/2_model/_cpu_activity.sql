@@ -8,8 +8,8 @@
 --     operator         [copy]
 --     compute   ------ ------             -------
 --
--- Inputs have rows that record gloo, and stages of pipelines: a LoRAPP run of `lorabench collect` records its own ranges send and
--- recv in place of gloo's.
+-- Inputs have rows that record gloo, and stages of pipelines: a run of `lorabench collect` records its own ranges send and recv,
+-- in which it waits for messages, and they count in place of gloo's, which last as long as a message is under way.
 --
 -- columns:
 --   source_id   integer   the input
@@ -75,6 +75,16 @@ held as (
     window
         in_thread as (partition by source_id, thread_id order by time_ns),
         so_far as (partition by source_id, thread_id order by time_ns rows unbounded preceding)
+),
+own_wait as materialized (
+    select range.source_id, range.start_ns, range.end_ns, range_path.path
+    from range
+    join name using (name_id)
+    join range_path using (path_id)
+    where range.source_id in (from on_cpu)
+        and range.source_id in (select source_id from _pipeline_run)
+        and range.kind = 'annotation'
+        and name.text in ('send', 'recv')
 )
 select source_id, 'compute' as activity, start_ns, end_ns, null as place
 from held
@@ -82,13 +92,9 @@ where operator_cnt > 0 and wait_cnt = 0
 union all
 select source_id, 'communication', work_start_ns, work_end_ns, 'gloo:' || name
 from collective
-where source_id in (from on_cpu) and work_start_ns is not null
+where source_id in (from on_cpu)
+    and work_start_ns is not null
+    and not (operation in ('send', 'recv') and source_id in (select source_id from own_wait))
 union all
-select range.source_id, 'communication', range.start_ns, range.end_ns, range_path.path
-from range
-join name using (name_id)
-join range_path using (path_id)
-where range.source_id in (from on_cpu)
-    and range.source_id in (select source_id from _pipeline_run)
-    and range.kind = 'annotation'
-    and name.text in ('send', 'recv')
+select source_id, 'communication', start_ns, end_ns, path
+from own_wait

@@ -1,5 +1,7 @@
 -- A row is one step of a rank in a pipeline: how much of it the rank neither computed nor communicated within its stage.
 --
+-- Adapters that are trained one after the other have a row each, as each is a flush of the pipeline.
+--
 -- Ranks of pipelines that `lorabench collect` ran have rows, and others that send to or receive from ranks of a group whose
 -- ranks are recorded. active_ns is the union of compute and of communication that is not point to point (all-reduces of the
 -- stage, …), devices added up; the rest of the step is the bubble. On CPUs operators compute, and in runs of `lorabench
@@ -19,6 +21,7 @@
 --   bubble_frac        double    1 - active_ns / step_ns
 --   ideal_frac         double    the bubble of equal stages without any cost of sending, NULL where m is not known and for
 --         zero bubble schedules
+--   start_ns           bigint    begin of the step, on the input's own clock
 --   source_id          integer   the input, see trace_info
 
 with
@@ -135,6 +138,7 @@ measured as (
     select
         step.source_id,
         step.step,
+        step.start_ns,
         stage.stage,
         stage.stage_cnt,
         coalesce(
@@ -166,7 +170,8 @@ select
         measured.ideal_frac,
         (measured.stage_cnt - 1) / (measured.micro_batch_cnt + measured.stage_cnt - 1)
     ) as ideal_frac,
+    measured.start_ns,
     measured.source_id
 from measured
 join source using (source_id)
-order by measured.step, measured.stage, source.rank, measured.source_id
+order by measured.step, measured.stage, source.rank, measured.source_id, measured.start_ns
