@@ -435,7 +435,12 @@ def processes(word: str) -> list[int]:
             ("run/step/forward/model/layers.1/mlp", "run/step/send", "run/step/recv"),
             marks=pytest.mark.slow,
         ),
-        pytest.param("pp", (), ("run/step/forward/loss", "run/step/backward/recompute"), marks=pytest.mark.slow),
+        pytest.param(
+            "pp",
+            (),
+            ("run/step/forward/loss", "run/step/backward/recompute", "run/step/send", "run/step/recv"),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_run_leaves_a_trace_for_each_rank_and_the_numbers_of_all(
@@ -450,6 +455,8 @@ def test_a_run_leaves_a_trace_for_each_rank_and_the_numbers_of_all(
     assert run.returncode == 0, said
     summary = rundir.read_summary(folder)
     assert summary["is_same_in_all_passes"] and [r["rank"] for r in summary["ranks"]] == [0, 1]
+    for rank in summary["ranks"]:
+        assert ({"send", "recv"} <= set(rank["phase_ns"])) == (kind != "ddp")
     rows = list(csv.DictReader((folder / rundir.STEPS).read_text("utf-8").splitlines()))
     for row in rows:
         shares = [
