@@ -226,7 +226,10 @@ def _fuse(scene: Scene, weights: Weights, change: Change) -> Weights:
     launched = take(np.where(inside, cover.number(points.begin), -1), scene.work.point)
     fused = np.flatnonzero((launched >= 0) & scene.trace.is_kernel)
     length, distance = weights.length.copy(), weights.distance.copy()
-    distance[fused] = np.where(scene.of_points(first)[fused], distance[fused], 0)
+    stay = scene.of_points(first)[fused] | (
+        distance[fused] > scene.long_gap_ns
+    )  # what ran in a long one is not recorded
+    distance[fused] = np.where(stay, distance[fused], 0)
     passes = fused[scene.of_class("elementwise")[fused]]
     longest = np.zeros(len(cover.start), dtype=np.int64)
     np.maximum.at(longest, launched[passes], weights.length[passes])
@@ -243,27 +246,37 @@ def _batch(scene: Scene, weights: Weights, change: Change) -> Weights:
     """K steps in one: the CPU's work of one and all the GPU's, without what a kernel takes however little it computes.
 
     k (alpha + beta) becomes alpha + k beta. What is named as the optimizer stays (adapters have one each), and so do
-    long stretches between two launches (input is read for all).
+    long stretches between two launches (input is read for all) and between two kernels (what ran there is unrecorded).
+    Of n steps too few for a pass of k what is left of it costs n/k of one: K saves no less than fewer would.
     """
     steps, points, size = scene.trace.steps, scene.points, int(change.where)
     if len(steps) < 2:
         raise UsageError(f"{change}: the trace has fewer than two steps")
     leader = _leaders(scene, size)
-    spared = np.flatnonzero(leader != np.arange(len(steps)))
+    number = np.arange(len(steps))
+    spared = np.flatnonzero(leader != number)
     cover = Cover.of(points.begin[steps.first[spared]], points.begin[steps.last[spared]])
+    count = np.bincount(leader, minlength=len(steps))
+    partly = np.flatnonzero((leader == number) & steps.is_judged & (count < size))
+    parts = [(Cover.of(points.begin[steps.first[[n]]], points.begin[steps.last[[n]]]), count[n] / size) for n in partly]
     if not len(scene.work):
-        return _batch_on_cpu(scene, weights, cover)
+        return _batch_on_cpu(scene, weights, [(cover, 0.0), *parts])
     stays = scene.phase("optimizer").holds(points.begin)
     inside = cover.holds(points.begin) & ~stays
     host = weights.host - np.where(stays, 0, scene.launching_within(weights, cover))
+    own = np.where(inside, 0, weights.own)
+    for part, share in parts:
+        launching = np.rint(scene.launching_within(weights, part) * (1 - share)).astype(np.int64)
+        host -= np.where(stays, 0, launching)
+        own = np.where(part.holds(points.begin) & ~stays, np.rint(own * share).astype(np.int64), own)
     of = scene.of_points(inside)
     length = np.where(of & scene.trace.is_kernel, np.maximum(weights.length - KERNEL_FLOOR_NS, 0), weights.length)
     length = _merged(scene, length, leader, ~stays)
     waits = weights.waits & ~inside
     behind, is_last = _behind_optimizer(scene, leader, stays)
     waits = np.where(behind, weights.waits & is_last, waits)
-    changed = replace(weights, host=host, waits=waits, length=length, distance=np.where(of, 0, weights.distance))
-    return _with_calls(scene, changed, np.where(inside, 0, weights.own))
+    distance = np.where(of & (weights.distance <= scene.long_gap_ns), 0, weights.distance)
+    return _with_calls(scene, replace(weights, host=host, waits=waits, length=length, distance=distance), own)
 
 
 def _behind_optimizer(scene: Scene, leader: Ints, stays: Bools) -> tuple[Bools, Bools]:
@@ -282,11 +295,17 @@ def _behind_optimizer(scene: Scene, leader: Ints, stays: Bools) -> tuple[Bools, 
     return behind, np.append(last[leader] == np.arange(len(steps)), False)[step]
 
 
-def _batch_on_cpu(scene: Scene, weights: Weights, spared: Cover) -> Weights:
-    """The operators of one step are called, and work for all; the optimizer and the input stay."""
+def _batch_on_cpu(scene: Scene, weights: Weights, shares: Sequence[tuple[Cover, float]]) -> Weights:
+    """The operators of one step are called, and work for all; the optimizer and the input stay.
+
+    shares: what is left of calling in parts of the trace.
+    """
     stays = scene.phases("data", "optimizer")
-    saved = scene.called_within(weights, spared) - scene.called_within(weights, stays.common(spared))
-    return replace(weights, host=weights.host - np.maximum(saved, 0))
+    host = weights.host.copy()
+    for part, share in shares:
+        called = np.maximum(scene.called_within(weights, part) - scene.called_within(weights, stays.common(part)), 0)
+        host -= np.rint(called * (1 - share)).astype(np.int64)
+    return replace(weights, host=host)
 
 
 def _leaders(scene: Scene, size: int) -> Ints:

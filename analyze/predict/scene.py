@@ -172,8 +172,13 @@ class Scene:
 
     def launching_within(self, weights: Weights, cover: Cover) -> Ints:
         """The same of stretches so short that they are launching; nothing of those above the threshold long_gap_ns."""
+        return np.where(self.trace.graph.measured.host <= self.long_gap_ns, self.host_within(weights, cover), 0)
+
+    @cached_property
+    def long_gap_ns(self) -> float:
+        """Longer gaps are not those of launching one kernel after another."""
         ((longest,),) = self.database.rows("select value from threshold where name = 'long_gap_ns'")
-        return np.where(self.trace.graph.measured.host <= longest, self.host_within(weights, cover), 0)
+        return float(longest)
 
     def waits_in(self, path: str) -> Bools:
         """The points that wait in ranges of a path."""
