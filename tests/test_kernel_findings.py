@@ -342,10 +342,24 @@ def test_what_a_compiler_fused_is_not_called_unfused(tmp_path: Path) -> None:
     assert findings(tmp_path, [LONG, *kernels], "unfused_elementwise") == {}
 
 
-def test_one_kernel_takes_the_place_of_eight_at_most(tmp_path: Path) -> None:
+def test_one_kernel_takes_the_place_of_ten_at_most(tmp_path: Path) -> None:
     """A loop over parameters has tensors of its own in each turn."""
-    kernels = [((ADD, MUL)[n % 2], 7, 1100 + 100 * n, 100, None) for n in range(20)]
-    assert findings(tmp_path, [LONG, *kernels], "unfused_elementwise") == {"step": (7 + 7 + 3) * 100}
+    kernels = [((ADD, MUL)[n % 2], 7, 1100 + 100 * n, 100, None) for n in range(24)]
+    assert findings(tmp_path, [LONG, *kernels], "unfused_elementwise") == {"step": (9 + 9 + 3) * 100}
+
+
+def test_a_norm_in_pieces_with_its_casts_is_one_row(tmp_path: Path) -> None:
+    """A residual and an RMS norm, as transformers writes it: one kernel reads it once. A gather reads from anywhere."""
+    part = "void at::native::vectorized_elementwise_kernel<4, at::native::{}, std::array<char*, 3ul> >(int)"
+    copy, reduce = part.format("direct_copy_kernel_cuda"), "void at::native::reduce_kernel<512, 1, MeanOps<float> >()"
+    names = [ADD, copy, part.format("pow_tensor_scalar"), reduce, ADD, part.format("rsqrt_kernel_cuda"), MUL, copy, MUL]
+    kernels = [(name, 7, 1100 + 100 * n, 100 - n, None) for n, name in enumerate(names)]
+    assert findings(tmp_path, [LONG, *kernels], "unfused_elementwise") == {"step": sum(99 - n for n in range(8))}
+    (tmp_path / "b").mkdir()
+    gather = [
+        (name, 7, 1100 + 100 * n, 100, None) for n, name in enumerate((ADD, MUL, "indexSelectLargeIndex", ADD, MUL))
+    ]
+    assert findings(tmp_path / "b", [LONG, *gather], "unfused_elementwise") == {}
 
 
 @pytest.mark.parametrize(

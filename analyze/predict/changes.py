@@ -210,7 +210,8 @@ def _pin(scene: Scene, weights: Weights, change: Change) -> Weights:
 
 
 def _fuse(scene: Scene, weights: Weights, change: Change) -> Weights:
-    """One launch and one kernel in each range, as long as its kernels together; element-wise ones pass once over it.
+    """One launch and one kernel in each range, as long as its kernels together; element-wise work, reductions and casts
+    pass once over it.
 
     Without a GPU one operator, which works as long as those in the range together.
     """
@@ -230,7 +231,7 @@ def _fuse(scene: Scene, weights: Weights, change: Change) -> Weights:
         distance[fused] > scene.long_gap_ns
     )  # what ran in a long one is not recorded
     distance[fused] = np.where(stay, distance[fused], 0)
-    passes = fused[scene.of_class("elementwise")[fused]]
+    passes = fused[scene.is_fusible[fused]]
     longest = np.zeros(len(cover.start), dtype=np.int64)
     np.maximum.at(longest, launched[passes], weights.length[passes])
     keeps = np.zeros(len(length), dtype=bool)
@@ -388,7 +389,9 @@ _KINDS = {
     ),
     "drop-sync": _Kind("PATH", _drop_sync, "the CPU no longer waits for the GPU here"),
     "graph": _Kind("PATH", _graph, "a CUDA graph: one launch instead of all in the range; waits inside stay"),
-    "fuse": _Kind("PATH", _fuse, "one kernel in each range, element-wise work in one pass over memory"),
+    "fuse": _Kind(
+        "PATH", _fuse, "one kernel in each range, element-wise work, casts and reductions in one pass over memory"
+    ),
     "scale": _Kind(
         "REGEX:FACTOR", _scale, "these kernels, or without a GPU these operators, take so much of their time"
     ),

@@ -210,6 +210,21 @@ class Scene:
         return np.isin(number, [place for place, name in enumerate(known) if name in names])
 
     @cached_property
+    def is_fusible(self) -> Bools:
+        """The operations that one kernel could take together, in one pass over memory (the macro is_fusible)."""
+        known, number = self._classes
+        found = self.database.columns(
+            f"""select name_id, list_position({known}, class) - 1 as place
+            from (select distinct class, name_id from _classed_op where source_id = {self.trace.source_id})
+            join name using (name_id)
+            where is_fusible(class, text)"""
+        )
+        chosen: Bools = np.isin(
+            self.trace.name_id * len(known) + number, found["name_id"].astype(np.int64) * len(known) + found["place"]
+        )
+        return chosen
+
+    @cached_property
     def _classes(self) -> tuple[list[str], Ints]:
         """The classes of kernels, and the place of each operation's among them."""
         known = [name for (name,) in self.database.rows(

@@ -1,8 +1,8 @@
-"""Elementwise kernels in a row that one kernel could be: the rows of the view _elementwise_run.
+"""Kernels in a row that one kernel could be: the rows of the view _elementwise_run.
 
-stream    add mul gemm add add mul silu copy  by launches; any other work ends a row, and so does a border between two
+stream    add mul gemm add add mul silu sort  by launches; any other work ends a row, and so does a border between two
                                               launches: a step, or a wait of the CPU for the GPU
-row       1   1        2       2   2          of three or more, at most eight; of one name behind each other the first
+row       1   1        2       2   2          of three or more, at most ten; of one name behind each other the first
 blamed                 x           x          all but the longest, which one pass over memory takes
 """
 
@@ -13,7 +13,7 @@ from ..attribute.intervals import Ints, grouped, is_first, numbered
 from ..store.database import Database
 from .idle import Columns
 
-_FEWEST, _MOST = 3, 8
+_FEWEST, _MOST = 3, 10
 _NONE = -(1 << 40)
 _ASKED = f"""
     select distinct op.source_id, coalesce(op.device_id, {_NONE}) as device, coalesce(op.stream_id, {_NONE}) as stream
@@ -22,12 +22,15 @@ _ASKED = f"""
 _WORK = f"""
     select op.gpu_op_id, op.source_id, coalesce(op.device_id, {_NONE}) as device,
         coalesce(op.stream_id, {_NONE}) as stream, op.end_ns - op.start_ns as length,
-        op.class = 'elementwise' and fused.name_id is null as is_elementwise, op.name_id as name,
+        fusible.name_id is not null as is_fusible, op.name_id as name,
         coalesce(op.process_id, 0) as process, coalesce(op.launch_start_ns, op.start_ns) as launch
     from _classed_op as op
     left join (
-        select name_id from name where regexp_matches(text, '^triton|_fusion(_\\d+)?$')
-    ) as fused using (name_id)"""
+        select class, name_id
+        from (select distinct class, name_id from _classed_op)
+        join name using (name_id)
+        where is_fusible(class, text)
+    ) as fusible on fusible.class = op.class and fusible.name_id = op.name_id"""
 _BORDERS = "select source_id, process, at_ns as at from _launch_border"
 
 
@@ -42,14 +45,14 @@ def rows(database: Database) -> pa.Table:
     order = grouped(key)
     if len(asked_key) <= key.max(initial=0):
         order = order[np.isin(key[order], asked_key)]
-    is_elementwise = work["is_elementwise"].astype(bool)[order]
+    is_fusible = work["is_fusible"].astype(bool)[order]
     # of each operation the row it would be in: a new one behind other work, behind a border and on another stream
-    begins = is_first(key[order]) | ~is_elementwise | ~np.append(False, is_elementwise[:-1])
+    begins = is_first(key[order]) | ~is_fusible | ~np.append(False, is_fusible[:-1])
     border = np.zeros(len(order), dtype=np.int64)
-    border[is_elementwise] = _border(work, order[is_elementwise], database.columns(_BORDERS, "at"))
+    border[is_fusible] = _border(work, order[is_fusible], database.columns(_BORDERS, "at"))
     begins |= is_first(border)
     row = np.cumsum(begins)
-    is_in_row = is_elementwise & (begins | is_first(work["name"][order]))
+    is_in_row = is_fusible & (begins | is_first(work["name"][order]))
     op, row, length = (column[is_in_row] for column in (work["gpu_op_id"][order], row, work["length"][order]))
     if not len(row):
         return _table(op, op)

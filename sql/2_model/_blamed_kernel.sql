@@ -2,8 +2,8 @@
 --
 -- The first of these that fits: it is a part of attention by PyTorch's math implementation that is no product of matrices
 -- (math_attention); a product of matrices in 32 bits on a device that is faster in 16 (float32_matmul); a conversion
--- between layouts (layout_conversion); one of three or more elementwise kernels in a row on its stream, but for the one
--- that takes longest, which stands for the pass over memory that a fused kernel makes (unfused_elementwise); or else
+-- between layouts (layout_conversion); one of three or more kernels in a row on its stream that one could be, but for the
+-- one that takes longest, which stands for the pass over memory that a fused kernel makes (unfused_elementwise); or else
 -- none, which dominant_kernel looks at. So each nanosecond is blamed once, and all that rules blame together is no more
 -- than the kernels' time on the critical path.
 --
@@ -15,7 +15,7 @@
 --   class         varchar   its class, see kernel_class
 --   critical_ns   double    its time on the critical path, the mean of the input's processes
 --   gain_frac     double    how much of it the tensor cores would save, for float32_matmul; of Winograd's transformation, which does with a quarter of a convolution's products, so much less
---   run_id        bigint    the first kernel of its row of elementwise kernels, for unfused_elementwise
+--   run_id        bigint    the first kernel of its row, for unfused_elementwise
 --   is_launched   boolean   whether the call that launched it is recorded; without it no range is known
 --   rule          varchar   the rule, NULL for none
 

@@ -1,23 +1,27 @@
--- A row is one of three or more elementwise kernels in a row on a stream, but for the one that takes longest.
+-- A row is one of three or more kernels in a row on a stream that one kernel could be, but for the one that takes longest.
 --
--- No trace says which kernel reads what another one wrote. Of several of one name behind each other, as of a loop over arrays,
--- each of which takes a pass, the first alone counts. A row of them is in the order of launches and ends with any other work, with a step or a wait of the CPU for the GPU (one
--- kernel is launched in one go), or with the eighth: more in a row have tensors of their own, as in a loop over parameters, each
--- of which takes a pass. The longest, of equals the first, stands for the
--- pass over memory that one fused kernel would make. What a compiler fused (Triton, XLA) is none of them. Of streams without
--- work on the critical path nothing is asked.
+-- They are those of the macro is_fusible. No trace says which kernel reads what another one wrote. Of several of one name behind
+-- each other, as of a loop over arrays, each of which takes a pass, the first alone counts. A row of them is in the order of
+-- launches and ends with any other work, with a step or a wait of the CPU for the GPU (one kernel is launched in one go), or with
+-- the tenth (a residual and an RMS norm with its casts are nine): more in a row have tensors of their own, as in a loop over
+-- parameters, each of which takes a pass. The longest, of equals the first, stands for the pass over memory that one fused kernel
+-- would make. Of streams without work on the critical path nothing is asked.
 --
 -- columns:
 --   gpu_op_id   bigint   the kernel
 --   run_id      bigint   the first kernel of its row
 
 with
-fused as (
-    select name_id from name where regexp_matches(text, '^triton|_fusion(_\d+)?$')
+fusible as (
+    select class, name_id
+    from (select distinct class, name_id from _classed_op)
+    join name using (name_id)
+    where is_fusible(class, text)
 ),
 classed as (
-    select *, class = 'elementwise' and name_id not in (select name_id from fused) as is_elementwise
-    from _classed_op
+    select op.*, fusible.name_id is not null as is_fusible
+    from _classed_op as op
+    left join fusible on fusible.class = op.class and fusible.name_id = op.name_id
 ),
 asked as (
     select distinct op.source_id, op.device_id, op.stream_id
@@ -38,7 +42,7 @@ launched as (
 begun as (
     select
         *,
-        not is_elementwise or coalesce(
+        not is_fusible or coalesce(
             at_ns is distinct from lag(at_ns) over (partition by source_id, device_id, stream_id order by gpu_op_id), true
         ) as begins
     from launched
@@ -50,7 +54,7 @@ ordered as (
         classed.device_id,
         classed.stream_id,
         classed.end_ns - classed.start_ns as kernel_ns,
-        classed.is_elementwise,
+        classed.is_fusible,
         classed.begins,
         classed.name_id is distinct from lag(classed.name_id) over (
             partition by classed.source_id, classed.device_id, classed.stream_id order by classed.gpu_op_id
@@ -69,9 +73,9 @@ ordered as (
 cut as (
     select
         *,
-        (row_number() over (partition by source_id, device_id, stream_id, row_number order by gpu_op_id) - 1) // 8 as piece
+        (row_number() over (partition by source_id, device_id, stream_id, row_number order by gpu_op_id) - 1) // 10 as piece
     from ordered
-    where is_elementwise and (begins or is_other)
+    where is_fusible and (begins or is_other)
 ),
 in_row as (
     select

@@ -22,9 +22,12 @@ own as (
 shaped as (
     select
         name_id as shape_id,
-        -- all sizes are multiples of 64
+        -- all sizes are multiples of 64, or of 8 and so large that the last tile hardly counts, as many tokens
         list_bool_and(
-            list_transform(regexp_extract_all(split_part(text, '|', 1), '\d+'), lambda size: try_cast(size as bigint) % 64 = 0)
+            list_transform(
+                list_transform(regexp_extract_all(split_part(text, '|', 1), '\d+'), lambda size: try_cast(size as bigint)),
+                lambda size: size % 64 = 0 or (size >= 1024 and size % 8 = 0)
+            )
         ) as is_even,
         -- of numbers of 16 or 8 bits
         regexp_matches(split_part(text, '|', 2), 'BFloat16|Half|Float8') and not regexp_matches(split_part(text, '|', 2), '\b(float|double)\b')
@@ -68,9 +71,10 @@ named as materialized (
         sum(kernel.critical_ns) as whole_ns,
         sum(op.end_ns - op.start_ns) filter (kernel.rule is null) as kernel_ns,
         sum(kernel.critical_ns) filter (kernel.rule is null) as critical_ns,
+        -- of the calls whose shapes say it
         sum(kernel.critical_ns * greatest(0, 1 - near.roofline_frac)) filter (kernel.rule is null) as far_ns,
-        bool_and(near.roofline_frac is not null) filter (kernel.rule is null) as is_known,
-        bool_and(coalesce(near.is_even, false)) filter (kernel.rule is null) as is_even,
+        sum(kernel.critical_ns) filter (kernel.rule is null and near.roofline_frac is not null) as known_ns,
+        bool_and(near.is_even) filter (kernel.rule is null) as is_even,
         bool_and(coalesce(near.is_short, false)) filter (kernel.rule is null) as is_short,
         sum(op.end_ns - op.start_ns) as length_ns,
         any_value(kernel.class) filter (kernel.rule is null) as class,
@@ -95,9 +99,10 @@ select
     kernel.source_id,
     short.short_name as place,
     if(
-        bool_and(kernel.is_known),
+        -- what is known of most of its calls is taken for all
+        2 * sum(kernel.known_ns) >= sum(kernel.critical_ns),
         -- what is padding is the rule padding's
-        sum(kernel.far_ns)
+        sum(kernel.far_ns) / sum(kernel.known_ns) * sum(kernel.critical_ns)
         * (1 - if(any_value(padding.padding_frac) >= (select value from threshold where name = 'padding_frac'),
             any_value(padding.padding_frac), 0)),
         null
@@ -109,8 +114,8 @@ select
         100 * sum(kernel.critical_ns) / any_value(busy.path_ns)), '')
     || format(', {}', said_ns(sum(kernel.kernel_ns) / sum(kernel.cnt)))
     || if(sum(kernel.cnt) = 1, '', ' on average')
-    || if(bool_and(kernel.is_known), format(', where the device''s data sheet allows {}',
-        said_ns(sum(kernel.kernel_ns) / sum(kernel.cnt) * (1 - sum(kernel.far_ns) / sum(kernel.critical_ns)))), '') as evidence,
+    || if(2 * sum(kernel.known_ns) >= sum(kernel.critical_ns), format(', where the device''s data sheet allows {}',
+        said_ns(sum(kernel.kernel_ns) / sum(kernel.cnt) * (1 - sum(kernel.far_ns) / sum(kernel.known_ns)))), '') as evidence,
     case
         when 2 * max(few.block_cnt) <= any_value(unit.sm_cnt) and 2 * max(kernel.block_cnt) <= any_value(unit.sm_cnt) then
             case
@@ -145,10 +150,10 @@ select
             )
         when any_value(kernel.class) = 'matmul' then
             if(bool_or(is_in_16_bits(name.text) or kernel.is_short) or regexp_matches(short.short_name, 'f16|fp8|i8'), 'Compute', 'Compute in 16 or 8 bits,')
-            || if(bool_and(kernel.is_even), '', ' with sizes that are multiples of 64,') || ' in fewer and larger products ('
+            || if(coalesce(bool_and(kernel.is_even), false), '', ' with sizes that are multiples of 64,') || ' in fewer and larger products ('
             || if(kernel.source_id in (select source_id from _lora_path), 'several adapters in one pass', 'larger batches')
             || '); leave padding out.'
-            || if(bool_and(kernel.is_known) and 2 * sum(kernel.far_ns) > sum(kernel.critical_ns)
+            || if(2 * sum(kernel.far_ns) > sum(kernel.known_ns) and 2 * sum(kernel.known_ns) >= sum(kernel.critical_ns)
                 and bool_or(starts_with(name.text, 'Cijk_')),
                 ' If its sizes are large already, let the library choose by measuring (PYTORCH_TUNABLEOP_ENABLED=1).', '')
         when any_value(kernel.class) = 'lora' and regexp_matches(any_value(name.text), '(?i)[sb]gmv|lora_(shrink|expand)') then
@@ -166,7 +171,7 @@ select
             || 'of them (GQA, MLA), shorter contexts, or another backend of attention.'
         when any_value(kernel.class) = 'attention' and regexp_matches(short.short_name, '(?i)flash|fmha|sage|fused|attn_(fwd|bwd)') then
             'It is fused already: '
-            || if(bool_and(kernel.is_known) and 2 * sum(kernel.far_ns) > sum(kernel.critical_ns),
+            || if(2 * sum(kernel.far_ns) > sum(kernel.known_ns) and 2 * sum(kernel.known_ns) >= sum(kernel.critical_ns),
                 'another implementation may come nearer to the data sheet (FlashAttention or cuDNN on NVIDIA, AITER or Composable '
                 || 'Kernel on AMD). Otherwise: ', '')
             || 'is_causal in place of a mask, leave padding out, fewer heads of keys and values, windows of '
