@@ -35,6 +35,11 @@ WITH: dict[str, tuple[list[Kernel], list[Kernel], dict[str | None, float]]] = {
         [(ADD, 7, 1100, 100, None), (GEMM, 7, 1200, 150, None), (ADD, 7, 1350, 50, None)],
         {"step": 150},  # the longest stands for the one pass that a fused kernel makes
     ),
+    "recomputation": (
+        [(GEMM, 7, 1100, 100, "recompute"), (SOFTMAX, 7, 1200, 80, "recompute")],
+        [(GEMM, 7, 1100, 100, "aten::mm"), (SOFTMAX, 7, 1200, 80, "aten::_softmax")],
+        {"step/recompute": 180},
+    ),
     "math_attention": (
         [(GEMM, 7, 1100, 100, MATH), (SOFTMAX, 7, 1200, 80, MATH)],
         [(GEMM, 7, 1100, 100, FLASH), (SOFTMAX, 7, 1200, 80, FLASH)],

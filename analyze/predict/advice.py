@@ -234,7 +234,7 @@ _FOLLOWED: dict[str, _Followed] = {
     "blocking_copy": _not_waiting,
     "pageable_async_copy": _not_waiting,
 }
-_OF_KERNELS = ("math_attention", "float32_matmul", "layout_conversion", "unfused_elementwise")
+_OF_KERNELS = ("math_attention", "float32_matmul", "layout_conversion", "unfused_elementwise", "recomputation")
 _RULES = (*_FOLLOWED, *_OF_KERNELS)
 _OF_COPIES = ("blocking_copy", "pageable_async_copy")
 _OF_WAITS = (*_OF_COPIES, "synchronisation")

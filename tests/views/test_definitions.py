@@ -629,6 +629,6 @@ def test_kernels_are_blamed_once_and_for_no_more_than_their_time(database: Datab
         by_rule[r["source_id"], r["rule"]] += r["critical_ns"] * (
             r["gain_frac"] if r["rule"] == "float32_matmul" else 1
         )
-    rules = "('math_attention', 'float32_matmul', 'layout_conversion', 'unfused_elementwise')"
+    rules = "('math_attention', 'float32_matmul', 'layout_conversion', 'unfused_elementwise', 'recomputation')"
     found = database.rows(f"select source_id, rule, sum(saving_ns) from _finding where rule in {rules} group by all")
     assert {(s, r): ns for s, r, ns in found} == {k: pytest.approx(v) for k, v in by_rule.items() if k[1]}
