@@ -203,11 +203,12 @@ def summary(
     kernel_classes: cli_options.KernelClasses = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
     rank: cli_options.OfRank = None,
+    quiet: cli_options.Quiet = False,
 ) -> None:
     """Say where the time goes and what to do first."""
     from .analyze.store import settings
 
-    with _analyzed(inputs, settings=settings.parse(threshold or [], kernel_classes)) as database:
+    with _analyzed(inputs, settings=settings.parse(threshold or [], kernel_classes), quiet=quiet) as database:
         outputs.tell_losses(database)
         outputs.print_answer(database, inputs, rank=rank, as_json=as_json)
         outputs.require_all(database)
@@ -279,13 +280,15 @@ def query(
     ] = None,
     device: cli_options.OnlyDevice = None,
     range_: cli_options.OnlyRange = None,
+    output: cli_options.OutFile = None,
     as_csv: cli_options.AsCsv = False,
     as_json: cli_options.AsJson = False,
+    quiet: cli_options.Quiet = False,
 ) -> None:
     """Run SQL on a database. It is read-only; queries cannot access other files."""
     from .analyze.job.folder import Wanted, is_job
 
-    form = outputs.chosen_format(as_csv, as_json)
+    form = cli_options.form_of_rows(output, [db], as_csv, as_json)
     view = next((known for known in sql.public() if known.name == statement.strip()), None)
     has_ranks = view is not None and "rank" in [column.name for column in view.columns]
     if rank is not None and not has_ranks and not is_job(db):
@@ -296,8 +299,8 @@ def query(
     select = f"from {statement.strip()}" if statement.strip().isidentifier() else statement
     if rows and view is not None:
         select = rows.statement(view)
-    with _analyzed([db], wanted=Wanted(rank)) as database:
-        outputs.print_query(database, select, form, Narrowing(columns, sort, limit), rows.filters)
+    with _analyzed([db], wanted=Wanted(rank), quiet=quiet) as database:
+        outputs.print_query(database, select, form, Narrowing(columns, sort, limit), rows.filters, output)
 
 
 cli_report.register(app)
@@ -311,8 +314,10 @@ def validate(
         bool,
         typer.Option("--definitions", help="Hold sums by range and path against their definitions in SQL (slow)."),
     ] = False,
+    output: cli_options.OutFile = None,
     as_csv: cli_options.AsCsv = False,
     as_json: cli_options.AsJson = False,
+    quiet: cli_options.Quiet = False,
 ) -> None:
     """Check whether traces are sound and what is missing.
 
@@ -320,13 +325,13 @@ def validate(
     """
     from .analyze.store import checks
 
-    form = outputs.chosen_format(as_csv, as_json)
-    with _analyzed(inputs) as database:
+    form = cli_options.form_of_rows(output, inputs, as_csv, as_json)
+    with _analyzed(inputs, quiet=quiet) as database:
         frame = database.view("validation")
         names = [rule.name for rule in sql.in_folder(sql.VALIDATIONS)]
         unlike = checks.definitions(database) if definitions else {}
     if len(frame) or form:
-        outputs.print_rows(frame, form)
+        outputs.print_rows(frame, form, output=output)
     found = frame.to_dicts()
     broken = {row["rule"] for row in found if strict or row["severity"] == "error"}
     kept = [name for name in names if name not in {row["rule"] for row in found}]

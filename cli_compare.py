@@ -9,7 +9,9 @@ import typer
 
 from . import cli_help, console, rundir
 from . import cli_progress as bar
+from .cli_options import Quiet
 from .errors import UsageError
+from .reports.outputs import ROW_SUFFIXES
 
 if TYPE_CHECKING:
     from .reports.comparison.compared import Compared
@@ -34,7 +36,7 @@ _By = Annotated[
 _Measure = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="Column of the view to compare, as wall_ns [default: GPU time].")
 ]
-_Only = Annotated[str | None, typer.Option(metavar="REGEX", help="Only rows whose name matches.")]
+_Only = Annotated[str | None, typer.Option("--only", "--range", metavar="REGEX", help="Only rows whose name matches.")]
 _Totals = Annotated[bool, typer.Option("--totals", help="Compare totals instead of per-step values.")]
 _Limit = Annotated[
     int | None,
@@ -50,7 +52,9 @@ _FailAbove = Annotated[
 ]
 _Output = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Write .csv or .json, or a page with everything: .html."),
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="Write .csv, .json or .parquet, or a page with everything: .html."
+    ),
 ]
 _AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV: raw numbers, times in ns.")]
 _AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON array of raw numbers.")]
@@ -74,6 +78,7 @@ def compare(
     as_csv: _AsCsv = False,
     as_json: _AsJson = False,
     as_markdown: _AsMarkdown = False,
+    quiet: Quiet = False,
 ) -> None:
     """Compare runs or traces: what changed, appeared, vanished.
 
@@ -103,7 +108,7 @@ def compare(
             raise UsageError("--measure, --only and --totals go with a view; name it with --by")
         compared, gate = runs.compare(inputs), runs.check
     else:
-        with bar.shown() as progress:
+        with bar.shown(quiet) as progress:
             compared = changes.compare_inputs(inputs, by, measure, only, totals, progress)
         gate = changes.check
     form = "markdown" if as_markdown else outputs.chosen_format(as_csv, as_json)
@@ -138,8 +143,10 @@ def _check_growth(compared: "Compared", gate: Callable[["Compared", float], list
 
 def _check(output: Path | None) -> None:
     """Raise UsageError for a file that is none of those that compare writes."""
-    if output is not None and output.suffix not in (".csv", ".json", ".html"):
-        raise UsageError(f"-o {output}: write to a .csv or .json file, or a page: .html")
+    if output is not None and output.suffix not in (*ROW_SUFFIXES, ".html"):
+        raise UsageError(
+            f"-o {output}: write to a {', '.join(ROW_SUFFIXES[:-1])} or {ROW_SUFFIXES[-1]} file, or a page: .html"
+        )
 
 
 def _put(compared: "Compared", limit: int | None, output: Path | None, form: str | None) -> None:

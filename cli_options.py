@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from .errors import UsageError
-from .reports.outputs import Format, chosen_format
+from .reports.outputs import ROW_SUFFIXES, Format, chosen_format, refuse_dash
 
 Inputs = Annotated[list[Path], typer.Argument(metavar="INPUT...", help="What `lorabench analyze` reads.")]
 Reread = Annotated[bool, typer.Option("--force", help="Re-read the inputs even if unchanged.")]
@@ -32,6 +32,11 @@ KernelClasses = Annotated[
 ]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV: raw numbers, all columns.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON array: raw numbers, all columns.")]
+OutFile = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write .csv, .json or .parquet: raw numbers, all columns."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Leave out the progress.")]
 OfRank = Annotated[
     int | None, typer.Option("--rank", metavar="N", help="Of several ranks the one to show [the first with GPU work].")
 ]
@@ -43,3 +48,21 @@ def one_format(named: Format | None, as_csv: bool, as_json: bool) -> Format | No
     if named is not None and short is not None and named != short:
         raise UsageError(f"choose one of --format {named} and --{short}")
     return named or short
+
+
+def form_of_rows(output: Path | None, inputs: list[Path], as_csv: bool, as_json: bool) -> Format | None:
+    """The format of rows that are printed or written. Raises UsageError for an output that is none of the files that
+    rows are written to, that would replace an input, or that --csv or --json contradict.
+    """
+    if output is None:
+        return chosen_format(as_csv, as_json)
+    from .analyze.read.inputs import spare
+
+    refuse_dash(output)
+    if output.suffix not in ROW_SUFFIXES:
+        raise UsageError(f"-o {output}: write to a {', '.join(ROW_SUFFIXES[:-1])} or {ROW_SUFFIXES[-1]} file")
+    spare(inputs, output)
+    named = Format(output.suffix[1:])
+    if (short := chosen_format(as_csv, as_json)) not in (None, named):
+        raise UsageError(f"choose one of -o {output} and --{short}")
+    return named

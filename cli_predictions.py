@@ -7,7 +7,7 @@ import typer
 
 from . import cli_progress as bar
 from .cli_help import examples
-from .cli_options import AsCsv, AsJson, Limit
+from .cli_options import AsCsv, AsJson, Limit, OutFile, Quiet, form_of_rows
 
 _EVERY = 1 << 62
 
@@ -27,8 +27,10 @@ def what_if(
     ] = None,
     list_kinds: Annotated[bool, typer.Option("--list", help="List the kinds of changes.")] = False,
     limit: Limit = None,
+    output: OutFile = None,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Predict what changes would save, by replaying the trace.
 
@@ -44,14 +46,14 @@ def what_if(
     from .reports import outputs
     from .reports.answer.what_if_text import NOTHING
 
-    form = outputs.chosen_format(as_csv, as_json)
+    form = form_of_rows(output, inputs or [], as_csv, as_json)
     if list_kinds:
         kinds = [{"change": f"{kind}={where}", "what": note} for kind, (where, note) in changes.FORMS.items()]
-        outputs.print_rows(polars.DataFrame(kinds), form)
+        outputs.print_rows(polars.DataFrame(kinds), form, output=output)
         return
     if not inputs:
         raise UsageError("what-if replays traces: give an INPUT, or --list for the kinds of changes")
-    with bar.shown() as progress:
+    with bar.shown(quiet) as progress:
         database = analyze(inputs, progress=progress)
     with database:
         outputs.tell_losses(database)
@@ -61,5 +63,5 @@ def what_if(
         if form is None:
             outputs.print_predictions(frame, database)
         else:
-            outputs.print_rows(frame, form)
+            outputs.print_rows(frame, form, output=output)
         outputs.require_all(database)

@@ -30,6 +30,7 @@ class Format(StrEnum):
     mlora = "mlora"
 
 
+ROW_SUFFIXES = (".csv", ".json", ".parquet")  # of files for rows that are no whole view
 _SCREEN_ROWS = 40
 _MOST_LINES, _MOST_NAMES = 20, 3  # of what was lost, and of inputs in a line
 _DATABASE = ".duckdb"
@@ -158,12 +159,19 @@ def chosen_format(as_csv: bool, as_json: bool) -> Format | None:
     return Format.csv if as_csv else Format.json if as_json else None
 
 
-def print_rows(frame: Any, format: Format | None, more: str = "--csv") -> None:
-    """Print a polars DataFrame on stdout, as a table unless a format is named.
+def print_rows(frame: Any, format: Format | None, more: str = "--csv", output: Path | None = None) -> None:
+    """Print a polars DataFrame on stdout, as a table unless a format is named, or write it to a file of ROW_SUFFIXES.
 
     Of a whole view those columns stand first that answer; `more` says how to see what does not fit. Control characters
     in texts are escaped, in CSV too: what is piped ends in a terminal more often than not. Files keep them.
     """
+    if output is not None:
+        from .tables import files
+
+        is_parquet = output.suffix == ".parquet"
+        files.write_frame(frame if is_parquet else _flat(frame, keeps_nested=output.suffix == ".json"), output)
+        put(f"wrote {output}")
+        return
     frame = _plain(frame, keeps_nested=format is Format.json)
     if format is Format.csv:
         put_lines(frame.write_csv().removesuffix("\n"))
@@ -182,6 +190,23 @@ def _plain(frame: Any, keeps_nested: bool) -> Any:
 
     JSON knows more, and escapes by itself.
     """
+    flat = _flat(frame, keeps_nested)
+    if keeps_nested:
+        return flat
+    import polars
+
+    def column(series: Any) -> Any:
+        is_text = series.dtype in (polars.String, polars.Categorical, polars.Enum)
+        if is_text and series.cast(polars.String).str.contains(HIDDEN_IN_TEXT).any():
+            return polars.Series(series.name, [v and visible(v) for v in series.to_list()], polars.String)
+        return series
+
+    plain = flat.select(column(flat[name]) for name in flat.columns)
+    return plain.rename(dict(zip(flat.columns, map(visible, flat.columns), strict=True)))
+
+
+def _flat(frame: Any, keeps_nested: bool) -> Any:
+    """The frame with texts in the place of what CSV does not know; JSON knows what is nested."""
     import polars
 
     def text(value: Any) -> str | None:
@@ -191,16 +216,12 @@ def _plain(frame: Any, keeps_nested: bool) -> Any:
 
     def column(series: Any) -> Any:
         kind = series.dtype
-        is_text = kind in (polars.String, polars.Categorical, polars.Enum)
-        is_known = is_text or kind.is_numeric() or kind in (polars.Boolean, polars.Null)
-        if not is_known and not (keeps_nested and kind.is_nested()):
-            series, is_text = polars.Series(series.name, map(text, series.to_list()), polars.String), True
-        if is_text and not keeps_nested and series.cast(polars.String).str.contains(HIDDEN_IN_TEXT).any():
-            return polars.Series(series.name, [v and visible(v) for v in series.to_list()], polars.String)
-        return series
+        is_known = kind in (polars.String, polars.Categorical, polars.Enum, polars.Boolean, polars.Null)
+        if is_known or kind.is_numeric() or (keeps_nested and kind.is_nested()):
+            return series
+        return polars.Series(series.name, map(text, series.to_list()), polars.String)
 
-    plain = frame.select(column(frame[name]) for name in frame.columns)
-    return plain if keeps_nested else plain.rename(dict(zip(frame.columns, map(visible, frame.columns), strict=True)))
+    return frame.select(column(frame[name]) for name in frame.columns)
 
 
 def print_answer(
@@ -314,13 +335,18 @@ def print_dicts(rows: list[dict[str, Any]], columns: Sequence[str], format: Form
 
 
 def print_query(
-    database: Any, statement: str, format: Format | None, narrowing: Narrowing, filters: Sequence[str] = ()
+    database: Any,
+    statement: str,
+    format: Format | None,
+    narrowing: Narrowing,
+    filters: Sequence[str] = (),
+    output: Path | None = None,
 ) -> None:
-    """Print what a select of the user's returns; of nothing why. filters: options that the statement has."""
+    """Print or write what a select of the user's returns; of nothing why. filters: options that the statement has."""
     frame = database.query(statement)
     if frame.is_empty():
         tell(why_nothing(database, view_of(frame.columns), filters))
-    print_rows(narrowing.of_frame(frame), format, more="--columns a,b,c, or --csv")
+    print_rows(narrowing.of_frame(frame), format, "--columns a,b,c, or --csv", output)
 
 
 def print_cache(entries: list[Any], folder: Path, format: Format | None) -> None:

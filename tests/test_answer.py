@@ -30,8 +30,15 @@ IDLE = ("late_input", "compiling_or_loading", "blocking_copy", "pageable_async_c
         "launch_bound_range", "unified_memory", "long_idle_gap", "long_dependency", "host_work",
         "devices_in_turn")  # fmt: skip
 
-KERNELS = ("padding", "math_attention", "float32_matmul", "layout_conversion", "unfused_elementwise", "recomputation",
-           "dominant_kernel")
+KERNELS = (
+    "padding",
+    "math_attention",
+    "float32_matmul",
+    "layout_conversion",
+    "unfused_elementwise",
+    "recomputation",
+    "dominant_kernel",
+)
 
 
 @pytest.fixture(scope="module", params=FILES, ids=lambda path: path.name)

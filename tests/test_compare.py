@@ -502,7 +502,7 @@ def test_a_table_can_go_to_a_file(run: Callable[..., Any], two: list[Path], tmp_
     run(*two, "-o", tmp_path / "x.json")
     rows = json.loads((tmp_path / "x.json").read_text("utf-8"))
     assert (tmp_path / "x.csv").read_text("utf-8").count("\n") == len(rows) + 1 > 3
-    assert "write to a .csv or .json file" in run(*two, "-o", tmp_path / "x.xls", code=2).err
+    assert "write to a .csv, .json or .parquet file" in run(*two, "-o", tmp_path / "x.xls", code=2).err
 
 
 @pytest.mark.parametrize(
@@ -729,7 +729,7 @@ def test_a_file_that_compare_does_not_write_is_refused_before_anything_is_said(
 ) -> None:
     one = run_directory(tmp_path / "one", [9_000_000, 10_000_000, 11_000_000], 70_000_000)
     done = run(one, one, "-o", tmp_path / name, code=2)
-    assert "write to a .csv or .json file, or a page: .html" in " ".join(done.err.split())
+    assert "write to a .csv, .json or .parquet file, or a page: .html" in " ".join(done.err.split())
     assert done.err.startswith("lorabench: ") and not done.out
 
 

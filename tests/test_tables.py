@@ -16,7 +16,7 @@ from typing import Any
 
 import polars
 import pytest
-from conftest import corpus_params, quick
+from conftest import ROOT, corpus_params, quick
 from lorabench import sql
 from lorabench.analyze.pipeline import analyze
 from lorabench.errors import UsageError
@@ -254,7 +254,10 @@ def test_filters_keep_rows_of_a_step_rank_and_device(run_command: Callable[..., 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--report", "kernel_summary", "--step", "1"], "kernel_summary has no column step; it has kernel_name, "),
+        (
+            ["--report", "kernel_summary", "--step", "1"],
+            "kernel_summary has no column step; views that have: collective_match, ",
+        ),
         (["--report", "kernel_summary", "--columns", "weight"], "kernel_summary has the columns kernel_name, "),
         (["--report", "kernel_summary", "--sort", "weight"], "kernel_summary has the columns kernel_name, "),
         (["--range", "("], "not a regular expression"),
@@ -316,3 +319,26 @@ def test_what_the_row_above_says_is_not_said_again(capsys: pytest.CaptureFixture
     assert [line.strip() for line in capsys.readouterr().out.splitlines()] == [
         "place", "a", "at a", "Load ahead.", "b", "at b"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", [("query", "{}", "kernel_summary"), ("what-if", "{}"), ("validate", "{}")])
+@pytest.mark.parametrize("suffix", ["csv", "json", "parquet"])
+def test_what_is_printed_as_rows_can_be_written_to_a_file(
+    command: tuple[str, ...], suffix: str, tmp_path: Path, run_command: Callable[..., Any]
+) -> None:
+    said = [part.format(ROOT / "fixtures" / "lora-run.sqlite") for part in command]
+    printed = json.loads(run_command(*said, "--json").out)
+    file = tmp_path / f"rows.{suffix}"
+    assert run_command(*said, "-o", file, "--quiet").out == f"wrote {file}\n"
+    read = {"csv": polars.read_csv, "json": polars.read_json, "parquet": polars.read_parquet}[suffix]
+    assert len(printed) == len(read(file)) and (not printed or list(printed[0]) == read(file).columns)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [(("-o", "x.txt"), "write to a .csv, .json or .parquet file"), (("-o", "x.csv", "--json"), "choose one of -o"),
+     (("-o", "-"), "without -o"), (("--step", "1"), "views that have: ")],
+)  # fmt: skip
+def test_where_rows_cannot_go_is_said(more: tuple[str, ...], message: str, run_command: Callable[..., Any]) -> None:
+    ended = run_command("query", ROOT / "fixtures" / "lora-run.sqlite", "kernel_summary", *more, code=2)
+    assert message in ended.err

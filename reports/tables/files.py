@@ -49,11 +49,10 @@ def write(
 
 
 def write_frame(frame: Any, path: Path) -> None:
-    """Write a polars DataFrame as .csv or .json. Raises UsageError for another suffix, OutputError when it cannot."""
-    if path.suffix not in (".csv", ".json"):
-        raise UsageError(f"-o {path}: write to a .csv or .json file")
+    """Write a polars DataFrame as .csv, .json or .parquet. Raises OutputError when it cannot be written."""
+    write = {".csv": frame.write_csv, ".json": frame.write_json, ".parquet": frame.write_parquet}[path.suffix]
     with replacing(path) as partial:
-        frame.write_csv(partial) if path.suffix == ".csv" else frame.write_json(partial)
+        write(partial)
 
 
 def write_rows(rows: list[dict[str, Any]], path: Path) -> None:

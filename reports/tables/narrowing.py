@@ -80,7 +80,8 @@ class Narrowing:
                 continue
             name = next((name for name in names if name in types), None)
             if name is None:
-                raise UsageError(f"{option}: {view} has no column {names[0]}; it has {', '.join(types)}")
+                have = [v.name for v in sql.public() if any(column.name in names for column in v.columns)]
+                raise UsageError(f"{option}: {view} has no column {names[0]}; views that have: {', '.join(have)}")
             if option == "--range":
                 _require_pattern(str(value))
                 found.append(f"regexp_matches({quoted(name)}, {literal(str(value))})")
