@@ -14,7 +14,7 @@ import loops
 import numpy as np
 import pytest
 import writers
-from conftest import quick
+from conftest import CORPUS, quick
 from lorabench import rundir
 from lorabench.errors import UsageError
 from lorabench.reports.comparison import comparisons, spread
@@ -777,3 +777,38 @@ def test_a_view_of_runs_is_judged_by_tokens_too(by: tuple[str, ...], run: Callab
         folders.append(of_tokens(tmp_path / name, {"lora_cnt": 1}, wall, tokens, 0.0))
         in_turn(tmp_path / name / "trace.json", 1, 1000, None)
     assert run(*folders, *by).out.startswith("B is 1.67 x as fast as A: tokens/s ")
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "is_asked"),
+    [("bert-small.mi300x", "qwen-stacks-memory.mi300x", True),
+     ("qwen-stacks-memory.h100", "qwen-stacks-memory.mi300x", False), ("legacy-2021-resnet50", "resnet50-six-steps.2021", False)],
+)  # fmt: skip
+def test_of_two_programs_it_is_asked_whether_they_are_one(
+    one: str, two: str, is_asked: bool, run_command: Callable[..., Any]
+) -> None:
+    """By what a step calls: on another GPU no kernel is the same, and ranges around a step are in every trace."""
+    files = [CORPUS / "kineto" / f"{name}.json.gz" for name in (one, two)]
+    if not all(file.exists() for file in files):
+        pytest.skip("the corpus is not here")
+    said = run_command("compare", *files).out
+    assert said.startswith("is B the same program as A? ") == is_asked
+
+
+def test_steps_of_other_numbers_are_no_other_program(tmp_path: Path, run_command: Callable[..., Any]) -> None:
+    for name, first in (("a", 3), ("b", 20)):
+        events = [
+            {
+                "ph": "X",
+                "cat": "user_annotation",
+                "name": f"step {first + n}",
+                "pid": 1,
+                "tid": 1,
+                "ts": 1000 * n,
+                "dur": 900,
+            }
+            for n in range(4)
+        ]
+        (tmp_path / f"{name}.json").write_text(json.dumps({"traceEvents": events}), "utf-8")
+    said = run_command("compare", tmp_path / "a.json", tmp_path / "b.json", "--by", "step").out
+    assert said.startswith("no difference") and "nothing in common" not in said

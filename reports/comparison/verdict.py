@@ -15,7 +15,7 @@ from ..answer.step_text import is_uneven
 from ..answer.verdict_text import SNAPSHOT, said_shift
 from ..tables import units
 from ..tables.sources import counting
-from . import by_step, noise, one_job, spread, total, waterfall
+from . import by_step, noise, one_job, spread, strangers, total, waterfall
 from .compared import Asked, Compared, Input, Row, letter
 from .run_steps import Work, of_run
 
@@ -48,7 +48,7 @@ def of_traces(
     are_timed = all(timed)
     work = [Work.of(rundir.read_summary(path)) for path in inputs] if are_timed else []
     steps = [*timed] if are_timed else [by_step.of_steps(database) for database in databases.values()]
-    said = [_nothing_in_common(rows, names, asked)] if _are_strangers(rows, names) else []
+    said = strangers.said(rows, names, asked, [*databases.values()])
     for number in range(1, len(names)):
         first, other = steps[0], steps[number]
         pair = databases[names[0]], databases[names[number]]
@@ -254,19 +254,6 @@ def _kernel_cnt(database: Database) -> int:
         f"where source_id in (select source_id from source where {counting(database)})"
     )
     return int(count)
-
-
-def _are_strangers(rows: list[Row], names: list[str]) -> bool:
-    """Whether not one row of the first is in any other, though both have rows."""
-    has = {name: [bool(row[name]) for row in rows[1:]] for name in names}
-    return all(map(any, has.values())) and not any(
-        has[names[0]][n] and any(has[name][n] for name in names[1:]) for n in range(len(rows) - 1)
-    )
-
-
-def _nothing_in_common(rows: list[Row], names: list[str], asked: Asked) -> str:
-    others = " or ".join(letter(n) for n in range(1, len(names)))
-    return f"nothing in common: not one {asked.by} of A is in {others}"
 
 
 def _recorder(database: Database) -> str:
