@@ -394,3 +394,24 @@ if __name__ == "__main__":
             with analyze([Path(chosen)], Path(folder) / f"{number}.duckdb") as database:
                 texts += said(Path(chosen), answer.answer(database))
         READ.write_text("\n".join([*texts, ""]), "utf-8")
+
+
+def test_on_a_cpu_what_cold_steps_compile_is_not_what_takes_the_time(
+    tmp_path: Path, run_command: Callable[..., Any]
+) -> None:
+    """Its time is that of the warm steps, as all else that is said."""
+    begin, events = 1_000, []
+    for number, length in enumerate((90_000, *[10_000] * 5)):
+        common = {"ph": "X", "pid": 1, "tid": 1}
+        events.append(common | {"cat": "user_annotation", "name": f"step {number}", "ts": begin, "dur": length})
+        events.append(common | {"cat": "cpu_op", "name": "aten::mm", "ts": begin + 10, "dur": 6_000})
+        if number == 0:
+            events.append(common | {"cat": "cpu_op", "name": "aten::compile", "ts": begin + 7_000, "dur": 80_000})
+        begin += length + 10
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}), "utf-8")
+    said = run_command("summary", tmp_path / "trace.json").out
+    assert "5 warm steps" in said and "aten::compile" not in said
+    found = json.loads(run_command("summary", tmp_path / "trace.json", "--json").out)["ranges"]
+    assert [(row["path"], row["self_wall_ns"], round(row["open_frac"], 2)) for row in found] == [
+        ("aten::mm", 30_000_000, 0.6), ("step", 20_000_000, 1.0),
+    ]  # fmt: skip

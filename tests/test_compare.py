@@ -779,11 +779,17 @@ def test_a_view_of_runs_is_judged_by_tokens_too(by: tuple[str, ...], run: Callab
     assert run(*folders, *by).out.startswith("B is 1.67 x as fast as A: tokens/s ")
 
 
+QWEN = "qwen-stacks-memory"
+
+
 @pytest.mark.parametrize(
     ("one", "two", "is_asked"),
-    [("bert-small.mi300x", "qwen-stacks-memory.mi300x", True),
-     ("qwen-stacks-memory.h100", "qwen-stacks-memory.mi300x", False), ("legacy-2021-resnet50", "resnet50-six-steps.2021", False)],
-)  # fmt: skip
+    [
+        ("bert-small.mi300x", f"{QWEN}.mi300x", True),
+        (f"{QWEN}.h100", f"{QWEN}.mi300x", False),
+        ("legacy-2021-resnet50", "resnet50-six-steps.2021", False),
+    ],
+)
 def test_of_two_programs_it_is_asked_whether_they_are_one(
     one: str, two: str, is_asked: bool, run_command: Callable[..., Any]
 ) -> None:

@@ -1,23 +1,37 @@
 -- A row is one of the four annotations and operators that take most of the CPU's time of an input, for inputs without GPU work.
 --
--- An annotation is what lies on one path; an operator all that has its name.
+-- An annotation is what lies on one path; an operator all that has its name. What begins in the time that the answer is about
+-- (_steady_time: warm steps) counts.
 --
 -- columns:
 --   source_id      integer   the input
 --   path           varchar   its name path, of an operator its name
 --   self_wall_ns   bigint    its time without what lies in it, of all threads
 --   thread_cnt     bigint    in how many threads it is
---   open_frac      double    share of the recorded time in which one is open in any thread
+--   open_frac      double    share of that time in which one is open in any thread
 
 with
 measured as (
     select
-        summary.source_id,
-        if(summary.kind = 'operator', regexp_extract(summary.path, '([^/]*)$', 1), summary.path) as path,
-        summary.kind,
-        sum(summary.self_wall_ns)::bigint as self_wall_ns
-    from range_summary as summary
-    where summary.kind in ('annotation', 'operator') and summary.source_id not in (from _source_with_gpu)
+        own.source_id,
+        if(own.kind = 'operator', regexp_extract(range_path.path, '([^/]*)$', 1), range_path.path) as path,
+        own.kind,
+        sum(own.self_wall_ns)::bigint as self_wall_ns
+    from (
+        select
+            range.source_id,
+            range.path_id,
+            range.kind::varchar as kind,
+            sum(range.end_ns - range.start_ns - range.covered_ns) as self_wall_ns
+        from range
+        join _steady_time as steady using (source_id)
+        where range.kind in ('annotation', 'operator')
+            and range.source_id not in (from _source_with_gpu)
+            and range.start_ns >= steady.start_ns
+            and range.start_ns < steady.end_ns
+        group by all
+    ) as own
+    join range_path using (path_id)
     group by all
 ),
 chosen as (
@@ -32,13 +46,15 @@ ordered as (
         chosen.kind,
         range.thread_id,
         range.start_ns,
-        range.end_ns,
+        least(range.end_ns, steady.end_ns) as end_ns,
         max(range.end_ns) over (
             partition by range.source_id, chosen.path, chosen.kind
             order by range.start_ns, range.end_ns rows between unbounded preceding and 1 preceding
         ) as before_ns
     from range
     join range_path using (path_id)
+    join _steady_time as steady
+        on steady.source_id = range.source_id and range.start_ns >= steady.start_ns and range.start_ns < steady.end_ns
     join chosen
         on chosen.source_id = range.source_id
         and chosen.kind = range.kind::varchar
@@ -59,7 +75,7 @@ select
     chosen.path,
     chosen.self_wall_ns,
     opened.thread_cnt,
-    least(1, opened.open_ns / nullif(steady.recorded_ns, 0)) as open_frac
+    least(1, opened.open_ns / nullif(steady.end_ns - steady.start_ns, 0)) as open_frac
 from chosen
 join opened using (source_id, path, kind)
 left join _steady_time as steady using (source_id)
