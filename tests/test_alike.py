@@ -33,6 +33,12 @@ def true_step(job: Job) -> float:
     return 1000 * mean(later - sooner for sooner, later in pairwise(ends))
 
 
+def true_length(job: Job) -> float:
+    """How long all steps of a job that was simulated take, the mean of the ranks."""
+    steps = [[e for e in events if e["name"].startswith("step ")] for events in simulate(job).events]
+    return mean(of[-1]["ts"] + of[-1]["dur"] - of[0]["ts"] for of in steps)
+
+
 def test_a_rank_that_was_slowed_on_purpose_costs_what_it_costs(tmp_path: Path) -> None:
     """Rank 5 sleeps 3 ms in each step: if ranks were alike each would sleep an eighth of that. Clocks are wrong."""
     common = {"ranks": 8, "steps": 4, "compute": 500_000, "offsets": (0, 70_000_000)}
@@ -52,6 +58,25 @@ def test_equal_ranks_are_not_slowed(tmp_path: Path) -> None:
     for _, measured, replayed, _, slowdown, alone, _ in answer(simulate(Job(ranks=4, steps=3)), tmp_path):
         assert replayed == pytest.approx(measured, rel=0.002)
         assert 1 <= slowdown < 1.02 and 0.99 < alone < 1.02
+
+
+def test_communication_that_takes_no_time_saves_its_transfers_and_no_waiting(
+    tmp_path: Path, run_command: Callable[..., Any]
+) -> None:
+    """Links a thousand times as fast are next to that; who sleeps is still waited for. One rank alone does not know."""
+    common = {"ranks": 4, "ranks_per_host": 2, "steps": 6, "compute": 200_000, "idle": {(3, 2): 5_000_000}}
+    run = simulate(Job(**common))
+    paths = run.write(tmp_path / "traces")
+    ask = "select saving_frac, step_ns, saving_ns from what_if where change = 'hide-communication=*' order by source_id"
+    with analyze(paths, tmp_path / "x.duckdb") as database:
+        rows = database.rows(ask)
+    length = {speed: true_length(Job(speed=speed, **common)) for speed in (50.0, 50_000.0)}
+    assert [row[0] for row in rows] == [pytest.approx(1 - length[50_000.0] / length[50.0], rel=0.02)] * 4
+    with analyze(paths[:1], tmp_path / "one.duckdb") as database:
+        assert database.rows(ask) == [(None, None, None)]
+    run_command("analyze", *paths, "-o", f"{tmp_path / 'job'}/", "--workers", 1, "--quiet")
+    found = run_command("query", tmp_path / "job", ask, "--csv").out.splitlines()[1:]
+    assert [tuple(map(float, line.split(","))) for line in found] == [pytest.approx(row) for row in rows]
 
 
 def test_a_slow_link_is_what_its_ranks_cost(tmp_path: Path) -> None:

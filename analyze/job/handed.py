@@ -17,7 +17,7 @@ from ..store.database import Database
 if TYPE_CHECKING:
     import pyarrow as pa
 
-VERSION = 6  # of what is handed on, beside the statements of the views
+VERSION = 7  # of what is handed on, beside the statements of the views
 
 # Of rows about one input alone those of which a rank has many: they stay in its result, and are read for who asks.
 LARGE = (
@@ -33,7 +33,7 @@ VIEWS = (
     # what views that compare ranks read
     "_step", "_rank_part", "_rank_stretch", "_rank_wait", "_rank_device", "_extent", "_source_with_gpu", "_steady_time",
     "_work_process", "_cpu_timeline", "_run_launches", "_steady_class", "_steady_kernel", "_kernel_total",
-    "_predicted_finding", "_validation",
+    "_predicted_finding", "_validation", "_mean_step",
     # what the answer says of an input
     "_answer_whole", "_answer_critical", "_answer_call", "_answer_phase", "_answer_range", "_finding_place",
     "_work_missing", "_launch_missing",

@@ -82,6 +82,21 @@ _RANK_WAIT = """
     from (select source_id, device_id, sum(waited_ns) as waited_ns from _late_rank_wait group by all) as late
     where late.source_id = steady.source_id and late.device_id = steady.device_id"""
 
+# A rank alone does not know what hiding communication saves: as the view what_if of several ranks has it.
+_HIDDEN = """
+    update what_if as change
+    set step_ns = (hidden.step_ns * (1 - hidden.saving_frac))::bigint,
+        saving_ns = (hidden.step_ns * hidden.saving_frac)::bigint,
+        saving_frac = hidden.saving_frac,
+        replay_error_frac = hidden.error_frac,
+        note = hidden.note
+    from (
+        select step.step_ns, found.*
+        from _hidden_communication as found
+        join _mean_step as step using (source_id)
+    ) as hidden
+    where change.change = 'hide-communication=*' and change.source_id = hidden.source_id"""
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -326,6 +341,7 @@ def _compare(new: Database, job: Path, entries: Sequence[Entry]) -> None:
             _add_rule(new, "_predicted_finding", rule, "", f", saving_ns as limit_ns, {_IS_REPLAYED} as is_predicted")
     new.connection.execute(_WITHOUT_WAITING)
     new.connection.execute(_RANK_WAIT)
+    new.connection.execute(_HIDDEN)
 
 
 def _add_rule(new: Database, table: str, rule: sql.SqlFile, where: str, more: str = "") -> None:

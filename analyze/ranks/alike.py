@@ -40,8 +40,9 @@ def rows(database: Database) -> pa.Table:
         is_unmatched = sum(missing for missing, _ in of_steps) > _MOST_UNMATCHED * sum(cnt for _, cnt in of_steps)
         reason = "collectives are not matched" if is_unmatched else _reason(members, pipelines)
         found += _of_kind(members, meetings, reason, late)
-    names = ("source_id", "step", "measured_ns", "replayed_ns", "ideal_ns", "without_ns", "alone_ns", "reason")
-    types = (pa.int32(), *(pa.int64() for _ in range(6)), pa.string())
+    names = ("source_id", "step", "measured_ns", "replayed_ns", "ideal_ns", "without_ns", "alone_ns",
+             "without_transfer_ns", "reason")  # fmt: skip
+    types = (pa.int32(), *(pa.int64() for _ in range(7)), pa.string())
     columns = list(zip(*found, strict=True)) or [()] * len(names)
     return pa.table({n: pa.array(c, t) for n, c, t in zip(names, columns, types, strict=True)})
 
@@ -159,11 +160,12 @@ def _of_kind(
         reason = reason or "collectives cannot be put in an order"
     elif abs(whole.sum() - measured.sum()) > _MOST_ERROR * measured.sum():
         reason = f"the replay is off by {abs(whole.sum() / measured.sum() - 1):.0%}"
-    ideal, without, alone = None, None, dict[int, Ints | None]()
+    ideal, without, at_no_cost, alone = None, None, None, dict[int, Ints | None]()
     if reason is None:
         without = _steps(
             replay(_caught_up(members, late), matches, cnt, _freed(members, meetings, late), meetings.behind)
         )
+        at_no_cost = _steps(replay(plans, matches, cnt, dict.fromkeys(meetings.transfer, 0), meetings.behind))
         mean = _mean(members)
         ideal = _steps(replay([mean] * len(members), matches, cnt, meetings.usual, meetings.behind))
         at_once = min(_MOST_ALONE, 1 + _MOST_POINTS // max(1, sum(map(len, plans))))
@@ -181,6 +183,7 @@ def _of_kind(
             _at(ideal, place),
             _at(without, place),
             _at(alone.get(n), place),
+            _at(at_no_cost, place),
             reason,
         )
         for n, member in enumerate(members)

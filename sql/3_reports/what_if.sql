@@ -2,7 +2,8 @@
 --
 -- The standard changes; `lorabench what-if INPUT --change …` asks for others and combines them. A change is what its note
 -- says and nothing else: what it costs elsewhere (other kernels, more memory) is not in it. NULL where one rank cannot
--- know: communication ends when all ranks have come.
+-- know: communication ends when all ranks have come. With all ranks here hide-communication=* is known: that collectives take no
+-- time once all have come (without_stragglers), a share of the mean step of the ranks.
 --
 -- columns:
 --   change              varchar   as `lorabench what-if --change` takes it
@@ -21,19 +22,39 @@ error as (
     select source_id, max(abs(error_frac)) as error_frac, count(step) > 0 as has_steps
     from replay
     group by source_id
+),
+predicted as (
+    select
+        predicted.change,
+        predicted.place,
+        if(hidden.source_id is null, predicted.step_ns, (whole.step_ns * (1 - hidden.saving_frac))::bigint) as step_ns,
+        if(
+            hidden.source_id is null,
+            predicted.saving_ns / predicted.step_cnt,
+            whole.step_ns * hidden.saving_frac
+        )::bigint as saving_ns,
+        coalesce(hidden.saving_frac, predicted.saving_ns / nullif(predicted.window_ns, 0)) as saving_frac,
+        hidden.error_frac,
+        predicted.step_cnt,
+        coalesce(hidden.note, predicted.note) as note,
+        predicted.source_id
+    from predicted_change as predicted
+    join _mean_step as whole on whole.source_id = predicted.source_id
+    left join _hidden_communication as hidden
+        on hidden.source_id = predicted.source_id and predicted.change = 'hide-communication=*'
 )
 select
     predicted.change,
     predicted.place,
     predicted.step_ns,
-    (predicted.saving_ns / predicted.step_cnt)::bigint as saving_ns,
-    predicted.saving_ns / nullif(predicted.window_ns, 0) as saving_frac,
-    error.error_frac as replay_error_frac,
+    predicted.saving_ns,
+    predicted.saving_frac,
+    coalesce(predicted.error_frac, error.error_frac) as replay_error_frac,
     if(error.has_steps, predicted.step_cnt, null)::bigint as step_cnt,
     predicted.note,
     predicted.source_id,
     source.rank
-from predicted_change as predicted
+from predicted
 join source on source.source_id = predicted.source_id
 left join error on error.source_id = predicted.source_id
 order by predicted.source_id, predicted.saving_ns desc nulls last, predicted.change
