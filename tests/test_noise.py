@@ -115,6 +115,27 @@ def test_unlike_numbers_of_steps_are_no_difference(counts: tuple[int, int]) -> N
     assert sum(not found(*pair).is_noise for pair in pairs) / PAIRS <= 0.04
 
 
+@pytest.mark.parametrize("count", [6, 7, 8, 9, 12])
+def test_steps_of_which_one_in_two_is_late_are_told_from_even_ones(count: int) -> None:
+    """What comes in turns is no noise, whatever it is set beside."""
+    draw = random.Random(2)
+    even = [draw.gauss(4.5, 0.01) for _ in range(count)]
+    late = [draw.gauss(4.5 if number % 2 else 13.5, 0.01) for number in range(count)]
+    for pair in ((even, late), (late, even)):
+        assert not found(*pair).is_noise
+
+
+@pytest.mark.parametrize("count", [6, 8, 9])
+@pytest.mark.parametrize("place", [0, 3, -1])
+def test_one_step_far_out_hides_no_change_of_the_others(count: int, place: int) -> None:
+    draw = random.Random(3)
+    before, after = ([draw.gauss(middle, 1.0) for _ in range(count)] for middle in (100, 130))
+    after[place] = 2000.0
+    assert not found(before, after).is_noise
+    before[place] = 1500.0
+    assert not found(before, after).is_noise
+
+
 def test_of_too_few_steps_nothing_is_known() -> None:
     assert found([1.0, 1.1], [2.0, 2.1]) == noise.Difference(1.05, 2.05, False, None)
     assert noise.between([], [(0, 1.0)]) is None

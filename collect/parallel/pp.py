@@ -170,7 +170,8 @@ class _Messages(list[Any]):
 @contextmanager
 def _messages_in_phases(phase: Callable[[str], AbstractContextManager[None]]) -> Iterator[None]:
     """Inside, torch's schedules wait for messages in a phase: recv where any of them is received, else send."""
-    begin, wait = schedules._batch_p2p, schedules._wait_batch_p2p
+    module: Any = schedules
+    begin, wait = module._batch_p2p, module._wait_batch_p2p
 
     def begun(operations: list[Any], *options: Any, **named: Any) -> _Messages:
         messages = _Messages(begin(operations, *options, **named))
@@ -183,11 +184,11 @@ def _messages_in_phases(phase: Callable[[str], AbstractContextManager[None]]) ->
             with phase(messages.phase):
                 wait(messages)
 
-    schedules._batch_p2p, schedules._wait_batch_p2p = begun, waited
+    module._batch_p2p, module._wait_batch_p2p = begun, waited
     try:
         yield
     finally:
-        schedules._batch_p2p, schedules._wait_batch_p2p = begin, wait
+        module._batch_p2p, module._wait_batch_p2p = begin, wait
 
 
 def _given(loss: torch.Tensor, _: torch.Tensor) -> torch.Tensor:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 LEAST_STEPS = 3  # of fewer nothing is known
-_TRIMMED, _TRIMMED_FROM = 0.2, 10  # at each end, of as many values: the variance of fewer would come out too low
+_TRIMMED, _TRIMMED_FROM = 0.2, 6  # at each end, of as many values: one that is far out says nothing of the others
 _NORMAL = statistics.NormalDist().inv_cdf(0.995)  # one of a hundred, on both sides
 _FEW = (63.657, 9.925, 5.841, 4.604)  # t of 1 to 4 degrees of freedom
 _MOST_ALIKE = 0.9
@@ -64,7 +64,8 @@ def between(first: Sequence[Sample], other: Sequence[Sample]) -> Difference | No
         return Difference(*medians, is_noise=False, least=None)
     if _are_twins(first, other):
         return _of_twins(*values)
-    if all(_correlation(row) < _IN_TURNS for row in values) and min(map(len, values)) >= 2 * LEAST_STEPS:
+    is_in_turns = all(_correlation(row) < _IN_TURNS for row in values) or any(map(_comes_in_turns, values))
+    if is_in_turns and min(map(len, values)) >= 2 * LEAST_STEPS:
         values = _pairs(values[0]), _pairs(values[1])
         medians = statistics.median(values[0]), statistics.median(values[1])
     centres = trimmed(values[0]), trimmed(values[1])
@@ -164,6 +165,13 @@ def _are_twins(first: Sequence[Sample], other: Sequence[Sample]) -> bool:
 
 def _pairs(values: Sequence[float]) -> list[float]:
     return [(one + two) / 2 for one, two in zip(values[::2], values[1::2], strict=False)]
+
+
+def _comes_in_turns(values: Sequence[float]) -> bool:
+    """Whether steps are long and short by turns beyond doubt: further apart than either kind is wide."""
+    kinds = sorted((values[::2], values[1::2]), key=sum)
+    widths = [max(kind) - min(kind) for kind in kinds if len(kind) >= LEAST_STEPS]
+    return len(widths) == len(kinds) and min(kinds[1]) - max(kinds[0]) > max(widths)
 
 
 def _correlation(values: Sequence[float]) -> float:
