@@ -370,7 +370,9 @@ def test_a_norm_in_pieces_with_its_casts_is_one_row(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("names", "cost"),
     [((ADD,) * 6, {}), ((ADD,) * 3 + (MUL,) * 3, {}), ((ADD, ADD, MUL, MUL, ADD), {"step": 200}),
-     (("loop_add_fusion_1", "loop_multiply_fusion", "loop_add_fusion"), {}), ((ADD, MUL, ADD), {"step": 200})],
+     (("loop_add_fusion_1", "loop_multiply_fusion", "loop_add_fusion"), {}), ((ADD, MUL, ADD), {"step": 200}),
+     ((ADD, "void scalePackedTensor_kernel<float, float>(long, float*, float)", MUL), {}),
+     ((ADD, "SubTensorOpWithScalar1d", MUL), {})],
 )  # fmt: skip
 def test_one_operation_on_several_arrays_is_no_chain(
     names: tuple[str, ...], cost: dict[str, float], tmp_path: Path

@@ -85,6 +85,11 @@ _AMOUNTS = {
         {"idle_ns": "_blamed_gap.idle_ns", "gap_cnt": "1"},
         named_by="select distinct cause as key, cause as name from _blamed_gap", process=_ANY, is_of_window=True,
     ),
+    "gpu_timeline_summary": _Amounts(
+        "_device_activity as stretch", "stretch", "stretch.device_id", "stretch.start_ns",
+        {"busy_ns": "stretch.end_ns - stretch.start_ns"}, "stretch.activity = 'busy'",
+        named_by="select distinct device_id as key, device_id as name from gpu_op", process=_ANY,
+    ),
     "lora_summary": _Amounts(
         _LORA, "gpu_op", "concat_ws(chr(31), place.module, place.part, reached.direction)", _GPU,
         {"gpu_op_ns": _GPU_NS, "gpu_op_cnt": "1"}, "place.is_part",

@@ -291,11 +291,19 @@ def _headline(database: Database, how: Comparison, values: Values, is_whole: boo
 def _joined(
     how: Comparison, databases: list[Database], found: list[Values], spreads: list[Spreads]
 ) -> dict[tuple[Any, ...], str]:
-    """Give kernels and ranges of the second of two traces the names that they have in the first; returns their own."""
-    if len(databases) != 2 or how.view not in ("kernel_summary", "range_summary"):
+    """Give kernels and ranges of the second of two traces the names that they have in the first; returns their own.
+
+    Devices that have other numbers in the second are the first's in the order of their numbers.
+    """
+    if len(databases) != 2 or how.view not in ("kernel_summary", "range_summary", "gpu_timeline_summary"):
         return {}
     after = found[1]
-    if how.view == "range_summary":
+    if how.view == "gpu_timeline_summary":
+        devices = [sorted(key[0] for key in values) for values in found]
+        if len(devices[0]) != len(devices[1]) or set(devices[0]) & set(devices[1]):
+            return {}
+        pairs = dict(zip(*devices, strict=True))
+    elif how.view == "range_summary":
         wrapped = renamed.of_wrapped(*([key[0] for key in values] for values in found))
         pairs = {old: young for young, old in wrapped.items()}
     else:

@@ -120,9 +120,11 @@ def values_of(database: Database, how: Comparison) -> Values:
             f"select source_id from memory_peak where source_id in ({counted}) "
             "group by source_id order by sum(live_bytes) desc, source_id limit 1"
         )
+    is_together = how.view == "step_summary" and database.rows("from _several_ranks limit 1")  # a step is that of all
     rows = database.rows(
-        f"select {keys}, sum({quoted(how.measure)})::double "
+        f"select * exclude (source_id, value), {'avg' if is_together else 'sum'}(value)::double "
+        f"from (select {keys}, source_id, sum({quoted(how.measure)}) as value "
         f"from (select * from {quoted(how.found_in or how.view)} where {how.where}) "
-        f"where source_id in ({counted}) group by all"
+        f"where source_id in ({counted}) group by all) group by all"
     )
     return {row[:-1]: row[-1] for row in rows if row[-1] is not None}
