@@ -223,7 +223,8 @@ def _fuse(scene: Scene, weights: Weights, change: Change) -> Weights:
     first[_first_launches(scene, cover.number(points.begin))] = True
     inside = points.is_launch & cover.holds(points.begin)
     own = np.where(inside, np.where(first, LAUNCH_NS, 0), weights.own)
-    host = weights.host - np.where(inside & ~first, scene.host_within(weights, cover), 0)
+    spared = scene.launching_within(weights, cover) - scene.launching_within(weights, cover.common(scene.loading))
+    host = weights.host - np.where(inside & ~first, np.maximum(spared, 0), 0)
     launched = take(np.where(inside, cover.number(points.begin), -1), scene.work.point)
     fused = np.flatnonzero((launched >= 0) & scene.trace.is_kernel)
     length, distance = weights.length.copy(), weights.distance.copy()

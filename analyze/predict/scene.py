@@ -139,13 +139,41 @@ class Scene:
         return Cover.of(found["start_ns"], found["end_ns"])
 
     def host_within(self, weights: Weights, cover: Cover) -> Ints:
-        """Of each point how much of the CPU's time since the one it follows lies in a cover, by what was measured."""
+        """Of each point how much of the CPU's time since the one it follows lies in a cover, by what was measured.
+
+        What a CPU waits for other ranks is no time of its own.
+        """
         measured = self.trace.graph.measured.host
         begin = self.points.begin
         found = cover.within(begin - measured, begin)
+        if len(self.waiting.start):
+            found = found - cover.common(self.waiting).within(begin - measured, begin)
         if weights.host is not measured:  # changed before: the rest of it, in proportion
             return np.minimum(found, np.maximum(weights.host, 0))
         return found
+
+    @cached_property
+    def waiting(self) -> Cover:
+        """Where nothing but messages between ranks on CPUs is under way; nowhere in a trace of a GPU.
+
+        messages  [=====]   [====]
+        compute      [===]
+        waiting   [==]      [====]
+        """
+        nothing = np.zeros(0, dtype=np.int64)
+        if len(self.work):
+            return Cover.of(nothing, nothing)
+        found = self.database.columns(
+            "select start_ns, end_ns, activity = 'compute' as is_compute from _cpu_activity "
+            f"where source_id = {self.trace.source_id}"
+        )
+        computes = found["is_compute"].astype(bool)
+        times = [found[name].astype(np.int64) for name in ("start_ns", "end_ns")]
+        compute, messages = (Cover.of(*(time[chosen] for time in times)) for chosen in (computes, ~computes))
+        borders = np.unique(np.concatenate([compute.start, compute.end, messages.start, messages.end]))
+        begin, end = borders[:-1], borders[1:]
+        alone = messages.holds(begin) & ~compute.holds(begin)
+        return Cover.of(begin[alone], end[alone])
 
     @cached_property
     def operators(self) -> Operators:

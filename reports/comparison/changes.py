@@ -21,6 +21,8 @@ from .comparisons import COMPARISONS, LAUNCHED, Comparison, Values, choose, fitt
 from .counted import Spreads, Steps
 from .spread import Spread, are_alike, centres, least_of_rows
 
+# Rows that are of the GPU alone.
+_OF_GPU = ("kernel_summary", "kernel_class", "gpu_timeline_summary", "idle_summary")
 TOTAL, MEDIAN = "(total)", "(median)"
 BACKWARD_IS_APART = (
     "Not all of these inputs say which range the backward belongs to (sequence_kernel_ns): here ranges have what was "
@@ -123,6 +125,7 @@ def compare_inputs(
         databases = dict(zip(names, opened, strict=True))
         by = by or natural(opened)
         how = fitting(asked or choose(by, None), databases)
+        _require_work(opened, how, by)
         rows, spreads = _compared(databases, how, only, totals)
         if by == "memory":
             _require_memory(names, rows[0])
@@ -243,6 +246,23 @@ def check(compared: Compared, limit: float) -> list[str]:
             )
         notes.append(f"{what} of {name} is {change:.1%} above {names[0]}, within the noise of the steps: not counted")
     return notes
+
+
+def _require_work(databases: Sequence[Database], how: Comparison, by: str) -> None:
+    """Raise UsageError where an input has nothing recorded of what another has: it is not 0."""
+    if how.view == "memory_peak":
+        return
+    for number, database in enumerate(databases):
+        if not database.rows("select 1 from source where kind_has_work(kind) limit 1"):
+            raise UsageError(f"--by {by}: {letter(number)} is a snapshot of memory alone; compare it --by memory")
+    if how.view not in _OF_GPU:
+        return
+    worked = [bool(database.rows("select 1 from gpu_op limit 1")) for database in databases]
+    if any(worked) and not all(worked):
+        without = letter(worked.index(False))
+        raise UsageError(
+            f"--by {by}: no GPU work of {without} is recorded, which is not none; compare --by range or api"
+        )
 
 
 def _spreads(database: Database, how: Comparison, only: Iterable[tuple[Any, ...]] | None, divided: bool) -> Spreads:
