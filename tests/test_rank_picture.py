@@ -21,11 +21,13 @@ def test_a_picture_of_ranks_and_steps_shows_for_whom_others_waited(
     (heading,) = (number for number, line in enumerate(said) if line.startswith("others waited for 8 of 10 ranks"))
     shown = dict(line.removeprefix("  rank ").split("  ") for line in said[heading + 1 : heading + 9])
     assert said[heading].endswith(" less)") and ", steps 0 to 7 (█ from " in said[heading]
-    assert (shown["3"], shown["6"]) == ("··░·····", "·······█")
-    assert {row for rank, row in shown.items() if rank not in ("3", "6")} == {"········"}
+    # before all have met, clocks of two machines do not say who was late by little
+    assert (shown["3"], shown["6"]) == (" ·░·····", " ······█")
+    assert {row for rank, row in shown.items() if rank not in ("3", "6")} == {" ·······"}
     found = json.loads(run_command("summary", tmp_path / "job", "--json").out)["rank_steps"]
     waited = dict(zip(found["ranks"], found["kept_waiting_ns"], strict=True))
-    assert waited[6][7] == max(map(max, waited.values())) > 100_000_000
+    assert waited[6][7] == max(ns or 0 for row in waited.values() for ns in row) > 100_000_000
+    assert all(row[0] is None for row in waited.values())
     assert (found["rank_cnt"], found["step_cnt"], found["steps"]) == (10, 8, [*range(8)])
 
 

@@ -150,7 +150,8 @@ def rows_of_views(paths: list[Path], place: Path, source: int) -> dict[str, list
                 c.name for c in view.columns if not c.name.endswith("_id") or c.name in ("device_id", "stream_id")
             ]
             chosen = ", ".join(f'"{c}"' for c in columns)
-            where = f"source_id = {source}" + (" and rule <> 'straggler_rank'" if view.name == "finding" else "")
+            of_several = {"finding": "rule <> 'straggler_rank'", "what_if": "change <> 'hide-communication=*'"}
+            where = f"source_id = {source} and {of_several.get(view.name, 'true')}"
             found[view.name] = sorted(database.rows(f"select {chosen} from {view.name} where {where}"), key=repr)
     return found
 

@@ -85,9 +85,13 @@ blamed as materialized (
     from shared
     qualify behind_ns > 0
 ),
+-- before all ranks of a group have met, of some of them nothing may be known
 seen as (
-    select distinct source_id, step, 0 as ns
-    from met
+    select way.source_id, way.step, if(bool_and(way.has_met or skew.skew_ns is not null), 0, null) as ns
+    from _rank_way as way
+    join collective_skew as skew using (collective_id)
+    group by way.source_id, way.step
+    having bool_or(way.has_met or skew.skew_ns is not null)
 ),
 certain as (
     select distinct source.kind, seen.step
@@ -119,16 +123,18 @@ arrived as (
 ),
 compared as (
     select
-        own.*,
-        coalesce(arrived.late_ns, seen.ns) as late_ns,
-        coalesce(arrived.kept_waiting_ns, seen.ns) as arrived_waiting_ns,
+        own.* exclude (little_ns),
+        coalesce(arrived.late_ns, 0) <= own.little_ns as is_little,
+        -- a little in one group where nothing is known of another is not all
+        if(seen.ns is null and is_little, null, coalesce(arrived.late_ns, seen.ns)) as late_ns,
+        if(seen.ns is null and is_little, null, coalesce(arrived.kept_waiting_ns, seen.ns)) as arrived_waiting_ns,
         arrived.collective_ids,
         certain.kind is not null as is_by_arrival,
         count(*) over same_step as rank_cnt,
         row_number() over by_own as place,
         own_ns - quantile_disc(own_ns, 0.5) over same_step as lag_ns,
         own_ns - coalesce(lag(own_ns) over by_own, own_ns) as more_ns
-    from own
+    from (select *, (select value from threshold where name = 'straggler_frac') * wall_ns as little_ns from own) as own
     left join arrived on arrived.source_id = own.source_id and arrived.step is not distinct from own.step
     left join seen on seen.source_id = own.source_id and seen.step is not distinct from own.step
     left join certain on certain.kind = own.kind and certain.step is not distinct from own.step
