@@ -152,6 +152,12 @@ def row(*steps_by_kind: Steps) -> spread.Spread:
     return spread.Spread(0.0, 0.0, 0.0, 0, kinds=kinds)
 
 
+def least(ours: spread.Spread, theirs: spread.Spread) -> float | None:
+    """How far apart noise may put two rows."""
+    found = spread.centres_of_rows(ours, theirs)
+    return None if found is None else noise.least_seen(*found)
+
+
 @given(ours=ROWS, theirs=ROWS)
 def test_what_a_row_may_differ_by_is_the_t_test_of_its_means(ours: Steps, theirs: Steps) -> None:
     if all(step > 0 for step in (*ours, *theirs)):
@@ -161,14 +167,37 @@ def test_what_a_row_may_differ_by_is_the_t_test_of_its_means(ours: Steps, theirs
             for steps, square in zip((ours, theirs), squares, strict=True)
         ]
         expected = noise.least_seen(*centres)
-        assert spread.least_of_rows(row(ours), row(theirs)) == pytest.approx(expected, rel=1e-3, abs=1e-2)
+        assert least(row(ours), row(theirs)) == pytest.approx(expected, rel=1e-3, abs=1e-2)
 
 
 def test_a_row_of_a_kind_that_is_rare_is_judged_over_all_steps() -> None:
     ours, rare = [10.0, 11.0, 12.0, 11.0, 10.0], [500.0]
-    known = spread.least_of_rows(row(ours, rare), row(ours, rare))
+    known = least(row(ours, rare), row(ours, rare))
     assert known is not None and known > 100
-    assert spread.least_of_rows(row(ours, [0.0]), row(ours, [0.0])) == pytest.approx(
-        spread.least_of_rows(row(ours), row(ours)) or 0, rel=0.5
-    )
-    assert spread.least_of_rows(row([1.0]), row([2.0])) is None
+    assert least(row(ours, [0.0]), row(ours, [0.0])) == pytest.approx(least(row(ours), row(ours)) or 0, rel=0.5)
+    assert least(row([1.0]), row([2.0])) is None
+
+
+def each(*steps: float) -> spread.Spread:
+    """A row of steps that are known one by one; of some nothing."""
+    values = tuple(step for step in steps if step)
+    return spread.Spread(
+        0.0, 0.0, 0.0, 0,
+        kinds=(spread.KindOfSteps(len(steps), len(values), sum(values), sum(v**2 for v in values), values),),
+    )  # fmt: skip
+
+
+def test_one_step_far_out_hides_no_change_of_a_row_and_is_none() -> None:
+    before = (2.37, 2.52, 2.41, 2.45, 2.5, 2.39)
+    faster, out = (1.37, 1.52, 1.41, 45.7, 1.5, 1.39), (2.37, 2.52, 2.41, 45.7, 2.5, 2.39)
+    slower = (3.16, 3.3, 3.2, 45.7, 3.25, 3.18)
+    for after, is_alike in (
+        (slower, False),
+        (out, True),
+        (before, True),
+        (faster, True),
+    ):  # its mean grew, the others fell
+        change = sum(after) / 6 - sum(before) / 6
+        assert spread.are_alike_rows(each(*before), each(*after), change) == is_alike
+    assert spread.are_alike_rows(each(*before, 0.0), each(*before, 2.4), 0.4)
+    assert each(*slower).scaled(2.0).kinds[0].each == tuple(2 * value for value in slower)

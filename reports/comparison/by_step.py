@@ -45,11 +45,18 @@ _OUTERMOST = """range.range_id not in (from _around_step)
 # Steps that do as much are of one kind: those that learn, those that only evaluate, micro steps, by their tokens.
 _KIND = """concat_ws(' ', if(sum(backward_ns) is null, 'evaluates', 'learns'),
     if(sum(optimizer_ns) is null, 'without', 'with'), sum(token_cnt))"""
+_KIND_CNT = 4
+_FEW = 64  # steps, of which each is asked for: one that is far out says nothing of the others
 _BY_KIND = f"""[{
     ", ".join(
         f"[count(of_step) filter (kind = {kind}), coalesce(sum(of_step) filter (kind = {kind}), 0), "
         f"coalesce(sum(of_step * of_step) filter (kind = {kind}), 0)]"
-        for kind in range(4)
+        for kind in range(_KIND_CNT)
+    )
+}], [{
+    ", ".join(
+        f"if(count(of_step) filter (kind = {kind}) <= {_FEW}, list(of_step) filter (kind = {kind}), null)"
+        for kind in range(_KIND_CNT)
     )
 }]"""
 _LORA = "gpu_op join _lora_reach as reached using (attribution_id) join _lora_path as place using (path_id)"
@@ -184,7 +191,7 @@ def _asked(
 ) -> dict[Keys, Spread]:
     """The spreads of all rows and under () of their sum. Numbers stand for names until all is added up."""
     rows = database.rows(_statement(database, amounts, measure, only, also))
-    every = next((row[-1] for row in rows if row[1]), ())
+    every = next((row[-2] for row in rows if row[1]), ())
     return {
         _keys(amounts, name, is_all): Spread(
             low or 0.0,
@@ -195,10 +202,11 @@ def _asked(
             warm=None if amounts.is_of_window else warm,
             total=total,
             kinds=tuple(
-                KindOfSteps(int(whole[0]), int(own[0]), own[1], own[2]) for own, whole in zip(kinds, every, strict=True)
+                KindOfSteps(int(whole[0]), int(own[0]), own[1], own[2], None if values is None else tuple(values))
+                for own, whole, values in zip(kinds, every, each, strict=True)
             ),
         )
-        for name, is_all, low, median, high, count, held, warm, total, kinds in rows
+        for name, is_all, low, median, high, count, held, warm, total, kinds, each in rows
     }
 
 

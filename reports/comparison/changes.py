@@ -19,7 +19,7 @@ from .by_step import of_rows, of_steps
 from .compared import RENAMED_TO, SAME, Asked, Compared, Row, changes_of, letter, outermost
 from .comparisons import COMPARISONS, LAUNCHED, Comparison, Values, choose, fitting, natural, values_of
 from .counted import Spreads, Steps
-from .spread import Spread, are_alike, centres, least_of_rows
+from .spread import Spread, are_alike, are_alike_rows, centres
 
 # Rows that are of the GPU alone.
 _OF_GPU = ("kernel_summary", "kernel_class", "gpu_timeline_summary", "idle_summary")
@@ -103,8 +103,7 @@ def _is_alike(how: Comparison, pair: tuple[Spread | None, Spread | None], change
     """Whether the change of a row is noise; False where too few steps say it."""
     if how.view == "step_summary":
         return all(pair) and are_alike(*pair)  # type: ignore[arg-type]
-    least = least_of_rows(*pair)
-    return least is not None and abs(change) <= least
+    return are_alike_rows(*pair, change)
 
 
 def compare_inputs(

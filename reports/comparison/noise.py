@@ -72,14 +72,17 @@ def between(first: Sequence[Sample], other: Sequence[Sample]) -> Difference | No
     return _judged(medians, centres)
 
 
-def trimmed(values: Sequence[float]) -> Centre:
-    """The mean without a fifth at each end (of few without that), of three values or more in their order."""
+def trimmed(values: Sequence[float], is_in_order: bool = True) -> Centre:
+    """The mean without a fifth at each end (of few without that), of three values or more.
+
+    is_in_order: whether they are in the order in which they ran.
+    """
     ordered, count = sorted(values), len(values)
     cut = int(_TRIMMED * count) if count >= _TRIMMED_FROM else 0
     low, high = ordered[cut], ordered[count - 1 - cut]
     kept = count - 2 * cut
     squares = (count - 1) * statistics.variance([min(max(value, low), high) for value in values])
-    variance = squares / (kept * (kept - 1)) * _repeated(values)
+    variance = squares / (kept * (kept - 1)) * (_repeated(values) if is_in_order else 1.0)
     return Centre(statistics.fmean(ordered[cut : count - cut]), variance, kept - 1)
 
 

@@ -53,9 +53,7 @@ class Spread:
         return Spread(
             self.low * factor, self.median * factor, self.high * factor, self.step_cnt, held=self.held, warm=self.warm,
             samples=tuple((kind, value * factor) for kind, value in self.samples),
-            kinds=tuple(
-                replace(kind, value=kind.value * factor, square=kind.square * factor**2) for kind in self.kinds
-            ),
+            kinds=tuple(kind.scaled(factor) for kind in self.kinds),
         )  # fmt: skip
 
     def with_mean(self) -> "Spread":
@@ -71,16 +69,33 @@ class Spread:
 
 @dataclass(frozen=True)
 class KindOfSteps:
-    """What the steps of one kind have of a row: their number, that of those which have any, and sums over these."""
+    """What the steps of one kind have of a row: their number, that of those which have any, and sums over these.
+
+    each: what each of them has, where they are few.
+    """
 
     step_cnt: int
     with_cnt: int
     value: float
     square: float
+    each: tuple[float, ...] | None = None
+
+    def scaled(self, factor: float) -> "KindOfSteps":
+        """The same on another clock."""
+        each = None if self.each is None else tuple(value * factor for value in self.each)
+        return replace(self, value=self.value * factor, square=self.square * factor**2, each=each)
 
     def centre(self, is_of_all: bool) -> Centre:
-        """What a step has in the mean. is_of_all: whether it may be an accident that some have nothing."""
+        """What a step has in the mean. is_of_all: whether it may be an accident that some have nothing.
+
+        Of few steps without a fifth at each end (noise.trimmed).
+        """
         count = self.step_cnt if is_of_all else self.with_cnt
+        if self.each is not None and len(self.each) == self.with_cnt:
+            values = [*self.each, *[0.0] * (self.step_cnt - self.with_cnt if is_of_all else 0)]
+            found = noise.trimmed(values, is_in_order=False)
+            share = count / self.step_cnt
+            return Centre(found.value * share, found.variance * share**2, found.freedom)
         variance = max(0.0, self.square - self.value**2 / count) / (count - 1) / count
         return Centre(self.value / self.step_cnt, variance * (count / self.step_cnt) ** 2, count - 1)
 
@@ -112,8 +127,19 @@ def are_alike(first: Spread, other: Spread) -> bool:
     return not have_other_means(first, other) and difference(first, other).is_noise
 
 
-def least_of_rows(first: Spread | None, other: Spread | None) -> float | None:
-    """How far apart noise may put what a step has of a row in the mean; None where too few steps say it.
+def are_alike_rows(first: Spread | None, other: Spread | None, change: float) -> bool:
+    """Whether the change of a row is noise, or goes the other way without the steps that are far out; False where too
+    few steps say it.
+    """
+    found = centres_of_rows(first, other)
+    if found is None:
+        return False
+    inner = found[1].value - found[0].value
+    return abs(inner) <= noise.least_seen(*found) or inner * change <= 0
+
+
+def centres_of_rows(first: Spread | None, other: Spread | None) -> tuple[Centre, Centre] | None:
+    """What a step has of a row in the mean, in both; None where too few steps say it.
 
     What as many steps of both have is as much a part of both: only what those have varies. Where too few steps of a
     kind have any, all are of one kind.
@@ -125,7 +151,7 @@ def least_of_rows(first: Spread | None, other: Spread | None) -> float | None:
     for ours, theirs in (by_kind, in_all):
         sides = [_mean_of(ours, theirs), _mean_of(theirs, ours)]
         if sides[0] is not None and sides[1] is not None:
-            return noise.least_seen(sides[0], sides[1])
+            return sides[0], sides[1]
     return None
 
 
@@ -144,9 +170,11 @@ def _mean_of(kinds: Sequence[KindOfSteps], beside: Sequence[KindOfSteps]) -> Cen
 
 
 def _together(kinds: Sequence[KindOfSteps]) -> KindOfSteps:
+    each = [kind.each for kind in kinds]
     return KindOfSteps(
         sum(kind.step_cnt for kind in kinds), sum(kind.with_cnt for kind in kinds),
         math.fsum(kind.value for kind in kinds), math.fsum(kind.square for kind in kinds),
+        None if None in each else tuple(value for values in each for value in values or ()),
     )  # fmt: skip
 
 

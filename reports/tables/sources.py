@@ -11,12 +11,17 @@ _LEAST_BYTES = 64 << 10  # live at the peak: scalars that a CPU program makes on
 
 
 def counting(database: Database, table: str = "source") -> str:
-    """Which sources with rows in a table count: of a run directory's recordings, which are of the same steps, one."""
+    """Which sources with rows in a table count: of recordings of the same steps one, as a run directory has several.
+
+    Of a rank that was recorded with and without memory that without (_memory_pass).
+    """
     return database.looked_up(f"counting {table}", lambda: _counting(database, table))
 
 
 def _counting(database: Database, table: str) -> str:
     is_filled = f"source.kind is not null and source.source_id in (select source_id from {quoted(table)})"
+    if table == "source" and database.rows("from _memory_pass limit 1"):
+        is_filled += " and source.source_id not in (from _memory_pass)"
     names = {name for (name,) in database.rows(f"select name from source where {is_filled}")}
     found = {rundir.recording(name) for name in names}.intersection(rundir.RECORDINGS)
     if len(found) < 2:

@@ -197,24 +197,29 @@ unmatched as (
     where matched.match_id is null
     group by collective.source_id, matched.step
 ),
-told as (
+caused as (
     select
-        judged.* replace (
-            -- what a stage receives late is another one's, and so may be what a rank waits for where nobody knows with whom
-            judged.is_straggler
-            and not (
-                coalesce(cause.part = 'exposed communication', false)
-                and (judged.is_stage or coalesce(2 * unmatched.ns >= cause.excess_ns, false))
-            ) as is_straggler
-        ),
+        judged.*,
         cause.part,
-        cause.excess_ns
+        cause.excess_ns,
+        coalesce(cause.part = 'exposed communication', false) as is_by_links,
+        judged.is_straggler and coalesce(2 * unmatched.ns >= cause.excess_ns, false) as is_unmatched
     from judged
     left join cause
         on cause.source_id = judged.source_id
         and cause.step is not distinct from judged.step
         and cause.is_by_arrival = judged.is_by_arrival
     left join unmatched on unmatched.source_id = judged.source_id and unmatched.step is not distinct from judged.step
+),
+-- what a stage receives late is another one's, and so may be what a rank waits for where nobody knows with whom
+told as (
+    select
+        * replace (
+            is_straggler and not (is_by_links and (is_stage or is_unmatched)) as is_straggler,
+            if(is_by_links and is_unmatched, null, late_ns) as late_ns,
+            if(is_by_links and is_unmatched, null, kept_waiting_ns) as kept_waiting_ns
+        )
+    from caused
 )
 select
     told.step,
