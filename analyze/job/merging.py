@@ -342,6 +342,9 @@ def _compare(new: Database, job: Path, entries: Sequence[Entry]) -> None:
     new.connection.execute(_WITHOUT_WAITING)
     new.connection.execute(_RANK_WAIT)
     new.connection.execute(_HIDDEN)
+    new.connection.execute(
+        "create or replace table what_if as from what_if order by source_id, saving_ns desc nulls last, change"
+    )
 
 
 def _add_rule(new: Database, table: str, rule: sql.SqlFile, where: str, more: str = "") -> None:

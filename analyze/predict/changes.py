@@ -228,10 +228,8 @@ def _fuse(scene: Scene, weights: Weights, change: Change) -> Weights:
     launched = take(np.where(inside, cover.number(points.begin), -1), scene.work.point)
     fused = np.flatnonzero((launched >= 0) & scene.trace.is_kernel)
     length, distance = weights.length.copy(), weights.distance.copy()
-    stay = scene.of_points(first)[fused] | (
-        distance[fused] > scene.long_gap_ns
-    )  # what ran in a long one is not recorded
-    distance[fused] = np.where(stay, distance[fused], 0)
+    is_unrecorded = distance[fused] > scene.long_gap_ns  # what ran there
+    distance[fused] = np.where(scene.of_points(first)[fused] | is_unrecorded, distance[fused], 0)
     passes = fused[scene.is_fusible[fused]]
     longest = np.zeros(len(cover.start), dtype=np.int64)
     np.maximum.at(longest, launched[passes], weights.length[passes])
