@@ -11,7 +11,7 @@ from . import cli_help, console, rundir
 from . import cli_progress as bar
 from .cli_options import Quiet
 from .errors import UsageError
-from .reports.outputs import ROW_SUFFIXES
+from .reports.outputs import ROW_FILES, ROW_SUFFIXES
 
 if TYPE_CHECKING:
     from .reports.comparison.compared import Compared
@@ -144,9 +144,7 @@ def _check_growth(compared: "Compared", gate: Callable[["Compared", float], list
 def _check(output: Path | None) -> None:
     """Raise UsageError for a file that is none of those that compare writes."""
     if output is not None and output.suffix not in (*ROW_SUFFIXES, ".html"):
-        raise UsageError(
-            f"-o {output}: write to a {', '.join(ROW_SUFFIXES[:-1])} or {ROW_SUFFIXES[-1]} file, or a page: .html"
-        )
+        raise UsageError(f"-o {output}: write to {ROW_FILES}, or a page: .html")
 
 
 def _put(compared: "Compared", limit: int | None, output: Path | None, form: str | None) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from .errors import UsageError
-from .reports.outputs import ROW_SUFFIXES, Format, chosen_format, refuse_dash
+from .reports.outputs import ROW_FILES, ROW_SUFFIXES, Format, chosen_format, refuse_dash
 
 Inputs = Annotated[list[Path], typer.Argument(metavar="INPUT...", help="What `lorabench analyze` reads.")]
 Reread = Annotated[bool, typer.Option("--force", help="Re-read the inputs even if unchanged.")]
@@ -60,7 +60,7 @@ def form_of_rows(output: Path | None, inputs: list[Path], as_csv: bool, as_json:
 
     refuse_dash(output)
     if output.suffix not in ROW_SUFFIXES:
-        raise UsageError(f"-o {output}: write to a {', '.join(ROW_SUFFIXES[:-1])} or {ROW_SUFFIXES[-1]} file")
+        raise UsageError(f"-o {output}: write to {ROW_FILES}")
     spare(inputs, output)
     named = Format(output.suffix[1:])
     if (short := chosen_format(as_csv, as_json)) not in (None, named):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _SHORTCUTS = (
-    "_device_activity", "_exposed", "_blamed_gap", "_judged_gap", "_critical_range", "_op_class", "_elementwise_run",
+    "_device_activity", "_exposed", "_blamed_gap", "_judged_gap", "_critical_range", "_op_class", "_fusible_run",
     "_steady_spent",
 )  # fmt: skip
 _PREDICTIONS = ("replayed_step", "predicted_change", "followed_rule")
@@ -44,7 +44,7 @@ _OF_ANY_MEMORY = ("memory_finding", "memory_fragmentation")  # of what an alloca
 _OF_CPU = ("_cpu_gap_place",)
 # What a database that people keep has as rows: other programs have no arrays, and plan its views for minutes.
 _KEPT = (
-    *_BY_STATEMENT, *_PREDICTIONS, *OF_RANKS, *_OF_SHAPES, "_steady_spent", "_critical_range", "_elementwise_run",
+    *_BY_STATEMENT, *_PREDICTIONS, *OF_RANKS, *_OF_SHAPES, "_steady_spent", "_critical_range", "_fusible_run",
     "_memory_turn", "_memory_block", "_memory_learning",
 )  # fmt: skip
 _MOST_KEPT = 100_000  # rows of one of them; else it stays a view

@@ -31,6 +31,7 @@ class Format(StrEnum):
 
 
 ROW_SUFFIXES = (".csv", ".json", ".parquet")  # of files for rows that are no whole view
+ROW_FILES = "a .csv, .json or .parquet file"
 _SCREEN_ROWS = 40
 _MOST_LINES, _MOST_NAMES = 20, 3  # of what was lost, and of inputs in a line
 _DATABASE = ".duckdb"

@@ -14,7 +14,7 @@ import loops
 import numpy as np
 import pytest
 import writers
-from conftest import CORPUS, quick
+from conftest import CORPUS, absent, quick
 from lorabench import rundir
 from lorabench.errors import UsageError
 from lorabench.reports.comparison import comparisons, spread
@@ -796,7 +796,7 @@ def test_of_two_programs_it_is_asked_whether_they_are_one(
     """By what a step calls: on another GPU no kernel is the same, and ranges around a step are in every trace."""
     files = [CORPUS / "kineto" / f"{name}.json.gz" for name in (one, two)]
     if not all(file.exists() for file in files):
-        pytest.skip("the corpus is not here")
+        absent("corpus", f"no corpus of real profiles at {CORPUS}")
     said = run_command("compare", *files).out
     assert said.startswith("is B the same program as A? ") == is_asked
 

@@ -99,8 +99,8 @@ def test_memory_of_ranks_is_compared_by_the_one_that_needs_most(ranks: Path, tmp
 def test_elementwise_kernels_of_different_steps_are_no_row(each: int, tmp_path: Path) -> None:
     trace = loop(kernels=(ADD, MUL, ADD, MUL, ADD, MUL, ADD)[:each]).write(tmp_path / "loop.json")
     with opened(trace, db=tmp_path / "loop.duckdb") as database:
-        rows = database.rows("select run_id, count(*) from _elementwise_run group by 1 order by 1")
-        assert rows == database.rows("select run_id, count(*) from main._elementwise_run group by 1 order by 1")
+        rows = database.rows("select run_id, count(*) from _fusible_run group by 1 order by 1")
+        assert rows == database.rows("select run_id, count(*) from main._fusible_run group by 1 order by 1")
         findings = {row["rule"]: row for row in answer.answer(database)["findings"]}
         ((share,),) = database.rows("select 100 * sum(critical_frac) / 12 from critical_path where activity = 'kernel'")
     assert [count for _, count in rows] == ([each - 1] * 12 if each >= 3 else [])
@@ -123,7 +123,7 @@ def test_a_wait_between_elementwise_kernels_ends_their_row(tmp_path: Path) -> No
 
         made.inside(f"step {number}", work)
     with opened(made.write(tmp_path / "loop.json"), db=tmp_path / "loop.duckdb") as database:
-        assert database.rows("from _elementwise_run") == database.rows("from main._elementwise_run") == []
+        assert database.rows("from _fusible_run") == database.rows("from main._fusible_run") == []
 
 
 def test_a_kernel_is_as_long_on_average_in_two_processes_as_in_one(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ FILES = [
     *corpus_params("nsys/*.sqlite"), *corpus_params("kineto/*.json.gz"),
     ROOT / "fixtures" / "lora-run.sqlite", ROOT / "fixtures" / "h200-batch",
 ]  # fmt: skip
-VIEWS = ("_blamed_gap", "_judged_gap", "_device_activity", "_exposed", "_critical_range", "_elementwise_run",
+VIEWS = ("_blamed_gap", "_judged_gap", "_device_activity", "_exposed", "_critical_range", "_fusible_run",
          "_op_class", "_steady_spent")  # fmt: skip
 
 

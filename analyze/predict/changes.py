@@ -13,11 +13,10 @@ from ...errors import UsageError
 from ..attribute.cover import Cover
 from ..attribute.intervals import NONE, Bools, Ints, take
 from ..attribute.replay import Weights
-from .scene import EVERYWHERE, Scene
+from .batching import batched
+from .scene import EVERYWHERE, LAUNCH_NS, Scene
 
 GRAPH_LAUNCH_NS = 10_000  # what one launch of a CUDA graph takes the CPU
-LAUNCH_NS = 5_000  # what one launch of a kernel takes the CPU
-KERNEL_FLOOR_NS = 2_000  # a kernel takes no less, however little it computes
 
 
 @dataclass(frozen=True)
@@ -107,18 +106,7 @@ def _graph(scene: Scene, weights: Weights, change: Change) -> Weights:
     steps = scene.trace.steps
     graphs = steps.of_points(len(inside)) if change.where == EVERYWHERE else cover.number(scene.points.begin)
     host[_first_launches(scene, graphs)] += GRAPH_LAUNCH_NS
-    return _with_calls(scene, replace(weights, host=host), own)
-
-
-def _with_calls(scene: Scene, weights: Weights, own: Ints) -> Weights:
-    """The weights with calls that take so long. What a long call launches begins so much sooner behind its start.
-
-    call        |-- loads its kernel: 347 ms --|
-    kernel                                    |--|      without the loading 5 us behind the call's begin
-    """
-    spared = np.maximum(weights.own - own - LAUNCH_NS, 0)
-    latency = weights.latency - take(spared, scene.work.point, 0)
-    return replace(weights, own=own, latency=np.maximum(latency, np.minimum(weights.latency, LAUNCH_NS)))
+    return scene.with_calls(replace(weights, host=host), own)
 
 
 def _first_launches(scene: Scene, number: Ints) -> Ints:
@@ -154,7 +142,7 @@ def _cpu_within(scene: Scene, weights: Weights, cover: Cover, factor: float) -> 
     inside = cover.holds(scene.points.begin)
     spared = np.rint(scene.host_within(weights, cover) * (1 - factor)).astype(np.int64)
     own = np.where(inside, np.rint(weights.own * factor).astype(np.int64), weights.own)
-    return _with_calls(scene, replace(weights, host=weights.host - spared), own)
+    return scene.with_calls(replace(weights, host=weights.host - spared), own)
 
 
 def _prefetch(scene: Scene, weights: Weights, change: Change) -> Weights:
@@ -206,7 +194,7 @@ def _pin(scene: Scene, weights: Weights, change: Change) -> Weights:
     lengths, own, launch = weights.length.copy(), weights.own.copy(), scene.work.point[place]
     lengths[place] = np.minimum(lengths[place], length)
     own[launch] = np.minimum(own[launch], LAUNCH_NS)
-    return _with_calls(scene, replace(weights, waits=weights.waits & ~pinned, length=lengths), own)
+    return scene.with_calls(replace(weights, waits=weights.waits & ~pinned, length=lengths), own)
 
 
 def _fuse(scene: Scene, weights: Weights, change: Change) -> Weights:
@@ -239,108 +227,12 @@ def _fuse(scene: Scene, weights: Weights, change: Change) -> Weights:
     _, at = np.unique(of[is_longest], return_index=True)
     keeps[passes[is_longest][at]] = True
     length[passes] = np.where(keeps[passes], length[passes], 0)
-    return _with_calls(scene, replace(weights, host=host, length=length, distance=distance), own)
+    return scene.with_calls(replace(weights, host=host, length=length, distance=distance), own)
 
 
 def _batch(scene: Scene, weights: Weights, change: Change) -> Weights:
-    """K steps in one: the CPU's work of one and all the GPU's, without what a kernel takes however little it computes.
-
-    k (alpha + beta) becomes alpha + k beta. What is named as the optimizer stays (adapters have one each), and so do
-    long stretches between two launches (input is read for all) and between two kernels (what ran there is unrecorded).
-    Of n steps too few for a pass of k what is left of it costs n/k of one: K saves no less than fewer would.
-    """
-    steps, points, size = scene.trace.steps, scene.points, int(change.where)
-    if len(steps) < 2:
-        raise UsageError(f"{change}: the trace has fewer than two steps")
-    leader = _leaders(scene, size)
-    number = np.arange(len(steps))
-    spared = np.flatnonzero(leader != number)
-    cover = Cover.of(points.begin[steps.first[spared]], points.begin[steps.last[spared]])
-    count = np.bincount(leader, minlength=len(steps))
-    partly = np.flatnonzero((leader == number) & steps.is_judged & (count < size))
-    parts = [(Cover.of(points.begin[steps.first[[n]]], points.begin[steps.last[[n]]]), count[n] / size) for n in partly]
-    if not len(scene.work):
-        return _batch_on_cpu(scene, weights, [(cover, 0.0), *parts])
-    stays = scene.phase("optimizer").holds(points.begin)
-    inside = cover.holds(points.begin) & ~stays
-    host = weights.host - np.where(stays, 0, scene.launching_within(weights, cover))
-    own = np.where(inside, 0, weights.own)
-    for part, share in parts:
-        launching = np.rint(scene.launching_within(weights, part) * (1 - share)).astype(np.int64)
-        host -= np.where(stays, 0, launching)
-        own = np.where(part.holds(points.begin) & ~stays, np.rint(own * share).astype(np.int64), own)
-    of = scene.of_points(inside)
-    length = np.where(of & scene.trace.is_kernel, np.maximum(weights.length - KERNEL_FLOOR_NS, 0), weights.length)
-    length = _merged(scene, length, leader, ~stays)
-    waits = weights.waits & ~inside
-    behind, is_last = _behind_optimizer(scene, leader, stays)
-    waits = np.where(behind, weights.waits & is_last, waits)
-    distance = np.where(of & (weights.distance <= scene.long_gap_ns), 0, weights.distance)
-    return _with_calls(scene, replace(weights, host=host, waits=waits, length=length, distance=distance), own)
-
-
-def _behind_optimizer(scene: Scene, leader: Ints, stays: Bools) -> tuple[Bools, Bools]:
-    """Points behind the start of their step's optimizer, and whether theirs is the last step of its group.
-
-    Of a loss that is read at the end of each step the last is left, behind the optimizers of all.
-    """
-    points, steps = scene.points, scene.trace.steps
-    step = steps.of_points(len(points))
-    begin = np.full(len(steps) + 1, np.iinfo(np.int64).max)
-    known = stays & (step >= 0)
-    np.minimum.at(begin, step[known], points.begin[known])
-    last = np.zeros(len(steps), dtype=np.int64)
-    np.maximum.at(last, leader, np.arange(len(steps)))
-    behind = (step >= 0) & ~stays & (points.begin >= begin[step])
-    return behind, np.append(last[leader] == np.arange(len(steps)), False)[step]
-
-
-def _batch_on_cpu(scene: Scene, weights: Weights, shares: Sequence[tuple[Cover, float]]) -> Weights:
-    """The operators of one step are called, and work for all; the optimizer and the input stay.
-
-    shares: what is left of calling in parts of the trace.
-    """
-    stays = scene.phases("data", "optimizer")
-    host = weights.host.copy()
-    for part, share in shares:
-        called = np.maximum(scene.called_within(weights, part) - scene.called_within(weights, stays.common(part)), 0)
-        host -= np.rint(called * (1 - share)).astype(np.int64)
-    return replace(weights, host=host)
-
-
-def _leaders(scene: Scene, size: int) -> Ints:
-    """Of each step the first of its group. Cold steps are groups of their own: what is saved is asked of the others."""
-    number = np.arange(len(scene.trace.steps))
-    is_judged = scene.trace.steps.is_judged
-    begin = int(np.argmax(is_judged)) if is_judged.any() else 0
-    return np.where(number < begin, number, begin + (number - begin) // size * size)
-
-
-def _merged(scene: Scene, length: Ints, leader: Ints, chosen: Bools) -> Ints:
-    """The lengths with those of the same place in the steps of each group in the group's first step.
-
-        step 0  |a|b|c|   step 1  |a|b|c|   step 2 …      a of 0 takes as long as all a of the group, the others nothing
-
-    Where steps of a group have different numbers of operations all stay where they are.
-    """
-    steps, points = scene.trace.steps, scene.points
-    begin, end = points.begin[steps.first], points.begin[steps.last]
-    launched = take(points.begin, scene.work.point)
-    step = np.searchsorted(begin, launched, side="right") - 1
-    fits = (scene.work.point >= 0) & (step >= 0) & (launched < take(end, step))
-    rows = np.flatnonzero(fits & scene.of_points(chosen))
-    rows = rows[np.lexsort((rows, scene.work.point[rows], step[rows]))]
-    count = np.bincount(step[rows], minlength=len(steps))
-    before = np.cumsum(count) - count
-    first = leader[step[rows]]
-    is_alike = np.ones(len(steps), dtype=bool)
-    np.logical_and.at(is_alike, leader, count == count[leader])
-    moved = (step[rows] != first) & is_alike[first]
-    place = np.arange(len(rows)) - before[step[rows]]
-    result = length.copy()
-    np.add.at(result, rows[before[first[moved]] + place[moved]], length[rows[moved]])
-    result[rows[moved]] = 0
-    return result
+    """K steps in one pass."""
+    return batched(scene, weights, int(change.where))
 
 
 def _device(scene: Scene, weights: Weights, change: Change) -> Weights:

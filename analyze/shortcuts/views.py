@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from ..store.database import Database
-from . import classes, critical, elementwise, steady
+from . import classes, critical, fusible, steady
 from .activity import Activity
 from .gaps import Blame
 
@@ -19,6 +19,6 @@ def tables(database: Database) -> dict[str, Callable[[], pa.Table]]:
         "_judged_gap": blame.judged,
         "_critical_range": lambda: critical.rows(database),
         "_op_class": lambda: classes.rows(database),
-        "_elementwise_run": lambda: elementwise.rows(database),
+        "_fusible_run": lambda: fusible.rows(database),
         "_steady_spent": lambda: steady.rows(database, activity, blame),
     }

@@ -93,7 +93,7 @@ join _op_class as op_class
     on op_class.name_id = op.name_id
     and op_class.path_id is not distinct from owner.path_id
     and op_class.kind = 'kernel'
-left join _elementwise_run as run on run.gpu_op_id = critical.gpu_op_id
+left join _fusible_run as run on run.gpu_op_id = critical.gpu_op_id
 left join again on again.path_id = owner.path_id
 left join peak on peak.source_id = critical.source_id
 left join full_precision on full_precision.name_id = op.name_id

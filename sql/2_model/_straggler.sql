@@ -123,8 +123,9 @@ arrived as (
 ),
 compared as (
     select
-        own.* exclude (little_ns),
-        coalesce(arrived.late_ns, 0) <= own.little_ns as is_little,
+        own.*,
+        own.wall_ns * least_late.frac as least_late_ns,
+        coalesce(arrived.late_ns, 0) <= least_late_ns as is_little,
         -- a little in one group where nothing is known of another is not all
         if(seen.ns is null and is_little, null, coalesce(arrived.late_ns, seen.ns)) as late_ns,
         if(seen.ns is null and is_little, null, coalesce(arrived.kept_waiting_ns, seen.ns)) as arrived_waiting_ns,
@@ -134,7 +135,8 @@ compared as (
         row_number() over by_own as place,
         own_ns - quantile_disc(own_ns, 0.5) over same_step as lag_ns,
         own_ns - coalesce(lag(own_ns) over by_own, own_ns) as more_ns
-    from (select *, (select value from threshold where name = 'straggler_frac') * wall_ns as little_ns from own) as own
+    from own
+    cross join (select value as frac from threshold where name = 'straggler_frac') as least_late
     left join arrived on arrived.source_id = own.source_id and arrived.step is not distinct from own.step
     left join seen on seen.source_id = own.source_id and seen.step is not distinct from own.step
     left join certain on certain.kind = own.kind and certain.step is not distinct from own.step
@@ -161,7 +163,7 @@ judged as (
         is_stage and not is_by_arrival as is_by_work,
         -- what others wait while they compute costs nothing
         coalesce(
-            least(behind_ns, kept_waiting_ns) > wall_ns * (select value from threshold where name = 'straggler_frac')
+            least(behind_ns, kept_waiting_ns) > least_late_ns
             and 2 * kept_waiting_ns >= max(kept_waiting_ns) over (partition by kind, step),
             false
         ) as is_straggler

@@ -1,4 +1,4 @@
-"""Kernels in a row that one kernel could be: the rows of the view _elementwise_run.
+"""Kernels in a row that one kernel could be: the rows of the view _fusible_run.
 
 stream    add mul gemm add add mul silu sort  by launches; any other work ends a row, and so does a border between two
                                               launches: a step, or a wait of the CPU for the GPU
