@@ -312,7 +312,9 @@ def validate(
     strict: Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")] = False,
     definitions: Annotated[
         bool,
-        typer.Option("--definitions", help="Hold sums by range and path against their definitions in SQL (slow)."),
+        typer.Option(
+            "--definitions", help="Hold tables that are kept for speed against the SQL that defines them (slow)."
+        ),
     ] = False,
     output: cli_options.OutFile = None,
     as_csv: cli_options.AsCsv = False,
@@ -329,17 +331,19 @@ def validate(
     with _analyzed(inputs, quiet=quiet) as database:
         frame = database.view("validation")
         names = [rule.name for rule in sql.in_folder(sql.VALIDATIONS)]
-        unlike = checks.definitions(database) if definitions else {}
+        defined = checks.definitions(database) if definitions else {}
+    unlike = {table: found for table, found in defined.items() if found[0]}
+    frame = outputs.with_unlike(frame, unlike)
     if len(frame) or form:
         outputs.print_rows(frame, form, output=output)
     found = frame.to_dicts()
     broken = {row["rule"] for row in found if strict or row["severity"] == "error"}
     kept = [name for name in names if name not in {row["rule"] for row in found}]
     console.tell(f"no problem: {', '.join(kept)}, arithmetic identities")
+    if equal := [table for table in defined if table not in unlike]:
+        console.tell(f"equal to their definitions: {', '.join(equal)}")
     if unlike:
-        console.tell(f"equal to their definitions: {', '.join(table for table, cnt in unlike.items() if not cnt)}")
-    if any(unlike.values()):
-        wrong = ", ".join(f"{table} ({cnt} rows)" for table, cnt in unlike.items() if cnt)
+        wrong = ", ".join(f"{table} ({cnt} rows)" for table, (cnt, _) in unlike.items())
         raise ValidationError(f"not equal to their definitions: {wrong}; please report it with the trace if you can")
     if broken:
         raise ValidationError(f"{len(broken)} of {len(names)} rules are broken: {', '.join(sorted(broken))}")

@@ -9,7 +9,7 @@ import typer
 
 from . import cli_help, console, rundir
 from . import cli_progress as bar
-from .cli_options import Quiet
+from .cli_options import OnlyDevice, OnlyStep, Quiet
 from .errors import UsageError
 from .reports.outputs import ROW_FILES, ROW_SUFFIXES
 
@@ -37,6 +37,20 @@ _Measure = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="Column of the view to compare, as wall_ns [default: GPU time].")
 ]
 _Only = Annotated[str | None, typer.Option("--only", "--range", metavar="REGEX", help="Only rows whose name matches.")]
+_OnlyRank = Annotated[
+    int | None, typer.Option("--rank", metavar="N", help="Of folders of several ranks this one alone.")
+]
+_Columns = Annotated[
+    str | None,
+    typer.Option(metavar="A,B,C", help="Only these columns, in this order, as the table or CSV names them."),
+]
+_Sort = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Sort by a column, as B or delta: numbers from the largest, with + before it the smallest.",
+    ),
+]
 _Totals = Annotated[bool, typer.Option("--totals", help="Compare totals instead of per-step values.")]
 _Limit = Annotated[
     int | None,
@@ -71,7 +85,12 @@ def compare(
     by: _By = None,
     measure: _Measure = None,
     only: _Only = None,
+    step: OnlyStep = None,
+    rank: _OnlyRank = None,
+    device: OnlyDevice = None,
     totals: _Totals = False,
+    columns: _Columns = None,
+    sort: _Sort = None,
     limit: _Limit = None,
     fail_above: _FailAbove = None,
     output: _Output = None,
@@ -87,7 +106,7 @@ def compare(
     """
     from .analyze.read.inputs import spare
     from .reports import outputs
-    from .reports.comparison import baselines, changes, runs
+    from .reports.comparison import baselines, changes, narrowed, runs
 
     if as_markdown + as_csv + as_json > 1:
         raise UsageError("choose one of --csv, --json and --markdown")
@@ -98,21 +117,23 @@ def compare(
     if output is not None:
         spare(inputs, output)
     if output is not None and output.suffix == ".html":
-        if by or measure or only or totals or fail_above or limit:
+        of_table = (by, measure, only, totals, fail_above, limit, columns, sort)
+        if any(of_table) or any(value is not None for value in (step, rank, device)):
             raise UsageError(f"-o {output}: the page has every kind of row; --by and the like go with a table")
         write_page(inputs, output)
         return
     allowed = _fraction(fail_above)
+    by = narrowed.kind_of(by, step, device)
     if _is_of_runs(inputs, by):
-        if measure or only or totals:
-            raise UsageError("--measure, --only and --totals go with a view; name it with --by")
+        if measure or only or totals or rank is not None:
+            raise UsageError("--measure, --only, --rank and --totals go with a view; name it with --by")
         compared, gate = runs.compare(inputs), runs.check
     else:
         with bar.shown(quiet) as progress:
-            compared = changes.compare_inputs(inputs, by, measure, only, totals, progress)
+            compared = changes.compare_inputs(inputs, by, measure, only, totals, progress, rank)
         gate = changes.check
     form = "markdown" if as_markdown else outputs.chosen_format(as_csv, as_json)
-    _put(compared, limit, output, form)
+    _put(narrowed.narrowed(compared, columns, sort, step, device), limit, output, form)
     if compared.measure == runs.ABOUT and output is None and form is None and all(map(rundir.traces, inputs)):
         given = shlex.join(map(str, inputs))
         console.tell(f"what their traces say: lorabench compare {given} --by range (kernel, lora, memory, …)")
@@ -167,6 +188,7 @@ def _put(compared: "Compared", limit: int | None, output: Path | None, form: str
         console.tell(line)
     rows = compared.rows[:limit]
     frame = polars.DataFrame(rows, schema=list(rows[0]), infer_schema_length=None)
+    frame = frame.select(compared.columns or frame.columns)
     if output is None:
         outputs.print_rows(frame, outputs.Format(form or "csv"))
     else:

@@ -3,7 +3,7 @@
 import json
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -158,6 +158,20 @@ def chosen_format(as_csv: bool, as_json: bool) -> Format | None:
     if as_csv and as_json:
         raise UsageError("choose one of --csv and --json")
     return Format.csv if as_csv else Format.json if as_json else None
+
+
+def with_unlike(rules: Any, unlike: Mapping[str, tuple[int, str]]) -> Any:
+    """The rows of `validation`, and one for each table that is not what SQL defines: how many rows differ, and one."""
+    import polars
+
+    rows = [
+        {"rule": f"definition of {table}", "severity": "error", "problem_cnt": count, "example": example,
+         "advice": "a bug of lorabench: please report it, with the trace if you can"}
+        for table, (count, example) in unlike.items()
+    ]  # fmt: skip
+    return (
+        polars.concat([rules, polars.DataFrame(rows, schema_overrides=rules.schema)], how="diagonal") if rows else rules
+    )
 
 
 def print_rows(frame: Any, format: Format | None, more: str = "--csv", output: Path | None = None) -> None:

@@ -195,7 +195,10 @@ def test_sums_that_are_not_what_sql_defines_are_named(
     assert "equal to their definitions: matched_collective, path_busy, path_measure, range_measure, set_work" in said
     with building(tmp_path / "x.duckdb") as new:
         new.connection.execute("insert into path_busy values (1, 0, 7)")
-    assert "path_busy (1 rows)" in run_command("validate", tmp_path / "x.duckdb", "--definitions", code=9).err
+    said = run_command("validate", tmp_path / "x.duckdb", "--definitions", "--json", code=9)
+    assert "path_busy (1 rows)" in said.err
+    (row,) = (row for row in json.loads(said.out) if row["rule"] == "definition of path_busy")
+    assert (row["severity"], row["problem_cnt"]) == ("error", 1) and "kept" in row["example"] and "7" in row["example"]
 
 
 @pytest.mark.parametrize("kernel", quick(1, [2_000, 400_000]), ids=["launch-bound", "GPU-bound"])

@@ -23,13 +23,22 @@ class Cover:
         given  [a   ][b]     [c  ]
         union  [a      ]     [c  ]
         """
+        return cls._united(start, end, np.greater)
+
+    @classmethod
+    def apart(cls, start: Ints, end: Ints) -> "Cover":
+        """The same, but those that touch are not one: steps, each of which begins where the one before it ends."""
+        return cls._united(start, end, np.greater_equal)
+
+    @classmethod
+    def _united(cls, start: Ints, end: Ints, is_behind: np.ufunc) -> "Cover":
         order = None
         if (start[1:] < start[:-1]).any():
             order = np.argsort(start, kind="stable")
             start, end = start[order], end[order]
         latest = np.maximum.accumulate(end)
         is_new = np.ones(len(start), dtype=bool)
-        is_new[1:] = start[1:] > latest[:-1]
+        is_new[1:] = is_behind(start[1:], latest[:-1])
         first = np.flatnonzero(is_new)
         start, end = start[first], latest[np.append(first, len(latest))[1:] - 1]
         return cls(start, end, np.cumsum(end - start) - (end - start), first if order is None else order[first])
@@ -62,11 +71,15 @@ class Cover:
         """The place of the interval that each moment lies in, -1 without."""
         if not len(self.start):
             return np.full(len(time), -1, dtype=np.int64)
-        at = np.searchsorted(self.start, time, side="right") - 1
+        at = self.begun(time)
         return np.where((at >= 0) & (time < self.end[np.maximum(at, 0)]), at, -1)
 
+    def begun(self, time: Ints) -> Ints:
+        """The place of the last interval that has begun at each moment, -1 without."""
+        return np.searchsorted(self.start, time, side="right") - 1
+
     def _until(self, time: Ints) -> Ints:
-        at = np.searchsorted(self.start, time, side="right") - 1
+        at = self.begun(time)
         inside = np.minimum(time, self.end[np.maximum(at, 0)]) - self.start[np.maximum(at, 0)]
         until: Ints = np.where(at >= 0, self.before[np.maximum(at, 0)] + inside, 0)
         return until

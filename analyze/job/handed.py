@@ -17,7 +17,7 @@ from ..store.database import Database
 if TYPE_CHECKING:
     import pyarrow as pa
 
-VERSION = 7  # of what is handed on, beside the statements of the views
+VERSION = 8  # of what is handed on, beside the statements of the views
 
 # Of rows about one input alone those of which a rank has many: they stay in its result, and are read for who asks.
 LARGE = (

@@ -62,11 +62,11 @@ def _checked(kind: str, where: str, text: str) -> str:
 
 
 def apply(scene: Scene, weights: Weights, changes: Iterable[Change]) -> Weights | None:
-    """The weights after changes, one after another; None for what one rank cannot know.
+    """The weights after all changes, in whatever order they are given; None for what one rank cannot know.
 
     Raises UsageError for a place, a kernel or a device that is not there.
     """
-    for change in changes:
+    for change in _in_order(scene, changes):
         apply_one = _KINDS[change.kind].apply
         if apply_one is None:
             return None
@@ -76,6 +76,21 @@ def apply(scene: Scene, weights: Weights, changes: Iterable[Change]) -> Weights 
             )
         weights = apply_one(scene, weights, change)
     return weights
+
+
+def _in_order(scene: Scene, changes: Iterable[Change]) -> list[Change]:
+    """What each thing takes before what is made of several of them, graphs from the outermost; the CPU's speed last.
+
+    Without a GPU an operator's work is faster when those called in vain are gone: what calls take is known as measured.
+    """
+    order = _ORDER if len(scene.work) else _ORDER_OF_CPU
+
+    def key(change: Change) -> tuple[int, int, float]:
+        within = np.count_nonzero(scene.instances(change.where)[0] >= 0) if change.kind == "graph" else 0
+        size = int(change.where) if change.kind in _COUNTS else 0
+        return order.index(change.kind) if change.kind in order else NONE, size - within, change.factor
+
+    return sorted(changes, key=key)
 
 
 def least_ns(scene: Scene, changes: Sequence[Change]) -> int:
@@ -96,16 +111,17 @@ def _graph(scene: Scene, weights: Weights, change: Change) -> Weights:
     """A CUDA graph over each range, or over each step: one launch, and nothing of the CPU between its kernels.
 
     Waits inside stay, and long stretches between two launches: what is done there is no launching. Kernels are compiled
-    and loaded for a graph as well.
+    and loaded for a graph as well. Where launching one takes longer than what it spares there is none.
     """
     cover = scene.ranges(change.where)
-    inside = cover.holds(scene.points.begin)
+    graph, since = scene.instances(change.where)
     kept = scene.launching_within(weights, cover.common(scene.loading))
-    host = weights.host - np.maximum(scene.launching_within(weights, cover) - kept, 0)
-    own = np.where(inside & ~scene.loading.holds(scene.points.begin), 0, weights.own)
-    steps = scene.trace.steps
-    graphs = steps.of_points(len(inside)) if change.where == EVERYWHERE else cover.number(scene.points.begin)
-    host[_first_launches(scene, graphs)] += GRAPH_LAUNCH_NS
+    host = np.maximum(scene.launching_within(weights, cover) - kept, 0)
+    own = np.where((graph >= 0) & ~scene.loading.holds(scene.points.begin), weights.own, 0)
+    spared = np.bincount(since + 1, weights=host + own, minlength=1)[1:]
+    pays = np.append(spared > GRAPH_LAUNCH_NS, False)
+    host, own = weights.host - np.where(pays[since], host, 0), weights.own - np.where(pays[graph], own, 0)
+    host[_first_launches(scene, np.where(pays[graph], graph, NONE))] += GRAPH_LAUNCH_NS
     return scene.with_calls(replace(weights, host=host), own)
 
 
@@ -206,20 +222,20 @@ def _fuse(scene: Scene, weights: Weights, change: Change) -> Weights:
     cover = scene.ranges(change.where)
     if not len(scene.work):
         return replace(weights, host=weights.host - scene.called_within(weights, cover))
-    points = scene.points
+    points, (number, _) = scene.points, scene.instances(change.where)
     first = np.zeros(len(points), dtype=bool)
-    first[_first_launches(scene, cover.number(points.begin))] = True
-    inside = points.is_launch & cover.holds(points.begin)
-    own = np.where(inside, np.where(first, LAUNCH_NS, 0), weights.own)
+    first[_first_launches(scene, number)] = True
+    inside = points.is_launch & (number >= 0)
+    own = np.where(inside, np.where(first, np.minimum(weights.own, LAUNCH_NS), 0), weights.own)
     spared = scene.launching_within(weights, cover) - scene.launching_within(weights, cover.common(scene.loading))
     host = weights.host - np.where(inside & ~first, np.maximum(spared, 0), 0)
-    launched = take(np.where(inside, cover.number(points.begin), -1), scene.work.point)
+    launched = take(np.where(inside, number, NONE), scene.work.point)
     fused = np.flatnonzero((launched >= 0) & scene.trace.is_kernel)
     length, distance = weights.length.copy(), weights.distance.copy()
     is_unrecorded = distance[fused] > scene.long_gap_ns  # what ran there
     distance[fused] = np.where(scene.of_points(first)[fused] | is_unrecorded, distance[fused], 0)
     passes = fused[scene.is_fusible[fused]]
-    longest = np.zeros(len(cover.start), dtype=np.int64)
+    longest = np.zeros(number.max(initial=0) + 1, dtype=np.int64)
     np.maximum.at(longest, launched[passes], weights.length[passes])
     keeps = np.zeros(len(length), dtype=bool)
     of = launched[passes]
@@ -301,5 +317,10 @@ _KINDS = {
 }
 # What can be asked of a trace without GPU work; batch, merge, fuse and scale by what its operators cost (operators.py).
 _OF_CPU = {"prefetch", "cpu", "skip", "batch", "merge", "fuse", "scale"}
+_ORDER = (
+    *("hide-communication", "drop-sync", "pin", "hide-copies", "scale", "device", "prefetch", "skip"),
+    *("fuse", "merge", "batch", "graph", "cpu"),
+)
+_ORDER_OF_CPU = ("merge", "fuse", "batch", "scale", "prefetch", "skip", "cpu")
 _COUNTS = {"batch": "steps", "merge": "micro batches of a step"}
 FORMS = {name: (kind.form, kind.note) for name, kind in _KINDS.items()}

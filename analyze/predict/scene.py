@@ -137,7 +137,18 @@ class Scene:
             join range_path using (path_id)
             where range.source_id = {self.trace.source_id} and range.kind <> 'python' and ({condition})"""
         )
-        return Cover.of(found["start_ns"], found["end_ns"])
+        return Cover.apart(found["start_ns"], found["end_ns"])
+
+    def instances(self, path: str) -> tuple[Ints, Ints]:
+        """Of each point the number of the range of a path that it lies in, and of the last that began; NONE without.
+
+        With * those of the step, of a trace without steps all are one. Raises UsageError when there are no such ranges.
+        """
+        if path == EVERYWHERE:
+            step = self.trace.steps.of_points(len(self.points))
+            return step, step
+        cover = self.ranges(path)
+        return cover.number(self.points.begin), cover.begun(self.points.begin)
 
     def host_within(self, weights: Weights, cover: Cover) -> Ints:
         """Of each point how much of the CPU's time since the one it follows lies in a cover, by what was measured.
@@ -215,7 +226,8 @@ class Scene:
         call        |-- loads its kernel: 347 ms --|
         kernel                                    |--|      without the loading 5 us behind the call's begin
         """
-        spared = np.maximum(weights.own - own - LAUNCH_NS, 0)
+        longest = self.trace.graph.measured.own - LAUNCH_NS
+        spared = np.maximum(longest - own, 0) - np.maximum(longest - weights.own, 0)
         latency = weights.latency - take(spared, self.work.point, 0)
         return replace(weights, own=own, latency=np.maximum(latency, np.minimum(weights.latency, LAUNCH_NS)))
 

@@ -1,10 +1,11 @@
 """Arithmetic identities that hold on every trace, the user's too, and tables that must equal their definitions."""
 
 from ... import sql
-from ...errors import CheckError
+from ...errors import CheckError, UsageError
 from ...sql import quoted
 from .database import Database
 from .jobs import require_no_job
+from .upgrades import DEFINED_SINCE
 
 _DEFINED = "defined_"
 
@@ -22,20 +23,36 @@ def run(database: Database) -> None:
                 )
 
 
-def definitions(database: Database) -> dict[str, int]:
-    """Of each table that a view defines how many rows are in one of the two alone: 0 where all is right.
+def definitions(database: Database) -> dict[str, tuple[int, str]]:
+    """Of each table that a view defines how many rows are in one of the two alone, 0 where all is right, and one row.
 
-    Takes seconds for each million of GPU operations, because definitions go pair by pair. Raises UsageError for a job.
+    Takes seconds for each million of GPU operations, because definitions go pair by pair. Raises UsageError for a job,
+    and for a database from before what definitions go by was kept.
     """
     require_no_job(database, "validate --definitions")
+    ((version,),) = database.rows("select schema_version from lorabench")
+    if version < DEFINED_SINCE:
+        raise UsageError(
+            f"an earlier lorabench made this database (schema {version}) and kept less than definitions go by; "
+            "analyze its inputs again"
+        )
     found = {}
     for view in sql.in_folder(sql.DEFINITIONS):
         if not view.name.startswith(_DEFINED):
             continue
         columns = ", ".join(quoted(column.name) for column in view.columns)
-        table, defined = (f"select {columns} from {quoted(n)}" for n in (view.name.removeprefix(_DEFINED), view.name))
-        ((count,),) = database.rows(
-            f"select count(*) from (({table} except all {defined}) union all ({defined} except all {table}))"
+        name = view.name.removeprefix(_DEFINED)
+        table, defined = (f"select {columns} from {quoted(n)}" for n in (name, view.name))
+        ((count, example),) = database.rows(
+            f"""with
+            kept as ({table}),
+            meant as ({defined}),
+            unlike as (
+                from (select 'kept' as which, * from (from kept except all from meant))
+                union all
+                from (select 'by its definition' as which, * from (from meant except all from kept))
+            )
+            select count(*), any_value(unlike)::varchar from unlike"""
         )
-        found[view.name.removeprefix(_DEFINED)] = count
+        found[name] = count, example or ""
     return found

@@ -10,9 +10,10 @@ from functools import cache
 
 from ...errors import InputError
 from ...sql import TABLES, in_folder, literal, quoted
-from ...vocabulary import MEMORY_CATEGORIES, SOURCE_SNAPSHOT
+from ...vocabulary import MEMORY_CATEGORIES, SOURCE_NSYS, SOURCE_SNAPSHOT
 
 SCHEMA_VERSION = 13
+DEFINED_SINCE = 10  # the first in which all is kept that definitions go by
 
 _CATEGORIES = ", ".join(f"({number}, {literal(name)})" for number, name in enumerate(MEMORY_CATEGORIES))
 _IS_SNAPSHOT = f"source_id in (select source_id from {{theirs}}.source where kind = {literal(SOURCE_SNAPSHOT)})"
@@ -66,6 +67,16 @@ def _steps() -> dict[int, dict[str, str]]:
     }
 
 
+# What an earlier version did not read of an input, by the step that leaves it empty: which inputs lack it, and what.
+_UNREAD = {
+    8: (
+        "kind_has_work(kind) and source_id not in "
+        "(select source_id from {theirs}.range join {theirs}.name using (name_id) where text ilike '%step%')",
+        "steps that no range shows",
+    ),
+    9: ("(select count(distinct rank) from {theirs}.source) > 1", "collectives of several ranks and their clocks"),
+    12: (f"kind = {literal(SOURCE_NSYS)}", "calls of the operating system"),
+}
 _FORMER = "('kernel_wait_ns', 1000.0), ('memory_share_frac', 0.25)"  # defaults that were others: nobody set them
 # What was set is theirs; what is built in is ours, whenever a database was made: what views ask for is there.
 _SETTINGS = {
@@ -79,6 +90,13 @@ _SETTINGS = {
     "device_peak": "from {ours}",
 }
 OURS = {table: f"built_in_{table}" for table in _SETTINGS}  # what these tables of a blank database are called then
+
+
+def _with_unread(facts: str, theirs: str, which: str, what: str) -> str:
+    return f"""select source_id, section, item, value, note from {facts} union all
+        select source_id, 'lost', {literal(what)}, 'not read by the lorabench that made this database',
+            'analyze its inputs again'
+        from {theirs}.source where {which.format(theirs=theirs)}"""
 
 
 def relations(version: object, tables: list[str], theirs: str, name: object) -> dict[str, str]:
@@ -95,6 +113,9 @@ def relations(version: object, tables: list[str], theirs: str, name: object) -> 
     for step in range(version, SCHEMA_VERSION):
         for table, select in _steps()[step].items():
             found[table] = f"({select.format(before=found[table], theirs=theirs)})"
+    for step in range(version, SCHEMA_VERSION):
+        if step in _UNREAD:
+            found["source_fact"] = f"({_with_unread(found['source_fact'], theirs, *_UNREAD[step])})"
     for table, select in _SETTINGS.items():
         found[table] = f"({select.format(before=found[table], ours=OURS[table])})"
     return found

@@ -25,7 +25,7 @@ _GPU_PHASES = """
     select phase, gpu_op_frac
     from phase_summary
     where source_id = {id} and gpu_op_frac > 0"""
-_CRITICAL = "select gpu_frac from _answer_critical where source_id = {id}"
+_CRITICAL = "select gpu_frac, saved_frac from _answer_critical where source_id = {id}"
 _UNRECORDED = """
     select rule, sum(saving_ns) as ns
     from _judged_gap
@@ -242,6 +242,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
     whole_ns = whole["whole_ns"]
     missing = rows(_UNRECORDED)
     phases, recompute_frac = _phases(rows(_PHASES))
+    critical = next(iter(rows(_CRITICAL)), {"gpu_frac": None, "saved_frac": None})
     is_little = not devices or steady is None or (whole_ns or 0) > _LITTLE_TIMES * steady["recorded_ns"]
     return {
         **about,
@@ -267,7 +268,8 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
             "select class, gpu_op_frac from _steady_class where source_id = {id} order by gpu_op_frac desc"
         ),
         "kernel": next(iter(rows("select short_name, kernel_frac from _steady_kernel where source_id = {id}")), None),
-        "critical_gpu_frac": next((row["gpu_frac"] for row in rows(_CRITICAL)), None),
+        "critical_gpu_frac": critical["gpu_frac"],
+        "kernels_frac": critical["saved_frac"],
         "unrecorded": next(iter(missing), None),
         "clock_shift_ns": shift,
         "has_launches": whole["has_launches"],

@@ -55,7 +55,7 @@ def verdict(found: Row) -> str:
     if max(parts, key=lambda name: parts[name]) == "rank_wait":
         return _MEANINGS["rank_wait"].format(parts["rank_wait"])
     late = _late_input(found)
-    paced = _paced(parts, found["critical_gpu_frac"], "input" if late else "CPU")
+    paced = _paced(parts, found["critical_gpu_frac"], found["kernels_frac"], "input" if late else "CPU")
     return paced or _meaning(parts, found["kernel"], late)
 
 
@@ -65,8 +65,11 @@ def _without_work(found: Row) -> str:
     return "no GPU work in this file: times are the CPU's" if found["has_times"] else NOTHING
 
 
-def _paced(parts: dict[str, float], critical_gpu_frac: float | None, who: str) -> str:
-    """That the CPU, or the input, sets the pace, where a GPU that computes much has little hang on it; else ""."""
+def _paced(parts: dict[str, float], critical_gpu_frac: float | None, kernels_frac: float | None, who: str) -> str:
+    """That the CPU, or the input, sets the pace, where a GPU that computes much has little hang on it; else "".
+
+    kernels_frac: what kernels that take no time save by replay.
+    """
     if critical_gpu_frac is None or 2 * parts["compute"] < max(parts.values()):
         return ""
     others = max(parts.get(name, 0) for name in ("copies", "communication", "rank_wait", "in_turn"))
@@ -78,7 +81,8 @@ def _paced(parts: dict[str, float], critical_gpu_frac: float | None, who: str) -
         return ""
     if critical_gpu_frac >= min(_PACING_FRAC * parts["compute"], 0.5):
         return ""
-    most = f"at most {critical_gpu_frac:.0%}" if critical_gpu_frac >= LEAST_FRAC / 2 else "nothing"
+    most_frac = critical_gpu_frac if kernels_frac is None else min(critical_gpu_frac, kernels_frac)
+    most = f"at most {most_frac:.0%}" if most_frac >= LEAST_FRAC / 2 else "nothing"
     # where nothing is late it may be waited for in a way that no call shows
     is_hidden = parts.get("host", 0) < _PACED_FRAC and parts["compute"] >= _NEARLY_ALL
     pace, why = ("", ": no call waits for the GPU") if is_hidden else (f"the {who} sets the pace: ", "")

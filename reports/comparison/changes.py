@@ -14,7 +14,7 @@ from ...analyze.pipeline import analyze
 from ...analyze.store.database import Database
 from ...errors import InputError, RegressionError, UsageError
 from ...progress import Progress
-from . import baselines, counted, renamed, runs, total, verdict
+from . import baselines, counted, of_rank, renamed, runs, total, verdict
 from .by_step import of_rows, of_steps
 from .compared import RENAMED_TO, SAME, Asked, Compared, Row, changes_of, letter, outermost
 from .comparisons import COMPARISONS, LAUNCHED, Comparison, Values, choose, fitting, natural, values_of
@@ -107,11 +107,17 @@ def _is_alike(how: Comparison, pair: tuple[Spread | None, Spread | None], change
 
 
 def compare_inputs(
-    inputs: list[Path], by: str | None, measure: str | None, only: str | None, totals: bool, progress: Progress
+    inputs: list[Path],
+    by: str | None,
+    measure: str | None,
+    only: str | None,
+    totals: bool,
+    progress: Progress,
+    rank: int | None = None,
 ) -> Compared:
     """The same for files and folders, each read into a database of its own, with the verdict.
 
-    by: a name of COMPARISONS; None for what is natural.
+    by: a name of COMPARISONS; None for what is natural. rank: of inputs with several the one to compare.
     """
     for path in inputs:
         if is_job(path):
@@ -120,7 +126,10 @@ def compare_inputs(
         by = "range"
     asked, names = None if by is None else choose(by, measure), runs.names(inputs)
     with ExitStack() as stack:
-        opened = [stack.enter_context(analyze([baselines.readable(path)], progress=progress)) for path in inputs]
+        paths = [baselines.readable(path) for path in inputs]
+        if rank is not None:
+            paths = [of_rank.recording(path, rank, progress) for path in paths]
+        opened = [stack.enter_context(analyze([path], progress=progress)) for path in paths]
         databases = dict(zip(names, opened, strict=True))
         by = by or natural(opened)
         how = fitting(asked or choose(by, None), databases)

@@ -50,6 +50,7 @@ class Compared:
     labels: dict[str, str] = field(default_factory=dict)  # what people are shown in the place of a key
     steps: Sequence[spread.Spread | None] = ()  # of each input, where they are known
     has_cold: bool = False  # whether cold steps count in the values
+    columns: Sequence[str] | None = None  # those that were asked for, None for all
 
     @property
     def names(self) -> list[str]:

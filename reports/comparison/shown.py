@@ -10,6 +10,7 @@ from ..tables import units
 from ..tables.units import Column
 from ..terminal import table
 from .compared import RENAMED_TO, Compared, Row, letter
+from .narrowed import titles
 
 _NOT_PLAIN = re.compile(r"([\\`*_{}\[\]<>()#+!|~&$@:-])")
 
@@ -64,35 +65,43 @@ def as_rows(compared: Compared) -> list[dict[str, str]]:
 
 
 def columns(compared: Compared, rows: list[Row]) -> list[Column]:
-    """The table: what a row is, each input's value, changes in units and per cent, shares, what is new, spreads."""
+    """The table: what a row is, each input's value, changes in units and per cent, shares, what is new, spreads; or
+    those of them that were asked for.
+    """
     names = compared.names
     others = names[1:]
     formats = _formats(compared, rows)
-    is_pair = len(names) == 2
-
-    def title(mark: str, number: int) -> str:
-        return mark if is_pair else f"{mark} {letter(number)}"
-
-    made = [
-        Column(key, [compared.labels.get(row[key], units.text(row[key])) for row in rows], False, units.is_path(key))
+    title = titles(compared)
+    made = {
+        key: Column(
+            key, [compared.labels.get(row[key], units.text(row[key])) for row in rows], False, units.is_path(key)
+        )
         for key in compared.keys
         if key != "unit"
-    ]
+    }
     if compared.ending is None:
-        made.append(Column("unit", [unit for unit, _ in formats]))
-    for number, name in enumerate(names):
-        made.append(Column(letter(number), _cells(rows, formats, name, False), True))
-    for number, name in enumerate(others, 1):
-        made.append(Column(title("Δ", number), _cells(rows, formats, f"{name} Δ", True), True))
-    for number, name in enumerate(others, 1):
-        made.append(Column(title("Δ %", number), [_per_cent(row[f"{name} Δ frac"]) for row in rows], True))
-    if is_pair and any(row.get(f"{others[0]} Δ share") is not None for row in rows):
-        made.append(Column("share %", [_per_cent(row[f"{others[0]} Δ share"], False) for row in rows], True))
+        made["unit"] = Column("unit", [unit for unit, _ in formats])
+    for name in [*names, *(f"{name} Δ" for name in others)]:
+        made[name] = Column(title[name], _cells(rows, formats, name, name not in names), True)
+    for name in (f"{name} Δ frac" for name in others):
+        made[name] = Column(title[name], [_per_cent(row[name]) for row in rows], True)
+    is_pair = len(names) == 2
+    for name in (f"{name} Δ share" for name in others):
+        if (is_pair and any(row.get(name) is not None for row in rows)) or name in (compared.columns or ()):
+            made[name] = Column(title[name], [_per_cent(row.get(name), False) for row in rows], True)
     kinds = [_kinds(row, others, is_pair) for row in rows]
     if any(kinds):  # before the spreads: they go first where there is no room
-        made.append(Column("", kinds))
-    spreads = [[_spread(row, name) for row in rows] for name in names]
-    return made + [Column(f"spread {letter(n)}", cells, True) for n, cells in enumerate(spreads) if any(cells)]
+        made[f"{others[0]} is"] = Column("", kinds)
+    for name in (f"{name} spread" for name in names):
+        cells = [_spread(row, name.removesuffix(" spread")) for row in rows]
+        if any(cells):
+            made[name] = Column(title[name], cells, True)
+    if compared.columns is None:
+        return list(made.values())
+    return [
+        made.get(name, Column(title.get(name, name), [units.text(row[name]) for row in rows]))
+        for name in compared.columns
+    ]
 
 
 _MANY_TIMES = 9  # a growth that per cent do not say any more

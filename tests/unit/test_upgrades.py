@@ -9,9 +9,11 @@ from conftest import opened, quick
 from earlier import of_version
 from lorabench import rundir
 from lorabench.analyze.pipeline import analyze
+from lorabench.analyze.store.checks import definitions
 from lorabench.analyze.store.settings import Settings
-from lorabench.analyze.store.upgrades import SCHEMA_VERSION
-from lorabench.errors import InputError
+from lorabench.analyze.store.upgrades import DEFINED_SINCE, SCHEMA_VERSION
+from lorabench.errors import InputError, UsageError
+from simulated_ranks import Job, simulate
 
 VIEWS = ("range_summary", "memory_peak", "finding", "idle_gap", "kernel_class", "steady_state", "what_if")
 
@@ -27,6 +29,27 @@ def test_an_earlier_database_gives_the_same_numbers(
     with opened(old) as database:
         assert [database.view(name).rows() for name in VIEWS] == expected
     assert old.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [(6, ["operating system", "collectives"]), (9, ["operating system", "collectives"]), (10, ["operating system"])],
+)
+def test_what_an_earlier_version_did_not_read_is_said(
+    version: int, said: list[str], synthetic_trace: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Of two ranks, whose collectives are matched when they are read; else their views would be empty in silence."""
+    simulate(Job(ranks=2, ranks_per_host=2, steps=3)).write(tmp_path / "ranks")
+    analyze([tmp_path / "ranks", synthetic_trace("nsys")], tmp_path / "new.duckdb").close()
+    with opened(of_version(version, tmp_path / "new.duckdb", tmp_path / "old.duckdb")) as database:
+        found = database.rows("select distinct item, value, note from trace_info where section = 'lost' order by item")
+        assert len(found) == len(said) and all(word in item for word, (item, _, _) in zip(said, found, strict=True))
+        assert all("analyze its inputs again" in note for _, _, note in found)
+        if version < DEFINED_SINCE:
+            with pytest.raises(UsageError, match=f"schema {version}"):
+                definitions(database)
+        else:
+            assert not any(count for count, _ in definitions(database).values())
 
 
 def test_what_was_set_stays_set(synthetic_trace: Callable[..., Path], tmp_path: Path) -> None:
