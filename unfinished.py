@@ -26,6 +26,11 @@ def beside(path: Path, suffix: str = "partial") -> Path:
     return path.with_name(f".{path.name}.{_home()}-{os.getpid()}-{uuid.uuid4().hex[:8]}.{suffix}")
 
 
+def end_of_links(path: Path) -> Path:
+    """What is replaced when a file is written: behind a link the file that it leads to, and the link stays."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
 def becomes(path: Path) -> str | None:
     """The name that an unfinished file will have, None for any other file."""
     found = _NAME.fullmatch(path.name)

@@ -342,3 +342,35 @@ def test_what_is_printed_as_rows_can_be_written_to_a_file(
 def test_where_rows_cannot_go_is_said(more: tuple[str, ...], message: str, run_command: Callable[..., Any]) -> None:
     ended = run_command("query", ROOT / "fixtures" / "lora-run.sqlite", "kernel_summary", *more, code=2)
     assert message in ended.err
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["query", "T", "range_summary"], "rows.csv"),
+        (["query", "T", "range_summary"], "rows.parquet"),
+        (["analyze", "T"], "report.csv"),
+        (["analyze", "T"], "report.json"),
+        (["report", "T"], "page.html"),
+        (["compare", "T", "T", "--by", "kernel"], "rows.json"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value[0],
+)
+@pytest.mark.parametrize("is_there", [True, False], ids=["replaced", "new"])
+def test_behind_a_link_the_file_is_written_that_it_leads_to(
+    words: list[str],
+    name: str,
+    is_there: bool,
+    synthetic_trace: Callable[..., Path],
+    tmp_path: Path,
+    run_command: Callable[..., Any],
+) -> None:
+    target = tmp_path / "kept" / name
+    target.parent.mkdir()
+    if is_there:
+        target.write_text("before")
+    (tmp_path / name).symlink_to(target)
+    trace = synthetic_trace("nsys")
+    run_command(*(trace if word == "T" else word for word in words), "-o", tmp_path / name)
+    assert (tmp_path / name).is_symlink() and target.stat().st_size > 100
+    assert [path.name for path in target.parent.iterdir()] == [name]

@@ -318,9 +318,10 @@ class Database:
             self._scratch.mkdir(parents=True)
             with self._explained(path):
                 self._roomy(lambda: self.connection.execute(command))
-            partial = unfinished.beside(path)
+            place = unfinished.end_of_links(path)
+            partial = unfinished.beside(place)
             shutil.move(made, partial)
-            partial.replace(path)
+            partial.replace(place)
         except CANNOT_WRITE as error:
             said = first_line(error).replace(str(made), str(path)).replace(str(self._scratch), str(path.parent))
             raise OutputError(f"cannot write {path}: {said}") from error

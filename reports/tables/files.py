@@ -137,10 +137,11 @@ def _mlora_statement(view: str) -> str:
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary name beside `path` that replaces it when the block ends well."""
-    partial = unfinished.beside(path)
+    place = unfinished.end_of_links(path)
+    partial = unfinished.beside(place)
     try:
         yield partial
-        partial.replace(path)
+        partial.replace(place)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
     finally:

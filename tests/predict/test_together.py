@@ -1,0 +1,106 @@
+"""Changes made together: in whatever order, they save what the better one saves, or more."""
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import writers
+from conftest import ROOT, corpus_params, quick
+from lorabench.analyze.pipeline import analyze
+from lorabench.analyze.predict import suggestions
+from lorabench.analyze.predict.changes import Change, apply, parse
+from lorabench.analyze.predict.predictions import saved_by
+from lorabench.analyze.predict.scene import Scene
+from lorabench.analyze.predict.trace import fetch
+from lorabench.analyze.store.database import Database
+from lorabench.errors import UsageError
+from simulated_gpu import Gpu, pairs
+
+_SMALL = [
+    "lora-run.sqlite", "torch-cpu.json.gz", "alexnet-*", "bert-small*", "torch-compile-*", "vllm-*", "qwen-*h100*",
+    "ddp-backward*", "legacy-*", "llm-attention-*",
+]  # fmt: skip
+_ALSO = ("graph=*", "fuse=*", "batch=2", "batch=3", "cpu=*:0.5", "scale=.*:0.5", "scale=.*:0", "skip=*")
+FILES = [
+    *(ROOT / "fixtures" / name for name in _SMALL[:2]),
+    *(case for name in _SMALL[2:] for case in corpus_params(f"*/{name}")),
+]
+
+
+def scene_of(database: Database) -> Scene:
+    ((source_id,),) = database.rows("select min(source_id) from source where kind_has_work(kind)")
+    found = fetch(database, source_id)
+    assert found is not None
+    return Scene(database, found)
+
+
+def possible(scene: Scene) -> dict[Change, int]:
+    """The changes that can be asked of a trace, and what each saves."""
+    found = {}
+    for change in dict.fromkeys([*suggestions.standard(scene), *map(parse, _ALSO)]):
+        try:
+            saving = saved_by(scene, [change])
+        except UsageError:
+            continue
+        if saving is not None:
+            found[change] = saving
+    return found
+
+
+def check(scene: Scene) -> None:
+    alone = possible(scene)
+    assert min(alone.values()) >= 0 and len(alone) >= 7
+    slack = 1e-5 * scene.window_ns
+    for one, other in itertools.combinations(alone, 2):
+        there, back = saved_by(scene, [one, other]), saved_by(scene, [other, one])
+        assert there == back, f"{one} {other}"
+        assert there is not None
+        assert max(alone[one], alone[other]) - slack <= there <= scene.window_ns, f"{one} {other}"
+
+
+@pytest.mark.parametrize("path", quick(5, FILES), ids=str)
+def test_two_changes_of_a_trace_save_as_much_as_the_better_one(
+    path: Path, database_of: Callable[[Path], Database]
+) -> None:
+    check(scene_of(database_of(path)))
+
+
+@pytest.mark.parametrize("pair", quick(3, list(pairs())[::3]), ids=lambda pair: pair.name.replace(" ", "-"))
+def test_two_changes_of_a_program_save_as_much_as_the_better_one(pair: object, tmp_path: Path) -> None:
+    before, _ = pair.runs()  # type: ignore[attr-defined]
+    writers.write_nsys(tmp_path / "run.sqlite", [before.timeline])
+    with analyze([tmp_path / "run.sqlite"], tmp_path / "run.duckdb") as database:
+        check(scene_of(database))
+
+
+def test_steps_that_touch_are_a_graph_each(tmp_path: Path) -> None:
+    """What launches one graph for all of them would save is not to be had."""
+    gpu = Gpu(is_pinned=True)
+    for step in range(4):
+        with gpu.range(f"step {step}"):
+            for _ in range(50):
+                gpu.launch("gemm", 1_000)
+    writers.write_nsys(tmp_path / "run.sqlite", [gpu.finished().timeline])
+    with analyze([tmp_path / "run.sqlite"], tmp_path / "run.duckdb") as database:
+        scene = scene_of(database)
+        number, _ = scene.instances("step")
+        assert set(number.tolist()) >= {0, 1, 2, 3}
+        assert saved_by(scene, [parse("graph=step")]) == saved_by(scene, [parse("graph=*")])
+
+
+@pytest.mark.parametrize(("launches", "helps"), [(1, False), (60, True)])
+def test_a_graph_of_less_than_what_launching_it_takes_is_none(launches: int, helps: bool, tmp_path: Path) -> None:
+    gpu = Gpu(is_pinned=True)
+    for step in range(4):
+        with gpu.range(f"step {step}"), gpu.range("inner"):
+            for _ in range(launches):
+                gpu.launch("gemm", 1_000)
+    writers.write_nsys(tmp_path / "run.sqlite", [gpu.finished().timeline])
+    with analyze([tmp_path / "run.sqlite"], tmp_path / "run.duckdb") as database:
+        scene = scene_of(database)
+        changed = apply(scene, scene.trace.graph.measured, [parse("graph=inner")])
+        assert changed is not None
+        assert (changed.host.tolist() != scene.trace.graph.measured.host.tolist()) == helps
+        saved = saved_by(scene, [parse("graph=inner")])
+        assert saved is not None and (saved > 0) == helps
