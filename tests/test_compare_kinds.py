@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lorabench import rundir
 from lorabench.reports.comparison import compared, comparisons, renamed, runs
+from test_compare import trace
 
 MS = 1_000_000
 
@@ -167,3 +168,16 @@ def test_runs_of_another_mix_of_tokens_are_judged_by_the_token(run: Callable[...
 
 def test_outermost_ranges_alone_are_not_called_alike() -> None:
     assert renamed.of_wrapped(["prefill"], ["decode"]) == {}
+
+
+@pytest.mark.parametrize(("added", "is_seen"), [(0, False), (150, True)])
+def test_of_rows_too_what_comes_in_turns_is_no_noise(
+    added: int, is_seen: bool, run: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Every other step has twice as much: pairs of steps are alike, and what all of them have more is seen."""
+    paths = []
+    for number, more in enumerate((0, added)):
+        walls = [wall + more + (7 * step + 5 * number) % 11 for step, wall in enumerate([1000, 2000] * 6)]
+        paths.append(trace(tmp_path / f"{number}.json", walls, gemm=500))
+    rows = list(csv.DictReader(io.StringIO(run(*paths, "--by", "kernel", "--csv").out)))
+    assert [row["1.json is"] == "" for row in rows] == [is_seen, is_seen]

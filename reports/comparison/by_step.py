@@ -55,7 +55,8 @@ _BY_KIND = f"""[{
     )
 }], [{
     ", ".join(
-        f"if(count(of_step) filter (kind = {kind}) <= {_FEW}, list(of_step) filter (kind = {kind}), null)"
+        f"if(count(of_step) filter (kind = {kind}) <= {_FEW}, "
+        f"list(of_step order by whose, step) filter (kind = {kind}), null)"
         for kind in range(_KIND_CNT)
     )
 }]"""
@@ -239,7 +240,7 @@ def _statement(database: Database, amounts: _Amounts, measure: str, only: Iterab
         group by all
     ),
     summed as (
-        select named.name, grouping(named.name) as is_all, sum(by_step.value) as value,
+        select named.name, grouping(named.name) as is_all, whose, step, sum(by_step.value) as value,
             any_value(by_step.kind) as kind,
             if(by_step.step is null or sum(by_step.value) <= 0, null, sum(by_step.value)) as inside,
             if(bool_and(by_step.is_warm), inside, null) as warm,

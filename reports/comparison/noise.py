@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 LEAST_STEPS = 3  # of fewer nothing is known
+_LEAST_TURNS = 2 * LEAST_STEPS  # steps, of which pairs are looked at
 _TRIMMED, _TRIMMED_FROM = 0.2, 6  # at each end, of as many values: one that is far out says nothing of the others
 _NORMAL = statistics.NormalDist().inv_cdf(0.995)  # one of a hundred, on both sides
 _FEW = (63.657, 9.925, 5.841, 4.604)  # t of 1 to 4 degrees of freedom
@@ -65,11 +66,17 @@ def between(first: Sequence[Sample], other: Sequence[Sample]) -> Difference | No
     if _are_twins(first, other):
         return _of_twins(*values)
     is_in_turns = all(_correlation(row) < _IN_TURNS for row in values) or any(map(_comes_in_turns, values))
-    if is_in_turns and min(map(len, values)) >= 2 * LEAST_STEPS:
+    if is_in_turns and min(map(len, values)) >= _LEAST_TURNS:
         values = _pairs(values[0]), _pairs(values[1])
         medians = statistics.median(values[0]), statistics.median(values[1])
     centres = trimmed(values[0]), trimmed(values[1])
     return _judged(medians, centres)
+
+
+def centre(values: Sequence[float], is_in_order: bool) -> Centre:
+    """The middle of what steps have of a row: where that is much and little by turns, of pairs of steps."""
+    is_in_turns = is_in_order and len(values) >= _LEAST_TURNS and _comes_in_turns(values)
+    return trimmed(_pairs(values) if is_in_turns else values, is_in_order)
 
 
 def trimmed(values: Sequence[float], is_in_order: bool = True) -> Centre:

@@ -71,7 +71,7 @@ class Spread:
 class KindOfSteps:
     """What the steps of one kind have of a row: their number, that of those which have any, and sums over these.
 
-    each: what each of them has, where they are few.
+    each: what each of them has in their order, where they are few.
     """
 
     step_cnt: int
@@ -79,6 +79,7 @@ class KindOfSteps:
     value: float
     square: float
     each: tuple[float, ...] | None = None
+    is_in_order: bool = True  # else of several kinds, one behind the other
 
     def scaled(self, factor: float) -> "KindOfSteps":
         """The same on another clock."""
@@ -92,8 +93,8 @@ class KindOfSteps:
         """
         count = self.step_cnt if is_of_all else self.with_cnt
         if self.each is not None and len(self.each) == self.with_cnt:
-            values = [*self.each, *[0.0] * (self.step_cnt - self.with_cnt if is_of_all else 0)]
-            found = noise.trimmed(values, is_in_order=False)
+            nothing = [0.0] * (self.step_cnt - self.with_cnt if is_of_all else 0)
+            found = noise.centre([*self.each, *nothing], is_in_order=self.is_in_order and not nothing)
             share = count / self.step_cnt
             return Centre(found.value * share, found.variance * share**2, found.freedom)
         variance = max(0.0, self.square - self.value**2 / count) / (count - 1) / count
@@ -175,6 +176,7 @@ def _together(kinds: Sequence[KindOfSteps]) -> KindOfSteps:
         sum(kind.step_cnt for kind in kinds), sum(kind.with_cnt for kind in kinds),
         math.fsum(kind.value for kind in kinds), math.fsum(kind.square for kind in kinds),
         None if None in each else tuple(value for values in each for value in values or ()),
+        sum(kind.step_cnt > 0 for kind in kinds) < 2,
     )  # fmt: skip
 
 
