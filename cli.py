@@ -339,9 +339,9 @@ def validate(
     found = frame.to_dicts()
     broken = {row["rule"] for row in found if strict or row["severity"] == "error"}
     kept = [name for name in names if name not in {row["rule"] for row in found}]
-    console.tell(f"no problem: {', '.join(kept)}, arithmetic identities")
+    console.tell_sentence(f"no problem: {', '.join(kept)}, arithmetic identities")
     if equal := [table for table in defined if table not in unlike]:
-        console.tell(f"equal to their definitions: {', '.join(equal)}")
+        console.tell_sentence(f"equal to their definitions: {', '.join(equal)}")
     if unlike:
         wrong = ", ".join(f"{table} ({cnt} rows)" for table, (cnt, _) in unlike.items())
         raise ValidationError(f"not equal to their definitions: {wrong}; please report it with the trace if you can")

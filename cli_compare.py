@@ -158,7 +158,7 @@ def _check_growth(compared: "Compared", gate: Callable[["Compared", float], list
     """Say what grew and is not counted. Raises RegressionError, by the gate, for what grew by more than is allowed."""
     notes = gate(compared, allowed)
     for note in notes:
-        console.tell(note)
+        console.tell_sentence(note)
     console.tell(f"nothing{' else' if notes else ''} grew by more than {allowed:.1%}")
 
 
@@ -185,7 +185,7 @@ def _put(compared: "Compared", limit: int | None, output: Path | None, form: str
         console.put_lines(shown.markdown(compared, limit or _SCREEN_ROWS))
         return
     for line in compared.verdict:
-        console.tell(line)
+        console.tell_sentence(line)
     rows = compared.rows[:limit]
     frame = polars.DataFrame(rows, schema=list(rows[0]), infer_schema_length=None)
     frame = frame.select(compared.columns or frame.columns)

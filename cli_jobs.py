@@ -81,7 +81,7 @@ def read(inputs: Sequence[str], job: Path, executor: Any, force: bool, settings:
 
 def _tell_lost(lost: Sequence[tuple[str, str]]) -> None:
     for name, text in lost[:_MOST_LINES]:
-        console.tell(f"{name}: {text}")
+        console.tell_sentence(f"{name}: {text}")
     if len(lost) > _MOST_LINES:
         console.tell(f"and {len(lost) - _MOST_LINES} more")
 

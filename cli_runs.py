@@ -155,9 +155,9 @@ def _collected(spec: Any, output: Path | None, force: bool) -> Path:
     with bar.shown() as progress:
         path = output or session.default_path(spec.title)
         if (cycle := spec.with_whole_cycle()) != spec:
-            console.tell(f"--steps raised from {spec.steps} to {cycle.steps}, one cycle of the profiler")
+            console.tell_sentence(f"--steps raised from {spec.steps} to {cycle.steps}, one cycle of the profiler")
         for note in spec.notes():
-            console.tell(note)
+            console.tell_sentence(note)
         manifest = session.collect(spec, path, force, progress)
     _tell_outcome(manifest, path)
     return path
@@ -199,7 +199,7 @@ def _tell_outcome(manifest: dict[str, Any], path: Path) -> None:
     from .reports.run import outcome_text
 
     for line in outcome_text.lines(manifest, path):
-        console.tell(line)
+        console.tell_sentence(line)
 
 
 def _write_page(path: Path) -> None:
@@ -277,7 +277,7 @@ def sweep(
     given = (read_config(config) if config else {}) | options.given(settings)
     what = sweeping.plan(given, until_oom and until_oom.replace("-", "_"), preset)
     for reason in what.impossible:
-        console.tell(f"left out: {reason}")
+        console.tell_sentence(f"left out: {reason}")
     preflight.check(cell.spec for cell in what.cells)
     if dry_run:
         console.tell(f"every run: {sweeping.said_of_all(what)}")

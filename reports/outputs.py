@@ -123,7 +123,9 @@ class Target:
             written = files.write_all(database, self.path, None if self.is_as_suits else self.format, escape_formulas)
             large = [path.stem for path in written if self.is_as_suits and path.suffix == ".parquet"]
             if large:
-                tell(f"{', '.join(large)}: over {files.MOST_CSV_ROWS:,} rows, so as Parquet; --format csv writes text")
+                tell_sentence(
+                    f"{', '.join(large)}: over {files.MOST_CSV_ROWS:,} rows, so as Parquet; --format csv writes text"
+                )
         elif self.format is Format.html:
             from .page import page
 
@@ -135,7 +137,7 @@ class Target:
     def _print(self, frame: Any, database: Any, report: str, narrowing: Narrowing) -> None:
         """JSON where it was asked for, else a table on a terminal and CSV in a pipe."""
         if frame.is_empty():
-            tell(why_nothing(database, report, narrowing.filters))
+            tell_sentence(why_nothing(database, report, narrowing.filters))
         if self.format is Format.json or not sys.stdout.isatty() or self.is_raw:
             print_rows(frame, self.format)
             return
@@ -315,7 +317,9 @@ def tell_left_out(database: Any, target: Target) -> None:
     """Say on stderr how many views a folder will not have, because their rows stay with the ranks of a job."""
     left_out = [view.name for view in sql.public() if not database.has(view.name)]
     if target.is_folder and left_out:
-        tell(f"{len(left_out)} views have a row for each event and stay with their ranks: --report VIEW --rank N")
+        tell_sentence(
+            f"{len(left_out)} views have a row for each event and stay with their ranks: --report VIEW --rank N"
+        )
 
 
 def _some(names: Sequence[str]) -> str:
@@ -360,7 +364,7 @@ def print_query(
     """Print or write what a select of the user's returns; of nothing why. filters: options that the statement has."""
     frame = database.query(statement)
     if frame.is_empty():
-        tell(why_nothing(database, view_of(frame.columns), filters))
+        tell_sentence(why_nothing(database, view_of(frame.columns), filters))
     print_rows(narrowing.of_frame(frame), format, "--columns a,b,c, or --csv", output)
 
 

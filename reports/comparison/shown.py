@@ -21,7 +21,7 @@ def show(compared: Compared, limit: int | None) -> None:
         _wrapped(line)
     put(f"{compared.measure}{_unit_said(compared)}")
     for number, found in enumerate(compared.inputs):
-        put(f"  {letter(number)}  {found.name}{f'  ({found.about})' if found.about else ''}")
+        _wrapped(f"  {letter(number)}  {found.name}{f'  ({found.about})' if found.about else ''}", indent="     ")
     for note in compared.notes:
         _wrapped(note)
     rows = compared.rows if limit is None else compared.rows[:limit]
@@ -163,8 +163,10 @@ def _cut(line: str) -> str:
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
-def _wrapped(line: str) -> None:
-    for piece in textwrap.wrap(line, table.width(), break_on_hyphens=False, break_long_words=False):
+def _wrapped(line: str, indent: str = "") -> None:
+    for piece in textwrap.wrap(
+        line, table.width(), subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+    ):
         put(piece)
 
 
