@@ -49,22 +49,6 @@ _WITHOUT_WAITING = """
     ) as late
     where found.rule = 'exposed_communication' and late.source_id = found.source_id and late.waited_ns > 0
         and (late.is_cpu or late.place is not distinct from found.place)"""
-# Alone a rank takes each collective for matched: its way to one that is not is the beginning of that to the next one.
-_NEXT_MATCHED = """
-    select collective_id as part_id, next.collective_id, next.step
-    from (
-        select collective.collective_id, first_value(
-            case when matched.match_id is not null
-            then {'collective_id': collective.collective_id, 'step': matched.step} end ignore nulls
-        ) over (
-            partition by source_id, process_id, group_name, group_ranks order by work_start_ns, collective_id
-            rows between current row and unbounded following
-        ) as next
-        from collective
-        left join matched_collective as matched using (collective_id)
-        where operation not in ('send', 'recv') and work_start_ns is not null
-    )
-    where next is not null"""
 _RANK_WAIT = """
     update steady_state as steady
     set rank_wait_ns = least(late.waited_ns, steady.exposed_communication_ns)
@@ -100,7 +84,7 @@ def compare(new: Database, folders: Sequence[Path]) -> None:
             from (
                 select way.* replace (matched.collective_id as collective_id, matched.step as step)
                 from {quoted(name)} as way
-                join ({_NEXT_MATCHED}) as matched on matched.part_id = way.collective_id
+                join _next_matched as matched on matched.part_id = way.collective_id
             )
             group by all
             union all by name from {quoted(name)} where collective_id is null"""

@@ -520,7 +520,7 @@ def test_operators_have_no_less_than_what_they_launch(database: Database) -> Non
 
 def test_tables_equal_the_views_that_define_them(database: Database) -> None:
     tables = ("matched_collective", "path_busy", "path_measure", "range_measure", "set_work", "waiting_call")
-    assert checks.definitions(database) == dict.fromkeys(tables, 0)
+    assert checks.definitions(database) == dict.fromkeys(tables, (0, ""))
 
 
 def test_each_kind_of_wait_that_an_input_may_have_is_looked_for() -> None:
