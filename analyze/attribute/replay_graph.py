@@ -25,6 +25,9 @@ from .replay_threads import Points, chains_of
 
 # Behind its stream and its launch by more than this, an operation waited for something else.
 LONG_DELAY_NS = 10_000
+# So soon after what it waited for an operation begins, at most: a hundredth of a long wait, which no chance leaves.
+# AMD's GPUs take 15 us and more to see an event.
+NEAR_SHARE, NEAR_NS = 0.01, 50_000
 # A kernel that fills a device leaves room for others when a part of it is left: of four one.
 LAST_PART = 4
 # What a synchronisation takes that does not wait, and how long the CPU takes to return from one that does.
@@ -147,7 +150,7 @@ def _needs(work: Operations, points: Points, previous: Ints) -> Ints:
         running = _running(work, np.flatnonzero(work.device == device), mine)
         left = take(work.end, running) - work.start[mine]
         is_beside = (running >= 0) & (left > 0) & (take(points.end, work.point[mine], -NEVER) <= work.start[mine])
-        is_near = fits & (work.start[mine] - take(work.end, other) <= LONG_DELAY_NS)
+        is_near = fits & (work.start[mine] - take(work.end, other) <= _near_ns(work, ready, mine))
         fits &= is_beside | is_near
         needs[mine[fits]] = other[fits]
         drains = ~fits & is_beside & (take(work.process, running) == work.process[mine])
@@ -157,9 +160,15 @@ def _needs(work: Operations, points: Points, previous: Ints) -> Ints:
             far = mine[~is_near & (work.process[mine] == process)]
             others = by_end[(work.device[by_end] != device) & (work.process[by_end] == process)]
             other = _ended(work, others, far, ready)
-            is_handed = (other >= 0) & (work.start[far] - take(work.end, other) <= LONG_DELAY_NS)
+            is_handed = (other >= 0) & (work.start[far] - take(work.end, other) <= _near_ns(work, ready, far))
             needs[far[is_handed]] = other[is_handed]
     return needs
+
+
+def _near_ns(work: Operations, ready: Ints, late: Ints) -> Ints:
+    """How long after what late operations waited for they may begin."""
+    waited = np.minimum(work.start[late] - ready[late], round(NEAR_NS / NEAR_SHARE))
+    return np.maximum(LONG_DELAY_NS, np.rint(NEAR_SHARE * waited).astype(np.int64))
 
 
 def _ended(work: Operations, by_end: Ints, late: Ints, ready: Ints) -> Ints:

@@ -12,7 +12,7 @@ from ..terminal.screen import WIDTH, columns, cut, wrapped
 from . import answer, collective_text, rank_picture
 from .answer import IDLE, LEAST_FRAC, Row, bound, cause, is_hardly_used, part, where, worth
 from .step_text import centre_ns, number_of, says_mean, spread
-from .verdict_text import alone, counted, doubts, rank_of, verdict
+from .verdict_text import alone, counted, doubts, rank_of, tail_frac, verdict
 
 _FINDING_CNT, _CLASS_CNT = 3, 5
 _NAME_WIDTH = 20
@@ -130,6 +130,9 @@ def _of_gpu(found: Row) -> Iterator[str]:
     parts = found["parts"]
     yield from wrapped([_fitting(verdict(found), found["kernel"])])
     yield from _around(found)
+    if found["tail"]:
+        goes_on = f"{said_ns(found['tail']['tail_ns'])} ({tail_frac(found):.0%})"
+        yield from wrapped([f"  then the step goes on for {goes_on} without GPU work, which is not in this:"])
     if (steps := counted(found)) is not None:
         yield cut(f"  {steps}")
     for doubt in doubts(found):

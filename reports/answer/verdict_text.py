@@ -9,6 +9,7 @@ _PACED_FRAC = 0.05  # of the time that the GPU waits for a CPU that sets the pac
 _NEARLY_ALL = 0.9  # of the time: a GPU that computes so much may be waited for where no call shows it
 _HARDLY = 0.2  # of all: where less hangs on the GPU the CPU sets the pace, however little it waits for it
 _PACING_FRAC = 0.5  # of the compute: where less hangs on it, and less than half of all, the CPU sets the pace
+_MOST_OF_STEP = 0.5
 NOTHING = "nothing is timed in this file: no ranges, CUDA calls or GPU work; record it anew"
 SNAPSHOT = "allocator snapshot"  # of _recorder
 SNAPSHOT_SAYS = "memory alone: a snapshot has no GPU work"
@@ -55,8 +56,22 @@ def verdict(found: Row) -> str:
     if max(parts, key=lambda name: parts[name]) == "rank_wait":
         return _MEANINGS["rank_wait"].format(parts["rank_wait"])
     late = _late_input(found)
-    paced = _paced(parts, found["critical_gpu_frac"], found["kernels_frac"], "input" if late else "CPU")
+    paced = _goes_on(found) or _paced(
+        parts, found["critical_gpu_frac"], found["kernels_frac"], "input" if late else "CPU"
+    )
     return paced or _meaning(parts, found["kernel"], late)
+
+
+def tail_frac(found: Row) -> float:
+    """The share of the window and what follows it that the last step lasts after the GPU's last work; 0 for none."""
+    return found["tail"]["tail_ns"] / (found["tail"]["tail_ns"] + found["window_ns"]) if found["tail"] else 0.0
+
+
+def _goes_on(found: Row) -> str:
+    """That the GPU is idle at the end of a step for most of it; else ""."""
+    one = "the step" if found["steps"] and found["steps"]["step_cnt"] == 1 else "the steps"
+    idle = f"the CPU is late: after its last work the GPU is idle for {tail_frac(found):.0%} of {one}"
+    return idle if tail_frac(found) > _MOST_OF_STEP else ""
 
 
 def _without_work(found: Row) -> str:
@@ -79,9 +94,9 @@ def _paced(parts: dict[str, float], critical_gpu_frac: float | None, kernels_fra
         return ""
     if 2 * parts.get("rank_wait", 0) > parts["compute"]:  # it is the others that set it
         return ""
-    if critical_gpu_frac >= min(_PACING_FRAC * parts["compute"], 0.5):
-        return ""
     most_frac = critical_gpu_frac if kernels_frac is None else min(critical_gpu_frac, kernels_frac)
+    if most_frac >= min(_PACING_FRAC * parts["compute"], 0.5):
+        return ""
     most = f"at most {most_frac:.0%}" if most_frac >= LEAST_FRAC / 2 else "nothing"
     # where nothing is late it may be waited for in a way that no call shows
     is_hidden = parts.get("host", 0) < _PACED_FRAC and parts["compute"] >= _NEARLY_ALL

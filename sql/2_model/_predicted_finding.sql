@@ -54,9 +54,10 @@ hidden as (
 followed as (
     select
         limited.*,
-        -- small products do not reach what a data sheet says, and no trace which kernel reads what another one wrote
+        -- small products do not reach what a data sheet says, and no trace which kernel reads what another one wrote; one
+        -- rank does not know for which others it waits
         followed_rule.saving_ns is not null and hidden.hidden_ns is null
-        and limited.rule not in ('float32_matmul', 'unfused_elementwise')
+        and limited.rule not in ('float32_matmul', 'unfused_elementwise', 'exposed_communication')
         and not (limited.rule = 'long_dependency' and 10 * followed_rule.saving_ns < limited.limit_ns)
         -- what is copied once, computed once and copied back has nothing of a step before or after to run beside
         and (limited.rule <> 'exposed_copy' or limited.source_id in (select source_id from _steady_time where step_cnt > 0))
