@@ -58,6 +58,7 @@ FOLDERS = (
 )
 
 _COLUMN = re.compile(r"(?P<name>[a-z_0-9]+)\s+(?P<type>[a-z]+)\s+(?P<doc>\S.*)")
+_NOT_OURS = ("_", "duckdb_", "sqlite_", "pragma_")
 _QUOTED = re.compile("'[^']+'")
 
 
@@ -182,6 +183,17 @@ def public_view(name: str) -> SqlFile:
         hint = f"did you mean {' or '.join(near)}?" if near else "`lorabench views` lists them"
         raise UsageError(f"there is no view {name!r}: {hint}")
     return known[name]
+
+
+def relation(name: str) -> str:
+    """The name itself, unless no database has such a view or table. Raises UsageError with the views most like it.
+
+    Names that begin with an underscore, and those of DuckDB's own views, are left to the database.
+    """
+    known = {file.name for file in load()} | set(csv_names()) | {"lorabench"}
+    if name.lower() not in known and not name.lower().startswith(_NOT_OURS):
+        public_view(name)
+    return name
 
 
 @cache
