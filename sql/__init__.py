@@ -18,7 +18,7 @@ numbers, so a file may use everything from an earlier folder:
     4_checks    views that must be empty
 
 A table's file is its header alone: the statement is made from the columns. A header is a comment block: a sentence
-saying what a row is, an empty line, method and caveats, then
+saying what a row is (of a macro `Macro NAME(arguments): ` and what it returns), an empty line, method and caveats, then
 
     -- columns:
     --   name   type   what it means
@@ -100,10 +100,13 @@ class SqlFile:
 
     @property
     def row(self) -> str:
-        """The sentence that says what a row is. Raises ValueError when the header has none."""
-        if not self._paragraphs[0]:
-            raise ValueError(f"{self.folder}/{self.name}.sql begins without a sentence that says what a row is")
-        return self._paragraphs[0]
+        """The sentence that says what a row is, or what a macro returns. Raises ValueError when the header has none."""
+        first = self._paragraphs[0]
+        is_said = re.match(rf"(?:Table macro|Macro) {self.name}\(", first) if self.folder == MACROS else first
+        if not is_said:
+            missing = "Macro NAME(arguments): …" if self.folder == MACROS else "a sentence that says what a row is"
+            raise ValueError(f"{self.folder}/{self.name}.sql begins without {missing}")
+        return first
 
     @property
     def method(self) -> str:

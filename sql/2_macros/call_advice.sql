@@ -1,5 +1,5 @@
--- A row is no row: this is the macro call_advice(call, is_once, is_longest_long, is_torch), what to do about a call, not a launch, that the
--- GPU waits for.
+-- Macro call_advice(call, is_once, is_longest_long, is_torch): what to do about a call, not a launch, that the GPU
+-- waits for.
 --
 -- is_once: of the gaps of its place the longest is most, or there are two at most. is_longest_long: that one takes a second or more.
 

@@ -85,6 +85,11 @@ def test_a_rule_says_what_to_do(rule: sql.SqlFile) -> None:
     assert len(advice) > 40 and all(text.startswith("Without torch: ") for text in elsewhere)
 
 
+def test_every_sql_file_begins_with_what_it_is() -> None:
+    for file in sql.load():
+        assert file.row
+
+
 def test_units_are_in_the_names() -> None:
     plain = {
         "bytes",
