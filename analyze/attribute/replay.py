@@ -1,6 +1,6 @@
 """Replays a trace as a graph: how long it would take if operations, calls or waits were others.
 
-    thread   |launch|--host--|launch|--host--|synchronise ............|--host--|launch|
+    thread   |launch|--host--|launch|--host--|synchronize ............|--host--|launch|
                  \\ latency       \\ latency                   / returns
     stream          [ kernel ]distance[ kernel ]   [ kernel   ]
                                             \\ another stream waited for it

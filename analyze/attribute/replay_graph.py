@@ -27,7 +27,7 @@ from .replay_threads import Points, chains_of
 LONG_DELAY_NS = 10_000
 # A kernel that fills a device leaves room for others when a part of it is left: of four one.
 LAST_PART = 4
-# What a synchronisation takes that does not wait, and how long the CPU takes to return from one that does.
+# What a synchronization takes that does not wait, and how long the CPU takes to return from one that does.
 CALL_NS, RETURN_NS = 5_000, 2_000
 # Where a trace does not show it: from a launching call's begin to its kernel's, and between two kernels of a queue.
 LATENCY_NS, DISTANCE_NS = 5_000, 1_500

@@ -149,7 +149,7 @@ class RunSpec:
         "On a GPU: record forward and backward of each shape of batch once, as a CUDA graph, and launch it as one; "
         "batches are padded to multiples of 128 tokens.",
     )
-    force_compile: bool = _option(False, "Compile although the base is quantised.")
+    force_compile: bool = _option(False, "Compile although the base is quantized.")
     batch_operator: str = _option(
         "fused", "batch mode: a constant number of matrix products, or a loop over the adapters.", ("fused", "loop")
     )
@@ -240,7 +240,7 @@ class RunSpec:
 
     @property
     def quantisation(self) -> str:
-        """How the base is quantised, with the default of the method."""
+        """How the base is quantized, with the default of the method."""
         return self.quant or METHODS[self.method].quant
 
     @property
@@ -308,7 +308,7 @@ class RunSpec:
                 f"it skips {wait}, warms up in {warmup}, keeps {active}, {often}"
             )
         if self.compile == "inductor" and not self.is_compiled:
-            found.append("--compile inductor is left out for a quantised base; --force-compile keeps it")
+            found.append("--compile inductor is left out for a quantized base; --force-compile keeps it")
         if self.compile == "inductor" and self.range_depth not in ("step", "phase"):
             found.append("compiled graphs have no ranges of modules, only of phases")
         if self.cuda_graph and self.warmup < _STEPS_TO_RECORD:
