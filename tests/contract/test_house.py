@@ -136,6 +136,17 @@ def test_the_installed_package_has_the_modules_of_the_checkout_and_no_others() -
     assert {p for p in inside if p.parts[0] in rooms or len(p.parts) == 1} - {Path("setup.py")} == here
 
 
+def test_the_package_says_whose_licences_it_carries() -> None:
+    about = metadata("lorabench")
+    assert about["License-Expression"] == "Apache-2.0 AND MIT"
+    assert set(about.get_all("License-File") or ()) == {"LICENSE", "reports/page/vendor/plotly-basic.LICENSE"}
+
+
+def test_the_package_shows_what_it_offers_and_not_what_it_is_made_of() -> None:
+    assert set(lorabench.__all__) <= set(dir(lorabench))
+    assert [name for name in dir(lorabench) if not name.startswith("__") and name not in lorabench.__all__] == []
+
+
 def test_the_page_of_the_package_refers_to_nothing_that_only_the_repository_has() -> None:
     page = str(metadata("lorabench").get_payload())
     assert page.startswith("# lorabench\n")
