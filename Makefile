@@ -1,6 +1,7 @@
 # make demo    environment, install, two small runs of four adapters, compared; without a GPU a capture of one, too
 # make test    environment, install with the wheel's content, the tests that take minutes: what CI runs
 # make test-all   those marked slow, too: more cases of the same and long runs, for hours
+# make lint    ruff, mypy, the import contracts, and eslint where npx is; installs only what changed
 # make attack  hostile inputs, kills and full disks for an hour (MINUTES=60), with a count at the end
 PYTHON ?= python3
 VENV ?= .venv
@@ -12,15 +13,28 @@ MINUTES ?= 60
 
 $(VENV)/core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	@echo "Installing torch, transformers, peft and what analysing needs into $(VENV) (once; minutes where they must be downloaded)"
+	@echo "Installing torch, transformers, peft and what analyzing needs into $(VENV) (once; minutes where they must be downloaded)"
 	$(BIN)/pip install --disable-pip-version-check -c constraints.txt ".[collect]"
 	touch $@
 
-# The tests run against the installed wheel, so that a file that is missing from it fails one.
-.PHONY: installed
-installed: $(VENV)/core
+$(VENV)/dev: $(VENV)/core
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt ".[collect,dev]"
+	touch $@
+
+# The tests run against the installed wheel, so that a file that is missing from it fails one. It is made again when a
+# file of it changed, or came or went: then the sum of their names is another.
+PACKED := $(shell find . -name '.?*' -prune -o \( -path ./tests -o -path ./benchmarks -o -path ./docs -o -path ./fixtures \
+	-o -path ./build -o -path ./$(VENV) -o -name '*.egg-info' -o -name __pycache__ -o -path './*-out' \) -prune \
+	-o -type f -not -name '*.md' -print | LC_ALL=C sort) README.md
+PACKAGE = $(VENV)/package-$(shell echo $(PACKED) | cksum | cut -d ' ' -f 1)
+
+.PHONY: installed
+installed: $(PACKAGE)
+
+$(PACKAGE): $(VENV)/dev $(PACKED)
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .
+	rm -f $(VENV)/package-*
+	touch $@
 
 # Without a GPU the runs are small, and a capture of an H200 shows what a page about kernels says.
 GPU := $(shell nvidia-smi --list-gpus 2>/dev/null | grep '^GPU ')
@@ -61,6 +75,7 @@ lint: installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	cd / && $(abspath $(BIN))/mypy -p lorabench --config-file $(abspath pyproject.toml)
+	cd / && $(abspath $(BIN))/lint-imports --config $(abspath pyproject.toml) --no-cache
 	@if command -v npx > /dev/null; then echo "eslint reports/page/scripts"; \
 	npx --yes eslint@9.39.1 -c tests/page/eslint.config.mjs reports/page/scripts tests/page; \
 	else echo "no npx here: the page's scripts are not linted"; fi

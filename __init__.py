@@ -78,6 +78,11 @@ def load_ipython_extension(shell: Any) -> None:
     register(shell)
 
 
+def __dir__() -> list[str]:
+    """What the package offers, whether it is loaded or not, and nothing that it is made of."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+
+
 def __getattr__(name: str) -> Any:
     """What takes time to load is loaded when it is asked for: annotate and span need torch."""
     if name == "__version__":

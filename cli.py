@@ -106,9 +106,13 @@ _Output = Annotated[
     ),
 ]  # fmt: skip
 _Report = Annotated[
-    str | None, typer.Option(metavar="VIEW", help="The view to write [range_summary]; `lorabench views` lists them.")
+    str | None,
+    typer.Option(metavar="VIEW", help="The view to write; `lorabench views` lists them [default: range_summary]."),
 ]
-_Format = Annotated[outputs.Format | None, typer.Option(help="Format of the output [default: what its suffix says].")]
+_Format = Annotated[
+    outputs.Format | None,
+    typer.Option(metavar="|".join(outputs.Format), help="Format of the output [default: what its suffix says]."),
+]
 _Database = Annotated[
     Path | None, typer.Option(metavar="PATH", help="Where to keep the database [default: the user's cache].")
 ]
@@ -118,7 +122,7 @@ _EscapeFormulas = Annotated[
 ]
 
 
-@app.command(epilog=cli_help.examples("analyze"), no_args_is_help=True)
+@app.command(cls=cli_help.Command, epilog=cli_help.examples("analyze"), no_args_is_help=True)
 def analyze(
     named: _Named,
     output: _Output = None,
@@ -196,7 +200,7 @@ def _target(
     return target
 
 
-@app.command(epilog=cli_help.examples("summary"), no_args_is_help=True)
+@app.command(cls=cli_help.Command, epilog=cli_help.examples("summary"), no_args_is_help=True)
 def summary(
     inputs: cli_options.Inputs,
     threshold: cli_options.Threshold = None,
@@ -247,10 +251,10 @@ def _wanted(report: str, rank: int | None, target: outputs.Target) -> Any:
     return Wanted(rank if is_page or report in ROW_LEVEL else None, is_first=is_page)
 
 
-@app.command(epilog=cli_help.examples("views"))
+@app.command(cls=cli_help.Command, epilog=cli_help.examples("views"))
 def views(
     name: Annotated[str | None, typer.Argument(metavar="[VIEW]", help="Show one view with its columns.")] = None,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown; of all views sql/SCHEMA.md.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown, as sql/SCHEMA.md has it.")] = False,
 ) -> None:
     """List the views, what a row is, and every column."""
     from .reports.tables import schema
@@ -263,7 +267,7 @@ def views(
     console.put_lines("\n\n".join(said(view).removesuffix("\n") for view in chosen))
 
 
-@app.command(epilog=cli_help.examples("query"), no_args_is_help=True)
+@app.command(cls=cli_help.Command, epilog=cli_help.examples("query"), no_args_is_help=True)
 def query(
     db: Annotated[Path, typer.Argument(metavar="DB", help="A .duckdb made by analyze, or any input of it.")],
     statement: Annotated[
@@ -296,7 +300,9 @@ def query(
     rows = Narrowing(step=step, rank=rank if has_ranks else None, device=device, path=range_)
     if rows and view is None:
         raise UsageError(f"{rows.filters[0]} chooses rows of a view; in a statement say `where …`")
-    select = f"from {statement.strip()}" if statement.strip().isidentifier() else statement
+    select = statement
+    if statement.strip().isidentifier():
+        select = f"from {sql.relation(statement.strip())}"
     if rows and view is not None:
         select = rows.statement(view)
     with _analyzed([db], wanted=Wanted(rank), quiet=quiet) as database:
@@ -306,7 +312,7 @@ def query(
 cli_report.register(app)
 
 
-@app.command(epilog=cli_help.examples("validate"), no_args_is_help=True)
+@app.command(cls=cli_help.Command, epilog=cli_help.examples("validate"), no_args_is_help=True)
 def validate(
     inputs: Annotated[list[Path], typer.Argument(metavar="TRACE...", help="What `lorabench analyze` reads.")],
     strict: Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")] = False,

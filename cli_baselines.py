@@ -7,7 +7,7 @@ import typer
 
 from . import cli_help, console
 from . import cli_progress as bar
-from .cli_options import AsCsv, AsJson
+from .cli_options import AsCsv, AsJson, Quiet
 from .reports import outputs
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="Letters, digits, '.', '_' and '-'.")]
@@ -21,7 +21,9 @@ def register(app: typer.Typer) -> None:
         context_settings={"help_option_names": ["-h", "--help"]},
     )  # fmt: skip
     for name, function in (("save", save), ("list", list_), ("remove", remove)):
-        group.command(name, no_args_is_help=name != "list", epilog=cli_help.examples(f"baseline {name}"))(function)
+        group.command(
+            name, no_args_is_help=name != "list", cls=cli_help.Command, epilog=cli_help.examples(f"baseline {name}")
+        )(function)
     app.add_typer(group)
 
 
@@ -29,11 +31,12 @@ def save(
     name: _Name,
     source: Annotated[Path, typer.Argument(metavar="INPUT", help="A run directory, trace, database or @NAME.")],
     force: Annotated[bool, typer.Option("--force", help="Replace a baseline of this name.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Keep what compare needs of an input under a name."""
     from .reports.comparison import baselines
 
-    with bar.shown() as progress:
+    with bar.shown(quiet) as progress:
         baselines.save(name, source, force, progress)
     console.put(f"saved {baselines.MARK}{baselines.plain(name)}")
 

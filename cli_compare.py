@@ -77,7 +77,7 @@ _AsMarkdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown fo
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    app.command(epilog=cli_help.examples("compare"), no_args_is_help=True)(compare)
+    app.command(cls=cli_help.Command, epilog=cli_help.examples("compare"), no_args_is_help=True)(compare)
 
 
 def compare(
@@ -120,7 +120,7 @@ def compare(
         of_table = (by, measure, only, totals, fail_above, limit, columns, sort)
         if any(of_table) or any(value is not None for value in (step, rank, device)):
             raise UsageError(f"-o {output}: the page has every kind of row; --by and the like go with a table")
-        write_page(inputs, output)
+        write_page(inputs, output, quiet)
         return
     allowed = _fraction(fail_above)
     by = narrowed.kind_of(by, step, device)
@@ -196,11 +196,11 @@ def _put(compared: "Compared", limit: int | None, output: Path | None, form: str
         console.put(f"wrote {output}")
 
 
-def write_page(inputs: list[Path], output: Path) -> None:
+def write_page(inputs: list[Path], output: Path, quiet: bool = False) -> None:
     """Write the page that compares everything."""
     from .reports.comparison import comparison_page
 
-    with bar.shown() as progress:
+    with bar.shown(quiet) as progress:
         comparison_page.write(inputs, output, progress)
     console.put(f"wrote {output}")
 

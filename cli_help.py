@@ -1,20 +1,22 @@
 """What helps are made of besides options: examples, and sections for groups of options."""
 
+import re
 from typing import Any
 
 from typer.core import TyperCommand
 
+_LEAST = re.compile(r"x>=(\d+)")
 _EXAMPLES = {
     "analyze": (
         "lorabench analyze run.sqlite -o report.csv",
         "lorabench analyze trace.json.gz -o all/",
         "lorabench analyze rank*.json.gz --report rank_summary",
         "lorabench analyze 's3://bucket/job/rank*.json.gz' -o job/ --workers 4",
-        "lorabench analyze run.sqlite --report range_summary --range forward --sort wall --limit 10",
+        "lorabench analyze run.sqlite --range forward --sort wall --limit 10",
     ),
     "merge": (
         "lorabench merge job/",
-        'lorabench merge job/ && lorabench query job/ "from straggler where is_straggler"',
+        'lorabench query job/ "from straggler where is_straggler"',
     ),
     "split": (
         "lorabench split node.nsys-rep -o ranks/",
@@ -37,7 +39,7 @@ _EXAMPLES = {
     ),
     "query": (
         "lorabench query run.sqlite finding",
-        "lorabench query run.sqlite kernel_summary --columns kernel_name,mean --sort mean --limit 5",
+        "lorabench query run.sqlite kernel_summary --sort mean --limit 5",
         'lorabench query run.sqlite "from step_summary where length_ns > 1e9" --csv',
     ),
     "doctor": (
@@ -90,8 +92,11 @@ def examples(command: str) -> str:
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in _EXAMPLES[command])])
 
 
-class Grouped(TyperCommand):
-    """A command whose help has a section for each `rich_help_panel` of its options, without rich's frames."""
+class Command(TyperCommand):
+    """A command whose help has a section for each `rich_help_panel` of its options, without rich's frames.
+
+    What a parameter is called stands alone, not with its Python type; a default is shown as [default: …].
+    """
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, the command's own options, then those of each group in the order in which it comes."""
@@ -101,7 +106,13 @@ class Grouped(TyperCommand):
             if record is not None:
                 is_argument = parameter.param_type_name == "argument"
                 group = "Arguments" if is_argument else getattr(parameter, "rich_help_panel", None) or "Options"
-                sections.setdefault(group, []).append(record)
+                name = parameter.metavar or record[0] if is_argument else record[0]
+                sections.setdefault(group, []).append((name, _plain(record[1])))
         for title, records in sections.items():
             with formatter.section(title):
                 formatter.write_dl(records)
+
+
+def _plain(text: str) -> str:
+    """A help text as ours are: what typer adds stands after one space, and a least value is called one."""
+    return _LEAST.sub(r"at least \1", text.replace("  [", " [").replace("]. [", "; "))

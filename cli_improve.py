@@ -8,20 +8,26 @@ import typer
 
 from . import cli_progress as bar
 from . import console
-from .cli_help import examples
-from .cli_options import AsCsv, AsJson
+from .cli_help import Command, examples
+from .cli_options import AsCsv, AsJson, Quiet
 
 _ROUNDS = 6
 
 
 _Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory of `lorabench collect`.")]
 _Output = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="DIR", help="The folder of what is measured [RUN-improved].")
+    Path | None,
+    typer.Option("--output", "-o", metavar="DIR", help="The folder of what is measured [default: RUN-improved]."),
 ]
 _Rounds = Annotated[
-    int | None, typer.Option("--rounds", metavar="N", min=1, help=f"Changes to measure at most [{_ROUNDS}].")
+    int | None, typer.Option("--rounds", metavar="N", min=1, help=f"Changes to measure at most [default: {_ROUNDS}].")
 ]
-_Goal = Annotated[str, typer.Option(metavar="time|memory|adapters", help="What there is to be less of, or more.")]
+_Goal = Annotated[
+    str,
+    typer.Option(
+        metavar="time|memory|adapters", help="What to improve: time of a step, peak memory, number of adapters."
+    ),
+]
 _Budget = Annotated[float | None, typer.Option(metavar="MINUTES", min=0, help="Minutes of measuring at most.")]
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="List the changes with predictions, run nothing.")]
 _AllowNumerics = Annotated[bool, typer.Option("--allow-numerics", help="Try changes, too, that alter what is trained.")]
@@ -30,7 +36,9 @@ _PricePerHour = Annotated[
 ]
 _Memory = Annotated[
     float | None,
-    typer.Option(metavar="GIB", min=0, help="--goal adapters: memory to fill [what the run's start takes]."),
+    typer.Option(
+        metavar="GIB", min=0, help="--goal adapters: memory to fill [default: what the run takes at its start]."
+    ),
 ]
 _After = Annotated[
     Path | None, typer.Option(metavar="RUN2", help="A later run: say which prediction held. Runs nothing.")
@@ -42,7 +50,7 @@ _Force = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
-    app.command(epilog=examples("improve"), no_args_is_help=True)(improve)
+    app.command(cls=Command, epilog=examples("improve"), no_args_is_help=True)(improve)
 
 
 def improve(
@@ -59,6 +67,7 @@ def improve(
     force: _Force = False,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Try changes of a run's settings, keep what gains.
 
@@ -84,7 +93,7 @@ def improve(
     if improving.is_command(run):
         _refuse_goal(goal)
         _refuse(measuring, f"{run} is a run of a script, of which improve lists edits and measures nothing")
-        _edits(run, after, form)
+        _edits(run, after, form, quiet)
         return
     if memory is not None and goal != ADAPTERS:
         raise UsageError("--memory is what adapters have to fit into: add --goal adapters")
@@ -95,9 +104,9 @@ def improve(
         None if budget is None else budget * 60, None if memory is None else memory * 2**30, is_forced=force,
     )  # fmt: skip
     if after is not None or dry_run:
-        _look(plan, after, form)
+        _look(plan, after, form, quiet)
     else:
-        _improve(plan, price_per_hour, form)
+        _improve(plan, price_per_hour, form, quiet)
 
 
 def _refuse_goal(goal: str) -> None:
@@ -112,13 +121,13 @@ def _refuse_goal(goal: str) -> None:
         )
 
 
-def _look(plan: Any, after: Path | None, form: Any) -> None:
+def _look(plan: Any, after: Path | None, form: Any, quiet: bool) -> None:
     """Show what each change would gain, or what became of it in a later run; nothing is measured."""
     from . import improving
     from .collect.improve.candidates import TIME
     from .reports.improvement import rows, text
 
-    with bar.shown() as progress:
+    with bar.shown(quiet) as progress:
         now, left = improving.compared(plan.run, after) if after is not None else improving.outlook(plan, progress)
     found = [rows.of_start(now), *(rows.of_row(row, now) for row in left)]
     _put(found, rows.COLUMNS, form, text.table(found, plan.asked.goal != TIME))
@@ -132,14 +141,14 @@ def _refuse(given: dict[str, bool], why: str) -> None:
         raise UsageError(f"{named}: {why}")
 
 
-def _improve(plan: Any, price_per_hour: float | None, form: Any) -> None:
+def _improve(plan: Any, price_per_hour: float | None, form: Any, quiet: bool) -> None:
     """Measure, and leave what came of it on the screen and in the folder."""
     from . import improving
     from .collect.improve.candidates import TIME
     from .reports.improvement import rows, text
     from .reports.terminal import screen
 
-    with bar.shown() as progress:
+    with bar.shown(quiet) as progress:
         course, shown = improving.improve(plan, progress)
     found = rows.of_course(course)
     ending = screen.wrapped(text.ending(course, shown, price_per_hour))
@@ -175,13 +184,13 @@ def _write(
         partial.write_text(written.toml(course.spec), "utf-8")
 
 
-def _edits(run: Path, after: Path | None, form: Any) -> None:
+def _edits(run: Path, after: Path | None, form: Any, quiet: bool) -> None:
     """What to change by hand in a script, and what came of it."""
     from . import edits_by_hand
     from .reports.improvement import edits_text
     from .reports.terminal import screen
 
-    with bar.shown():
+    with bar.shown(quiet):
         found = edits_by_hand.edited(run, after)
     if found.scripts:
         console.tell(

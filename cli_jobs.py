@@ -89,7 +89,7 @@ def _tell_lost(lost: Sequence[tuple[str, str]]) -> None:
 def register(app: typer.Typer) -> None:
     """Add the commands merge and split."""
 
-    @app.command(epilog=cli_help.examples("merge"), no_args_is_help=True)
+    @app.command(cls=cli_help.Command, epilog=cli_help.examples("merge"), no_args_is_help=True)
     def merge(
         job: Annotated[Path, typer.Argument(metavar="JOB", help="A folder that `lorabench analyze -o JOB/` made.")],
         force: Annotated[bool, typer.Option("--force", help="Merge even if nothing changed.")] = False,
@@ -112,7 +112,7 @@ def register(app: typer.Typer) -> None:
                 f"summary {job}`); {job} holds the rest"
             )
 
-    @app.command(epilog=cli_help.examples("split"), no_args_is_help=True)
+    @app.command(cls=cli_help.Command, epilog=cli_help.examples("split"), no_args_is_help=True)
     def split(
         report: Annotated[Path, typer.Argument(metavar="REPORT", help="An nsys report or its sqlite export.")],
         output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder of the ranks' files.")],

@@ -13,7 +13,7 @@ from .reports import outputs
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     for function in (cache, doctor):
-        app.command(epilog=cli_help.examples(function.__name__))(function)
+        app.command(cls=cli_help.Command, epilog=cli_help.examples(function.__name__))(function)
 
 
 def cache(
@@ -37,7 +37,7 @@ def cache(
     outputs.print_cache(kept.entries(), kept.folder(), form)
 
 
-def doctor(kind: cli_runs.ModelKind = None, as_csv: AsCsv = False, as_json: AsJson = False) -> None:
+def doctor(kind: cli_runs.KindToExamine = None, as_csv: AsCsv = False, as_json: AsJson = False) -> None:
     """Check what this machine supports and how to fix what is missing.
 
     With --kind: what such a base model needs, and the commands that make an environment for it.

@@ -38,7 +38,8 @@ OutFile = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Leave out the progress.")]
 OfRank = Annotated[
-    int | None, typer.Option("--rank", metavar="N", help="Of several ranks the one to show [the first with GPU work].")
+    int | None,
+    typer.Option("--rank", metavar="N", help="Of several ranks the one to show [default: the first with GPU work]."),
 ]
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from . import cli_progress as bar
-from .cli_help import examples
+from .cli_help import Command, examples
 from .cli_options import AsCsv, AsJson, Limit, OutFile, Quiet, form_of_rows
 
 _EVERY = 1 << 62
@@ -14,7 +14,7 @@ _EVERY = 1 << 62
 
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
-    app.command("what-if", epilog=examples("what-if"), no_args_is_help=True)(what_if)
+    app.command("what-if", cls=Command, epilog=examples("what-if"), no_args_is_help=True)(what_if)
 
 
 def what_if(

@@ -8,13 +8,13 @@ import typer
 from . import cli_progress as bar
 from . import console, rundir
 from .cli_compare import write_page
-from .cli_help import examples
-from .cli_options import Inputs, KernelClasses, OfRank, Reread, Threshold
+from .cli_help import Command, examples
+from .cli_options import Inputs, KernelClasses, OfRank, Quiet, Reread, Threshold
 from .errors import UsageError
 from .reports import outputs
 
 _Output = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE.html", help="Where the page goes [report.html].")
+    Path | None, typer.Option("--output", "-o", metavar="FILE.html", help="Where the page goes [default: report.html].")
 ]
 _Perfetto = Annotated[
     Path | None,
@@ -36,7 +36,7 @@ _Open = Annotated[bool, typer.Option("--open", help="Open the page in the browse
 
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
-    app.command("report", epilog=examples("report"), no_args_is_help=True)(report)
+    app.command("report", cls=Command, epilog=examples("report"), no_args_is_help=True)(report)
 
 
 def report(
@@ -50,6 +50,7 @@ def report(
     rank: OfRank = None,
     threshold: Threshold = None,
     kernel_classes: KernelClasses = None,
+    quiet: Quiet = False,
 ) -> None:
     """Write one HTML page: where time and memory go, what to do first.
 
@@ -75,11 +76,11 @@ def report(
         _check_perfetto(inputs, perfetto, are_runs)
     if are_runs:
         _check_of_runs(rank, png, window)
-        write_page(inputs, output)
+        write_page(inputs, output, quiet)
         _launch(output, open_it)
         return
     chosen = settings.parse(threshold or [], kernel_classes)
-    with bar.shown() as progress:
+    with bar.shown(quiet) as progress:
         made = analyze(inputs, force=force, progress=progress, settings=chosen, wanted=Wanted(rank, is_first=True))
     with made as database:
         outputs.tell_losses(database)

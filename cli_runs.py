@@ -22,7 +22,8 @@ _Command = Annotated[
     typer.Argument(metavar="[-- COMMAND…]", help="Profile this command instead: -- python train.py …"),
 ]
 _Run = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="DIR", help="The run directory [lorabench-runs/TIME-WHAT].")
+    Path | None,
+    typer.Option("--output", "-o", metavar="DIR", help="The run directory [default: lorabench-runs/TIME-WHAT]."),
 ]
 _Check = Annotated[
     bool,
@@ -64,16 +65,23 @@ _NO_TIMELINES = (
     "and `lorabench report RUN/memory.json.gz -o memory.html` is the page"
 )
 _KINDS = "torchao|quanto|gptq|gptq-triton|unsloth-bnb|unsloth-gptq-triton"
-ModelKind = Annotated[
+_KindToTrain = Annotated[
     str | None,
-    typer.Option("--kind", metavar=_KINDS, help="A base model that needs packages of its own; see doctor --kind."),
+    typer.Option(
+        "--kind",
+        metavar=_KINDS,
+        help="Train a base model of this kind; `lorabench doctor --kind …` says what it needs.",
+    ),
+]
+KindToExamine = Annotated[
+    str | None, typer.Option("--kind", metavar=_KINDS, help="A kind of base model that needs packages of its own.")
 ]
 
 
 def register(app: typer.Typer) -> None:
     """Add both commands to the command line, which lack options until give_options()."""
     for name, function in COMMANDS.items():
-        app.command(name, cls=cli_help.Grouped, epilog=cli_help.examples(name))(function)
+        app.command(name, cls=cli_help.Command, epilog=cli_help.examples(name))(function)
 
 
 @cache
@@ -98,7 +106,7 @@ def collect(
     no_report: _NoReport = False,
     profile: _Profile = False,
     export_memory_timeline: _Timeline = False,
-    kind: ModelKind = None,
+    kind: _KindToTrain = None,
     export_trace: _Trace = False,
     max_steps: _MaxSteps = None,
     profiling_outputs: _ProfilingOutputs = None,
@@ -119,7 +127,7 @@ def collect(
     from .collect.settings.spec import from_dict, read_config
 
     if not command and sys.argv[-1] == "--":
-        raise UsageError("collect --: the command is missing; write it behind: lorabench collect -- python train.py")
+        raise UsageError("collect --: the command is missing; append it, as lorabench collect -- python train.py")
     spelt = {
         "profile": profile, "export_trace": export_trace, "export_memory_timeline": export_memory_timeline,
         "max_steps": max_steps, "profiling_outputs": profiling_outputs,

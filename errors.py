@@ -18,6 +18,11 @@ Anything that is not a LorabenchError is a bug and shows its traceback.
 """
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of what an error of another package says, or its name where it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 class LorabenchError(Exception):
     """Base of all errors that are reported in one line."""
 

@@ -7,7 +7,7 @@
     operator   the LoRA of one layer alone: a loop of PEFT's way, mLoRA's pruned loop, grouped and fused products
     peers      one adapter as people train it: PEFT alone, bfloat16 with torch.compile
 
-A cell is the median of its steps, each between two synchronisations. Every row says when it failed, and why.
+A cell is the median of its steps, each between two synchronizations. Every row says when it failed, and why.
 """
 
 import argparse

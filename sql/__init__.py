@@ -18,7 +18,7 @@ numbers, so a file may use everything from an earlier folder:
     4_checks    views that must be empty
 
 A table's file is its header alone: the statement is made from the columns. A header is a comment block: a sentence
-saying what a row is, an empty line, method and caveats, then
+saying what a row is (of a macro `Macro NAME(arguments): ` and what it returns), an empty line, method and caveats, then
 
     -- columns:
     --   name   type   what it means
@@ -58,6 +58,7 @@ FOLDERS = (
 )
 
 _COLUMN = re.compile(r"(?P<name>[a-z_0-9]+)\s+(?P<type>[a-z]+)\s+(?P<doc>\S.*)")
+_NOT_OURS = ("_", "duckdb_", "sqlite_", "pragma_")
 _QUOTED = re.compile("'[^']+'")
 
 
@@ -99,10 +100,13 @@ class SqlFile:
 
     @property
     def row(self) -> str:
-        """The sentence that says what a row is. Raises ValueError when the header has none."""
-        if not self._paragraphs[0]:
-            raise ValueError(f"{self.folder}/{self.name}.sql begins without a sentence that says what a row is")
-        return self._paragraphs[0]
+        """The sentence that says what a row is, or what a macro returns. Raises ValueError when the header has none."""
+        first = self._paragraphs[0]
+        is_said = re.match(rf"(?:Table macro|Macro) {self.name}\(", first) if self.folder == MACROS else first
+        if not is_said:
+            missing = "Macro NAME(arguments): …" if self.folder == MACROS else "a sentence that says what a row is"
+            raise ValueError(f"{self.folder}/{self.name}.sql begins without {missing}")
+        return first
 
     @property
     def method(self) -> str:
@@ -182,6 +186,17 @@ def public_view(name: str) -> SqlFile:
         hint = f"did you mean {' or '.join(near)}?" if near else "`lorabench views` lists them"
         raise UsageError(f"there is no view {name!r}: {hint}")
     return known[name]
+
+
+def relation(name: str) -> str:
+    """The name itself, unless no database has such a view or table. Raises UsageError with the views most like it.
+
+    Names that begin with an underscore, and those of DuckDB's own views, are left to the database.
+    """
+    known = {file.name for file in load()} | set(csv_names()) | {"lorabench"}
+    if name.lower() not in known and not name.lower().startswith(_NOT_OURS):
+        public_view(name)
+    return name
 
 
 @cache

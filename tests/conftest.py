@@ -67,7 +67,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def quick(count: int, cases: Iterable[Any]) -> list[Any]:
-    """Cases of a parametrised test: the first few always run, the others with --slow."""
+    """Cases of a parametrized test: the first few always run, the others with --slow."""
     params = [
         case
         if isinstance(case, ParameterSet)
@@ -86,7 +86,7 @@ def dear(count: int, slow: int, **more: Any) -> settings:
 
 
 def corpus_files(pattern: str) -> list[Path]:
-    """Real profiles beside the repository; a test parametrised with none of them is skipped with a reason."""
+    """Real profiles beside the repository; a test parametrized with none of them is skipped with a reason."""
     return sorted(CORPUS.glob(pattern))
 
 
@@ -112,7 +112,7 @@ def opened(*inputs: Path, db: Path | None = None, force: bool = False) -> Databa
 
 @pytest.fixture(scope="session")
 def database_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], Database]]:
-    """Analyses each trace once: what one worker has read the others open."""
+    """Analyzes each trace once: what one worker has read the others open."""
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent

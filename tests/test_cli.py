@@ -194,7 +194,7 @@ def test_output_that_nobody_takes_is_a_line(command: str, target: str, says: str
     ("words", "says"),
     [
         (("query", "run.sqlite", "select nonsense"), "the query failed"),
-        (("query", "run.sqlite", "kernel_sumary"), 'Did you mean "kernel_summary"?'),
+        (("query", "run.sqlite", "kernel_sumary"), "there is no view 'kernel_sumary': did you mean kernel_summary or "),
         (("query", "run.sqlite", "drop table gpu_op"), "a query is one select"),
         (("query", "run.sqlite", "from kernel_sumary"), 'Did you mean "kernel_summary"?'),
         (("analyze", "run.sqlite", "--report", "nothing", "-o", "x.csv"), "`lorabench views` lists them"),

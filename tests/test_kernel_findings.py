@@ -594,7 +594,7 @@ def test_a_device_by_another_number_is_as_those_that_the_file_lists(
 
 @pytest.mark.parametrize(("early", "rule"), [(7, "synchronisation"), (-7, "synchronisation"), (50, "long_idle_gap")])
 def test_clocks_of_cpu_and_gpu_may_differ_by_microseconds(early: int, rule: str, tmp_path: Path) -> None:
-    """A synchronisation seems to end before the kernel that it waited for."""
+    """A synchronization seems to end before the kernel that it waited for."""
     events = [*launched(0, 10, 990, 1), *launched(31_000, 31_010, 990, 2)]
     events.append(called("cudaDeviceSynchronize", 20, 980 - early))
     (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}), "utf-8")

@@ -1,4 +1,4 @@
-"""What the rules of memory say where stacks tell more than sizes: quantised bases, attention, who asks for it."""
+"""What the rules of memory say where stacks tell more than sizes: quantized bases, attention, who asks for it."""
 
 import json
 import pickle
@@ -76,7 +76,7 @@ def test_the_line_of_the_program_is_named_where_a_library_asks_for_memory(
 )  # fmt: skip
 def test_a_base_that_is_quantised_is_not_advised_to_be(layer: str, tmp_path: Path) -> None:
     evidence, advice = findings(tmp_path, stack(f"{LIBRARY}/{layer}"), BACKWARD)["before_recording"]
-    assert "the largest alone 30" in evidence and "quantised already" in advice and "(QLoRA)" not in advice
+    assert "the largest alone 30" in evidence and "quantized already" in advice and "(QLoRA)" not in advice
 
 
 def test_an_optimizer_in_8_bits_is_no_quantised_base(tmp_path: Path) -> None:

@@ -240,7 +240,7 @@ def test_operators_that_open_annotations_are_said_to_be_narrower(section: Callab
     ("trace", "words"),
     [
         ("nsys/cuda-graph.schema-3.24.sqlite", "It is of all that was recorded, 95.1 ms, with what the CPU does before "
-         "and behind the 186.8 us of the GPU that the verdict is about."),
+         "and after the 186.8 us of the GPU that the verdict is about."),
         ("kineto/kernel-overlap.b200.json.gz", ""),
     ],
 )  # fmt: skip

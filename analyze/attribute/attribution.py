@@ -150,6 +150,12 @@ def _by_sequence(ranges: Ranges, forest: Forest, direct: Ints) -> _Found:
 
     A forward operator between the launch and the node recomputes something (activation checkpointing): the node set it
     off because it was the first to need it, and its forward operator has nothing else to do with it.
+
+    a thread         [ layer   [op, sequence 7] ]
+    another one                                     [node, sequence 7  |L0|  [op, sequence 9 |L1|] ]
+    forward          of the node: the op of sequence 7; of the op in the node, as of any op: recomputes
+    nearest          L0, in the node: the op of sequence 7; L1, in the op: recomputes, so NONE
+    found            L0: the op of sequence 7, and through it the ranges around that; L1: NONE
     """
     forward = forward_of(ranges, forest)
     recomputes = len(forward)

@@ -6,6 +6,12 @@ clock to another over third ones. Where the interval is empty the clocks drift: 
 
     a  [start      end]              d <= end of b - start of a
     b        [start   end]           d >= start of b - end of a
+
+    a  [0         10]                ahead[a, b] = 15 - 0: the most that b can be ahead of a
+    b       [5         15]           ahead[b, a] = 10 - 5: the most that a can be ahead of b
+    more collectives                 of each entry the least
+    a third clock c                  ahead[a, b] at most ahead[a, c] + ahead[c, b]
+    offset of b against a            (15 - 5) / 2 = 5, and at most (15 + 5) / 2 = 10 off
 """
 
 from collections.abc import Iterator

@@ -45,6 +45,12 @@ def critical_path(
     wait_start, wait_end: calls in which the CPU waits for the GPU. is_fed: of each operation, whether it is a copy that
     its call feeds and then waits for, though it returns before it has ended (waiting_call). What follows the last
     operation, and what the CPU did before a thread's first call, is on the main thread.
+
+    calls    |c0||c1| |=== wait ===|  |c2|
+    stream      [  op 0  ][ op 1 ]         [ op 2 ]
+    by_gpu        NONE       0               NONE        op 1 had been launched when op 0 ended
+    by_cpu        NONE      NONE              1          the CPU had waited for op 1 before it called c2
+    at       2, 1, 0; in order of time: cpu, launch, gpu (0), gpu (1), cpu until c2 ends, launch, gpu (2)
     """
     work, fed, returned = _without_blocking(work, is_fed)
     waited, woken_at = _effective_waits(work, wait_start, wait_end)

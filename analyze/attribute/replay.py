@@ -1,6 +1,6 @@
 """Replays a trace as a graph: how long it would take if operations, calls or waits were others.
 
-    thread   |launch|--host--|launch|--host--|synchronise ............|--host--|launch|
+    thread   |launch|--host--|launch|--host--|synchronize ............|--host--|launch|
                  \\ latency       \\ latency                   / returns
     stream          [ kernel ]distance[ kernel ]   [ kernel   ]
                                             \\ another stream waited for it
@@ -168,7 +168,14 @@ class Graph:
     def _visit(
         self, weights: Weights, arrival: Ints, until_begin: Ints, until_end: Ints, done: Ints
     ) -> tuple[Ints, Ints]:
-        """By how much what is behind each wait is later than its thread alone would be, and the ends of groups."""
+        """By how much what is behind each wait is later than its thread alone would be, and the ends of groups.
+
+        thread   |l|l| |== wait 0 ==|--|l|            order: group 0, wait 0, group 1
+        stream      [  group 0  ]         [ group 1 ]
+        group 0  value = most[0]; ends[0] = at_end[0] + value
+        wait 0   delay[0] = ends[0] + after - own_done[0], or what an earlier wait has delayed it by if that is more
+        group 1  value = the most of most[1] + delay[0], the value of group 0, ends[needs[1]] + needed_at[1]
+        """
         groups, chains = self.groups, self.chains
         if not len(groups.first):
             return np.zeros(len(chains.waiting), dtype=np.int64), np.empty(0, dtype=np.int64)

@@ -30,7 +30,7 @@ LONG_DELAY_NS = 10_000
 NEAR_SHARE, NEAR_NS = 0.01, 50_000
 # A kernel that fills a device leaves room for others when a part of it is left: of four one.
 LAST_PART = 4
-# What a synchronisation takes that does not wait, and how long the CPU takes to return from one that does.
+# What a synchronization takes that does not wait, and how long the CPU takes to return from one that does.
 CALL_NS, RETURN_NS = 5_000, 2_000
 # Where a trace does not show it: from a launching call's begin to its kernel's, and between two kernels of a queue.
 LATENCY_NS, DISTANCE_NS = 5_000, 1_500
@@ -253,6 +253,12 @@ def _targets(
     The last one of each stream that had been launched when the call began and had ended when it returned, or the copy
     that it fed to its last part. The call returned when the latest of them let it; behind the others it would return as
     soon as is usual.
+
+    calls       |a||b||x| |===== wait =====|  |c|
+    stream 1      [ a ][ b ]                     [ c ]    launched until it began: a, b; ended until it returned: a, b
+    stream 2           [    x    ]                        launched and ended: x
+    operation   b, x: the last of each stream; c had not been launched
+    after       b: at most RETURN_NS; x, the latest: from its end to the end of the wait
     """
     begin, end = points.begin[waiting], points.end[waiting]
     since, until = points.wait_begin[waiting], points.wait_until[waiting]
@@ -292,7 +298,14 @@ def _groups(
     points: Points, work: Operations, chains: Chains, by_stream: Ints, needs: Ints, after: Ints,
     targets: list[list[int]], returned_after: list[list[int]],
 ) -> Groups:  # fmt: skip
-    """Cut streams where operations arrive behind another wait, need another stream, or are waited for."""
+    """Cut streams where operations arrive behind another wait, need another stream, or are waited for.
+
+    by_stream   a   b   c   d   e   f       f is of another stream than the others
+    behind      0   0   1   1   1   1       the number of the last wait before their launch
+    needs       .   .   .   .   .   d       so d is asked for, and its group ends with it
+    begins      x       x       x   x       for the stream, for the wait, after what is asked for, for the need
+    first       0       2       4   5       groups a b, c d, e and f; the last one needs group 1
+    """
     count = len(by_stream)
     stream = work.stream[by_stream]
     behind = take(chains.behind, work.point[by_stream])

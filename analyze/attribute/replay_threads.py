@@ -38,6 +38,12 @@ def chains_of(points: Points) -> Chains:
 
     main       |a|------------------------|b|      b follows z: the other thread's calls fill most of the gap
     backward          |y|--|z|                     y follows a, the last call of the process before it
+
+    points        a    y    z    b                 0 1 2 3 in order of their begin
+    own          -1   -1    1    0                 the one before on the thread
+    last         -1    0    1    2                 the one before in the process
+    follows      -1    0    1    2                 `last` where the thread was at rest, else `own`
+    number        0    1    1    2                 chains a, y z and b: one begins where follows is not own
     """
     count = len(points)
     by_thread = grouped(points.thread)

@@ -9,7 +9,7 @@ from ..attribute.ranges import Ranges
 from ..read.staging import Staging
 from ..read.waiting import integers
 
-# Operators that quantise or dequantise: bitsandbytes::dequantize_4bit, aten::int8_vectorwise_quant …
+# Operators that quantize or dequantize: bitsandbytes::dequantize_4bit, aten::int8_vectorwise_quant …
 _QUANTISES = "(?i)quanti[sz]|(^|_)quant(_|$)"
 
 
@@ -49,7 +49,7 @@ def _innermost(ranges: Ranges, found: Attribution, threads: Ints, thread: Ints, 
 
 
 def _around(ranges: Ranges, parent: Ints, at: Ints, quantises: Bools) -> tuple[Ints, Ints, Bools]:
-    """Innermost annotation and outermost operator at or above each range, and whether an operator there quantises."""
+    """Innermost annotation and outermost operator at or above each range, and whether an operator there quantizes."""
     annotation, operator = np.full(len(at), NONE, dtype=np.int64), np.full(len(at), NONE, dtype=np.int64)
     is_quantisation = np.zeros(len(at), dtype=bool)
     at, open_ = at.copy(), np.flatnonzero(at >= 0)

@@ -285,7 +285,7 @@ _KINDS = {
     "pin": _Kind(
         "PATH",
         _pin,
-        "copies from and to pageable memory no longer block the CPU (synchronisations behind them do), "
+        "copies from and to pageable memory no longer block the CPU (synchronizations after them do), "
         "and are as fast as others of the trace",
     ),
     "skip": _Kind(
@@ -300,10 +300,10 @@ _KINDS = {
         "PATH", _fuse, "one kernel in each range, element-wise work, casts and reductions in one pass over memory"
     ),
     "scale": _Kind(
-        "REGEX:FACTOR", _scale, "these kernels, or without a GPU these operators, take so much of their time"
+        "REGEX:FACTOR", _scale, "these kernels, or without a GPU these operators, take FACTOR times as long"
     ),
     "cpu": _Kind(
-        "PATH:FACTOR", _cpu, "the CPU takes so much of its time here; 0 is the limit for whatever makes it faster"
+        "PATH:FACTOR", _cpu, "the CPU takes FACTOR times as long here; 0 is the limit for whatever makes it faster"
     ),
     "hide-copies": _Kind("PATH", _hide, "nothing waits for copies and memsets; on the link they take their time"),
     "hide-communication": _Kind(

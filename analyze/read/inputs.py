@@ -1,4 +1,4 @@
-"""What lies behind a path on the command line: recognised by content, never by name.
+"""What lies behind a path on the command line: recognized by content, never by name.
 
 run directory   its trace files, side by side
 .nsys-rep       exported through the installed nsys first

@@ -9,7 +9,7 @@ from .dropout import Clock, ReplayedDropout
 
 
 def lora_layers(model: nn.Module) -> dict[str, Any]:
-    """PEFT's LoRA layers by name, in the order of the names: who quantises a model may put its layers in another."""
+    """PEFT's LoRA layers by name, in the order of the names: who quantizes a model may put its layers in another."""
     from peft.tuners.lora import LoraLayer
 
     return dict(sorted((n, m) for n, m in model.named_modules() if isinstance(m, LoraLayer)))

@@ -113,7 +113,7 @@ EDITS = (
     ),
     Edit(
         "make batches before the training",
-        {TORCH: "tokenise once and save it, collate less: each core has a worker already"},
+        {TORCH: "tokenize once and save it, collate less: each core has a worker already"},
         bounded_by=lambda seen: PREFETCH,
         is_for=lambda seen: not seen.has_spare_core,
     ),

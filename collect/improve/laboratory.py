@@ -138,7 +138,7 @@ class Runs:
                 (self.runner or session.collect)(spec, path, path.exists(), Prefixed(self.listener, path.name))
             except RunError:
                 pass  # the manifest says how it ended
-            except Interrupted:
+            except Interrupted:  # of the user, not of this run
                 raise
             except LorabenchError as error:
                 if not (path / rundir.MANIFEST).is_file():

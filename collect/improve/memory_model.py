@@ -5,7 +5,7 @@ at the peak now; where another moment becomes the highest, the true peak is abov
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ... import vocabulary as words
 from ..settings.presets import PRESETS
@@ -27,7 +27,6 @@ class Peak:
     recomputed: float = 0  # of them what is being recomputed
     loss: float = 0  # of logits and their loss
     largest_state: float = 0  # the largest tensor of optimizer state
-    by_adapter: dict[str, float] = field(default_factory=dict)  # what belongs to one adapter alone
 
     def of(self, *categories: str) -> float:
         """Bytes of some categories."""

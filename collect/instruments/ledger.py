@@ -113,7 +113,7 @@ class Ledger:
         return address
 
     def _take_stock(self) -> None:
-        """What is there before the first step: weights, constants of quantised ones, gradients, optimizer state."""
+        """What is there before the first step: weights, constants of quantized ones, gradients, optimizer state."""
         model = self._modules[0]
         for category, tensor in self._shared:
             self._own(category, tensor, _OF_ALL)
@@ -189,7 +189,7 @@ def _device(tensor: torch.Tensor) -> str:
 
 
 def _constants(holder: Any) -> Iterator[torch.Tensor]:
-    """Tensors that a quantised weight needs besides itself: bitsandbytes keeps them in objects of its own."""
+    """Tensors that a quantized weight needs besides itself: bitsandbytes keeps them in objects of its own."""
     places: list[Any] = [
         getattr(holder, "quant_state", None),
         getattr(holder, "CB", None),

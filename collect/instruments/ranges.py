@@ -88,7 +88,7 @@ def annotate(model: nn.Module, depth: str = "lora", root: str | None = None) -> 
     depth: "layer" for the layers of lists and what stands beside them, "module" for every module, "lora" for the
     parts of PEFT's layers, too (base, lora_A, lora_B, ia3_l, … and the adapter's name), "phase" for none. root: the
     name of the range around the whole model; by default its class. Works with activation checkpointing of both kinds
-    and with quantised layers, changes no result, and costs about 3 µs for each call of a module when no profiler is
+    and with quantized layers, changes no result, and costs about 3 µs for each call of a module when no profiler is
     attached. Inside compiled graphs there are no ranges. Raises ValueError for an unknown depth.
     """
     if depth not in RANGE_DEPTHS:

@@ -100,7 +100,8 @@ class _TorchDomain:
 _attributes: dict[str, Any] = {}
 
 
-def _nvtx() -> Any:
+def nvtx() -> Any:
+    """The domain whose ranges nsys records, built once; None where no nsys listens."""
     if not _switches.is_domain_known:
         _switches.domain, _switches.is_domain_known = _nvtx_domain(), True
     return _switches.domain
@@ -109,7 +110,7 @@ def _nvtx() -> Any:
 def listening() -> bool:
     """Whether a range opened now would be recorded by anyone."""
     return _switches.rehearsing or (
-        not _switches.paused and (torch_profiler._is_profiler_enabled or _nvtx() is not None)
+        not _switches.paused and (torch_profiler._is_profiler_enabled or nvtx() is not None)
     )
 
 
@@ -139,7 +140,7 @@ def push(name: str, number: int | None = None) -> None:
     if place is None:
         place = above.inside.setdefault(name, Place(name))
     place.count += 1
-    domain = _nvtx()
+    domain = nvtx()
     if domain is not None:
         attributes = _attributes.get(text)
         if attributes is None:

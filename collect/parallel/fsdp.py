@@ -1,7 +1,7 @@
 """Fully sharded data parallel (FSDP2): each rank keeps a part of every weight, and gathers a layer when it needs it.
 
 A decoder layer is a unit. Its adapters, of a type of their own or not, are in it: FSDP asks for one type among what is
-trained, not among all. Quantised weights are gathered as the bytes that they are, seen as float32.
+trained, not among all. Quantized weights are gathered as the bytes that they are, seen as float32.
 """
 
 from typing import Any

@@ -290,7 +290,7 @@ def _train_epochs(request: Request, trainer: Any, memory: Any, device: Any) -> d
 
 
 def _timed(trainer: Any, task: Any, device: Any) -> tuple[int, int, Any]:
-    """Do a task between two synchronisations: when it began, how long it took, what it computed."""
+    """Do a task between two synchronizations: when it began, how long it took, what it computed."""
     from . import measure
 
     measure.synchronize(device)

@@ -31,4 +31,4 @@ def load(spec: RunSpec) -> None:
 def _may_need_bitsandbytes(spec: RunSpec) -> bool:
     quant = QUANTS.get(spec.quantisation)
     is_asked_for = quant is not None and quant.package == _BITSANDBYTES
-    return is_asked_for or spec.optimizer == "adamw-8bit" or spec.model not in PRESETS  # a checkpoint may be quantised
+    return is_asked_for or spec.optimizer == "adamw-8bit" or spec.model not in PRESETS  # a checkpoint may be quantized

@@ -7,9 +7,8 @@ import os
 from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-from ...errors import InputError, ToolError, UsageError
+from ...errors import InputError, ToolError, UsageError, first_line
 from ..processes import supervision
 from ..settings import parallelism, tasks
 from ..settings.presets import PRESETS
@@ -147,13 +146,9 @@ def _check_model(model: str) -> None:
     try:
         hub.get_hf_file_metadata(where, timeout=_PATIENCE_S)
     except hub.errors.HfHubHTTPError as error:
-        raise InputError(f"the hub does not give --model {model} ({_first_line(error)}); {choices}") from error
+        raise InputError(f"the hub does not give --model {model} ({first_line(error)}); {choices}") from error
     except Exception as error:  # whatever the library of its version raises without a network
-        said = _first_line(error)
+        said = first_line(error)
         raise InputError(
             f"--model {model} is not in the hub's cache, and the hub cannot be reached ({said}); {choices}"
         ) from error
-
-
-def _first_line(error: Any) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

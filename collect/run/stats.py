@@ -11,7 +11,7 @@ _GB = 1e9
 def of(spec: RunSpec, timing: dict[str, Any]) -> dict[str, Any]:
     """The metrics of the timing pass' measured steps; None is not measured. GB are 1e9 bytes.
 
-    Runtime is the sum of the steps of all adapters (data, training and synchronisation, nothing of what is measured
+    Runtime is the sum of the steps of all adapters (data, training and synchronization, nothing of what is measured
     behind them), the loss a mean over steps. Memory for training is what loading the model had not reserved already.
     """
     steps = timing["steps"]

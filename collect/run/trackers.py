@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import rundir
-from ...errors import OutputError
+from ...errors import OutputError, first_line
 from ..settings.spec import RunSpec
 
 _TAGS = {
@@ -44,7 +44,7 @@ def tell(run: Path, folder: Path, spec: RunSpec) -> None:
         try:
             _wandb(run, folder, spec)
         except Exception as error:  # whatever the package raises: no network, no login, no room
-            said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            said = first_line(error)
             raise OutputError(
                 f"the run is in {run}, but Weights & Biases did not take it: {said}; --wandb-mode offline needs no "
                 "network"

@@ -1,6 +1,6 @@
 """Numbers of a command's run, from the clock of the hook: step times, tokens, memory, what the profilers cost.
 
-Times are of one process, the first rank that trains; not synchronised, but from the end of an optimizer step to the
+Times are of one process, the first rank that trains; not synchronized, but from the end of an optimizer step to the
 next end, so over several steps they are what training takes. The first step is warm-up.
 """
 

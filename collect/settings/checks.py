@@ -97,10 +97,10 @@ def _check_contradictions(spec: "RunSpec") -> None:
     if not spec.has_adapters and spec.peft_mode != "switch":
         raise UsageError(f"{method} has no adapters for --peft-mode {spec.peft_mode} to share the base among")
     if METHODS[spec.method].needs_quant and spec.quantisation == "none":
-        raise UsageError(f"{method} means a quantised base, and --quant is none; use --method lora")
+        raise UsageError(f"{method} means a quantized base, and --quant is none; use --method lora")
     if spec.quantisation in GPTQ and spec.model in PRESETS:
         raise UsageError(
-            f"--quant {spec.quantisation} is of a checkpoint that GPTQ has quantised; {spec.model} has none"
+            f"--quant {spec.quantisation} is of a checkpoint that GPTQ has quantized; {spec.model} has none"
         )
     _check_unused(spec)
     _check_float16(spec)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Method:
     """has_adapters: they are trained and the base is frozen; else the base is trained and there are none.
 
-    needs_quant: the base is quantised, and as `quant` where nobody says.
+    needs_quant: the base is quantized, and as `quant` where nobody says.
     """
 
     has_adapters: bool = True

@@ -12,6 +12,7 @@ from typing import Any
 from .spec import RunSpec
 
 _METAVARS = {int: "N", float: "X", str: "TEXT"}
+_COLUMNS = 80
 # The help has a section for each.
 GROUPS = {
     "Adapters": (
@@ -60,21 +61,33 @@ def _parameter(field: "dataclasses.Field[Any]", hint: Any, option: Callable[...,
         kind = str | None
         many = typing.get_origin(hint) is tuple
         item = typing.get_args(hint)[0] if many else hint
-        metavar = "|".join(choices) if choices else _METAVARS[item]
+        metavar = _metavar(name, choices) or _METAVARS[item]
         shape = {"metavar": f"{metavar},…" if many and not choices else metavar}
     annotated = typing.Annotated[kind, option(*names, help=_help(field), rich_help_panel=group, **shape)]
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotated)
 
 
+def _metavar(name: str, choices: tuple[str, ...]) -> str:
+    """The choices, or where a line of 80 columns cannot hold them after the option the last word of its name."""
+    spelt = "|".join(choices)
+    return spelt if len(f"  {name} {spelt}") <= _COLUMNS else name.rpartition("-")[2].upper()
+
+
 def _help(field: "dataclasses.Field[Any]") -> str:
     text: str = field.metadata["help"]
-    default = field.default
-    if "[" in text or default in ("", 0, False) or (isinstance(default, bool) and default):
-        return text
-    shown = ",".join(f"{v:g}" if isinstance(v, float) else str(v) for v in default) if isinstance(default, tuple) else (
-        default
-    )  # fmt: skip
-    return f"{text} [{shown}]"
+    choices: tuple[str, ...] = field.metadata["choices"]
+    if choices and _metavar("--" + field.name.replace("_", "-"), choices) != "|".join(choices):
+        text = f"{text.removesuffix('.')}: {', '.join(choices)}."
+    return text if "[default: " in text or field.default == "" else f"{text} [default: {_spelt(field.default)}]"
+
+
+def _spelt(default: Any) -> str:
+    """A default as it is typed; of a switch whether it is on."""
+    if isinstance(default, bool):
+        return "on" if default else "off"
+    if isinstance(default, tuple):
+        return ",".join(map(_spelt, default))
+    return f"{default:g}" if isinstance(default, float) else str(default)
 
 
 def given(arguments: dict[str, Any]) -> dict[str, Any]:

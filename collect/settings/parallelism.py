@@ -37,8 +37,8 @@ _QUANTS = {
 }  # fmt: skip
 _WHY_NO_QUANT = {
     ("fsdp", "int8"): "bitsandbytes keeps the scales of int8 inside the weight, which FSDP replaces by its shard",
-    ("tp", "int8"): "a slice of a quantised weight is not the quantised slice",
-    ("tp", "nf4"): "a slice of a quantised weight is not the quantised slice: its blocks are others",
+    ("tp", "int8"): "a slice of a quantized weight is not the quantized slice",
+    ("tp", "nf4"): "a slice of a quantized weight is not the quantized slice: its blocks are others",
 }
 # Settings that were held against one process; what is not among them is refused, whoever adds it.
 _TRIED = frozenset({

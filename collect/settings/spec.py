@@ -83,12 +83,12 @@ class RunSpec:
     )
     quant: str = _option(
         "",
-        "Quantisation of the base: int8, nf4 by bitsandbytes, int8wo, float8wo by torchao, qint8 by quanto; gptq where "
-        "the checkpoint is quantised so [none; nf4 for qlora].",
+        "Quantization of the base: int8, nf4 by bitsandbytes, int8wo, float8wo by torchao, qint8 by quanto; gptq where "
+        "the checkpoint is quantized so [default: none; nf4 for qlora].",
         ("none", *QUANTS),
     )  # fmt: skip
     dtype: str = _option(
-        "auto", "Type of the base and its activations [auto: bfloat16 on a GPU, else float32].",
+        "auto", "Type of the base and its activations [default: auto, which is bfloat16 on a GPU, else float32].",
         ("auto", "float32", "bfloat16", "float16"),
     )  # fmt: skip
     adapter_dtype: str = _option(
@@ -149,7 +149,7 @@ class RunSpec:
         "On a GPU: record forward and backward of each shape of batch once, as a CUDA graph, and launch it as one; "
         "batches are padded to multiples of 128 tokens.",
     )
-    force_compile: bool = _option(False, "Compile although the base is quantised.")
+    force_compile: bool = _option(False, "Compile although the base is quantized.")
     batch_operator: str = _option(
         "fused", "batch mode: a constant number of matrix products, or a loop over the adapters.", ("fused", "loop")
     )
@@ -182,7 +182,7 @@ class RunSpec:
         "", "A saved batch (.pt, .safetensors) of input_ids, attention_mask and labels for every step."
     )
     lengths: str = _option("fixed", "Lengths of synthetic sequences up to seq-len.", ("fixed", "uniform", "lognormal"))
-    epochs: int = _option(0, "--task sst2: passes of the timing pass over the training data [3].")
+    epochs: int = _option(0, "--task sst2: passes of the timing pass over the training data [default: 3].")
     steps: int = _option(5, "Measured steps: optimizer steps of each adapter; with epochs those of the other passes.")
     warmup: int = _option(2, "Steps before them that are trained but not measured.")
     seed: int = _option(0, "Seed of weights, data and dropout.")
@@ -196,10 +196,11 @@ class RunSpec:
     devices: int = _option(2, "parallel: number of GPUs, or of processes on the CPU.")
     pp_schedule: str = _option("1f1b", "pp: the order of forwards and backwards.", parallelism.SCHEDULES)
     micro_batches: int = _option(
-        0, "pp, lorapp: parts that a batch goes through the pipeline in [as many as stages; 1 with lorapp]."
+        0, "pp, lorapp: parts that a batch goes through the pipeline in [default: as many as stages; 1 with lorapp]."
     )
     balance: tuple[int, ...] = _option(
-        (), "pp, lorapp: parts of embedding + layers + norm + head by stage, as 7,6,6,6 [layers shared equally]."
+        (),
+        "pp, lorapp: parts of embedding + layers + norm + head by stage, as 7,6,6,6 [default: layers shared equally].",
     )
     overlap: bool = _option(True, "lorapp: send while computing on, instead of waiting for each message.")
     cpu_offload: bool = _option(False, "fsdp: keep shards, gradients and optimizer state in the CPU's memory.")
@@ -207,10 +208,12 @@ class RunSpec:
     range_depth: str = _option("lora", "The finest ranges.", RANGE_DEPTHS)
     wait_steps: int = _option(0, "torch.profiler: steps skipped at the start of a cycle.")
     warmup_steps: int = _option(0, "torch.profiler: steps it runs without keeping them.")
-    active_steps: int = _option(0, "torch.profiler: steps it keeps in a cycle [all measured steps].")
+    active_steps: int = _option(0, "torch.profiler: steps it keeps in a cycle [default: all measured steps].")
     repeat: int = _option(1, "torch.profiler: number of cycles, a trace each; 0: until the run ends.")
     profiling_frequency: int = _option(
-        0, "torch.profiler: a cycle of so many steps; with --repeat 0 the wait is what warm-up and active leave of it."
+        0,
+        "torch.profiler: a cycle of so many steps; with --repeat 0 the wait is what warm-up and active leave of it "
+        "[default: wait, warm-up and active together].",
     )
     profiler_step: str = _option(
         "optimizer", "torch.profiler: what counts as a step of its schedule: optimizer steps or micro batches.",
@@ -218,10 +221,10 @@ class RunSpec:
     )  # fmt: skip
     with_stack: bool = _option(False, "torch.profiler: record Python stacks.")
     with_shapes: bool = _option(
-        False, "torch.profiler: record the shapes of operators' inputs [--parallel on CPUs: always]."
+        False, "torch.profiler: record the shapes of operators' inputs [default: off; on with --parallel on CPUs]."
     )
     timeout_s: int = _option(3600, "Seconds after which a pass is stopped.")
-    run_id: str = _option("", "--task sst2: name of the folder in reports/ [that of the run directory].")
+    run_id: str = _option("", "--task sst2: name of the folder in reports/ [default: that of the run directory].")
     tensorboard: bool = _option(False, "--task sst2: write losses and accuracy as TensorBoard scalars, too.")
     wandb: bool = _option(False, "--task sst2: log losses and accuracy to Weights & Biases, once the run is measured.")
     wandb_project: str = _option("lorabench", "Project of --wandb.")
@@ -237,7 +240,7 @@ class RunSpec:
 
     @property
     def quantisation(self) -> str:
-        """How the base is quantised, with the default of the method."""
+        """How the base is quantized, with the default of the method."""
         return self.quant or METHODS[self.method].quant
 
     @property
@@ -305,7 +308,7 @@ class RunSpec:
                 f"it skips {wait}, warms up in {warmup}, keeps {active}, {often}"
             )
         if self.compile == "inductor" and not self.is_compiled:
-            found.append("--compile inductor is left out for a quantised base; --force-compile keeps it")
+            found.append("--compile inductor is left out for a quantized base; --force-compile keeps it")
         if self.compile == "inductor" and self.range_depth not in ("step", "phase"):
             found.append("compiled graphs have no ranges of modules, only of phases")
         if self.cuda_graph and self.warmup < _STEPS_TO_RECORD:

@@ -15,7 +15,7 @@ from .models import is_classifier
 
 
 def attach(model: Any, spec: RunSpec, adapters: list[AdapterSpec], clock: Clock) -> Any:
-    """A PeftModel over the base with all adapters, each initialised from the seed and its own name.
+    """A PeftModel over the base with all adapters, each initialized from the seed and its own name.
 
     Raises UsageError when a target names no layer of the model, or one that PEFT cannot adapt.
     """

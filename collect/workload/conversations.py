@@ -9,19 +9,19 @@
 | text, or sentence | a text without a question; all of it is trained |
 
 A chat is written as the tokenizer's chat template says; where it has none, each turn as "### User:", its text and an
-empty line. A text is tokenised whole, as a model will meet it, and a token belongs to an answer when it begins in one.
+empty line. A text is tokenized whole, as a model will meet it, and a token belongs to an answer when it begins in one.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import InputError
+from ...errors import InputError, first_line
 
 _ROLES = {
     "system": "system", "developer": "system", "user": "user", "human": "user", "assistant": "assistant",
     "gpt": "assistant", "tool": "tool",
 }  # fmt: skip
-_CHARACTERS = 64  # of a token, at least so many are tried before a long text is tokenised whole
+_CHARACTERS = 64  # of a token, at least so many are tried before a long text is tokenized whole
 FORMATS = "text, messages, conversations, instruction and output, prompt and completion, or input_ids"
 
 
@@ -202,7 +202,7 @@ def _templated(turns: list[tuple[str, str]], tokenizer: Any, where: str) -> Text
     except InputError:
         raise
     except Exception as error:  # whatever a template raises: roles that do not take turns, most of all
-        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        said = first_line(error)
         raise InputError(f"{where}: the tokenizer's chat template refuses it: {said}") from error
     return Text(whole, tuple(answers), is_rendered=True)
 

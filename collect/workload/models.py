@@ -1,4 +1,4 @@
-"""Builds the base model of a run: preset or checkpoint, type, quantisation, activation checkpointing."""
+"""Builds the base model of a run: preset or checkpoint, type, quantization, activation checkpointing."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...errors import InputError, UsageError
+from ...errors import InputError, UsageError, first_line
 from ..instruments.adapter_parts import is_adapted
 from ..instruments.ranges import checkpoint_contexts
 from ..settings.presets import HEADS, PRESETS
@@ -155,7 +155,7 @@ def _from_checkpoint(spec: RunSpec, device: torch.device, dtype: torch.dtype) ->
                 options["quantization_config"] = _quantisation(spec, dtype, "SequenceClassification" in kind.__name__)
             model = kind.from_pretrained(spec.model, **options)
         if spec.quantisation in GPTQ and not hasattr(model, "quantization_method"):
-            raise ValueError("it is not quantised by GPTQ")
+            raise ValueError("it is not quantized by GPTQ")
     except (OSError, ValueError, ImportError, RuntimeError) as error:
         hint = " (HF_HUB_OFFLINE is set)" if os.environ.get("HF_HUB_OFFLINE") else ""
         raise InputError(
@@ -167,7 +167,7 @@ def _from_checkpoint(spec: RunSpec, device: torch.device, dtype: torch.dtype) ->
 
 
 def _quantisation(spec: RunSpec, dtype: torch.dtype, has_classes: bool) -> Any:
-    """What transformers quantises by; the head of a classifier is trained, so it stays as it is."""
+    """What transformers quantizes by; the head of a classifier is trained, so it stays as it is."""
     from transformers import BitsAndBytesConfig, GPTQConfig
 
     if spec.quantisation in GPTQ:
@@ -202,7 +202,7 @@ def load_tokenizer(spec: RunSpec) -> tuple[Any, str]:
     try:
         found = AutoTokenizer.from_pretrained(spec.model)
     except (OSError, ValueError, ImportError) as error:
-        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        said = first_line(error)
         return None, f"its tokenizer cannot be loaded ({said})"
     # of a folder without a vocabulary transformers makes a tokenizer to which every word is unknown
     if len(found) <= len(found.all_special_tokens):
@@ -229,7 +229,7 @@ def _is_apart(module: nn.Module) -> bool:
     inside = list(module.modules())
     if any(is_adapted(m) for m in inside) or isinstance(module, nn.Linear | nn.Dropout | nn.Identity):
         return False
-    linear = [m for m in inside if isinstance(m, nn.Linear)]  # quantised ones have a class or weights of their own
+    linear = [m for m in inside if isinstance(m, nn.Linear)]  # quantized ones have a class or weights of their own
     return all(type(m) is nn.Linear and type(m.weight) is nn.Parameter for m in linear)
 
 

@@ -9,14 +9,14 @@ from torch import nn
 
 from ..settings.presets import HEADS
 
-BITSANDBYTES = ("int8", "nf4")  # what transformers quantises while it loads, too
+BITSANDBYTES = ("int8", "nf4")  # what transformers quantizes while it loads, too
 
 
 def quantise(model: nn.Module, to: str, dtype: torch.dtype, device: torch.device) -> None:
     """Quantise the weights of every linear layer but the heads, in place.
 
-    nf4 is doubly quantised. int8 has no outlier columns (threshold 0): which columns are outliers depends on every row
-    of a batch, and an adapter's results must not depend on the others'. The other ways quantise weights alone.
+    nf4 is doubly quantized. int8 has no outlier columns (threshold 0): which columns are outliers depends on every row
+    of a batch, and an adapter's results must not depend on the others'. The other ways quantize weights alone.
     """
     if to in BITSANDBYTES:
         _by_bitsandbytes(model, to, dtype, device)
@@ -64,7 +64,7 @@ def _by_torchao(model: nn.Module, to: str) -> None:
         quantize_(model, config, filter_fn=lambda module, _: id(module) in chosen)
     for _, _, linear in _linears(model):
         linear.weight.requires_grad_(False)
-    # PEFT asks for what would quantise a layer again after merging, which a run never does
+    # PEFT asks for what would quantize a layer again after merging, which a run never does
     warnings.filterwarnings("ignore", message=".*get_apply_tensor_subclass")
 
 

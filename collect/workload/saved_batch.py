@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ...errors import InputError
+from ...errors import InputError, first_line
 from .data import IGNORED, Batch
 
 _KEYS = ("input_ids", "attention_mask", "labels")
@@ -77,7 +77,7 @@ def _read(path: Path) -> Any:
             "torch.save({k: v.cpu() for k, v in batch.items()}, FILE)"
         ) from error
     except Exception as error:  # of torch, of zip files, of safetensors
-        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        said = first_line(error)
         raise InputError(f"cannot read --batch {path}: {said}") from error
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from ...errors import InputError
+from ...errors import InputError, first_line
 from ..settings.spec import RunSpec
 from ..settings.tasks import GLUE, WORDS
 from . import words
@@ -98,7 +98,7 @@ def _from_the_hub() -> dict[str, Iterable[Any]]:
         loaded = datasets.load_dataset("glue", "sst2")
         return {name: loaded[name] for name in ("train", "validation")}
     except Exception as error:  # whatever the library of its version raises without a network
-        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        said = first_line(error)
         raise InputError(
             f"--data glue: datasets cannot load GLUE's SST-2 ({said}); where there is a network, load_dataset('glue', "
             "'sst2').save_to_disk('sst2') leaves a folder for --data sst2; or use --data words"

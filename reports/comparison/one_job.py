@@ -36,7 +36,7 @@ def said(pair: tuple[Database, Database], steps: tuple[Spread, Spread], letters:
     return (
         f"{letters[0]} and {letters[1]} are ranks {ranks[0]} and {ranks[1]} of one job, which wait for each other: "
         f"steps of {cells[0]} and {cells[1]} {unit}. "
-        "Which rank is late, and why, says `lorabench summary` of both together"
+        "`lorabench summary` of both together says which rank is late, and why"
     )
 
 

@@ -110,8 +110,8 @@ def _other_profilers(pair: tuple[Database, Database], steps: tuple[spread.Spread
         return ""
     unit, cells = units.scaled("ns", [step.median for step in steps])
     return (
-        f"no verdict: A was recorded by {recorders[0]}, {letter(number)} by {recorders[1]}, which cost differently: "
-        f"steps of {cells[0]} and {cells[1]} {unit}. What the GPU works is comparable"
+        f"no verdict: A was recorded by {recorders[0]}, {letter(number)} by {recorders[1]}, whose overheads differ: "
+        f"steps of {cells[0]} and {cells[1]} {unit}. Times of GPU work are comparable"
     )
 
 
@@ -300,7 +300,7 @@ def cautions(databases: Sequence[Database]) -> list[str]:
         without = " and ".join(letter(number) for number, has_work in enumerate(works) if not has_work)
         found.append(f"No GPU work of {without} is recorded, which says nothing of how much there was.")
     if len({_recorder(database) for database in databases}) > 1:
-        found.append("The inputs were recorded by different profilers, which cost differently; compare like with like.")
+        found.append("The inputs were recorded by different profilers, whose overheads differ; compare like with like.")
     if len(gpus := {gpu for database in databases if (gpu := _gpus(database))}) > 1:
         found.append(f"The GPUs differ: {' and '.join(sorted(gpus))}.")
     return found

@@ -15,7 +15,6 @@ import numpy as np
 from .packing import Numbers, packed, packed_json, packed_steps
 
 Row = dict[str, Any]
-BLOCK_CNT = 5_000  # the same as in _page_block
 _REST_CNT = 8_000  # changes of the rest that a page carries; of more it has the most of each stretch
 _STRETCH_CNT = 2_000
 BAND_CNT = 2_000

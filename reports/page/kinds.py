@@ -5,32 +5,31 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind with its colours, and whether dark letters read better on both."""
+    """A kind with its colours."""
 
     name: str
     light: str
     dark: str
-    has_dark_text: bool
 
 
 # Hues that differ for colour-blind eyes (Okabe and Ito's, and Tol's), neighbours in lightness, too.
 KINDS = (
-    Kind("lora", "#D55E00", "#E8743B", True),
-    Kind("matmul", "#0072B2", "#3E93CC", False),
-    Kind("attention", "#56B4E9", "#7CC6F0", True),
-    Kind("norm", "#009E73", "#2BB58C", True),
-    Kind("elementwise", "#F0E442", "#F0E442", True),
-    Kind("reduction", "#B9A500", "#CBB92B", True),
-    Kind("optimizer", "#CC79A7", "#D891B8", True),
-    Kind("communication", "#332288", "#7E6FD0", False),
-    Kind("copy", "#882255", "#B9557F", False),
-    Kind("data_movement", "#117733", "#4C9A63", False),
-    Kind("layout", "#999933", "#B3B34D", True),
-    Kind("quantise", "#44AA99", "#62BFAF", True),
-    Kind("other", "#7F7F7F", "#9A9A9A", True),
-    Kind("range", "#8FA8C8", "#4E6785", True),
-    Kind("forward", "#A9C4E6", "#3F5F8A", True),
-    Kind("backward", "#E6C3A9", "#8A5F3F", True),
+    Kind("lora", "#D55E00", "#E8743B"),
+    Kind("matmul", "#0072B2", "#3E93CC"),
+    Kind("attention", "#56B4E9", "#7CC6F0"),
+    Kind("norm", "#009E73", "#2BB58C"),
+    Kind("elementwise", "#F0E442", "#F0E442"),
+    Kind("reduction", "#B9A500", "#CBB92B"),
+    Kind("optimizer", "#CC79A7", "#D891B8"),
+    Kind("communication", "#332288", "#7E6FD0"),
+    Kind("copy", "#882255", "#B9557F"),
+    Kind("data_movement", "#117733", "#4C9A63"),
+    Kind("layout", "#999933", "#B3B34D"),
+    Kind("quantise", "#44AA99", "#62BFAF"),
+    Kind("other", "#7F7F7F", "#9A9A9A"),
+    Kind("range", "#8FA8C8", "#4E6785"),
+    Kind("forward", "#A9C4E6", "#3F5F8A"),
+    Kind("backward", "#E6C3A9", "#8A5F3F"),
 )
 NAMES = tuple(kind.name for kind in KINDS)
 _SAME = {"dequantise": "quantise"}

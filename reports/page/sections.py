@@ -135,7 +135,7 @@ def _critical(source: Source) -> Iterable[Section | None]:
     whole, window = sum(row["critical_ns"] for row in rows), windows[0]["window_ns"] if windows else None
     if window and whole > _MUCH_LONGER * window and not source.apart():
         text += (
-            f" It is of all that was recorded, {said_ns(whole)}, with what the CPU does before and behind the "
+            f" It is of all that was recorded, {said_ns(whole)}, with what the CPU does before and after the "
             f"{said_ns(window)} of the GPU that the verdict is about."
         )
     yield section("critical", "Critical path", text, "critical_path", rows, _critical_bars(rows),

@@ -9,7 +9,7 @@ from (
     ('short_kernel_ns', 10000.0, 'launch_outlier: a kernel shorter than this is tiny'),
     ('late_launch_ns', 100000.0, 'launch_outlier: work that begins later than this after its launching call ended waited long'),
     ('slow_api_ns', 50000.0, 'launch_outlier: a launching call longer than this is slow'),
-    ('full_queue_cnt', 512.0, 'a slow launch behind so many operations of its stream waits for the queue'),
+    ('full_queue_cnt', 512.0, 'a slow launch after so many operations of its stream waits for the queue'),
     ('long_gap_ns', 500000.0, 'finding: an idle gap longer than this is reported by itself'),
     ('uneven_step_frac', 0.1, 'step_summary: a step this much slower than the median is uneven'),
     ('straggler_frac', 0.02, 'straggler: a rank is late by at least this share of the step'),

@@ -6,4 +6,4 @@
 --   thread_id    bigint    the thread that launched most of it, NULL if not recorded
 --   step         bigint    number, from 1 on in each process
 --   start_ns     bigint    begin of the launching call of its first operation (of the operation, if not recorded)
---   end_ns       bigint    the same of the next step's first; behind the last step the end of its last launching call
+--   end_ns       bigint    the same of the next step's first; after the last step the end of its last launching call

@@ -19,9 +19,9 @@
 --   block_x           integer    threads a block along x, NULL where unknown or not a kernel
 --   block_y           integer    threads a block along y, NULL where unknown or not a kernel
 --   block_z           integer    threads a block along z, NULL where unknown or not a kernel
---   api_call_id       bigint     the launching call, NULL when the file does not hold it
---   launch_start_ns   bigint     begin of the launching call, NULL when the file does not hold it
---   launch_end_ns     bigint     end of the launching call, NULL when the file does not hold it
+--   api_call_id       bigint     the launching call, NULL if not recorded
+--   launch_start_ns   bigint     begin of the launching call, NULL if not recorded
+--   launch_end_ns     bigint     end of the launching call, NULL if not recorded
 --   is_first_op       boolean    true for the first GPU operation of its launching call (a graph launch has many)
 --   range_id          bigint     the range that owns it: the innermost by the first rule that finds one, NULL without
 --   attribution_id    bigint     all name paths that account for it, and by which rules, NULL without

@@ -15,4 +15,4 @@
 --   is_before       boolean    whether it is an allocation from before the recording, which stands at its start
 --   range_id        bigint     the innermost annotation open on the thread, NULL without
 --   operator_id     bigint     the outermost operator open on the thread, NULL without
---   is_quantisation boolean    whether any operator open on the thread quantises or dequantises
+--   is_quantisation boolean    whether any operator open on the thread quantizes or dequantizes

@@ -3,7 +3,7 @@
 -- columns:
 --   path_id              bigint   the path
 --   range_cnt            bigint   ranges
---   unfinished_cnt       bigint   ranges that the file has no end for
+--   unfinished_cnt       bigint   ranges whose end was not recorded
 --   wall_ns              bigint   summed duration on the CPU
 --   self_wall_ns         bigint   the same without the time that the ranges directly below cover
 --   gpu_span_ns          bigint   summed last end - first start of each range's GPU work

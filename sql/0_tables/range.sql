@@ -13,7 +13,7 @@
 --   text_id           bigint     its text as the file has it
 --   start_ns          bigint     begin
 --   end_ns            bigint     end; for an unfinished range the end of its thread's last event
---   is_unfinished     boolean    true when the file has no end for it
+--   is_unfinished     boolean    true if its end was not recorded
 --   covered_ns        bigint     time covered by the ranges directly below it
 --   sequence_number   bigint     autograd sequence number that links a forward operator to its backward node, NULL without
 --   is_backward       boolean    true for a backward node of autograd

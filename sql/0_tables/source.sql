@@ -7,7 +7,7 @@
 --   size_bytes       bigint     size of the file when it was read
 --   mtime_ns         bigint     modification time of the file when it was read, Unix epoch
 --   reader_version   integer    version of the reader; a newer reader reads the file again
---   format_version   varchar    the file's own schema version, NULL where it has none
+--   format_version   varchar    the file's own schema version, NULL if not recorded
 --   rank             integer    rank of the process in its distributed job, NULL if not recorded
 --   world_size       integer    number of ranks of that job, NULL if not recorded
 --   host             varchar    name of the machine, NULL if not recorded

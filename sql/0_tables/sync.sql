@@ -1,4 +1,4 @@
--- A row is one synchronisation that CUPTI recorded.
+-- A row is one synchronization that CUPTI recorded.
 --
 -- columns:
 --   source_id        integer    the input
@@ -9,5 +9,5 @@
 --   correlation_id   bigint     the CUDA call that asked for it
 --   start_ns         bigint     begin
 --   end_ns           bigint     end
---   waits_for_correlation_id   bigint   the cudaEventRecord that it waits for; negative where the profiler lost it, NULL where
---         the file does not say
+--   waits_for_correlation_id   bigint   the cudaEventRecord that it waits for; negative where the profiler lost it, NULL if
+--         not recorded

@@ -6,4 +6,4 @@
 --   process_id   bigint     key of the process within the source (nsys: globalPid; Kineto: the pid)
 --   pid          bigint     process number of the operating system
 --   tid          bigint     thread number as the file gives it
---   name         varchar    the thread's name, NULL where the file has none
+--   name         varchar    the thread's name, NULL if not recorded

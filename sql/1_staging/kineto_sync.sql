@@ -1,4 +1,4 @@
--- A row is one synchronisation that CUPTI recorded on the device side.
+-- A row is one synchronization that CUPTI recorded on the device side.
 --
 -- needs: batch, reading
 

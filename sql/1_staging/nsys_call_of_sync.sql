@@ -1,4 +1,4 @@
--- A row is a synchronisation whose call CUPTI did not record, as that call, if it lasts longer than long_gap_ns.
+-- A row is a synchronization whose call CUPTI did not record, as that call, if it lasts longer than long_gap_ns.
 --
 -- Of the threads of its process that called nothing meanwhile it is on the one with the most calls; without one it is
 -- left out.

@@ -1,4 +1,4 @@
--- A row is one synchronisation, from CUPTI_ACTIVITY_KIND_SYNCHRONIZATION.
+-- A row is one synchronization, from CUPTI_ACTIVITY_KIND_SYNCHRONIZATION.
 --
 -- needs: batch, reading
 

@@ -2,7 +2,7 @@
 --
 -- columns:
 --   name_id        bigint    the name
---   synchronises   varchar   what it synchronises with: 'stream', 'event' or 'device', NULL for other calls
+--   synchronises   varchar   what it synchronizes with: 'stream', 'event' or 'device', NULL for other calls
 --   polls          varchar   what it asks for: 'stream' or 'event', NULL for other calls
 --   is_move        boolean   copies or sets memory
 --   is_async       boolean   says that it returns before that is done

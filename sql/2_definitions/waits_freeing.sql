@@ -1,6 +1,6 @@
 -- A row is one call that frees or takes memory and waits until the device is done with what was queued.
 --
--- It returns just behind the last of what was queued when it began, or such calls of its input never return before:
+-- It returns just after the last of what was queued when it began, or such calls of its input never return before:
 -- what it takes then is its own, and more than half of it the wait.
 --
 -- columns:
@@ -14,7 +14,7 @@
 --   is_pageable     boolean    false: it copies nothing
 
 with
--- what frees memory waits until the device is done with it: such a call ends just behind what was queued when it began
+-- what frees memory waits until the device is done with it: such a call ends just after what was queued when it began
 freeing as (
     select
         call.*,

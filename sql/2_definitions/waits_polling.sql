@@ -1,6 +1,6 @@
 -- A row is calls that ask over and over whether the GPU is done, as one wait; of the last of them.
 --
--- At least three, fewer than 50 us apart, nothing else of their thread between, 50 us in all, and the last behind the
+-- At least three, fewer than 50 us apart, nothing else of their thread between, 50 us in all, and the last after the
 -- end of work that the one before it saw running. The wait begins with the first of them.
 --
 -- columns:

@@ -1,4 +1,4 @@
--- A row is one synchronisation of a thread with the GPU, which waits from its begin to its end.
+-- A row is one synchronization of a thread with the GPU, which waits from its begin to its end.
 --
 -- columns:
 --   api_call_id     bigint     the call

@@ -1,5 +1,5 @@
--- A row is no row: this is the macro call_advice(call, is_once, is_longest_long, is_torch), what to do about a call, not a launch, that the
--- GPU waits for.
+-- Macro call_advice(call, is_once, is_longest_long, is_torch): what to do about a call, not a launch, that the GPU
+-- waits for.
 --
 -- is_once: of the gaps of its place the longest is most, or there are two at most. is_longest_long: that one takes a second or more.
 
@@ -16,7 +16,7 @@ create macro call_advice(call, is_once, is_longest_long, is_torch) as
                 is_torch,
                 'PyTorch''s pool (backend:cudaMallocAsync) keeps its memory already: leave out empty_cache(), leave memory free, or take '
                 || 'its own allocator (backend:native). Other libraries set cudaMemPoolAttrReleaseThreshold.',
-                'A pool gives its memory back at each synchronisation unless it is told to keep it: set '
+                'A pool gives its memory back at each synchronization unless it is told to keep it: set '
                 || 'cudaMemPoolAttrReleaseThreshold, or allocate once.'
             )
         when is_once and is_longest_long

@@ -1,4 +1,4 @@
--- A row is no row: this is the macro collective_operation(name), what a collective of this name does.
+-- Macro collective_operation(name): what a collective of this name does.
 --
 -- The name is torch's ('_allgather_base', 'allreduce_coalesced'), a range's ('nccl:all_reduce', 'NCCL:ncclAllReduce') or a
 -- kernel's. NULL for what moves nothing: waiting, making a communicator, beginning a group.

@@ -1,4 +1,4 @@
--- A row is no row: this is the macro data_parallel_advice(of_source), what to do instead of nn.DataParallel; NULL for inputs where nothing shows it.
+-- Macro data_parallel_advice(of_source): what to do instead of nn.DataParallel; NULL for inputs where nothing shows it.
 
 create macro data_parallel_advice(of_source) as
     -- its autograd functions

@@ -1,4 +1,4 @@
--- A row is no row: this is the macro ddp_advice(of_source, path), what to do where DistributedDataParallel itself copies; NULL elsewhere.
+-- Macro ddp_advice(of_source, path): what to do where DistributedDataParallel itself copies; NULL elsewhere.
 
 create macro ddp_advice(of_source, path) as
     case

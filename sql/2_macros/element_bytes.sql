@@ -1,4 +1,4 @@
--- A row is no row: this is the macro element_bytes(type), the bytes of an element of a type, NULL for an unknown one.
+-- Macro element_bytes(type): the bytes of an element of a type, NULL for an unknown one.
 --
 -- Types are torch's ('BFloat16', 'Long') or those of C++ ('c10::BFloat16', 'long int').
 

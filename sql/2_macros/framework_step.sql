@@ -1,5 +1,5 @@
--- A row is no row: this is the macro framework_step(text), 1 for what a framework opens around a step, 2 for what it opens
--- around an evaluation step, else NULL.
+-- Macro framework_step(text): 1 for what a framework opens around a step, 2 for what it opens around an evaluation
+-- step, else NULL.
 --
 -- Known are Lightning (`[pl][profile]run_training_batch`), nanotron (`train_batch_iter`), vLLM
 -- (`execute_context_1(888)_generation_0(0)`, `execute_32_context_0(…)`) and SGLang (`scheduler.run_batch`,

@@ -1,3 +1,3 @@
--- A row is no row: this is the macro has_samples(of_source), whether nsys sampled what the CPU runs.
+-- Macro has_samples(of_source): whether nsys sampled what the CPU runs.
 
 create macro has_samples(of_source) as of_source in (select source_id from source_fact where item = 'samples of the CPU')

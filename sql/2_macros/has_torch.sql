@@ -1,3 +1,3 @@
--- A row is no row: this is the macro has_torch(of_source), whether something in an input shows that torch ran in it.
+-- Macro has_torch(of_source): whether something in an input shows that torch ran in it.
 
 create macro has_torch(of_source) as of_source in (select source_id from _torch_source)

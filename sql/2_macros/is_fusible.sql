@@ -1,5 +1,5 @@
--- A row is no row: this is the macro is_fusible(of_class, kernel), whether one kernel could do what a kernel of a class and those
--- beside it do: it reads its tensors once and writes them, computing little.
+-- Macro is_fusible(of_class, kernel): whether one kernel could do what a kernel of a class and those beside it do: it
+-- reads its tensors once and writes them, computing little.
 --
 -- Elementwise work, casts, concatenations, reductions and norms, as a compiler or a fused implementation takes them together.
 -- What takes its elements from anywhere (gathers, embeddings) does not, nor what a compiler has fused (Triton, XLA), nor what a

@@ -1,4 +1,4 @@
--- A row is no row: this is the macro is_in_16_bits(text), whether a kernel's name says that it multiplies numbers of 16 bits or fewer.
+-- Macro is_in_16_bits(text): whether a kernel's name says that it multiplies numbers of 16 bits or fewer.
 
 create macro is_in_16_bits(text) as
     -- of cuBLAS on Hopper and Blackwell the first letter is the type of what it multiplies

@@ -1,4 +1,4 @@
--- A row is no row: this is the macro is_library_frame(frame), whether a frame of Python lies in what programs are built on.
+-- Macro is_library_frame(frame): whether a frame of Python lies in what programs are built on.
 --
 -- Not the models of transformers: they are what a program trains. Of torch alone 'forward' says nothing of which layer it is.
 -- Paths may be those of Windows, and those of packages may begin with where they are installed.

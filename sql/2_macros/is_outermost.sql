@@ -1,5 +1,5 @@
--- A row is no row: this is the macro is_outermost(source, thread, start, finish, id), whether a range lies within none of
--- its thread that began before it.
+-- Macro is_outermost(source, thread, start, finish, id): whether a range lies within none of its thread that began
+-- before it.
 --
 -- For the `qualify` of a statement whose rows are ranges.
 

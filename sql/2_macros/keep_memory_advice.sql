@@ -1,4 +1,4 @@
--- A row is no row: this is the macro keep_memory_advice(is_torch), what to do about calls that take and free memory in a loop.
+-- Macro keep_memory_advice(is_torch): what to do about calls that take and free memory in a loop.
 
 create macro keep_memory_advice(is_torch) as
     'Take and give back no memory within steps: '

@@ -1,3 +1,3 @@
--- A row is no row: this is the macro kind_called(kind), what records files of that kind, in a person's words.
+-- Macro kind_called(kind): what records files of that kind, in a person's words.
 
 create macro kind_called(kind) as case kind when 'kineto' then 'torch.profiler' when 'snapshot' then 'allocator snapshot' else kind end

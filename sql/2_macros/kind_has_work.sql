@@ -1,4 +1,3 @@
--- A row is no row: this is the macro kind_has_work(kind), whether files of that kind hold calls, GPU work and their times, and not
--- memory alone.
+-- Macro kind_has_work(kind): whether files of that kind hold calls, GPU work and their times, and not memory alone.
 
 create macro kind_has_work(kind) as kind <> 'snapshot'

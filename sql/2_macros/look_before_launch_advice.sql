@@ -1,4 +1,4 @@
--- A row is no row: this is the macro look_before_launch_advice(of_source), what to do where nothing says what the CPU does in gaps.
+-- Macro look_before_launch_advice(of_source): what to do where nothing says what the CPU does in gaps.
 
 create macro look_before_launch_advice(of_source) as
     if(

@@ -1,4 +1,4 @@
--- A row is no row: this is the table macro merged('VIEW'), the union of a view's times in each process.
+-- Table macro merged('VIEW'): the union of a view's times in each process.
 --
 -- The view has source_id, process, start_ns, end_ns and, of what the time belongs to, place. A stretch of the union has the
 -- place of the longest time in it, and before_ns, how long the stretches before it are together:

@@ -1,4 +1,4 @@
--- A row is no row: this is the macro os_kind_of(text), what a function of the operating system's libraries does.
+-- Macro os_kind_of(text): what a function of the operating system's libraries does.
 --
 -- 'sleeps', 'waits' (for another thread), 'polls' (waits for any of several things, or a time), 'network', 'subprocess' (waits
 -- for one), 'reads', 'writes' or 'calls'.

@@ -1,4 +1,4 @@
--- A row is no row: this is the macro phase_of(text), the phase of training that a range's name means, NULL for none.
+-- Macro phase_of(text): the phase of training that a range's name means, NULL for none.
 --
 -- 'data', 'h2d', 'forward', 'backward', 'optimizer', 'recompute' or 'zero_grad', whatever the case and the punctuation:
 -- `## backward ##`, `Forward`, `fwd`, `loss.backward`, `data copy in 19`, `opt.step`, `Optimizer.step#AdamW.step`,

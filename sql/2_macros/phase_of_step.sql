@@ -1,4 +1,4 @@
--- A row is no row: this is the macro phase_of_step(phase), the phase of a step that a phase of phase_of(text) is a part of.
+-- Macro phase_of_step(phase): the phase of a step that a phase of phase_of(text) is a part of.
 --
 -- A recomputation is part of the backward, zero_grad of the optimizer.
 

@@ -1,4 +1,4 @@
--- A row is no row: this is the macro place_in_stack(stack), where an allocation was asked for, of its frames 'file:line function < …'.
+-- Macro place_in_stack(stack): where an allocation was asked for, of its frames 'file:line function < …'.
 --
 -- The innermost frame and, where that lies in a library, the innermost one that does not, if there is one.
 

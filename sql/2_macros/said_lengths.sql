@@ -1,5 +1,4 @@
--- A row is no row: this is the macro said_lengths(count, mean_ns, longest_ns, long_cnt, long_ns), how long each of several
--- times is.
+-- Macro said_lengths(count, mean_ns, longest_ns, long_cnt, long_ns): how long each of several times is.
 --
 -- A mean does not say it where one of them is most of all, or where those that are not far shorter than the longest
 -- (`long_cnt`, together `long_ns`) are nearly all of it and many others next to nothing.

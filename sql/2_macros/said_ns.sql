@@ -1,4 +1,4 @@
--- A row is no row: this is the macro said_ns(ns), a time in the unit in which it has one to three digits before the point.
+-- Macro said_ns(ns): a time in the unit in which it has one to three digits before the point.
 
 create macro said_ns(ns) as
     case

@@ -1,5 +1,5 @@
--- A row is no row: this is the macro said_waiting(waited_ns, whole_ns), how much of some communication is waiting for ranks that
--- come later, as a clause; no text where that is NULL or next to nothing.
+-- Macro said_waiting(waited_ns, whole_ns): how much of some communication is waiting for ranks that come later, as a
+-- clause; no text where that is NULL or next to nothing.
 
 create macro said_waiting(waited_ns, whole_ns) as
     if(

@@ -1,4 +1,4 @@
--- A row is no row: this is the macro sample_stddev(x), the sample standard deviation of integers, 0 for a single one.
+-- Macro sample_stddev(x): the sample standard deviation of integers, 0 for a single one.
 --
 -- Sums of integers are exact in any order; stddev_samp() adds doubles, and its last digits change with the number of
 -- threads. n·Σx² - (Σx)² fits 128 bits while n·max|x| is below 1e19 (a million operations of two hours each) and

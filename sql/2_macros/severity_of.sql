@@ -1,4 +1,5 @@
--- A row is no row: this is the macro severity_of(rule, saving_frac), how much a finding matters by its share of the steady state; where nobody knows that, by what it is about.
+-- Macro severity_of(rule, saving_frac): how much a finding matters by its share of the steady state; where nobody knows
+-- that, by what it is about.
 
 create macro severity_of(rule, saving_frac) as
     case

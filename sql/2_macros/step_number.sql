@@ -1,4 +1,4 @@
--- A row is no row: this is the macro step_number(text), the number of a range that is called a numbered step, else NULL.
+-- Macro step_number(text): the number of a range that is called a numbered step, else NULL.
 --
 -- The text ends in step, iter or iteration and a number: `step 3`, `ProfilerStep#12`, `## step 3 ##`, `Iteration: 4`,
 -- `train_step_5`, `Step 3/100`, `Step 10 to 20` (its first), `iteration7`. What follows the number may close, no more: in

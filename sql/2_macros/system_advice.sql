@@ -1,4 +1,4 @@
--- A row is no row: this is the macro system_advice(kind, has_others), what to do where the CPU is in the operating system: os_kind_of.
+-- Macro system_advice(kind, has_others): what to do where the CPU is in the operating system: os_kind_of.
 --
 -- has_others: its process has other threads in the file, which it may be that it waits for.
 

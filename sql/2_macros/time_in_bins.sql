@@ -1,4 +1,4 @@
--- A row is no row: this is the table macro time_in_bins('VIEW'), how much of each series' time lies in each bin.
+-- Table macro time_in_bins('VIEW'): how much of each series' time lies in each bin.
 --
 -- The view has a row for each begin (step 1) and each end (step -1) of a stretch of time: source_id, device_id, series,
 -- step, time_ns. What had passed up to a moment is a sum over what began before it less what ended: no pair of stretch

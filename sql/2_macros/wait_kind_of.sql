@@ -1,4 +1,4 @@
--- A row is no row: this is the macro wait_kind_of(text), what a call waits for that is no copy.
+-- Macro wait_kind_of(text): what a call waits for that is no copy.
 --
 -- 'memset', 'device', 'stream', 'event', 'host memory' (which is pinned or unpinned), 'memory' (of the device), 'module', or NULL.
 

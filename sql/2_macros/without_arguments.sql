@@ -1,4 +1,4 @@
--- A row is no row: this is the macro without_arguments(text), a kernel's name without the types of its arguments.
+-- Macro without_arguments(text): a kernel's name without the types of its arguments.
 --
 -- `void evaluate(float *, curandStateXORWOW *)` becomes `void evaluate`: what a kernel gets does not say what it does.
 -- Arguments of templates stay.

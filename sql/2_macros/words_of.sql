@@ -1,4 +1,4 @@
--- A row is no row: this is the macro words_of(text), the words of a name in lower case, a blank before each.
+-- Macro words_of(text): the words of a name in lower case, a blank before each.
 --
 -- `loss.backward()` and `LossBackward` are both ' loss backward'.
 

@@ -1,4 +1,4 @@
--- A row is no row: this is the macro work_kind(text), a kind of GPU work in the type of gpu_op.kind.
+-- Macro work_kind(text): a kind of GPU work in the type of gpu_op.kind.
 --
 -- Rows that arrays make have it as text, and millions of operations would be compared with it as texts.
 

@@ -4,7 +4,7 @@
 -- without being seen to be, so a hundredth of it suffices. Later where nothing at all begins soon after its launch, though
 -- again and again a call had waited for the GPU, whose stream had nothing left then:
 --
---     CPU  [synchronise][launch a]                         the stream is empty when a is launched
+--     CPU  [synchronize][launch a]                         the stream is empty when a is launched
 --     GPU                               shift     [a]      and yet it begins late, as everything does
 --
 -- columns:

@@ -1,6 +1,6 @@
 -- A row is a wait of the CPU for the GPU behind which a device may be found idle: any but that for a full queue.
 --
--- A copy from the device that a synchronisation follows at once is a result that is read (.item(), .cpu()): it is a wait for a
+-- A copy from the device that a synchronization follows at once is a result that is read (.item(), .cpu()): it is a wait for a
 -- stream, which pinned memory would not spare.
 --
 -- columns:

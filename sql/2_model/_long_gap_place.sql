@@ -139,7 +139,7 @@ select
     end as evidence,
     coalesce(ddp_advice(long.source_id, long.place), case
         when regexp_matches(long.place, '[nr]cclComm(Init|Split|Destroy|Finalize|Abort)')
-            then 'A communicator is made or given up there, which is paid once: begin the recording behind warm steps.'
+            then 'A communicator is made or given up there, which is paid once: start recording after the warm steps.'
         when launching.text is not null and cpu.is_launching_alone and not cpu.is_called and not cpu.is_in_system or cpu.is_alone
             then look_before_launch_advice(long.source_id)
         when cpu.is_launching_alone and cpu.is_called

@@ -8,7 +8,7 @@
 --   peak_bytes     bigint    the peak
 --   cast_bytes     bigint    of it copies by autocast
 --   cache_bytes    bigint    of it caches of keys and values
---   is_quantised   boolean   whether something of it comes from code that quantises
+--   is_quantised   boolean   whether something of it comes from code that quantizes
 --   largest_path   varchar   range of the largest allocation, NULL outside of ranges or where its stack says more
 --   largest        varchar   where the largest was allocated
 

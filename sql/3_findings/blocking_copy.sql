@@ -1,4 +1,4 @@
--- A row is one range with copies or memsets that block the CPU until they are done, so that the GPU is idle behind them.
+-- A row is one range with copies or memsets that block the CPU until they are done, so that the GPU is idle after them.
 --
 -- Use the asynchronous call: tensor.to(device, non_blocking=True) from pinned memory; avoid .item(), .cpu() and printing tensors in the loop.
 --

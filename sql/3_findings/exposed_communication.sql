@@ -113,7 +113,7 @@ select
         -- torch's names would show one
         when has_torch(source_id) and source_id not in (from learning)
             then 'Without a backward: let fewer GPUs hold one model (less tensor parallelism, more replicas), send less (8 bits, '
-            || 'all-reduce fused with the norm behind it), batch more, or find the late rank: straggler, of all '
+            || 'all-reduce fused with the norm after it), batch more, or find the late rank: straggler, of all '
             || 'ranks'' traces.'
     end as advice
 from found

@@ -1,4 +1,4 @@
--- A row is one range before whose work the GPU is idle behind a wait, because the CPU had waited and works on until it launches.
+-- A row is one range before whose work the GPU is idle after a wait, because the CPU had waited and works on until it launches.
 --
 -- Do this work before the wait, or while the GPU computes: ask for results a step later. Name it with ranges (lorabench.span), or record Python's stacks.
 --

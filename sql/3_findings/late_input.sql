@@ -1,6 +1,6 @@
 -- A row is one range that fetches input while the GPU is idle, or without GPU work while no operator runs.
 --
--- Load ahead: more workers and prefetching (DataLoader(num_workers=…, prefetch_factor=…, persistent_workers=True)), tokenise before training, pin memory and copy with non_blocking=True.
+-- Load ahead: more workers and prefetching (DataLoader(num_workers=…, prefetch_factor=…, persistent_workers=True)), tokenize before training, pin memory and copy with non_blocking=True.
 --
 -- Without torch: Load ahead: more threads or processes that read and prepare input, a queue of batches that are ready, pinned memory and asynchronous copies.
 select

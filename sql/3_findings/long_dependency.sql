@@ -16,11 +16,11 @@ select
     long.saving_ns,
     long.occurrence_cnt,
     long.evidence
-    || if(far.hosted_frac > 0.5, format('; {:.0f}% of it behind a function of the CPU in the stream', 100 * far.hosted_frac), '')
+    || if(far.hosted_frac > 0.5, format('; {:.0f}% of it after a function of the CPU in the stream', 100 * far.hosted_frac), '')
         as evidence,
     case
         when far.hosted_frac > 0.5
-            then 'Work behind a function of the CPU that stands in its stream (cudaLaunchHostFunc, cudaStreamAddCallback) waits until '
+            then 'Work after a function of the CPU that stands in its stream (cudaLaunchHostFunc, cudaStreamAddCallback) waits until '
                 || 'that has run: keep it short, put it into a stream of its own, or leave its work to a thread that waits for an '
                 || 'event.'
         when long.is_launching then long.what_to_do

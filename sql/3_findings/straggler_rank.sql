@@ -16,7 +16,7 @@ late as (
     ) as timed on timed.source_id = judged.source_id and timed.step = judged.step
     where judged.is_straggler and coalesce(timed.end_ns > steady.start_ns, true)
 ),
--- what a rank does behind the last collective of a step makes that longer, and the next one; and what it does before a barrier
+-- what a rank does after the last collective of a step makes that longer, and the next one; and what it does before a barrier
 -- between steps the next one alone: what is saved in a step in which nobody is late counts in the one that follows, or else
 -- in the one before
 replayed as (

@@ -18,7 +18,7 @@ resident as (
         sum(live_bytes) filter (category = 'optimizer_state' and path = '(before the recording)') as state_bytes,
         any_value(peak_bytes) as peak_bytes,
         bool_or(category = 'activation') as keeps_for_backward,
-        -- a layer of quantised weights has run, whatever it has allocated
+        -- a layer of quantized weights has run, whatever it has allocated
         coalesce(bool_or(regexp_matches(stack, '(^| )(bitsandbytes/(autograd|nn|functional|_ops|backends)|hqq/|auto_gptq/|'
             || 'gptqmodel/|awq/|torchao/(quantization|dtypes)/|optimum/quanto/)')), false) as is_quantised
     from memory_peak
@@ -61,7 +61,7 @@ select
     end as evidence,
     case
         when is_quantised
-            then 'The base is quantised already. What is not are its embeddings and head, often the most of all where '
+            then 'The base is quantized already. What is not are its embeddings and head, often the most of all where '
                 || 'prepare_model_for_kbit_training has made 32 bits of them: cast them back to 16. States of the optimizer '
                 || 'may be there, too: an 8-bit or paged one.'
         when equals_gradients or is_half_the_states
@@ -69,7 +69,7 @@ select
                 || 'over ranks (FSDP).'
         when 2 * told_bytes > before_bytes then 'Look at who keeps it there, and whether the rest of the run needs it.'
         when is_told and gradient_bytes is null and state_bytes is null and not keeps_for_backward and source_id not in (select source_id from _memory_learning)
-            then 'Mostly weights, and nothing learns in this recording: load them in 16 bits, or quantised to 8 or 4.'
+            then 'Mostly weights, and nothing learns in this recording: load them in 16 bits, or quantized to 8 or 4.'
     end as advice
 from held
 left join phase using (source_id)

@@ -1,6 +1,6 @@
 -- A row is one device at whose peak memory that lives shortly is more than the threshold memory_share_frac.
 --
--- Look at where it is allocated: logits in 32 bits (compute the loss in chunks, or with a fused cross-entropy), dequantised weights (smaller blocks at a time), or copies between types and layouts.
+-- Look at where it is allocated: logits in 32 bits (compute the loss in chunks, or with a fused cross-entropy), dequantized weights (smaller blocks at a time), or copies between types and layouts.
 
 with
 held as (
@@ -56,7 +56,7 @@ select
             then 'Look at where it is allocated: '
                 || if(device = 'cpu', '',
                     'workspaces of libraries (CUBLAS_WORKSPACE_CONFIG makes that of matrix products smaller), ')
-                || 'copies between types and layouts, or dequantised weights.'
+                || 'copies between types and layouts, or dequantized weights.'
     end as advice
 from placed
 where cost_bytes > peak_bytes * (select value from threshold where name = 'memory_share_frac')

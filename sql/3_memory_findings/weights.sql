@@ -1,6 +1,6 @@
 -- A row is one device at whose peak weights are more than the threshold memory_share_frac.
 --
--- Quantise the frozen base (QLoRA: nf4, int8), load it in 16 bits, share one base among adapters (BatchLoRA), or spread it over devices.
+-- Quantize the frozen base (QLoRA: nf4, int8), load it in 16 bits, share one base among adapters (BatchLoRA), or spread it over devices.
 
 with
 trained as (
@@ -19,13 +19,13 @@ select
     format('{:,.0f} MiB of weights at the peak', sum(peak.live_bytes) / 1048576) as evidence,
     case
         when any_value(run.said['method']) = 'qlora' or any_value(run.said['quant']) <> 'none'
-            then 'The base is quantised already. What is not are its embeddings and head, often the most of all: load these in 16 bits, '
+            then 'The base is quantized already. What is not are its embeddings and head, often the most of all: load these in 16 bits, '
                 || 'share one base among adapters (BatchLoRA), or spread it over devices.'
         when any_value(run.said['method']) = 'full' or any_value(trained.gradient_bytes) >= 0.9 * any_value(trained.weight_bytes)
             then 'All of them are trained: train few beside a frozen base in 16, 8 or 4 bits (LoRA, QLoRA)'
                 || if(any_value(run.said['parallel']) = 'fsdp', '.', ', or spread them over ranks (FSDP).')
         when peak.source_id not in (select source_id from _memory_learning)
-            then 'Nothing learns in this recording: load them in 16 bits, or quantised to 8 or 4, or spread them over devices.'
+            then 'Nothing learns in this recording: load them in 16 bits, or quantized to 8 or 4, or spread them over devices.'
     end as advice
 from memory_peak as peak
 left join _run_facts as run using (source_id)

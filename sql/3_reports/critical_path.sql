@@ -1,7 +1,7 @@
 -- A row is what one step's length hung on: a kernel, a launch, a wait, or the CPU inside one range.
 --
 -- From the end of the trace back, each time to what was waited for: a GPU operation to the one before it on its stream
--- when it was queued behind it, to another on its device when it began long after its launch, else to its launching
+-- when it was queued after it, to another on its device when it began long after its launch, else to its launching
 -- call; the CPU to the operation whose end it last waited for. Which stream waits for which is inferred from times, of
 -- torch's traces too, which name the event. The rows of a step add up to its own duration (wall_ns of step_summary)
 -- exactly; where the CPU runs ahead of the GPU, to the time from when the GPU is done with what was launched before it to

@@ -16,7 +16,7 @@
 --   memory_ns                  bigint    time with copies or memsets
 --   exposed_communication_ns   bigint    time with communication and without compute
 --   exposed_memory_ns          bigint    time with copies or memsets and nothing else
---   busy_frac                  double    busy_ns / window_ns: the device's utilisation
+--   busy_frac                  double    busy_ns / window_ns: the device's utilization
 --   overlap_frac               double    communication hidden behind compute / communication_ns, NULL without any
 --   gpu_op_cnt                 bigint    kernels, copies, memsets and graphs
 --   source_id                  integer   the input, see trace_info

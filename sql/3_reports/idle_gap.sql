@@ -14,11 +14,11 @@
 -- columns:
 --   device_id      integer   the device
 --   start_ns       bigint    end of the work before
---   end_ns         bigint    begin of the work behind
+--   end_ns         bigint    start of the work after it
 --   idle_ns        bigint    end_ns - start_ns
 --   cause          varchar   'host', 'dependency' or 'kernel_wait'
 --   ended_by       varchar   the kernel, copy or memset that ended the gap
---   api_name       varchar   the call that launched it, NULL when the file does not hold it
+--   api_name       varchar   the call that launched it, NULL if not recorded
 --   launch_start_ns bigint   begin of that call
 --   waited_in      varchar   the call in which the CPU waited for the GPU until the gap had begun (sync_summary), or, where
 --         work that is not recorded fills it, in the gap; NULL without

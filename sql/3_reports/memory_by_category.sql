@@ -2,7 +2,7 @@
 --
 -- At any moment the last rows of all categories add up to what is live, exactly (memory_timeline.live_bytes): memory that nothing is known of,
 -- as what was allocated before the recording, is 'unknown'. Categories are those of torch's memory timeline, adapters
--- and the workspaces of quantised weights apart. Runs of lorabench collect have a ledger of what each storage is for;
+-- and the workspaces of quantized weights apart. Runs of lorabench collect have a ledger of what each storage is for;
 -- without one, categories go by phases, operators and lifetimes, and count as heuristic.
 --
 -- columns:

@@ -14,7 +14,7 @@
 --   start_ns            bigint    begin on the device
 --   gpu_op_ns           bigint    duration on the device
 --   bandwidth_bytes     double    bytes a second, NULL for a duration of 0
---   api_name            varchar   the call, NULL when the file does not hold it
+--   api_name            varchar   the call, NULL if not recorded
 --   launch_api_ns       bigint    duration of the call: time that the CPU spent in it
 --   is_peer             boolean   true for a copy between devices
 --   is_pageable_async   boolean   true for an asynchronous call on pageable memory

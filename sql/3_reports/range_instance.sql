@@ -35,7 +35,7 @@
 --   self_gpu_op_ns       bigint    their summed duration
 --   self_kernel_cnt      bigint    kernels among them
 --   self_kernel_ns       bigint    their summed duration
---   is_unfinished        boolean   true when the file has no end for it: closed at its thread's last event
+--   is_unfinished        boolean   true if its end was not recorded: closed at its thread's last event
 --   sequence_number      bigint    autograd sequence number, NULL without
 --   is_backward          boolean   true for a backward node of autograd
 --   parent_id            bigint    the range that encloses it, NULL at the top

@@ -1,8 +1,8 @@
 -- A row is one device in the time that the answer, findings and what-if are about: its steps once they are warm.
 --
--- Cold steps at the start (each more than 1.5 times the median), what is loaded before them and written behind the last are
+-- Cold steps at the start (each more than 1.5 times the median), what is loaded before them and written after the last are
 -- left out where the warm steps hold at least half of the kernels' time, and something worth leaving out is there (cold
--- steps, or a twentieth of the recorded time); where only the warm steps and all behind them hold that, the cold ones and what
+-- steps, or a twentieth of the recorded time); where only the warm steps and all after them hold that, the cold ones and what
 -- is before them are; else it is all that was recorded and equals gpu_timeline_summary. compute_ns + exposed_communication_ns + exposed_memory_ns +
 -- host_idle_ns + dependency_idle_ns + kernel_wait_ns = window_ns exactly. The window ends at the device's own first and
 -- last work, and when the work launched in the last step has ended.

@@ -30,7 +30,7 @@
 --   kernel_cnt          bigint    kernels
 --   kernel_ns           bigint    their summed duration
 --   gpu_busy_ns         bigint    time in which its GPU work ran, per device, added up
---   launch_overhead_ns  bigint    time of the step in which none of its GPU work ran, NULL where the file has no GPU work
+--   launch_overhead_ns  bigint    time of the step in which none of its GPU work ran, NULL if no GPU work was recorded
 --   token_cnt           bigint    tokens of the step of all adapters; NULL without steps.csv of lorabench collect beside the trace
 --   slower_frac         double    length_ns / median of the input's steps - 1
 --   is_uneven           boolean   slower_frac above the threshold

@@ -1,6 +1,6 @@
--- A row is an input with GPU work whose launching call the file does not hold.
+-- A row is an input with GPU work whose launching call was not recorded.
 --
--- It was launched before the window or the call was trimmed: it stays in every total and in unattributed, but belongs to no range. Record from a synchronised point on.
+-- It was launched before the window or the call was trimmed: it stays in every total and in unattributed, but belongs to no range. Record from a synchronized point on.
 
 select
     source_id,

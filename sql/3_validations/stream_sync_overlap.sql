@@ -1,4 +1,4 @@
--- A row is an input with kernels that were still running when the synchronisation of their stream had begun on the device.
+-- A row is an input with kernels that were still running when the synchronization of their stream had begun on the device.
 --
 -- The profiler ordered them wrongly: times on that stream are off by up to the overlap.
 

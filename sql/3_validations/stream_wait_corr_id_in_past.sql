@@ -1,4 +1,4 @@
--- A row is an input with waits of a stream for an event whose record the file does not hold, or that came later.
+-- A row is an input with waits of a stream for an event whose record is missing from the file, or came later.
 --
 -- The wait points at the wrong record, or at one before the recorded window.
 

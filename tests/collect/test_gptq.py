@@ -1,4 +1,4 @@
-"""Checkpoints that GPTQ has quantised, trained by gptqmodel: held against the same weights as plain numbers.
+"""Checkpoints that GPTQ has quantized, trained by gptqmodel: held against the same weights as plain numbers.
 
 The checkpoint is written here, by the format alone; nothing of gptqmodel is in what is expected.
 """
@@ -48,7 +48,7 @@ def quantised(weight: Any) -> tuple[dict[str, Any], Any]:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A small model quantised, and the same as plain numbers."""
+    """A small model quantized, and the same as plain numbers."""
     from safetensors.torch import load_file, save_file
 
     folder = tmp_path_factory.mktemp("gptq")

@@ -230,7 +230,7 @@ def recorded(run: Path, pass_name: str, folder: Path) -> tuple[Counter[str], lis
 
 
 def is_read(run: Path, passes: tuple[str, ...], run_command: Callable[..., Any]) -> None:
-    """A run is analysed and compared."""
+    """A run is analyzed and compared."""
     if set(passes) & set(RECORDINGS):
         run_command("analyze", run, "-o", run.parent / "ranges.csv")
         rows = list(csv.DictReader((run.parent / "ranges.csv").read_text("utf-8").splitlines()))

@@ -1,4 +1,4 @@
-"""Bases quantised by torchao and quanto: they train in every mode, memory is counted; refused where not installed."""
+"""Bases quantized by torchao and quanto: they train in every mode, memory is counted; refused where not installed."""
 
 from pathlib import Path
 from typing import Any

@@ -19,7 +19,7 @@ LORABENCH = [sys.executable, "-m", "lorabench"]
         ({"method": "full", "quant": "nf4"}, "full trains the base, which --quant nf4 freezes"),
         ({"method": "full", "lora_cnt": 2}, "full has no adapters; leave --lora-cnt 2 out"),
         ({"method": "full", "peft_mode": "batch"}, "no adapters for --peft-mode batch"),
-        ({"method": "qlora", "quant": "none"}, "qlora means a quantised base"),
+        ({"method": "qlora", "quant": "none"}, "qlora means a quantized base"),
         ({"method": "qloar"}, "one of lora, qlora, full"),
         ({"rank": "8,16", "lora_cnt": 3}, "2 values for 3 adapters"),
         ({"rank": 0}, "--rank must be at least 1"),

@@ -1,4 +1,4 @@
-"""Methods, modes, quantisation and checkpointing, in one process on the CPU; data and dropout."""
+"""Methods, modes, quantization and checkpointing, in one process on the CPU; data and dropout."""
 
 import json
 from pathlib import Path

@@ -85,6 +85,11 @@ def test_a_rule_says_what_to_do(rule: sql.SqlFile) -> None:
     assert len(advice) > 40 and all(text.startswith("Without torch: ") for text in elsewhere)
 
 
+def test_every_sql_file_begins_with_what_it_is() -> None:
+    for file in sql.load():
+        assert file.row
+
+
 def test_units_are_in_the_names() -> None:
     plain = {
         "bytes",
@@ -129,6 +134,17 @@ def test_the_installed_package_has_the_modules_of_the_checkout_and_no_others() -
     here |= {p.relative_to(ROOT) for p in ROOT.glob("*.py") if p.name != "setup.py"}
     inside = {p.relative_to(PACKAGE) for p in PACKAGE.rglob("*.py")}
     assert {p for p in inside if p.parts[0] in rooms or len(p.parts) == 1} - {Path("setup.py")} == here
+
+
+def test_the_package_says_whose_licences_it_carries() -> None:
+    about = metadata("lorabench")
+    assert about["License-Expression"] == "Apache-2.0 AND MIT"
+    assert set(about.get_all("License-File") or ()) == {"LICENSE", "reports/page/vendor/plotly-basic.LICENSE"}
+
+
+def test_the_package_shows_what_it_offers_and_not_what_it_is_made_of() -> None:
+    assert set(lorabench.__all__) <= set(dir(lorabench))
+    assert [name for name in dir(lorabench) if not name.startswith("__") and name not in lorabench.__all__] == []
 
 
 def test_the_page_of_the_package_refers_to_nothing_that_only_the_repository_has() -> None:

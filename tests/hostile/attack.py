@@ -1,4 +1,4 @@
-"""Attacks on every reader: a file is mutated by a seed, analysed in a child process, and held against plain Python.
+"""Attacks on every reader: a file is mutated by a seed, analyzed in a child process, and held against plain Python.
 
 A child may end in two ways: all reports are written and agree with what plain Python reads in the same file, or one
 line says why the file cannot be read. It keeps a budget of memory and time. Other attacks kill a run or fill its disk

@@ -46,7 +46,7 @@ class Ran:
 
 @pytest.fixture
 def bounded(tmp_path: Path) -> Callable[..., Ran]:
-    """Analyses an input within so much memory and time; it ends with one of the codes, and without a traceback."""
+    """Analyzes an input within so much memory and time; it ends with one of the codes, and without a traceback."""
 
     def run(
         path: Path, *options: object, memory_mb: float, code: int | tuple[int, ...] = 0, timeout_s: float = 100

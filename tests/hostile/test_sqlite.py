@@ -150,7 +150,7 @@ def test_a_schema_that_is_not_utf8_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_lost", [False, True])
 def test_a_wait_whose_call_is_lost_is_a_wait(is_lost: bool, tmp_path: Path) -> None:
-    """CUPTI records the synchronisation and not always its call; without it the CPU seems to work all the time."""
+    """CUPTI records the synchronization and not always its call; without it the CPU seems to work all the time."""
     run = Gpu()
     for _ in range(80):
         run.launch("matmul_gemm_kernel", 400_000)

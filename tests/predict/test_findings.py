@@ -306,7 +306,7 @@ def frees_now_and_then(gpu: Gpu) -> None:
      (reads_and_waits_for_all, "The CPU reads a result back"),
      (frees_now_and_then, "The CPU reads a result back"),
      (gives_and_waits, "Small copies (8 bytes on average)"),
-     (lambda gpu: gpu.synchronise(7), "Move it behind the step, or do it every N steps"),
+     (lambda gpu: gpu.synchronise(7), "Move it after the step, or do it every N steps"),
      (Gpu.synchronise, "Leave it out, or do it every N steps: a synchronize()"),
      (waits_in("cuCtxSynchronize"), "Leave it out, or do it every N steps"),
      (waits_in("cudaEventSynchronize"), "An event is waited for"),

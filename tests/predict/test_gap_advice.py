@@ -329,9 +329,9 @@ def test_work_behind_a_function_of_the_cpu_is_not_missing(name: str, tmp_path: P
     is_hosted = name == "cudaLaunchHostFunc"
     evidence, advice = said(gpu.finished(), tmp_path, "long_dependency" if is_hosted else "unrecorded_work")
     assert advice.startswith(
-        "Work behind a function of the CPU" if is_hosted else "What it waits for was launched before"
+        "Work after a function of the CPU" if is_hosted else "What it waits for was launched before"
     )
-    assert evidence.endswith("100% of it behind a function of the CPU in the stream") == is_hosted
+    assert evidence.endswith("100% of it after a function of the CPU in the stream") == is_hosted
 
 
 @pytest.mark.parametrize("are_missing", [True, False])

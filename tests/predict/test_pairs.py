@@ -172,7 +172,7 @@ def test_a_synchronisation_waits_for_the_stream_that_it_names(stream: int | None
 
 
 def say_stream(trace: Path, stream: int) -> None:
-    """Adds what CUPTI says of synchronisations of a stream."""
+    """Adds what CUPTI says of synchronizations of a stream."""
     with sqlite3.connect(trace) as file:
         file.execute(
             "create table CUPTI_ACTIVITY_KIND_SYNCHRONIZATION (start integer, end integer, deviceId integer, "

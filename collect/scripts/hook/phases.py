@@ -35,7 +35,7 @@ def instruments(process: Process) -> Any:
     except Exception:  # the script goes on whatever fails here; it is said
         process.failed("no ranges of phases and modules, which need Python 3.10")
         return None
-    if os.environ.get("NVTX_INJECTION64_PATH") and spans._nvtx() is None:
+    if os.environ.get("NVTX_INJECTION64_PATH") and spans.nvtx() is None:
         process.note(
             "no ranges under nsys: its Python has neither the package nvtx nor a torch for CUDA; pip install nvtx"
         )

@@ -181,7 +181,7 @@ class Recorder:
                 self._is_theirs, self._first_step = True, self._clock.count
                 self._process.note(
                     "the script profiles itself: its own torch.profiler recorded, a copy of its trace is kept, and "
-                    "lorabench recorded what is before and behind"
+                    "lorabench recorded what is before and after"
                 )
             return function(*arguments, **named)
 

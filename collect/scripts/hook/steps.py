@@ -1,4 +1,4 @@
-"""The clock of a process: where its optimizer steps end, without a synchronisation, and how many tokens each took.
+"""The clock of a process: where its optimizer steps end, without a synchronization, and how many tokens each took.
 
 A step ends with the last optimizer step before something else of a step begins (data, forward, backward): so optimizers
 of several adapters are one step, and what lies between two steps (logging, evaluation) belongs to the later one.
