@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import corpus_params
 from hypothesis import given
 from hypothesis import strategies as st
 from lorabench import rundir
-from lorabench.reports.comparison import compared, comparisons, renamed, runs
+from lorabench.reports.comparison import changes, compared, comparisons, renamed, runs
 from test_compare import trace
 
 MS = 1_000_000
@@ -181,3 +182,20 @@ def test_of_rows_too_what_comes_in_turns_is_no_noise(
         paths.append(trace(tmp_path / f"{number}.json", walls, gemm=500))
     rows = list(csv.DictReader(io.StringIO(run(*paths, "--by", "kernel", "--csv").out)))
     assert [row["1.json is"] == "" for row in rows] == [is_seen, is_seen]
+
+
+@pytest.mark.parametrize(
+    "path", corpus_params("nsys/llm-training-autograd*.sqlite") + corpus_params("kineto/sglang-decode*")
+)
+def test_a_step_without_a_range_has_the_kernels_that_step_summary_says(
+    path: Path, database_of: Callable[[Path], Any]
+) -> None:
+    database = database_of(path)
+    how = comparisons.COMPARISONS["kernel"]
+    rows, _ = changes.compare({"a": database, "b": database}, how)
+    ((kernel_ns, warm, found_by),) = database.rows(
+        """select sum(kernel_ns), count(*), any_value(found_by) from step_summary
+        where start_ns >= (select coalesce(min(first_step_ns), 0) from _steady_time)"""
+    )
+    assert found_by == "period"
+    assert rows[0]["a"] == pytest.approx(kernel_ns / warm, rel=1e-6)

@@ -21,6 +21,7 @@ from lorabench.analyze.read import inputs
 from lorabench.analyze.read.exports import Exports
 from lorabench.analyze.store.database import Database
 from lorabench.progress import Silent
+from lorabench.reports.comparison import changes, comparisons
 
 ALONE = Path(__file__).parent.parent / "fixtures" / "lora-run.sqlite"
 VIEWS = (
@@ -342,6 +343,13 @@ def test_steps_of_processes_that_share_a_gpu_are_each_ones_own(has_ranges: bool,
             ("annotation" if has_ranges else "period",)
         ]
     assert (steps, length) == (8 if has_ranges else pytest.approx(8, abs=1), pytest.approx(own, rel=0.05))
+
+
+def test_steps_of_processes_side_by_side_are_compared_on_the_scale_of_one(shared: Path, tmp_path: Path) -> None:
+    with analyze([shared], tmp_path / "x.duckdb") as database:
+        rows, _ = changes.compare({"a": database, "b": database}, comparisons.COMPARISONS["step"])
+    (median, *steps) = [row["a"] for row in rows]
+    assert len(steps) == 8 and all(0.5 * median < step < 1.5 * median for step in steps)
 
 
 def test_a_critical_path_has_the_time_of_its_own_process(shared: Path, tmp_path: Path) -> None:

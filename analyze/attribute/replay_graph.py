@@ -168,7 +168,8 @@ def _needs(work: Operations, points: Points, previous: Ints) -> Ints:
 def _near_ns(work: Operations, ready: Ints, late: Ints) -> Ints:
     """How long after what late operations waited for they may begin."""
     waited = np.minimum(work.start[late] - ready[late], round(NEAR_NS / NEAR_SHARE))
-    return np.maximum(LONG_DELAY_NS, np.rint(NEAR_SHARE * waited).astype(np.int64))
+    found: Ints = np.maximum(LONG_DELAY_NS, np.rint(NEAR_SHARE * waited).astype(np.int64))
+    return found
 
 
 def _ended(work: Operations, by_end: Ints, late: Ints, ready: Ints) -> Ints:

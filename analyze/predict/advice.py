@@ -6,7 +6,7 @@
                                  beside other work, on the link they have ('hidden_copy')
     kernels blamed on a rule     they take no time; products in 32 bits what they take in 16
     exposed communication        it takes no time: what hiding it saves is no more, and where other ranks are late less
-    all kernels                  they take no time: no advice, but what all that is said about kernels is held against
+    all kernels                  they take no time, or a tenth less: no advice, but what the verdict is held against
 
 A saving is never more than the limit of its rule (_finding), and a rule that is not here has its limit alone. Where a
 part of a trace is replayed (part.py), a rule saves as much of all that it is blamed for as of what lies in the part.
@@ -76,12 +76,15 @@ def rules(scene: Scene, part: Part | None = None) -> dict[str, Followed] | None:
             return None
         idle = _closed(scene, unwaiting, worked.here())
         found["host_work"] = Followed(idle, share or 1, (unwaiting, idle))
-    no_kernels = replace(measured, length=np.where(scene.trace.is_kernel, 0, measured.length))
-    found["kernels"] = Followed(no_kernels, 1 if part is None else part.share)
     communication = scene.of_class("communication")
-    if communication.any():
-        length = np.where(communication, 0, measured.length)
-        found["exposed_communication"] = replace(found["kernels"], weights=replace(measured, length=length))
+    for name, chosen, factor in (
+        ("kernels", scene.trace.is_kernel, 0.0),
+        ("kernels_a_tenth", scene.trace.is_kernel, 0.9),
+        ("exposed_communication", communication, 0.0),
+    ):
+        if chosen.any():
+            length = np.where(chosen, np.rint(measured.length * factor).astype(np.int64), measured.length)
+            found[name] = Followed(replace(measured, length=length), 1 if part is None else part.share)
     # a copy that blocks is exposed as well, and costs its time once
     unblocked = _without(measured, found, _OF_COPIES)
     pinned = [_PINNED] if len(scene.pinned_copies()[0]) else []

@@ -96,22 +96,27 @@ def _merged(scene: Scene, length: Ints, leader: Ints, chosen: Bools) -> Ints:
 
         step 0  |a|b|c|   step 1  |a|b|c|   step 2 …      a of 0 takes as long as all a of the group, the others nothing
 
-    Where steps of a group have different numbers of operations all stay where they are.
+    Places are counted on each stream: threads that launch side by side do so in another order in each step. Where steps
+    of a group have different numbers of operations on a stream all stay where they are.
     """
-    steps, points = scene.trace.steps, scene.points
+    steps, points, work = scene.trace.steps, scene.points, scene.work
     begin, end = points.begin[steps.first], points.begin[steps.last]
-    launched = take(points.begin, scene.work.point)
+    launched = take(points.begin, work.point)
     step = np.searchsorted(begin, launched, side="right") - 1
-    fits = (scene.work.point >= 0) & (step >= 0) & (launched < take(end, step))
+    fits = (work.point >= 0) & (step >= 0) & (launched < take(end, step))
     rows = np.flatnonzero(fits & scene.of_points(chosen))
-    rows = rows[np.lexsort((rows, scene.work.point[rows], step[rows]))]
-    count = np.bincount(step[rows], minlength=len(steps))
+    streams = int(work.stream.max(initial=0)) + 1
+    lane = step[rows] * streams + work.stream[rows]  # of a stream in a step
+    order = np.argsort(lane, kind="stable")
+    rows, lane = rows[order], lane[order]
+    count = np.bincount(lane, minlength=len(steps) * streams)
     before = np.cumsum(count) - count
-    first = leader[step[rows]]
+    first = leader[step[rows]] * streams + work.stream[rows]
+    by_step = count.reshape(-1, streams)
     is_alike = np.ones(len(steps), dtype=bool)
-    np.logical_and.at(is_alike, leader, count == count[leader])
-    moved = (step[rows] != first) & is_alike[first]
-    place = np.arange(len(rows)) - before[step[rows]]
+    np.logical_and.at(is_alike, leader, (by_step == by_step[leader]).all(axis=1))
+    moved = (lane != first) & is_alike[leader[step[rows]]]
+    place = np.arange(len(rows)) - before[lane]
     result = length.copy()
     np.add.at(result, rows[before[first[moved]] + place[moved]], length[rows[moved]])
     result[rows[moved]] = 0

@@ -86,7 +86,7 @@ def _in_order(scene: Scene, changes: Iterable[Change]) -> list[Change]:
     order = _ORDER if len(scene.work) else _ORDER_OF_CPU
 
     def key(change: Change) -> tuple[int, int, float]:
-        within = np.count_nonzero(scene.instances(change.where)[0] >= 0) if change.kind == "graph" else 0
+        within = int(np.count_nonzero(scene.instances(change.where)[0] >= 0)) if change.kind == "graph" else 0
         size = int(change.where) if change.kind in _COUNTS else 0
         return order.index(change.kind) if change.kind in order else NONE, size - within, change.factor
 
@@ -322,5 +322,6 @@ _ORDER = (
     *("fuse", "merge", "batch", "graph", "cpu"),
 )
 _ORDER_OF_CPU = ("merge", "fuse", "batch", "scale", "prefetch", "skip", "cpu")
+OF_FORM = ("graph", "batch", "merge")  # what gives work another form: launched at once, for several at once
 _COUNTS = {"batch": "steps", "merge": "micro batches of a step"}
 FORMS = {name: (kind.form, kind.note) for name, kind in _KINDS.items()}

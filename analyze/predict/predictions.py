@@ -11,7 +11,7 @@ from ...sql import TABLES, in_folder
 from ..store.database import Database
 from ..store.jobs import require_no_job
 from . import advice, suggestions
-from .changes import Change, apply, describe, least_ns, parse
+from .changes import OF_FORM, Change, apply, describe, least_ns, parse
 from .part import part_of
 from .scene import Scene
 from .trace import Trace, fetch
@@ -156,13 +156,14 @@ def predict(scene: Scene, asked: Iterable[Sequence[Change]]) -> list[Row]:
 def saved_by(scene: Scene, changes: Sequence[Change]) -> int | None:
     """By how much all steps are shorter with changes made together; None for what one rank cannot know.
 
-    Launching a CUDA graph takes time as well: one that makes the steps longer is left out.
+    One that gives work another form (a CUDA graph, steps in one pass) is left out where it makes the steps longer: a
+    launch of a graph takes time as well, and what communicates longer at once may hide behind less.
     Raises UsageError for a place that is not there.
     """
-    others = [change for change in changes if change.kind != "graph"]
+    others = [change for change in changes if change.kind not in OF_FORM]
     chosen, best = others, _saved_by(scene, others) if others else 0
-    for graph in (change for change in changes if change.kind == "graph"):
-        for asked in ([*chosen, graph], [*others, graph]) if chosen != others else ([*chosen, graph],):
+    for change in (change for change in changes if change.kind in OF_FORM):
+        for asked in ([*chosen, change], [*others, change]) if chosen != others else ([*chosen, change],):
             saving = _saved_by(scene, asked)
             if best is None or saving is None:
                 return None

@@ -120,8 +120,8 @@ class Trace:
 
         Behind other steps from the end of these, and of what they launched: a CPU that gets ahead begins sooner, and a
         window that began with it would be longer for that. Without such steps the time before the first stays as it
-        was measured, for the same reason: work that was launched before holds the GPU as long as ever. What the very
-        first operation waited for, which was not recorded, is no part of them.
+        was measured, for the same reason: work that was launched before holds the GPU as long as ever. Where the very
+        first operation waited for what was not recorded, they begin with it: until then the CPU gets ahead.
         """
         steps = self.steps
         if not steps.is_judged.any():
@@ -139,15 +139,15 @@ class Trace:
             until = max(int(replayed.begin[last].max()), int(replayed.group_end.max(initial=0)))
         if len(before):
             return np.array([until - self._done(replayed, ended, before)])
-        return np.array([until - int(replayed.begin[first]) - self._unrecorded(first)])
+        begins = int(replayed.begin[first])
+        if self._has_waited(first):
+            begins = int(self.graph.begin_of_operations(weights, replayed)[0])
+        return np.array([until - begins])
 
-    def _unrecorded(self, first: int) -> int:
-        """How long the very first operation waited, if it was launched at or behind a point: nothing recorded ran."""
-        if not len(self.work):
-            return 0
-        point = int(self.work.point[0])
-        waited = int(self.work.start[0]) - int(self.points.end[point]) if point >= first else 0
-        return waited if waited > LONGEST_LATENCY_NS else 0
+    def _has_waited(self, first: int) -> bool:
+        """Whether the very first operation, launched at or after a point, waited for long: nothing recorded ran."""
+        point = int(self.work.point[0]) if len(self.work) else NONE
+        return point >= first and int(self.work.start[0]) - int(self.points.end[point]) > LONGEST_LATENCY_NS
 
     def _ends(self, replayed: Replayed) -> Ints:
         """When the last of each process ends."""

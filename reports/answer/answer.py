@@ -25,7 +25,7 @@ _GPU_PHASES = """
     select phase, gpu_op_frac
     from phase_summary
     where source_id = {id} and gpu_op_frac > 0"""
-_CRITICAL = "select gpu_frac, saved_frac from _answer_critical where source_id = {id}"
+_CRITICAL = "select gpu_frac, saved_frac, paced_frac from _answer_critical where source_id = {id}"
 _UNRECORDED = """
     select rule, sum(saving_ns) as ns
     from _judged_gap
@@ -243,7 +243,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
     whole_ns = whole["whole_ns"]
     missing = rows(_UNRECORDED)
     phases, recompute_frac = _phases(rows(_PHASES))
-    critical = next(iter(rows(_CRITICAL)), {"gpu_frac": None, "saved_frac": None})
+    critical = next(iter(rows(_CRITICAL)), dict.fromkeys(("gpu_frac", "saved_frac", "paced_frac")))
     is_little = not devices or steady is None or (whole_ns or 0) > _LITTLE_TIMES * steady["recorded_ns"]
     return {
         **about,
@@ -271,6 +271,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         "kernel": next(iter(rows("select short_name, kernel_frac from _steady_kernel where source_id = {id}")), None),
         "critical_gpu_frac": critical["gpu_frac"],
         "kernels_frac": critical["saved_frac"],
+        "paced_frac": critical["paced_frac"],
         "unrecorded": next(iter(missing), None),
         "clock_shift_ns": shift,
         "has_launches": whole["has_launches"],

@@ -56,9 +56,7 @@ def verdict(found: Row) -> str:
     if max(parts, key=lambda name: parts[name]) == "rank_wait":
         return _MEANINGS["rank_wait"].format(parts["rank_wait"])
     late = _late_input(found)
-    paced = _goes_on(found) or _paced(
-        parts, found["critical_gpu_frac"], found["kernels_frac"], "input" if late else "CPU"
-    )
+    paced = _goes_on(found) or _paced(found, "input" if late else "CPU")
     return paced or _meaning(parts, found["kernel"], late)
 
 
@@ -80,11 +78,12 @@ def _without_work(found: Row) -> str:
     return "no GPU work in this file: times are the CPU's" if found["has_times"] else NOTHING
 
 
-def _paced(parts: dict[str, float], critical_gpu_frac: float | None, kernels_frac: float | None, who: str) -> str:
+def _paced(found: Row, who: str) -> str:
     """That the CPU, or the input, sets the pace, where a GPU that computes much has little hang on it; else "".
 
-    kernels_frac: what kernels that take no time save by replay.
+    Little hangs on it on the critical path, or by replay: of kernels that take a tenth less, and none.
     """
+    parts, critical_gpu_frac = found["parts"], found["critical_gpu_frac"]
     if critical_gpu_frac is None or 2 * parts["compute"] < max(parts.values()):
         return ""
     others = max(parts.get(name, 0) for name in ("copies", "communication", "rank_wait", "in_turn"))
@@ -94,14 +93,17 @@ def _paced(parts: dict[str, float], critical_gpu_frac: float | None, kernels_fra
         return ""
     if 2 * parts.get("rank_wait", 0) > parts["compute"]:  # it is the others that set it
         return ""
-    most_frac = critical_gpu_frac if kernels_frac is None else min(critical_gpu_frac, kernels_frac)
-    if most_frac >= min(_PACING_FRAC * parts["compute"], 0.5):
+    paces, most = (
+        critical_gpu_frac if by_replay is None else min(critical_gpu_frac, by_replay)
+        for by_replay in (found["paced_frac"], found["kernels_frac"])
+    )
+    if paces >= min(_PACING_FRAC * parts["compute"], 0.5):
         return ""
-    most = f"at most {most_frac:.0%}" if most_frac >= LEAST_FRAC / 2 else "nothing"
-    # where nothing is late it may be waited for in a way that no call shows
-    is_hidden = parts.get("host", 0) < _PACED_FRAC and parts["compute"] >= _NEARLY_ALL
-    pace, why = ("", ": no call waits for the GPU") if is_hidden else (f"the {who} sets the pace: ", "")
-    return f"{pace}compute is {parts['compute']:.0%}, but faster kernels save {most}{why}"
+    if parts.get("host", 0) < _PACED_FRAC and parts["compute"] >= _NEARLY_ALL:
+        # where nothing is late it may be waited for in a way that no call shows
+        return f"compute is {parts['compute']:.0%}, but no call waits for it: what faster kernels save is not known"
+    saved = f"at most {most:.0%}" if most >= LEAST_FRAC / 2 else "nothing"
+    return f"the {who} sets the pace: compute is {parts['compute']:.0%}, but faster kernels save {saved}"
 
 
 def _late_input(found: Row) -> float:

@@ -32,9 +32,12 @@ class _Amounts:
 _THREAD = """(
     select process from _work_process as own where own.source_id = {0}.source_id and own.thread_id = {0}.thread_id)"""
 _ANY = "0"  # of what no process has alone
-# A kernel without a launch, where calls are recorded, was launched before the recording, and in none of its steps.
+# A kernel without a launch, where calls are recorded, was launched before the recording, and in none of its steps;
+# unless these are no ranges but stretches of time (_step_work).
 _GPU = """coalesce(gpu_op.launch_start_ns, case
-    when gpu_op.kind <> 'kernel' or gpu_op.source_id not in (select source_id from api_call) then gpu_op.start_ns
+    when gpu_op.kind <> 'kernel' or gpu_op.source_id not in (select source_id from api_call)
+        or gpu_op.source_id in (select source_id from _step where range_id is null)
+    then gpu_op.start_ns
 end)"""
 _GPU_NS = "gpu_op.end_ns - gpu_op.start_ns"
 _MEASURED = ("gpu_op_cnt", "kernel_cnt", "launch_cnt", "launch_api_ns", "queue_ns", "launch_latency_ns", "gpu_op_ns",

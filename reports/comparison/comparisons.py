@@ -14,6 +14,7 @@ from ..tables.sources import counting
 Values = dict[tuple[Any, ...], float]
 _MOST = 0.5  # of the GPU's time in kernels: what ranges must hold to be what a comparison is about, unless one says so
 LAUNCHED = "_launched_range"
+_PROCESSES = "select source_id, step, count(distinct process) as process_cnt from _compared_step group by all"
 
 
 @dataclass(frozen=True)
@@ -121,10 +122,13 @@ def values_of(database: Database, how: Comparison) -> Values:
             "group by source_id order by sum(live_bytes) desc, source_id limit 1"
         )
     is_together = how.view == "step_summary" and database.rows("from _several_ranks limit 1")  # a step is that of all
+    rows_of, share = f"(select * from {quoted(how.found_in or how.view)} where {how.where})", "1"
+    if how.view == "step_summary":  # processes of a file take it side by side
+        rows_of += f" join ({_PROCESSES}) using (source_id, step)"
+        share = "any_value(process_cnt)"
     rows = database.rows(
         f"select * exclude (source_id, value), {'avg' if is_together else 'sum'}(value)::double "
-        f"from (select {keys}, source_id, sum({quoted(how.measure)}) as value "
-        f"from (select * from {quoted(how.found_in or how.view)} where {how.where}) "
-        f"where source_id in ({counted}) group by all) group by all"
+        f"from (select {keys}, source_id, sum({quoted(how.measure)}) / {share} as value "
+        f"from {rows_of} where source_id in ({counted}) group by all) group by all"
     )
     return {row[:-1]: row[-1] for row in rows if row[-1] is not None}

@@ -23,4 +23,4 @@ def recording(path: Path, rank: int, progress: Progress) -> Path:
         return path
     if not (path / name).is_file():
         raise UsageError(f"--rank {rank}: {path} holds several ranks in one file; give the file of one")
-    return path / name
+    return path / str(name)

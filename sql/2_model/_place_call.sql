@@ -16,6 +16,7 @@
 --   launching_frac   double  share of the calls themselves that launch what ended the gaps
 --   graph_frac     double    share of the gaps that work of CUDA graphs ended
 --   copy_frac      double    share of those that copies or memsets ended
+--   within_frac    double    share of those that copies within the device ended
 --   hosted_frac    double    share of those behind functions of the CPU in a stream (_hosted_op)
 
 with
@@ -64,10 +65,13 @@ ended as (
         / sum(gap.end_ns - gap.start_ns) as graph_frac,
         coalesce(sum(gap.end_ns - gap.start_ns) filter (op.kind in ('memcpy', 'memset')), 0)
         / sum(gap.end_ns - gap.start_ns) as copy_frac,
+        coalesce(sum(gap.end_ns - gap.start_ns) filter (moved.copy_kind = 'DtoD'), 0)
+        / sum(gap.end_ns - gap.start_ns) as within_frac,
         coalesce(sum(gap.end_ns - gap.start_ns) filter (gap.gpu_op_id in (from _hosted_op)), 0)
         / sum(gap.end_ns - gap.start_ns) as hosted_frac
     from gap
     join gpu_op as op using (gpu_op_id)
+    left join memory_operation as moved using (gpu_op_id)
     group by gap.number
 ),
 -- what takes less than half of the gaps' time on the whole fills no half of it
@@ -166,6 +170,7 @@ select
     ended.launching_frac,
     ended.graph_frac,
     ended.copy_frac,
+    ended.within_frac,
     ended.hosted_frac
 from place
 join ended using (number)

@@ -34,9 +34,15 @@ select
     coalesce(ddp_advice(late.source_id, late.place), case
         when far.call_name is not null then call_advice(far.call_name, false, false, has_torch(late.source_id))
         when far.system_name is not null then system_advice(os_kind_of(far.system_name), far.has_others)
+        when far.within_frac > 0.5 then
+            'Copy less within the device: each of many small copies is a launch. Write results where they are needed (views, '
+            || 'out=, operators in place), or let torch.compile fuse copies (clone, contiguous) with what reads them.'
         when far.copy_frac > 0.5 then
             'Move small copies together: one of a packed buffer in place of many, or keep on the device what does not change, and '
             || 'fill it there.'
+        when regexp_matches(late.place, '(^|/)(nccl:_?|NCCL:nccl|c10d::_?)(all_?reduce|reduce_?scatter|all_?gather)') and late.occurrence_cnt > 1 then
+            'Send more at once: one call for a bucket of tensors in place of one for each (DDP''s bucket_cap_mb; '
+            || 'torch.distributed''s coalescing, or gradients flattened into one buffer).'
         when far.graph_frac > 0.5 then
             'They are graphs already: capture more in each (several steps or layers, what is launched between them), so that fewer '
             || 'and larger ones are launched; and let the CPU do less between them.'

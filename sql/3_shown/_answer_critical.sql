@@ -8,15 +8,19 @@
 --   source_id   integer   the input
 --   gpu_frac    double    time on the critical path that is not the CPU's nor a copy's, as a fraction of the window
 --   saved_frac  double    what kernels that take no time would save by replay, as a fraction of the window; NULL without a replay
+--   paced_frac  double    ten times what a tenth less would save: of how much of the window they set the pace as it is
 
 with
 replayed as (
-    select source_id, greatest(0, followed_rule.saving_ns / _mean_window.window_ns) as saved_frac
+    select
+        source_id,
+        greatest(0, max(followed_rule.saving_ns) filter (rule = 'kernels') / any_value(_mean_window.window_ns)) as saved_frac,
+        greatest(0, 10 * max(followed_rule.saving_ns) filter (rule = 'kernels_a_tenth') / any_value(_mean_window.window_ns)) as paced_frac
     from followed_rule
     join _mean_window using (source_id)
-    where followed_rule.rule = 'kernels'
-        and source_id not in (select source_id from _steady_time where has_rest)
+    where source_id not in (select source_id from _steady_time where has_rest)
         and source_id not in (select source_id from _clock_shift)
+    group by source_id
 )
 
 select
@@ -24,7 +28,8 @@ select
     coalesce(
         sum(least(segment.end_ns, steady.end_ns) - segment.start_ns) filter (segment.kind <> 'cpu' and op.kind not in ('memcpy', 'memset')), 0
     ) / count(distinct coalesce(segment.process_id, -1)) / any_value(steady.end_ns - steady.start_ns) as gpu_frac,
-    any_value(replayed.saved_frac) as saved_frac
+    any_value(replayed.saved_frac) as saved_frac,
+    any_value(replayed.paced_frac) as paced_frac
 from critical_segment as segment
 join _steady_time as steady using (source_id)
 left join gpu_op as op on op.gpu_op_id = segment.gpu_op_id

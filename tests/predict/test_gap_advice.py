@@ -126,21 +126,46 @@ def test_a_call_that_others_spend_their_time_in_is_not_that_of_the_gaps(tmp_path
     assert advice.startswith("Launch fewer and larger kernels")
 
 
-@pytest.mark.parametrize(("copies", "advised"), [(30, "Move small copies together"), (2, "Launch fewer and larger")])
-def test_gaps_before_small_copies_are_for_fewer_copies(copies: int, advised: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("copies", "is_within", "advised"),
+    [
+        (30, False, "Move small copies together"),
+        (30, True, "Copy less within the device"),
+        (2, False, "Launch fewer and larger"),
+        (2, True, "Launch fewer and larger"),
+    ],
+)
+def test_gaps_before_small_copies_are_for_fewer_copies(
+    copies: int, is_within: bool, advised: str, tmp_path: Path
+) -> None:
     gpu = Gpu(is_pinned=True)
     for step in range(12):
         with gpu.range(f"step {step}"):
             for number in range(32):
                 gpu.work(120_000)
                 if number < copies:
-                    gpu.copy(4_000)
+                    gpu.copy(4_000, is_within=is_within)
                 else:
                     gpu.launch("elementwise_kernel", 4_000)
             gpu.launch("gemm", 300_000)
     evidence, advice = said(gpu.finished(), tmp_path, "launch_bound_range")
     assert advice.startswith(advised)
     assert ("before copies and memsets of" in evidence) == (copies == 30)
+
+
+@pytest.mark.parametrize(("count", "advised"), [(30, "Send more at once"), (0, "Launch fewer and larger")])
+def test_gaps_before_many_small_collectives_are_for_buckets(count: int, advised: str, tmp_path: Path) -> None:
+    """A collective of a few us for each gradient, each launched late."""
+    gpu = Gpu(is_pinned=True)
+    for step in range(12):
+        with gpu.range(f"step {step}"):
+            for number in range(32):
+                with gpu.range("nccl:all_reduce" if number < count else "add"):
+                    gpu.work(120_000)
+                    gpu.launch("ncclDevKernel_AllReduce_Sum_f32" if number < count else "elementwise_kernel", 4_000)
+            gpu.launch("gemm", 300_000)
+    _, advice = said(gpu.finished(), tmp_path, "launch_bound_range")
+    assert advice.startswith(advised)
 
 
 @pytest.mark.parametrize("are_graphs", [True, False])
