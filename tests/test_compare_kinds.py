@@ -184,9 +184,7 @@ def test_of_rows_too_what_comes_in_turns_is_no_noise(
     assert [row["1.json is"] == "" for row in rows] == [is_seen, is_seen]
 
 
-@pytest.mark.parametrize(
-    "path", corpus_params("nsys/llm-training-autograd*.sqlite") + corpus_params("kineto/sglang-decode*")
-)
+@pytest.mark.parametrize("path", corpus_params("nsys/llm-training-autograd*.sqlite"))
 def test_a_step_without_a_range_has_the_kernels_that_step_summary_says(
     path: Path, database_of: Callable[[Path], Any]
 ) -> None:

@@ -134,7 +134,7 @@ def _of_gpu(found: Row) -> Iterator[str]:
         goes_on = f"{said_ns(found['tail']['tail_ns'])} ({tail_frac(found):.0%})"
         yield from wrapped([f"  then the step goes on for {goes_on} without GPU work, which is not in this:"])
     if (steps := counted(found)) is not None:
-        yield cut(f"  {steps}")
+        yield from wrapped([f"  {steps}"])
     for doubt in doubts(found):
         yield from textwrap.wrap(doubt, WIDTH, initial_indent="  ", subsequent_indent="  ")
     idle = {name: parts[name] for name in (*IDLE, "idle") if parts.get(name)}
@@ -204,16 +204,16 @@ def _ranks(found: Row) -> Iterator[str]:
         steps = f"{late_cnt} of {step_cnt} steps" if step_cnt > late_cnt else f"all {late_cnt} steps"
         steps = "1 step" if max(late_cnt, step_cnt) == 1 else steps
         among = f"of the {slowest['rank_cnt']} here " if slowest["rank_cnt"] < (found["world_size"] or 0) else ""
-        yield cut(
-            f"{among}rank {slowest['rank']} holds the others up: "
-            f"late in {steps}, they waited {said_ns(slowest['kept_waiting_ns'])}"
+        waited = said_ns(slowest["kept_waiting_ns"])
+        yield from wrapped(
+            [f"{among}rank {slowest['rank']} holds the others up: late in {steps}, they waited {waited}"]
         )
         if why := cause(slowest, 56):
             yield from textwrap.wrap(f"cause: {why}", WIDTH, initial_indent="  ", subsequent_indent="    ")
     if slowest and slowest["late_host"]:
         behind = said_ns(slowest["host_late_ns"])
-        yield cut(
-            f"{'' if is_listed else '  '}all ranks of {slowest['late_host']} are late, by {behind} in a step (median)"
+        yield from wrapped(
+            [f"{'' if is_listed else '  '}all ranks of {slowest['late_host']} are late, by {behind} in a step (median)"]
         )
     if pipeline := found["pipeline"]:
         ideal = "" if pipeline["ideal_frac"] is None else f", ideal {pipeline['ideal_frac']:.1%}"
@@ -221,7 +221,8 @@ def _ranks(found: Row) -> Iterator[str]:
         bubble = f"bubble {pipeline['bubble_frac']:.1%} of a step{ideal}"
         yield f"pipeline of {pipeline['stage_cnt']} stages{parts}: {bubble}"
     if (alike := found["alike"]) and _STRAGGLER not in told and not slowest:
-        yield cut(f"if ranks were alike: steps {said_ns(alike['saving_ns'])} ({alike['saving_frac']:.0%}) shorter")
+        saved = f"{said_ns(alike['saving_ns'])} ({alike['saving_frac']:.0%})"
+        yield from wrapped([f"if ranks were alike: steps {saved} shorter"])
     for row in found["unfit"]:
         yield cut(f"  {row['rule'].replace('_', ' ')}: {row['example']}")
 
@@ -241,7 +242,7 @@ def _around(found: Row) -> Iterator[str]:
     if longest["call_ns"] > _MUCH_AROUND * outside:
         text.append(f"the CPU is in {longest['api_name']} for {said_ns(longest['call_ns'])}")
     if text:
-        yield cut(f"  {'; '.join(text)}")
+        yield from wrapped([f"  {'; '.join(text)}"])
 
 
 def _headline(found: Row) -> Iterator[str]:

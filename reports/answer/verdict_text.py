@@ -84,12 +84,11 @@ def _paced(found: Row, who: str) -> str:
     Little hangs on it on the critical path, or by replay: of kernels that take a tenth less, and none.
     """
     parts, critical_gpu_frac = found["parts"], found["critical_gpu_frac"]
-    if critical_gpu_frac is None or 2 * parts["compute"] < max(parts.values()):
+    largest = max(parts, key=lambda name: parts[name])
+    if critical_gpu_frac is None or 2 * parts["compute"] < parts[largest] or largest not in ("compute", "host"):
         return ""
     others = max(parts.get(name, 0) for name in ("copies", "communication", "rank_wait", "in_turn"))
     if parts.get("host", 0) < _PACED_FRAC and (critical_gpu_frac >= _HARDLY or others > _PACED_FRAC):
-        return ""
-    if max(parts, key=lambda name: parts[name]) not in ("compute", "host"):
         return ""
     if 2 * parts.get("rank_wait", 0) > parts["compute"]:  # it is the others that set it
         return ""
@@ -177,13 +176,18 @@ def doubts(found: Row) -> list[str]:
     if lost := found["cut_off"]:
         missing = f"the last {lost['missing_cnt']:,} of {lost['launch_cnt']:,} launches have no GPU work"
         said.append(f"{missing}: the recording ended early")
-    if found["has_launches"] is False:
+    if found["has_launches"] is False and found["unlaunched"]:
+        said.append(
+            "no GPU work says which call launched it (correlation ids): why it is idle is not known, and nothing can "
+            "be replayed"
+        )
+    elif found["has_launches"] is False:
         said.append(
             "the calls that launched the GPU's work are not recorded, so why it is idle is not known, and nothing can "
             "be replayed: "
             + ("nsys profile --trace=cuda,nvtx" if found["recorder"] == "nsys" else "ProfilerActivity.CPU is missing")
         )
-    if lost := found["unlaunched"]:
+    elif lost := found["unlaunched"]:
         said.append(
             f"the launches of {lost['missing_cnt']:,} of {lost['op_cnt']:,} operations "
             f"({lost['missing_frac']:.0%} of GPU time) are not recorded"

@@ -7,7 +7,7 @@ from itertools import groupby
 from rich.cells import cell_len
 
 from ..tables.units import keep_end, said_ns
-from ..terminal.screen import WIDTH, columns, cut
+from ..terminal.screen import WIDTH, columns, wrapped
 from .answer import Row
 from .verdict_text import said_shift
 
@@ -63,7 +63,8 @@ def _of_input(rows: list[Row], about: Row) -> Iterator[str]:
         turns = 1 if odd or has_more else turns
         scale = count if has_more else turns
         error = max(row["replay_error_frac"] or 0 for row in known)
-        yield cut(f"{_what(count, about, has_more, step_ns, turns)}replayed within {error:.1%}; with a change")
+        measured = _what(count, about, has_more, step_ns, turns)
+        yield from wrapped([f"{measured}replayed within {error:.1%}; with a change"])
         if about["missing_ns"] > _LEAST_MISSING * whole_ns:
             missing = (
                 f"{said_ns(about['missing_ns'])} of it the CPU waits for GPU work that is not recorded; savings are"

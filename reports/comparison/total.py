@@ -80,7 +80,8 @@ def _is_beyond(row: Row, first: str, name: str) -> bool:
 
 def _named(row: Row, names: list[str], labels: dict[str, str]) -> str:
     keys = [key for key in list(row)[: list(row).index(names[0])] if key != RENAMED_TO]
-    return " ".join(labels.get(row[key], str(row[key])) for key in keys if row[key] is not None)
+    named = " ".join(labels.get(row[key], str(row[key])) for key in keys if row[key] is not None)
+    return f"device {named}" if keys == ["device_id"] else named
 
 
 def _signed(ending: str, change: float) -> str:

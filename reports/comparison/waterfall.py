@@ -19,6 +19,7 @@ from .spread import NEXT_TO_NOTHING, Spread, are_alike, centres
 _REST, _WAITS = "outside of phases", "waits"
 _AGAINST_WINDOW = "step less the GPU's window"
 _APART = 0.05  # of a step: if the GPU's window is longer by more, its parts are not those of the step
+_MUCH = 0.25  # of the difference: what goes the other way by more is said
 _IDLE = [PARTS[cause][0] for cause in answer.IDLE]
 Values = dict[str, float]
 
@@ -39,7 +40,15 @@ class Waterfall:
 
     def most(self) -> tuple[str, float] | None:
         """The part that differs most in the direction of the whole, and by how much."""
-        whole = self.second - self.first
+        return self._most(1)
+
+    def against(self) -> tuple[str, float] | None:
+        """The one that differs most in the other direction, if that is much of the whole."""
+        found = self._most(-1)
+        return found if found and abs(found[1]) >= _MUCH * abs(self.second - self.first) else None
+
+    def _most(self, way: int) -> tuple[str, float] | None:
+        whole = way * (self.second - self.first)
         found = max(self.parts, key=lambda part: (part[2] - part[1]) * whole, default=None)
         return (found[0], found[2] - found[1]) if found and (found[2] - found[1]) * whole > 0 else None
 
@@ -82,11 +91,16 @@ def said(fell: Waterfall | None, steps: tuple[Spread, Spread], letters: tuple[st
     change = fell.second - fell.first
     if change * (after - before) <= 0 or abs(change) < NEXT_TO_NOTHING * fell.first:
         return ""
-    sign = "+" if most[1] > 0 else "-"
+    against = fell.against()
     return (
         f"most of the difference from {letters[0]} to {letters[1]}: {fell.words(most[0])}, "
-        f"{sign}{said_ns(abs(most[1]))} {of_what(fell, is_timed)}"
+        f"{_signed(most[1])} {of_what(fell, is_timed)}"
+        + (f"; the other way {fell.words(against[0])}, {_signed(against[1])}" if against else "")
     )
+
+
+def _signed(ns: float) -> str:
+    return f"{'+' if ns > 0 else '-'}{said_ns(abs(ns))}"
 
 
 def of_what(fell: Waterfall, is_timed: bool) -> str:

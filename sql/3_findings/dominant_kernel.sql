@@ -148,6 +148,12 @@ select
                 || if(regexp_matches(any_value(name.text), '(?i)moe|expert|_ogs|grouped'), 'more tokens for each expert', 'larger batches')
                 || '); leave padding out.'
             )
+        when any_value(kernel.class) = 'matmul' and regexp_matches(any_value(name.text), '(?i)[dw]grad|fprop|conv|winograd') then
+            'It is a convolution: '
+            || if(bool_or(is_in_16_bits(name.text) or kernel.is_short) or regexp_matches(short.short_name, 'f16|fp8|i8'), '', '16 bits, ')
+            || if(has_torch(kernel.source_id), 'memory_format=torch.channels_last, cudnn.benchmark=True where sizes stay the same, ',
+                'channels last in memory (NHWC), the fastest of the library''s algorithms for these sizes, ')
+            || 'numbers of channels that are multiples of 8, larger batches.'
         when any_value(kernel.class) = 'matmul' then
             if(bool_or(is_in_16_bits(name.text) or kernel.is_short) or regexp_matches(short.short_name, 'f16|fp8|i8'), 'Compute', 'Compute in 16 or 8 bits,')
             || if(coalesce(bool_and(kernel.is_even), false), '', ' with sizes that are multiples of 64,') || ' in fewer and larger products ('

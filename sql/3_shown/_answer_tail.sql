@@ -5,7 +5,7 @@
 --
 -- columns:
 --   source_id   integer   the input
---   tail_ns     bigint    from the end of the last GPU work to that of the last step; more than a tenth of the window
+--   tail_ns     bigint    from the end of the last GPU work to that of the last step; more than a tenth of the window and itself
 
 select
     steady.source_id,
@@ -18,4 +18,4 @@ where step.found_by not in ('optimizer', 'period')
     and steady.source_id not in (select source_id from _work_missing)
     and steady.source_id not in (select source_id from _clock_shift)
 group by steady.source_id
-having max(step.end_ns) - any_value(steady.end_ns) > 0.1 * any_value(steady.end_ns - steady.start_ns)
+having 9 * (max(step.end_ns) - any_value(steady.end_ns)) > any_value(steady.end_ns - steady.start_ns)
