@@ -156,6 +156,14 @@ def test_faster_kernels_save_no_more_than_what_hangs_on_them(database: Database,
     assert saving_frac <= found["critical_gpu_frac"] + 0.01
 
 
+def test_hiding_communication_saves_no_more_than_if_it_took_no_time(database: Database, found: dict[str, Any]) -> None:
+    saving = sum(row["saving_ns"] or 0 for row in found["findings"] if row["rule"] == "exposed_communication")
+    if not saving or not database.rows("select 1 from gpu_op limit 1"):
+        return
+    changed = what_if(database, ["scale=communication:0"]).row(0, named=True)
+    assert saving <= 1.01 * changed["saving_ns"] * changed["step_cnt"] + 0.001 * found["window_ns"]
+
+
 def test_a_copy_that_blocks_and_is_exposed_costs_its_time_once(database: Database, found: dict[str, Any]) -> None:
     savings = {row["rule"]: row["saving_ns"] or 0 for row in found["findings"]}
     blocking = sum(savings.get(rule, 0) for rule in ("blocking_copy", "pageable_async_copy"))

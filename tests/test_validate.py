@@ -20,6 +20,7 @@ from lorabench.analyze.store.building import building
 from lorabench.reports.answer import what_if_text
 from lorabench.reports.answer.answer import IDLE, answer
 from lorabench.reports.answer.answer_text import lines
+from lorabench.reports.answer.verdict_text import doubts
 from lorabench.reports.page.page import write as write_page
 from simulated_gpu import Gpu, Training
 
@@ -240,3 +241,16 @@ def test_clocks_that_were_not_matched_are_said_first(kernel: int, shift_ms: floa
     assert not of_idle, "findings about why it is idle"
     assert "idle" in found["parts"] and not found["parts"].keys() & set(IDLE)
     assert doubted in " ".join(predicted)
+
+
+@pytest.mark.parametrize(("linked", "said"), [(False, "no GPU work says which call launched it"), (True, "")])
+def test_of_launches_that_are_missing_one_reason_is_said(linked: bool, said: str, tmp_path: Path) -> None:
+    """Calls are recorded, and no kernel has the number of one."""
+    events = launched(1, 20)
+    for one in events:
+        if one["cat"] == "kernel" and not linked:
+            one["args"] = {"device": 0, "stream": 7}
+    (tmp_path / "run.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}), "utf-8")
+    with analyze([tmp_path / "run.json"], tmp_path / "run.duckdb") as database:
+        found = doubts(answer(database))
+    assert len(found) == (not linked) and all(text.startswith(said) for text in found)

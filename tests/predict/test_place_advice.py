@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import writers
 from lorabench.analyze.pipeline import analyze
-from simulated_gpu import COMPUTE, Gpu
+from simulated_gpu import COMMUNICATION, COMPUTE, Gpu
 from synthetic import Call, Op, Range
 
 COPIES = "CUPTI_ACTIVITY_KIND_MEMCPY"
@@ -206,3 +206,26 @@ def test_a_models_own_operators_are_not_what_ddp_sends(
                 act(gpu)
     found = advice_of(gpu, "long_idle_gap", tmp_path)
     assert found and all(advice.startswith("DDP sends its buffers") == is_ddp for _, _, advice in found)
+
+
+@pytest.mark.parametrize(("host", "is_worth"), [(400_000, False), (5_000, True)])
+def test_hiding_communication_saves_nothing_where_the_cpu_is_late_anyway(
+    host: int, is_worth: bool, tmp_path: Path
+) -> None:
+    """An all-reduce that nothing runs beside; where the CPU launches late, the next kernel would begin no sooner."""
+    gpu = Gpu(is_pinned=True)
+    with steps(gpu, 8) as numbers:
+        for _ in numbers:
+            for _ in range(10):
+                gpu.work(host)
+                gpu.launch("gemm", 50_000)
+                gpu.stream_waits(COMMUNICATION, COMPUTE)
+                gpu.launch("ncclDevKernel_AllReduce_Sum_bf16", 200_000, COMMUNICATION)
+                gpu.stream_waits(COMPUTE, COMMUNICATION)
+    writers.write_nsys(tmp_path / "run.sqlite", [gpu.finished().timeline])
+    with analyze([tmp_path / "run.sqlite"], tmp_path / "run.duckdb") as database:
+        ((saving_frac,),) = database.rows("select sum(saving_frac) from finding where rule = 'exposed_communication'")
+        assert (saving_frac > 0.5) if is_worth else (saving_frac < 0.1)
+        assert database.rows("select distinct is_predicted from finding where rule = 'exposed_communication'") == [
+            (False,)
+        ]
