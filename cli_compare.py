@@ -124,7 +124,7 @@ def compare(
         return
     allowed = _fraction(fail_above)
     by = narrowed.kind_of(by, step, device)
-    if _is_of_runs(inputs, by):
+    if (by or rank is None) and _is_of_runs(inputs, by):  # what a run measured is of all its ranks
         if measure or only or totals or rank is not None:
             raise UsageError("--measure, --only, --rank and --totals go with a view; name it with --by")
         compared, gate = runs.compare(inputs), runs.check
