@@ -43,6 +43,8 @@ replayed as (
     from followed_rule
     where source_id not in (select source_id from _steady_time where has_rest)
         and source_id not in (select source_id from _clock_shift)
+        -- what a stage of a pipeline receives is ready when another one has computed it, whatever sending takes
+        and not (rule = 'exposed_communication' and source_id in (select source_id from collective where operation in ('send', 'recv')))
 ),
 -- where the link has no time left for most of the copies, they cannot be hidden, and copying less is all that helps
 hidden as (
