@@ -124,8 +124,8 @@ def values_of(database: Database, how: Comparison) -> Values:
     is_together = how.view == "step_summary" and database.rows("from _several_ranks limit 1")  # a step is that of all
     rows_of, share = f"(select * from {quoted(how.found_in or how.view)} where {how.where})", "1"
     if how.view == "step_summary":  # processes of a file take it side by side
-        rows_of += f" join ({_PROCESSES}) using (source_id, step)"
-        share = "any_value(process_cnt)"
+        rows_of += f" left join ({_PROCESSES}) using (source_id, step)"
+        share = "coalesce(any_value(process_cnt), 1)"
     rows = database.rows(
         f"select * exclude (source_id, value), {'avg' if is_together else 'sum'}(value)::double "
         f"from (select {keys}, source_id, sum({quoted(how.measure)}) / {share} as value "
