@@ -90,7 +90,8 @@ def _in_order(scene: Scene, changes: Iterable[Change]) -> list[Change]:
         size = int(change.where) if change.kind in _COUNTS else 0
         return order.index(change.kind) if change.kind in order else NONE, size - within, change.factor
 
-    return sorted(changes, key=key)
+    asked = list(changes)
+    return sorted(asked, key=key) if len(asked) > 1 else asked  # of one alone nobody need look where it is
 
 
 def least_ns(scene: Scene, changes: Sequence[Change]) -> int:
