@@ -9,7 +9,7 @@ import typer
 
 from . import cli_help, console, rundir
 from . import cli_progress as bar
-from .cli_options import OnlyDevice, OnlyStep, Quiet
+from .cli_options import Columns, OnlyDevice, OnlyStep, Quiet, Sort
 from .errors import UsageError
 from .reports.outputs import ROW_FILES, ROW_SUFFIXES
 
@@ -39,17 +39,6 @@ _Measure = Annotated[
 _Only = Annotated[str | None, typer.Option("--only", "--range", metavar="REGEX", help="Only rows whose name matches.")]
 _OnlyRank = Annotated[
     int | None, typer.Option("--rank", metavar="N", help="Of folders of several ranks this one alone.")
-]
-_Columns = Annotated[
-    str | None,
-    typer.Option(metavar="A,B,C", help="Only these columns, in this order, as the table or CSV names them."),
-]
-_Sort = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COLUMN",
-        help="Sort by a column, as B or delta: numbers from the largest, with + before it the smallest.",
-    ),
 ]
 _Totals = Annotated[bool, typer.Option("--totals", help="Compare totals instead of per-step values.")]
 _Limit = Annotated[
@@ -89,8 +78,8 @@ def compare(
     rank: _OnlyRank = None,
     device: OnlyDevice = None,
     totals: _Totals = False,
-    columns: _Columns = None,
-    sort: _Sort = None,
+    columns: Columns = None,
+    sort: Sort = None,
     limit: _Limit = None,
     fail_above: _FailAbove = None,
     output: _Output = None,
@@ -107,9 +96,11 @@ def compare(
     from .analyze.read.inputs import spare
     from .reports import outputs
     from .reports.comparison import baselines, changes, narrowed, runs
+    from .reports.tables.narrowing import Narrowing
 
     if as_markdown + as_csv + as_json > 1:
         raise UsageError("choose one of --csv, --json and --markdown")
+    wanted = Narrowing(columns, sort, limit, step, rank, device)
     if len(inputs) < 2:
         raise UsageError("compare needs two inputs or more")
     _check(output)
@@ -117,13 +108,12 @@ def compare(
     if output is not None:
         spare(inputs, output)
     if output is not None and output.suffix == ".html":
-        of_table = (by, measure, only, totals, fail_above, limit, columns, sort)
-        if any(of_table) or any(value is not None for value in (step, rank, device)):
+        if by or measure or only or totals or fail_above or wanted:
             raise UsageError(f"-o {output}: the page has every kind of row; --by and the like go with a table")
         write_page(inputs, output, quiet)
         return
     allowed = _fraction(fail_above)
-    by = narrowed.kind_of(by, step, device)
+    by = narrowed.kind_of(by, wanted)
     if (by or rank is None) and _is_of_runs(inputs, by):  # what a run measured is of all its ranks
         if measure or only or totals or rank is not None:
             raise UsageError("--measure, --only, --rank and --totals go with a view; name it with --by")
@@ -133,7 +123,7 @@ def compare(
             compared = changes.compare_inputs(inputs, by, measure, only, totals, progress, rank)
         gate = changes.check
     form = "markdown" if as_markdown else outputs.chosen_format(as_csv, as_json)
-    _put(narrowed.narrowed(compared, columns, sort, step, device), limit, output, form)
+    _put(narrowed.narrowed(compared, wanted), limit, output, form)
     if compared.measure == runs.ABOUT and output is None and form is None and all(map(rundir.traces, inputs)):
         given = shlex.join(map(str, inputs))
         console.tell(f"what their traces say: lorabench compare {given} --by range (kernel, lora, memory, …)")

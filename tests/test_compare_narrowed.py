@@ -64,7 +64,10 @@ def test_one_step_or_device_is_compared(two: list[str], run_command: Run) -> Non
         (["--step", "7"], "--step 7: there are 0, 1, 2, 3"),
         (["--device", "1"], "--device 1: there are 0"),
         (["--by", "kernel", "--step", "1"], "--step: rows by kernel are of all steps; --by step has them one by one"),
-        (["--sort", "nothing"], "the columns are path, A, B, Δ, Δ %"),
+        (
+            ["--sort", "nothing"],
+            "--sort nothing: the comparison (path, A, B, Δ, Δ %, share %, is, spread A, spread B; Δ is also delta) has",
+        ),
         (["--columns", "A,B,A"], "--columns names a.json twice"),
         (["--rank", "1"], "--rank 1: no input says which rank it is"),
     ],

@@ -70,7 +70,7 @@ def apply(scene: Scene, weights: Weights, changes: Iterable[Change]) -> Weights 
         apply_one = _KINDS[change.kind].apply
         if apply_one is None:
             return None
-        if change.kind not in _OF_CPU and not len(scene.work):
+        if change.kind not in _ORDER_OF_CPU and not len(scene.work):
             raise UsageError(
                 f"{change}: the trace has no GPU work; what the CPU computes cannot be told from launching"
             )
@@ -316,12 +316,11 @@ _KINDS = {
     ),
     "device": _Kind("NAME", _device, "kernels on another GPU, by its peaks; the CPU stays"),
 }
-# What can be asked of a trace without GPU work; batch, merge, fuse and scale by what its operators cost (operators.py).
-_OF_CPU = {"prefetch", "cpu", "skip", "batch", "merge", "fuse", "scale"}
 _ORDER = (
     *("hide-communication", "drop-sync", "pin", "hide-copies", "scale", "device", "prefetch", "skip"),
     *("fuse", "merge", "batch", "graph", "cpu"),
 )
+# What can be asked of a trace without GPU work; batch, merge, fuse and scale by what its operators cost (operators.py).
 _ORDER_OF_CPU = ("merge", "fuse", "batch", "scale", "prefetch", "skip", "cpu")
 OF_FORM = ("graph", "batch", "merge")  # what gives work another form: launched at once, for several at once
 _COUNTS = {"batch": "steps", "merge": "micro batches of a step"}

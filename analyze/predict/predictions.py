@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...sql import TABLES, in_folder
+from ..attribute.replay import Weights
 from ..store.database import Database
 from ..store.jobs import require_no_job
 from . import advice, suggestions
@@ -161,10 +162,10 @@ def saved_by(scene: Scene, changes: Sequence[Change]) -> int | None:
     Raises UsageError for a place that is not there.
     """
     others = [change for change in changes if change.kind not in OF_FORM]
-    chosen, best = others, _saved_by(scene, others) if others else 0
+    chosen, best = others, _saved_with_all(scene, others) if others else 0
     for change in (change for change in changes if change.kind in OF_FORM):
         for asked in ([*chosen, change], [*others, change]) if chosen != others else ([*chosen, change],):
-            saving = _saved_by(scene, asked)
+            saving = _saved_with_all(scene, asked)
             if best is None or saving is None:
                 return None
             if saving > best:
@@ -172,15 +173,20 @@ def saved_by(scene: Scene, changes: Sequence[Change]) -> int | None:
     return best
 
 
-def _saved_by(scene: Scene, changes: Sequence[Change]) -> int | None:
+def _saved_with_all(scene: Scene, changes: Sequence[Change]) -> int | None:
     weights = apply(scene, scene.trace.graph.measured, changes)
-    return None if weights is None else min(scene.saved_ns(weights), max(0, scene.window_ns - least_ns(scene, changes)))
+    return None if weights is None else _saved_down_to(scene, weights, least_ns(scene, changes))
 
 
 def _saved(scene: Scene, followed: advice.Followed) -> int:
     """By how much all is shorter with advice followed, beside that of others."""
-    alone = min(scene.saved_ns(followed.weights), max(0, scene.window_ns - followed.least_ns))
+    alone = _saved_down_to(scene, followed.weights, followed.least_ns)
     if followed.beside is None:
         return alone
     without, both = followed.beside
     return min(alone, scene.saved_ns(both, since=without))
+
+
+def _saved_down_to(scene: Scene, weights: Weights, shortest_ns: int) -> int:
+    """What weights save where all takes no less than so long."""
+    return min(scene.saved_ns(weights), max(0, scene.window_ns - shortest_ns))

@@ -113,7 +113,6 @@ def relations(version: object, tables: list[str], theirs: str, name: object) -> 
     for step in range(version, SCHEMA_VERSION):
         for table, select in _steps()[step].items():
             found[table] = f"({select.format(before=found[table], theirs=theirs)})"
-    for step in range(version, SCHEMA_VERSION):
         if step in _UNREAD:
             found["source_fact"] = f"({_with_unread(found['source_fact'], theirs, *_UNREAD[step])})"
     for table, select in _SETTINGS.items():

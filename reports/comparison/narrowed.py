@@ -2,49 +2,50 @@
 
 import re
 from dataclasses import replace
-from typing import Any
 
 from ...errors import UsageError
+from ..tables.narrowing import Narrowing, of_device, ordered_by
 from .compared import Compared, Row, letter
 
-# What rows are about, of which one can be asked for, the option, and the words of --by whose rows are.
-_ONE_OF = {"step": ("--step", ("step",)), "device": ("--device", ("device", "memory"))}
+# What rows are about, of which one can be asked for, and the words of --by whose rows are.
+_ONE_OF = {"step": ("step",), "device": ("device", "memory")}
 
 
-def kind_of(by: str | None, step: int | None, device: int | None) -> str | None:
+def kind_of(by: str | None, wanted: Narrowing) -> str | None:
     """What is compared where one step or device is asked for. Raises UsageError for rows that are of neither."""
-    for name, value in (("step", step), ("device", device)):
+    for name, value in (("step", wanted.step), ("device", wanted.device)):
         if value is None:
             continue
-        option, kinds = _ONE_OF[name]
+        kinds = _ONE_OF[name]
         by = by or kinds[0]
         if by not in kinds:
             raise UsageError(
-                f"{option}: rows by {by} are of all {name}s; --by {' or '.join(kinds)} has them one by one"
+                f"--{name}: rows by {by} are of all {name}s; --by {' or '.join(kinds)} has them one by one"
             )
     return by
 
 
-def narrowed(
-    compared: Compared, columns: str | None, sort: str | None, step: int | None = None, device: int | None = None
-) -> Compared:
+def narrowed(compared: Compared, wanted: Narrowing) -> Compared:
     """The comparison with these rows and columns of it; the first row, which all rows are part of, stays the first.
 
     Columns are named as the table has them (A, B, Δ or delta, Δ % or delta %), or as CSV does. Raises UsageError for
     what is not there.
     """
-    known, said = _names(compared), [title for title in titles(compared).values() if title]
+    known = _names(compared)
+    what = f"the comparison ({', '.join(titles(compared).values())}; Δ is also delta)"
     first, *rows = compared.rows
-    if step is not None:
-        rows = _only(rows, "step", step)
-    if device is not None:
-        rows = _only(rows, "device_id" if "device_id" in compared.keys else "device", device)
-    if sort is not None:
-        rows = _sorted(rows, _found(sort.lstrip("+-"), known, "--sort", said), sort[:1])
-    shown = None if columns is None else [_found(name.strip(), known, "--columns", said) for name in columns.split(",")]
-    if shown is not None and (twice := sorted({name for name in shown if shown.count(name) > 1})):
-        raise UsageError(f"--columns names {', '.join(twice)} twice")
-    return replace(compared, rows=[first, *rows], columns=shown)
+    if wanted.step is not None:
+        rows = _only(rows, "step", wanted.step)
+    if wanted.device is not None:
+        rows = _only(rows, "device_id" if "device_id" in compared.keys else "device", wanted.device)
+    if wanted.sort is not None:
+        rows = _sorted(
+            rows, *ordered_by(_raw(wanted.sort, known), list(first), what, lambda name: _is_number(rows, name))
+        )
+    if wanted.columns is None:
+        return replace(compared, rows=[first, *rows])
+    asked = replace(wanted, columns=",".join(_raw(name.strip(), known) for name in wanted.columns.split(",")))
+    return replace(compared, rows=[first, *rows], columns=asked.chosen(list(first), what))
 
 
 def titles(compared: Compared) -> dict[str, str]:
@@ -63,21 +64,20 @@ def titles(compared: Compared) -> dict[str, str]:
 
 
 def _names(compared: Compared) -> dict[str, str]:
-    """The column that each name means, also those that a keyboard has."""
+    """The column that each title means, also as a keyboard has it."""
     called = {title: name for name, title in titles(compared).items()}
-    called |= {title.replace("Δ", "delta"): name for title, name in called.items()}
-    return called | {name: name for name in compared.rows[0]}
+    return called | {title.replace("Δ", "delta"): name for title, name in called.items()}
 
 
-def _found(name: str, known: dict[str, str], option: str, said: list[str]) -> str:
-    if name not in known:
-        raise UsageError(f"{option} {name}: the columns are {', '.join(said)} (Δ is also delta), or as --csv has them")
-    return known[name]
+def _raw(text: str, known: dict[str, str]) -> str:
+    """A name of a column, with + or - before it perhaps, as CSV has it."""
+    name = text.lstrip("+-")
+    return text.removesuffix(name) + known.get(name, name)
 
 
 def _only(rows: list[Row], column: str, number: int) -> list[Row]:
-    """The rows of one step or device: 0 is 0, and cuda:0. Raises UsageError where there are none."""
-    wanted = re.compile(rf"(^|\D){number}$")
+    """The rows of one step or device. Raises UsageError where there are none."""
+    wanted = re.compile(of_device(number))
     found = [row for row in rows if wanted.search(str(row[column]))]
     if not found:
         option = f"--{column.removesuffix('_id')}"
@@ -87,13 +87,11 @@ def _only(rows: list[Row], column: str, number: int) -> list[Row]:
     return found
 
 
-def _sorted(rows: list[Row], name: str, sign: str) -> list[Row]:
-    """By a column: numbers from the largest, with + before its name the smallest; texts the other way round."""
-    known = [row for row in rows if row.get(name) is not None]
-    is_number = all(isinstance(row[name], int | float) for row in known)
-    falls = sign == "-" or (sign != "+" and is_number)
+def _is_number(rows: list[Row], name: str) -> bool:
+    return all(isinstance(row[name], int | float) for row in rows if row[name] is not None)
 
-    def value(row: Row) -> Any:
-        return row[name] if is_number else str(row[name])
 
-    return sorted(known, key=value, reverse=falls) + [row for row in rows if row.get(name) is None]
+def _sorted(rows: list[Row], name: str, falls: bool) -> list[Row]:
+    """By a column, what has nothing in it last."""
+    known = [row for row in rows if row[name] is not None]
+    return sorted(known, key=lambda row: row[name], reverse=falls) + [row for row in rows if row[name] is None]

@@ -53,7 +53,7 @@ class Narrowing:
         where = " and ".join(self._conditions(types, view.name))
         order = ""
         if self.sort is not None:
-            name, falls = _order(self.sort, columns, view.name, lambda name: types[name] not in ("varchar", "enum"))
+            name, falls = ordered_by(self.sort, columns, view.name, lambda name: types[name] not in ("varchar", "enum"))
             order = f" order by {quoted(name)} {'desc' if falls else 'asc'} nulls last"
         return (
             f"select {wanted} from {quoted(view.name)}{f' where {where}' if where else ''}{order}"
@@ -63,7 +63,9 @@ class Narrowing:
     def of_frame(self, frame: Any) -> Any:
         """The same of a polars DataFrame; filters are for views."""
         if self.sort is not None:
-            name, falls = _order(self.sort, frame.columns, "the result", lambda name: frame[name].dtype.is_numeric())
+            name, falls = ordered_by(
+                self.sort, frame.columns, "the result", lambda name: frame[name].dtype.is_numeric()
+            )
             frame = frame.sort(name, descending=falls, nulls_last=True, maintain_order=True)
         frame = frame.select(self.chosen(frame.columns, "the result"))
         return frame if self.limit is None else frame.head(self.limit)
@@ -86,14 +88,22 @@ class Narrowing:
                 _require_pattern(str(value))
                 found.append(f"regexp_matches({quoted(name)}, {literal(str(value))})")
             elif types[name] == "varchar":  # cuda:0
-                found.append(f"regexp_matches({quoted(name)}, {literal(f'(^|[^0-9]){value}$')})")
+                found.append(f"regexp_matches({quoted(name)}, {literal(of_device(int(value)))})")
             else:
                 found.append(f"{quoted(name)} = {value}")
         return found
 
 
-def _order(text: str, columns: Sequence[str], what: str, is_number: Any) -> tuple[str, bool]:
-    """The column to sort by, and whether from the largest down: numbers unless + is before the name, texts with -."""
+def of_device(number: int) -> str:
+    """A regular expression for the names that a device has: 0 is 0, and cuda:0."""
+    return f"(^|[^0-9]){number}$"
+
+
+def ordered_by(text: str, columns: Sequence[str], what: str, is_number: Any) -> tuple[str, bool]:
+    """The column to sort by, and whether from the largest down: numbers unless + is before the name, texts with -.
+
+    Raises UsageError for one that is not there.
+    """
     name = _found(text.lstrip("+-"), columns, "--sort", what)
     return name, text.startswith("-") or (not text.startswith("+") and is_number(name))
 

@@ -12,7 +12,8 @@
 -- a step can run beside them, it is as well: the evidence says what hiding them saves, pinned where that is advised. Without a replay nobody knows what a wait leaves, and
 -- host_work saves nothing. Where closing gaps for which nobody is known to be late saves next to nothing by replay, what they
 -- wait for may be missing, and they are the limit. Where the clocks of CPU and GPU disagree, no launch tells why a device is idle: rules about that say
--- nothing, and nothing is replayed.
+-- nothing, and nothing is replayed. Hiding communication saves no more than if it took no time, but for the stages of a
+-- pipeline, which wait for what others compute.
 --
 -- It has the columns of _finding, and
 --

@@ -6,7 +6,7 @@ select
     sync.source_id,
     'error' as severity,
     count(*) as problem_cnt,
-    format('a kernel on stream {} ran {:.3f} us into the synchronisation', any_value(sync.stream_id),
+    format('a kernel on stream {} ran {:.3f} us into the synchronization', any_value(sync.stream_id),
         max(op.end_ns - sync.start_ns) / 1e3) as example
 from sync
 join source using (source_id)
