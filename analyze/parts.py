@@ -208,18 +208,7 @@ def append(database: Database, part: Path, source_id: int) -> None:
 
 def _append_names(database: Database) -> None:
     """Add the part's new texts; temp.renamed gets the key of each of its names here."""
-    database.connection.execute(
-        """create temp table renamed as
-        with highest as (select coalesce(max(name_id), -1) as name_id from name)
-        select
-            theirs.name_id as theirs,
-            coalesce(ours.name_id, (from highest) + sum((ours.name_id is null)::bigint) over (
-                order by theirs.name_id rows unbounded preceding
-            ))::bigint as ours,
-            ours.name_id is null as is_new
-        from part.name as theirs
-        left join name as ours using (text)"""
-    )
+    database.connection.execute(sql.statement("names_of_part"))
     database.connection.execute(
         "insert into name by name select ours as name_id, text "
         "from part.name join renamed on theirs = name_id where is_new"

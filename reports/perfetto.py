@@ -37,15 +37,7 @@ _BUSY = """
     from utilisation_over_time
     where source_id = {id}
     order by device_id, bin"""
-_MEMORY = """
-    select
-        device,
-        category,
-        time_ns + (select min(time_ns) from memory_event where source_id = {id}) as time_ns,
-        live_bytes
-    from memory_by_category
-    where source_id = {id} and time_ns is not null
-    order by time_ns"""
+_MEMORY = "select * exclude source_id from _trace_memory where source_id = {id} order by time_ns"
 
 Column = npt.NDArray[Any]
 Place = tuple[int, int, int]  # process, track, time

@@ -8,14 +8,16 @@ numbers, so a file may use everything from an earlier folder:
     1_staging   per source: batch of the file's rows -> rows of a table (run at ingest)
     2_macros    functions that views share
     2_definitions   what the sums by range, path and set are, where arrays or statements fill tables with them
-    2_model     private views, names with a leading underscore
+    2_model     private views, names with a leading underscore, by what they are about: a folder for each
     3_reports   public views
     3_shown     private views, what the answer, pages and files for other viewers show: made small
+    3_compared  private views, what comparisons add up by step
     3_findings  rules of the view finding: the file's name is the rule, its second paragraph the advice; a third, if it
                 begins with `Without torch:`, is the advice for a program in which nothing shows torch
     3_memory_findings   rules of the view memory_finding, in the same form
     3_validations   rules of the view validation, in the same form
     4_checks    views that must be empty
+    5_statements    what no view can be, as it has parameters or writes: statement() puts SQL in the place of them
 
 A table's file is its header alone: the statement is made from the columns. A header is a comment block: a sentence
 saying what a row is (of a macro `Macro NAME(arguments): ` and what it returns), an empty line, method and caveats, then
@@ -30,10 +32,12 @@ numbers.
 import csv
 import hashlib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, cached_property
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from itertools import takewhile
 
 from ..errors import UsageError
@@ -41,7 +45,7 @@ from ..errors import UsageError
 TABLES, ROWS, STAGING, MACROS = "0_tables", "0_rows", "1_staging", "2_macros"
 DEFINITIONS, MODEL = "2_definitions", "2_model"
 REPORTS, SHOWN, FINDINGS, MEMORY_FINDINGS = "3_reports", "3_shown", "3_findings", "3_memory_findings"
-VALIDATIONS, CHECKS = "3_validations", "4_checks"
+COMPARED, VALIDATIONS, CHECKS, STATEMENTS = "3_compared", "3_validations", "4_checks", "5_statements"
 FOLDERS = (
     TABLES,
     ROWS,
@@ -51,10 +55,12 @@ FOLDERS = (
     MODEL,
     REPORTS,
     SHOWN,
+    COMPARED,
     FINDINGS,
     MEMORY_FINDINGS,
     VALIDATIONS,
     CHECKS,
+    STATEMENTS,
 )
 
 _COLUMN = re.compile(r"(?P<name>[a-z_0-9]+)\s+(?P<type>[a-z]+)\s+(?P<doc>\S.*)")
@@ -159,8 +165,16 @@ def _contents() -> tuple[tuple[str, str, bytes], ...]:
     return tuple(
         (folder, path.name, path.read_bytes())
         for folder in FOLDERS
-        for path in sorted(files(__name__).joinpath(folder).iterdir(), key=lambda path: path.name)
+        for path in sorted(_files_in(files(__name__).joinpath(folder)), key=lambda path: path.name)
     )
+
+
+def _files_in(folder: Traversable) -> Iterator[Traversable]:
+    for path in folder.iterdir():
+        if path.is_dir():
+            yield from _files_in(path)
+        else:
+            yield path
 
 
 @cache
@@ -219,10 +233,18 @@ def in_folder(folder: str) -> tuple[SqlFile, ...]:
 
 def staging(name: str, **given: str) -> str:
     """The statement of one staging file, with SQL in the place of its $parameters; KeyError for an unknown name."""
-    statement = {f.name: f.statement for f in in_folder(STAGING)}[name]
-    for parameter, text in given.items():
-        statement = statement.replace(f"${parameter}", text)
-    return statement
+    return _with(STAGING, name, given)
+
+
+def statement(name: str, **given: str) -> str:
+    """One of the statements that no view can be, with SQL in the place of its $parameters; KeyError as above."""
+    return _with(STATEMENTS, name, given)
+
+
+def _with(folder: str, name: str, given: dict[str, str]) -> str:
+    """A statement with its parameters, all at once: what is given may hold a $ of its own."""
+    found = {file.name: file.statement for file in in_folder(folder)}[name]
+    return re.sub(r"\$(\w+)", lambda parameter: given.get(parameter[1], parameter[0]), found)
 
 
 def staging_macro(function: str, parameters: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""The chain of work that determines the length of a trace: from its end back, each time to what was waited for.
+"""The work that determines the length of a trace: from its end back, each time to what was waited for.
 
     a GPU operation    began when the one before it on its stream ended, if it had been launched by then
                        or, long after that or after its launch, when another operation on the device ended: just
@@ -7,7 +7,7 @@
                        or else because it had just been launched: the CPU was late
     the CPU            was busy since it last came back from waiting for the GPU, for the operation that ended last then
 
-So the chain is a partition of the trace's time into GPU work, launch delay (between call and begin), waits (between an
+So the path is a partition of the trace's time into GPU work, launch delay (between call and begin), waits (between an
 operation and the one that it waited for) and CPU time. It follows what traces record: waits of a stream for an event
 are inferred from times, and hand-overs between CPU threads from when a thread's calls begin. (Meta's HTA builds a
 graph of the same dependencies and searches its longest path: https://hta.readthedocs.io, "Lightweight critical path".)
@@ -40,7 +40,7 @@ class Segments:
 def critical_path(
     work: Work, wait_start: Ints, wait_end: Ints, begin: int, end: int, main_thread: int, is_fed: Bools | None = None
 ) -> Segments:
-    """The chain that ends at `end` and begins at `begin`, which enclose all work.
+    """The path that ends at `end` and begins at `begin`, which enclose all work.
 
     wait_start, wait_end: calls in which the CPU waits for the GPU. is_fed: of each operation, whether it is a copy that
     its call feeds and then waits for, though it returns before it has ended (waiting_call). What follows the last
@@ -197,7 +197,7 @@ def _ended(work: Work, by_end: Ints, late: Ints, ready: Ints) -> Ints:
 
 
 def _earlier(work: Work, found: Ints) -> Ints:
-    """Without those that begin no earlier: the chain must come to an end."""
+    """Without those that begin no earlier: the path must come to an end."""
     found[(found >= 0) & (take(work.start, found) > work.start)] = NONE
     ties = (found >= 0) & (take(work.start, found) == work.start)
     found[ties & (found >= np.arange(len(found)))] = NONE

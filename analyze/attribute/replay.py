@@ -42,13 +42,13 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class Chains:
-    """Points that follow one another on a thread; the first of each follows a point of an earlier chain, or none."""
+class Strands:
+    """Points that follow one another on a thread; the first of each follows a point of an earlier strand, or none."""
 
     follows: Ints  # of each point the one that it follows, NONE for the first
     by_thread: Ints  # points in order of thread and time
-    number: Ints  # of each point that of its chain; chains are numbered in order of their first points
-    first: Ints  # the first point of each chain
+    number: Ints  # of each point that of its strand; strands are numbered in order of their first points
+    first: Ints  # the first point of each strand
     behind: Ints  # of each point the number of the last wait that it comes behind, NONE without
     waiting: Ints  # the points that wait, by the number of the wait
 
@@ -85,7 +85,7 @@ class Graph:
     """What no change changes, and the weights that were measured. Times count from the first event."""
 
     measured: Weights
-    chains: Chains
+    strands: Strands
     point: Ints  # of each operation the point that launches it, NONE where it is not known
     by_stream: Ints  # operations in order of streams, without riders
     fixed: Ints  # in that order: the start of the first operation of a stream whose launch is not known, else NEVER
@@ -107,7 +107,7 @@ class Graph:
             arrival = self._arrival(weights, begin)
         done = begin + weights.own
         delay, group_end = self._visit(weights, arrival - until_begin, until_begin, until_end, done)
-        waiting, delayed = self.chains.waiting, np.append(delay, 0)[self.chains.behind]
+        waiting, delayed = self.strands.waiting, np.append(delay, 0)[self.strands.behind]
         done += delayed
         done[waiting] += delay - delayed[waiting]
         return Replayed(begin + delayed, done, group_end)
@@ -147,17 +147,17 @@ class Graph:
         return np.maximum(found[self.by_stream], self.fixed)
 
     def _undelayed(self, weights: Weights) -> Ints:
-        """When each point begins if no wait ever waits: sums along chains, which begin one after another."""
-        chains = self.chains
-        since = weights.host + take(weights.own, chains.follows, 0)
+        """When each point begins if no wait ever waits: sums along strands, which begin one after another."""
+        strands = self.strands
+        since = weights.host + take(weights.own, strands.follows, 0)
         total = np.empty_like(since)
-        total[chains.by_thread] = np.cumsum(since[chains.by_thread])
-        follows = chains.follows[chains.first]
-        moved = (since[chains.first] + take(total, follows, 0) - total[chains.first]).tolist()
-        for number, earlier in enumerate(take(chains.number, follows).tolist()):
+        total[strands.by_thread] = np.cumsum(since[strands.by_thread])
+        follows = strands.follows[strands.first]
+        moved = (since[strands.first] + take(total, follows, 0) - total[strands.first]).tolist()
+        for number, earlier in enumerate(take(strands.number, follows).tolist()):
             if earlier >= 0:
                 moved[number] += moved[earlier]
-        return total + np.array(moved, dtype=np.int64)[chains.number]
+        return total + np.array(moved, dtype=np.int64)[strands.number]
 
     def _along_streams(self, weights: Weights) -> tuple[Ints, Ints]:
         """The sums of lengths and distances until each operation, in order of streams, begins and ends."""
@@ -176,16 +176,16 @@ class Graph:
         wait 0   delay[0] = ends[0] + after - own_done[0], or what an earlier wait has delayed it by if that is more
         group 1  value = the most of most[1] + delay[0], the value of group 0, ends[needs[1]] + needed_at[1]
         """
-        groups, chains = self.groups, self.chains
+        groups, strands = self.groups, self.strands
         if not len(groups.first):
-            return np.zeros(len(chains.waiting), dtype=np.int64), np.empty(0, dtype=np.int64)
+            return np.zeros(len(strands.waiting), dtype=np.int64), np.empty(0, dtype=np.int64)
         most = np.maximum.reduceat(arrival, groups.first).tolist()
         last = np.append(groups.first[1:], len(arrival)) - 1
         at_end = until_end[last].tolist()
         needed_at = (groups.needs_after - until_begin[groups.first]).tolist()
         stream, behind, needs = groups.stream, groups.behind, groups.needs
-        asked = weights.waits[chains.waiting].tolist()
-        own_done, earlier = done[chains.waiting].tolist(), chains.behind[chains.waiting].tolist()
+        asked = weights.waits[strands.waiting].tolist()
+        own_done, earlier = done[strands.waiting].tolist(), strands.behind[strands.waiting].tolist()
         delay = [0] * (len(own_done) + 1)  # the last one is that of what is behind no wait
         latest = [NEVER] * (max(stream) + 1)
         ends = [NEVER] * len(at_end)

@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .intervals import NONE, Bools, Ints, grouped, take
-from .replay import NEVER, Chains, Graph, Groups, Weights
-from .replay_threads import Points, chains_of
+from .replay import NEVER, Graph, Groups, Strands, Weights
+from .replay_threads import Points, strands_of
 
 # Behind its stream and its launch by more than this, an operation waited for something else.
 LONG_DELAY_NS = 10_000
@@ -66,7 +66,7 @@ def origin_of(points: Points, work: Operations) -> int:
 
 def graph(points: Points, work: Operations) -> Graph:
     """The graph of a trace; its times count from the first begin."""
-    origin, chains = origin_of(points, work), chains_of(points)
+    origin, strands = origin_of(points, work), strands_of(points)
     work = replace(work, point=np.where(take(points.begin, work.point) <= work.start + EARLY_NS, work.point, NONE))
     by_stream = grouped(work.stream)
     previous = _previous(work, by_stream)
@@ -79,21 +79,21 @@ def graph(points: Points, work: Operations) -> Graph:
     needs = np.where(is_behind, NONE, np.where(carrier >= 0, carrier, needs))
     latency, distance = _slack(work, points, previous, needs)
     told = _told(work, needs)
-    targets, returned_after, is_effective = _targets(points, work, chains.waiting, by_stream)
+    targets, returned_after, is_effective = _targets(points, work, strands.waiting, by_stream)
     own = points.end - points.begin
-    called = chains.waiting[is_effective]
+    called = strands.waiting[is_effective]
     own[called] = np.minimum(points.wait_begin[called] - points.begin[called] + CALL_NS, own[called])
-    host = points.begin - take(points.end, chains.follows, origin)
+    host = points.begin - take(points.end, strands.follows, origin)
     measured = Weights(host, own, points.waits.copy(), work.end - work.start, distance, latency)
     fixed = np.where((previous < 0) & (work.point < 0) & (needs < 0), work.start - origin, NEVER)[by_stream]
     after = np.where(
         needs >= 0, work.start - take(work.end, needs), np.minimum(work.start - take(work.end, told), DISTANCE_NS)
     )
     needs = np.where(needs >= 0, needs, told)
-    groups = _groups(points, work, chains, by_stream, needs, after, targets, returned_after)
+    groups = _groups(points, work, strands, by_stream, needs, after, targets, returned_after)
     riders = np.flatnonzero(rides)
     ridden = work.start[riders] - work.start[carrier[riders]]
-    return Graph(measured, chains, work.point, by_stream, fixed, groups, riders, carrier[riders], ridden)
+    return Graph(measured, strands, work.point, by_stream, fixed, groups, riders, carrier[riders], ridden)
 
 
 def _previous(work: Operations, by_stream: Ints) -> Ints:
@@ -296,7 +296,7 @@ def _targets(
 
 
 def _groups(
-    points: Points, work: Operations, chains: Chains, by_stream: Ints, needs: Ints, after: Ints,
+    points: Points, work: Operations, strands: Strands, by_stream: Ints, needs: Ints, after: Ints,
     targets: list[list[int]], returned_after: list[list[int]],
 ) -> Groups:  # fmt: skip
     """Cut streams where operations arrive behind another wait, need another stream, or are waited for.
@@ -309,7 +309,7 @@ def _groups(
     """
     count = len(by_stream)
     stream = work.stream[by_stream]
-    behind = take(chains.behind, work.point[by_stream])
+    behind = take(strands.behind, work.point[by_stream])
     known = np.maximum.accumulate(np.where(work.point[by_stream] >= 0, np.arange(count), 0))
     behind = behind[known] if count else behind  # what has no launch arrives with the one before it
     behind[work.point[by_stream][known] < 0] = NONE
@@ -325,8 +325,8 @@ def _groups(
     group[by_stream] = np.cumsum(begins) - 1
     need = needs_in_order[first]
     needs_after = np.where(need >= 0, after[by_stream[first]], 0)
-    time = np.concatenate([work.start[by_stream[first]], points.end[chains.waiting]])
-    place = np.concatenate([np.arange(len(first)), ~np.arange(len(chains.waiting))])
+    time = np.concatenate([work.start[by_stream[first]], points.end[strands.waiting]])
+    place = np.concatenate([np.arange(len(first)), ~np.arange(len(strands.waiting))])
     order = np.lexsort((np.arange(len(time)), place >= 0, time))  # a wait lets what begins at once begin
     return Groups(
         first,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .intervals import NONE, Bools, Ints, grouped, take
-from .replay import Chains
+from .replay import Strands
 
 # A thread is at rest while others launch if they fill most of a gap that is longer than this, or if it goes on just
 # behind one of them: after this part of the gap. What they did before they launched (compiling) is in no call.
@@ -32,7 +32,7 @@ class Points:
         return len(self.begin)
 
 
-def chains_of(points: Points) -> Chains:
+def strands_of(points: Points) -> Strands:
     """Which point each follows. A thread that did nothing while another one launched follows that one, as does one that
     another is known to wait for.
 
@@ -43,7 +43,7 @@ def chains_of(points: Points) -> Chains:
     own          -1   -1    1    0                 the one before on the thread
     last         -1    0    1    2                 the one before in the process
     follows      -1    0    1    2                 `last` where the thread was at rest, else `own`
-    number        0    1    1    2                 chains a, y z and b: one begins where follows is not own
+    number        0    1    1    2                 strands a, y z and b: one begins where follows is not own
     """
     count = len(points)
     by_thread = grouped(points.thread)
@@ -72,11 +72,11 @@ def chains_of(points: Points) -> Chains:
     rank[in_order[is_first[by_thread]]] = np.searchsorted(first, by_thread[is_first[by_thread]])
     number[by_thread] = rank[in_order] if count else in_order
     waiting = np.flatnonzero(points.waits)
-    return Chains(follows, by_thread, number, first, _behind(points, follows, by_thread, number, first), waiting)
+    return Strands(follows, by_thread, number, first, _behind(points, follows, by_thread, number, first), waiting)
 
 
 def _behind(points: Points, follows: Ints, by_thread: Ints, number: Ints, first: Ints) -> Ints:
-    """Of each point the number of the last wait that it comes behind, along its chain and those it goes on from."""
+    """Of each point the number of the last wait that it comes behind, along its strand and those it goes on from."""
     wait_number = np.where(points.waits, np.cumsum(points.waits) - 1, NONE)
     place = np.arange(len(points))
     waited = np.maximum.accumulate(np.where(points.waits[by_thread], place, NONE))
@@ -93,7 +93,7 @@ def _behind(points: Points, follows: Ints, by_thread: Ints, number: Ints, first:
         take(behind, follows[first]).tolist(),
         strict=True,
     )
-    for chain, (earlier, itself, before) in enumerate(known):
+    for strand, (earlier, itself, before) in enumerate(known):
         if earlier >= 0:
-            inherited[chain] = itself if itself >= 0 else before if before >= 0 else inherited[earlier]
+            inherited[strand] = itself if itself >= 0 else before if before >= 0 else inherited[earlier]
     return np.where(behind >= 0, behind, np.array([*inherited, NONE], dtype=np.int64)[number])

@@ -12,7 +12,7 @@ from ..store import arrow_functions as arrow
 
 
 def write(staging: Staging, work: Work, first: int) -> None:
-    """A chain for each process that has GPU work; Kineto does not say whose it is and has one for all.
+    """A path for each process that has GPU work; Kineto does not say whose it is and has one for all.
 
     Called when range and api_call hold the source; `first` is the id of the first operation.
     """
@@ -26,11 +26,11 @@ def write(staging: Staging, work: Work, first: int) -> None:
         mine = np.flatnonzero(work.process == number)
         if not mine.size:
             continue
-        chain = work if mine.size == work.process.size else work.only(mine)
-        extent = min(begin, int(chain.start.min())), max(end, int(chain.end.max()))
+        own = work if mine.size == work.process.size else work.only(mine)
+        extent = min(begin, int(own.start.min())), max(end, int(own.end.max()))
         asked = waits["process"] == number
-        found = critical_path(chain, waits["start"][asked], waits["end"][asked], *extent, main, is_fed[mine])
-        asked = (others["process"] == number) & np.isin(others["thread"], np.unique(chain.launch_thread))
+        found = critical_path(own, waits["start"][asked], waits["end"][asked], *extent, main, is_fed[mine])
+        asked = (others["process"] == number) & np.isin(others["thread"], np.unique(own.launch_thread))
         asked &= others["thread"] != main
         found = lend(found, main, *(others[column][asked] for column in ("start", "end", "thread")))
         columns = {

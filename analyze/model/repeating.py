@@ -15,9 +15,8 @@ CALLED_STEP = "(?i)^[^a-z]*(profiler)?step[^a-z]*$"
 _NUMBERED = f"""
     select exists (
         from name
-        where name_id in (select text_id from range semi join reading using (source_id) where kind = 'annotation')
-            and regexp_matches(text, {sql.literal(CALLED_STEP)})
-            and step_number(text) is not null
+        where regexp_matches(text, {sql.literal(CALLED_STEP)}) and step_number(text) is not null
+            and name_id in (select text_id from range semi join reading using (source_id) where kind = 'annotation')
     )"""
 _SHOWN_BY = ("_step_range", "_optimizer_step")
 _LEAST_OF_TIME = 0.25  # that steps of few kernels cover: what takes less is the layers of one pass behind a long start

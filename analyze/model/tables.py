@@ -213,29 +213,7 @@ def write_work_of_sets(
 
 def write_names(staging: Staging) -> None:
     """Keep the texts that rows refer to; a dictionary of the file may hold the program's whole output."""
-    staging.database.connection.execute(
-        """insert into name select * from staged_name
-        semi join (
-            select distinct name_id from gpu_op
-            union all
-            select distinct name_id from api_call
-            union all
-            select name_id from range_path
-            union all
-            select text_id from range
-            union all
-            select distinct shape_id from range
-            union all
-            select distinct name_id from os_call
-            union all
-            select distinct name_id from overhead
-            union all
-            select distinct stack_id from memory_event
-            union all
-            select distinct stack_id from out_of_memory_event
-        ) using (name_id)
-        anti join name using (name_id)"""
-    )
+    staging.insert(sql.staging("used_name"), "name")
 
 
 def _ids(index: Ints, first: int) -> Any:

@@ -179,7 +179,7 @@ def _spared(scene: Scene, weights: Weights, gaps: _Blamed) -> tuple[Ints, Ints, 
         at, left, since = at[more], left[more], since[more]
         spent = np.minimum(left, np.maximum(weights.host[at], 0))
         np.maximum.at(host, at, spent)
-        left, at = left - spent, scene.trace.graph.chains.follows[at]
+        left, at = left - spent, scene.trace.graph.strands.follows[at]
         left[at < 0] = 0
         spent = np.minimum(left, weights.own[at])
         np.maximum.at(own, at, spent)
@@ -212,19 +212,19 @@ def _in_time(scene: Scene, weights: Weights, gaps: _Blamed) -> Weights:
 
 def _not_waiting(scene: Scene, weights: Weights, gaps: _Blamed) -> Weights:
     """Nothing waits that returned in these gaps: a copy that blocks, and the synchronisation behind it."""
-    chains, end = scene.trace.graph.chains, scene.points.end
+    strands, end = scene.trace.graph.strands, scene.points.end
     point, since = scene.work.point[gaps.place], scene.work.start[gaps.place] - gaps.ns
     ((slack,),) = scene.database.rows("select value::bigint from threshold where name = 'clock_slack_ns'")
     waits = weights.waits.copy()
-    wait = take(chains.behind, point)
+    wait = take(strands.behind, point)
     while True:
-        call = take(chains.waiting, wait)
+        call = take(strands.waiting, wait)
         fits = (call >= 0) & (take(end, call) >= since - slack)
         call, since = call[fits], since[fits]
         if not call.size:
             return replace(weights, waits=waits)
         waits[call] = False
-        wait = chains.behind[call]
+        wait = strands.behind[call]
 
 
 def _faster(_: Scene, weights: Weights, kernels: _Blamed) -> Weights:

@@ -64,7 +64,7 @@ class Scene:
     def is_queue(self) -> Bools:
         """The points that wait because a queue is full."""
         found = np.zeros(len(self.points), dtype=bool)
-        found[self.trace.graph.chains.waiting] = [kind == "queue" for kind in self.trace.kind]
+        found[self.trace.graph.strands.waiting] = [kind == "queue" for kind in self.trace.kind]
         return found
 
     def ranges(self, path: str) -> Cover:
@@ -105,14 +105,8 @@ class Scene:
     def phase_paths(self, name: str) -> list[str]:
         """The paths of annotations that mean a phase (phase_of), of those in one another the outermost."""
         found = [path for (path,) in self.database.rows(
-            f"""select distinct range_path.path
-            from range_path
-            join (
-                select name_id from name semi join (select distinct name_id from range_path) as used using (name_id)
-                where phase_of(text) = {literal(name)}
-            ) as meant using (name_id)
-            where range_path.source_id = {self.trace.source_id} and range_path.kind = 'annotation'
-            order by range_path.path"""
+            f"select path from _phase_path where source_id = {self.trace.source_id} and phase = {literal(name)} "
+            "order by path"
         )]  # fmt: skip
         return [path for path in found if not any(path.startswith(f"{other}/") for other in found)]
 
@@ -265,10 +259,8 @@ class Scene:
         """The operations that one kernel could take together, in one pass over memory (the macro is_fusible)."""
         known, number = self._classes
         found = self.database.columns(
-            f"""select name_id, list_position({known}, class) - 1 as place
-            from (select distinct class, name_id from _classed_op where source_id = {self.trace.source_id})
-            join name using (name_id)
-            where is_fusible(class, text)"""
+            f"select name_id, list_position({known}, class) - 1 as place "
+            f"from _fusible_name where source_id = {self.trace.source_id}"
         )
         chosen: Bools = np.isin(
             self.trace.name_id * len(known) + number, found["name_id"].astype(np.int64) * len(known) + found["place"]

@@ -14,12 +14,9 @@ from ..store.database import Database
 from .part import STEPS, Part
 
 _OPERATIONS = """
-    select gpu_op_id, start_ns, end_ns, coalesce(process_id, 0) as process, device_id as device,
-        coalesce(context_id, 0) as context, coalesce(stream_id, 0) as stream, coalesce(api_call_id, -1) as call,
-        name_id, kind = 'kernel' as is_kernel,
-        api_call_id is null
-        and name_id in (select name_id from name where contains(text, 'Unified Memory')) as is_page
-    from gpu_op
+    select gpu_op_id, start_ns, end_ns, process_id as process, device_id as device, context_id as context,
+        stream_id as stream, api_call_id as call, name_id, is_kernel, is_page
+    from _replayed_op
     where source_id = {id} and {within}"""
 _CALLS = """
     select api_call_id as call, thread_id as thread, start_ns as begin, end_ns as "end"
@@ -28,15 +25,12 @@ _CALLS = """
 _EVENTS = """
     select thread_id as thread, start_ns as begin
     from api_call
-    where source_id = {id}
-        and not is_duplicate
-        and {within}
+    where source_id = {id} and not is_duplicate and {within}
         and name_id in (select name_id from name where regexp_matches(text, '^(cu|cuda|hip)StreamWaitEvent'))"""
 _WAITS = """
-    select waiting.api_call_id as call, waiting.start_ns as begin, waiting.kind, waiting.is_pageable,
-        coalesce(asked.process, -1) as process, coalesce(asked.stream_id, -1) as stream
-    from (from waiting_call where source_id = {id} and {within}) as waiting
-    left join (from _awaited_stream where source_id = {id}) as asked using (api_call_id)"""
+    select api_call_id as call, start_ns as begin, kind, is_pageable, process, stream_id as stream
+    from _replayed_wait
+    where source_id = {id} and {within}"""
 _THREADS = f"""
     select thread_id as thread, process, if(is_main, {MAIN}, if(is_engine, {ENGINE}, {OTHER})) as role
     from _replayed_thread

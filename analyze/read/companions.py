@@ -8,7 +8,7 @@ from pathlib import Path
 
 import duckdb
 
-from ... import rundir
+from ... import rundir, sql
 from ...errors import InputError
 from ...small_files import read_text
 from ...vocabulary import MEMORY_OWNED
@@ -132,12 +132,8 @@ def _ledger(database: Database, source_id: int, trace: Path) -> _Facts:
         return []
     try:
         database.connection.execute(
-            f"""insert into memory_owner
-            select source_id, time_ns - origin_ns, device, address, bytes, category, nullif(name, ''),
-                nullif(adapter, ''), is_before, true
-            from read_csv(?, header = true, auto_detect = false, columns = {_LEDGER_TYPES})
-            cross join (select source_id, coalesce(origin_ns, 0) as origin_ns from source where source_id = ?)
-            where category in {MEMORY_OWNED}""",
+            "insert into memory_owner "
+            + sql.staging("ledger_owner", categories=str(MEMORY_OWNED), types=str(_LEDGER_TYPES)),
             [str(path), source_id],
         )
     except duckdb.Error as error:
@@ -150,47 +146,23 @@ def _timelines(database: Database, source_id: int, folder: Path) -> _Facts:
     ((has_memory,),) = database.rows("select count(*) > 0 from staged_memory_event")
     if not has_memory:
         return []
-    lost = []
+    run, lost = database.connection.execute, []
     for path in sorted(path for path in folder.glob(_TIMELINE) if path.is_file()):
         try:
-            database.connection.execute(_READ_TIMELINE, [str(path.absolute()), _TIMELINE_ROWS + 1])
+            run(
+                "create or replace temp table timeline as " + sql.staging("timeline_entry"),
+                [str(path.absolute()), _TIMELINE_ROWS + 1],
+            )
             ((rows, bad),) = database.rows("select count(*), count(*) filter (len(entry) <> 4) from timeline")
             if rows > _TIMELINE_ROWS or bad:
                 raise ValueError(f"{bad} entries without four numbers" if bad else f"over {_TIMELINE_ROWS:,} entries")
-            database.connection.execute(_JOIN_TIMELINE, [source_id, _CREATED, _EXISTED])
+            run(
+                "insert into memory_owner " + sql.staging("timeline_owner", categories=str(list(_TIMELINE_CATEGORIES))),
+                [source_id, _CREATED, _EXISTED],
+            )
         except (ValueError, duckdb.Error) as error:
             said = str(error).splitlines()[0]
             lost.append(("lost", path.name, f"it is not a memory timeline of torch ({type(error).__name__}: {said})"))
         finally:
             database.connection.execute("drop table if exists temp.timeline")
     return lost
-
-
-# Through DuckDB, which spills what does not fit: gzip makes millions of entries of some kilobytes.
-_READ_TIMELINE = """
-    create or replace temp table timeline as
-    select entry
-    from read_json(?, format = 'array', records = false, columns = {entry: 'bigint[]'}, compression = 'gzip')
-    limit ?"""
-
-_JOIN_TIMELINE = f"""
-    insert into memory_owner
-    with named as (
-        select
-            entry[1] as time, entry[2] as action, entry[3] as bytes,
-            {list(_TIMELINE_CATEGORIES)}[entry[4] + 1] as category, row_number() over () as number
-        from timeline
-    ),
-    found as (
-        select event.source_id, event.time_ns, event.device, event.address, event.bytes, named.category
-        from staged_memory_event as event
-        join source using (source_id)
-        join named on named.time = event.time_ns + coalesce(source.origin_ns, 0) and named.bytes = event.bytes
-        where event.source_id = ? and named.action = ? and named.category is not null
-    )
-    select *, null, null, false, false from found
-    union all
-    select one.source_id, one.time_ns, one.device, -named.number, named.bytes, named.category, null, null, true, false
-    from named
-    cross join (select source_id, device, min(time_ns) as time_ns from found group by all) as one
-    where named.action = ? and named.category is not null"""

@@ -21,8 +21,7 @@ _STRETCHES = """
 _RANGES = """
     select range.source_id, coalesce(thread.process_id, 0) as process, range.thread_id, range.path_id,
         coalesce(range_path.parent_path_id, -1) as outer_path_id, range.start_ns, range.end_ns
-    from range
-    join range_path using (path_id)
+    from range join range_path using (path_id)
     left join thread on thread.source_id = range.source_id and thread.thread_id = range.thread_id
     where range_path.kind = 'annotation'"""
 _STEPS = f"""

@@ -15,22 +15,12 @@ from .idle import Columns
 
 _FEWEST, _MOST = 3, 10
 _NONE = -(1 << 40)
-_ASKED = f"""
-    select distinct op.source_id, coalesce(op.device_id, {_NONE}) as device, coalesce(op.stream_id, {_NONE}) as stream
-    from gpu_op as op
-    semi join (select gpu_op_id from critical_segment where kind = 'gpu') as critical using (gpu_op_id)"""
+_STREAM = f"coalesce(device_id, {_NONE}) as device, coalesce(stream_id, {_NONE}) as stream"
+_ASKED = f"select source_id, {_STREAM} from _critical_stream"
 _WORK = f"""
-    select op.gpu_op_id, op.source_id, coalesce(op.device_id, {_NONE}) as device,
-        coalesce(op.stream_id, {_NONE}) as stream, op.end_ns - op.start_ns as length,
-        fusible.name_id is not null as is_fusible, op.name_id as name,
-        coalesce(op.process_id, 0) as process, coalesce(op.launch_start_ns, op.start_ns) as launch
-    from _classed_op as op
-    left join (
-        select class, name_id
-        from (select distinct class, name_id from _classed_op)
-        join name using (name_id)
-        where is_fusible(class, text)
-    ) as fusible on fusible.class = op.class and fusible.name_id = op.name_id"""
+    select gpu_op_id, source_id, {_STREAM}, gpu_op_ns as length, is_fusible, name_id as name, process,
+        launch_ns as launch
+    from _fusible_op"""
 _BORDERS = "select source_id, process, at_ns as at from _launch_border"
 
 

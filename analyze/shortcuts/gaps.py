@@ -25,22 +25,14 @@ from .idle import CAUSES, DEPENDENCY, HOST, KERNEL_WAIT, NEVER, Columns, Gaps, c
 
 _WORK = f"""
     select gpu_op_id, coalesce(launch_start_ns, {NEVER}) as launch_start,
-        coalesce(launch_end_ns, {NEVER}) as launch_end, coalesce(own.path_id, {NONE}) as path_id, name_id,
-        kind = 'kernel' as is_kernel, kind in ('memcpy', 'memset') as is_move,
-        coalesce(process_id, 0) as process, end_ns - start_ns as length
-    from gpu_op
-    left join _owner as own using (attribution_id)
+        coalesce(launch_end_ns, {NEVER}) as launch_end, coalesce(path_id, {NONE}) as path_id, name_id,
+        kind = 'kernel' as is_kernel, kind in ('memcpy', 'memset') as is_move, process, gpu_op_ns as length
+    from _gap_op
     where source_id = {{id}}"""
 _OF_GRAPHS = f"""
-    select gpu_op.gpu_op_id, gpu_op.api_call_id as graph, gpu_op.is_first_op, gpu_op.end_ns as "end",
-        coalesce(gpu_op.device_id, {NO_DEVICE}) as device
-    from gpu_op
-    semi join (
-        select api_call_id
-        from api_call
-        semi join (select name_id from name where contains(text, 'GraphLaunch')) as launching using (name_id)
-    ) as launched using (api_call_id)
-    where gpu_op.source_id = {{id}}"""
+    select gpu_op_id, api_call_id as graph, is_first_op, end_ns as "end", coalesce(device_id, {NO_DEVICE}) as device
+    from _graph_op
+    where source_id = {{id}}"""
 _WAITS = f"""
     select process, start_ns, end_ns, kind in ('memcpy', 'memset') as is_move, kind, is_pageable, name_id,
         coalesce(path_id, {NONE}) as path_id

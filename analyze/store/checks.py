@@ -42,17 +42,8 @@ def definitions(database: Database) -> dict[str, tuple[int, str]]:
             continue
         columns = ", ".join(quoted(column.name) for column in view.columns)
         name = view.name.removeprefix(_DEFINED)
-        table, defined = (f"select {columns} from {quoted(n)}" for n in (name, view.name))
         ((count, example),) = database.rows(
-            f"""with
-            kept as ({table}),
-            meant as ({defined}),
-            unlike as (
-                from (select 'kept' as which, * from (from kept except all from meant))
-                union all
-                from (select 'by its definition' as which, * from (from meant except all from kept))
-            )
-            select count(*), any_value(unlike)::varchar from unlike"""
+            sql.statement("unlike_definition", table=quoted(name), definition=quoted(view.name), columns=columns)
         )
         found[name] = count, example or ""
     return found

@@ -8,7 +8,7 @@ from typing import Any
 from ...analyze.store.database import Database
 from ..tables import sources
 from ..tables.units import keep_end, said_ns
-from . import collective_text, rank_picture
+from . import rank_picture
 
 IDLE = ("host", "dependency", "in_turn", "kernel_wait")  # of the parts: why a device is idle, by launches
 OUTSIDE = "(outside all ranges)"
@@ -301,7 +301,7 @@ def _several(database: Database, kind: str, rank_cnt: int) -> Row:
         "slowest": slowest,
         "rank_steps": rank_picture.picture(waited),
         "alike": alike,
-        "collectives": database.dicts(collective_text.FASTNESS),
+        "collectives": database.dicts("from _answer_collective"),
     }
 
 

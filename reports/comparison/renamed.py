@@ -103,13 +103,10 @@ def _by_short_name(database: Database, names: Collection[str]) -> dict[str, str]
     """Kernels by their short names, those of these that no other kernel of the trace shares."""
     rows = database.rows(
         f"""select short_name, any_value(kernel_name)
-        from (
-            select distinct short_name, kernel_name
-            from kernel_summary
-            where source_id in (select source_id from source where {counting(database)})
-        )
+        from kernel_summary
+        where source_id in (select source_id from source where {counting(database)})
         group by short_name
-        having count(*) = 1"""
+        having count(distinct kernel_name) = 1"""
     )
     return {short: name for short, name in rows if name in names}
 
@@ -117,22 +114,10 @@ def _by_short_name(database: Database, names: Collection[str]) -> dict[str, str]
 def _by_place(database: Database, names: Collection[str]) -> dict[Place, list[tuple[str, float]]]:
     """The kernels of each place with the mean of a call in ns, what takes longest in all first."""
     rows = database.rows(
-        f"""with wanted as (
-            select name_id, text from name where text in ({", ".join(map(literal, sorted(names)))})
-        ),
-        work as (
-            select name_id, range.path_id, sum(gpu_op.end_ns - gpu_op.start_ns) as kernel_ns, count(*) as kernel_cnt
-            from gpu_op join wanted using (name_id) join range using (range_id)
-            where gpu_op.kind = 'kernel'
-                and gpu_op.source_id in (select source_id from source where {counting(database)})
-            group by all
-        )
-        select wanted.text, range_path.path, op_class.class, sum(work.kernel_ns)::bigint, sum(work.kernel_cnt)::bigint
-        from work
-        join wanted using (name_id)
-        join range_path using (path_id)
-        join _op_class as op_class
-            on op_class.name_id = work.name_id and op_class.path_id = work.path_id and op_class.kind = 'kernel'
+        f"""select kernel_name, path, class, sum(kernel_ns)::bigint, sum(kernel_cnt)::bigint
+        from _kernel_place
+        where kernel_name in ({", ".join(map(literal, sorted(names)))})
+            and source_id in (select source_id from source where {counting(database)})
         group by all"""
     )
     times: dict[str, dict[Place, int]] = defaultdict(dict)

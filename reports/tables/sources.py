@@ -39,12 +39,8 @@ def shown(database: Database, rank: int | None = None) -> int:
     """
     is_asked = "true" if rank is None else f"source.rank = {rank}"
     rows = database.rows(
-        f"""select source_id from source where {is_asked} and {counting(database)}
-        order by
-            source_id not in (select distinct source_id from gpu_op),
-            source_id not in (select source_id from _source_with_gpu),
-            source_id
-        limit 1"""
+        f"select source_id from source where {is_asked} and {counting(database)} "
+        "order by source_id not in (from _source_with_gpu), source_id limit 1"
     )
     if not rows and rank is not None:
         known = [
@@ -75,12 +71,10 @@ def of_memory(database: Database, source_id: int) -> tuple[int, str] | None:
     """
     found = database.rows(
         f"""select source_id, device
-        from (select source_id, device, sum(live_bytes) as most_bytes from memory_peak group by source_id, device)
-        join source using (source_id)
+        from _memory_source
         where source_id in {of_rank(source_id)} and (most_bytes >= {_LEAST_BYTES} or kind = '{SOURCE_SNAPSHOT}')
-        order by source_id = {source_id} and kind = '{SOURCE_SNAPSHOT}' desc,
-            source_id not in (select source_id from memory_owner), device = 'cpu', source_id <> {source_id},
-            source_id, device
+        order by source_id = {source_id} and kind = '{SOURCE_SNAPSHOT}' desc, not is_named, device = 'cpu',
+            source_id <> {source_id}, source_id, device
         limit 1"""
     )
     return (int(found[0][0]), str(found[0][1])) if found else None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import opened
+from conftest import ROOT, opened
 from lorabench import rundir
 from lorabench.collect.run import sweep
 from lorabench.collect.settings.spec import RunSpec
@@ -16,7 +16,7 @@ from lorabench.errors import InputError, RunError, UsageError
 from lorabench.reports.sweeps import published, sweep_page, sweep_text
 from lorabench.reports.sweeps import results as sweeps
 
-CAPTURE = Path(__file__).parent.parent.parent / "fixtures" / "h200-batch" / "trace.json.gz"
+CAPTURE = ROOT / "fixtures" / "h200-batch" / "trace.json.gz"
 CAPACITY = 11  # adapters that fit into the memory of the runner below
 
 

@@ -124,8 +124,8 @@ def test_the_schema_page_is_up_to_date() -> None:
 
 
 def test_all_sql_is_in_the_installed_package() -> None:
-    inside = {p.relative_to(PACKAGE / "sql") for p in (PACKAGE / "sql").glob("[0-9]*/*.*")}
-    assert inside == {p.relative_to(ROOT / "sql") for p in (ROOT / "sql").glob("[0-9]*/*.*")}
+    inside = {p.relative_to(PACKAGE / "sql") for p in (PACKAGE / "sql").glob("[0-9]*/**/*.*")}
+    assert inside == {p.relative_to(ROOT / "sql") for p in (ROOT / "sql").glob("[0-9]*/**/*.*")}
 
 
 def test_the_installed_package_has_the_modules_of_the_checkout_and_no_others() -> None:
@@ -223,7 +223,7 @@ def test_what_the_kind_of_a_file_decides_is_said_in_one_place() -> None:
     """So a reader of another format is a recipe: the macros kind_*, and what is about one format alone."""
     of_one_format = {"upgrades.py", "sources.py", "page.py", "vocabulary.py", "_steady_time.sql"}
     word = re.compile(r"'(nsys|kineto|snapshot)'|\bSOURCE_(NSYS|KINETO|SNAPSHOT)\b")
-    files = [*(ROOT / "sql").glob("[0-9]*/*.sql"), *(ROOT / "analyze").rglob("*.py"), *(ROOT / "reports").rglob("*.py")]
+    files = [*(ROOT / "sql").rglob("*.sql"), *(ROOT / "analyze").rglob("*.py"), *(ROOT / "reports").rglob("*.py")]
     found = {
         path.name
         for path in files
@@ -241,5 +241,34 @@ def test_staging_files_say_what_they_need() -> None:
         read = set(re.findall(r"(?<!distinct )\b(?:from|join)\s+(\w+)\b(?!\s*\()", body)) - own
         comments = takewhile(lambda line: line.startswith("--"), file.text.splitlines())
         header = " ".join(line.removeprefix("--").strip() for line in comments)
-        _, _, said = header.partition("needs: ")
+        said = header.partition("needs: ")[2].partition(" given: ")[0]
         assert [name for name in said.split(", ") if name] == sorted(read), file.name
+
+
+def test_statements_say_what_they_are_given() -> None:
+    """What takes the place of a $parameter, by its name; of values for a ? in words."""
+    for file in sql.in_folder(sql.STATEMENTS):
+        header = " ".join(line.removeprefix("--").strip() for line in file.text.splitlines() if line.startswith("--"))
+        given = re.sub(r"\([^)]*\)", "", header.partition("given: ")[2])
+        named = set(re.findall(r"\w+", given.replace(" and ", ", ")))
+        assert named == set(re.findall(r"\$(\w+)", file.statement)), file.name
+
+
+def test_sql_of_more_than_a_few_lines_lies_in_a_file() -> None:
+    """In Python are statements that choose rows and columns, and that fetch arrays: what something is lies in sql/."""
+    asks = re.compile(r"\bselect\b.*\bfrom\b|\binsert into\b|\bupdate\b.*\bset\b|\bcreate\b.*\bas\b", re.DOTALL)
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for room in ("analyze", "collect", "reports")
+        for path in (ROOT / room).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.JoinedStr | ast.Constant) and (node.end_lineno or 0) - node.lineno >= 6
+        and asks.search(ast.unparse(node)) and not _is_docstring(node)
+    ]  # fmt: skip
+    assert not found
+
+
+def _is_docstring(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.col_offset in (0, 4, 8) and isinstance(node.value, str) and (
+        node.value[:1].isupper()
+    )  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 from lorabench.analyze.attribute.cover import Cover
@@ -19,7 +20,7 @@ from lorabench.analyze.predict.predictions import what_if
 from lorabench.errors import UsageError
 from simulated_cpu import CALL, GAP, PYTHON, Program, with_zero_calls
 
-FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
+FIXTURES = ROOT / "fixtures"
 BEFORE = with_zero_calls(Program())
 PAIRS = [
     ("batch=4", BEFORE, replace(BEFORE, rows=40, steps=2, optimizers=4), 4),

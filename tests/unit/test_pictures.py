@@ -33,17 +33,17 @@ def operations(start: Any, end: Any, stream: Any, point: Any) -> replay_graph.Op
     return replay_graph.Operations(start, end, same, same, stream, point, ~no, no, no)
 
 
-def test_chains() -> None:
+def test_strands() -> None:
     made = points(ints(0, 20, 50, 200) * 1000, ints(10, 20, 140, 10) * 1000, "....", ints(0, 1, 1, 0))
-    chains = replay_threads.chains_of(made)
-    assert chains.follows.tolist() == [NONE, 0, 1, 2]
-    assert chains.number.tolist() == [0, 1, 1, 2]
+    strands = replay_threads.strands_of(made)
+    assert strands.follows.tolist() == [NONE, 0, 1, 2]
+    assert strands.number.tolist() == [0, 1, 1, 2]
 
 
 def test_targets() -> None:
     made = points(ints(0, 10, 20, 100, 9_000), ints(5, 5, 5, 7_000, 10), "...x.")
     work = operations(ints(50, 60, 200, 9_050), ints(200, 7_095, 400, 9_100), ints(0, 1, 0, 0), ints(0, 2, 1, 4))
-    waiting = replay_threads.chains_of(made).waiting
+    waiting = replay_threads.strands_of(made).waiting
     targets, after, is_effective = replay_graph._targets(made, work, waiting, grouped(work.stream))
     assert targets == [[2, 1]], "b and x"
     assert after == [[RETURN_NS, 5]] and is_effective.all()
@@ -55,8 +55,8 @@ def test_groups() -> None:
         np.arange(6) * 100 + 100, np.arange(6) * 100 + 150, ints(0, 0, 0, 0, 0, 1), ints(1, 2, 4, 5, 6, 7)
     )
     needs, none = ints(*[NONE] * 5, 3), ints(*[0] * 6)
-    chains = replay_threads.chains_of(made)
-    found = replay_graph._groups(made, work, chains, grouped(work.stream), needs, none, [[], []], [[], []])
+    strands = replay_threads.strands_of(made)
+    found = replay_graph._groups(made, work, strands, grouped(work.stream), needs, none, [[], []], [[], []])
     assert found.first.tolist() == [0, 2, 4, 5]
     assert found.behind == [0, 1, 1, 1] and found.needs == [NONE, NONE, NONE, 1]
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import opened
+from conftest import ROOT, opened
 from lorabench.analyze.store.database import Database
 from lorabench.reports.answer import answer_text
 from lorabench.reports.answer.answer import answer
 
-FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
+FIXTURES = ROOT / "fixtures"
 CAPTURE = FIXTURES / "h200-batch" / "trace.json.gz"
 NAMED = {"data": "data", "h2d": "h2d", "optimizer": "optimizer", "forward": "forward", "recompute": "recompute"}
 Event = dict[str, Any]

@@ -1,0 +1,28 @@
+-- A row is a text that rows of the source refer to, and that the table name does not hold yet.
+--
+-- A dictionary of a file may hold the program's whole output.
+--
+-- needs: api_call, gpu_op, memory_event, name, os_call, out_of_memory_event, overhead, range, range_path, staged_name
+
+select *
+from staged_name
+semi join (
+    select distinct name_id from gpu_op
+    union all
+    select distinct name_id from api_call
+    union all
+    select name_id from range_path
+    union all
+    select text_id from range
+    union all
+    select distinct shape_id from range
+    union all
+    select distinct name_id from os_call
+    union all
+    select distinct name_id from overhead
+    union all
+    select distinct stack_id from memory_event
+    union all
+    select distinct stack_id from out_of_memory_event
+) as used using (name_id)
+anti join name using (name_id)

@@ -1,0 +1,114 @@
+"""What a difference is made of adds up to it, and its parts are those that compare prints."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import simulated_node
+from conftest import CORPUS, ROOT, absent, quick
+from lorabench.reports.comparison import by_step, changes, comparisons, difference, waterfall
+from lorabench.reports.page.receipt import PARTS
+
+FIXTURES = ROOT / "fixtures"
+PAIRS = [
+    pytest.param(FIXTURES / "lora-run.json.gz", FIXTURES / "h200-batch" / "trace.json.gz", id="fixtures"),
+    pytest.param(CORPUS / "kineto" / "ddp-resnet18.mi300x.json.gz",
+                 CORPUS / "kineto" / "resnet50-six-steps.2021.json.gz", id="communication"),
+    pytest.param(CORPUS / "kineto" / "cuda-graphs.a100.json.gz", CORPUS / "kineto" / "ddp-backward.a100.json.gz",
+                 id="a100"),
+]  # fmt: skip
+
+
+def pair(database_of: Callable, *traces: Path) -> list:
+    for trace in traces:
+        if not trace.exists():
+            absent("corpus", f"there is no {trace}")
+    return [database_of(trace) for trace in traces]
+
+
+@pytest.mark.parametrize(("first", "second"), quick(2, PAIRS))
+def test_parts_of_a_difference_are_those_of_compare(database_of: Callable, first: Path, second: Path) -> None:
+    databases = pair(database_of, first, second)
+    steps = [by_step.of_steps(database) for database in databases]
+    assert all(steps), "choose traces with steps"
+    means = [one.mean or 0.0 for one in steps if one]
+    fell = waterfall.of(databases, means, is_timed=False)
+    assert fell is not None and fell.is_of_gpu and len(fell.parts) > 3
+    values = [fell.first, fell.second]
+    assert values == pytest.approx(means) if fell.is_of_step else max(map(float.__sub__, values, means)) > 0
+    for place, step in enumerate(values, 1):
+        assert sum(part[place] for part in fell.parts) == pytest.approx(step, abs=1e-3)
+    changed = sum(b - a for _, a, b in fell.parts)
+    assert changed == pytest.approx(values[1] - values[0], abs=1e-3)
+    named = dict(zip("AB", databases, strict=True))
+    found = {name: (a, b) for name, a, b in fell.parts}
+    # compare's idle time is that between the first work of a device and its last; before it the step waits for the CPU
+    first_waits = [
+        (steady - recorded) / step_cnt
+        for database in databases
+        for steady, recorded, step_cnt in database.rows(
+            "select s.window_ns, t.window_ns, s.step_cnt "
+            "from steady_state as s join gpu_timeline_summary as t using (device_id)"
+        )
+    ]
+    for row in changes.compare(named, comparisons.choose("idle", None))[0][1:]:
+        waits = first_waits if row["cause"] == "host" else [0, 0]
+        expected = ((row["A"] or 0) + waits[0], (row["B"] or 0) + waits[1])
+        assert found.get(PARTS[row["cause"]][0], (0, 0)) == pytest.approx(expected, abs=0.06)
+    for measure, names in (("busy_ns", ("compute", "communication", "copies")), ("compute_ns", ("compute",))):
+        total = changes.compare(named, comparisons.choose("device", measure))[0][0]
+        for place, (letter, database) in enumerate(named.items()):
+            parts = sum(found.get(PARTS[name][0], (0, 0))[place] for name in names)
+            ((whole, step_cnt),) = database.rows(
+                f"select t.{measure}, s.step_cnt "
+                "from gpu_timeline_summary as t join steady_state as s using (device_id)"
+            )
+            assert parts == pytest.approx(whole / step_cnt, abs=0.06), measure
+            # of busy time compare leaves out what lies outside of steps
+            assert (
+                total[letter] <= parts + 0.06
+                if measure == "busy_ns"
+                else total[letter] == pytest.approx(parts, abs=0.06)
+            )
+
+
+def test_processes_of_one_file_share_its_steps(database_of: Callable, tmp_path: Path) -> None:
+    """The same run twice in one file: a step of it is no shorter."""
+    run = FIXTURES / "lora-run.sqlite"
+    node = simulated_node.write(run, tmp_path / "node.sqlite", names_gpus=False)
+    databases = pair(database_of, run, node)
+    fell = waterfall.of(databases, [421_483.0, 421_483.0], is_timed=False)
+    assert fell is not None and all(a == b for _, a, b in fell.parts)
+
+
+def test_the_step_of_a_timing_pass_is_work_and_waiting(database_of: Callable) -> None:
+    """The profiler makes the GPU wait longer: its causes of waiting are not those of the timing pass."""
+    databases = pair(database_of, FIXTURES / "lora-run.json.gz", FIXTURES / "h200-batch" / "trace.json.gz")
+    fell = waterfall.of(databases, [30e6, 35e6], is_timed=True)
+    assert fell is not None and {name for name, *_ in fell.parts} >= {"computes", "waits"}
+    assert not {name for name, *_ in fell.parts} & {PARTS[cause][0] for cause in ("host", "dependency", "kernel_wait")}
+    assert [sum(part[place] for part in fell.parts) for place in (1, 2)] == pytest.approx([30e6, 35e6])
+
+
+def test_phases_of_a_step_on_the_clock_of_the_verdict(database_of: Callable) -> None:
+    databases = pair(database_of, FIXTURES / "torch-cpu.json.gz", FIXTURES / "torch-cpu.json.gz")
+    fell = waterfall.of(databases, [100.0, 50.0], is_timed=True)
+    assert fell is not None and not fell.is_of_gpu
+    assert {name for name, *_ in fell.parts} >= {"forward", "backward", "optimizer"}
+    assert [sum(part[place] for part in fell.parts) for place in (1, 2)] == pytest.approx([100, 50])
+    assert all(b == pytest.approx(a / 2) for _, a, b in fell.parts)
+    most = fell.most()
+    assert most and most[0] == "forward" and most[1] < 0
+    assert waterfall.of(databases, None, is_timed=False) is None
+
+
+def test_the_flame_graph_of_a_difference_has_all_work_of_both(database_of: Callable) -> None:
+    databases = pair(database_of, FIXTURES / "lora-run.json.gz", FIXTURES / "h200-batch" / "trace.json.gz")
+    made = difference.section_of(databases, ("A", "B"), [1.0, 1.0])
+    assert made is not None
+    own = made.figure["change"]["own"]
+    for place, database in enumerate(databases):
+        ((time, steps),) = database.rows(
+            "select sum(end_ns - start_ns), (select count(distinct step) from step_summary) from gpu_op"
+        )
+        assert sum(values[place] for values in own) == pytest.approx(time / steps, abs=len(own))

@@ -1,0 +1,303 @@
+"""Memory over time and at its peak, against loops over the events."""
+
+import gzip
+import json
+import random
+import sqlite3
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import closing
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from brute_force import check_categories
+from conftest import ROOT, corpus_params, dear, quick
+from hypothesis import HealthCheck, assume, example, given
+from hypothesis import strategies as st
+from lorabench.analyze.pipeline import analyze
+from lorabench.analyze.store.database import Database
+
+BEFORE = "(before the recording)"
+Event = dict[str, Any]
+
+
+def by_loops(events: list[Event]) -> dict[tuple[str, str | None], int]:
+    """(device, path) -> bytes live at the peak, from the raw events."""
+    memory = [e for e in events if e.get("name") == "[memory]"]
+    spans = [e for e in events if e.get("cat") == "user_annotation" and e.get("ph") == "X"]
+    found: dict[tuple[str, str | None], int] = defaultdict(int)
+
+    def device(e: Event) -> str:
+        return "cpu" if e["args"]["Device Type"] == 0 else f"cuda:{e['args']['Device Id']}"
+
+    def path(e: Event) -> str | None:
+        around = [
+            s
+            for s in spans
+            if (s["pid"], s["tid"]) == (e["pid"], e["tid"]) and s["ts"] <= e["ts"] <= s["ts"] + s["dur"]
+        ]
+        around.sort(key=lambda s: (s["ts"], -s["dur"]))
+        return "/".join(s["name"] for s in around) or None
+
+    for name in {device(e) for e in memory}:
+        mine = sorted((e for e in memory if device(e) == name), key=lambda e: (e["ts"], e["args"]["Bytes"]))
+        peak = max(range(len(mine)), key=lambda n: (mine[n]["args"]["Total Allocated"], -mine[n]["ts"]))
+        live: dict[int, Event] = {}
+        for e in [e for e in mine if e["ts"] <= mine[peak]["ts"]]:
+            live.pop(e["args"]["Addr"], None)
+            if e["args"]["Bytes"] > 0:
+                live[e["args"]["Addr"]] = e
+        for e in live.values():
+            found[name, path(e)] += e["args"]["Bytes"]
+        known = sum(e["args"]["Bytes"] for e in live.values())
+        found[name, BEFORE] += mine[peak]["args"]["Total Allocated"] - known
+    return {key: value for key, value in found.items() if value}
+
+
+def peak_of(database: Database) -> dict[tuple[str, str | None], int]:
+    rows = database.rows("select device, path, sum(live_bytes) from memory_peak group by all")
+    return {(device, path): int(size) for device, path, size in rows}
+
+
+@pytest.mark.parametrize("seed", quick(4, range(12)))
+def test_what_was_live_at_the_peak_is_found(seed: int, tmp_path: Path) -> None:
+    draw = random.Random(seed)
+    events: list[Event] = []
+    for name, start, length in (("step", 0, 900), ("forward", 10, 300), ("lora_A", 20, 50), ("backward", 400, 300)):
+        events.append(
+            {"ph": "X", "cat": "user_annotation", "name": name, "pid": 1, "tid": 1, "ts": start, "dur": length}
+        )
+    events.append({"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 30, "dur": 200})
+    events.append({"ph": "X", "cat": "user_annotation", "name": "other", "pid": 1, "tid": 2, "ts": 5, "dur": 500})
+    live: dict[int, int] = {}
+    total = {0: 5000, 1: 70_000}
+    for time in sorted(draw.sample(range(1000), 60)):
+        kind = draw.randint(0, 1)
+        if live and draw.random() < 0.45:
+            address = draw.choice(list(live))
+            kind, size = address % 2, -live.pop(address)
+        else:
+            address, size = 2 * draw.randint(1, 10_000) + kind, 8 * draw.randint(1, 50)
+            if address in live:
+                continue
+            live[address] = size
+        total[kind] += size
+        args = {"Device Type": kind, "Device Id": 0 if kind else -1, "Bytes": size, "Addr": address,
+                "Total Allocated": total[kind], "Total Reserved": 100_000}  # fmt: skip
+        event = {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "ts": time, "args": args}
+        events.append(event | {"tid": draw.choice((1, 2, 3))})
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"traceEvents": events}), "utf-8")
+    with analyze([path], tmp_path / "x.duckdb") as database:
+        assert peak_of(database) == by_loops(events)
+        check_categories(database)
+        assert database.rows("select count(*) from memory_timeline where time_ns < 0") == [(0,)]
+        assert database.rows("select sum(live_bytes) - any_value(peak_bytes) from memory_peak group by device") == [
+            (0,) for _ in range(len({key[0] for key in peak_of(database)}))
+        ]
+
+
+@pytest.mark.parametrize("lost", [0, 4096])
+def test_threads_that_are_timed_in_another_order_than_counted_make_no_memory_negative(
+    lost: int, tmp_path: Path
+) -> None:
+    """Of two that allocate at once the total of the one counted first stands at the later time. What is lost stays."""
+    events: list[Event] = []
+    total, expected = 0, []
+    for number in range(60):
+        for tid, size in ((1, 4096), (2, 512 + number)):
+            total += size + (lost if (number, tid) == (30, 1) else 0)
+            args = {
+                "Device Type": 0,
+                "Device Id": -1,
+                "Bytes": size,
+                "Addr": 4096 * (2 * number + tid),
+                "Total Allocated": total,
+            }
+            events.append({"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": tid,
+                           "ts": 10 * number + tid, "args": args})  # fmt: skip
+    for first, second in ((20, 21), (70, 71)):
+        events[first]["ts"], events[second]["ts"] = events[second]["ts"], events[first]["ts"]
+    events.sort(key=lambda event: event["ts"])
+    for place, event in enumerate(events):
+        expected.append(sum(e["args"]["Bytes"] for e in events[: place + 1]) + (lost if event["ts"] > 300 else 0))
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"traceEvents": events}), "utf-8")
+    with analyze([path], tmp_path / "x.duckdb") as database:
+        check_categories(database)
+        assert [
+            live for (live,) in database.rows("select live_bytes from memory_timeline order by time_ns")
+        ] == expected
+
+
+def test_a_phase_that_operators_tell_takes_nothing_from_one_that_a_range_is(tmp_path: Path) -> None:
+    """autograd works on a thread of its own while the forward goes on: 100 of them at 150, and 500 of it later."""
+    total = 30 << 20
+    events: list[Event] = [
+        {"ph": "X", "cat": "user_annotation", "name": "forward", "pid": 1, "tid": 1, "ts": 100, "dur": 900},
+        {"ph": "X", "cat": "cpu_op", "name": "autograd::engine::evaluate_function: MulBackward0", "pid": 1, "tid": 2,
+         "ts": 140, "dur": 60},
+    ]  # fmt: skip
+    for time, tid, mib in ((10, 1, 30), (150, 2, 100), (190, 2, -100), (500, 1, 500), (900, 1, -500)):
+        total += mib << 20 if time > 10 else 0
+        args = {"Device Type": 1, "Device Id": 0, "Bytes": mib << 20, "Addr": 4096 * (abs(mib) + 1),
+                "Total Allocated": total}  # fmt: skip
+        events.append({"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": tid, "ts": time,
+                       "args": args})  # fmt: skip
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"traceEvents": events}), "utf-8")
+    with analyze([path], tmp_path / "x.duckdb") as database:
+        found = {phase: tuple(mib) for phase, *mib in database.rows(
+            "select phase, begin_bytes >> 20, peak_bytes >> 20, end_bytes >> 20 from memory_phase where phase <> 'load'"
+        )}  # fmt: skip
+    assert found == {"forward": (30, 530, 30), "backward": (30, 130, 30)}
+
+
+class Reporter:
+    """What torch says of memory on a CPU: it counts the blocks that it saw allocated while it recorded.
+
+        recorded      A +64         its table: A 64, total 64
+        unrecorded    A -64, A +8   its table: A 64, total 64     (it saw neither)
+        recorded      A -8          its table: -,    total 0      the file says: A -64
+
+    So a second recording in one process starts with what the first has left, and a free may have another size than
+    the memory had (ProfiledCPUMemoryReporter of c10/core/CPUAllocator.cpp).
+    """
+
+    def __init__(self) -> None:
+        self.table: dict[int, int] = {}
+        self.total = 0
+        self.events: list[Event] = []
+
+    def allocate(self, time: int, address: int, size: int) -> None:
+        self.table[address] = size
+        self._say(time, address, size)
+
+    def free(self, time: int, address: int) -> None:
+        if size := self.table.pop(address, 0):
+            self._say(time, address, -size)
+
+    def _say(self, time: int, address: int, size: int) -> None:
+        self.total += size
+        self.write(time, address, size, self.total)
+
+    def write(self, time: int, address: int, size: int, total: int) -> None:
+        """One event."""
+        args = {"Device Type": 0, "Device Id": -1, "Bytes": size, "Addr": address, "Total Allocated": total}
+        self.events.append({"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1,
+                            "ts": time, "args": args})  # fmt: skip
+
+
+TURNS = st.lists(st.tuples(st.integers(1, 3), st.sampled_from((8, 64))), min_size=1, max_size=6)
+
+
+@given(recorded=TURNS, unrecorded=TURNS, again=TURNS, unknown=st.sets(st.integers(1, 3), max_size=1))
+@example(recorded=[(1, 64)], unrecorded=[(1, 8), (1, 8), (2, 8)], again=[(1, 8)], unknown=set())
+@example(recorded=[(1, 8)], unrecorded=[(1, 8), (1, 8)], again=[(1, 8)], unknown={1})
+@dear(5, slow=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_second_recording_of_a_process_has_no_memory_below_none(
+    recorded: list[tuple[int, int]],
+    unrecorded: list[tuple[int, int]],
+    again: list[tuple[int, int]],
+    unknown: set[int],
+    tmp_path: Path,
+) -> None:
+    """Each turn frees an address that is taken, or takes it; the ledger knows what is there when the second begins."""
+    reporter, live, time = Reporter(), dict[int, int](), 0
+    for turns in (recorded, unrecorded, again):
+        reporter.events.clear()
+        known = [(address, length) for address, length in live.items() if address not in unknown]
+        for address, size in turns:
+            time += 10
+            if live.pop(address, None) is None:
+                live[address] = size
+                if turns is not unrecorded:
+                    reporter.allocate(time, address, size)
+            elif turns is not unrecorded:
+                reporter.free(time, address)
+    assume(reporter.events)
+    folder = Path(tempfile.mkdtemp(dir=tmp_path))
+    (folder / "memory.json").write_text(json.dumps({"traceEvents": reporter.events}), "utf-8")
+    head = "time_ns,device,address,bytes,category,name,adapter,is_before\n"
+    rows = [f"0,cpu,{address},{length},parameter,w,,1\n" for address, length in known]
+    (folder / "ledger.csv").write_text(head + "".join(rows), "utf-8")
+    with analyze([folder / "memory.json"], folder / "x.duckdb") as database:
+        most = check_categories(database)
+    first = reporter.events[0]["args"]["Addr"]  # with its first event an address is another's
+    assert most.get("parameter", 0) == sum(length for address, length in known if address != first)
+
+
+@given(turns=st.lists(st.tuples(st.booleans(), st.integers(1, 4), st.integers(1, 1_000)), min_size=1, max_size=12))
+@example(turns=[(True, 1, 100), (False, 1, 50), (True, 2, 7), (True, 1, 1), (False, 2, 90), (False, 1, 1)])
+@dear(5, slow=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_pinned_blocks_count_beside_a_total_that_leaves_them_out(
+    turns: list[tuple[bool, int, int]], tmp_path: Path
+) -> None:
+    """As torch writes them on a CPU: with the event of a pinned block the total is 0, with others that of these."""
+    live: dict[tuple[bool, int], int] = {}
+    reporter, most = Reporter(), 0
+    for time, (is_pinned, address, size) in enumerate(turns, start=1):
+        bytes_ = -live.pop((is_pinned, address)) if (is_pinned, address) in live else size
+        if bytes_ > 0:
+            live[is_pinned, address] = bytes_
+        total = 0 if is_pinned else sum(length for (pinned, _), length in live.items() if not pinned)
+        reporter.write(10 * time, address + 100 * is_pinned, bytes_, total)
+        most = max(most, sum(live.values()))
+    folder = Path(tempfile.mkdtemp(dir=tmp_path))
+    (folder / "memory.json").write_text(json.dumps({"traceEvents": reporter.events}), "utf-8")
+    with analyze([folder / "memory.json"], folder / "x.duckdb") as database:
+        assert database.rows(
+            "select max(peak_bytes), sum(live_bytes)::bigint, min(live_bytes) > 0 from memory_peak"
+        ) == [(most, most, True)]
+
+
+@pytest.mark.parametrize("path", corpus_params("kineto/qwen*.json.gz"))
+def test_the_peak_of_real_traces_is_that_of_the_events(path: Path, tmp_path: Path) -> None:
+    events = json.loads(gzip.decompress(path.read_bytes()), parse_float=Decimal)["traceEvents"]
+    expected: dict[str, int] = defaultdict(int)
+    for (device, place), size in by_loops(events).items():
+        expected[f"{device} {place == BEFORE}"] += size
+    with analyze([path], tmp_path / "x.duckdb") as database:
+        key = f"device || ' ' || (path is not distinct from '{BEFORE}')"
+        found = database.rows(f"select {key}, sum(live_bytes) from memory_peak group by 1")
+        ((count,),) = database.rows("select count(*) from memory_timeline")
+        check_categories(database)
+    assert {key.replace("true", "True").replace("false", "False"): int(size) for key, size in found} == expected
+    assert count == sum(e.get("name") == "[memory]" for e in events)
+
+
+def test_without_events_of_memory_there_are_no_rows(tmp_path: Path) -> None:
+    with analyze([ROOT / "fixtures" / "torch-cpu.json.gz"], tmp_path / "x.duckdb") as database:
+        assert database.rows("from memory_peak") == database.rows("from memory_timeline") == []
+
+
+def test_memory_that_nsys_saw_is_categorised_by_its_lifetime(
+    synthetic_trace: Callable[..., Path], tmp_path: Path
+) -> None:
+    path = tmp_path / "run.sqlite"
+    path.write_bytes(synthetic_trace("nsys").read_bytes())
+    with closing(sqlite3.connect(path)) as file:
+        ((process, first),) = file.execute(
+            "select globalTid & ~0xFFFFFF, min(start) from NVTX_EVENTS group by 1 limit 1"
+        )
+        file.execute(
+            "create table CUDA_GPU_MEMORY_USAGE_EVENTS "
+            "(start int, globalPid int, deviceId int, address int, bytes int, memoryOperationType int)"
+        )
+        for time, address, size, operation in ((1, 7, 500, 0), (2, 8, 300, 0), (3, 7, 500, 1), (4, 7, 100, 0)):
+            file.execute(
+                "insert into CUDA_GPU_MEMORY_USAGE_EVENTS values (?, ?, 0, ?, ?, ?)",
+                (first + time, process, address, size, operation),
+            )
+        file.commit()
+    with analyze([path], tmp_path / "x.duckdb") as database:
+        assert check_categories(database) == {"temporary": 500, "unknown": 400}
+        assert database.rows("select live_bytes from memory_timeline order by time_ns") == [
+            (500,), (800,), (300,), (400,)
+        ]  # fmt: skip
+        assert database.rows(
+            "select sum(live_bytes)::bigint, any_value(peak_bytes), any_value(basis) from memory_peak"
+        ) == [(800, 800, "heuristic")]
