@@ -280,7 +280,7 @@ def query(
     step: cli_options.OnlyStep = None,
     rank: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Only rows of this rank; of a job folder with those for each event of it."),
+        typer.Option(metavar="N", help="Only rows of this rank; in a job folder also its per-event views."),
     ] = None,
     device: cli_options.OnlyDevice = None,
     range_: cli_options.OnlyRange = None,
@@ -329,7 +329,8 @@ def validate(
 ) -> None:
     """Check whether traces are sound and what is missing.
 
-    The rules of torch's own validator, what is lost or missing, and the arithmetic identities.
+    The rules of torch's own validator, what is lost or missing, the arithmetic identities, and that no finding saves
+    more than the time that it is about.
     """
     from .analyze.store import checks
 
@@ -338,6 +339,7 @@ def validate(
         frame = database.view("validation")
         names = [rule.name for rule in sql.in_folder(sql.VALIDATIONS)]
         defined = checks.definitions(database) if definitions else {}
+        laws = checks.broken_laws(database)
     unlike = {table: found for table, found in defined.items() if found[0]}
     frame = outputs.with_unlike(frame, unlike)
     if len(frame) or form:
@@ -346,6 +348,10 @@ def validate(
     broken = {row["rule"] for row in found if strict or row["severity"] == "error"}
     kept = [name for name in names if name not in {row["rule"] for row in found}]
     console.tell_sentence(f"no problem: {', '.join(kept)}, arithmetic identities")
+    if laws:
+        said = "; ".join(f"{law} ({cnt}, as {example})" for law, (cnt, example) in laws.items())
+        raise ValidationError(f"findings save more than may be: {said}; please report it with the trace if you can")
+    console.tell_sentence("no finding saves more than the part of the time that it is about")
     if equal := [table for table in defined if table not in unlike]:
         console.tell_sentence(f"equal to their definitions: {', '.join(equal)}")
     if unlike:

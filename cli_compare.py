@@ -38,7 +38,7 @@ _Measure = Annotated[
 ]
 _Only = Annotated[str | None, typer.Option("--only", "--range", metavar="REGEX", help="Only rows whose name matches.")]
 _OnlyRank = Annotated[
-    int | None, typer.Option("--rank", metavar="N", help="Of folders of several ranks this one alone.")
+    int | None, typer.Option("--rank", metavar="N", help="Compare only this rank of multi-rank folders.")
 ]
 _Totals = Annotated[bool, typer.Option("--totals", help="Compare totals instead of per-step values.")]
 _Limit = Annotated[

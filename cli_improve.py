@@ -32,7 +32,7 @@ _Budget = Annotated[float | None, typer.Option(metavar="MINUTES", min=0, help="M
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="List the changes with predictions, run nothing.")]
 _AllowNumerics = Annotated[bool, typer.Option("--allow-numerics", help="Try changes, too, that alter what is trained.")]
 _PricePerHour = Annotated[
-    float | None, typer.Option(metavar="X", min=0, help="What the machine costs: say the cost of a million tokens.")
+    float | None, typer.Option(metavar="X", min=0, help="Price per hour; adds the cost of a million tokens.")
 ]
 _Memory = Annotated[
     float | None,

@@ -18,9 +18,9 @@ Workers = Annotated[
     typer.Option(metavar="N", min=1, help="Make OUT/ a job folder: a result for each input, by N processes."),
 ]
 Shard = Annotated[
-    str | None, typer.Option(metavar="I/N", help="The same for each N-th input from the I-th: one of N machines.")
+    str | None, typer.Option(metavar="I/N", help="Like --workers, for inputs I, I+N, …: one shard for each machine.")
 ]
-Dask = Annotated[str | None, typer.Option(metavar="ADDRESS", help="The same by the workers of a Dask cluster.")]
+Dask = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Like --workers, on a Dask cluster.")]
 
 
 def executor_of(

@@ -23,7 +23,7 @@ def what_if(
     ] = None,
     change: Annotated[
         list[str] | None,
-        typer.Option(metavar="KIND=WHERE", help="Ask for a change; several are made together. --list says which."),
+        typer.Option(metavar="KIND=WHERE", help="Predict this change; repeat to combine several. --list shows all."),
     ] = None,
     list_kinds: Annotated[bool, typer.Option("--list", help="List the kinds of changes.")] = False,
     limit: Limit = None,

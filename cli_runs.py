@@ -48,8 +48,8 @@ _Preset = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Start from a sweep with a name; options win. paper (tinyllama-1.1b): a task-step against the number "
-        "of adapters, as the BatchLoRA paper; memory (qwen2.5-1.5b): peaks of full fine-tuning and LoRA by rank "
+        help="Start from a named sweep; options take precedence. paper (tinyllama-1.1b): a task-step against the "
+        "number of adapters, as the BatchLoRA paper; memory (qwen2.5-1.5b): peaks of full fine-tuning and LoRA by rank "
         "and checkpointing; paper-scale (tinyllama-1.1b): tokens on several devices by kind of parallelism, "
         "adapters, overlap, devices and rank, as mLoRA's paper.",
     ),

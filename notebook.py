@@ -52,7 +52,9 @@ def _profiled(shell: Any, options: Namespace, cell: str) -> "Profile":
     except ImportError as error:
         raise RunError("%%lorabench records with torch.profiler, and torch is not installed") from error
     if options.output is not None and not os.access(options.output.parent, os.W_OK):
-        raise OutputError(f"%%lorabench: cannot write {options.output}: there is no such folder, or it is not yours")
+        raise OutputError(
+            f"%%lorabench: cannot write {options.output}: no such folder, or no permission to write there"
+        )
     with torch.profiler.profile(
         record_shapes=True, profile_memory=options.memory, with_stack=options.stacks
     ) as recorder:

@@ -1,29 +1,44 @@
 """The SQL of lorabench: one table or view a file, its documentation above it.
 
-This module only finds and parses the files; analyze/store runs them. Folders are read in the order of their
-numbers, so a file may use everything from an earlier folder:
+This module only finds and parses the files; analyze/store runs them, each view after those that it reads
+(views.in_order). Folders say what a file is for:
 
     0_tables    what readers and attribution fill
     0_rows      what a new database has in tables of settings: a select, or a CSV of the rows
     1_staging   per source: batch of the file's rows -> rows of a table (run at ingest)
     2_macros    functions that views share
     2_definitions   what the sums by range, path and set are, where arrays or statements fill tables with them
-    2_model     private views, names with a leading underscore, by what they are about: a folder for each
+    2_model     private views, names with a leading underscore, by what they are about:
+        inputs      what an input is, holds and lacks: its devices, processes, window, run
+        ranges      ranges of code: what they mean (phases, LoRA, input, compiling), what they own
+        work        operations on GPUs: classes, short names, rooflines, what each device does when
+        cpu         inputs without GPU work: what their threads do
+        launches    calls of the API: launches, waits, queues
+        idle        gaps of devices, and what each is blamed on
+        steps       steps, their phases and lengths, and which of them are warm
+        critical    the critical path by step, range and stream
+        memory      blocks, levels, peaks
+        ranks       ranks beside one another: meetings, ways, waits, stragglers, pipelines
+        replay      what is replayed, and what findings save by it
     3_reports   public views
     3_shown     private views, what the answer, pages and files for other viewers show: made small
-    3_compared  private views, what comparisons add up by step
+    3_compared  private views that only comparisons read: amounts by step (_amount_of_*), what steps and kernels are
     3_findings  rules of the view finding: the file's name is the rule, its second paragraph the advice; a third, if it
                 begins with `Without torch:`, is the advice for a program in which nothing shows torch
     3_memory_findings   rules of the view memory_finding, in the same form
     3_validations   rules of the view validation, in the same form
-    4_checks    views that must be empty
-    5_statements    what no view can be, as it has parameters or writes: statement() puts SQL in the place of them
+    4_checks    views that must be empty whenever a file was read
+    4_laws      views that must be empty whenever findings are replayed (`lorabench validate`)
+    5_statements    what no view can be, as it has $parameters or writes: statement() puts SQL in the place of them
 
 A table's file is its header alone: the statement is made from the columns. A header is a comment block: a sentence
 saying what a row is (of a macro `Macro NAME(arguments): ` and what it returns), an empty line, method and caveats, then
 
     -- columns:
     --   name   type   what it means
+
+Files of 1_staging say which tables and temporary tables they read (`needs:`), those and statements what takes the place
+of a $parameter or a ? (`given:`).
 
 A column of the type `enum` holds no other texts than those that its sentence quotes; DuckDB stores and compares them as
 numbers.
@@ -45,7 +60,8 @@ from ..errors import UsageError
 TABLES, ROWS, STAGING, MACROS = "0_tables", "0_rows", "1_staging", "2_macros"
 DEFINITIONS, MODEL = "2_definitions", "2_model"
 REPORTS, SHOWN, FINDINGS, MEMORY_FINDINGS = "3_reports", "3_shown", "3_findings", "3_memory_findings"
-COMPARED, VALIDATIONS, CHECKS, STATEMENTS = "3_compared", "3_validations", "4_checks", "5_statements"
+COMPARED, VALIDATIONS = "3_compared", "3_validations"
+CHECKS, LAWS, STATEMENTS = "4_checks", "4_laws", "5_statements"
 FOLDERS = (
     TABLES,
     ROWS,
@@ -60,10 +76,11 @@ FOLDERS = (
     MEMORY_FINDINGS,
     VALIDATIONS,
     CHECKS,
+    LAWS,
     STATEMENTS,
 )
 
-_COLUMN = re.compile(r"(?P<name>[a-z_0-9]+)\s+(?P<type>[a-z]+)\s+(?P<doc>\S.*)")
+_COLUMN = re.compile(r"(?P<name>[a-z_0-9]+)\s+(?P<type>[a-z]+(?:\[\])?)\s+(?P<doc>\S.*)")
 _NOT_OURS = ("_", "duckdb_", "sqlite_", "pragma_")
 _QUOTED = re.compile("'[^']+'")
 
@@ -134,7 +151,7 @@ class SqlFile:
     @property
     def is_public(self) -> bool:
         """True for the views that users query; private names begin with an underscore."""
-        return self.folder == REPORTS and not self.name.startswith("_")
+        return self.folder == REPORTS
 
 
 def _columns(lines: list[str]) -> tuple[Column, ...]:

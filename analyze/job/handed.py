@@ -17,7 +17,7 @@ from ..store.database import Database
 if TYPE_CHECKING:
     import pyarrow as pa
 
-VERSION = 8  # of what is handed on, beside the statements of the views
+VERSION = 9  # of what is handed on, beside the statements of the views
 
 # Of rows about one input alone those of which a rank has many: they stay in its result, and are read for who asks.
 LARGE = (
@@ -35,7 +35,7 @@ VIEWS = (
     "_work_process", "_cpu_timeline", "_run_launches", "_steady_class", "_steady_kernel", "_kernel_total",
     "_predicted_finding", "_validation", "_mean_step",
     # what the answer says of an input
-    "_answer_whole", "_answer_critical", "_answer_call", "_answer_phase", "_answer_range", "_finding_place",
+    "_answer_whole", "_answer_critical", "_answer_call", "_phase_work", "_answer_range", "_finding_place",
     "_work_missing", "_launch_missing", "_answer_tail",
 )  # fmt: skip
 # Computed of those when ranks are put together.

@@ -1,7 +1,8 @@
 """What the advice of findings would save: each rule's gaps, waits, copies and kernels, changed together.
 
     gap blamed on a late CPU     the call that ended it comes as much earlier as the gap is long
-    gap behind a wait            nothing waits there; and then what the CPU did in it takes no time ('host_work')
+    gap behind a wait            nothing waits there; and then what the CPU did in it takes no time ('host_work'), or
+                                 nothing waits anywhere, but for a queue that is full ('lost_lead')
     exposed copies               copies take no time, pinned where pageable memory is slower than the link; and run
                                  beside other work, on the link they have ('hidden_copy')
     kernels blamed on a rule     they take no time; products in 32 bits what they take in 16
@@ -76,6 +77,10 @@ def rules(scene: Scene, part: Part | None = None) -> dict[str, Followed] | None:
             return None
         idle = _closed(scene, unwaiting, worked.here())
         found["host_work"] = Followed(idle, share or 1, (unwaiting, idle))
+    begun = measured if unwaiting is None else unwaiting
+    ahead = replace(measured, waits=measured.waits & scene.is_queue)
+    if (begun.waits & ~ahead.waits).any():
+        found["lost_lead"] = Followed(ahead, 1 if part is None else part.share, (begun, ahead))
     communication = scene.of_class("communication")
     for name, chosen, factor in (
         ("kernels", scene.trace.is_kernel, 0.0),

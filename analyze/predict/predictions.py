@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...sql import TABLES, in_folder
+from ..attribute.intervals import take
 from ..attribute.replay import Weights
 from ..store.database import Database
 from ..store.jobs import require_no_job
@@ -117,14 +118,19 @@ def _filled(table: str, rows: Callable[[], list[Row]]) -> pa.Table:
 
 
 def replayed(trace: Trace) -> list[Row]:
-    """Each step as it was and as it is replayed; a trace without steps as one."""
+    """Each step until it and the work launched in it are done, as it was and replayed; a trace without steps as one."""
     found = trace.graph.replay(trace.graph.measured)
     if not len(trace.steps):
         return [{"source_id": trace.source_id, "step": None, "start_ns": trace.origin,
                  "measured_ns": trace.end - trace.origin, "replayed_ns": found.length_ns}]  # fmt: skip
-    steps = trace.steps
-    length = found.begin[steps.last] - found.begin[steps.first]
-    columns = (steps.number, trace.points.begin[steps.first], steps.measured_ns, length)
+    steps, work, begin = trace.steps, trace.work, trace.points.begin
+    ended = trace.graph.begin_of_operations(trace.graph.measured, found) + trace.graph.measured.length
+    step = take(steps.of_points(len(begin)), work.point)
+    inside = np.flatnonzero(step >= 0)
+    measured, length = steps.measured_ns.copy(), found.begin[steps.last] - found.begin[steps.first]
+    np.maximum.at(measured, step[inside], work.end[inside] - begin[steps.first][step[inside]])
+    np.maximum.at(length, step[inside], ended[inside] - found.begin[steps.first][step[inside]])
+    columns = (steps.number, begin[steps.first], measured, length)
     names = ("step", "start_ns", "measured_ns", "replayed_ns")
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return [{"source_id": trace.source_id, **dict(zip(names, row, strict=True))} for row in rows]
@@ -184,7 +190,8 @@ def _saved(scene: Scene, followed: advice.Followed) -> int:
     if followed.beside is None:
         return alone
     without, both = followed.beside
-    return min(alone, scene.saved_ns(both, since=without))
+    left_ns = scene.window_ns - scene.saved_ns(without) - followed.least_ns  # what the link has time for
+    return min(alone, scene.saved_ns(both, since=without), max(0, left_ns))
 
 
 def _saved_down_to(scene: Scene, weights: Weights, shortest_ns: int) -> int:

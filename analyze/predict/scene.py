@@ -105,8 +105,8 @@ class Scene:
     def phase_paths(self, name: str) -> list[str]:
         """The paths of annotations that mean a phase (phase_of), of those in one another the outermost."""
         found = [path for (path,) in self.database.rows(
-            f"select path from _phase_path where source_id = {self.trace.source_id} and phase = {literal(name)} "
-            "order by path"
+            "select distinct path from _phase_path "
+            f"where source_id = {self.trace.source_id} and phase = {literal(name)} order by path"
         )]  # fmt: skip
         return [path for path in found if not any(path.startswith(f"{other}/") for other in found)]
 

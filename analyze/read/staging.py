@@ -1,7 +1,8 @@
 """The temporary tables between a reader and the model, and the way rows get into them.
 
 A reader hands over batches; a staging file of sql/1_staging renames and casts them; the rows wait in `staged_*`
-tables until attribution (see model.py) completes them. Texts are interned on the way: rows carry name ids.
+tables until attribution (see analyze/model/completion.py) completes them. Texts are interned on the way: rows carry
+name ids.
 
 They wait as Arrow columns, which the arrays of the attribution share: a temporary table would be written and read once
 more.

@@ -23,6 +23,21 @@ def run(database: Database) -> None:
                 )
 
 
+def broken_laws(database: Database) -> dict[str, tuple[int, str]]:
+    """Of each law of what may be said how many rows break it, and one of them in words; none where all hold.
+
+    Findings are replayed for it.
+    """
+    found = {}
+    laws = sql.in_folder(sql.LAWS)
+    with database.computing_once([law.name for law in laws]):
+        for law in laws:
+            rows = database.rows(f"select row::varchar from {quoted(law.name)} as row")
+            if rows:
+                found[law.name] = len(rows), str(rows[0][0])
+    return found
+
+
 def definitions(database: Database) -> dict[str, tuple[int, str]]:
     """Of each table that a view defines how many rows are in one of the two alone, 0 where all is right, and one row.
 

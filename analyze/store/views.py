@@ -70,7 +70,7 @@ def read_by(statement: str, given: Collection[str]) -> set[str]:
 @cache
 def known() -> dict[str, sql.SqlFile]:
     """All views and the functions that they share by name."""
-    folders = (sql.DEFINITIONS, sql.MODEL, sql.REPORTS, sql.SHOWN, sql.COMPARED, sql.CHECKS)
+    folders = (sql.DEFINITIONS, sql.MODEL, sql.REPORTS, sql.SHOWN, sql.COMPARED, sql.CHECKS, sql.LAWS)
     found = {view.name: view for folder in folders for view in sql.in_folder(folder)}
     found["_finding"] = _all_rules(sql.FINDINGS, "_finding")
     found["_memory_finding"] = _all_rules(sql.MEMORY_FINDINGS, "_memory_finding")

@@ -41,7 +41,7 @@ def usable() -> str:
     """The nsys to use. Raises ToolError that says what to do when there is none or it is too old."""
     found = nsys.find()
     if found is None:
-        raise ToolError("nsys is not installed; install Nsight Systems for a trace by it")
+        raise ToolError("nsys is not installed; install Nsight Systems to record with it")
     version = nsys.version(found)
     if version < OLDEST:
         shown = ".".join(map(str, version)) or "of unknown version"

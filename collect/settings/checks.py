@@ -163,7 +163,7 @@ def _check_unused(spec: "RunSpec") -> None:
     if spec.batch:
         refuse(("loader_workers", "batch_delay_ms"), "is about making batches; --batch is made once")
     if spec.device == "cpu" and not spec.pin_memory:
-        raise UsageError("--no-pin-memory is about copies to a GPU; with --device cpu there are none")
+        raise UsageError("--no-pin-memory only affects copies to a GPU; leave it out with --device cpu")
     tasks.check(spec, given)
 
 

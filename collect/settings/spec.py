@@ -105,7 +105,7 @@ class RunSpec:
     grad_accum: tuple[int, ...] = _option((1,), "Micro steps for each optimizer step.", each=True)
     trainer: str = _option(
         "plain",
-        "sft: the usual values of fine-tuning scripts for what is not given (20 steps, batch 2 x 4, adamw-8bit, linear "
+        "sft: common defaults of fine-tuning scripts for settings not given (20 steps, batch 2 x 4, adamw-8bit, linear "
         "schedule with warm-up, weight decay), and their metrics in stats.json.",
         ("plain", "sft"),
     )
@@ -182,7 +182,7 @@ class RunSpec:
         "", "A saved batch (.pt, .safetensors) of input_ids, attention_mask and labels for every step."
     )
     lengths: str = _option("fixed", "Lengths of synthetic sequences up to seq-len.", ("fixed", "uniform", "lognormal"))
-    epochs: int = _option(0, "--task sst2: passes of the timing pass over the training data [default: 3].")
+    epochs: int = _option(0, "--task sst2: epochs of the timing pass [default: 3].")
     steps: int = _option(5, "Measured steps: optimizer steps of each adapter; with epochs those of the other passes.")
     warmup: int = _option(2, "Steps before them that are trained but not measured.")
     seed: int = _option(0, "Seed of weights, data and dropout.")

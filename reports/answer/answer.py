@@ -20,7 +20,7 @@ FINDINGS = """
     from _answer_finding
     where source_id = {id}
     order by starts_with(rule, 'unrecorded') desc, saving_ns desc nulls last, rule"""
-_PHASES = "select * exclude source_id from _answer_phase where source_id = {id}"
+_PHASES = "select * exclude source_id from _phase_work where source_id = {id}"
 _GPU_PHASES = """
     select phase, gpu_op_frac
     from phase_summary

@@ -138,7 +138,7 @@ def compare_inputs(
         if by == "memory":
             _require_memory(names, rows[0])
         if only is not None and len(rows) == 1:
-            raise UsageError(f"--only {only}: nothing by {by} is called so in any of these inputs")
+            raise UsageError(f"--range {only}: nothing by {by} is called so in any of these inputs")
         steps = _steps(opened, how, totals)
         compared = verdict.of_traces(
             inputs, databases, Asked(by, how.view, how.measure, bool(steps)), how.keys, rows,

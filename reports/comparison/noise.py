@@ -8,7 +8,10 @@ The middle is the mean without a fifth of the steps at each end, its error that 
 (a clock that falls, a machine that warms up) say less than as many others: the variance is multiplied by
 (1 + r) / (1 - r), r being the correlation of each with the next. Two differ where their middles are further apart than
 noise puts them in one of a hundred pairs (Student's t, degrees of freedom by Welch; in three of a hundred where three
-steps stand beside many).
+steps stand beside many), and where they are apart, however few they are and however alike in a row:
+
+    A  x xx  x             none of A is among those of B, and between them is more room
+    B              xxx x   than either takes
 """
 
 import math
@@ -30,11 +33,16 @@ Sample = tuple[Hashable, float]  # of a step its kind, which others may have, an
 
 @dataclass(frozen=True)
 class Centre:
-    """Where the middle of some values is, the square of its standard error, and the degrees of freedom of that."""
+    """Where the middle of some values is, the square of its standard error, and the degrees of freedom of that.
+
+    low, high: between which they lie, without those that are left out; infinite where it is not known.
+    """
 
     value: float
     variance: float
     freedom: float
+    low: float = -math.inf
+    high: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -90,7 +98,7 @@ def trimmed(values: Sequence[float], is_in_order: bool = True) -> Centre:
     kept = count - 2 * cut
     squares = (count - 1) * statistics.variance([min(max(value, low), high) for value in values])
     variance = squares / (kept * (kept - 1)) * (_repeated(values) if is_in_order else 1.0)
-    return Centre(statistics.fmean(ordered[cut : count - cut]), variance, kept - 1)
+    return Centre(statistics.fmean(ordered[cut : count - cut]), variance, kept - 1, low, high)
 
 
 def weighted(parts: Iterable[tuple[float, Centre]]) -> Centre:
@@ -99,13 +107,23 @@ def weighted(parts: Iterable[tuple[float, Centre]]) -> Centre:
     variances = [weight**2 * centre.variance for weight, centre in parts]
     value, variance = sum(weight * centre.value for weight, centre in parts), sum(variances)
     known = [own**2 / centre.freedom for own, (_, centre) in zip(variances, parts, strict=True) if own]
-    return Centre(value, variance, variance**2 / sum(known) if any(known) else 1.0)
+    extremes = [sorted((weight * centre.low, weight * centre.high)) for weight, centre in parts if weight]
+    low, high = (sum(each[side] for each in extremes) for side in (0, 1))
+    return Centre(value, variance, variance**2 / sum(known) if any(known) else 1.0, low, high)
 
 
 def least_seen(first: Centre, other: Centre) -> float:
     """How far apart the centres of two alike would be in one of a hundred pairs."""
     both = weighted([(1.0, other), (-1.0, first)])
     return quantile(both.freedom) * math.sqrt(both.variance)
+
+
+def may_be_noise(first: Centre, other: Centre) -> bool:
+    """Whether noise alone may put two so far apart."""
+    if abs(other.value - first.value) > least_seen(first, other):
+        return False
+    between = max(other.low - first.high, first.low - other.high)
+    return not between > max(first.high - first.low, other.high - other.low)
 
 
 def quantile(freedom: float) -> float:
@@ -126,7 +144,7 @@ def _judged(said: tuple[float, float], centres: tuple[Centre, Centre], of: str =
     """The difference of what is said, which is noise where the centres say so, or that it went the other way."""
     change, least = centres[1].value - centres[0].value, least_seen(*centres)
     goes_alike = (said[1] - said[0]) * change > 0
-    return Difference(*said, is_noise=abs(change) <= least or not goes_alike, least=least, of=of)
+    return Difference(*said, is_noise=may_be_noise(*centres) or not goes_alike, least=least, of=of)
 
 
 def _by_kind(first: Sequence[Sample], other: Sequence[Sample], kinds: list[Hashable]) -> Difference:
@@ -150,7 +168,7 @@ def _of_twins(first: Sequence[float], other: Sequence[float]) -> Difference:
     return Difference(
         before,
         before * math.exp(ratio.value),
-        abs(ratio.value) <= least,
+        may_be_noise(Centre(0.0, 0.0, ratio.freedom, 0.0, 0.0), ratio),
         before * math.expm1(least),
         "mean, each beside its twin, of",
     )

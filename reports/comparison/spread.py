@@ -96,7 +96,7 @@ class KindOfSteps:
             nothing = [0.0] * (self.step_cnt - self.with_cnt if is_of_all else 0)
             found = noise.centre([*self.each, *nothing], is_in_order=self.is_in_order and not nothing)
             share = count / self.step_cnt
-            return Centre(found.value * share, found.variance * share**2, found.freedom)
+            return noise.weighted([(share, found)])
         variance = max(0.0, self.square - self.value**2 / count) / (count - 1) / count
         return Centre(self.value / self.step_cnt, variance * (count / self.step_cnt) ** 2, count - 1)
 
@@ -136,7 +136,7 @@ def are_alike_rows(first: Spread | None, other: Spread | None, change: float) ->
     if found is None:
         return False
     inner = found[1].value - found[0].value
-    return abs(inner) <= noise.least_seen(*found) or inner * change <= 0
+    return noise.may_be_noise(*found) or inner * change <= 0
 
 
 def centres_of_rows(first: Spread | None, other: Spread | None) -> tuple[Centre, Centre] | None:

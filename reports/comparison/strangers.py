@@ -15,18 +15,20 @@ _FEW = 0.1  # of the kernels of a step: those of a library are in many programs
 _ALIKE = 0.3  # of the operators: other batches, devices or precisions leave most of them as they are
 
 
-def said(rows: Sequence[Row], names: Sequence[str], asked: Asked, databases: Sequence[Database]) -> list[str]:
-    """What a person must know before reading who is faster: that nothing is in both, that these seem two programs."""
+def said(rows: Sequence[Row], names: Sequence[str], asked: Asked, seeming: Collection[int]) -> list[str]:
+    """What a person must know before reading who is faster: that nothing is in both, that these seem two programs.
+
+    seeming: the numbers of the inputs that are_two_programs says so of.
+    """
     lines = []
     if asked.view in _PARTS and _have_nothing_in_common(rows, names):
         others = " or ".join(letter(number) for number in range(1, len(names)))
         lines.append(f"nothing in common: not one {asked.by} of A is in {others}")
-    for number, other in enumerate(databases[1:], 1):
-        if are_two_programs(databases[0], other):
-            lines.append(
-                f"is {letter(number)} the same program as A? They have few kernels in common and call other operators: "
-                "times are set side by side all the same"
-            )
+    for number in seeming:
+        lines.append(
+            f"is {letter(number)} the same program as A? Next to no kernel is in both, and neither operators nor "
+            "ranges say otherwise: times are set side by side all the same"
+        )
     return lines
 
 
@@ -39,18 +41,29 @@ def _have_nothing_in_common(rows: Sequence[Row], names: Sequence[str]) -> bool:
 
 
 def are_two_programs(first: Database, other: Database) -> bool:
-    """Whether neither kernels nor operators nor ranges below others are in both; False where too little says it."""
+    """Whether neither kernels nor operators nor ranges below others are in both; False where too little says it.
+
+    Without operators it is only said of no kernel in both, or of few on one kind of GPU: others have kernels of their
+    own for the same products.
+    """
     kernels = [_by_name(database, "kernel_summary", "short_name", "kernel_cnt") for database in (first, other)]
     operators = [_by_name(database, "operator_summary", "operator", "call_cnt") for database in (first, other)]
-    if not all(kernels) or not all(operators):
+    if not all(kernels):
         return False
     both = sum(min(count, kernels[1].get(name, 0.0)) for name, count in kernels[0].items())
     if both >= _FEW * max(sum(counts.values()) for counts in kernels):
         return False
-    alike = sum(operators[0][name] == operators[1].get(name) for name in operators[0])
-    if alike >= _ALIKE * min(map(len, operators)):
+    if all(operators):
+        alike = sum(operators[0][name] == operators[1].get(name) for name in operators[0])
+        if alike >= _ALIKE * min(map(len, operators)):
+            return False
+    elif both and _gpus(first) != _gpus(other):
         return False
     return not set(_inner_paths(first)) & set(_inner_paths(other))
+
+
+def _gpus(database: Database) -> set[str]:
+    return {name for (name,) in database.rows("select name from device where name is not null")}
 
 
 def _by_name(database: Database, view: str, name: str, value: str) -> dict[str, float]:

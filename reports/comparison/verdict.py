@@ -48,10 +48,16 @@ def of_traces(
     are_timed = all(timed)
     work = [Work.of(rundir.read_summary(path)) for path in inputs] if are_timed else []
     steps = [*timed] if are_timed else [by_step.of_steps(database) for database in databases.values()]
-    said = strangers.said(rows, names, asked, [*databases.values()])
+    bases = [*databases.values()]
+    strange = [number for number in range(1, len(names)) if strangers.are_two_programs(bases[0], bases[number])]
+    said = strangers.said(rows, names, asked, strange)
     for number in range(1, len(names)):
         first, other = steps[0], steps[number]
         pair = databases[names[0]], databases[names[number]]
+        if number in strange:
+            said.append(_of_two_programs(first, other))
+            steps[number] = None
+            continue
         if first and other and (apart := "" if are_timed else _other_profilers(pair, (first, other), number)):
             said.append(apart)
             steps[number] = None
@@ -101,6 +107,14 @@ def of_pair(
         return of_runs(steps, number, work)
     line = of_steps(*steps, *letters, "profiled")
     return line if line.startswith(_NONE) else line + _phase(pair, *steps)
+
+
+def _of_two_programs(first: spread.Spread | None, other: spread.Spread | None) -> str:
+    said = "no verdict: of two programs neither is the faster one"
+    if first is None or other is None:
+        return said
+    unit, cells = units.scaled("ns", [first.median, other.median])
+    return f"{said}: steps of {cells[0]} and {cells[1]} {unit}"
 
 
 def _other_profilers(pair: tuple[Database, Database], steps: tuple[spread.Spread, spread.Spread], number: int) -> str:

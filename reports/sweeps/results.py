@@ -77,11 +77,7 @@ def fastest(rows: list[dict[str, Any]]) -> tuple[dict[str, Any], list[dict[str, 
     first = max(measured, key=lambda row: float(row["token_per_s"]))
     least = _centre(first)
     others = [(row, _centre(row)) for row in measured if row is not first]
-    return first, [row for row, centre in others if least and centre and _is_noise(least, centre)]
-
-
-def _is_noise(first: noise.Centre, other: noise.Centre) -> bool:
-    return abs(other.value - first.value) <= noise.least_seen(first, other)
+    return first, [row for row, centre in others if least and centre and noise.may_be_noise(least, centre)]
 
 
 def _centre(row: dict[str, Any]) -> noise.Centre | None:

@@ -33,7 +33,8 @@ _FIRST = {
         "operator", "call_cnt", "self_cpu_ns", "self_gpu_ns", "gpu_ns", "roofline_frac", "bound", "input_shapes",
     ),
     "step_summary": (
-        "step", "wall_ns", "kernel_ns", "gpu_busy_ns", "launch_overhead_ns", "launch_cnt", "data_ns", "h2d_ns",
+        "step", "length_ns", "wall_ns", "gpu_busy_ns", "kernel_ns", "found_by", "launch_overhead_ns", "launch_cnt",
+        "data_ns", "h2d_ns",
         "forward_ns", "backward_ns", "optimizer_ns",
     ),
     "memory_peak": ("device", "category", "live_bytes", "live_frac", "path", "largest_bytes", "basis"),

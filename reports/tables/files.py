@@ -41,8 +41,8 @@ def write(
 ) -> None:
     """Write the rows of a public view, all or those that are wanted, to a file in one of FORMATS.
 
-    `escape_formulas` puts a `'` before texts that a spreadsheet would run as a formula. Raises OutputError when the
-    file cannot be written, UsageError when there is no such view or no such form of it.
+    `escape_formulas` puts a `'` before texts that a spreadsheet would evaluate as a formula. Raises OutputError
+    when the file cannot be written, UsageError when there is no such view or no such form of it.
     """
     database.public_view(view)
     database.copy(_statement(view, format, escape_formulas, narrowing or Narrowing()), path, _options(view, format))

@@ -4,5 +4,5 @@
 --   source_id     integer   the input
 --   step          bigint    its number, NULL for the whole of a trace without steps
 --   start_ns      bigint    its start
---   measured_ns   bigint    its duration on the CPU
+--   measured_ns   bigint    from its begin until it and the GPU work that it launched are done
 --   replayed_ns   bigint    the same by replay

@@ -46,7 +46,7 @@ known as (
         backward - coalesce(recompute, 0) as backward,
         recompute,
         optimizer
-    from _answer_phase
+    from _phase_work
 ),
 named as (
     unpivot known

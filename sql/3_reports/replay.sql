@@ -6,8 +6,8 @@
 --
 -- columns:
 --   step          bigint    its number, NULL for the whole of a trace without steps
---   measured_ns   bigint    its duration on the CPU
---   replayed_ns   bigint    its duration by replay
+--   measured_ns   bigint    from its begin until it and the GPU work that it launched are done
+--   replayed_ns   bigint    the same by replay
 --   error_frac    double    replayed_ns / measured_ns - 1
 --   start_ns      bigint    its start
 --   source_id     integer   the input, see trace_info

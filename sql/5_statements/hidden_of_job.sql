@@ -1,4 +1,4 @@
--- What hiding communication saves is what the view what_if of several ranks has: a rank alone does not know it.
+-- Updates what_if: what hiding communication saves is what the view what_if of several ranks has: a rank alone does not know it.
 
 update what_if as change
 set

@@ -1,4 +1,4 @@
--- The key in this database of each name of a part, with new ones for texts that are not here yet.
+-- Makes the table renamed: the key in this database of each name of a part, with new ones for texts that are not here yet.
 
 create temp table renamed as
 with

@@ -1,4 +1,4 @@
--- Windows of devices have the waiting for later ranks, at most their exposed communication.
+-- Updates steady_state: windows of devices have the waiting for later ranks, at most their exposed communication.
 
 update steady_state as steady
 set rank_wait_ns = least(late.waited_ns, steady.exposed_communication_ns)

@@ -18,5 +18,5 @@ unlike as (
     select 'by its definition' as which, *
     from (from meant except all from kept)
 )
-select count(*), any_value(unlike)::varchar
+select count(*) as unlike_cnt, any_value(unlike)::varchar as example
 from unlike

@@ -1,4 +1,4 @@
--- Parts of the ways of ranks, with the matches and steps that the job gives their collectives, take the place of what the
+-- Replaces _rank_part or _rank_stretch: parts of the ways of ranks, with the matches and steps that the job gives their collectives, take the place of what the
 -- ranks alone have.
 --
 -- given: table (_rank_part or _rank_stretch), summed (what of its columns is added up where parts are of one match then)

@@ -1,4 +1,4 @@
--- Exposed communication saves what is left of it without the waiting for later ranks.
+-- Updates _predicted_finding: exposed communication saves what is left of it without the waiting for later ranks.
 --
 -- A rank alone takes for communication what it waits for others. The saving of an input is shared among its places as what is
 -- left of them.

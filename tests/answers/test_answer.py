@@ -14,6 +14,7 @@ from conftest import CORPUS, ROOT, absent, corpus_params, opened, quick
 from lorabench import rundir
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.predict.predictions import what_if
+from lorabench.analyze.store import checks
 from lorabench.analyze.store.database import Database
 from lorabench.reports.answer import answer, answer_text, next_text, verdict_text, what_if_text
 from lorabench.reports.page import cards
@@ -27,7 +28,7 @@ FILES = [
     ROOT / "fixtures" / "lora-run.sqlite", ROOT / "fixtures" / "torch-cpu.json.gz", ROOT / "fixtures" / "h200-batch",
 ]  # fmt: skip
 IDLE = ("late_input", "compiling_or_loading", "blocking_copy", "pageable_async_copy", "synchronisation",
-        "launch_bound_range", "unified_memory", "long_idle_gap", "long_dependency", "host_work",
+        "launch_bound_range", "unified_memory", "long_idle_gap", "long_dependency", "host_work", "lost_lead",
         "devices_in_turn")  # fmt: skip
 
 KERNELS = (
@@ -63,6 +64,10 @@ def test_the_parts_of_the_window_add_up_and_no_finding_saves_more_than_its_part(
     assert sum(saved.get(rule, 0) for rule in KERNELS) <= parts["compute"] + tolerance
     assert saved.get("exposed_copy", 0) <= parts["copies"] + tolerance
     assert saved.get("exposed_communication", 0) <= parts["communication"] + tolerance
+
+
+def test_no_law_of_findings_is_broken(database: Database) -> None:
+    assert checks.broken_laws(database) == {}
 
 
 def _saved_within(database: Database, row: dict[str, Any], path: str) -> float:

@@ -767,7 +767,7 @@ def test_adapters_in_turn_are_one_step_whatever_is_around_them(
 
 def test_names_that_are_nowhere_are_no_comparison(run: Callable[..., Any], two: list[Path]) -> None:
     said = run(*two, "--by", "kernel", "--only", "zzz", code=2)
-    assert "--only zzz: nothing by kernel is called so in any of these inputs" in said.err
+    assert "--range zzz: nothing by kernel is called so in any of these inputs" in said.err
 
 
 @pytest.mark.parametrize("by", [(), ("--by", "range")])

@@ -64,6 +64,30 @@ def test_the_more_steps_the_smaller_a_difference_is_found(kind: Callable[..., St
 
 
 @given(
+    steps=st.lists(st.floats(1.0, 2.0), min_size=3, max_size=20),
+    others=st.lists(st.floats(3.01, 3.9), min_size=3, max_size=20),
+    scale=st.sampled_from([1.0, 1e6]), kinds=st.integers(1, 2),
+)  # fmt: skip
+def test_steps_that_are_apart_differ_however_alike_those_in_a_row_are(
+    steps: Steps, others: Steps, scale: float, kinds: int
+) -> None:
+    """As a clock that falls all the time: between the slowest of one and the fastest of the other is much room."""
+    first, other = ([scale * value for value in sorted(side)] for side in (steps, others))
+    assert not found(first, other).is_noise and not found(other, first).is_noise
+    spreads = [row_of([side] * kinds) for side in (first, other)]
+    assert not spread.are_alike_rows(*spreads, 1.0) and not spread.are_alike_rows(*reversed(spreads), -1.0)
+
+
+def row_of(kinds: list[Steps]) -> spread.Spread:
+    """What steps have of a row, of each kind these."""
+    each = tuple(
+        spread.KindOfSteps(len(side), len(side), sum(side), sum(value**2 for value in side), tuple(side))
+        for side in kinds
+    )
+    return spread.Spread(0.0, 0.0, 0.0, sum(map(len, kinds)), kinds=each)
+
+
+@given(
     steps=st.lists(st.floats(1e3, 1e9), min_size=3, max_size=30), factor=st.floats(0.5, 2.0),
     others=st.lists(st.floats(1e3, 1e9), min_size=3, max_size=30),
 )  # fmt: skip

@@ -76,6 +76,13 @@ def test_a_header_says_what_the_view_returns(
     assert [(c.name, c.type.upper()) for c in view.columns] == [(name, kind) for name, kind, *_ in rows]
 
 
+def test_headers_of_private_views_say_what_they_return(database_of: Callable, synthetic_trace: Callable) -> None:
+    database = database_of(synthetic_trace("nsys"))
+    for view in (view for folder in (sql.MODEL, sql.SHOWN, sql.COMPARED) for view in sql.in_folder(folder)):
+        found = [name for name, *_ in database.rows(f"describe select * from {view.name}")]
+        assert [column.name for column in view.columns] == found, view.name
+
+
 @pytest.mark.parametrize(
     "rule", [*sql.in_folder(sql.FINDINGS), *sql.in_folder(sql.MEMORY_FINDINGS)], ids=lambda r: r.name
 )

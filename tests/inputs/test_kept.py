@@ -12,7 +12,7 @@ from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.database import Database
 from simulated_ranks import Job, simulate
 
-PUBLIC = [view for view in sql.load() if view.folder == sql.REPORTS and view.is_public]
+PUBLIC = [view for view in sql.load() if view.is_public]
 _MOST_OPERATORS = 2_000  # in a plan, which DuckDB makes in less than a second
 
 

@@ -8,7 +8,7 @@ from lorabench import sql
 from lorabench.analyze import ingest
 from lorabench.analyze.read.inputs import Kind
 
-PUBLIC = [view.name for view in sql.load() if view.folder == sql.REPORTS and view.is_public]
+PUBLIC = [view.name for view in sql.load() if view.is_public]
 
 
 @pytest.mark.parametrize("trace", ["lora-run.json.gz", "lora-run.sqlite"])

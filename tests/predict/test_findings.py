@@ -52,6 +52,21 @@ def waits_for_nothing(gpu: Gpu) -> Gpu:
     return gpu.finished()
 
 
+def asks_early(host: int, *, waits: bool = True) -> Gpu:
+    """The CPU waits for a side stream while the queue is full: the GPU works on, and the work behind it comes late."""
+    gpu = pinned()
+    for step in range(8):
+        with gpu.range(f"step {step}"):
+            gpu.launch("small_result_kernel", 1_000_000, COPIES)
+            for _ in range(20):
+                gpu.work(4_000)
+                gpu.launch("matmul_gemm_kernel", 100_000)
+            if waits:
+                gpu.synchronise(COPIES)
+            gpu.work(host)
+    return gpu.finished()
+
+
 @dataclass(frozen=True)
 class Fault:
     """Runs with a fault, with it removed, and with the fault where it costs nothing."""
@@ -63,6 +78,12 @@ class Fault:
 
 
 FAULTS = [
+    Fault(
+        "lost_lead",
+        lambda: asks_early(1_500_000),
+        lambda: asks_early(1_500_000, waits=False),
+        lambda: asks_early(100_000),
+    ),
     Fault(
         "late_input",
         lambda: replace(COMPUTES, load=60_000_000).run(pinned()),

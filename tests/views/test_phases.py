@@ -77,7 +77,7 @@ def test_phases_add_up_to_the_steps_and_to_all_work(name: str) -> None:
         ((cpu_ns, cpu, gpu_ns, gpu),) = database.rows(
             "select sum(cpu_ns), sum(cpu_frac), sum(gpu_op_ns), sum(gpu_op_frac) from phase_summary"
         )
-        ((wall_ns,),) = database.rows("select sum(wall_ns) from _answer_phase")
+        ((wall_ns,),) = database.rows("select sum(wall_ns) from _phase_work")
         ((work_ns,),) = database.rows(
             "select coalesce(sum(op.end_ns - op.start_ns), 0) from gpu_op as op "
             "join _steady_time as steady using (source_id) "

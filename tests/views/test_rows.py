@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from lorabench import sql
 from lorabench.analyze.store import checks
@@ -242,6 +243,32 @@ def test_times_are_said_whatever_number_they_are(database: Database) -> None:
 
 def test_every_check_has_a_statement_that_breaks_it() -> None:
     assert {check for check, _ in BROKEN} == {f.name for f in sql.in_folder(sql.CHECKS)}
+
+
+LAWS = {
+    "saving_within_part": "update _predicted_finding set saving_ns = 41",
+    "saving_within_limit": "update _predicted_finding set limit_ns = 20",
+}
+
+
+def test_a_broken_law_is_found() -> None:
+    """The idle time is 30 of 100 ns, the copies with nothing beside them 10; what a wait is blamed for is no limit."""
+    assert {law.name for law in sql.in_folder(sql.LAWS)} == LAWS.keys()
+    for law in sql.in_folder(sql.LAWS):
+        with duckdb.connect() as connection:
+            (part_of_rule,) = (macro for macro in sql.in_folder(sql.MACROS) if macro.name == "part_of_rule")
+            connection.execute(part_of_rule.statement)
+            connection.execute(
+                "create table _predicted_finding as select 1 as source_id, 'long_idle_gap' as rule, 'x' as place, "
+                "30.0 as saving_ns, 30.0 as limit_ns union all select 1, 'synchronisation', 'x', 10.0, 5.0"
+            )
+            connection.execute(
+                "create table steady_state as select 1 as source_id, 100 as window_ns, 30 as host_idle_ns, "
+                "0 as dependency_idle_ns, 60 as compute_ns, 10 as exposed_memory_ns, 0 as exposed_communication_ns"
+            )
+            assert connection.execute(law.statement).fetchall() == []
+            connection.execute(LAWS[law.name])
+            assert len(connection.execute(law.statement).fetchall()) == 1
 
 
 @pytest.mark.parametrize(("check", "statement"), BROKEN)

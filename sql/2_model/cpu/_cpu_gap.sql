@@ -1,6 +1,7 @@
 -- A row is a time longer than the threshold long_gap_ns within the steps of an input without GPU work in which no operator runs.
 --
--- What of it the process fetches input in is one row, what it compiles or communicates in another (which other rules have), and
+-- Of a backward in a file with the operators of one thread nobody knows what it is: torch runs that of a GPU on a thread of its
+-- own, which is not recorded there. What of it the process fetches input in is one row, what it compiles or communicates in another (which other rules have), and
 -- what lies between these is Python's.
 --
 --     operators   [forward  ][backward ][opt]                    [forward
@@ -11,7 +12,7 @@
 --   source_id   integer   the input
 --   start_ns    bigint    begin
 --   end_ns      bigint    end
---   rule        varchar   'late_input' or 'python_time', NULL where something was compiled or sent
+--   rule        varchar   'late_input' or 'python_time', NULL where something was compiled or sent, and where nobody knows
 --   path_id     bigint    name path of what fetches input, else of the innermost annotation around it, the step's left out; or NULL
 --   before      varchar   the annotation that ended last before it, NULL without
 --   behind      varchar   the one that begins first behind it, NULL without
@@ -145,12 +146,25 @@ around as (
     join name using (name_id)
     where piece.what = 'python_time' and (range.kind = 'python' or range.range_id in (select range_id from annotation))
     group by piece.source_id, piece.thread_id, piece.start_ns
+),
+alone as (
+    select source_id
+    from range
+    where kind = 'operator'
+    group by source_id
+    having count(distinct thread_id) = 1
 )
 select
     piece.source_id,
     piece.start_ns,
     piece.end_ns,
-    if(piece.what in ('late_input', 'python_time'), piece.what, null) as rule,
+    case
+        when piece.what = 'late_input' then 'late_input'
+        when piece.what = 'python_time' and not (
+            piece.source_id in (from alone)
+            and coalesce(around.path_id in (select path_id from _phase_path where phase = 'backward'), false)
+        ) then 'python_time'
+    end as rule,
     if(piece.what = 'late_input', piece.path_id, around.path_id) as path_id,
     before_name.text as before,
     behind_name.text as behind,

@@ -3,6 +3,17 @@
 -- An input without steps counts as one, number NULL.
 -- A segment lies in steps from the first that ends after its start, or behind which such a one lies, to the last that
 -- begins before its end: looked up, as comparing each with each would be quadratic.
+--
+-- columns:
+--   source_id   integer   the input
+--   step_id     bigint    the step, as _step has it, NULL for an input without steps
+--   step        bigint    number of the step, NULL likewise
+--   step_ns     bigint    length of the step
+--   kind        varchar   'gpu', 'launch', 'wait' or 'cpu', see critical_segment
+--   gpu_op_id   bigint    the operation, NULL for 'cpu'
+--   thread_id   bigint    the thread, NULL but for 'cpu'
+--   start_ns    bigint    begin
+--   end_ns      bigint    end
 
 with
 whole as (

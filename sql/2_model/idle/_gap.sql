@@ -14,6 +14,19 @@
 -- The distance between two kernels is the device's own: twice the median of the gaps before kernels that were launched
 -- already when the gap began, which is 1.3 to 3 us on NVIDIA's GPUs and next to nothing in AMD's traces; at most the
 -- threshold kernel_wait_ns, and that threshold for a device with fewer than 20 such gaps.
+--
+-- columns:
+--   source_id   integer   the input
+--   device_id   integer   the device, NULL without
+--   start_ns    bigint    begin
+--   end_ns      bigint    end
+--   idle_ns     bigint    its length
+--   cause       varchar   'host', 'dependency' or 'kernel_wait'
+--   gpu_op_id   bigint    the operation that ended it
+--   is_lead     boolean   whether it lies before the device's first work
+--   process     bigint    the process of that operation, as _work_process has it
+--   range_id    bigint    the range that owns the operation, NULL without
+--   name_id     bigint    name of the operation
 
 with
 measured as materialized (

@@ -2,6 +2,14 @@
 -- work that ended it.
 --
 -- The second only where a step begins long before any GPU work (_steady_time): is_lead says so.
+--
+-- columns:
+--   source_id   integer   the input
+--   device_id   integer   the device, NULL without
+--   start_ns    bigint    begin
+--   end_ns      bigint    end
+--   gpu_op_id   bigint    the operation that ended it
+--   is_lead     boolean   whether it lies before the device's first work
 
 with
 busy as (

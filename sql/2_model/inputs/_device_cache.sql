@@ -1,6 +1,10 @@
 -- A row is the last cache of one kind of GPU, by its vendor's data sheet.
 --
 -- Patterns exclude each other; of a device that none matches nothing is known to be cached.
+--
+-- columns:
+--   pattern       varchar   regular expression that names of such devices match
+--   cache_bytes   integer   size of the cache
 
 select pattern, cache_bytes
 from (

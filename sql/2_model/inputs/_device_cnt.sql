@@ -1,4 +1,9 @@
 -- A row is an input and how many devices and processes share its work: at least one device, where all is the CPU's.
+--
+-- columns:
+--   source_id     integer   the input
+--   device_cnt    bigint    devices, at least 1
+--   process_cnt   bigint    processes, those that are not recorded together 1
 
 select
     source_id,

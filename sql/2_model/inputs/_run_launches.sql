@@ -2,6 +2,19 @@
 --
 -- What a run was is in the manifest that lorabench collect left beside the trace. A step of all adapters is one step
 -- number, of which other modes than batch have a range for each adapter.
+--
+-- columns:
+--   source_id        integer   the input
+--   kind             varchar   its kind: which profiler recorded it
+--   method           varchar   how it was trained, as in launch_cost; NULL if not recorded
+--   model            varchar   the base model, NULL if not recorded
+--   way              varchar   'switch', 'seq', 'process', 'batch, fused', 'batch, loop' or 'batch, loop, pruned'
+--   adapter_cnt      bigint    adapters
+--   launch_cnt       double    launching calls of a step of all adapters
+--   launch_ns        double    their summed duration, without their waits for the GPU
+--   launch_wait_ns   double    those waits
+--   wall_ns          double    how long the step takes on the CPU
+--   kernel_ns        double    summed duration of its kernels
 
 with
 run as (

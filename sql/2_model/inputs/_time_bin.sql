@@ -1,4 +1,10 @@
 -- A row is one of the equal bins into which an input's GPU window is cut for series.
+--
+-- columns:
+--   source_id   integer   the input
+--   bin         bigint    number of the bin, from 0
+--   start_ns    bigint    begin
+--   end_ns      bigint    end
 
 select
     source_id,

@@ -1,4 +1,10 @@
 -- A row is an input's GPU window, which is cut into equal bins for series; the threshold time_bin_cnt says how many.
+--
+-- columns:
+--   source_id   integer   the input
+--   first_ns    bigint    begin of the window: of the first GPU work
+--   span_ns     bigint    its length, to the end of the last
+--   bin_cnt     bigint    bins
 
 select
     work.source_id,

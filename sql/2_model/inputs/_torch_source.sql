@@ -2,6 +2,9 @@
 --
 -- torch.profiler and torch's allocator record nothing else. In a report of nsys torch's kernels, libraries and ranges
 -- have names of their own, and so have those that its compiler makes.
+--
+-- columns:
+--   source_id   integer   the input
 with shown as materialized (
     select name_id
     from name

@@ -1,6 +1,12 @@
 -- A row is the first recorded CUDA call of a process: its correlation id and when it began.
 --
 -- A Kineto trace does not say which process GPU work belongs to: its one row has process_id NULL.
+--
+-- columns:
+--   source_id        integer   the input
+--   process_id       bigint    the process, NULL if not recorded (Kineto)
+--   correlation_id   bigint    correlation id of the call, the lowest of the process
+--   start_ns         bigint    begin
 
 select
     api_call.source_id,

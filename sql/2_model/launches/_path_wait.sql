@@ -1,6 +1,10 @@
 -- A row is a path of ranges with launching calls that wait for the GPU: for how much of launch_api_ns they do.
 --
 -- Each call counts once per path, as in launch_api_ns of range_summary.
+--
+-- columns:
+--   path_id   bigint    the name path
+--   wait_ns   hugeint   how long launching calls of its ranges wait
 
 with
 waiting as (

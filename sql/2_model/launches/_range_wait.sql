@@ -1,6 +1,10 @@
 -- A row is a range with launching calls that wait for the GPU: for how much of its launch_api_ns they do.
 --
 -- Each call counts once, as in launch_api_ns of range_instance: for the ranges that reached_range names.
+--
+-- columns:
+--   range_id   bigint   the range
+--   wait_ns    bigint   how long its launching calls wait
 
 with recursive
 waiting as (

@@ -1,6 +1,18 @@
 -- A row is one wait of the CPU for the GPU (waiting_call), with the innermost range around it.
 --
 -- The range is the last of the thread that began before the wait, or the nearest one around that which ends after it.
+--
+-- columns:
+--   api_call_id   bigint    the call that waits
+--   source_id     integer   the input
+--   thread_id     bigint    its thread
+--   name_id       bigint    its name
+--   start_ns      bigint    begin of the wait
+--   end_ns        bigint    end of the wait
+--   kind          varchar   'device', 'stream', 'event', 'memcpy', 'memset' or 'queue'
+--   is_pageable   boolean   whether it copies from or to pageable memory
+--   api_name      varchar   the name of the call as text
+--   range_id      bigint    the innermost range around it, NULL outside all ranges
 
 with recursive
 call as (

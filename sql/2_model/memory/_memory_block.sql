@@ -10,6 +10,23 @@
 -- To keep is never to free, to outlive a step, or to live for most of the recording; of what a model is made of, to be
 -- there when it works. What was there before the recording goes by who frees it (the optimizer its state, zero_grad
 -- gradients), else by who made it. That is 'exact' where a ledger has taken out what it knows, 'heuristic' elsewhere.
+--
+-- columns:
+--   allocation_id   bigint    key, NULL for what only a ledger knows from before the recording
+--   source_id       integer   the input
+--   process_id      bigint    the process, NULL if not recorded
+--   thread_id       bigint    the thread that asked, NULL if not recorded
+--   device          varchar   the device, 'cpu' or 'cuda:0' …
+--   start_ns        bigint    when it was allocated, NULL for before the recording
+--   free_ns         bigint    when it was freed, NULL where it was not
+--   bytes           bigint    size
+--   path_id         bigint    name path of the innermost annotation around the allocation, NULL without
+--   stack_id        bigint    name of the Python frames that asked, NULL if not recorded
+--   phase           varchar   phase that it was allocated in, as _memory_event_phase has it, NULL where nothing tells
+--   category        varchar   what it is for, see memory_by_category
+--   basis           varchar   'exact' or 'heuristic'
+--   name            varchar   the parameter that it is, or belongs to, NULL for others
+--   adapter         varchar   the adapter of that parameter, NULL for others
 
 with
 event as (

@@ -3,8 +3,32 @@
 -- By what was open on its thread: the innermost annotation whose name means a phase (see phase_of), else an autograd node (backward); in allocator snapshots by the files and functions of the stack. The
 -- thread of autograd's engine has no Python: in a snapshot with stacks, none of which is of a backward, what has none is its. The
 -- part of the optimizer that lets gradients go is 'zero_grad'. What a graph compiled by inductor asked for is marked: one
--- call allocates for a whole model. `made_as` is what a model asked for as it was made, loaded or moved ('parameter'), and an
--- optimizer of the program's own as it was made ('optimizer_state'); a generation of text computes nothing to learn of.
+-- call allocates for a whole model. A generation of text computes nothing to learn of.
+--
+-- columns:
+--   source_id         integer   the input
+--   process_id        bigint    the process, NULL if not recorded
+--   time_ns           bigint    when, on the clock of the input
+--   device            varchar   the device, 'cpu' or 'cuda:0' …
+--   bytes             bigint    size, negative for a free
+--   address           bigint    address, NULL if not recorded
+--   allocated_bytes   bigint    in blocks of tensors in total afterwards, NULL if not recorded
+--   requested_bytes   bigint    asked for by what is live afterwards, NULL if not recorded
+--   reserved_bytes    bigint    reserved from the device in total afterwards, NULL if not recorded
+--   thread_id         bigint    the thread that asked, NULL if not recorded
+--   stack_id          bigint    name of the Python frames that asked, NULL if not recorded
+--   is_before         boolean   whether it is an allocation from before the recording
+--   range_id          bigint    the innermost annotation open on the thread, NULL without
+--   operator_id       bigint    the outermost operator open on the thread, NULL without
+--   is_quantisation   boolean   whether any operator open on the thread quantizes or dequantizes
+--   phase             varchar   'data', 'h2d', 'forward', 'backward', 'recompute', 'optimizer' or 'zero_grad', NULL where nothing
+--         tells
+--   is_compiled       boolean   whether a graph compiled by inductor asked for it
+--   made_as           varchar   'parameter': what a model asked for as it was made, loaded or moved, 'optimizer_state': an
+--         optimizer of the program's own as it was made, NULL for others
+--   is_generating     boolean   whether a generation of text asked for it
+--   operator_end_ns   bigint    end of the outermost operator, NULL without
+--   path_id           bigint    name path of the innermost annotation, NULL without
 
 with
 path_phase as (

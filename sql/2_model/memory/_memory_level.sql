@@ -9,6 +9,18 @@
 --
 -- Two threads that allocate at once may be timed in another order than they were counted in. Then the file's total and
 -- the sum of the events part for a few events; where they part for good, events were lost.
+--
+-- columns:
+--   source_id         integer   the input
+--   process_id        bigint    the process, NULL if not recorded
+--   device            varchar   the device, 'cpu' or 'cuda:0' …
+--   time_ns           bigint    when, on the clock of the input
+--   bytes             bigint    size, negative for a free
+--   live_bytes        bigint    live in total afterwards
+--   allocated_bytes   bigint    in blocks of tensors in total afterwards as the file says, NULL if not recorded
+--   requested_bytes   bigint    asked for by what is live afterwards as the file says, NULL if not recorded
+--   reserved_bytes    bigint    reserved from the device in total afterwards, NULL if not recorded
+--   is_before         boolean   whether it is an allocation from before the recording
 
 with
 -- a block that is larger than all that is said to be live with it is in no total

@@ -2,6 +2,9 @@
 --
 -- `lorabench collect --profiler torch,memory` makes both. The pass without is compared with the other ranks, as recording memory
 -- takes time.
+--
+-- columns:
+--   source_id   integer   the input
 
 with
 recorded as (

@@ -1,4 +1,4 @@
--- A row is what the peak of memory is made of, as far as settings of a training change it (_setting_peak).
+-- A row is what the peak of memory is made of, as far as settings of a training change it (_setting_peak). In bytes.
 --
 -- columns:
 --   total           double   the peak, NULL where no memory was recorded

@@ -4,6 +4,16 @@
 -- Names are those of lorabench.annotate() and PEFT: q_proj/lora_A/NAME; an adapter's range around the parts
 -- (q_proj/adapter NAME/lora_A) is understood, too. Only ranges that a person opened count. A backward path lies below a
 -- range named backward, or all its ranges lie within such ranges of another thread; a recomputed one below recompute.
+--
+-- columns:
+--   path_id             bigint    the name path
+--   source_id           integer   the input
+--   module              varchar   the name of the layer in its block
+--   part                varchar   'base', 'lora_A', 'lora_B' or a part of another kind of adapter
+--   adapter             varchar   the adapter as the path has it, NULL where it names none
+--   is_part             boolean   whether the path is the part itself, not an adapter's own share of it
+--   is_below_backward   boolean   whether it lies in a backward
+--   is_recomputed       boolean   whether it lies below a range named recompute
 
 with
 read as (

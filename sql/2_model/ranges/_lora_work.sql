@@ -1,6 +1,19 @@
 -- A row is one path inside a LoRA layer and one direction: its ranges, and the GPU work that they account for.
 --
--- direction of work is that of _lora_reach, of ranges where they lie.
+-- columns:
+--   source_id       integer   the input
+--   module          varchar   the name of the layer in its block
+--   part            varchar   'base', 'lora_A', 'lora_B' or a part of another kind of adapter
+--   adapter         varchar   the adapter as the path has it, NULL where it names none
+--   is_part         boolean   whether the path is the part itself, not an adapter's own share of it
+--   direction       varchar   'forward', 'backward' or 'recompute': of work that of _lora_reach, of ranges where they lie
+--   range_cnt       bigint    ranges
+--   wall_ns         hugeint   their summed duration on the CPU, 0 where only the sequence rule found work
+--   launch_cnt      hugeint   launching calls
+--   launch_api_ns   hugeint   their summed duration
+--   kernel_cnt      hugeint   kernels
+--   kernel_ns       hugeint   their summed duration
+--   gpu_op_ns       hugeint   summed duration of all GPU work
 
 with
 work as (

@@ -1,4 +1,11 @@
 -- A row is what the GPU work that one range owns itself (as the innermost) adds up to.
+--
+-- columns:
+--   range_id          bigint   the range
+--   self_gpu_op_cnt   bigint   GPU operations that it owns
+--   self_gpu_op_ns    bigint   their summed duration
+--   self_kernel_cnt   bigint   kernels among them
+--   self_kernel_ns    bigint   summed duration of the kernels
 
 select
     range_id,

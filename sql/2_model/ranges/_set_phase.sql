@@ -5,6 +5,11 @@
 -- another thread made it, if the work was found by sequence number for a forward operator, or if a backward node is around
 -- it; in the forward, by a range of that name or where backward nodes point to the operator around it. Sets without a row
 -- have no phase.
+--
+-- columns:
+--   source_id        integer   the input
+--   attribution_id   bigint    the set of paths, see attribution
+--   phase            varchar   'data', 'h2d', 'forward', 'backward', 'recompute' or 'optimizer'
 
 with
 node as (

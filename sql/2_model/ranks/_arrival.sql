@@ -1,7 +1,31 @@
 -- A row is a rank in a matched collective: when it arrived there and when it was done, on the clock that all share.
 --
--- arrival_ns and done_ns are in the reference's time since its origin (of Unix, where files say it); NULL where the clock
--- is not known. The first piece of a clock holds before it, too.
+-- The first piece of a clock holds before it, too.
+--
+-- columns:
+--   match_id            bigint    the same for all ranks in one collective
+--   collective_id       bigint    the row of collective
+--   matched_by          varchar   'comms_id', 'seq' or 'place', see matched_collective
+--   step                bigint    number of the step, NULL outside of steps
+--   source_id           integer   the input
+--   kind                varchar   its kind, see source
+--   rank                integer   rank of the input
+--   host                varchar   its machine, NULL if not recorded
+--   operation           varchar   what the collective does: 'all_reduce', 'all_gather' …
+--   name                varchar   its name, NULL if not recorded
+--   group_name          varchar   the process group, NULL if not recorded
+--   group_description   varchar   what the group is for, NULL if not recorded
+--   dtype               varchar   type of the elements, NULL if not recorded
+--   in_bytes            bigint    bytes sent, NULL if not recorded
+--   out_bytes           bigint    bytes received, NULL if not recorded
+--   work_start_ns       bigint    begin of its work, on the clock of the input
+--   work_end_ns         bigint    end of its work, likewise
+--   arrival_ns          bigint    begin of its work in the reference's time since its origin (of Unix, where files say it), NULL
+--         where the clock is not known
+--   done_ns             bigint    end of its work in that time, NULL likewise
+--   clock_id            bigint    the clock, see the table clock, NULL likewise
+--   error_ns            bigint    the times are right within so much, NULL likewise
+--   member_cnt          bigint    ranks in the collective
 
 with
 since as (

@@ -1,4 +1,10 @@
 -- A row is an input of one of several ranks: when its first event began and its last one ended, and how many there are.
+--
+-- columns:
+--   source_id   integer   the input
+--   start_ns    bigint    begin of the first event, on the clock of the input
+--   end_ns      bigint    end of the last one, likewise
+--   event_cnt   bigint    events: ranges and GPU operations
 
 select source_id, min(start_ns) as start_ns, max(end_ns) as end_ns, count(*) as event_cnt
 from (

@@ -1,10 +1,16 @@
 -- A row is what a rank spent on one thing on its way to a collective or in a step, beside the others of its stage.
 --
--- meeting is the same for what is compared: a matched collective, or a step. part is 'compute', 'copies' (beside which nothing
--- ran), 'exposed communication' (on the way to a collective only, without waiting for others), or 'idle', with what it is
--- blamed on.
--- excess_ns is part_ns minus the median of the ranks of the same stage, of an even number the lower of the middle ones: where
--- half of the ranks are late, what they are late by is the whole difference.
+-- meeting is the same for what is compared: a matched collective, or a step.
+--
+-- columns:
+--   source_id   integer   the input
+--   match_id    bigint    the match of the collective, NULL for a step
+--   step        bigint    number of the step, NULL outside of steps
+--   part        varchar   'compute', 'copies' (beside which nothing ran), 'exposed communication' (on the way to a collective
+--         only, without waiting for others), or 'idle', with what it is blamed on
+--   part_ns     bigint    how long it took, devices added up
+--   excess_ns   bigint    part_ns minus the median of the ranks of the same stage, of an even number the lower of the middle
+--         ones: where half of the ranks are late, what they are late by is the whole difference
 
 with
 part as materialized (

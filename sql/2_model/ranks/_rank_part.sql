@@ -1,6 +1,14 @@
 -- A row is what a rank did in a stretch of _rank_stretch, one part of it: lengths of unions per device, added up.
 --
--- part is 'busy', 'compute', 'communication', 'compute or communication', or 'idle: ' and what the idle time is blamed on.
+-- columns:
+--   source_id       integer   the input
+--   collective_id   bigint    the matched collective, NULL for a step
+--   step            bigint    number of the step, NULL outside of steps
+--   start_ns        bigint    begin
+--   end_ns          bigint    end
+--   part            varchar   'busy', 'compute', 'communication', 'compute or communication', or 'idle: ' and what the idle time
+--         is blamed on
+--   part_ns         hugeint   how long it did that, devices added up
 
 with
 stretch as (

@@ -4,6 +4,12 @@
 -- others was (10 s apart: clocks of hosts differ by less; only where times count from 1970), or has other Comms Ids than most
 -- inputs for every collective whose group and number (Seq) it shares with any: of two jobs of equally many ranks neither is
 -- chosen. An input that holds the same as an earlier one of the same rank is a copy.
+--
+-- columns:
+--   source_id     integer   the input
+--   problem       varchar   'other_job' or 'rank_twice'
+--   detail        varchar   what shows it, in words
+--   is_left_out   boolean   whether its collectives are not matched
 
 with
 ranked as (

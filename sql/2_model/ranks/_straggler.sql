@@ -4,8 +4,29 @@
 --                 rank 1 ..........|......|w|      then rank 2 alone for what ranks 0 and 1 wait.
 --                 rank 2 .................|.|
 --
--- is_by_arrival says how the step's stragglers were found; their collective_ids are those on the way to which the rank fell
--- further behind half of the others, in the group that waited longest for it, NULL for others.
+-- columns:
+--   step                       bigint     number of the step, NULL for an input without steps
+--   rank                       integer    rank of the input
+--   wall_ns                    bigint     duration of the step as _rank_stretch has it, without steps from the start of the first
+--         work to the end of the last
+--   compute_ns                 bigint     time with compute on a device, devices added up
+--   exposed_communication_ns   bigint     time with communication and without compute
+--   own_ns                     bigint     wall_ns - exposed_communication_ns, of a stage of a pipeline compute_ns
+--   lag_ns                     bigint     own_ns - the median of the ranks
+--   late_ns                    bigint     lateness at the collectives in which others waited for it, 0 where it was not, NULL
+--         where that is not known
+--   kept_waiting_ns            bigint     its part of the summed time in which others did nothing but wait (not by arrival: had
+--         less of their own), NULL where that is not known
+--   is_straggler               boolean    whether it is late enough, and others waited for it long enough
+--   is_by_arrival              boolean    how the step's stragglers were found: by when ranks arrive, else by their own time
+--   collective_ids             bigint[]   of a straggler found by arrival the collectives on the way to which it fell further
+--         behind half of the others, in the group that waited longest for it, NULL for others
+--   cause                      varchar    what a straggler spent more on than the others, NULL for others and where nothing says
+--   cause_ns                   bigint     how much more, NULL likewise
+--   host_lag_ns                bigint     median lag_ns of the ranks of its machine, NULL if not recorded
+--   stage_lag_ns               bigint     median lag_ns of the ranks of its stage, NULL without a pipeline
+--   rank_cnt                   bigint     ranks that have the step
+--   source_id                  integer    the input
 
 with
 part as materialized (

@@ -10,16 +10,21 @@
 -- fifths. Copies save what hiding them does; those that the link has no time for beside other work
 -- can only be fewer: what that saves is at most what they cost. In an input without steps, where nothing from before or after
 -- a step can run beside them, it is as well: the evidence says what hiding them saves, pinned where that is advised. Without a replay nobody knows what a wait leaves, and
--- host_work saves nothing. Where closing gaps for which nobody is known to be late saves next to nothing by replay, what they
+-- host_work and lost_lead save nothing. Where closing gaps for which nobody is known to be late saves next to nothing by replay, what they
 -- wait for may be missing, and they are the limit. Where the clocks of CPU and GPU disagree, no launch tells why a device is idle: rules about that say
 -- nothing, and nothing is replayed. Hiding communication saves no more than if it took no time, but for the stages of a
 -- pipeline, which wait for what others compute.
 --
--- It has the columns of _finding, and
---
 -- columns:
---   limit_ns       double    what a change saves at most, alone: the gaps, stretches or kernels that the place is blamed for
---   is_predicted   boolean   whether saving_ns is by replay, else it is the limit
+--   rule             varchar   name of the rule
+--   source_id        integer   the input
+--   place            varchar   as in finding
+--   saving_ns        double    what the place would save, NULL where that is not known
+--   occurrence_cnt   bigint    how often
+--   evidence         varchar   what was seen
+--   advice           varchar   what to do
+--   limit_ns         double    what a change saves at most, alone: the gaps, stretches or kernels that the place is blamed for
+--   is_predicted     boolean   whether saving_ns is by replay, else it is the limit
 
 with
 limited as (
@@ -71,12 +76,9 @@ followed as (
         coalesce(beside.saving_ns, hidden.hidden_ns) as beside_ns,
         idle.idle_ns,
         if(limited.rule in ('blocking_copy', 'pageable_async_copy'), coalesce(alone.exposed_ns, 0), 0) as exposed_ns,
-        limited.rule in (
-            'late_input', 'compiling_or_loading', 'blocking_copy', 'pageable_async_copy', 'synchronisation', 'launch_bound_range',
-            'unified_memory', 'long_idle_gap', 'long_dependency', 'host_work', 'devices_in_turn'
-        ) as is_idle,
+        coalesce(part_of_rule(limited.rule) = 'idle', false) as is_idle,
         case
-            when followed_rule.saving_ns is null then if(limited.rule = 'host_work', 0, limited.limit_ns)
+            when followed_rule.saving_ns is null then if(limited.rule in ('host_work', 'lost_lead'), 0, limited.limit_ns)
             when limited.rule = 'long_dependency' and 10 * followed_rule.saving_ns < limited.limit_ns then limited.limit_ns
             when limited.rule in ('blocking_copy', 'pageable_async_copy', 'synchronisation')
                 then greatest(0, followed_rule.saving_ns)
@@ -96,6 +98,20 @@ followed as (
     left join idle on idle.source_id = limited.source_id
     left join alone on alone.source_id = limited.source_id
 ),
+-- a lead is lost by what waits behind the waits of other rules, so that they go together
+with_others as (
+    select
+        *,
+        if(
+            rule in ('synchronisation', 'blocking_copy', 'pageable_async_copy', 'lost_lead'),
+            sum(saving_ns) filter (rule in ('synchronisation', 'blocking_copy', 'pageable_async_copy', 'lost_lead')) over (
+                partition by source_id
+            ),
+            saving_ns
+        ) as together_ns,
+        coalesce(bool_or(rule = 'lost_lead' and saving_ns > 0) over (partition by source_id), false) as leads
+    from followed
+),
 -- the largest first: what is left of the idle time is for the others. What is compiled or loaded takes its time in any case;
 -- that dropping a wait saves more than the gaps behind it rests on overlap that the trace does not show
 idling as (
@@ -105,11 +121,13 @@ idling as (
             is_idle and idle_ns is not null,
             greatest(0, least(saving_ns, idle_ns - coalesce(sum(saving_ns) over (
                 partition by source_id, is_idle
-                order by rule = 'compiling_or_loading' desc, saving_ns desc, rule rows between unbounded preceding and 1 preceding
+                order by rule = 'compiling_or_loading' desc, if(leads, together_ns, saving_ns) desc, leads and rule = 'lost_lead',
+                    saving_ns desc, rule
+                rows between unbounded preceding and 1 preceding
             ), 0))),
             saving_ns
         ) as idle_share_ns
-    from followed
+    from with_others
     where not is_idle or source_id not in (select source_id from _clock_shift)
 ),
 shared as (

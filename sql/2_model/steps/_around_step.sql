@@ -1,4 +1,7 @@
 -- A row is a range around whole steps of its thread (`run`, `epoch`): it holds more than one step, or more than steps.
+--
+-- columns:
+--   range_id   bigint   the range
 
 select range.range_id
 from range

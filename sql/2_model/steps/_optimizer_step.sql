@@ -4,6 +4,14 @@
 -- `Optimizer.step#…` of torch, or what else is called so. Several between which nothing is launched (an optimizer for
 -- each adapter) are one. The first step begins with its thread's first range or call, unless that would be more or less
 -- than the others: it is left out when its kernels differ from the median of the other steps by more than a tenth.
+--
+-- columns:
+--   source_id    integer   the input
+--   thread_id    bigint    thread of the optimizer
+--   process_id   bigint    process of the thread, NULL if not recorded
+--   step         bigint    number of the step on its thread, from 1
+--   start_ns     bigint    begin
+--   end_ns       bigint    end
 
 with
 marked as (

@@ -1,8 +1,19 @@
 -- A row is one step: of training, of inference, of whatever the program does again and again.
 --
 -- All steps of an input are found in one way, the first that finds any; see step_summary. Where no range is the step,
--- range_id and path_id are NULL: the step is a stretch of time, and what its process launches in it is its work. step_id is the
--- range's, or a negative number.
+-- range_id and path_id are NULL: the step is a stretch of time, and what its process launches in it is its work.
+--
+-- columns:
+--   source_id    integer   the input
+--   step_id      bigint    the range's range_id, or a negative number
+--   range_id     bigint    the range that is the step, NULL where none is
+--   path_id      bigint    its name path, NULL likewise
+--   thread_id    bigint    thread of the step
+--   process_id   bigint    process of the step, NULL if not recorded
+--   step         bigint    its number
+--   start_ns     bigint    begin
+--   end_ns       bigint    end
+--   found_by     varchar   'annotation', 'framework', 'repetition', 'optimizer' or 'period', see step_summary
 
 with
 stretch as (

@@ -6,6 +6,15 @@
 -- step's thread, and the nodes on any thread of its process. Then it is the time that these cover. Operators without a node
 -- (a copy to the device) have the number of the next one that has: of those with one number the last counts, and what is
 -- around it.
+--
+-- columns:
+--   source_id      integer   the input
+--   step_id        bigint    the step, as _step has it
+--   data_ns        bigint    time in getting input, NULL where no name says
+--   h2d_ns         bigint    in moving it to the device, NULL likewise
+--   forward_ns     bigint    in the forward, NULL where neither names nor operators say
+--   backward_ns    bigint    in the backward, NULL likewise
+--   optimizer_ns   bigint    in the optimizer, NULL where no name says
 
 with
 step as materialized (select * from _step),

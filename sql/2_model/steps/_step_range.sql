@@ -7,6 +7,17 @@
 -- loaded or compiled; it comes three times or more on one thread, and is none of a phase nor a part of one, as a module
 -- in a backward: only in an input without a backward is the forward the step. What torch's profiler opens when the last
 -- step is over, and closes at once as it ends, is none, nor one that the recording ended in where two others are whole.
+--
+-- columns:
+--   source_id    integer   the input
+--   range_id     bigint    the range
+--   path_id      bigint    its name path
+--   thread_id    bigint    its thread
+--   process_id   bigint    process of the thread, NULL if not recorded
+--   step         bigint    number of the step, counted on its thread from 1 where none is said
+--   start_ns     bigint    begin
+--   end_ns       bigint    end
+--   found_by     varchar   'annotation', 'framework' or 'repetition', see step_summary
 
 with
 said as (

@@ -2,6 +2,17 @@
 --
 -- Of a step that is a range what the range accounts for. Of a stretch of time what its process launches in it; an
 -- operation without a launching call counts where it begins.
+--
+-- columns:
+--   source_id            integer   the input
+--   step_id              bigint    the step, as _step has it
+--   launch_cnt           bigint    launching calls of its GPU work
+--   launch_api_ns        bigint    their summed duration
+--   launch_wait_ns       bigint    how much of it they waited for the GPU (_call_wait)
+--   kernel_cnt           bigint    kernels
+--   kernel_ns            bigint    their summed duration
+--   gpu_busy_ns          bigint    time in which its GPU work ran, per device, added up
+--   gpu_busy_inside_ns   bigint    time of the step in which its GPU work ran, all devices as one
 
 with
 step as materialized (select * from _step),

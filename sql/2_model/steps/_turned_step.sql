@@ -3,8 +3,35 @@
 --
 -- Where adapters are trained one after another (peft_mode 'seq') all of one number are one.
 --
--- turn_id is its place among the input's turns, from 1; is_beside whether it does not count when steps are counted: it is the
--- step of another process than the one with the most, or of another thread at the time of the one before.
+-- columns:
+--   step                 bigint    its number, counted from 1 on where none is said
+--   found_by             varchar   how it was found, see step_summary
+--   length_ns            bigint    how long it takes, until the next one begins or the GPU is done with it, see step_summary
+--   wall_ns              bigint    its own duration on the CPU
+--   between_ns           bigint    time on the CPU between its end and the start of the next one, NULL where none follows
+--   data_ns              bigint    wall time of fetching input inside it, NULL where nothing says
+--   h2d_ns               bigint    of copying input to the device, NULL likewise
+--   forward_ns           bigint    of the forward, NULL likewise
+--   backward_ns          bigint    of the backward, NULL likewise
+--   optimizer_ns         bigint    of the optimizer, NULL likewise
+--   launch_cnt           bigint    launching calls of its GPU work
+--   launch_api_ns        bigint    their summed duration
+--   launch_wait_ns       bigint    how much of it they waited for the GPU
+--   kernel_cnt           bigint    kernels
+--   kernel_ns            bigint    their summed duration
+--   gpu_busy_ns          bigint    time in which its GPU work ran, per device, added up
+--   launch_overhead_ns   bigint    time of the step in which none of its GPU work ran, NULL if no GPU work was recorded
+--   token_cnt            bigint    tokens of the step of all adapters, NULL where not known
+--   slower_frac          double    length_ns / median of the input's steps - 1
+--   is_uneven            boolean   whether slower_frac is above the threshold
+--   path                 varchar   name path of the step, NULL where no range is the step
+--   start_ns             bigint    begin
+--   range_id             bigint    the range that is the step, NULL where none is
+--   source_id            integer   the input
+--   rank                 integer   rank of the input, NULL if not recorded
+--   is_beside            boolean   whether it does not count when steps are counted: it is the step of another process than the
+--         one with the most, or of another thread at the time of the one before
+--   turn_id              bigint    place of its turn among the input's turns, from 1
 
 with
 placed as (

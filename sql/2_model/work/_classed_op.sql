@@ -1,4 +1,17 @@
 -- A row is one GPU operation with its class.
+--
+-- columns:
+--   gpu_op_id         bigint    the operation
+--   source_id         integer   the input
+--   device_id         integer   the device, NULL without
+--   stream_id         bigint    its stream
+--   kind              varchar   'kernel', 'memcpy', 'memset' or 'graph'
+--   name_id           bigint    its name
+--   start_ns          bigint    begin
+--   end_ns            bigint    end
+--   process_id        bigint    its process, NULL if not recorded
+--   launch_start_ns   bigint    begin of the launching call, NULL if not recorded
+--   class             varchar   its class, as _op_class has it
 
 select
     gpu_op.gpu_op_id,

@@ -1,7 +1,15 @@
 -- A row is a stretch of time without a gap in which a device did a kind of work.
 --
--- activity is 'busy' (anything), 'compute' (kernels and graphs), 'communication', 'memory' (copies and memsets),
--- or 'compute or communication'. Stretches that touch are one; gpu_op_id is the operation that a stretch begins with.
+-- Stretches that touch are one.
+--
+-- columns:
+--   source_id   integer   the input
+--   device_id   integer   the device, NULL without
+--   activity    varchar   'busy' (anything), 'compute' (kernels and graphs), 'communication', 'memory' (copies and memsets), or
+--         'compute or communication'
+--   gpu_op_id   bigint    the operation that the stretch begins with
+--   start_ns    bigint    begin
+--   end_ns      bigint    end
 
 with
 work as (

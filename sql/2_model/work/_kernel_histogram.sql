@@ -1,6 +1,10 @@
 -- A row is how many executions of a kernel of an input were about equally long: counts that add up over inputs.
 --
--- bin is floor(50 ln ns), so its borders are 2 % apart and its middle is within 1 % of all in it.
+-- columns:
+--   source_id     integer   the input
+--   kernel_name   varchar   the kernel
+--   bin           integer   floor(50 ln ns), so its borders are 2 % apart and its middle is within 1 % of all in it
+--   kernel_cnt    bigint    executions
 
 select
     gpu_op.source_id,

@@ -1,4 +1,10 @@
 -- A row is GPU work of one name, owned by ranges of one path, with the class that the first matching rule gives it.
+--
+-- columns:
+--   name_id   bigint    name of the work
+--   path_id   bigint    name path of the range that owns it, NULL without
+--   kind      varchar   its kind, as in gpu_op
+--   class     varchar   the class, 'copy' for copies and memsets, 'other' where no rule matches
 
 with
 pair as (

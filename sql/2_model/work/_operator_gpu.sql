@@ -2,6 +2,18 @@
 --
 -- Launching calls of a thread follow one another. So those that lie in an operator are the ones that end before its end, less
 -- those that begin before its start: a call across a border counts in neither or in both.
+--
+-- columns:
+--   range_id          bigint    the call
+--   source_id         integer   the input
+--   name_id           bigint    name of the operator
+--   shape_id          bigint    its inputs, see range, NULL where not recorded
+--   text_id           bigint    its text as the file has it
+--   cpu_ns            bigint    time on the CPU, with what it called
+--   self_cpu_ns       bigint    without the operators and ranges inside
+--   gpu_ns            hugeint   GPU work launched during the call on its thread
+--   self_gpu_ns       hugeint   without what operators inside launched
+--   backward_gpu_ns   hugeint   GPU work of its backward, by sequence number, and of other threads in its window
 
 with
 launch as (

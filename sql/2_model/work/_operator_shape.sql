@@ -9,6 +9,19 @@
 --
 -- Texts of a trace may hold anything: all is computed in doubles, which neither overflow nor fail on a division by zero,
 -- and what is not a finite number is NULL.
+--
+-- columns:
+--   source_id        integer   the input
+--   name_id          bigint    name of the operator
+--   shape_id         bigint    its inputs as the file has them, see range
+--   operator         varchar   that name as text
+--   input_shapes     varchar   sizes of its inputs
+--   input_types      varchar   their types
+--   value_bytes      integer   size of one value of its first input (behind a list of the second), NULL for an unknown type
+--   is_elementwise   boolean   whether it is no product of matrices, no convolution and no attention
+--   flop             double    floating-point operations of one call, NULL for operators that are not counted
+--   least_flop       double    the fewest of them that do, of a convolution with a window a quarter, NULL likewise
+--   bytes            double    bytes that one call must move at least, NULL likewise
 
 with
 pair as (

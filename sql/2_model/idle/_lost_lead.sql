@@ -1,0 +1,69 @@
+-- A row is the waits of the CPU for the GPU in the ranges of one path behind which the GPU works on, so that no idle gap is blamed on them.
+--
+-- The CPU stands still for as long, and is late sooner than it would be: what it would be ahead is lost. Whether that costs
+-- anything a replay without these waits says.
+--
+-- columns:
+--   source_id        integer   the input
+--   place            varchar   name path of the range that waits, NULL outside all ranges
+--   saving_ns        double    how long they wait, the mean of the processes that wait
+--   occurrence_cnt   bigint    waits
+--   calls            varchar   the calls
+--   reads_back       boolean   whether most of it is waiting for a stream, as where a result is read
+--   is_pageable      boolean   whether most of it is waiting for copies from or to pageable memory
+--   wait_kind        varchar   what most of it waits for, as wait_kind_of has it; NULL for several
+
+with
+blamed as (
+    select distinct source_id, start_ns, end_ns
+    from _judged_gap
+    where rule in ('blocking_copy', 'pageable_async_copy', 'synchronisation')
+),
+wait as (
+    select
+        wait.*,
+        wait.end_ns - wait.start_ns as wait_ns,
+        wait.end_ns + (select value::bigint from threshold where name = 'clock_slack_ns') as until_ns
+    from _gap_wait as wait
+    join _steady_time as steady using (source_id)
+    where wait.start_ns >= steady.start_ns and wait.end_ns <= steady.end_ns
+),
+without_gap as (
+    select wait.*
+    from wait
+    asof left join blamed on blamed.source_id = wait.source_id and blamed.start_ns <= wait.until_ns
+    where not coalesce(blamed.end_ns >= wait.end_ns, false)
+),
+called as (
+    select
+        wait.source_id,
+        place.path as place,
+        name.text as api_name,
+        coalesce(wait_kind_of(name.text), '') as kind,
+        sum(wait.wait_ns) as wait_ns,
+        count(*) as wait_cnt,
+        coalesce(sum(wait.wait_ns) filter (wait.kind in ('stream', 'event')), 0) as read_ns,
+        coalesce(sum(wait.wait_ns) filter (wait.kind = 'memcpy'), 0) as copy_ns
+    from without_gap as wait
+    join name using (name_id)
+    left join range_path as place using (path_id)
+    group by all
+),
+waiting as (
+    select source_id, count(distinct process) as process_cnt
+    from wait
+    group by source_id
+)
+select
+    source_id,
+    place,
+    (sum(wait_ns) / any_value(process_cnt))::double as saving_ns,
+    sum(wait_cnt)::bigint as occurrence_cnt,
+    string_agg(distinct api_name, ', ' order by api_name) as calls,
+    2 * sum(read_ns) > sum(wait_ns) as reads_back,
+    2 * sum(copy_ns) > sum(wait_ns) as is_pageable,
+    if(2 * max(wait_ns) > sum(wait_ns), nullif(arg_max(kind, wait_ns), ''), null) as wait_kind
+from called
+join waiting using (source_id)
+group by source_id, place
+having sum(wait_ns) > 0
