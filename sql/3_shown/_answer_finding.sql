@@ -13,6 +13,7 @@
 --   evidence          varchar   what speaks for it
 --   advice            varchar   what to do there
 --   is_predicted      boolean   whether all savings are of a replay, not limits
+--   is_once           boolean   whether it is paid once, as the first call that makes CUDA ready
 --   within            varchar   what is around the places that save most, see _answer_rule
 --   are_in_turn       boolean   whether ranks are late in turn, NULL of other rules
 --   severity          varchar   'high', 'medium' or 'low': by the share of the mean window (_mean_window)

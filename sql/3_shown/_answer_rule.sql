@@ -8,13 +8,13 @@
 --   saving_ns         bigint    what all its places save, NULL where that is not known
 --   place_cnt         bigint    places
 --   place             varchar   the place named, NULL outside all ranges
---   within            varchar   the innermost path around the places that save most of it together; '' without one (that a
---                     step has them says nothing), NULL where the place named is no path of ranges
 --   place_saving_ns   bigint    what it saves alone
 --   evidence          varchar   what speaks for it
 --   advice            varchar   what to do there
 --   is_predicted      boolean   whether all savings are of a replay, not limits
 --   is_once           boolean   whether none of its places costs anything again in a longer run
+--   within            varchar   the innermost path around the places that save most of it together; '' without one (that a
+--                     step has them says nothing), NULL where the place named is no path of ranges
 
 with
 weighed as (

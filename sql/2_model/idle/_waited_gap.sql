@@ -1,10 +1,21 @@
 -- A row is an idle gap of a device (_gap) and the wait of the CPU, in the process of what ended the gap, that ended within it, or so little before it that clocks may differ by it, if it was due to the CPU.
 --
 -- columns:
---   waited_name_id    bigint     the call in which the CPU waited for the GPU until the gap had begun, NULL without
---   waited_kind       varchar    its kind, as in sync_summary
---   waited_path_id    bigint     path of the range around it
---   is_pageable       boolean    whether it copied from or to pageable memory
+--   source_id        integer   the input
+--   device_id        integer   the device, NULL without
+--   start_ns         bigint    begin
+--   end_ns           bigint    end
+--   idle_ns          bigint    its length
+--   cause            varchar   as in _gap
+--   gpu_op_id        bigint    the operation that ended it
+--   is_lead          boolean   whether it lies before the device's first work
+--   process          bigint    the process of that operation, as _work_process has it
+--   range_id         bigint    the range that owns the operation, NULL without
+--   name_id          bigint    name of the operation
+--   waited_name_id   bigint    the call in which the CPU waited for the GPU until the gap had begun, NULL without
+--   waited_kind      varchar   its kind, as in sync_summary
+--   waited_path_id   bigint    path of the range around it
+--   is_pageable      boolean   whether it copied from or to pageable memory
 
 with
 judged as (
