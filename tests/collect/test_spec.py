@@ -74,7 +74,7 @@ LORABENCH = [sys.executable, "-m", "lorabench"]
         ({"target_modules": "q_proj,"}, "has an empty name"),
         ({"loader_workers": 65}, "--loader-workers must be at most 64"),
         ({"batch": "b.pt", "loader_workers": 2}, "--loader-workers is about making batches; --batch is made once"),
-        ({"device": "cpu", "pin_memory": False}, "--no-pin-memory is about copies to a GPU; with --device cpu there"),
+        ({"device": "cpu", "pin_memory": False}, "--no-pin-memory only affects copies to a GPU; leave it out"),
         ({"parallel": "ddp", "loader_workers": 2}, "--loader-workers 2 was not tried with --parallel"),
     ],
 )

@@ -426,7 +426,9 @@ def test_runs_are_judged_by_their_timing_pass_alone(run: Callable[..., Any], tmp
     same = run_directory(tmp_path / "same", [9_500_000, 10_500_000, 11_500_000], 10_000_000)
     fast = run_directory(tmp_path / "fast", [4_900_000, 5_000_000, 5_100_000], 90_000_000)
     said = run(one, fast).out.replace("\n", " ")
-    assert said.startswith("B is 2.00 x as fast as A: step 10.00 -> 5.00 ms (mean of 3 steps, timing pass, no profiler")
+    assert said.startswith(
+        "B is 2.00 x as fast as A: step 10.00 -> 5.00 ms (median of 3 steps, timing pass, no profiler"
+    )
     assert "step, median     ms    10.00  5.00  -5.00   -50.0    20.0 %     4.0 %" in run(one, fast).out
     close = run(one, same, "--fail-above", "2%")
     assert close.out.startswith("no difference found: steps of 10.00 and 10.50 ms (median of 3 steps")

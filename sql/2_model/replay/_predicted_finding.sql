@@ -35,7 +35,7 @@ limited as (
 idle as (
     select source_id, sum(saving_ns) as idle_ns
     from _judged_gap
-    where cause <> 'kernel_wait'
+    where cause <> 'kernel_wait' and not coalesce(starts_with(rule, 'unrecorded'), false)
     group by source_id
 ),
 -- copies with nothing beside them
