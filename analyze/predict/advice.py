@@ -77,10 +77,10 @@ def rules(scene: Scene, part: Part | None = None) -> dict[str, Followed] | None:
             return None
         idle = _closed(scene, unwaiting, worked.here())
         found["host_work"] = Followed(idle, share or 1, (unwaiting, idle))
-    begun = measured if unwaiting is None else unwaiting
+    before = measured if unwaiting is None else unwaiting
     ahead = replace(measured, waits=measured.waits & scene.is_queue)
-    if (begun.waits & ~ahead.waits).any():
-        found["lost_lead"] = Followed(ahead, 1 if part is None else part.share, (begun, ahead))
+    if (before.waits & ~ahead.waits).any():
+        found["lost_lead"] = Followed(ahead, 1 if part is None else part.share, (before, ahead))
     communication = scene.of_class("communication")
     for name, chosen, factor in (
         ("kernels", scene.trace.is_kernel, 0.0),

@@ -19,30 +19,29 @@ class _Amounts:
     """The amounts of the rows of a report: a view of sql/3_compared with a column for each measure."""
 
     view: str
-    measures: tuple[str, ...]
     named: str = "select name_id as key, text as name from name"  # what its keys stand for
     has_one_key: bool = True  # else the name is of several, with _BETWEEN between them
     has_processes: bool = True  # whose steps have it: processes of a file run side by side
     is_of_window: bool = False  # adds up to a device's window with what is not known by step: nothing is left out
 
+    @property
+    def measures(self) -> set[str]:
+        """The columns that are amounts."""
+        (view,) = (view for view in sql.in_folder(sql.COMPARED) if view.name == self.view)
+        return {column.name for column in view.columns} - {"source_id", "process", "at_ns", "key", "is_outermost"}
 
-_MEASURED = ("gpu_op_cnt", "kernel_cnt", "launch_cnt", "launch_api_ns", "queue_ns", "launch_latency_ns", "gpu_op_ns",
-             "kernel_ns", "gpu_busy_ns")  # fmt: skip
+
 _OWN_NAMES = "select distinct key, key as name from {view}"
 _AMOUNTS = {
-    "range_summary": _Amounts(
-        "_amount_of_range", ("wall_ns", "range_cnt", *_MEASURED), "select path_id as key, path as name from range_path"
-    ),
-    "kernel_summary": _Amounts("_amount_of_kernel", ("kernel_ns", "kernel_cnt")),
-    "kernel_class": _Amounts("_amount_of_class", ("gpu_op_ns", "gpu_op_cnt"), _OWN_NAMES),
-    "operator_summary": _Amounts("_amount_of_operator", ("self_gpu_ns",)),
-    "api_summary": _Amounts("_amount_of_call", ("call_ns", "call_cnt")),
-    "idle_summary": _Amounts(
-        "_amount_of_gap", ("idle_ns", "gap_cnt"), _OWN_NAMES, has_processes=False, is_of_window=True
-    ),
-    "gpu_timeline_summary": _Amounts("_amount_of_device", ("busy_ns",), _OWN_NAMES, has_processes=False),
-    "lora_summary": _Amounts("_amount_of_part", ("gpu_op_ns", "gpu_op_cnt"), _OWN_NAMES, has_one_key=False),
-    "adapter_summary": _Amounts("_amount_of_adapter", ("gpu_op_ns", "gpu_op_cnt"), _OWN_NAMES, has_one_key=False),
+    "range_summary": _Amounts("_amount_of_range", "select path_id as key, path as name from range_path"),
+    "kernel_summary": _Amounts("_amount_of_kernel"),
+    "kernel_class": _Amounts("_amount_of_class", _OWN_NAMES),
+    "operator_summary": _Amounts("_amount_of_operator"),
+    "api_summary": _Amounts("_amount_of_call"),
+    "idle_summary": _Amounts("_amount_of_gap", _OWN_NAMES, has_processes=False, is_of_window=True),
+    "gpu_timeline_summary": _Amounts("_amount_of_device", _OWN_NAMES, has_processes=False),
+    "lora_summary": _Amounts("_amount_of_part", _OWN_NAMES, has_one_key=False),
+    "adapter_summary": _Amounts("_amount_of_adapter", _OWN_NAMES, has_one_key=False),
 }
 
 

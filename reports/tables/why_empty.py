@@ -7,12 +7,12 @@ from ...sql import quoted
 
 # What a view's rows are made of: a table or view without which it is empty, and how to record it.
 _NEEDS = {
-    "gpu_op": "the input holds no GPU work; record with activities=[CPU, CUDA], or `nsys profile -t cuda,nvtx`",
+    "gpu_op": "the input holds no GPU work; record with {}",
     "step_summary": "no steps were found: open a range named `step 3` around each step",
     "memory_event": "no allocator events were recorded: profile_memory=True, a snapshot, or the memory pass of "
     "`lorabench collect`",
     "_lora_path": "no LoRA modules were found: record with `lorabench collect`, whose ranges name base, lora_A, lora_B",
-    "range": "no ranges were recorded: NVTX ranges need `nsys profile -t cuda,nvtx`",
+    "range": "no ranges were recorded: NVTX ranges need `nsys profile --trace=cuda,nvtx`",
     "api_call": "no CUDA calls were recorded",
 }
 _MADE_OF = {
@@ -52,6 +52,13 @@ _OTHERWISE = {
 }
 
 
+def how_to_record(recorder: str) -> str:
+    """What to record GPU work with, of a file of nsys or torch.profiler."""
+    return (
+        "torch.profiler, activities=[CPU, CUDA]" if recorder == "torch.profiler" else "nsys profile --trace=cuda,nvtx"
+    )
+
+
 def why_nothing(database: Any, view: str | None, filters: Sequence[str]) -> str:
     """Why a statement with the columns of a view has no rows: the view has none, or others than what was asked for."""
     if view is None or not database.rows(f"select 1 from {quoted(view)} limit 1"):
@@ -66,5 +73,7 @@ def why_empty(database: Any, view: str | None) -> str:
         return "no rows"
     for needed, views in _MADE_OF.items():
         if view in views and not database.rows(f"select 1 from {needed} limit 1"):
-            return f"{view} has no rows: {_NEEDS[needed]}"
+            recorders = database.rows("select distinct recorder from _recorder order by 1")
+            ways = dict.fromkeys(how_to_record(recorder) for (recorder,) in recorders)
+            return f"{view} has no rows: {_NEEDS[needed].format(' or '.join(ways))}"
     return f"{view} has no rows: {_OTHERWISE[view]}" if view in _OTHERWISE else f"{view} has no rows"

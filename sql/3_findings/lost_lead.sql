@@ -13,7 +13,7 @@ select
         if(occurrence_cnt = 1, 'a call', format('{:,} calls', occurrence_cnt)), calls, said_ns(saving_ns)
     ) as evidence,
     case
-        when is_pageable
+        when is_copying
             then 'Copy from and to pinned memory and without waiting: ' || if(
                 has_torch(source_id), 'DataLoader(pin_memory=True) and non_blocking=True; of results .item(), .cpu() a step later.',
                 'cudaMemcpyAsync with memory of cudaHostAlloc; look at results a step later.')

@@ -1,8 +1,8 @@
 -- A row is a time longer than the threshold long_gap_ns within the steps of an input without GPU work in which no operator runs.
 --
--- Of a backward in a file with the operators of one thread nobody knows what it is: torch runs that of a GPU on a thread of its
--- own, which is not recorded there. What of it the process fetches input in is one row, what it compiles or communicates in another (which other rules have), and
--- what lies between these is Python's.
+-- What of it the process fetches input in is one row, what it compiles or communicates in another (which other rules have), and
+-- what lies between these is Python's. Of a backward in a file with the operators of one thread nobody knows what it is: torch
+-- runs that of a GPU on a thread of its own, which is not recorded there.
 --
 --     operators   [forward  ][backward ][opt]                    [forward
 --     ranges      [---------------- step -----------]     [load ]

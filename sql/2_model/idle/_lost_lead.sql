@@ -1,4 +1,4 @@
--- A row is the waits of the CPU for the GPU in the ranges of one path behind which the GPU works on, so that no idle gap is blamed on them.
+-- A row is the waits of the CPU in the ranges of one path behind which the GPU works on: no idle gap is blamed on them.
 --
 -- The CPU stands still for as long, and is late sooner than it would be: what it would be ahead is lost. Whether that costs
 -- anything a replay without these waits says.
@@ -9,8 +9,7 @@
 --   saving_ns        double    how long they wait, the mean of the processes that wait
 --   occurrence_cnt   bigint    waits
 --   calls            varchar   the calls
---   reads_back       boolean   whether most of it is waiting for a stream, as where a result is read
---   is_pageable      boolean   whether most of it is waiting for copies from or to pageable memory
+--   is_copying       boolean   whether most of it is waiting for copies
 --   wait_kind        varchar   what most of it waits for, as wait_kind_of has it; NULL for several
 
 with
@@ -42,7 +41,6 @@ called as (
         coalesce(wait_kind_of(name.text), '') as kind,
         sum(wait.wait_ns) as wait_ns,
         count(*) as wait_cnt,
-        coalesce(sum(wait.wait_ns) filter (wait.kind in ('stream', 'event')), 0) as read_ns,
         coalesce(sum(wait.wait_ns) filter (wait.kind = 'memcpy'), 0) as copy_ns
     from without_gap as wait
     join name using (name_id)
@@ -60,8 +58,7 @@ select
     (sum(wait_ns) / any_value(process_cnt))::double as saving_ns,
     sum(wait_cnt)::bigint as occurrence_cnt,
     string_agg(distinct api_name, ', ' order by api_name) as calls,
-    2 * sum(read_ns) > sum(wait_ns) as reads_back,
-    2 * sum(copy_ns) > sum(wait_ns) as is_pageable,
+    2 * sum(copy_ns) > sum(wait_ns) as is_copying,
     if(2 * max(wait_ns) > sum(wait_ns), nullif(arg_max(kind, wait_ns), ''), null) as wait_kind
 from called
 join waiting using (source_id)

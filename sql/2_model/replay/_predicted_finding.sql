@@ -98,19 +98,16 @@ followed as (
     left join idle on idle.source_id = limited.source_id
     left join alone on alone.source_id = limited.source_id
 ),
--- a lead is lost by what waits behind the waits of other rules, so that they go together
-with_others as (
-    select
-        *,
-        if(
-            rule in ('synchronisation', 'blocking_copy', 'pageable_async_copy', 'lost_lead'),
-            sum(saving_ns) filter (rule in ('synchronisation', 'blocking_copy', 'pageable_async_copy', 'lost_lead')) over (
-                partition by source_id
-            ),
-            saving_ns
-        ) as together_ns,
-        coalesce(bool_or(rule = 'lost_lead' and saving_ns > 0) over (partition by source_id), false) as leads
-    from followed
+-- a lead is lost by what waits behind the waits of other rules, so that they go together, by what they save in all
+ranked as (
+    select *, if(is_together, sum(saving_ns) over (partition by source_id, is_together), saving_ns) as rank_ns
+    from (
+        select
+            *,
+            rule in ('synchronisation', 'blocking_copy', 'pageable_async_copy', 'lost_lead')
+            and source_id in (select source_id from followed where rule = 'lost_lead' and saving_ns > 0) as is_together
+        from followed
+    )
 ),
 -- the largest first: what is left of the idle time is for the others. What is compiled or loaded takes its time in any case;
 -- that dropping a wait saves more than the gaps behind it rests on overlap that the trace does not show
@@ -121,13 +118,12 @@ idling as (
             is_idle and idle_ns is not null,
             greatest(0, least(saving_ns, idle_ns - coalesce(sum(saving_ns) over (
                 partition by source_id, is_idle
-                order by rule = 'compiling_or_loading' desc, if(leads, together_ns, saving_ns) desc, leads and rule = 'lost_lead',
-                    saving_ns desc, rule
+                order by rule = 'compiling_or_loading' desc, rank_ns desc, rule = 'lost_lead', saving_ns desc, rule
                 rows between unbounded preceding and 1 preceding
             ), 0))),
             saving_ns
         ) as idle_share_ns
-    from with_others
+    from ranked
     where not is_idle or source_id not in (select source_id from _clock_shift)
 ),
 shared as (
