@@ -92,7 +92,7 @@ class KindOfSteps:
         Of few steps without a fifth at each end (noise.trimmed).
         """
         count = self.step_cnt if is_of_all else self.with_cnt
-        if self.each is not None and len(self.each) == self.with_cnt:
+        if self.each is not None:
             nothing = [0.0] * (self.step_cnt - self.with_cnt if is_of_all else 0)
             found = noise.centre([*self.each, *nothing], is_in_order=self.is_in_order and not nothing)
             share = count / self.step_cnt

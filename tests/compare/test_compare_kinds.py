@@ -13,7 +13,7 @@ from conftest import corpus_params
 from hypothesis import given
 from hypothesis import strategies as st
 from lorabench import rundir
-from lorabench.reports.comparison import changes, compared, comparisons, renamed, runs
+from lorabench.reports.comparison import by_step, changes, compared, comparisons, renamed, runs
 from test_compare import trace
 
 MS = 1_000_000
@@ -85,6 +85,23 @@ def of_ranges(path: Path, names: dict[str, int], root: str = "step ", cold: int 
 
 
 LAYERS = {"layers.0.mlp": 40, "layers.1.mlp": 40}
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.5])
+def test_of_each_kind_of_steps_those_are_listed_that_count(
+    factor: float, database_of: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Cold steps do not, and steps without the row have nothing of it."""
+    database = database_of(of_ranges(tmp_path / "cold.json", LAYERS, cold=40))
+    warm_cnt = database.rows("select count(*) filter (is_warm), count(*) from _compared_step")[0]
+    assert 0 < warm_cnt[0] < warm_cnt[1]
+    for view, measure in (("range_summary", "gpu_op_ns"), ("kernel_summary", "total_ns")):
+        for spread in by_step.of_rows(database, view, measure).values():
+            for kind in spread.scaled(factor).kinds:
+                each = kind.each or ()
+                assert (len(each), sum(each)) == (kind.with_cnt, pytest.approx(kind.value))
+                assert sum(value**2 for value in each) == pytest.approx(kind.square)
+            assert sum(kind.with_cnt for kind in spread.kinds) == spread.step_cnt == warm_cnt[0]
 
 
 @pytest.mark.parametrize(
