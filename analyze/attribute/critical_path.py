@@ -8,7 +8,8 @@
     the CPU            was busy since it last came back from waiting for the GPU, for the operation that ended last then
 
 So the path is a partition of the trace's time into GPU work, launch delay (between call and begin), waits (between an
-operation and the one that it waited for) and CPU time. It follows what traces record: waits of a stream for an event
+operation and the one that it waited for, or its call, where it began too long after that to have been launched only
+then) and CPU time. It follows what traces record: waits of a stream for an event
 are inferred from times, and hand-overs between CPU threads from when a thread's calls begin. (Meta's HTA builds a
 graph of the same dependencies and searches its longest path: https://hta.readthedocs.io, "Lightweight critical path".)
 """
@@ -24,6 +25,9 @@ GPU, LAUNCH, WAIT, CPU = "gpu", "launch", "wait", "cpu"
 KINDS = (GPU, LAUNCH, WAIT, CPU)
 # An operation that begins later than this after its launch, though its stream was free, waited for something else.
 LONG_DELAY_NS = 10_000
+# Later than this after its call it was not being launched (late_launch_ns of sql/0_rows/threshold.sql): where nothing
+# that is recorded held it back, something else did, as work from before the recording.
+LATE_LAUNCH_NS = 100_000
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,7 @@ def critical_path(
     by_cpu        NONE      NONE              1          the CPU had waited for op 1 before it called c2
     at       2, 1, 0; in order of time: cpu, launch, gpu (0), gpu (1), cpu until c2 ends, launch, gpu (2)
     """
+    is_held = work.start - work.launch_end > LATE_LAUNCH_NS
     work, fed, returned = _without_blocking(work, is_fed)
     waited, woken_at = _effective_waits(work, wait_start, wait_end)
     order = np.argsort(np.append(woken_at, returned), kind="stable")
@@ -68,13 +73,14 @@ def critical_path(
     thread = work.launch_thread[at]
     called = np.where(thread < 0, begun, np.maximum(np.minimum(work.launch_end[at], begun), since))
     handed = _handed_over(work, thread, since, called, main_thread)
-    is_queued = by_gpu[at] >= 0
+    is_queued, is_held = by_gpu[at] >= 0, is_held[at]
     own = np.where(thread < 0, main_thread, thread)
     gpu, launch, wait, cpu = map(KINDS.index, (GPU, LAUNCH, WAIT, CPU))
     return _in_order(
         (gpu, begun, until_each, at, NONE, True),
         (wait, since, begun, at, NONE, is_queued),
-        (launch, called, begun, at, NONE, ~is_queued),
+        (wait, called, begun, at, NONE, ~is_queued & is_held),
+        (launch, called, begun, at, NONE, ~is_queued & ~is_held),
         (cpu, handed, called, NONE, own, ~is_queued),
         (cpu, since, handed, NONE, main_thread, ~is_queued),
         (cpu, np.array([max(until, begin)]), np.array([end]), NONE, main_thread, True),

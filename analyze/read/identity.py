@@ -2,12 +2,12 @@
 
 from .inputs import Input, Kind
 
-# Raised when a reader reads anything differently: what it read before is read again.
+# Raised when a reader reads anything differently, or what is computed of it changes: it is read again.
 READER_VERSIONS = {
     Kind.UNREADABLE: 0,
-    Kind.NSYS_SQLITE: 8,
-    Kind.NSYS_REPORT: 8,  # exported, and read as that
-    Kind.KINETO: 13,
+    Kind.NSYS_SQLITE: 9,
+    Kind.NSYS_REPORT: 9,  # exported, and read as that
+    Kind.KINETO: 14,
     Kind.SNAPSHOT: 3,
 }
 

@@ -281,6 +281,7 @@ def _first(
     if not findings or not window_ns:
         return
     yield columns("what to do first", f"would save, of {said_ns(window_ns)}")
+    advised: dict[str, int] = {}  # by which finding first
     for number, row in enumerate(findings[:_FINDING_CNT], start=1):
         title = f"{number} {row['rule'].replace('_', ' ')}: "
         before, named, others = where(row)
@@ -292,7 +293,8 @@ def _first(
         if has_paths and place.startswith("…") and "/" not in place:
             yield f"  {keep_end(named, WIDTH - 2)}"
         yield from _evidence(row["evidence"], evidence_lines, part(row, window_ns, _PLACE_WIDTH))
-        yield from _advice(row["advice"], advice_lines[number - 1])
+        same = advised.setdefault(row["advice"], number)
+        yield from _advice(row["advice"] if same == number else f"As for {same}.", advice_lines[number - 1])
     if len(findings) > _FINDING_CNT:
         yield f"and {', '.join(row['rule'].replace('_', ' ') for row in findings[_FINDING_CNT:])}"
 

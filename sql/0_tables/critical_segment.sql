@@ -4,7 +4,8 @@
 --   source_id    integer   the input
 --   process_id   bigint    the process, NULL if not recorded whose GPU work is (Kineto)
 --   kind         enum      'gpu': an operation ran; 'launch': between its launching call and its start; 'wait': between it and
---         the operation that it waited for; 'cpu': a thread worked towards the next launch
+--         the operation that it waited for, or its call where it waited for what is not recorded; 'cpu': a thread worked
+--         towards the next launch
 --   start_ns     bigint    begin
 --   end_ns       bigint    end
 --   gpu_op_id    bigint    the operation, NULL for 'cpu'

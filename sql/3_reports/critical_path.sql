@@ -3,15 +3,16 @@
 -- From the end of the trace back, each time to what was waited for: a GPU operation to the one before it on its stream
 -- when it was queued after it, to another on its device when it began long after its launch, else to its launching
 -- call; the CPU to the operation whose end it last waited for. Which stream waits for which is inferred from times, of
--- torch's traces too, which name the event. The rows of a step add up to its own duration (wall_ns of step_summary)
--- exactly; where the CPU runs ahead of the GPU, to the time from when the GPU is done with what was launched before it to
--- when it is done with the step. Only what is here makes a
--- step shorter when it gets faster, and only until something else is in its place. CPU time belongs to the innermost
--- annotation of its thread; operators are left out, as they may cross annotations.
+-- torch's traces too, which name the event. What began more than 100 us after its launch, and nothing recorded held it
+-- back, waited for other work, as that from before the recording. The rows of a step add up to its own duration (wall_ns
+-- of step_summary) exactly; where the CPU runs ahead of the GPU, to the time from when the GPU is done with what was
+-- launched before it to when it is done with the step. Only what is here makes a step shorter when it gets faster, and
+-- only until something else is in its place. CPU time belongs to the innermost annotation of its thread; operators are
+-- left out, as they may cross annotations.
 --
 -- columns:
 --   step            bigint    number of the step, NULL for an input without steps
---   activity        varchar   'cpu', 'kernel', 'memcpy', 'memset', 'graph', 'launch' (from its call to its start) or 'wait'
+--   activity        varchar   'cpu', 'kernel', 'memcpy', 'memset', 'graph', 'launch' (from its call to its start) or 'wait' (for other work)
 --   name            varchar   the GPU operation; NULL for the CPU
 --   path            varchar   range path that owns the operation, or that the CPU was in; NULL outside all ranges
 --   critical_ns     bigint    time on the critical path

@@ -259,13 +259,19 @@ def test_what_a_saving_is_stands_before_it(more: dict[str, object], saving: str)
     assert line.endswith(saving) and len(line) == screen.WIDTH
 
 
+def test_advice_that_was_given_is_not_given_again() -> None:
+    rows = [finding(advice=advice) for advice in ("Pin it.", "Fuse them.", "Pin it.")]
+    lines = answer_text._first(rows, 100_000_000, (3, 3, 3), 2, True)
+    assert [line for line in lines if "->" in line] == ["  -> Pin it.", "  -> Fuse them.", "  -> As for 1."]
+
+
 def test_advice_is_cut_where_the_screen_is_small_alone(run_command: Callable[..., Any]) -> None:
     """In a pipe, which has no end, and on a tall screen it is whole."""
     said = run_command("summary", ROOT / "fixtures" / "lora-run.sqlite").out
     assert "…" not in said.partition("what to do first")[2].partition("next:")[0]
     with opened(ROOT / "fixtures" / "lora-run.sqlite") as database:
         found = answer.answer(database)
-    found["findings"] = [finding(advice="This is long, " * 40 + "and ends.") for _ in range(3)]
+    found["findings"] = [finding(advice=f"This {number} is long, " * 40 + "and ends.") for number in range(3)]
     small, tall, endless = (list(answer_text.lines(found, height)) for height in (24, 200, None))
     assert len(small) <= 24 and any(line.endswith("…") for line in small)
     assert tall == endless and sum(line.endswith("and ends.") for line in tall) == 3

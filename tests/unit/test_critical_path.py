@@ -11,6 +11,7 @@ from lorabench.analyze.attribute.critical_path import (  # fmt: skip
     CPU,
     GPU,
     KINDS,
+    LATE_LAUNCH_NS,
     LAUNCH,
     LONG_DELAY_NS,
     WAIT,
@@ -76,6 +77,13 @@ def test_a_long_delay_on_a_free_stream_is_a_wait_for_other_work() -> None:
     ]  # fmt: skip
 
 
+def test_work_that_begins_too_long_after_its_call_waited_for_what_is_not_recorded() -> None:
+    """As a first copy behind the kernels that ran before the recording began."""
+    late = 15 + LATE_LAUNCH_NS
+    assert path([(late, late + 9, 0, 10, 15, MAIN)], [], late + 9)[1] == (LAUNCH, 15, late, 0)
+    assert path([(late + 1, late + 9, 0, 10, 15, MAIN)], [], late + 9)[1] == (WAIT, 15, late + 1, 0)
+
+
 def test_work_that_another_device_hands_on_waits_for_it() -> None:
     until = 2 * LONG_DELAY_NS
     ops = [(20, 50, 0, 10, 15, MAIN), (60, until, 10, 16, 18, MAIN), (until + 5, until + 9, 0, 20, 22, MAIN)]
@@ -99,7 +107,8 @@ def traces(draw: st.DrawFn) -> tuple[list[Op], list[tuple[int, int]]]:
     for _ in range(draw(st.integers(0, 7))):
         call = draw(st.integers(0, 40_000))
         call_end = call + draw(st.integers(0, 9))
-        start = draw(st.sampled_from([call_end, call_end + 3, call_end + LONG_DELAY_NS + 7, call + 1]))
+        delays = [0, 3, LONG_DELAY_NS + 7, LATE_LAUNCH_NS, LATE_LAUNCH_NS + 1]
+        start = draw(st.sampled_from([call + 1, *(call_end + delay for delay in delays)]))
         device, stream = draw(st.integers(0, 1)), draw(st.integers(0, 2))
         known = draw(st.integers(0, 5)) > 0
         length = draw(st.integers(0, 20_000))
@@ -112,6 +121,7 @@ def traces(draw: st.DrawFn) -> tuple[list[Op], list[tuple[int, int]]]:
 
 def by_definition(ops: list[Op], waits: list[tuple[int, int]], end: int) -> list[tuple[str, int, int, int]]:
     """Step by step, with loops over everything."""
+    is_held = [o[0] - o[4] > LATE_LAUNCH_NS for o in ops]
     ops = [(*o[:4], o[3] if o[3] >= 0 and o[4] >= o[1] else o[4], o[5]) for o in ops]  # a blocking call launches first
     count = range(len(ops))
     woken = []
@@ -157,7 +167,7 @@ def by_definition(ops: list[Op], waits: list[tuple[int, int]], end: int) -> list
             earlier = known[-1] if known and ops[known[-1]][0] < start else None
             since = min(ops[earlier][1] if earlier is not None else 0, start)
             called = start if thread < 0 else max(min(call_end, start), since)
-            found.append((LAUNCH, called, start, at))
+            found.append((WAIT if is_held[at] else LAUNCH, called, start, at))
             handed = since
             if thread == OTHER:
                 calls = sorted(o[3] for o in ops if o[5] == OTHER and o[3] >= since)
