@@ -25,7 +25,7 @@ from . import (
     sql,
 )
 from . import cli_progress as bar
-from .errors import UsageError, ValidationError
+from .errors import InputError, UsageError, ValidationError
 from .reports import outputs
 from .reports.tables.narrowing import Narrowing
 
@@ -340,6 +340,7 @@ def validate(
         names = [rule.name for rule in sql.in_folder(sql.VALIDATIONS)]
         defined = checks.definitions(database) if definitions else {}
         laws = checks.broken_laws(database)
+        lost = outputs.lost(database)
     unlike = {table: found for table, found in defined.items() if found[0]}
     frame = outputs.with_unlike(frame, unlike)
     if len(frame) or form:
@@ -359,6 +360,8 @@ def validate(
         raise ValidationError(f"not equal to their definitions: {wrong}; please report it with the trace if you can")
     if broken:
         raise ValidationError(f"{len(broken)} of {len(names)} rules are broken: {', '.join(sorted(broken))}")
+    if lost:
+        raise InputError(lost)
 
 
 cli_machine.register(app)  # last in the help

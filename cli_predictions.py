@@ -7,7 +7,7 @@ import typer
 
 from . import cli_progress as bar
 from .cli_help import Command, examples
-from .cli_options import AsCsv, AsJson, Limit, OutFile, Quiet, form_of_rows
+from .cli_options import AsCsv, AsJson, Limit, OnlyRank, OutFile, Quiet, form_of_rows
 
 _EVERY = 1 << 62
 
@@ -26,6 +26,7 @@ def what_if(
         typer.Option(metavar="KIND=WHERE", help="Predict this change; repeat to combine several. --list shows all."),
     ] = None,
     list_kinds: Annotated[bool, typer.Option("--list", help="List the kinds of changes.")] = False,
+    rank: OnlyRank = None,
     limit: Limit = None,
     output: OutFile = None,
     as_csv: AsCsv = False,
@@ -45,6 +46,7 @@ def what_if(
     from .errors import UsageError
     from .reports import outputs
     from .reports.answer.what_if_text import NOTHING
+    from .reports.tables import sources
 
     form = form_of_rows(output, inputs or [], as_csv, as_json)
     if list_kinds:
@@ -57,7 +59,10 @@ def what_if(
         database = analyze(inputs, progress=progress)
     with database:
         outputs.tell_losses(database)
-        frame = predictions.what_if(database, change or ()).head(limit or _EVERY)
+        frame = predictions.what_if(database, change or ())
+        if rank is not None:
+            frame = frame.filter(polars.col("source_id") == sources.shown(database, rank))
+        frame = frame.head(limit or _EVERY)
         if change and frame.is_empty():
             raise UsageError(f"--change {change[0]}: {NOTHING}")
         if form is None:

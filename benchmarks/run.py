@@ -47,15 +47,15 @@ TRACES = {
 }  # fmt: skip
 CAPTURE = ROOT / "fixtures" / "h200-batch" / "run.sqlite.gz"
 LORABENCH = [sys.executable, "-m", "lorabench"]
-# Every view whose size does not grow with the trace, as `-o DIR/` writes them.
-SUMMARY_VIEWS = """
+# The views that are named as `-o DIR/` writes them, else every view whose size does not grow with the trace.
+VIEWS = """
 import sys
 from pathlib import Path
 from lorabench.analyze.job.handed import ROW_LEVEL
 from lorabench.analyze.pipeline import analyze
 from lorabench.reports.tables import files
 from lorabench import sql
-wanted = [view.name for view in sql.public() if view.name not in ROW_LEVEL]
+wanted = sys.argv[3:] or [view.name for view in sql.public() if view.name not in ROW_LEVEL]
 folder = Path(sys.argv[2])
 folder.mkdir(exist_ok=True)
 with analyze([Path(sys.argv[1])], force=True, writes_into=folder) as database, database.computing_once(wanted):
@@ -174,7 +174,14 @@ def _of_nsys(trace: Path, folder: Path, nsys: str | None) -> list[Work]:
         Work("report.csv", [[*report, "--quiet"]], "summaries of nsys", 1 / 16, 1 / 24, 700),
         Work("report.csv and the answer", [report], "summaries of nsys", 1 / 11, 1 / 16),
         Work("the answer alone", [report], "report.csv", 0.4, beyond="report.csv"),
-        Work("every summary view", [_summary_views(trace, folder)], "summaries of nsys", 1 / 10),
+        Work(
+            "the replay alone",
+            [_views(trace, folder, "range_summary", "replay")],
+            "report.csv",
+            0.25,
+            beyond="report.csv",
+        ),
+        Work("every summary view", [_views(trace, folder)], "summaries of nsys", 1 / 10),
         Work("every view, large ones as Parquet", [every], "summaries of nsys", 1 / 5),
         Work("every view, all as CSV", [[*every, "--format", "csv"]], "traces of nsys", 1 / 8),
         Work("the page", [_page(trace, folder)], "report.csv", 0.5, beyond="report.csv"),
@@ -204,8 +211,8 @@ def _known(nsys: str, reports: dict[str, str | None]) -> list[str]:
     return list(reports) if year > 2022 else [name for name in reports.values() if name]
 
 
-def _summary_views(trace: Path, folder: Path) -> list[str]:
-    return [sys.executable, "-c", SUMMARY_VIEWS, str(trace), str(folder / "summaries")]
+def _views(trace: Path, folder: Path, *names: str) -> list[str]:
+    return [sys.executable, "-c", VIEWS, str(trace), str(folder / "summaries"), *names]
 
 
 def _page(trace: Path, folder: Path) -> list[str]:
@@ -252,7 +259,7 @@ def main() -> None:
             Work("report.csv of the file above", [[*words, str(trace)]]),
             Work("report.csv", [[*words, str(large)]], "report.csv of the file above",
                  1.1 * a.large_kernels / a.kernels, mb_bar=1800),
-            Work("every summary view", [_summary_views(large, a.folder)], mb_bar=2000),
+            Work("every summary view", [_views(large, a.folder)], mb_bar=2000),
         ]  # fmt: skip
         show(f"**nsys, synthetic: {size(large, a.large_kernels)}**", works, 1)
     trace = tile("kineto", a.folder / f"kineto-{a.kineto_kernels}.json", a.kineto_kernels, 1)
@@ -266,7 +273,7 @@ def main() -> None:
     words = [*LORABENCH, "analyze", str(trace), "-o", str(a.folder / "report.csv"), "--force", "--quiet"]
     works = [
         Work("report.csv", [words], "HTA"),
-        Work("every summary view", [_summary_views(trace, a.folder)], "HTA", 1 / 7, 1 / 10),
+        Work("every summary view", [_views(trace, a.folder)], "HTA", 1 / 7, 1 / 10),
         Work("the page", [_page(trace, a.folder)], "report.csv", 0.5, beyond="report.csv"),
     ]
     if a.hta:

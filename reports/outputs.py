@@ -335,12 +335,19 @@ def _listed(names: Sequence[str]) -> str:
 
 def require_all(database: Any) -> None:
     """Raise InputError when an input could not be read: what was written holds the others alone."""
-    lost = [str(n) for (n,) in database.rows(
+    if said := lost(database):
+        raise InputError(said)
+
+
+def lost(database: Any) -> str:
+    """Which inputs could not be read; "" where all could."""
+    names = [str(n) for (n,) in database.rows(
         "select name from source join source_fact using (source_id) where section = 'lost' and item = ?", WHOLE_FILE
     )]  # fmt: skip
-    if lost:
-        ((count,),) = database.rows("select count(*) from source")
-        raise InputError(f"{len(lost)} of {count} inputs cannot be read ({_listed(lost)}); the reports hold the rest")
+    if not names:
+        return ""
+    ((count,),) = database.rows("select count(*) from source")
+    return f"{len(names)} of {count} inputs cannot be read ({_listed(names)}); the reports hold the rest"
 
 
 def print_dicts(rows: list[dict[str, Any]], columns: Sequence[str], format: Format | None) -> None:

@@ -68,6 +68,7 @@ def _count(text: str, said: str) -> int:
 def _shard(text: str, said: str) -> tuple[int, int]:
     found = re.fullmatch(r"(\d+)/(\d+)", text)
     if not found or not 1 <= int(found[1]) <= int(found[2]):
-        count = int(found[2]) if found and int(found[2]) else 8
-        raise UsageError(f"{said} {text}: write I/N, from 1/{count} to {count}/{count}")
+        count = int(found[2]) if found else 0
+        form = f"from 1/{count} to {count}/{count}" if count else "as 1/8, the first of eight"
+        raise UsageError(f"{said} {text}: write I/N, {form}")
     return int(found[1]), int(found[2])

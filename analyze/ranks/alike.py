@@ -4,7 +4,7 @@ A plan (plans.py) that is the mean of those of all ranks is that of a rank that 
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -15,11 +15,11 @@ from ..store.database import Database
 from .plans import BLOCK, BORDER, LAUNCH, Meetings, Member, Milestone, fetch, replay
 
 _MOST_ERROR = 0.05
-_MOST_UNMATCHED = 0.1  # of the collectives: what ranks wait in these counts as their own time
+_MOST_UNMATCHED = 0.1  # of the collectives, of all steps or of one: what ranks wait in these counts as their own time
+_UNMATCHED_REASON = "collectives are not matched"
 _MOST_ALONE, _MOST_POINTS = 64, 2_000_000  # ranks whose share is worked out one by one, and what that may take
 
 _UNMATCHED = "select kind, step, unmatched_cnt, collective_cnt from _unmatched_step"
-_LATE = "select source_id, step, is_by_links, is_by_work from _late_step"
 
 
 class Late(NamedTuple):
@@ -33,13 +33,17 @@ def rows(database: Database) -> pa.Table:
     """The rows of the view _replayed_rank."""
     counts = {(kind, step): (missing, cnt) for kind, step, missing, cnt in database.rows(_UNMATCHED)}
     pipelines = {source_id for (source_id,) in database.rows("select source_id from _stage")}
-    late = {(source_id, step): Late(*why) for source_id, step, *why in database.rows(_LATE)}
+    late_steps = database.rows_of("_late_step").to_pylist()
+    late = {(row["source_id"], row["step"]): Late(row["is_by_links"], row["is_by_work"]) for row in late_steps}
     found: list[tuple[object, ...]] = []
     for kind, members, meetings in fetch(database):
-        of_steps = [counts.get((kind, step), (0, 0)) for step in members[0].steps]
-        is_unmatched = sum(missing for missing, _ in of_steps) > _MOST_UNMATCHED * sum(cnt for _, cnt in of_steps)
-        reason = "collectives are not matched" if is_unmatched else _reason(members, pipelines)
-        found += _of_kind(members, meetings, reason, late)
+        of_steps = {step: counts.get((kind, step), (0, 0)) for step in members[0].steps}
+        is_unmatched = sum(missing for missing, _ in of_steps.values()) > _MOST_UNMATCHED * sum(
+            cnt for _, cnt in of_steps.values()
+        )
+        unmatched = {step for step, (missing, cnt) in of_steps.items() if missing > _MOST_UNMATCHED * cnt}
+        reason = _UNMATCHED_REASON if is_unmatched else _reason(members, pipelines)
+        found += _of_kind(members, meetings, reason, late, unmatched)
     names = ("source_id", "step", "measured_ns", "replayed_ns", "ideal_ns", "without_ns", "alone_ns",
              "without_transfer_ns", "reason")  # fmt: skip
     types = (pa.int32(), *(pa.int64() for _ in range(7)), pa.string())
@@ -148,9 +152,13 @@ def _freed(members: list[Member], meetings: Meetings, late: Mapping[tuple[int, i
 
 
 def _of_kind(
-    members: list[Member], meetings: Meetings, reason: str | None, late: Mapping[tuple[int, int], Late]
+    members: list[Member],
+    meetings: Meetings,
+    reason: str | None,
+    late: Mapping[tuple[int, int], Late],
+    unmatched: Collection[object],
 ) -> list[tuple[object, ...]]:
-    """The rows of all ranks of a kind."""
+    """The rows of all ranks of a kind. Of steps that are `unmatched` no more is said than how long they are."""
     matches = [member.matches for member in members]
     plans = [member.plan for member in members]
     cnt = meetings.member_cnt
@@ -180,11 +188,8 @@ def _of_kind(
             step,
             member.measured[place],
             _at(whole, place),
-            _at(ideal, place),
-            _at(without, place),
-            _at(alone.get(n), place),
-            _at(at_no_cost, place),
-            reason,
+            *(None if step in unmatched else _at(of, place) for of in (ideal, without, alone.get(n), at_no_cost)),
+            reason or (_UNMATCHED_REASON if step in unmatched else None),
         )
         for n, member in enumerate(members)
         for place, step in enumerate(member.steps)

@@ -6,7 +6,7 @@ for each length instead of found out by a run of their own. How long they wait f
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -162,21 +162,25 @@ class _Part(PipelineStage):
 
 
 class _Messages(list[Any]):
-    """What torch's schedules wait for at once."""
+    """What torch's schedules wait for at once, in this phase."""
 
-    phase = "send"
+    phase: str
 
 
 @contextmanager
 def _messages_in_phases(phase: Callable[[str], AbstractContextManager[None]]) -> Iterator[None]:
-    """Inside, torch's schedules wait for messages in a phase: recv where any of them is received, else send."""
+    """Inside, torch's schedules begin messages and wait for them in a phase: recv where any is received, else send.
+
+    To begin takes gloo as long as a copy and the other side's answer do.
+    """
     module: Any = schedules
     begin, wait = module._batch_p2p, module._wait_batch_p2p
 
     def begun(operations: list[Any], *options: Any, **named: Any) -> _Messages:
-        messages = _Messages(begin(operations, *options, **named))
-        if any(operation.op is not dist.isend for operation in operations):
-            messages.phase = "recv"
+        what = "recv" if any(operation.op is not dist.isend for operation in operations) else "send"
+        with phase(what) if operations else nullcontext():
+            messages = _Messages(begin(operations, *options, **named))
+        messages.phase = what
         return messages
 
     def waited(messages: _Messages) -> None:

@@ -88,7 +88,7 @@ def summary(spec: RunSpec, timing: Result | None, any_result: Result) -> Result:
         for n, own in enumerate(any_result["ranks"])
     ]
     if timing and spec.parallel in parallelism.PIPELINES:
-        fractions = [own["waiting_frac"] for own in found["ranks"]]
+        fractions = [own["bubble_frac"] for own in found["ranks"]]
         found["bubble_frac"] = {"measured": sum(fractions) / len(fractions), "ideal": parallelism.ideal_bubble(spec)}
     return found
 
@@ -108,5 +108,5 @@ def _times(spec: RunSpec, number: int, timing: Result) -> Result:
     }
     if spec.parallel in parallelism.PIPELINES:
         busy = sum(ns for name, ns in phases.items() if name in parallelism.BUSY)
-        found["waiting_frac"] = max(0.0, 1 - busy / walls)
+        found["bubble_frac"] = max(0.0, 1 - busy / walls)
     return found

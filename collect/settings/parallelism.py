@@ -91,22 +91,21 @@ def check(spec: Any, given: set[str]) -> None:
         raise UsageError(f"--devices is {spec.devices}; --parallel needs 2 to {_MOST_DEVICES}")
     _check_mode(spec)
     _check_base(spec)
-    _check_rows(spec)
     preset = PRESETS.get(spec.model)
     if preset is not None:
         check_shape(spec, preset.task == "classification", preset.settings)
+    _check_rows(spec)
     if spec.parallel in PIPELINES:
         _check_pipeline(spec)
 
 
 def _check_tried(spec: Any, given: set[str]) -> None:
-    untried = [name for name in sorted(given) if name not in _TRIED]
+    untried = [name for name in sorted(given, key=lambda name: (name != "task", name)) if name not in _TRIED]
     untried += [name for name, values in _TRIED_VALUES.items() if getattr(spec, name) not in values]
     if untried:
-        raise UsageError(
-            f"--{untried[0].replace('_', '-')} {getattr(spec, untried[0])} was not tried with --parallel; leave one of "
-            "them out"
-        )
+        option, value = f"--{untried[0].replace('_', '-')}", getattr(spec, untried[0])
+        said = option if value is True else f"{option} {value}"
+        raise UsageError(f"{said} was not tried with --parallel; leave one of them out")
 
 
 def _check_mode(spec: Any) -> None:

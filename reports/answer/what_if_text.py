@@ -29,6 +29,8 @@ _LEAST_MISSING = 0.05  # of what is replayed: so much time without recorded work
 def lines(rows: list[Row], known: Mapping[int, Row]) -> Iterator[str]:
     """Rows of what_if for a person, in lines of at most 80 characters: input by input, the largest saving first.
 
+    Of several inputs the one whose rows come first, then those that save most.
+
     `known` is what _answer_replay says of each input, and its name.
     """
     if not rows and known and not any(about["has_gpu"] or about["step_ns"] for about in known.values()):
@@ -39,6 +41,7 @@ def lines(rows: list[Row], known: Mapping[int, Row]) -> Iterator[str]:
         yield "no standard change applies: there is no GPU work, and no range loads input"
         yield "ask for one: --change cpu=*:0.5, scale=OPERATOR:0.5, skip=PATH, fuse=PATH"
     inputs = [list(of) for _, of in groupby(rows, key=lambda row: row["source_id"])]
+    inputs[1:] = sorted(inputs[1:], key=_most, reverse=True)
     for number, of_input in enumerate(inputs[:_INPUT_CNT]):
         if len(inputs) > 1:
             yield from ([""] if number else [])
@@ -46,7 +49,13 @@ def lines(rows: list[Row], known: Mapping[int, Row]) -> Iterator[str]:
             yield f"{known[of_input[0]['source_id']]['name']}:" if rank is None else f"rank {rank}:"
         yield from _of_input(of_input, known[of_input[0]["source_id"]])
     if len(inputs) > _INPUT_CNT:
-        yield from ("", f"{len(inputs) - _INPUT_CNT} more inputs: --csv has all, or name one of them alone")
+        alone = "name one of them alone" if rows[0]["rank"] is None else "choose one with --rank"
+        yield from ("", f"{len(inputs) - _INPUT_CNT} more inputs, which save no more: --csv has all, or {alone}")
+
+
+def _most(rows: list[Row]) -> float:
+    """The largest saving of an input in whole hundredths: what is alike stays in its order."""
+    return round(max((row["saving_frac"] or 0.0 for row in rows), default=0.0), 2)
 
 
 def _of_input(rows: list[Row], about: Row) -> Iterator[str]:

@@ -16,7 +16,7 @@ from ...errors import InputError, RegressionError, UsageError
 from ...progress import Progress
 from . import baselines, counted, of_rank, renamed, runs, total, verdict
 from .by_step import of_rows, of_steps
-from .compared import RENAMED_TO, SAME, Asked, Compared, Row, changes_of, letter, outermost
+from .compared import ALIKE, RENAMED_TO, Asked, Compared, Row, changes_of, letter, outermost
 from .comparisons import COMPARISONS, LAUNCHED, Comparison, Values, choose, fitting, natural, values_of
 from .counted import Spreads, Steps
 from .spread import Spread, are_alike, are_alike_rows, centres
@@ -244,7 +244,7 @@ def check(compared: Compared, limit: float) -> list[str]:
         if compared.has_cold:
             notes.append(f"{what} of {name} is {change:.1%} above {names[0]}, with cold steps in it: not counted")
             continue
-        if first[f"{name} is"] != SAME:
+        if first[f"{name} is"] not in ALIKE:
             raise RegressionError(f"{what} of {name} is {change:.1%} above {names[0]}; {limit:.1%} is allowed")
         grown, _ = total.beyond_noise(compared.rows, names, names.index(name))
         if grown > limit * first[names[0]]:

@@ -13,6 +13,8 @@ TAKEN = frozenset(
      "device_id", "step", "rule", "place", "device", "category", "measure", "unit", "renamed_to"}
 )  # fmt: skip
 NEW, GONE, SAME, OTHER_WORK, NOT_MEASURED = "new", "gone", "no difference", "other work", "not measured"
+FEW = "in few steps"  # noise all the same: by more than what steps vary, the mean alone
+ALIKE = (SAME, FEW)
 _NEAR_ZERO = 1e-3  # of the column's total: what grew tenfold from less has a difference and no fraction
 
 Row = dict[str, Any]
@@ -102,6 +104,8 @@ def changes_of(
         row[f"{name} Δ frac"] = None if not first or value is None or is_near_zero else round(value / first - 1, 6)
         row[f"{name} Δ share"] = round(abs(change) / whole, 6) if whole else None
         kind = _kind(first, value, bool(change) and bool(alike) and alike[number])
+        if kind == SAME and widths[0] is not None and width is not None and abs(change) > widths[0] + width:
+            kind = FEW
         row[f"{name} is"] = NOT_MEASURED if is_unknown else kind
     return row
 

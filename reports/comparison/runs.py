@@ -5,7 +5,7 @@ from pathlib import Path
 from ... import rundir
 from ...errors import InputError, RegressionError
 from . import baselines, verdict
-from .compared import NOT_MEASURED, OTHER_WORK, SAME, TAKEN, Compared, Input, changes_of
+from .compared import ALIKE, NOT_MEASURED, OTHER_WORK, TAKEN, Compared, Input, changes_of
 from .run_steps import Work, of_summary
 from .spread import are_alike
 
@@ -123,7 +123,7 @@ def check(compared: Compared, limit: float) -> list[str]:
             if row[f"{name} is"] == OTHER_WORK:
                 notes.append(f"{title} of {name} is {worse:.1%} worse, of other numbers of tokens: not counted")
                 continue
-            if row[f"{name} is"] != SAME:
+            if row[f"{name} is"] not in ALIKE:
                 raise RegressionError(f"{title} of {name} is {worse:.1%} worse; {limit:.1%} is allowed")
             notes.append(f"{title} of {name} is {worse:.1%} worse, within the noise of the steps: not counted")
     return notes

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..tables import units
-from .compared import GONE, NEW, RENAMED_TO, SAME, Asked, Row, letter, outermost
+from .compared import ALIKE, FEW, GONE, NEW, RENAMED_TO, SAME, Asked, Row, letter, outermost
 from .spread import NEXT_TO_NOTHING
 
 _WORDS = {
@@ -39,8 +39,9 @@ def of_total(
         return f"{what}: {cells[0]} -> {cells[1]}{each}" if before or after else ""
     if before == after or cells[0] == cells[1]:
         return f"{what}: the same, {cells[0]}{each}"
-    if first[f"{name} is"] == SAME:
-        text = f"{what}: {SAME} found, {cells[0]} and {cells[1]}{each}: steps differ among themselves as much"
+    if first[f"{name} is"] in ALIKE:
+        why = "few steps, far out, make it" if first[f"{name} is"] == FEW else "steps differ among themselves as much"
+        text = f"{what}: {SAME} found, {cells[0]} and {cells[1]}{each}: {why}"
         changed, most = beyond_noise(rows, names, number)
         if most is not None and changed / (after - before) >= _EXPLAINS:
             text += f", but not in {_short(_named(most, names, labels))} ({_signed(ending, most[f'{name} Δ'])})"
@@ -50,7 +51,7 @@ def of_total(
         return text
 
     most, share, is_module = _most(rows, names, number, elsewhere)
-    if most is None or most[f"{name} is"] == SAME or share / (after - before) < _TELLING:
+    if most is None or most[f"{name} is"] in ALIKE or share / (after - before) < _TELLING:
         return text
     launched = "launched in " if any(elsewhere) and not is_module else ""
     return f"{text}, most of all {launched}{_short(_named(most, names, labels))} ({_signed(ending, share)})"
@@ -113,7 +114,7 @@ def _most(
     if any(elsewhere):
         modules = [
             row for row in telling
-            if row[f"{name} is"] != SAME and _AS_MUCH <= row[f"{name} Δ"] / whole <= 1 / _AS_MUCH
+            if row[f"{name} is"] not in ALIKE and _AS_MUCH <= row[f"{name} Δ"] / whole <= 1 / _AS_MUCH
             and own(row) != row[f"{name} Δ"]  # its backward is launched elsewhere
             and (row[names[0]] or 0.0) < _AS_MUCH * rows[0][names[0]]  # else it is around everything
         ]  # fmt: skip

@@ -41,7 +41,7 @@ def lines(summary: dict[str, Any]) -> Iterator[str]:
 def _rank(rank: dict[str, Any]) -> str:
     peak = max((peak for memory in rank["memory"].values() if (peak := _peak(memory))), default=None)
     parts = [f"{peak / _MIB:,.0f} MiB"] if peak else []
-    parts += [f"waits {rank['waiting_frac']:.0%}"] if "waiting_frac" in rank else []
+    parts += [f"bubble {rank['bubble_frac']:.0%}"] if "bubble_frac" in rank else []
     phases = rank.get("phase_ns", {})
     longest = sorted((name for name in _PHASES if phases.get(name, 0) >= _SHOWN_NS), key=lambda name: -phases[name])
     times = [f"{name} {phases[name] / 1e6:,.1f}" for name in longest]

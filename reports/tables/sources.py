@@ -33,14 +33,16 @@ def _counting(database: Database, table: str) -> str:
 
 
 def shown(database: Database, rank: int | None = None) -> int:
-    """The input to show: of those that count, and are of a rank if one is given, the first with GPU work.
+    """The input to show: of those that count, and are of a rank if one is given, the lowest rank with GPU work.
+
+    Before ranks come inputs that say none, as a report of all processes.
 
     Raises UsageError for a rank that is not there.
     """
     is_asked = "true" if rank is None else f"source.rank = {rank}"
     rows = database.rows(
         f"select source_id from source where {is_asked} and {counting(database)} "
-        "order by source_id not in (from _source_with_gpu), source_id limit 1"
+        "order by source_id not in (from _source_with_gpu), coalesce(source.rank, -1), source_id limit 1"
     )
     if not rows and rank is not None:
         known = [

@@ -1,7 +1,7 @@
 -- A row is one input, one rank of a distributed job: its steps and what its devices did, beside the other ranks.
 --
 -- Times of the devices are lengths of unions over the whole window, devices added up, as in gpu_timeline_summary. Of ranks on
--- CPUs they are those of all threads together: operators compute, gloo communicates (in LoRAPP runs of `lorabench collect` the
+-- CPUs they are those of all threads together: operators compute, gloo communicates (in pipelines of `lorabench collect` the
 -- ranges send and recv), all else is idle.
 --
 -- Inputs of one kind are compared, ranks with ranks: an input without a rank beside those of ranks (a report of all
@@ -11,8 +11,8 @@
 -- columns:
 --   rank                       integer   rank of the input, NULL if not recorded
 --   name                       varchar   the file
---   step_cnt                   bigint    steps
---   step_ns                    bigint    median duration of a step (length_ns of step_summary), NULL without steps
+--   step_cnt                   bigint    steps, those of adapters in turn counted as one (step_statistics)
+--   step_ns                    bigint    median duration of a step, NULL without steps
 --   max_step_ns                bigint    duration of the longest
 --   slower_frac                double    step_ns / the median of the ranks - 1; NULL for an input that is not compared
 --   window_ns                  bigint    from the first GPU work to the end of the last, on CPUs from the first of either; NULL without any
@@ -30,9 +30,8 @@
 
 with
 step as (
-    select source_id, count(*) as step_cnt, median(length_ns)::bigint as step_ns, max(length_ns) as max_step_ns
-    from step_summary
-    group by source_id
+    select source_id, step_cnt, p50_ns::bigint as step_ns, max_ns as max_step_ns
+    from step_statistics
 ),
 timeline as (
     select source_id, sum(window_ns) as window_ns, sum(busy_ns) as busy_ns, sum(compute_ns) as compute_ns,

@@ -11,7 +11,8 @@
 -- collectives that it takes part in stay as they were.
 -- Steps count from the end of the one before; of ranks with over 100,000 collectives in all the last steps are replayed. Ranks
 -- in pipelines do different work and are not compared; nothing is said either where ranks do not take part in the same
--- collectives, where more than a tenth of these are not matched, or where the replay of what was is off by more than 5 %.
+-- collectives, where more than a tenth of these (of all steps or of this one) are not matched, or where the replay of what was
+-- is off by more than 5 %.
 --
 -- columns:
 --   step                  bigint    number of the step

@@ -211,10 +211,16 @@ def test_a_change_that_is_long_keeps_what_it_does() -> None:
     known = {"has_gpu": True, "shift_ns": None, "step_ns": None, "turn_cnt": None, "missing_ns": 0, "input_ns": 0}
     said = list(what_if_text.lines([row], {1: known}))
     assert said[1].startswith("  graph=…") and "/mm " in said[1] and max(map(len, said)) <= screen.WIDTH
-    of_ranks = [row | {"source_id": rank + 1, "rank": rank} for rank in range(5)]
-    ranks = list(what_if_text.lines(of_ranks, dict.fromkeys(range(1, 6), known)))
-    assert [line for line in ranks if "rank" in line] == ["rank 0:", "rank 1:", "rank 2:"]
-    assert ranks[-1] == "2 more inputs: --csv has all, or name one of them alone"
+
+
+def test_of_many_ranks_those_that_save_most_are_shown_behind_the_one_that_the_answer_is_about() -> None:
+    row = {"change": "cpu=*:0", "saving_ns": 7, "step_ns": 3, "replay_error_frac": 0.0, "step_cnt": None, "note": ""}
+    known = {"has_gpu": True, "shift_ns": None, "step_ns": None, "turn_cnt": None, "missing_ns": 0, "input_ns": 0}
+    saved = {0: 0.01, 1: 0.002, 2: 0.021, 3: 0.4, 4: 0.019}
+    rows = [row | {"source_id": rank + 1, "rank": rank, "saving_frac": frac} for rank, frac in saved.items()]
+    said = list(what_if_text.lines(rows, dict.fromkeys(range(1, 6), known)))
+    assert [line for line in said if line.startswith("rank")] == ["rank 0:", "rank 3:", "rank 2:"]
+    assert said[-1] == "2 more inputs, which save no more: --csv has all, or choose one with --rank"
 
 
 def test_changes_that_save_nothing_are_cut_where_one_is_longer_than_a_line() -> None:

@@ -338,6 +338,9 @@ def test_an_adapter_is_locked_until_its_gradients_are_back() -> None:
         ({"parallel": "pp", "balance": "1,4"}, "embedding and at least one layer"),
         ({"parallel": "pp", "devices": 8, "batch_size": 8}, "2 layers, too few for 8 stages"),
         ({"parallel": "pp", "micro_batches": 1}, "needs as many --micro-batches as devices"),
+        ({"parallel": "pp", "devices": 9}, "2 layers, too few for 9 stages"),
+        ({"parallel": "ddp", "task": "sst2"}, "^--task sst2 was not tried with --parallel"),
+        ({"parallel": "ddp", "cuda_graph": True}, "^--cuda-graph was not tried with --parallel"),
         ({"parallel": "ddp", "device": "cuda:1"}, "takes the first 2 GPUs; write --device cuda"),
         ({"parallel": "fsdp", "optimizer": "adafactor"}, "rows and columns of a whole weight"),
     ],
@@ -477,6 +480,12 @@ def test_a_run_leaves_a_trace_for_each_rank_and_the_numbers_of_all(
             assert database.rows("select bool_and(bytes > 0) from collective_match where operation = 'all_reduce'") == [
                 (True,)
             ]
+        outside = database.rows(
+            "select call.name from range_instance as call where call.name in ('c10d::send', 'c10d::recv_') "
+            "and not exists (from range_instance as around where around.source_id = call.source_id "
+            "and around.name in ('send', 'recv') and call.start_ns between around.start_ns and around.end_ns)"
+        )
+        assert outside == []
         rows = database.rows("select range_id, parent_id, kind, name from range_instance")
     assert paths_of(rows, {part for path in made for part in path.split("/")}) == made and set(paths) <= set(made)
     shown = run_command("summary", folder).out

@@ -407,6 +407,15 @@ def test_a_kernel_with_another_name_in_the_same_place_is_one_row(run: Callable[.
     assert "| gemm\\_128x64 |" in run(one, other, "--by", "kernel", "--markdown").out
 
 
+def test_a_mean_that_one_step_makes_is_said_to_be_of_few_steps(run: Callable[..., Any], tmp_path: Path) -> None:
+    one = trace(tmp_path / "one.json", [1000, 1000, 1010, 9000, 1000, 990, 1000], gemm=500)
+    even = trace(tmp_path / "even.json", [1000, 1010, 990, 1000, 1000, 1000, 1000], gemm=500)
+    asked = ("--by", "kernel", "--csv")
+    assert table(run(one, even, *asked))["gemm"]["even.json is"] == "in few steps"
+    assert run(one, even, "--by", "kernel", "--fail-above", "5%").out
+    assert "few steps, far out, make it" in run(one, even, "--by", "kernel").out.replace("\n", " ")
+
+
 def run_directory(path: Path, walls: list[int], profiled: int) -> Path:
     """A run whose timing pass has steps of two tasks each, with a slower pass under a profiler."""
     path.mkdir()

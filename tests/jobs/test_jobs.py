@@ -423,6 +423,7 @@ def test_ranks_that_do_not_fit_are_reported(tmp_path: Path, run_command: Callabl
         (["--workers", "2", "--shard", "1/2", "-o", "job"], "choose one of --workers and --shard"),
         (["--shard", "0/2", "-o", "job"], "--shard 0/2: write I/N, from 1/2 to 2/2"),
         (["--shard", "3/2", "-o", "job"], "--shard 3/2: write I/N, from 1/2 to 2/2"),
+        (["--shard", "a/b", "-o", "job"], "--shard a/b: write I/N, as 1/8, the first of eight"),
         (["--workers", "2"], "the output is a job folder then; name one, as -o job/"),
         (["--workers", "2", "-o", "report.csv"], "the output is a job folder then; name one, as -o job/"),
         (["--workers", "2", "-o", "job", "--format", "csv"], "read it first"),

@@ -54,6 +54,21 @@ def test_a_rank_that_was_slowed_on_purpose_costs_what_it_costs(tmp_path: Path) -
         assert alone == pytest.approx(slowdown if rank == 5 else 1, rel=0.02)
 
 
+def test_of_a_step_whose_collectives_are_not_matched_its_length_alone_is_known(tmp_path: Path) -> None:
+    """What ranks wait in it would count as their own work, with no transfer to take away."""
+    paths = simulate(Job(ranks=4, steps=6, uneven=(2, 3))).write(tmp_path / "traces")
+    with analyze(paths, tmp_path / "x.duckdb") as database:
+        rows = database.rows(
+            "select step, any_value(reason), count(replayed_ns), count(ideal_ns), avg(without_transfer_ns) "
+            "from without_stragglers where step > 0 group by step order by step"
+        )
+        ((saving, note),) = database.rows("select distinct saving_frac, note from _hidden_communication")
+    assert rows.pop(2) == (3, "collectives are not matched", 4, 0, None)
+    assert all(row[1:4] == (None, 4, 4) for row in rows)
+    assert max(row[4] for row in rows) < 1.02 * min(row[4] for row in rows)
+    assert 0 < saving < 0.2 and note.startswith("collectives take no time")
+
+
 def test_equal_ranks_are_not_slowed(tmp_path: Path) -> None:
     for _, measured, replayed, _, slowdown, alone, _ in answer(simulate(Job(ranks=4, steps=3)), tmp_path):
         assert replayed == pytest.approx(measured, rel=0.002)

@@ -87,3 +87,14 @@ def test_the_answer_has_collectives_by_bus_bandwidth(tmp_path: Path, run_command
     )
     assert said[heading + 2].startswith("  all_reduce (dp) of 4 ranks, 3 of 16 MiB  ")
     assert all(len(line) == 80 for line in said[heading : heading + 3])
+
+
+def test_a_slow_link_is_that_of_the_ranks_that_have_it(tmp_path: Path, run_command: Callable[..., Any]) -> None:
+    """The pairs of one machine gather five times as slowly as those of the other: their mean is the speed of none."""
+    simulate(Job(ranks=4, ranks_per_host=2, steps=3, slow_link=1)).write(tmp_path / "job")
+    said = run_command("summary", tmp_path / "job").out.splitlines()
+    (found, _) = json.loads(run_command("summary", tmp_path / "job", "--json").out)["collectives"]
+    assert (found["group_cnt"], found["slowest_ranks"]) == (2, "[2, 3]")
+    assert [found["slowest_bytes_s"], found["fastest_bytes_s"]] == pytest.approx([10e9, 50e9], rel=0.06)
+    place = next(number for number, line in enumerate(said) if line.startswith("  all_gather (tp)"))
+    assert " to " in said[place] and said[place + 1] == "    the slowest of 2 groups: ranks [2, 3]"

@@ -14,8 +14,9 @@ select
         greatest(0, 1 - sum(without_transfer_ns) / nullif(sum(replayed_ns) filter (without_transfer_ns is not null), 0))
     ) as saving_frac,
     abs(sum(replayed_ns) / nullif(sum(measured_ns), 0) - 1) as error_frac,
-    coalesce(
-        'all ranks are here, but ' || any_value(reason) filter (without_transfer_ns is null),
+    if(
+        count(without_transfer_ns) = 0,
+        'all ranks are here, but ' || any_value(reason),
         'collectives take no time once all ranks have come; what ranks wait for the last one stays'
     ) as note
 from _replayed_rank

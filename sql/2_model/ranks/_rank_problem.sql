@@ -40,6 +40,7 @@ same_rank as (
     select
         later.source_id,
         later.rank,
+        any_value(later.name) as name,
         any_value(earlier.name order by earlier.source_id) as other,
         bool_or(
             earlier.start_ns = later.start_ns and earlier.end_ns = later.end_ns and earlier.event_cnt = later.event_cnt
@@ -118,6 +119,10 @@ union all
 select
     source_id,
     'rank_twice',
-    if(is_copy, format('rank {} again: the same as {}', rank, other), format('rank {} is in {}, too', rank, other)),
+    if(
+        is_copy,
+        format('rank {} again: {} is the same as {}', rank, name, other),
+        format('rank {} is in {} and in {}', rank, other, name)
+    ),
     is_copy
 from same_rank
