@@ -10,16 +10,17 @@ piece as (
         source_id,
         count(*) as piece_cnt,
         max(offset_ns) - min(offset_ns) as apart_ns,
-        max(from_ns) - min(from_ns) as length_ns
+        max(from_ns) - min(from_ns) as length_ns,
+        apart_ns > 0.01 * length_ns as is_no_clock
     from clock
     group by source_id
 )
 select
     source_id,
-    if(apart_ns > 0.01 * length_ns, 'error', 'warning') as severity,
+    if(is_no_clock, 'error', 'warning') as severity,
     piece_cnt - 1 as problem_cnt,
     format('{} in {}', said_ns(apart_ns), said_ns(length_ns))
-    || if(apart_ns > 0.01 * length_ns, ', more than clocks run apart: is it a rank of this run, are its groups recorded?', '')
+    || if(is_no_clock, ', more than clocks run apart: is it a rank of this run, are its groups recorded?', '')
         as example
 from piece
 where piece_cnt > 1 and apart_ns > 0

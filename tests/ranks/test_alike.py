@@ -1,5 +1,7 @@
 """How long steps would take if ranks were alike: jobs whose truth is known, and where nothing can be said."""
 
+import csv
+import io
 from collections.abc import Callable
 from itertools import pairwise, repeat
 from pathlib import Path
@@ -67,6 +69,18 @@ def test_of_a_step_whose_collectives_are_not_matched_its_length_alone_is_known(t
     assert all(row[1:4] == (None, 4, 4) for row in rows)
     assert max(row[4] for row in rows) < 1.02 * min(row[4] for row in rows)
     assert 0 < saving < 0.2 and note.startswith("collectives take no time")
+
+
+def test_the_rank_that_saves_most_is_shown_and_can_be_asked_for(
+    tmp_path: Path, run_command: Callable[..., Any]
+) -> None:
+    job = tmp_path / "job"
+    simulate(Job(ranks=8, steps=4, idle={(5, 2): 9_000_000, (5, 3): 9_000_000})).write(job)
+    said = run_command("what-if", job).out
+    assert said.index("rank 0:") < said.index("rank 5:") and "choose one with --rank" in said.splitlines()[-1]
+    rows = list(csv.DictReader(io.StringIO(run_command("what-if", job, "--rank", 5, "--csv").out)))
+    assert len(rows) > 1 and {row["rank"] for row in rows} == {"5"}
+    assert "--rank 9: the ranks here are 0, 1, 2" in run_command("what-if", job, "--rank", 9, code=2).err
 
 
 def test_equal_ranks_are_not_slowed(tmp_path: Path) -> None:
