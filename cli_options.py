@@ -39,7 +39,7 @@ OutFile = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Leave out the progress.")]
 OfRank = Annotated[
     int | None,
-    typer.Option("--rank", metavar="N", help="Of several ranks the one to show [default: the first with GPU work]."),
+    typer.Option("--rank", metavar="N", help="Of several ranks the one to show [default: the lowest with GPU work]."),
 ]
 
 

@@ -336,7 +336,7 @@ def _listed(names: Sequence[str]) -> str:
 def require_all(database: Any) -> None:
     """Raise InputError when an input could not be read: what was written holds the others alone."""
     if said := lost(database):
-        raise InputError(said)
+        raise InputError(f"{said}; the reports hold the rest")
 
 
 def lost(database: Any) -> str:
@@ -347,7 +347,7 @@ def lost(database: Any) -> str:
     if not names:
         return ""
     ((count,),) = database.rows("select count(*) from source")
-    return f"{len(names)} of {count} inputs cannot be read ({_listed(names)}); the reports hold the rest"
+    return f"{len(names)} of {count} inputs cannot be read ({_listed(names)})"
 
 
 def print_dicts(rows: list[dict[str, Any]], columns: Sequence[str], format: Format | None) -> None:

@@ -25,8 +25,8 @@ GPU, LAUNCH, WAIT, CPU = "gpu", "launch", "wait", "cpu"
 KINDS = (GPU, LAUNCH, WAIT, CPU)
 # An operation that begins later than this after its launch, though its stream was free, waited for something else.
 LONG_DELAY_NS = 10_000
-# Later than this after its call it was not being launched (late_launch_ns of sql/0_rows/threshold.sql): where nothing
-# that is recorded held it back, something else did, as work from before the recording.
+# Later than this after its call it was not being launched, as the threshold late_launch_ns has it if nobody changes it:
+# where nothing that is recorded held it back, something else did, as work from before the recording.
 LATE_LAUNCH_NS = 100_000
 
 

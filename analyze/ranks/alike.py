@@ -37,18 +37,20 @@ def rows(database: Database) -> pa.Table:
     late = {(row["source_id"], row["step"]): Late(row["is_by_links"], row["is_by_work"]) for row in late_steps}
     found: list[tuple[object, ...]] = []
     for kind, members, meetings in fetch(database):
-        of_steps = {step: counts.get((kind, step), (0, 0)) for step in members[0].steps}
-        is_unmatched = sum(missing for missing, _ in of_steps.values()) > _MOST_UNMATCHED * sum(
-            cnt for _, cnt in of_steps.values()
-        )
-        unmatched = {step for step, (missing, cnt) in of_steps.items() if missing > _MOST_UNMATCHED * cnt}
-        reason = _UNMATCHED_REASON if is_unmatched else _reason(members, pipelines)
+        of_steps = {step: counts[kind, step] for step in members[0].steps if (kind, step) in counts}
+        of_all = (sum(missing for missing, _ in of_steps.values()), sum(cnt for _, cnt in of_steps.values()))
+        unmatched = {step for step, of_step in of_steps.items() if _is_unmatched(*of_step)}
+        reason = _UNMATCHED_REASON if _is_unmatched(*of_all) else _reason(members, pipelines)
         found += _of_kind(members, meetings, reason, late, unmatched)
     names = ("source_id", "step", "measured_ns", "replayed_ns", "ideal_ns", "without_ns", "alone_ns",
              "without_transfer_ns", "reason")  # fmt: skip
     types = (pa.int32(), *(pa.int64() for _ in range(7)), pa.string())
     columns = list(zip(*found, strict=True)) or [()] * len(names)
     return pa.table({n: pa.array(c, t) for n, c, t in zip(names, columns, types, strict=True)})
+
+
+def _is_unmatched(missing: int, cnt: int) -> bool:
+    return missing > _MOST_UNMATCHED * cnt
 
 
 def _reason(members: list[Member], pipelines: set[int]) -> str | None:

@@ -29,4 +29,5 @@ def lines(rows: Sequence[Row]) -> Iterator[str]:
             speed = f"{row['slowest_bytes_s'] / 1e9:.3g} to {row['fastest_bytes_s'] / 1e9:.3g} GB/s"
         yield columns(f"  {row['operation']}{group} of {row['member_cnt']:,} ranks, {sizes}", speed)
         if is_uneven and row["slowest_ranks"]:
-            yield keep_begin(f"    the slowest of {row['group_cnt']:,} groups: ranks {row['slowest_ranks']}", WIDTH)
+            ranks = row["slowest_ranks"].strip("[]")
+            yield keep_begin(f"    the slowest of {row['group_cnt']:,} groups: ranks {ranks}", WIDTH)

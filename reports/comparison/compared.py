@@ -13,8 +13,8 @@ TAKEN = frozenset(
      "device_id", "step", "rule", "place", "device", "category", "measure", "unit", "renamed_to"}
 )  # fmt: skip
 NEW, GONE, SAME, OTHER_WORK, NOT_MEASURED = "new", "gone", "no difference", "other work", "not measured"
-FEW = "in few steps"  # noise all the same: by more than what steps vary, the mean alone
-ALIKE = (SAME, FEW)
+FEW = "in few steps"  # the mean alone changed, by more than steps vary: a few that are far out make it
+ALIKE = (SAME, FEW)  # both are noise
 _NEAR_ZERO = 1e-3  # of the column's total: what grew tenfold from less has a difference and no fraction
 
 Row = dict[str, Any]
@@ -103,21 +103,24 @@ def changes_of(
         row[f"{name} Δ"] = None if is_unknown else _rounded(change)
         row[f"{name} Δ frac"] = None if not first or value is None or is_near_zero else round(value / first - 1, 6)
         row[f"{name} Δ share"] = round(abs(change) / whole, 6) if whole else None
-        kind = _kind(first, value, bool(change) and bool(alike) and alike[number])
-        if kind == SAME and widths[0] is not None and width is not None and abs(change) > widths[0] + width:
-            kind = FEW
-        row[f"{name} is"] = NOT_MEASURED if is_unknown else kind
+        is_alike = bool(change) and bool(alike) and alike[number]
+        row[f"{name} is"] = NOT_MEASURED if is_unknown else _kind(first, value, is_alike, widths[0], width)
     return row
 
 
-def _kind(first: float | None, value: float | None, is_alike: bool) -> str:
+def _kind(
+    first: float | None, value: float | None, is_alike: bool, first_width: float | None, width: float | None
+) -> str:
     if not first and not value:
         return ""
     if not first:
         return NEW
     if not value:
         return GONE
-    return SAME if is_alike else ""
+    if not is_alike:
+        return ""
+    is_wider = first_width is not None and width is not None and abs(value - first) > first_width + width
+    return FEW if is_wider else SAME
 
 
 def _rounded(value: float | None) -> float | None:

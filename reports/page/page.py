@@ -39,7 +39,7 @@ def write(
 ) -> list[Section]:
     """Write the page of a database to a file. Of several inputs one is shown, and the others beside it by rank.
 
-    rank: whose input is shown; None is the first with GPU work.
+    rank: whose input is shown; None is the lowest with GPU work.
     window: the stretch of time of which the timeline has every operation; all else is about the whole recording.
     Of inputs that are one run directory the page quotes the timing pass. Returns the sections that it has. Raises
     InputError for a database without inputs that could be read, OutputError when the file cannot be written, UsageError

@@ -46,7 +46,7 @@ of_purpose as (
         sum(transfer_ns)::bigint as transfer_ns,
         sum(busbw_bytes_s * transfer_ns) / sum(transfer_ns) as busbw_bytes_s,
         count(*) as group_cnt,
-        arg_min(group_ranks, busbw_bytes_s) as slowest_ranks,
+        arg_min_null(group_ranks, busbw_bytes_s) as slowest_ranks,
         min(busbw_bytes_s) as slowest_bytes_s,
         max(busbw_bytes_s) as fastest_bytes_s
     from of_group

@@ -97,4 +97,4 @@ def test_a_slow_link_is_that_of_the_ranks_that_have_it(tmp_path: Path, run_comma
     assert (found["group_cnt"], found["slowest_ranks"]) == (2, "[2, 3]")
     assert [found["slowest_bytes_s"], found["fastest_bytes_s"]] == pytest.approx([10e9, 50e9], rel=0.06)
     place = next(number for number, line in enumerate(said) if line.startswith("  all_gather (tp)"))
-    assert " to " in said[place] and said[place + 1] == "    the slowest of 2 groups: ranks [2, 3]"
+    assert " to " in said[place] and said[place + 1] == "    the slowest of 2 groups: ranks 2, 3"

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lorabench.analyze.attribute import critical_path as module
@@ -78,7 +79,8 @@ def test_a_long_delay_on_a_free_stream_is_a_wait_for_other_work() -> None:
 
 
 def test_work_that_begins_too_long_after_its_call_waited_for_what_is_not_recorded() -> None:
-    """As a first copy behind the kernels that ran before the recording began."""
+    """As a first copy behind the kernels that ran before the recording began. Idle time has the same limit."""
+    assert f"('late_launch_ns', {LATE_LAUNCH_NS}.0," in (ROOT / "sql" / "0_rows" / "threshold.sql").read_text("utf-8")
     late = 15 + LATE_LAUNCH_NS
     assert path([(late, late + 9, 0, 10, 15, MAIN)], [], late + 9)[1] == (LAUNCH, 15, late, 0)
     assert path([(late + 1, late + 9, 0, 10, 15, MAIN)], [], late + 9)[1] == (WAIT, 15, late + 1, 0)
