@@ -16,10 +16,10 @@ from ...errors import InputError, RegressionError, UsageError
 from ...progress import Progress
 from . import baselines, counted, of_rank, renamed, runs, total, verdict
 from .by_step import of_rows, of_steps
-from .compared import ALIKE, RENAMED_TO, Asked, Compared, Row, changes_of, letter, outermost
+from .compared import ALIKE, FEW, RENAMED_TO, SAME, Asked, Compared, Row, changes_of, letter, outermost
 from .comparisons import COMPARISONS, LAUNCHED, Comparison, Values, choose, fitting, natural, values_of
 from .counted import Spreads, Steps
-from .spread import Spread, are_alike, are_alike_rows, centres
+from .spread import Spread, are_alike, are_alike_rows, centres, is_of_few_steps
 
 # Rows that are of the GPU alone.
 _OF_GPU = ("kernel_summary", "kernel_class", "gpu_timeline_summary", "idle_summary")
@@ -88,7 +88,7 @@ def _compared(
         widths = [by_key[key].width if key in by_key else None for by_key in spreads]
         found_by = [by_key.get(key) for by_key in spreads]
         alike = [
-            _is_alike(how, (found_by[0], other), (value or 0.0) - (values[0] or 0.0))
+            _likeness(how, (found_by[0], other), (value or 0.0) - (values[0] or 0.0))
             for other, value in zip(found_by[1:], values[1:], strict=True)
         ]
         named = dict(zip(how.keys, map(_text, key or (head, *[None] * (len(how.keys) - 1))), strict=True))
@@ -99,11 +99,13 @@ def _compared(
     return rows, spreads
 
 
-def _is_alike(how: Comparison, pair: tuple[Spread | None, Spread | None], change: float) -> bool:
-    """Whether the change of a row is noise; False where too few steps say it."""
+def _likeness(how: Comparison, pair: tuple[Spread | None, Spread | None], change: float) -> str:
+    """What is said of the change of a row if it is noise; "" where it is none, or too few steps say it."""
     if how.view == "step_summary":
-        return all(pair) and are_alike(*pair)  # type: ignore[arg-type]
-    return are_alike_rows(*pair, change)
+        return SAME if all(pair) and are_alike(*pair) else ""  # type: ignore[arg-type]
+    if not are_alike_rows(*pair, change):
+        return ""
+    return FEW if is_of_few_steps(*pair, change) else SAME
 
 
 def compare_inputs(

@@ -13,7 +13,7 @@ TAKEN = frozenset(
      "device_id", "step", "rule", "place", "device", "category", "measure", "unit", "renamed_to"}
 )  # fmt: skip
 NEW, GONE, SAME, OTHER_WORK, NOT_MEASURED = "new", "gone", "no difference", "other work", "not measured"
-FEW = "in few steps"  # the mean alone changed, by more than steps vary: a few that are far out make it
+FEW = "in few steps"  # the mean alone changed, by more than steps vary (spread.is_of_few_steps)
 ALIKE = (SAME, FEW)  # both are noise
 _NEAR_ZERO = 1e-3  # of the column's total: what grew tenfold from less has a difference and no fraction
 
@@ -82,14 +82,14 @@ def changes_of(
     widths: Sequence[float | None],
     base: float = 0.0,
     changed: Sequence[float] = (),
-    alike: Sequence[bool] = (),
+    alike: Sequence[str] = (),
     is_measure: bool = False,
 ) -> Row:
     """The columns of values of a row, each behind the first with its change.
 
     base: the total of the first, against which a value is near zero. changed: how much changed in all, of which the
-    row is a share. alike: of each but the first whether its change is noise. is_measure: None is what was not
-    measured, instead of what is not there.
+    row is a share. alike: of each but the first, if its change is noise, which of ALIKE is said, else "". is_measure:
+    None is what was not measured, instead of what is not there.
     """
     first = values[0]
     row: Row = {names[0]: _rounded(first), f"{names[0]} spread": _rounded(widths[0])}
@@ -103,24 +103,19 @@ def changes_of(
         row[f"{name} Δ"] = None if is_unknown else _rounded(change)
         row[f"{name} Δ frac"] = None if not first or value is None or is_near_zero else round(value / first - 1, 6)
         row[f"{name} Δ share"] = round(abs(change) / whole, 6) if whole else None
-        is_alike = bool(change) and bool(alike) and alike[number]
-        row[f"{name} is"] = NOT_MEASURED if is_unknown else _kind(first, value, is_alike, widths[0], width)
+        kind = _kind(first, value, alike[number] if change and alike else "")
+        row[f"{name} is"] = NOT_MEASURED if is_unknown else kind
     return row
 
 
-def _kind(
-    first: float | None, value: float | None, is_alike: bool, first_width: float | None, width: float | None
-) -> str:
+def _kind(first: float | None, value: float | None, likeness: str) -> str:
     if not first and not value:
         return ""
     if not first:
         return NEW
     if not value:
         return GONE
-    if not is_alike:
-        return ""
-    is_wider = first_width is not None and width is not None and abs(value - first) > first_width + width
-    return FEW if is_wider else SAME
+    return likeness
 
 
 def _rounded(value: float | None) -> float | None:

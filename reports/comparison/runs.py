@@ -5,7 +5,7 @@ from pathlib import Path
 from ... import rundir
 from ...errors import InputError, RegressionError
 from . import baselines, verdict
-from .compared import ALIKE, NOT_MEASURED, OTHER_WORK, TAKEN, Compared, Input, changes_of
+from .compared import ALIKE, NOT_MEASURED, OTHER_WORK, SAME, TAKEN, Compared, Input, changes_of
 from .run_steps import Work, of_summary
 from .spread import are_alike
 
@@ -57,7 +57,9 @@ def compare(directories: list[Path]) -> Compared:
             continue
         fractions = [found.frac if found and title in _OF_STEPS else None for found in steps]
         widths = [None if f is None or v is None else f * v for f, v in zip(fractions, values, strict=True)]
-        alike = [title in _OF_STEPS and bool(steps[0] and own and are_alike(steps[0], own)) for own in steps[1:]]
+        alike = [
+            SAME if title in _OF_STEPS and steps[0] and own and are_alike(steps[0], own) else "" for own in steps[1:]
+        ]
         changes = changes_of(columns, values, widths, alike=alike, is_measure=True)
         if title in _OF_A_STEP:
             kinds = [f"{columns[n]} is" for n in other_work]

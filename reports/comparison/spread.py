@@ -139,6 +139,15 @@ def are_alike_rows(first: Spread | None, other: Spread | None, change: float) ->
     return noise.may_be_noise(*found) or inner * change <= 0
 
 
+def is_of_few_steps(first: Spread | None, other: Spread | None, change: float) -> bool:
+    """Whether a row's mean changed by more than its steps vary, and all of them but a few by less than half of that."""
+    found = centres_of_rows(first, other)
+    if found is None or first is None or other is None or first.width is None or other.width is None:
+        return False
+    inner = found[1].value - found[0].value
+    return abs(change) > first.width + other.width and abs(inner) < abs(change) / 2
+
+
 def centres_of_rows(first: Spread | None, other: Spread | None) -> tuple[Centre, Centre] | None:
     """What a step has of a row in the mean, in both; None where too few steps say it.
 
