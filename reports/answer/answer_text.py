@@ -41,6 +41,7 @@ _BUSY_HALF, _ALL_BUSY = 0.5, 0.9  # of the window: from here on phases of the GP
 _KNOWN_HALF = 0.5  # of the GPU's work: of less in phases nothing is said
 _MUCH_AROUND = 0.1  # of the time around it: a call that takes as much is named
 _STRAGGLER = "straggler_rank"
+_TELLING = 0.1  # of the window: communication that may be waiting for a rank that is not here
 
 
 def lines(found: Row, height: int | None = SCREEN_LINES) -> Iterator[str]:
@@ -224,7 +225,14 @@ def _ranks(found: Row) -> Iterator[str]:
         saved = f"{said_ns(alike['saving_ns'])} ({alike['saving_frac']:.0%})"
         yield from wrapped([f"if ranks were alike: steps {saved} shorter"])
     for row in found["unfit"]:
-        yield cut(f"  {row['rule'].replace('_', ' ')}: {row['example']}")
+        yield cut(f"  {row['rule'].replace('_', ' ')}: {row['example']}{_waited_for(row, found)}")
+
+
+def _waited_for(unfit: Row, found: Row) -> str:
+    """Of missing ranks that the others may wait for them, where that would show: no recording that is here says so."""
+    if unfit["rule"] != "rank_missing" or found["parts"].get("communication", 0.0) < _TELLING:
+        return ""
+    return f"; what waits for {'them' if ',' in unfit['example'] else 'it'} counts as communication"
 
 
 def _is_late(found: Row) -> bool:

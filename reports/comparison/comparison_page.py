@@ -14,7 +14,7 @@ from ...analyze.store.database import Database
 from ...progress import Progress
 from ..page import figures, html
 from ..page.section import Section, section
-from . import baselines, by_step, changes, comparisons, difference, runs, shown, verdict, waterfall
+from . import baselines, by_step, changes, comparisons, difference, late_ranks, runs, shown, verdict, waterfall
 from .compared import letter
 from .comparisons import Comparison
 from .run_steps import of_run
@@ -85,6 +85,7 @@ def _of_traces(inputs: dict[str, Path], progress: Progress) -> tuple[list[Sectio
             for number, other in enumerate(steps)
             if number and first and other
         ]
+        most += [line for line in [late_ranks.said(opened)] if line]
         return [made for made in found if made is not None], told, most, verdict.cautions(opened)
 
 

@@ -15,7 +15,7 @@ from ..answer.step_text import is_uneven
 from ..answer.verdict_text import SNAPSHOT, said_shift
 from ..tables import units
 from ..tables.sources import counting
-from . import by_step, noise, one_job, spread, strangers, total, waterfall
+from . import by_step, late_ranks, noise, one_job, spread, strangers, total, waterfall
 from .compared import Asked, Compared, Input, Row, letter
 from .run_steps import Work, of_run
 
@@ -71,6 +71,7 @@ def of_traces(
         if not (first and other) or asked.view not in ("step_summary",):
             elsewhere = [by_sequence[n] for n in (0, number)] if by_sequence else []
             said.append(total.of_total(rows, names, number, asked, labels, elsewhere))
+    said.append(late_ranks.said(bases))
     about = [
         ", ".join(filter(None, (_recorder(database), by_step.said_of_steps(database), _gpus(database))))
         for database in databases.values()

@@ -5,7 +5,8 @@
 -- are numbered by each rank for itself, so theirs is the place among those of the same two ranks in the step (of nsys ranks in
 -- the communicator: that these are the ranks of the inputs is not known). Where no group is
 -- recorded it is taken to be the whole job, unless two ranks cannot have met in all collectives of one operation and name: no
--- offset of their clocks would let each of them begin before the other one ended.
+-- offset of their clocks would let each of them begin before the other one ended. Ranks of one machine that in what is
+-- called otherwise can have met on one clock have no offset.
 --
 --     rank 0   |==|        |==|                     one that is the first for both ranks, and so on: in the first rank 5's
 --     rank 5    |==|                  |==|          clock would go as 0's, in the second it would be ahead by half the line
@@ -30,6 +31,7 @@ member as materialized (
         source.kind,
         source.rank,
         source.name as input,
+        source.host,
         source.world_size,
         coalesce(source.origin_ns, 0) as origin_ns,
         coalesce(collective.start_ns, collective.work_start_ns) as time_ns,
@@ -107,6 +109,7 @@ ungrouped as (
         name,
         origin_ns + work_start_ns as start_ns,
         origin_ns + work_end_ns as end_ns,
+        host,
         source_id = min(source_id) over (partition by kind) as is_first
     from counted
     where "group" = ''
@@ -131,6 +134,24 @@ unmet as (
         having max(other.start_ns - one.end_ns) - min(other.end_ns - one.start_ns)
             > greatest(20_000, (max(one.end_ns) - min(one.start_ns)) // 500)
     )
+    union
+    -- clocks of a machine's devices are one to some microseconds
+    select distinct kind, operation, name
+    from (
+        select *, bool_or(can_have_met) over (partition by kind, host) as is_one_clock
+        from (
+            select kind, host, operation, name, max(apart_ns) <= 20_000 as can_have_met
+            from (
+                select kind, host, operation, name, max(start_ns) - min(end_ns) as apart_ns
+                from ungrouped
+                where host is not null
+                group by kind, host, operation, name, key, part
+                having count(distinct source_id) > 1
+            )
+            group by kind, host, operation, name
+        )
+    )
+    where is_one_clock and not can_have_met
 ),
 gathered as (
     select

@@ -253,6 +253,35 @@ def test_of_unknown_groups_ranks_that_cannot_have_met_are_not_matched(
     ]
 
 
+@pytest.mark.parametrize("ranks_per_host", [4, 8])
+def test_of_unknown_groups_ranks_of_one_machine_have_no_offset_that_would_let_them_have_met(
+    ranks_per_host: int, said: Any, tmp_path: Path
+) -> None:
+    """Pairs gather at times so little apart that clocks might be: but clocks of one machine are one clock."""
+    run = simulate(Job(torch="names", ranks_per_host=ranks_per_host))
+    with database_of(run, tmp_path) as database:
+        matched = database.rows(
+            "select operation, member_cnt, count(*) from collective_match where member_cnt > 1 group by all"
+        )
+        clocks = database.rows("select count(distinct clock_id) from clock_offset")
+        reasons, rules = said(database)
+    assert matched == [("all_reduce", 8, 6)]
+    assert clocks == [(8 // ranks_per_host,)]
+    assert reasons == {"groups are not recorded, and not all ranks met in these": 6 * 8}
+    assert set(rules) <= {"nccl_metadata"}
+
+
+def test_machines_of_one_name_are_not_taken_for_one_clock(tmp_path: Path) -> None:
+    """Where the clocks of a machine's ranks differ in all that they do, its name is that of several machines."""
+    run = simulate(Job(torch="names", ranks=4, ranks_per_host=2, offsets=(0, 70_000_000)))
+    traces = [run.trace(rank) | {"host_name": "node"} for rank in range(4)]
+    for rank, trace in enumerate(traces):
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps(trace), "utf-8")
+    with analyze([tmp_path / f"rank{rank}.json" for rank in range(4)], tmp_path / "x.duckdb") as database:
+        matched = database.rows("select distinct operation from collective_match where member_cnt = 4 order by 1")
+    assert ("all_reduce",) in matched
+
+
 def test_a_second_pass_for_memory_is_no_second_rank(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     """`collect --profiler torch,memory` leaves two traces of a rank, of the same steps."""
     run = simulate(Job(ranks=4, ranks_per_host=2, steps=3, idle={(1, 1): 9_000_000}))
@@ -391,6 +420,18 @@ def test_a_missing_rank_is_reported_and_the_rest_answered(said: Any, tmp_path: P
         assert rules == {"rank_missing": "rank 6 of 8"}
         assert database.rows("select count(*) from collective_match where match_id is not null") == [(3 * 2,)]
         assert database.rows("select count(*), count(own_ns) from straggler") == [(14, 14)]
+
+
+def test_what_waits_for_a_missing_rank_is_said_to_count_as_communication(
+    tmp_path: Path, run_here: Callable[..., Any]
+) -> None:
+    said = "rank missing: rank 6 of 8"
+    for place, idle, expected in (("late", 9_000_000, True), ("even", 0, False)):
+        run = simulate(Job(ranks=8, steps=3, compute=6_000_000, idle={(6, step): idle for step in (1, 2, 3) if idle}))
+        run.write(tmp_path / place, [0, 1, 2, 3, 4, 5, 7])
+        lines = run_here("summary", tmp_path / place).out.splitlines()
+        (line,) = [line.strip() for line in lines if said in line]
+        assert line == said + ("; what waits for it counts as communication" if expected else "")
 
 
 def test_a_rank_that_was_cut_off_lacks_its_last_collectives(said: Any, tmp_path: Path) -> None:
