@@ -37,9 +37,9 @@ class Ran:
             try:
                 family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
                 self.peak_mb = max(self.peak_mb, sum(p.memory_info().rss for p in family) / 1e6)
+                if family[0].status() == psutil.STATUS_ZOMBIE:
+                    return
             except psutil.NoSuchProcess:
-                return
-            if family[0].status() == psutil.STATUS_ZOMBIE:
                 return
             time.sleep(0.02)  # looking for children takes milliseconds of its own
 

@@ -50,7 +50,7 @@ def killed_run(draw: random.Random, path: Path, place: Path) -> str:
             env=os.environ | {"OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(place / "cache")},
         )  # fmt: skip
     family = _sleep_among(process.pid, draw.uniform(0.1, 25))
-    alive = [p for p in family if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+    alive = [p for p in family if _is_alive(p)]
     number = draw.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
     victim = draw.choice(alive) if alive else None
     if victim is not None:
@@ -71,6 +71,13 @@ def killed_run(draw: random.Random, path: Path, place: Path) -> str:
     if not run.exists():
         return "refused" if process.returncode else f"{about}: no run directory"
     return _analyzed(run, place) or "read"
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:  # it ended between the two
+        return False
 
 
 def _sleep_among(pid: int, seconds: float) -> list[psutil.Process]:

@@ -369,7 +369,7 @@ def test_a_result_that_is_damaged_is_made_again(three: Path, tmp_path: Path) -> 
     assert jobs.read(some, tmp_path / "job", Executor()).count("read") == 1
 
 
-@pytest.mark.parametrize("kept", [0.0, 0.01, 0.5, 0.99])
+@pytest.mark.parametrize("kept", quick(2, [0.5, 0.0, 0.01, 0.99]))
 def test_a_result_that_is_damaged_is_reported_and_the_rest_is_merged(
     kept: float, three: Path, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:

@@ -245,6 +245,8 @@ def test_of_unknown_groups_ranks_that_cannot_have_met_are_not_matched(
     assert reasons == {"groups are not recorded, and not all ranks met in these": 6 * 8}
     assert set(rules) <= {"nccl_metadata"}
     assert late == [(2, 5, "idle: late_input", "step/load batch")]
+    if not hosts_named:
+        return
     run_command(
         "analyze", *sorted((tmp_path / "traces").iterdir()), "-o", f"{tmp_path / 'job'}/", "--workers", 1, "--quiet"
     )
@@ -253,7 +255,7 @@ def test_of_unknown_groups_ranks_that_cannot_have_met_are_not_matched(
     ]
 
 
-@pytest.mark.parametrize("ranks_per_host", [4, 8])
+@pytest.mark.parametrize("ranks_per_host", quick(1, [8, 4]))
 def test_of_unknown_groups_ranks_of_one_machine_have_no_offset_that_would_let_them_have_met(
     ranks_per_host: int, said: Any, tmp_path: Path
 ) -> None:
@@ -425,10 +427,10 @@ def test_a_missing_rank_is_reported_and_the_rest_answered(said: Any, tmp_path: P
 def test_what_waits_for_a_missing_rank_is_said_to_count_as_communication(
     tmp_path: Path, run_here: Callable[..., Any]
 ) -> None:
-    said = "rank missing: rank 6 of 8"
+    said = "rank missing: rank 2 of 4"
     for place, idle, expected in (("late", 9_000_000, True), ("even", 0, False)):
-        run = simulate(Job(ranks=8, steps=3, compute=6_000_000, idle={(6, step): idle for step in (1, 2, 3) if idle}))
-        run.write(tmp_path / place, [0, 1, 2, 3, 4, 5, 7])
+        run = simulate(Job(ranks=4, steps=3, compute=6_000_000, idle={(2, step): idle for step in (1, 2, 3) if idle}))
+        run.write(tmp_path / place, [0, 1, 3])
         lines = run_here("summary", tmp_path / place).out.splitlines()
         (line,) = [line.strip() for line in lines if said in line]
         assert line == said + ("; what waits for it counts as communication" if expected else "")
