@@ -39,9 +39,10 @@ def _slowest(database: Database) -> str:
         return "" if is_known else _NOT_KNOWN
     (row,) = rows
     late_cnt, step_cnt = row["straggler_cnt"], row["step_cnt"] or 0
-    waited = f"they waited {units.said_ns(row['kept_waiting_ns'])}"
+    each_ns = row["kept_waiting_ns"] / max(1, row["rank_cnt"] - 1)
+    waited = f"each of them waits {units.said_ns(each_ns)}"
     if step_cnt > 1:
         steps = f"{late_cnt} of {step_cnt}" if late_cnt < step_cnt else f"all {step_cnt}"
-        waited = f"late in {steps} steps, they wait {units.said_ns(row['kept_waiting_ns'] / step_cnt)} a step"
-    cause = f"; {row['cause'].replace('_', ' ')}" if row["cause"] else ""
+        waited = f"late in {steps} steps, each of them waits {units.said_ns(each_ns / step_cnt)} a step"
+    cause = f"; cause: {row['cause'].replace('_', ' ')}" if row["cause"] else ""
     return f"rank {row['rank']} holds the others up ({waited}{cause})"
