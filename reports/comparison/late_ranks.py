@@ -40,9 +40,9 @@ def _slowest(database: Database) -> str:
     (row,) = rows
     late_cnt, step_cnt = row["straggler_cnt"], row["step_cnt"] or 0
     each_ns = row["kept_waiting_ns"] / max(1, row["rank_cnt"] - 1)
-    waited = f"each of them waits {units.said_ns(each_ns)}"
+    waited = f"they wait {units.said_ns(each_ns)}, on average"
     if step_cnt > 1:
         steps = f"{late_cnt} of {step_cnt}" if late_cnt < step_cnt else f"all {step_cnt}"
-        waited = f"late in {steps} steps, each of them waits {units.said_ns(each_ns / step_cnt)} a step"
+        waited = f"late in {steps} steps, they wait {units.said_ns(each_ns / step_cnt)} a step on average"
     cause = f"; cause: {row['cause'].replace('_', ' ')}" if row["cause"] else ""
     return f"rank {row['rank']} holds the others up ({waited}{cause})"
