@@ -1,6 +1,7 @@
--- A row is a name of a machine that ranks with different clocks give: several machines have this name.
+-- A row is a name of a machine that ranks with different clocks give: several machines have this name, or a rank is of another run.
 --
--- Each rank is given a clock of its own (clock_offset), so nothing is wrong but less exact, and effects of machines are mixed.
+-- Each rank is given a clock of its own (clock_offset). If several machines have this name, nothing is wrong but less exact, and
+-- effects of machines are mixed; a rank of another run, whose offset there is that between the runs, is to be left away.
 
 select
     min(clock.source_id) as source_id,
