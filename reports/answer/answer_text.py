@@ -11,7 +11,7 @@ from ..tables.units import keep_begin, keep_end, said_ns
 from ..terminal.screen import WIDTH, columns, cut, wrapped
 from . import answer, collective_text, rank_picture
 from .answer import IDLE, LEAST_FRAC, Row, bound, cause, is_hardly_used, part, where, worth
-from .step_text import centre_ns, number_of, says_mean, spread
+from .step_text import centre_ns, late_in, number_of, says_mean, spread
 from .verdict_text import alone, counted, doubts, rank_of, tail_frac, verdict
 
 _FINDING_CNT, _CLASS_CNT = 3, 5
@@ -41,7 +41,7 @@ _BUSY_HALF, _ALL_BUSY = 0.5, 0.9  # of the window: from here on phases of the GP
 _KNOWN_HALF = 0.5  # of the GPU's work: of less in phases nothing is said
 _MUCH_AROUND = 0.1  # of the time around it: a call that takes as much is named
 _STRAGGLER = "straggler_rank"
-_TELLING = 0.1  # of the window: communication that may be waiting for a rank that is not here
+_MUCH_COMMUNICATION = 0.1  # of the window: some of it may be waiting for a rank that is not here
 
 
 def lines(found: Row, height: int | None = SCREEN_LINES) -> Iterator[str]:
@@ -201,9 +201,7 @@ def _ranks(found: Row) -> Iterator[str]:
     slowest = found["slowest"] if _STRAGGLER in told or _is_late(found) else None
     is_listed = _STRAGGLER in told[:_FINDING_CNT]
     if slowest and not is_listed:
-        late_cnt, step_cnt = slowest["straggler_cnt"], slowest["step_cnt"] or 0
-        steps = f"{late_cnt} of {step_cnt} steps" if step_cnt > late_cnt else f"all {late_cnt} steps"
-        steps = "1 step" if max(late_cnt, step_cnt) == 1 else steps
+        steps = late_in(slowest["straggler_cnt"], slowest["step_cnt"] or 0)
         among = f"of the {slowest['rank_cnt']} here " if slowest["rank_cnt"] < (found["world_size"] or 0) else ""
         waited = said_ns(slowest["kept_waiting_ns"])
         yield from wrapped(
@@ -230,7 +228,7 @@ def _ranks(found: Row) -> Iterator[str]:
 
 def _waited_for(unfit: Row, found: Row) -> str:
     """Of missing ranks that the others may wait for them, where that would show: no recording that is here says so."""
-    if unfit["rule"] != "rank_missing" or found["parts"].get("communication", 0.0) < _TELLING:
+    if unfit["rule"] != "rank_missing" or found["parts"].get("communication", 0.0) < _MUCH_COMMUNICATION:
         return ""
     return f"; what waits for {'them' if ',' in unfit['example'] else 'it'} counts as communication"
 

@@ -38,3 +38,10 @@ def spread(steps: Row) -> str:
     if steps["step_cnt"] < _MANY or 2 * steps["min_ns"] < steps["p50_ns"] or says_mean(steps):
         return f"{said_ns(steps['min_ns'])} to {said_ns(steps['max_ns'])}"
     return f"p95 {said_ns(steps['p95_ns'])}"
+
+
+def late_in(late_cnt: int, step_cnt: int) -> str:
+    """In how many of the steps a rank is late."""
+    if max(late_cnt, step_cnt) == 1:
+        return "1 step"
+    return f"{late_cnt} of {step_cnt} steps" if step_cnt > late_cnt else f"all {late_cnt} steps"

@@ -5,8 +5,8 @@
 -- are numbered by each rank for itself, so theirs is the place among those of the same two ranks in the step (of nsys ranks in
 -- the communicator: that these are the ranks of the inputs is not known). Where no group is
 -- recorded it is taken to be the whole job, unless two ranks cannot have met in all collectives of one operation and name: no
--- offset of their clocks would let each of them begin before the other one ended. Ranks of one machine that in what is
--- called otherwise can have met on one clock have no offset.
+-- offset of their clocks would let each of them begin before the other one ended. Between ranks of one
+-- machine no offset is looked for, if on its clock they can have met in all collectives of another operation or name.
 --
 --     rank 0   |==|        |==|                     one that is the first for both ranks, and so on: in the first rank 5's
 --     rank 5    |==|                  |==|          clock would go as 0's, in the second it would be ahead by half the line
@@ -135,7 +135,7 @@ unmet as (
             > greatest(20_000, (max(one.end_ns) - min(one.start_ns)) // 500)
     )
     union
-    -- clocks of a machine's devices are one to some microseconds
+    -- times of a machine's devices are right to some microseconds
     select distinct kind, operation, name
     from (
         select *, bool_or(can_have_met) over (partition by kind, host) as is_one_clock

@@ -92,7 +92,7 @@ Found = Callable[..., list[Row]]
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Found]:
-    """Rows of a view (finding) about a trace that was made with `traced`: those with the values."""
+    """Looks up rows of a view about a trace that was made with `traced`: those that have the values, as rule=."""
     folder = tmp_path_factory.mktemp("traced")
     paths = [folder / f"{number}.json" for number in range(len(_WRITTEN))]
     for path, trace in zip(paths, _WRITTEN, strict=True):
