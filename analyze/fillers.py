@@ -42,6 +42,8 @@ _OF_MEMORY = (
 _TABLES_OF_MEMORY = ("memory_event", "memory_segment", "out_of_memory_event")
 _OF_ANY_MEMORY = ("memory_finding", "memory_fragmentation")  # of what an allocator holds, or refused
 _OF_CPU = ("_cpu_gap_place",)
+# What has no rows where a table or a view has none, found out when somebody asks for it.
+_ROWS_OF = {"pipeline_bubble": "_stage", "os_summary": "os_call", "out_of_memory": "out_of_memory_event"}
 # What a database that people keep has as rows: other programs have no arrays, and plan its views for minutes.
 _KEPT = (
     *_BY_STATEMENT, *_PREDICTIONS, *OF_RANKS, *_OF_SHAPES, "_steady_spent", "_critical_range", "_fusible_run",
@@ -92,10 +94,16 @@ def fill(opened: Database, without: Collection[str] = ()) -> Database:
         by_statement.extend(_OF_CPU)
     else:
         found |= {view: partial(opened.no_rows_of, view) for view in _OF_CPU}
+    found |= {view: partial(_rows_if_any, opened, view, needed) for view, needed in _ROWS_OF.items()}
     found |= {view: partial(opened.rows_of, view) for view in by_statement}
     ours = {name: make for name, make in found.items() if name not in opened.given.union(without)}
-    opened.filling(ours, by_statement, once=True)
+    opened.filling(ours, [*by_statement, *_ROWS_OF], once=True)
     return opened
+
+
+def _rows_if_any(opened: Database, view: str, needed: str) -> "pa.Table":
+    """The rows of a view, which is not asked where what it needs has none."""
+    return opened.rows_of(view) if opened.rows(f"from {needed} limit 1") else opened.no_rows_of(view)
 
 
 def _late(

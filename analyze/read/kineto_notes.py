@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from . import not_collected
 from .json_pieces import Pieces
 from .json_salvage import Salvaged
 from .staging import Staging
@@ -109,8 +110,9 @@ def _note_missing(tally: Tally, pieces: Pieces, staging: Staging) -> None:
         counts[becomes] += count
     if not counts["gpu_op"]:
         staging.fact(
-            "missing", "GPU work", "no kernels, copies or memsets", _why_no_work(tally, pieces, counts["api_call"])
-        )
+            "missing", "GPU work", "no kernels, copies or memsets",
+            _why_no_work(tally, pieces, counts["api_call"], staging),
+        )  # fmt: skip
     if (ranks := staging.scalar(_RANKS)) > 1:
         staging.fact(
             "missing", "ranks", f"{ranks} in one file",
@@ -120,7 +122,7 @@ def _note_missing(tally: Tally, pieces: Pieces, staging: Staging) -> None:
         staging.fact("missing", "CUDA calls", "none", "no GPU work can be attributed to ranges")
 
 
-def _why_no_work(tally: Tally, pieces: Pieces, call_cnt: int) -> str:
+def _why_no_work(tally: Tally, pieces: Pieces, call_cnt: int, staging: Staging) -> str:
     if pieces.cut_off:
         return "it may stand in the part of the file that is lost"
     # those of other accelerators, as mtia_ccp_events
@@ -133,12 +135,10 @@ def _why_no_work(tally: Tally, pieces: Pieces, call_cnt: int) -> str:
     most = max(unread, key=lambda category: unread[category], default=None)
     if most is not None and unread[most] >= _MANY_UNREAD:
         return f"{unread[most]} events of the category {most} are not read: work of another accelerator?"
+    if giving_cnt := not_collected.giving_cnt(staging):
+        return not_collected.why(giving_cnt, "torch.cuda.synchronize() before the profiler ends")
     if call_cnt:
-        return (
-            f"{call_cnt} calls of CUDA are there, but not what they launched: the recording ended before that "
-            "was collected (torch.cuda.synchronize() before the profiler ends), or CUPTI gave none (it does not "
-            "fit the driver, or another profiler was attached)"
-        )
+        return f"nothing ran on a GPU: none of {call_cnt:,} calls of CUDA gives it work"
     return _of_another_program(tally) or "nothing ran on a GPU, or ProfilerActivity.CUDA was not among the activities"
 
 

@@ -1,5 +1,6 @@
 """Reads an `nsys export --type sqlite` file into the staged tables."""
 
+import re
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -7,12 +8,14 @@ from pathlib import Path
 import pyarrow as pa
 
 from ...errors import CorruptInputError, UnknownFormatError
-from . import nvtx_payloads
+from . import not_collected, nvtx_payloads
 from .nsys_processes import PROCESS_MASK, pid_of
 from .nsys_tables import WHAT_TO_DO, Export, Table, Tally
 from .staging import Staging
 
 BATCHES_AT_ONCE = 6
+_KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
+_MOVES = {"CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"}
 _WARNING, _LONGEST_WARNING, _MOST_WARNINGS = 2, 400, 20  # of ENUM_DIAGNOSTIC_SEVERITY_LEVEL; characters; rows
 
 
@@ -48,11 +51,10 @@ LOADS = (
     ),
     Load(
         Table(
-            "CUPTI_ACTIVITY_KIND_KERNEL",
+            _KERNELS,
             (*_WORK, "demangledName"), ("contextId", "globalPid", "graphNodeId", *_SHAPE),
         ),
         "nsys_kernel", "staged_gpu_op",
-        "no kernels: nothing ran on a GPU, or CUDA tracing was off (nsys profile --trace=cuda,nvtx)",
     ),
     Load(
         Table(
@@ -107,6 +109,7 @@ def read(path: Path, staging: Staging, process: int | None = None) -> None:
     _add_calls_of_syncs(staging)
     staging.columns("staged_api_call")
     staging.load("nsys_thread", "thread")
+    _note_no_kernels(export, staging)
 
 
 def _add_calls_of_syncs(staging: Staging) -> None:
@@ -122,6 +125,37 @@ def _add_calls_of_syncs(staging: Staging) -> None:
             added,
             "the table of calls lacks them; they count as such calls",
         )
+
+
+def _note_no_kernels(export: Export, staging: Staging) -> None:
+    """Why there are no kernels, where there is no table of them."""
+    if _KERNELS in export.columns:
+        return
+    calls = not_collected.giving_cnt(staging)
+    if "CUPTI_ACTIVITY_KIND_GRAPH_TRACE" in export.columns:
+        said = "CUDA graphs are recorded whole (nsys profile --cuda-graph-trace=node shows their kernels)"
+    elif calls and not (_MOVES & export.columns.keys()):
+        until = "wait for the GPU at the end, let the program end by itself"
+        said = not_collected.why(calls, until, _first_failure(export))
+    else:
+        said = "nothing ran on a GPU, or CUDA tracing was off (nsys profile --trace=cuda,nvtx)"
+    staging.fact("missing", _KERNELS, "no such table", f"no kernels: {said}")
+
+
+def _first_failure(export: Export) -> tuple[str, int] | None:
+    """The first call that returned an error after which nothing runs, and the error; None without."""
+    has = export.columns.get("CUPTI_ACTIVITY_KIND_RUNTIME", {})
+    if not {"returnvalue", "nameid", "start", "globaltid"} <= has.keys():
+        return None
+    codes = ", ".join(map(str, not_collected.LOST_CONTEXT))
+    of_process = "" if export.process is None else f" and call.globalTid & {PROCESS_MASK} = {export.process}"
+    failed = export.select(
+        "select string.value, call.returnValue from CUPTI_ACTIVITY_KIND_RUNTIME call "
+        "join StringIds string on string.id = call.nameId "
+        f"where call.returnValue in ({codes}) and typeof(string.value) = 'text'{of_process} "
+        "order by call.start limit 1"
+    )
+    return next(((re.sub(r"_v\d+$", "", name), code) for name, code in failed), None)
 
 
 def checked(path: Path, process: int | None = None) -> Export:

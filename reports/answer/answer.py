@@ -54,6 +54,11 @@ _RANGES = """
     from _answer_range
     where source_id = {id} and coalesce(open_frac, 1) >= 0.005  -- else 'open 0 % of the time'
     order by self_wall_ns desc, path"""
+_GIVING_WORK = """
+    select count(*)::bigint as call_cnt
+    from api_call
+    join name using (name_id)
+    where source_id = {id} and gives_work(text)"""
 _CALLS = "select * exclude source_id from _answer_call where source_id = {id} order by call_ns desc, api_name"
 # why CUDA's events are missing; that a driver is too new explains the errors behind it
 _DIAGNOSTICS = """
@@ -256,6 +261,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
                 "select 1 from api_call where source_id = {id} limit 1"
             )
         ),
+        "uncollected_cnt": 0 if devices else rows(_GIVING_WORK)[0]["call_cnt"],
         "steps": next(iter(rows(_STEPS)), None),
         **rows(_UNPROFILED)[0],
         "window_ns": rows(MEAN_WINDOW)[0]["window_ns"] if devices else None,

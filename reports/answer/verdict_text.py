@@ -77,6 +77,9 @@ def _without_work(found: Row) -> str:
     if found["recorder"] == SNAPSHOT:
         return SNAPSHOT_SAYS + ("; times are of ranges on the CPU" if found["ranges"] else "")
     if found["has_times"]:
+        if found["uncollected_cnt"]:
+            calls = f"{found['uncollected_cnt']:,} call{'s' * (found['uncollected_cnt'] > 1)}"
+            return f"the GPU's work is missing, which {calls} launched: times are the CPU's"
         return "no GPU work in this file: times are the CPU's"
     return SYSTEM_ALONE if found["whole_ns"] else NOTHING
 

@@ -48,8 +48,8 @@ select
         format(' in {}', if(count(distinct found.step_id) = 1, 'one step', count(distinct found.step_id) || ' steps'))
     ) as evidence,
     case
-        -- all over the recording, or in most steps: it is not paid once
-        when count(*) >= 3 and if(
+        -- all over the recording, or in most steps: it is not paid once, but for a kernel that is loaded at its first launch
+        when count(*) >= 3 and not (bool_and(found.what = 'loaded') and contains(found.place, 'Launch')) and if(
             count(found.step_id) = 0,
             2 * (max(found.start_ns) - min(found.start_ns)) > any_value(steady.end_ns - steady.start_ns),
             2 * count(distinct found.step_id) > greatest(3, any_value(steady.step_cnt))
