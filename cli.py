@@ -165,8 +165,8 @@ def analyze(
     inputs = [Path(name) for name in named]
     is_narrow = narrowing not in (Narrowing(), Narrowing(rank=rank))
     is_answer = output is None and report is None and format is None and not is_narrow
-    report = report or "range_summary"
     target = _target(inputs, output, format, report, narrowing, escape_formulas)
+    report = report or outputs.MAIN_REPORT
     wanted = _wanted(report, rank, target)
     with _analyzed(inputs, target.database(db), force, chosen, target.folder, quiet, wanted) as database:
         outputs.tell_losses(database)
@@ -183,14 +183,15 @@ def _target(
     inputs: list[Path],
     output: Path | None,
     format: outputs.Format | None,
-    report: str,
+    report: str | None,
     narrowing: Narrowing,
     escape_formulas: bool,
 ) -> outputs.Target:
     """Where a report goes. Raises UsageError for what makes no sense, and where it would replace an input."""
     from .analyze.read.inputs import spare
 
-    sql.public_view(report)
+    if report is not None:
+        sql.public_view(report)
     spare(inputs, *([output] if output else []))
     target = outputs.Target.of(output, format)
     target.check(report, narrowing)

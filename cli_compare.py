@@ -98,8 +98,7 @@ def compare(
     from .reports.comparison import baselines, changes, narrowed, runs
     from .reports.tables.narrowing import Narrowing
 
-    if as_markdown + as_csv + as_json > 1:
-        raise UsageError("choose one of --csv, --json and --markdown")
+    _check_forms(output, as_csv, as_json, as_markdown)
     wanted = Narrowing(columns, sort, limit, step, rank, device)
     if len(inputs) < 2:
         raise UsageError("compare needs two inputs or more")
@@ -146,10 +145,22 @@ def _is_of_runs(inputs: list[Path], by: str | None) -> bool:
 
 def _check_growth(compared: "Compared", gate: Callable[["Compared", float], list[str]], allowed: float) -> None:
     """Say what grew and is not counted. Raises RegressionError, by the gate, for what grew by more than is allowed."""
+    from .reports.comparison import runs
+
     notes = gate(compared, allowed)
     for note in notes:
         console.tell_sentence(note)
-    console.tell(f"nothing{' else' if notes else ''} grew by more than {allowed:.1%}")
+    judged = "time, launches, memory" if compared.measure == runs.ABOUT else "steps, the first row"
+    console.tell(f"nothing{' else' if notes else ''} that is judged ({judged}) grew by more than {allowed:.1%}")
+
+
+def _check_forms(output: Path | None, as_csv: bool, as_json: bool, as_markdown: bool) -> None:
+    """Raise UsageError for several forms of the rows, or one beside a file that has another."""
+    if as_markdown + as_csv + as_json > 1:
+        raise UsageError("choose one of --csv, --json and --markdown")
+    form = "csv" if as_csv else "json" if as_json else "markdown" if as_markdown else None
+    if output is not None and form is not None and output.suffix != f".{form}":
+        raise UsageError(f"choose one of -o {output} and --{form}")
 
 
 def _check(output: Path | None) -> None:

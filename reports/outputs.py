@@ -35,6 +35,7 @@ ROW_FILES = "a .csv, .json or .parquet file"
 _SCREEN_ROWS = 40
 _MOST_LINES, _MOST_NAMES = 20, 3  # of what was lost, and of inputs in a line
 _DATABASE = ".duckdb"
+MAIN_REPORT = "range_summary"
 _SUFFIXES = {f".{form}": form for form in (Format.csv, Format.parquet, Format.json, Format.html)}
 
 
@@ -64,6 +65,8 @@ class Target:
             raise UsageError(f"-o {path} is the database, which has no --format {format}")
         if format is None and path.suffix not in (_DATABASE, *_SUFFIXES):
             raise UsageError(f"-o {path}: write .csv, .parquet, .json, .html or .duckdb, or name the --format")
+        if format not in (None, Format.mlora) and _SUFFIXES.get(path.suffix, format) != format:
+            raise UsageError(f"choose one of -o {path} and --format {format}")
         return cls(path, format or _SUFFIXES.get(path.suffix, Format.csv))
 
     def database(self, chosen: Path | None) -> Path | None:
@@ -94,15 +97,20 @@ class Target:
         """Where files are written; None without an output."""
         return self.path if self.path is None or self.is_folder else self.path.parent
 
-    def check(self, report: str, narrowing: Narrowing) -> None:
+    def check(self, report: str | None, narrowing: Narrowing) -> None:
         """Raise UsageError where what is wanted of a report goes with no report, or the report lacks it."""
+        is_of_report = not (self.is_folder or self.format is Format.html or self.is_database)
+        if report is not None and not is_of_report:
+            raise UsageError(
+                f"--report {report} goes to one table: a terminal, .csv, .parquet or .json, not {self.path}"
+            )
         if not narrowing:
             return
-        if self.is_folder or self.format in (Format.html, Format.mlora) or self.is_database:
+        if not is_of_report or self.format is Format.mlora:
             raise UsageError(
                 "--columns, --sort, --limit and filters go with one report: a table, .csv, .parquet or .json"
             )
-        narrowing.statement(sql.public_view(report))
+        narrowing.statement(sql.public_view(report or MAIN_REPORT))
 
     def check_text(self) -> None:
         """Raise UsageError for --escape-formulas where no file is written that a spreadsheet reads."""

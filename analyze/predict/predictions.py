@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from ...errors import UsageError
 from ...sql import TABLES, in_folder
 from ..attribute.intervals import take
 from ..attribute.replay import Weights
@@ -54,12 +55,22 @@ class Predictions:
     def asked(self, changes: Sequence[str]) -> dict[str, Callable[[], pa.Table]]:
         """The table of predicted changes with these, made together in each source, in the place of the standard ones.
 
-        Raises UsageError for what is no change; its function does for places that are not there.
+        Raises UsageError for what is no change; its function does for places that are in no source. One that lacks them
+        has no rows.
         """
         found = [parse(text) for text in changes]
 
         def rows() -> list[Row]:
-            return [row for scene in self._scenes() for row in predict(scene, [found])]
+            predicted: list[Row] = []
+            refused: list[UsageError] = []
+            for scene in self._scenes():
+                try:
+                    predicted += predict(scene, [found])
+                except UsageError as error:
+                    refused.append(error)
+            if refused and not predicted:
+                raise refused[0]
+            return predicted
 
         return {"predicted_change": partial(_filled, "predicted_change", rows)}
 

@@ -39,7 +39,6 @@ _AMOUNTS = {
     "operator_summary": _Amounts("_amount_of_operator"),
     "api_summary": _Amounts("_amount_of_call"),
     "idle_summary": _Amounts("_amount_of_gap", _OWN_NAMES, has_processes=False, is_of_window=True),
-    "gpu_timeline_summary": _Amounts("_amount_of_device", _OWN_NAMES, has_processes=False),
     "lora_summary": _Amounts("_amount_of_part", _OWN_NAMES, has_one_key=False),
     "adapter_summary": _Amounts("_amount_of_adapter", _OWN_NAMES, has_one_key=False),
 }

@@ -14,6 +14,7 @@ from ..tables.sources import counting
 Values = dict[tuple[Any, ...], float]
 _MOST = 0.5  # of the GPU's time in kernels: what ranges must hold to be what a comparison is about, unless one says so
 LAUNCHED = "_launched_range"
+_ADDS_UP_TO_NOTHING = re.compile("(mean|median|min|max|stddev)_|(start|peak)_ns$")  # of single calls, and moments
 _PROCESSES = "select source_id, step, count(distinct process) as process_cnt from _compared_step group by all"
 
 
@@ -53,9 +54,11 @@ def choose(by: str, measure: str | None) -> Comparison:
         raise UsageError(f"--by {by}: choose one of {', '.join(COMPARISONS)}, of run directories also summary")
     chosen = COMPARISONS[by]
     (view,) = (v for v in sql.load() if v.name == chosen.view)
-    columns = [c.name for c in view.columns if re.search("_(ns|cnt|bytes)$", c.name)]
+    every = [c.name for c in view.columns if re.search("_(ns|cnt|bytes)$", c.name)]
+    columns = [name for name in every if not _ADDS_UP_TO_NOTHING.match(name)]
     if measure is not None and measure not in columns:
-        raise UsageError(f"--measure {measure}: choose one of {', '.join(columns)}")
+        why = " does not add up over calls and steps" if measure in every else ""
+        raise UsageError(f"--measure {measure}{why}: choose one of {', '.join(columns)}")
     return chosen if measure is None else replace(chosen, measure=measure, on_cpu=None)
 
 

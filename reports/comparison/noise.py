@@ -12,6 +12,9 @@ steps stand beside many), and where they are apart, however few they are and how
 
     A  x xx  x             none of A is among those of B, and between them is more room
     B              xxx x   than either takes
+
+So they do where all of A are on one side of all of B, however little room is between, if chance does that in less than
+one of a hundred pairs (as with five and five, of steps that are not like those before them).
 """
 
 import math
@@ -26,6 +29,8 @@ _TRIMMED, _TRIMMED_FROM = 0.2, 6  # at each end, of as many values: one that is 
 _NORMAL = statistics.NormalDist().inv_cdf(0.995)  # one of a hundred, on both sides
 _FEW = (63.657, 9.925, 5.841, 4.604)  # t of 1 to 4 degrees of freedom
 _MOST_ALIKE = 0.9
+_HARDLY_REPEATED = 1.5  # a variance so much larger by steps that are like those before them
+_SELDOM = 0.01
 _IN_TURNS = -0.5  # each is unlike the one before it: long and short by turns
 _COVERED = 0.8  # of the steps of both: kinds that hold as many stand for all
 Sample = tuple[Hashable, float]  # of a step its kind, which others may have, and how long it is
@@ -43,6 +48,7 @@ class Centre:
     freedom: float
     low: float = -math.inf
     high: float = math.inf
+    every: tuple[float, float, int] | None = None  # the least, the most and the number of values that come in any order
 
 
 @dataclass(frozen=True)
@@ -97,8 +103,10 @@ def trimmed(values: Sequence[float], is_in_order: bool = True) -> Centre:
     low, high = ordered[cut], ordered[count - 1 - cut]
     kept = count - 2 * cut
     squares = (count - 1) * statistics.variance([min(max(value, low), high) for value in values])
-    variance = squares / (kept * (kept - 1)) * (_repeated(values) if is_in_order else 1.0)
-    return Centre(statistics.fmean(ordered[cut : count - cut]), variance, kept - 1, low, high)
+    widened = repeated(values) if is_in_order else 1.0
+    every = None if widened > _HARDLY_REPEATED else (ordered[0], ordered[-1], count)
+    middle = statistics.fmean(ordered[cut : count - cut])
+    return Centre(middle, squares / (kept * (kept - 1)) * widened, kept - 1, low, high, every)
 
 
 def weighted(parts: Iterable[tuple[float, Centre]]) -> Centre:
@@ -109,7 +117,11 @@ def weighted(parts: Iterable[tuple[float, Centre]]) -> Centre:
     known = [own**2 / centre.freedom for own, (_, centre) in zip(variances, parts, strict=True) if own]
     extremes = [sorted((weight * centre.low, weight * centre.high)) for weight, centre in parts if weight]
     low, high = (sum(each[side] for each in extremes) for side in (0, 1))
-    return Centre(value, variance, variance**2 / sum(known) if any(known) else 1.0, low, high)
+    every = None
+    if len(parts) == 1 and parts[0][0] > 0 and parts[0][1].every is not None:
+        weight, (least, most, count) = parts[0][0], parts[0][1].every
+        every = weight * least, weight * most, count
+    return Centre(value, variance, variance**2 / sum(known) if any(known) else 1.0, low, high, every)
 
 
 def least_seen(first: Centre, other: Centre) -> float:
@@ -122,8 +134,16 @@ def may_be_noise(first: Centre, other: Centre) -> bool:
     """Whether noise alone may put two so far apart."""
     if abs(other.value - first.value) > least_seen(first, other):
         return False
+    if first.every is not None and other.every is not None and _are_apart(first.every, other.every):
+        return False
     between = max(other.low - first.high, first.low - other.high)
     return not between > max(first.high - first.low, other.high - other.low)
+
+
+def _are_apart(first: tuple[float, float, int], other: tuple[float, float, int]) -> bool:
+    """Whether all values of one are above all of the other, and chance seldom does that with so many."""
+    is_beside = other[0] > first[1] or first[0] > other[1]
+    return is_beside and 2 / math.comb(first[2] + other[2], first[2]) < _SELDOM
 
 
 def quantile(freedom: float) -> float:
@@ -210,7 +230,7 @@ def _correlation(values: Sequence[float]) -> float:
     return sum(one * two for one, two in pairwise(off)) / whole if whole else 0.0
 
 
-def _repeated(values: Sequence[float]) -> float:
+def repeated(values: Sequence[float]) -> float:
     """By how much values that are like those before them widen an error: (1 + r) / (1 - r), 1 or more.
 
     Of few values r comes out too low by about (1 + 3 r) / n (F. Marriott and J. Pope, Biometrika 41, 1954).

@@ -75,18 +75,21 @@ def by_tokens(path: Path) -> dict[int, list[int]]:
 
 
 def _steps(path: Path, side_by_side: bool) -> list[Sample]:
-    """How many tokens each step of the timing pass computed, and how long it took; empty where nothing says."""
+    """How many tokens each step of the timing pass computed, and how long it took; empty where nothing says.
+
+    A task of several adapters has a row for each, which begin at once and last as long.
+    """
     tasks: dict[str, dict[tuple[str, str], tuple[int, int]]] = defaultdict(dict)
     try:
         for row in csv.DictReader(io.StringIO(read_text(path / rundir.STEPS))):
-            if row.get("pass") == TIMING and not row.get("rank"):  # a task of several adapters has a row for each
-                adapter = row["adapter"] if side_by_side else ""
+            if row.get("pass") == TIMING and not row.get("rank"):
                 tokens = int(row.get("computed_token_cnt") or 0)
-                tasks[row["step"]][row["start_ns"], adapter] = tokens, int(row["wall_ns"])
+                tasks[row["step"]][row["start_ns"], row["adapter"]] = tokens, int(row["wall_ns"])
     except (OSError, ValueError, KeyError, TypeError, csv.Error):
         return []
-    together = max if side_by_side else sum
-    return [
-        (sum(tokens for tokens, _ in rows.values()), float(together(wall for _, wall in rows.values())))
-        for rows in tasks.values()
-    ]
+    found = []
+    for rows in tasks.values():
+        walls = {begin: wall for (begin, _), (_, wall) in rows.items()}
+        wall = max(wall for _, wall in rows.values()) if side_by_side else sum(walls.values())
+        found.append((sum(tokens for tokens, _ in rows.values()), float(wall)))
+    return found

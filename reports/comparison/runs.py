@@ -119,7 +119,7 @@ def check(compared: Compared, limit: float) -> list[str]:
                 notes.append(f"{title} was not measured in {name if value is None else base}: not judged")
             if not first or not value:
                 continue
-            worse = value / first - 1 if title in _WORSE_WHEN_MORE else first / value - 1
+            worse = value / first - 1 if title in _WORSE_WHEN_MORE else 1 - value / first
             if worse <= limit:
                 continue
             if row[f"{name} is"] == OTHER_WORK:

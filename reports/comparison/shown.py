@@ -33,7 +33,7 @@ def show(compared: Compared, limit: int | None) -> None:
         if named:
             put(f"no room for {', '.join(named)}: --csv, or a page (-o FILE.html)")
     if left := len(compared.rows) - len(rows):
-        put(f"{left} more rows, which changed less: --limit {len(compared.rows)}, or --csv")
+        put(f"{left} more row{'s' * (left > 1)}: --limit {len(compared.rows)}, or --csv")
 
 
 def markdown(compared: Compared, limit: int | None) -> str:
@@ -54,7 +54,7 @@ def markdown(compared: Compared, limit: int | None) -> str:
     cells = [column.cells if column.is_number else list(map(_escaped, column.cells)) for column in made]
     lines += ["| " + " | ".join(row) + " |" for row in zip(*cells, strict=True)]
     if left := len(compared.rows) - len(rows):
-        lines += ["", f"{left} more rows, which changed less."]
+        lines += ["", f"{left} more row{'s' * (left > 1)}."]
     return "\n".join(lines)
 
 

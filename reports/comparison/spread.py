@@ -5,9 +5,9 @@ fewer than five steps between the extremes. Whether two are told apart is anothe
 three steps nothing is known.
 
 A loop that waits for input in every other step has two kinds of steps, and a median that says little: there the mean
-counts, where it differs by more than three standard errors. What comes in turns is no noise: of steps that are long and
-short by turns each pair is as long as any other, so the error is the least of that of single steps, of pairs and of
-fours (batch means).
+counts, where it differs by more than three standard errors (of few steps by more: Student's t of one of a hundred).
+What comes in turns is no noise: of steps that are long and short by turns each pair is as long as any other, so the
+error is the least of that of single steps, of pairs and of fours (batch means).
 """
 
 import math
@@ -19,7 +19,7 @@ from ..answer.step_text import is_uneven
 from . import noise
 from .noise import LEAST_STEPS, Centre, Difference, Sample
 
-_ERRORS = 3  # by so many standard errors means differ that are no accident
+_ERRORS = 3  # by so many standard errors, or more of few steps, means differ that are no accident
 _LEAST_MEAN = 0.05  # a smaller change of the mean is left to the medians
 _BATCHES = (1, 2, 4)
 FEW_STEPS = 5  # of fewer the extremes take the place of the quartiles
@@ -144,8 +144,8 @@ def is_of_few_steps(first: Spread | None, other: Spread | None, change: float) -
     found = centres_of_rows(first, other)
     if found is None or first is None or other is None or first.width is None or other.width is None:
         return False
-    inner = found[1].value - found[0].value
-    return abs(change) > first.width + other.width and abs(inner) < abs(change) / 2
+    inner, least = found[1].value - found[0].value, NEXT_TO_NOTHING * max(abs(centre.value) for centre in found)
+    return abs(change) > max(first.width + other.width, least) and abs(inner) < abs(change) / 2
 
 
 def centres_of_rows(first: Spread | None, other: Spread | None) -> tuple[Centre, Centre] | None:
@@ -190,21 +190,24 @@ def _together(kinds: Sequence[KindOfSteps]) -> KindOfSteps:
 
 
 def _error_of_mean(values: list[float]) -> float | None:
-    """The standard error of the mean: the least by batches of 1, 2 and 4 that follow one another, of five or more."""
+    """The standard error of the mean: the least by batches of 1, 2 and 4 that follow one another, of five or more; of
+    steps that are like those before them as much more as noise says.
+    """
     found = []
     for size in _BATCHES:
         batches = [statistics.fmean(values[at : at + size]) for at in range(0, len(values) - size + 1, size)]
         if len(batches) >= (FEW_STEPS if size > 1 else 2):
             found.append(statistics.stdev(batches) / math.sqrt(len(batches)))
-    return min(found, default=None)
+    return min(found) * math.sqrt(noise.repeated(values)) if found else None
 
 
 def have_other_means(first: Spread, other: Spread) -> bool:
     """Whether means tell apart what medians cannot, or say better what uneven steps take."""
     if first.mean is None or other.mean is None or first.error is None or other.error is None:
         return False
-    change = abs(other.mean - first.mean)
-    if change <= _ERRORS * math.hypot(first.error, other.error) or change <= _LEAST_MEAN * first.mean:
+    change, fewest = abs(other.mean - first.mean), min(first.step_cnt, other.step_cnt)
+    errors = max(_ERRORS, noise.quantile(fewest - 1))
+    if change <= errors * math.hypot(first.error, other.error) or change <= _LEAST_MEAN * first.mean:
         return False
     are_uneven = is_uneven(first.mean, first.median) or is_uneven(other.mean, other.median)
     return are_uneven or difference(first, other).is_noise

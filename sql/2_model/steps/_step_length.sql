@@ -1,8 +1,9 @@
 -- A row is a step and how long it takes.
 --
 -- That is the time until the next one begins (_step_pace). A CPU that runs ahead enqueues a step and leaves it to the GPU:
--- there it is from when the GPU is done with the step before to when it is done with it. The first of them, and one that
--- none follows, take at least as long as their work on a device: where no range is the step, it ends with its last launch.
+-- there it is from when the GPU is done with the step before to when it is done with it, of the first of them from its own
+-- begin. Elsewhere one that none follows takes at least as long as its work on a device: where no range is the step, it
+-- ends with its last launch.
 --
 --     CPU  | step 1 || step 2 || step 3 |               7.5 ms each: what launching takes
 --     GPU    [     step 1      ][     step 2      ][    22.6 ms each: how long steps are
@@ -19,6 +20,7 @@ with
 done as (
     select
         pace.*,
+        step.start_ns as since_ns,
         step.end_ns as done_ns,
         lag(step.end_ns) over in_order as before_ns,
         lag(pace.is_followed) over in_order as is_next
@@ -32,7 +34,7 @@ select
     source_id,
     step_id,
     case
-        when is_ahead and is_next then done_ns - before_ns
+        when is_ahead then done_ns - if(is_next, before_ns, since_ns)
         when is_followed and not is_ahead then turn_ns
         else greatest(end_ns - start_ns, busy_ns)
     end::bigint as length_ns,
