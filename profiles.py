@@ -100,9 +100,13 @@ class Profile:
 
     @_in_turn
     def report(self, path: "str | Path") -> Path:
-        """Write the page to a file; its path. Raises OutputError when it cannot be written."""
+        """Write the page to a file; its path. Raises UsageError for one that is no .html, OutputError when it cannot be
+        written.
+        """
         from .reports.page import page
 
+        if Path(path).suffix not in (".html", ".htm"):
+            raise UsageError(f"{path}: the page is HTML; name it .html")
         page.write(self._opened(), Path(path), rank=self._rank)
         return Path(path)
 

@@ -138,7 +138,7 @@ def _why_no_work(tally: Tally, pieces: Pieces, call_cnt: int, staging: Staging) 
     if giving_cnt := not_collected.giving_cnt(staging):
         return not_collected.why(giving_cnt, "torch.cuda.synchronize() before the profiler ends")
     if call_cnt:
-        return f"nothing ran on a GPU: none of {call_cnt:,} calls of CUDA gives it work"
+        return f"nothing ran on a GPU: of {call_cnt:,} call{'s' * (call_cnt > 1)} of CUDA none gives it work"
     return _of_another_program(tally) or "nothing ran on a GPU, or ProfilerActivity.CUDA was not among the activities"
 
 

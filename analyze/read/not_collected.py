@@ -24,7 +24,8 @@ def why(calls: int, until: str, failed: tuple[str, int] | None = None) -> str:
 
     `failed` is the first call that found the context lost, and what it returned.
     """
-    begin = f"{calls:,} calls that give the GPU work are there, but not what they launched: "
+    given = f"{calls:,} calls that give the GPU work are" if calls > 1 else "a call that gives the GPU work is"
+    begin = f"{given} there, but not what {'they' if calls > 1 else 'it'} launched: "
     if failed is not None:
         name, code = failed
         return f"{begin}the program failed, as {name} returned {code} ({_LOST_CONTEXT[code]})"

@@ -44,11 +44,20 @@ _MEMORY = """
     join source using (source_id)
     where source_id = {memory}
     order by device = 'cpu', device"""
-# of a GPU's memory where there is one: what a CPU holds beside it runs out last
+# of a GPU's memory where there is one: what a CPU holds beside it runs out last, and of that less than a GiB is worth
+# no word, unless its memory was what was asked for, or ran out
 _MEMORY_FINDINGS = """
     select rule, severity, device, cost_bytes, fall_bytes, evidence, advice
     from memory_finding
-    where source_id = {memory} and (device <> 'cpu' or '{device}' = 'cpu')"""
+    where source_id = {memory}
+        and (
+            device <> 'cpu'
+            or '{device}' = 'cpu' and (
+                cost_bytes >= 1 << 30
+                or rule in ('out_of_memory', 'growth')
+                or exists (from memory_owner where source_id = {memory} and is_exact)
+            )
+        )"""
 _RANGES = """
     select * exclude source_id
     from _answer_range
@@ -250,6 +259,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
     phases, recompute_frac = _phases(rows(_PHASES))
     critical = next(iter(rows(_CRITICAL)), dict.fromkeys(("gpu_frac", "saved_frac", "paced_frac")))
     is_little = not devices or steady is None or (whole_ns or 0) > _LITTLE_TIMES * steady["recorded_ns"]
+    is_half = is_little or (whole_ns or 0) > 2 * steady["recorded_ns"]
     return {
         **about,
         "device_cnt": len(devices),
@@ -270,7 +280,8 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
             devices, shift is None and bool(whole["has_launches"]), sum(row["ns"] for row in missing), rows(_IN_TURN)
         ),
         "steady": steady,
-        "calls": rows(_CALLS) if is_little else [],
+        "is_little": is_little,
+        "calls": rows(_CALLS) if is_half else [],
         "classes": rows(
             "select class, gpu_op_frac from _steady_class where source_id = {id} order by gpu_op_frac desc"
         ),

@@ -33,12 +33,14 @@ _DEVICE_CNT = 4  # of which the memory is shown
 _WHOLE_WIDTH = len("  busy 100.0% = ")
 _LAST_CLAUSE = re.compile(r"(?<=\w[,;]|\)[,;]) [^,;]*$")  # what is cut ends behind a comma, where there is one
 _PLACE_WIDTH = 44  # of the place that evidence is about
+_CALL_WIDTH = 48  # of evidence: one that is no path
 _WORD_WIDTH = 28  # of evidence: a path that is longer would push what stands around it off the screen
 _MUCH_MORE = 1.25  # than the time from the first GPU work to the last: what was recorded around it is worth a word
 _MUCH_ELSE = 0.05  # in no phase: what is said would seem to be all
 _BUSY = ("compute", "communication", "copies")  # parts of the window: what a phase launches
 _BUSY_HALF, _ALL_BUSY = 0.5, 0.9  # of the window: from here on phases of the GPU's work count, and they alone
 _KNOWN_HALF = 0.5  # of the GPU's work: of less in phases nothing is said
+_LEAST_SAID = 0.0005  # of the window: less is 0.0%
 _MUCH_AROUND = 0.1  # of the time around it: a call that takes as much is named
 _STRAGGLER = "straggler_rank"
 _MUCH_COMMUNICATION = 0.1  # of the window: some of it may be waiting for a rank that is not here
@@ -143,7 +145,7 @@ def _of_gpu(found: Row) -> Iterator[str]:
     yield from wrapped([f"  busy {sum(busy.values()):6.1%} = {_sum(busy)}"])
     why = f" = {_sum(idle)}" if idle and "idle" not in idle else ""
     yield from wrapped([f"  idle {sum(idle.values()):6.1%}{why}"])
-    if parts.get("unrecorded"):
+    if parts.get("unrecorded", 0) >= _LEAST_SAID:
         yield f"  not recorded {parts['unrecorded']:.1%}: whether busy or idle is not known"
     classes = [
         f"{row['class'].replace('_', ' ')} {row['gpu_op_frac']:.0%}"
@@ -238,10 +240,12 @@ def _is_late(found: Row) -> bool:
 
 
 def _around(found: Row) -> Iterator[str]:
-    """What the CPU does where GPU work is next to nothing of what was recorded."""
+    """What the CPU does where GPU work is next to nothing of what was recorded, or a call takes longer than that."""
     if not found["calls"] or found["steady"] is None:
         return
     outside, longest = found["whole_ns"] - found["steady"]["recorded_ns"], found["calls"][0]
+    if not found["is_little"] and 2 * longest["call_ns"] < outside:
+        return
     text = [f"{said_ns(outside)} lie outside of the window"]
     if is_hardly_used(found["steady"], found["whole_ns"]):  # the verdict has said it
         text = []
@@ -324,7 +328,9 @@ def _memory(found: Row, has_first: bool, advice_lines: Sequence[int], evidence_l
 
 def _evidence(text: str, most: int, before: str = "") -> Iterator[str]:
     """The clauses that fit into so many lines; of a first one that is longer its start."""
-    clauses = " ".join(keep_end(word, _WORD_WIDTH) for word in text.split(" ")).split("; ")
+    clauses = " ".join(keep_end(word, _WORD_WIDTH if "/" in word else _CALL_WIDTH) for word in text.split(" ")).split(
+        "; "
+    )
     clauses[0] = before + clauses[0]
     wrap = partial(textwrap.wrap, width=WIDTH, initial_indent="  ", subsequent_indent="  ")
     while len(clauses) > 1 and len(wrap("; ".join(clauses))) > most:

@@ -140,7 +140,7 @@ def compare_inputs(
         if by == "memory":
             _require_memory(names, rows[0])
         if only is not None and len(rows) == 1:
-            raise UsageError(f"--range {only}: nothing by {by} is called so in any of these inputs")
+            raise UsageError(f"nothing by {by} is called {only} in any of these inputs: --only, --range")
         steps = _steps(opened, how, totals)
         compared = verdict.of_traces(
             inputs, databases, Asked(by, how.view, how.measure, bool(steps)), how.keys, rows,

@@ -308,6 +308,7 @@ def _lacks(database: Database, of: str) -> list[str]:
 def cautions(databases: Sequence[Database]) -> list[str]:
     """What makes recordings other than alike, each in a sentence: what is missing, other profilers, GPUs, one job."""
     found = [line for number, database in enumerate(databases) for line in _lacks(database, letter(number))]
+    found += [line for number, database in enumerate(databases) for line in _graphs(database, letter(number))]
     if one_job.are_ranks([*databases]):
         found.append(one_job.WAITS)
     works = [bool(database.rows("select 1 from gpu_op limit 1")) for database in databases]
@@ -321,8 +322,37 @@ def cautions(databases: Sequence[Database]) -> list[str]:
     return found
 
 
+def _profiled_frac(database: Database) -> float | None:
+    """How much longer a step takes under the profiler than in the run's timing pass; None where none is known."""
+    ((unprofiled,),) = database.rows(
+        "select max(try_cast(value as bigint)) from source_fact where section = 'about' "
+        "and item = 'run: step without a profiler ns'"
+    )
+    profiled = by_step.of_steps(database) if unprofiled else None
+    return None if profiled is None else profiled.median / unprofiled - 1
+
+
+def _graphs(database: Database, of: str) -> list[str]:
+    """That kernels of CUDA graphs are missing where graphs are recorded whole."""
+    rows = database.rows(
+        "select count(*), sum(end_ns - start_ns)::bigint from gpu_op "
+        f"where kind = 'graph' and source_id in (select source_id from source where {counting(database)})"
+    )
+    return [
+        f"{of} runs {count:,} CUDA graph{'s' * (count > 1)} of {units.said_ns(time)} in all, whose kernels are not "
+        "recorded (nsys profile --cuda-graph-trace=node): none of them counts."
+        for count, time in rows
+        if count
+    ]
+
+
 def _notes(databases: Sequence[Database], has_timing: bool, by_sequence: bool) -> list[str]:
-    notes = ["Rows are from the profile: what the profiler costs is in them."]
+    cost = ", ".join(
+        f"{letter(number)} {frac:+.0%}"
+        for number, database in enumerate(databases)
+        if (frac := _profiled_frac(database)) is not None
+    )
+    notes = [f"Rows are from the profile: what the profiler costs{f' (a step: {cost})' if cost else ''} is in them."]
     if {_recorder(database) for database in databases} == {SNAPSHOT}:
         notes = ["Sizes are what was asked for; the allocator's blocks are a little larger."]
     if by_sequence:

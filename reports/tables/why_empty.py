@@ -54,9 +54,9 @@ _OTHERWISE = {
 
 def how_to_record(recorder: str) -> str:
     """What to record GPU work with, of a file of nsys or torch.profiler."""
-    return (
-        "torch.profiler, activities=[CPU, CUDA]" if recorder == "torch.profiler" else "nsys profile --trace=cuda,nvtx"
-    )
+    if recorder == "nsys":
+        return "nsys profile --trace=cuda,nvtx"
+    return "torch.profiler, activities=[CPU, CUDA]" + ("" if recorder == "torch.profiler" else ", or nsys profile")
 
 
 def why_nothing(database: Any, view: str | None, filters: Sequence[str]) -> str:

@@ -31,6 +31,9 @@ create macro call_advice(call, is_once, is_longest_long, is_torch) as
                 || if(is_once, 'warm up before the recording begins.', 'make them beforehand, and keep them.')
         when regexp_matches(call, 'MemGetInfo|DeviceProperties|GetAttribute')
             then 'The driver is asked there, of memory or of the device: ask it once, or every N steps.'
+        when is_once and regexp_matches(call, 'Occupancy|(Func|Kernel)[GS]et|(Module|Library)(Get|Load)')
+            then 'A kernel that is asked of for the first time is loaded, which is paid once: warm up before the recording '
+                || 'begins.'
         when call is not null
             then 'Avoid this call within steps: keep what is allocated, load kernels beforehand. If it '
                 || 'should be quick, look for a lock or a missing core.'

@@ -19,6 +19,23 @@ coming_back as (
     join gpu_op using (gpu_op_id)
     group by source_id
     having sum(bytes) filter (copy_kind = 'HtoD') / sum(bytes) filter (copy_kind = 'DtoH') between 0.5 and 2
+),
+-- asynchronous, from pinned memory, and on several streams or one without kernels: what is advised else
+ahead as (
+    select op.source_id
+    from memory_operation as moved
+    join gpu_op as op using (gpu_op_id)
+    join api_call as call using (api_call_id)
+    join name on name.name_id = call.name_id
+    left join (from _stream_work where kernel_ns is not null) as computing
+        on computing.source_id = op.source_id
+        and computing.device_id is not distinct from op.device_id
+        and computing.stream_id is not distinct from op.stream_id
+    where moved.copy_kind in ('HtoD', 'DtoH')
+    group by op.source_id
+    having bool_and('Pinned' in (coalesce(moved.src_kind, ''), coalesce(moved.dst_kind, '')))
+        and bool_and(contains(name.text, 'Async'))
+        and (count(distinct op.stream_id) > 1 or not bool_or(computing.source_id is not null))
 )
 select
     source_id,
@@ -41,6 +58,9 @@ select
                 || 'pageable memory twice. Then copy beside other work (non_blocking=True).',
                 'Pin the host''s memory (cudaMallocHost): the driver copies pageable memory twice. Then copy beside other '
                 || 'work (cudaMemcpyAsync).')
+        when source_id in (from ahead) and regexp_matches(largest, 'HtoD|DtoH') then
+            'These copies are asynchronous, from pinned memory and on streams beside the work already. What could run beside them '
+            || 'is launched too late, or waits for them: launch the work on one part before the next is copied, or copy less.'
         when starts_with(largest, 'memset') then
             'Set less memory to zero: '
             || if(has_torch(source_id),

@@ -398,7 +398,7 @@ def test_a_trace_is_torchs_where_something_in_it_says_so(
     ("head", "said"),
     [
         ({"schemaVersion": 1}, "next: record with torch.profiler, activities=[CPU, CUDA]"),
-        ({}, "next: record with nsys profile --trace=cuda,nvtx"),
+        ({}, "next: record with torch.profiler, activities=[CPU, CUDA], or nsys profile"),
     ],
 )
 def test_who_recorded_nothing_is_told_what_to_record_with(

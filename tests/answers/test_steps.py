@@ -3,7 +3,8 @@
 import json
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -439,3 +440,40 @@ def test_adapters_that_are_trained_one_after_another_have_steps_together(tmp_pat
         assert database.rows("select step_cnt, p50_ns from step_statistics") == [(4, 3 * 1_000_000)]
         found = answer(database)
     assert next(lines(found)).startswith("trace.json: 4 steps of 3.0 ms")
+
+
+@pytest.mark.parametrize("training", [
+    Training(steps=1, kernel=200_000), Training(steps=1, kernel=100_000, exchange=100_000),
+    Training(steps=1, kernel=6_000),
+])  # fmt: skip
+@pytest.mark.parametrize("event", [0, 300_000])
+def test_a_step_alone_takes_as_long_as_one_of_many(training: Training, event: int, tmp_path: Path) -> None:
+    """Until the GPU is done with it, also where it waits in between, and whichever of several comes first."""
+
+    def lengths(steps: int) -> list[int]:
+        path = tmp_path / f"{steps}.sqlite"
+        run = replace(training, steps=steps).run(Gpu(is_pinned=True, event=event))
+        writers.write_nsys(path, [run.timeline])
+        with analyze([path], tmp_path / f"{steps}.duckdb") as database:
+            return [length for (length,) in database.rows("select length_ns from step_summary order by start_ns")]
+
+    (alone,), many = lengths(1), lengths(8)
+    assert alone == pytest.approx(many[3], rel=0.05)
+    assert many[0] == pytest.approx(many[3], rel=0.05)
+
+
+@pytest.mark.parametrize("around", ["forward pass", "## backward ##", "optimizer.step", "train", "profile", None])
+@pytest.mark.parametrize("layers", [4, 12])
+def test_layers_of_one_forward_are_no_steps(around: str | None, layers: int, tmp_path: Path) -> None:
+    """What repeats within a range that is a phase, and comes once, is a model's layers; within another it is steps."""
+    gpu = Gpu(is_pinned=True)
+    with gpu.range(around) if around else nullcontext():
+        for _ in range(layers):
+            for name in KERNELS:
+                gpu.work(5_000)
+                gpu.launch(name, 10_000)
+    path = tmp_path / "run.sqlite"
+    writers.write_nsys(path, [gpu.finished().timeline])
+    with analyze([path], tmp_path / "run.duckdb") as database:
+        found = database.rows("select count(*) from step_summary where found_by = 'period'")
+    assert found == [(layers if around in ("train", "profile", None) else 0,)]

@@ -225,3 +225,28 @@ def test_one_step_far_out_hides_no_change_of_a_row_and_is_none() -> None:
         assert spread.are_alike_rows(each(*before), each(*after), change) == is_alike
     assert spread.are_alike_rows(each(*before, 0.0), each(*before, 2.4), 0.4)
     assert each(*slower).scaled(2.0).kinds[0].each == tuple(2 * value for value in slower)
+
+
+@pytest.mark.parametrize(("first", "other"), [(3, 3), (5, 5), (12, 12), (3, 12), (5, 60)])
+def test_the_means_of_what_does_not_differ_are_as_seldom_said_to(first: int, other: int) -> None:
+    """The verdict looks at means as well, where medians say little: that must not make more of noise."""
+    draw = random.Random(first)
+
+    def steps(count: int) -> spread.Spread:
+        values = normal(draw, count)
+        samples = tuple((0, value) for value in values)
+        return spread.Spread(0, statistics.median(values), 1, count, samples=samples).with_mean()
+
+    pairs = [(steps(first), steps(other)) for _ in range(PAIRS)]
+    assert sum(not spread.are_alike(*pair) for pair in pairs) / PAIRS <= 0.03
+
+
+@pytest.mark.parametrize(("count", "is_noise"), [(3, True), (4, True), (5, False), (8, False)])
+def test_steps_that_are_all_apart_differ_where_chance_seldom_does_that(count: int, is_noise: bool) -> None:
+    """Three of each lie apart in one of ten pairs, five of each in one of 126, however wide they are."""
+    low, high = [10.0 + number for number in range(count - 1)], [61.0 + number for number in range(count - 1)]
+    low.insert(1, 60.0)
+    high.insert(2, 200.0)
+    assert found(low, high).is_noise is is_noise
+    assert found(high, low).is_noise is is_noise
+    assert found(low, [*high[:-1], 59.0]).is_noise or count >= 8, "one of them is among the others"

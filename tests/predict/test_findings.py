@@ -385,6 +385,74 @@ def test_what_is_made_ready_all_the_time_is_not_paid_once(
     assert is_once or (has_steps and call == "cudaGraphInstantiate")
 
 
+@pytest.mark.parametrize("has_steps", [True, False])
+def test_kernels_that_load_at_their_first_launch_are_paid_once_wherever_they_come(
+    has_steps: bool, tmp_path: Path
+) -> None:
+    """All over a recording each kernel is loaded once; that is no recompilation."""
+    gpu = Gpu(is_pinned=True, load=3_000_000)
+    for number in range(12):
+        with gpu.range(f"step {number}") if has_steps else nullcontext():
+            for name in ("gemm", f"of_shape_{number}"):
+                gpu.launch(name, 100_000)
+            gpu.synchronise()
+    with recorded(gpu.finished(), tmp_path) as database:
+        ((advice, is_once),) = database.rows(
+            "select advice, is_once from _answer_rule where rule = 'compiling_or_loading'"
+        )
+    assert "paid once" in advice and is_once
+
+
+def pausing(gpu: Gpu, inside: str | None, pause: int = 60_000_000) -> Gpu:
+    """A loop that waits for its results in each of many short turns, and once does something long."""
+    for number in range(40):
+        gpu.launch("gemm", 200_000)
+        gpu.synchronise()
+        if number == 20:
+            with gpu.range(inside) if inside else nullcontext():
+                gpu.work(pause)
+        gpu.work(300_000)
+    return gpu.finished()
+
+
+def test_one_pause_is_not_said_to_be_many_gaps(tmp_path: Path) -> None:
+    with recorded(pausing(pinned(), None, 600_000_000), tmp_path) as database:
+        (evidence,) = database.rows(
+            "select evidence from finding where saving_ns > 5e7 and rule in ('host_work', 'long_idle_gap')"
+        )[0]
+    assert re.match(r"a gap of 600\.\d ms, ended by gemm \(and \d+ more of \d+\.\d us on average\)", evidence)
+
+
+@pytest.mark.parametrize(
+    "inside", ["executor_utils::Nvrtc::CompileProgram", "FusionKernelRuntime::compileFusionParallel", "XLA compilation"]
+)
+def test_what_compiles_in_a_range_is_not_called_input_or_logging(inside: str, tmp_path: Path) -> None:
+    with recorded(pausing(pinned(), inside), tmp_path) as database:
+        advice = database.rows("select advice from finding where saving_ns > 5e7")[0][0]
+    assert advice.startswith("Something is compiled there, which is paid once")
+
+
+@pytest.mark.parametrize("inside", ["CompiledFunction", "decompiled", "save checkpoint"])
+def test_what_was_compiled_before_is_no_compiling(inside: str, tmp_path: Path) -> None:
+    with recorded(pausing(pinned(), inside), tmp_path) as database:
+        assert "is compiled there" not in database.rows("select advice from finding where saving_ns > 5e7")[0][0]
+
+
+@pytest.mark.parametrize("is_beside", [True, False])
+def test_copies_that_are_asynchronous_already_are_not_to_become_so(is_beside: bool, tmp_path: Path) -> None:
+    gpu = pinned()
+    for step in range(6):
+        with gpu.range(f"step {step}"):
+            gpu.copy(2_000_000, COPIES if is_beside else COMPUTE)
+            gpu.stream_waits(COMPUTE, COPIES)
+            for _ in range(20):
+                gpu.launch("matmul_gemm_kernel", 50_000)
+            gpu.synchronise()
+    with recorded(gpu.finished(), tmp_path) as database:
+        advice = [row[0] for row in database.rows("select advice from finding where rule = 'exposed_copy'")]
+    assert advice and all(text.startswith("These copies are asynchronous") is is_beside for text in advice)
+
+
 @pytest.mark.parametrize("call", ["cudaEventQuery", "cudaStreamQuery"])
 def test_a_cpu_that_asks_over_and_over_waits(call: str, tmp_path: Path) -> None:
     """Kernels that are twice as fast halve what it waits: it does not work meanwhile."""

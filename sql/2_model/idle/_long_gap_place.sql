@@ -123,8 +123,19 @@ select
     if(cpu.is_between and cpu.cpu_kind is null and not cpu.is_alone and launching.text is null, '(between steps)', long.place) as place,
     long.saving_ns,
     long.occurrence_cnt,
-    if(long.occurrence_cnt = 1, 'a gap of ', format('{:,} gaps, the longest ', long.occurrence_cnt))
+    if(
+        long.occurrence_cnt = 1 or 10 * long.longest_ns > 9 * long.mean_ns * long.occurrence_cnt,
+        'a gap of ', format('{:,} gaps, the longest ', long.occurrence_cnt)
+    )
     || format('{}, ended by {}', said_ns(long.longest_ns), short.short_name)
+    || if(
+        long.occurrence_cnt > 1 and 10 * long.longest_ns > 9 * long.mean_ns * long.occurrence_cnt,
+        format(
+            ' (and {:,} more of {} on average)', long.occurrence_cnt - 1,
+            said_ns((long.mean_ns * long.occurrence_cnt - long.longest_ns) / (long.occurrence_cnt - 1))
+        ),
+        ''
+    )
     || coalesce('; before its launch a stream was told to wait for an event (' || told.api_name || ')', '')
     || case
         when launching.text is not null and not coalesce(cpu.is_launching_alone, false)
@@ -192,6 +203,9 @@ select
         when cpu.cpu_kind = 'call'
             then call_advice(cpu.cpu_in, long.occurrence_cnt <= 2 or 2 * long.longest_ns > long.saving_ns,
                 long.longest_ns >= 1000000000, has_torch(long.source_id))
+        when regexp_matches(cpu.cpu_in, '(?i)nvrtc|compil(e|ing|ation)([^d]|$)')
+            then 'Something is compiled there, which is paid once for each kernel: warm up before the recording begins; in short '
+                || 'runs keep what is compiled in a cache on disk.'
         when cpu.cpu_kind = 'operator' and regexp_matches(cpu.cpu_in, 'aten::_?pin_memory')
             then 'Memory of the host is pinned there, which takes long: pin buffers once and copy into them, or let the loader''s '
                 || 'thread do it (DataLoader(pin_memory=True)).'
