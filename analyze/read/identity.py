@@ -5,9 +5,9 @@ from .inputs import Input, Kind
 # Raised when a reader reads anything differently, or what is computed of it changes: it is read again.
 READER_VERSIONS = {
     Kind.UNREADABLE: 0,
-    Kind.NSYS_SQLITE: 10,
-    Kind.NSYS_REPORT: 10,  # exported, and read as that
-    Kind.KINETO: 15,
+    Kind.NSYS_SQLITE: 11,
+    Kind.NSYS_REPORT: 11,  # exported, and read as that
+    Kind.KINETO: 16,
     Kind.SNAPSHOT: 3,
 }
 

@@ -44,20 +44,11 @@ _MEMORY = """
     join source using (source_id)
     where source_id = {memory}
     order by device = 'cpu', device"""
-# of a GPU's memory where there is one: what a CPU holds beside it runs out last, and of that less than a GiB is worth
-# no word, unless its memory was what was asked for, or ran out
+# of a GPU's memory where there is one: what a CPU holds beside it runs out last
 _MEMORY_FINDINGS = """
-    select rule, severity, device, cost_bytes, fall_bytes, evidence, advice
-    from memory_finding
-    where source_id = {memory}
-        and (
-            device <> 'cpu'
-            or '{device}' = 'cpu' and (
-                cost_bytes >= 1 << 30
-                or rule in ('out_of_memory', 'growth')
-                or exists (from memory_owner where source_id = {memory} and is_exact)
-            )
-        )"""
+    select * exclude source_id
+    from _answer_memory_finding
+    where source_id = {memory} and (device <> 'cpu' or '{device}' = 'cpu')"""
 _RANGES = """
     select * exclude source_id
     from _answer_range
@@ -120,6 +111,7 @@ _ONCE = "paid once"  # in an advice
 _NOTHING = 1e-9  # what is left of a part that others are taken from
 _MOSTLY = 0.7  # of what ranks that are late cost: where the first has less, others are late as well
 _HARDLY_TIMES = 1000  # as much was recorded as there is GPU work: nothing done about that changes what a run takes
+_HALF = 0.5
 _LITTLE_TIMES = 20  # as much was recorded as there is GPU work: what the CPU does around it is said
 Row = dict[str, Any]
 
@@ -258,8 +250,8 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
     missing = rows(_UNRECORDED)
     phases, recompute_frac = _phases(rows(_PHASES))
     critical = next(iter(rows(_CRITICAL)), dict.fromkeys(("gpu_frac", "saved_frac", "paced_frac")))
-    is_little = not devices or steady is None or (whole_ns or 0) > _LITTLE_TIMES * steady["recorded_ns"]
-    is_half = is_little or (whole_ns or 0) > 2 * steady["recorded_ns"]
+    share = (steady["recorded_ns"] / whole_ns if whole_ns else 1.0) if devices and steady else 0.0
+    is_little = share < 1 / _LITTLE_TIMES
     return {
         **about,
         "device_cnt": len(devices),
@@ -281,7 +273,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         ),
         "steady": steady,
         "is_little": is_little,
-        "calls": rows(_CALLS) if is_half else [],
+        "calls": rows(_CALLS) if share < _HALF else [],
         "classes": rows(
             "select class, gpu_op_frac from _steady_class where source_id = {id} order by gpu_op_frac desc"
         ),

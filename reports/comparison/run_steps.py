@@ -87,7 +87,7 @@ def _steps(path: Path, side_by_side: bool) -> list[Sample]:
                 tasks[row["step"]][row["start_ns"], row["adapter"]] = tokens, int(row["wall_ns"])
     except (OSError, ValueError, KeyError, TypeError, csv.Error):
         return []
-    found = []
+    found: list[Sample] = []
     for rows in tasks.values():
         walls = {begin: wall for (begin, _), (_, wall) in rows.items()}
         wall = max(wall for _, wall in rows.values()) if side_by_side else sum(walls.values())

@@ -54,9 +54,10 @@ _OTHERWISE = {
 
 def how_to_record(recorder: str) -> str:
     """What to record GPU work with, of a file of nsys or torch.profiler."""
-    if recorder == "nsys":
-        return "nsys profile --trace=cuda,nvtx"
-    return "torch.profiler, activities=[CPU, CUDA]" + ("" if recorder == "torch.profiler" else ", or nsys profile")
+    by_torch = "torch.profiler, activities=[CPU, CUDA]"
+    if recorder == "chrome trace":
+        return f"{by_torch}, or nsys profile"
+    return by_torch if recorder == "torch.profiler" else "nsys profile --trace=cuda,nvtx"
 
 
 def why_nothing(database: Any, view: str | None, filters: Sequence[str]) -> str:
