@@ -60,6 +60,20 @@ def steps(names: Ints) -> _Steps:
     return _NO_STEPS if _are_layers(names, *found) else found
 
 
+def around(names: Ints, places: Ints) -> _Steps:
+    """Where steps begin and end of which each has one of these places; both empty where these do not repeat.
+
+    names     a G b b a G b b a G b b      G is a graph that was recorded whole, with next to nothing beside it
+    steps     [0, 4) [4, 8) [8, 12)        too short for a period of names
+    """
+    if len(places) < LEAST_REPEATS:
+        return _NO_STEPS
+    begins, ends = _cut(places, int(np.median(np.diff(places))), len(names))
+    if len(begins) < LEAST_REPEATS or (ends - begins).sum() < _LEAST_COVERED * (places[-1] - places[0]):
+        return _NO_STEPS
+    return _from_the_first_on(names, begins, ends)
+
+
 class _Groups:
     """The places of each value of a sequence, in groups of one value."""
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from ... import sql
-from ..attribute.period import MOST_OF_A_LAYER, steps
+from ..attribute.period import MOST_OF_A_LAYER, around, steps
 from ..read.staging import Staging
 
 # What is looked at first is cheap: an annotation that is called a step by its number and nothing else, of which
@@ -21,7 +21,7 @@ _NUMBERED = f"""
 _SHOWN_BY = ("_step_range", "_optimizer_step")
 _LEAST_OF_TIME = 0.25  # that steps of few kernels cover: what takes less is the layers of one pass behind a long start
 _KERNELS = """
-    select name, start, "end", thread
+    select name, start, "end", thread, graph_ns
     from ({kernels})
     where process_id is not distinct from ? and device_id is not distinct from ?
     order by start, ran, number"""
@@ -30,6 +30,8 @@ _MODULES = """
     from range
     semi join reading using (source_id)
     where text_id in (select name_id from name where starts_with(text, 'nn.Module: '))"""
+_LEAST_GRAPH_NS = 1_000_000
+_ALIKE, _NEARLY_ALL = 0.2, 0.8  # of the median graph; of the graphs
 _MOST_IN_A_MODULE = 2  # steps that begin in one call of a module; if there are more, they are its layers
 
 
@@ -45,7 +47,10 @@ def write(staging: Staging) -> None:
         return
     for process, device in devices:
         kernels = run(_KERNELS.format(kernels=sql.staging("repeated_kernel")), [process, device]).fetchnumpy()
-        begin, end = steps(kernels["name"].astype(np.int64))
+        names = kernels["name"].astype(np.int64)
+        begin, end = steps(names)
+        if not begin.size:
+            begin, end = around(names, np.flatnonzero(_are_long_graphs(kernels["graph_ns"])))
         if not begin.size:
             continue
         begins, ends = kernels["start"][begin], _ends(kernels, begin, end)
@@ -70,6 +75,14 @@ def write(staging: Staging) -> None:
             "end_ns": ends,
         }
         staging.write("found_step", columns)
+
+
+def _are_long_graphs(length: Any) -> Any:
+    """Which operations are graphs that were recorded whole, and long enough to be a step: nearly all as long."""
+    is_long = length >= _LEAST_GRAPH_NS
+    of_graphs = length[is_long]
+    is_usual = np.abs(of_graphs - np.median(of_graphs)) <= _ALIKE * np.median(of_graphs) if of_graphs.size else is_long
+    return is_long & (is_usual.mean() >= _NEARLY_ALL if is_usual.size else False)
 
 
 def _ends(kernels: dict[str, Any], begin: Any, end: Any) -> Any:

@@ -9,6 +9,7 @@ select
     coalesce(op.launch_start_ns, op.start_ns) as start,
     coalesce(op.launch_end_ns, op.end_ns) as "end",
     coalesce(call.thread_id, -1) as thread,
+    if(op.kind = 'graph', op.end_ns - op.start_ns, 0) as graph_ns,
     op.start_ns as ran,
     op.gpu_op_id as number
 from gpu_op as op

@@ -72,6 +72,15 @@ phase as (
             ))
         ]) as phase_ns
     from judged
+    union all
+    -- ranges side by side that are a step together
+    select step.source_id, step.step, range_path.path, sum(range.end_ns - range.start_ns)
+    from range
+    join range_path using (path_id)
+    asof join _sibling_step as step
+        on step.source_id = range.source_id and step.thread_id = range.thread_id and step.start_ns <= range.start_ns
+    where range.kind = 'annotation' and range.depth = 0
+    group by all
 ),
 longer as (
     select source_id, step, what, phase_ns - median(phase_ns) over (partition by source_id, what) as longer_ns

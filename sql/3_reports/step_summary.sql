@@ -3,9 +3,10 @@
 -- Steps are found in the first of these ways that finds any (found_by), all of an input in the same one:
 -- 'annotation': numbered ranges (`step 3`, `ProfilerStep#12`, `## step 3 ##`, `Iteration: 4`, `train_step_5`);
 -- 'framework': what Lightning, nanotron, vLLM and SGLang open around a step; 'repetition': a range that repeats on one
--- thread and covers most of the time in which work is launched; 'optimizer': from the end of one `Optimizer.step#…` to the
--- end of the next; 'period': the sequence of kernel names repeats: from the launch of a step's first kernel to that of
--- the next one's first. Of nested ones the outer. Steps of the last two are stretches of time without a range: their work is
+-- thread and covers most of the time in which work is launched, or, without GPU work, several side by side that come in turn;
+-- 'optimizer': from the end of one `Optimizer.step#…` to the end of the next; 'period': the sequence of kernel names repeats,
+-- or a long CUDA graph recorded as a whole does: from the launch of a step's first kernel to that of the next one's first. Of
+-- nested ones the outer. Steps of the last two, and of several ranges, are stretches of time without a range: their work is
 -- what their process launches in them.
 --
 -- Phases are ranges inside by what their names mean, whatever the case and the punctuation; where no name says forward or
@@ -16,7 +17,7 @@
 --   step                bigint    its number; counted from 1 on where none is said
 --   found_by            varchar   'annotation', 'framework', 'repetition', 'optimizer' or 'period'
 --   length_ns           bigint    how long it takes: until the next one begins; where the CPU runs ahead of the GPU, from when
---         the GPU is done with the step before to when it is done with it; of a step that none follows wall_ns, or what keeps a device busy for longer
+--         the GPU is done with the step before (of the first its own begin) to when it is done with it; else of a step that none follows wall_ns, or what keeps a device busy for longer
 --   wall_ns             bigint    its own duration on the CPU, which may just enqueue what the GPU then takes long for
 --   between_ns          bigint    time on the CPU between its end and the start of the next one: loading, logging; NULL where none follows
 --   data_ns             bigint    wall time of fetching input inside it

@@ -477,3 +477,96 @@ def test_layers_of_one_forward_are_no_steps(around: str | None, layers: int, tmp
     with analyze([path], tmp_path / "run.duckdb") as database:
         found = database.rows("select count(*) from step_summary where found_by = 'period'")
     assert found == [(layers if around in ("train", "profile", None) else 0,)]
+
+
+def with_graphs(path: Path, lengths: list[int], beside: int) -> Path:
+    """A loop that launches a CUDA graph of so long in each turn, and so many small kernels behind it; nsys recorded
+    the graphs as a whole.
+    """
+    gpu = Gpu(is_pinned=True)
+    for length in lengths:
+        gpu.work(50_000)
+        gpu.launch("captured", length)
+        for _ in range(beside):
+            gpu.launch("fill", 5_000)
+        gpu.synchronise()
+    writers.write_nsys(path, [gpu.finished().timeline])
+    with closing(sqlite3.connect(path)) as file:
+        chosen = "demangledName in (select id from StringIds where value = 'captured')"
+        file.execute("create table CUPTI_ACTIVITY_KIND_GRAPH_TRACE as select start, end, deviceId, streamId, "
+                     "correlationId, globalPid, 1 as graphId "
+                     f"from CUPTI_ACTIVITY_KIND_KERNEL where {chosen}")  # fmt: skip
+        file.execute(f"delete from CUPTI_ACTIVITY_KIND_KERNEL where {chosen}")
+        file.commit()
+    return path
+
+
+@pytest.mark.parametrize("beside", [0, 1, 3])
+@pytest.mark.parametrize(
+    ("lengths", "count"),
+    [
+        ([5_000_000] * 8, 8),
+        ([5_000_000] * 3, 3),
+        ([5_000_000] * 2, 0),
+        ([50_000] * 8, 0),
+        ([2_000_000, 9_000_000] * 4, 0),
+    ],
+)
+def test_a_loop_over_one_graph_is_its_steps(lengths: list[int], count: int, beside: int, tmp_path: Path) -> None:
+    """It is too short for a period of names; graphs that are short, or unlike one another, are parts of something."""
+    with analyze([with_graphs(tmp_path / "run.sqlite", lengths, beside)], tmp_path / "run.duckdb") as database:
+        found = database.rows("select length_ns from step_summary where found_by = 'period'")
+    assert len(found) == count
+    assert all(length == pytest.approx(lengths[0], rel=0.05) for (length,) in found)
+
+
+@st.composite
+def loops_of_siblings(draw: st.DrawFn) -> tuple[list[list[int]], int]:
+    """How long each of some ranges takes in each turn, and the time between them, in us."""
+    turns = draw(st.integers(3, 8))
+    usual = draw(st.lists(st.integers(200, 1000), min_size=2, max_size=5).filter(lambda us: 1.3 * max(us) < sum(us)))
+    return [[us + draw(st.integers(0, 20)) for us in usual] for _ in range(turns)], draw(st.integers(1, 50))
+
+
+@settings(max_examples=8)
+@given(loop=loops_of_siblings())
+def test_ranges_side_by_side_that_come_in_turn_are_a_step_together(
+    loop: tuple[list[list[int]], int], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Each begins with the first of them, and lasts until that comes again."""
+    turns, between = loop
+    tmp_path, at, events, begins = tmp_path_factory.mktemp("siblings"), 10_000, [], []
+    for lengths in turns:
+        begins.append(at)
+        for number, length in enumerate(lengths):
+            events.append(annotation(f"part {'abcdefgh'[number]}", at, length))
+            events.append(annotation("inner", at + 1, length / 2))
+            at += length + between
+    (tmp_path / "trace.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
+        found = database.rows("select found_by, step, length_ns from step_summary order by start_ns")
+    ends = [*begins[1:], at - between]
+    lengths = [1000 * (end - begin) for begin, end in zip(begins, ends, strict=True)]
+    assert found == [("repetition", number, length) for number, length in enumerate(lengths, 1)]
+
+
+def test_a_step_of_ranges_side_by_side_says_which_of_them_was_slow(tmp_path: Path) -> None:
+    events, at = [], 10_000.0
+    for turn in range(12):
+        for name, length in (("reader", 100.0), ("backbone", 400.0), ("head", 900.0 if turn == 7 else 300.0)):
+            events.append(annotation(name, at, length))
+            at += length + 5
+    (tmp_path / "trace.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
+        ((place, evidence),) = database.rows("select place, evidence from finding where rule = 'uneven_steps'")
+    assert place == "1 of 12 steps" and "(step 8)" in evidence and evidence.endswith("; head is 600.0 us longer in it")
+
+
+@pytest.mark.parametrize("names", [["reader", "step 3"], ["reader", "Optimizer.step#SGD.step"], ["reader"]])
+def test_ranges_side_by_side_are_no_step_beside_what_is_one(names: list[str], tmp_path: Path) -> None:
+    events = [
+        annotation(name, 1000.0 * turn + 400 * place, 390) for turn in range(6) for place, name in enumerate(names)
+    ]
+    (tmp_path / "trace.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
+        assert database.rows("select count(*) from _sibling_step") == [(0,)]

@@ -37,6 +37,9 @@ stretch as (
     select source_id, thread_id, process_id, step, start_ns, end_ns, 'optimizer' as found_by
     from _optimizer_step
     union all
+    select source_id, thread_id, process_id, step, start_ns, end_ns, 'repetition'
+    from _sibling_step
+    union all
     select source_id, thread_id, process_id, step, start_ns, end_ns, 'period'
     from found_step
     where source_id not in (from layered)

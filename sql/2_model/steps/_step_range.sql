@@ -106,7 +106,7 @@ repeated as (
     select repeating.source_id, repeating.thread_id, repeating.path_id
     from repeating
     join range_path using (source_id, path_id)
-    where not exists (
+    where repeating.source_id not in (select source_id from _sibling_step) and not exists (
         from phase_path
         where phase_path.source_id = repeating.source_id and starts_with(range_path.path, phase_path.path || '/')
     )
