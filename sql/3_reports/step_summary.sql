@@ -17,7 +17,8 @@
 --   step                bigint    its number; counted from 1 on where none is said
 --   found_by            varchar   'annotation', 'framework', 'repetition', 'optimizer' or 'period'
 --   length_ns           bigint    how long it takes: until the next one begins; where the CPU runs ahead of the GPU, from when
---         the GPU is done with the step before (of the first its own begin) to when it is done with it; else of a step that none follows wall_ns, or what keeps a device busy for longer
+--         the GPU is done with the step before (of the first its own begin) to when it is done with it; else of a step that
+--         none follows wall_ns, or what keeps a device busy for longer
 --   wall_ns             bigint    its own duration on the CPU, which may just enqueue what the GPU then takes long for
 --   between_ns          bigint    time on the CPU between its end and the start of the next one: loading, logging; NULL where none follows
 --   data_ns             bigint    wall time of fetching input inside it

@@ -884,25 +884,15 @@ def test_rows_that_are_equal_in_all_steps_are_not_in_few_steps(run: Callable[...
 
 def test_a_step_of_several_adapters_has_the_tokens_of_all(tmp_path: Path) -> None:
     """In one pass each has a row that begins with the others'; in turn each has its own time."""
-    head = "pass,step,adapter,start_ns,wall_ns,loss,computed_token_cnt,token_cnt,trained_token_cnt,rank\n"
-    (tmp_path / rundir.STEPS).write_text(
-        head
-        + "".join(
-            f"timing,{step},adapter_{adapter},{step * 1000},{500},1.0,1024,1024,1024,\n"
+    for behind, length, whole in ((0, 500, 500.0), (300, 300, 600.0)):
+        rows = [
+            f"timing,{step},adapter_{adapter},{step * 1000 + behind * adapter},{length},1.0,1024,1024,1024,\n"
             for step in (1, 2)
             for adapter in (0, 1)
-        )
-    )
-    assert run_steps._steps(tmp_path, False) == [(2048, 500.0), (2048, 500.0)]
-    (tmp_path / rundir.STEPS).write_text(
-        head
-        + "".join(
-            f"timing,{step},adapter_{adapter},{step * 1000 + 300 * adapter},{300},1.0,1024,1024,1024,\n"
-            for step in (1, 2)
-            for adapter in (0, 1)
-        )
-    )
-    assert run_steps._steps(tmp_path, False) == [(2048, 600.0), (2048, 600.0)]
+        ]
+        head = "pass,step,adapter,start_ns,wall_ns,loss,computed_token_cnt,token_cnt,trained_token_cnt,rank\n"
+        (tmp_path / rundir.STEPS).write_text(head + "".join(rows))
+        assert run_steps._steps(tmp_path, False) == [(2048, whole)] * 2
 
 
 @pytest.mark.parametrize(
