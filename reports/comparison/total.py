@@ -110,7 +110,7 @@ def _most(
         return max(found, key=lambda row: str(row["path"]).count("/"))
 
     parts = [] if len(rows) == 2 and "path" in rows[0] else rows[1:]  # a range that is alone is the whole
-    telling = _telling(parts)
+    telling = _telling(parts, rows[0], (names[0], name))
     if any(elsewhere):
         modules = [
             row for row in telling
@@ -127,10 +127,16 @@ def _most(
     return most, own(most) if most is not None else 0.0, False
 
 
-def _telling(rows: list[Row]) -> list[Row]:
-    """The rows without outermost ranges that have others inside: that the step changed is said already."""
+def _telling(rows: list[Row], whole: Row, names: tuple[str, str]) -> list[Row]:
+    """The rows without outermost ranges that have others inside and nearly all of an input: that the step changed is
+    said already.
+    """
     around = {str(row["path"]).partition("/")[0] for row in rows if "/" in str(row.get("path"))}
-    return [row for row in rows if row.get("path") not in around]
+    return [
+        row
+        for row in rows
+        if row.get("path") not in around or all((row[name] or 0) < _AS_MUCH * (whole[name] or 0) for name in names)
+    ]
 
 
 def _short(name: str) -> str:

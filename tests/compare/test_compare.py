@@ -914,3 +914,23 @@ def test_graphs_that_are_recorded_whole_are_said_to_be(
                      "correlationId, globalPid, 1 as graphId from CUPTI_ACTIVITY_KIND_KERNEL limit 4")  # fmt: skip
         file.commit()
     assert "B runs 4 CUDA graphs of " in run(two[0], graph, "--by", "kernel").out
+
+
+def test_of_ranges_side_by_side_the_one_that_changed_most_says_where(run: Callable[..., Any], tmp_path: Path) -> None:
+    """Whether it has others inside or not: only what is around all of a step does not."""
+    for name, longer in (("a", 0), ("b", 400)):
+        events: list[dict[str, Any]] = []
+        at = 10_000
+        for _ in range(6):
+            for part, length in (
+                ("reader", 100),
+                ("backbone", 400),
+                ("head", 300 + longer),
+                ("boxes", 200 + longer // 4),
+            ):
+                both = {"ph": "X", "pid": 1, "tid": 1, "cat": "user_annotation", "ts": at}
+                events += [both | {"name": part, "dur": length}, both | {"name": "inner", "dur": 20}]
+                at += length + 5
+        (tmp_path / f"{name}.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}), "utf-8")
+    said = " ".join(run(tmp_path / "a.json", tmp_path / "b.json", "--by", "range").out.split())
+    assert "most of all head (+400.0 us)" in said, said
