@@ -46,15 +46,17 @@ def of_values(name: str, values: Sequence[Any]) -> Column:
         return Column(name, [text(value) for value in values], True)
     known = [value for value in values if value is not None]
     if ending == "ns" and known and min(known) >= _LEAST_EPOCH:
-        return Column(f"{what} UTC", ["" if value is None else _moment(value) for value in values], True)
+        is_fine = len({value // 10**9 for value in known}) < len(set(known))  # several within a second
+        return Column(f"{what} UTC", ["" if value is None else _moment(value, is_fine) for value in values], True)
     unit, cells = scaled(ending, values)
     return Column(f"{what} {unit}".lstrip(), cells, True)
 
 
-def _moment(ns: float) -> str:
-    """Nanoseconds since 1970 as a date and a time, to the second; as they are behind the year 9999."""
+def _moment(ns: float, is_fine: bool) -> str:
+    """Nanoseconds since 1970 as a date and a time, to the second or microsecond; as they are behind the year 9999."""
     try:
-        return f"{datetime.fromtimestamp(ns // 10**9, UTC):%Y-%m-%d %H:%M:%S}"
+        second = f"{datetime.fromtimestamp(ns // 10**9, UTC):%Y-%m-%d %H:%M:%S}"
+        return f"{second}.{int(ns % 10**9) // 1000:06}" if is_fine else second
     except (OverflowError, OSError, ValueError):
         return text(ns)
 

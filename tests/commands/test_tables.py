@@ -70,6 +70,8 @@ def test_nanoseconds_bytes_and_fractions_have_a_unit_in_the_title() -> None:
     assert moment.title == "mtime UTC"
     assert moment.cells[:2] == ["2023-11-14 22:13:20", ""]
     assert moment.cells[2].startswith("1,")
+    fine = units.of_values("start_ns", [1_700_000_000_123_456_789, 1_700_000_000_130_000_000, None])
+    assert fine.cells == ["2023-11-14 22:13:20.123456", "2023-11-14 22:13:20.130000", ""]
     assert units.of_values("wall_ns", [10**18 - 1]).title == "wall s"
     assert units.of_values("bytes", [3 << 20]) == units.Column("MiB", ["3.000"], True)
     assert units.of_values("size_bytes", [512, None]) == units.Column("size B", ["512", ""], True)
