@@ -194,7 +194,7 @@ def _refusing(parse: Any, word: bytes) -> Any:
     ("changed", "count", "why"),
     [
         ({"cat": "cpu_op"}, 300, "nothing ran on a GPU"),
-        ({"cat": "cuda_runtime"}, 300, "300 calls of CUDA are there, but not what they launched: "),
+        ({"cat": "cuda_runtime"}, 300, "300 calls that give the GPU work are there, but not what they launched: "),
         ({"cat": "mtia_ccp_events"}, 300, "300 events of the category mtia_ccp_events are not read"),
         ({"cat": "cuda_profiler_range"}, 7, "7 kernels were recorded with hardware counters alone"),
         ({"cat": "Trace"}, 1, "nothing ran on a GPU"),
