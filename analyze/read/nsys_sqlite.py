@@ -136,26 +136,30 @@ def _note_no_kernels(export: Export, staging: Staging) -> None:
         said = "CUDA graphs are recorded whole (nsys profile --cuda-graph-trace=node shows their kernels)"
     elif calls and not (_MOVES & export.columns.keys()):
         until = "wait for the GPU at the end, let the program end by itself"
-        said = not_collected.why(calls, until, _first_failure(export))
+        said = not_collected.why(calls, until, _first_failure(export, staging))
     else:
         said = "nothing ran on a GPU, or CUDA tracing was off (nsys profile --trace=cuda,nvtx)"
     staging.fact("missing", _KERNELS, "no such table", f"no kernels: {said}")
 
 
-def _first_failure(export: Export) -> tuple[str, int] | None:
+def _first_failure(export: Export, staging: Staging) -> tuple[str, int] | None:
     """The first call that returned an error after which nothing runs, and the error; None without."""
     has = export.columns.get("CUPTI_ACTIVITY_KIND_RUNTIME", {})
-    if not {"returnvalue", "nameid", "start", "globaltid"} <= has.keys():
+    if "StringIds" not in export.columns or not {"returnvalue", "nameid", "start", "globaltid"} <= has.keys():
         return None
     codes = ", ".join(map(str, not_collected.LOST_CONTEXT))
     of_process = "" if export.process is None else f" and call.globalTid & {PROCESS_MASK} = {export.process}"
-    failed = export.select(
+    statement = (
         "select string.value, call.returnValue from CUPTI_ACTIVITY_KIND_RUNTIME call "
         "join StringIds string on string.id = call.nameId "
         f"where call.returnValue in ({codes}) and typeof(string.value) = 'text'{of_process} "
         "order by call.start limit 1"
     )
-    return next(((re.sub(r"_v\d+$", "", name), code) for name, code in failed), None)
+    try:
+        return next(((re.sub(r"_v\d+$", "", name), code) for name, code in export.select(statement)), None)
+    except CorruptInputError as error:
+        staging.fact("lost", "what calls returned", str(error))
+        return None
 
 
 def checked(path: Path, process: int | None = None) -> Export:
