@@ -3,13 +3,12 @@
 from .staging import Staging
 
 # What CUDA returns once a context is lost; nothing of it is collected then.
-_LOST_CONTEXT = {
+LOST_CONTEXT = {
     214: "cudaErrorECCUncorrectable", 700: "cudaErrorIllegalAddress", 702: "cudaErrorLaunchTimeout",
     710: "cudaErrorAssert", 714: "cudaErrorHardwareStackError", 715: "cudaErrorIllegalInstruction",
     716: "cudaErrorMisalignedAddress", 717: "cudaErrorInvalidAddressSpace", 718: "cudaErrorInvalidPc",
     719: "cudaErrorLaunchFailure",
 }  # fmt: skip
-LOST_CONTEXT = tuple(_LOST_CONTEXT)
 _GIVING = "select count(*) from staged_api_call join staged_name using (name_id) where gives_work(text)"
 
 
@@ -28,7 +27,7 @@ def why(calls: int, until: str, failed: tuple[str, int] | None = None) -> str:
     begin = f"{given} there, but not what {'they' if calls > 1 else 'it'} launched: "
     if failed is not None:
         name, code = failed
-        return f"{begin}the program failed, as {name} returned {code} ({_LOST_CONTEXT[code]})"
+        return f"{begin}the program failed, as {name} returned {code} ({LOST_CONTEXT[code]})"
     return (
         f"{begin}the recording ended before that was collected ({until}), or CUPTI gave none (it does not fit the "
         "driver, or another profiler was attached)"
