@@ -60,6 +60,8 @@ most as (
     join rules using (source_id, rule)
     where 2 * around.saving_ns > rules.saving_ns
         and (around.source_id, around.path) not in (select (source_id, place) from _finding_place where is_step)
+        -- names may have slashes in them: a part of one is no range
+        and (around.source_id, around.path) in (select (source_id, path) from range_path)
     group by all
 )
 select rules.*, if(rules.place is null or named.place is not null, null, coalesce(most.path, '')) as within

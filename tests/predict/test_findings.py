@@ -907,3 +907,24 @@ def test_shards_that_fsdp_keeps_in_the_hosts_memory_are_named(path: Path, tmp_pa
         is_shard = re.match(r"FSDP::|\(launch not recorded\)", place or "") and "the most in copy HtoD" in evidence
         assert advice.startswith("FSDP keeps its shards") == bool(is_shard)
         assert ("the link is busy" in evidence) == ("copy HtoD" in evidence or "copy DtoH" in evidence)
+
+
+@pytest.mark.parametrize("inner", ["{'mod': '/lib/torch/nn.py:%d'}", "layers/%d"])
+@pytest.mark.parametrize("around", [None, "model"])
+def test_what_is_around_places_is_a_range_and_no_part_of_a_name(inner: str, around: str | None, tmp_path: Path) -> None:
+    """Profilers write paths of files into names, with the slash that stands between names as well."""
+    gpu = pinned()
+    for step in range(8):
+        with gpu.range(f"step {step}"):
+            gpu.work(1_000)
+            with gpu.range(around) if around else nullcontext():
+                for number in range(6):
+                    with gpu.range(inner % number):
+                        for _ in range(10):
+                            gpu.work(60_000)
+                            gpu.launch("vector_add", 5_000)
+    with recorded(gpu.finished(), tmp_path) as database:
+        ((within, count),) = database.rows(
+            "select within, place_cnt from _answer_rule where rule = 'launch_bound_range'"
+        )
+    assert (within, count) == (f"step/{around}" if around else "", 6)
