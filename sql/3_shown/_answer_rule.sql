@@ -59,12 +59,10 @@ most as (
     from around
     join rules using (source_id, rule)
     where 2 * around.saving_ns > rules.saving_ns
-        and (around.source_id, around.path) not in (select (source_id, place) from _finding_place where is_step)
-        -- names may have slashes in them: a part of one is no range
-        and (around.source_id, around.path) in (select (source_id, path) from range_path)
+        and (around.source_id, around.path) not in (select (source_id, place) from _finding_place where is_around)
     group by all
 )
 select rules.*, if(rules.place is null or named.place is not null, null, coalesce(most.path, '')) as within
 from rules
 left join most using (source_id, rule)
-left join _finding_place as named on named.source_id = rules.source_id and named.place = rules.place and not named.is_step
+left join _finding_place as named on named.source_id = rules.source_id and named.place = rules.place and not named.is_around

@@ -17,6 +17,9 @@
 --   end_ns       bigint    begin of the next one, of the last the end of its ranges
 
 with
+on_cpu as (
+    select source_id from source where source_id not in (select source_id from _source_with_gpu)
+),
 said as (
     select
         name.name_id as text_id,
@@ -25,7 +28,7 @@ said as (
     from name
     semi join (
         select distinct text_id from range
-        where kind = 'annotation' and source_id not in (select source_id from _source_with_gpu)
+        where kind = 'annotation' and source_id in (from on_cpu)
     ) as used on used.text_id = name.name_id
     left join _phase_name using (name_id)
 ),
@@ -33,7 +36,7 @@ annotation as (
     select range.source_id, range.thread_id, range.path_id, range.range_id, range.start_ns, range.end_ns
     from range
     join said using (text_id)
-    where range.kind = 'annotation' and range.source_id not in (select source_id from _source_with_gpu)
+    where range.kind = 'annotation' and range.source_id in (from on_cpu)
     qualify not bool_or(said.is_told) over (partition by range.source_id)
 ),
 outermost as (
