@@ -26,7 +26,7 @@ from . import (
 )
 from . import cli_progress as bar
 from .errors import InputError, UsageError, ValidationError
-from .reports import outputs
+from .reports import losses, outputs
 from .reports.tables.narrowing import Narrowing
 
 app = typer.Typer(
@@ -169,14 +169,14 @@ def analyze(
     report = report or outputs.MAIN_REPORT
     wanted = _wanted(report, rank, target)
     with _analyzed(inputs, target.database(db), force, chosen, target.folder, quiet, wanted) as database:
-        outputs.tell_losses(database)
+        losses.tell_losses(database)
         if not quiet and (is_answer or output is not None):
             outputs.print_answer(database, inputs, rank=rank, to_stderr=not is_answer)
         if not is_answer:
             outputs.tell_left_out(database, target)
             target.write(database, report, escape_formulas, narrowing, inputs)
             outputs.tell_pages(inputs)
-        outputs.require_all(database)
+        losses.require_all(database)
 
 
 def _target(
@@ -214,9 +214,9 @@ def summary(
     from .analyze.store import settings
 
     with _analyzed(inputs, settings=settings.parse(threshold or [], kernel_classes), quiet=quiet) as database:
-        outputs.tell_losses(database)
+        losses.tell_losses(database)
         outputs.print_answer(database, inputs, rank=rank, as_json=as_json)
-        outputs.require_all(database)
+        losses.require_all(database)
 
 
 cli_jobs.register(app)
@@ -341,7 +341,7 @@ def validate(
         names = [rule.name for rule in sql.in_folder(sql.VALIDATIONS)]
         defined = checks.definitions(database) if definitions else {}
         laws = checks.broken_laws(database)
-        lost = outputs.lost(database)
+        lost = losses.lost(database)
     unlike = {table: found for table, found in defined.items() if found[0]}
     frame = outputs.with_unlike(frame, unlike)
     if len(frame) or form:

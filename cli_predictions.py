@@ -44,7 +44,7 @@ def what_if(
     from .analyze.pipeline import analyze
     from .analyze.predict import changes, predictions
     from .errors import UsageError
-    from .reports import outputs
+    from .reports import losses, outputs
     from .reports.answer.what_if_text import NOTHING
     from .reports.tables import sources
 
@@ -58,7 +58,7 @@ def what_if(
     with bar.shown(quiet) as progress:
         database = analyze(inputs, progress=progress)
     with database:
-        outputs.tell_losses(database)
+        losses.tell_losses(database)
         frame = predictions.what_if(database, change or ())
         if rank is not None:
             frame = frame.filter(polars.col("source_id") == sources.shown(database, rank))
@@ -69,4 +69,4 @@ def what_if(
             outputs.print_predictions(frame, database)
         else:
             outputs.print_rows(frame, form, output=output)
-        outputs.require_all(database)
+        losses.require_all(database)

@@ -11,7 +11,7 @@ from .cli_compare import write_page
 from .cli_help import Command, examples
 from .cli_options import Inputs, KernelClasses, OfRank, Quiet, Reread, Threshold
 from .errors import UsageError
-from .reports import outputs
+from .reports import losses, outputs
 
 _Output = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FILE.html", help="Where the page goes [default: report.html].")
@@ -83,7 +83,7 @@ def report(
     with bar.shown(quiet) as progress:
         made = analyze(inputs, force=force, progress=progress, settings=chosen, wanted=Wanted(rank, is_first=True))
     with made as database:
-        outputs.tell_losses(database)
+        losses.tell_losses(database)
         if perfetto is not None:
             traces.write(database, perfetto)
             console.put(f"wrote {perfetto}; ui.perfetto.dev opens it")
@@ -93,7 +93,7 @@ def report(
         if png is not None:
             console.put(f"wrote {len(pictures.write(output, png))} pictures to {png}")
         _launch(output, open_it)
-        outputs.require_all(database)
+        losses.require_all(database)
 
 
 def _check_page(inputs: list[Path], page: Path) -> None:

@@ -29,24 +29,30 @@ _BY_STATEMENT = (
     "_step_range", "step_summary", "_gap_wait", "_blamed_place", "_place_cpu", "_place_call", "_blamed_kernel",
     "_short_name", "_steady_kernel", "_work_process",
 )  # fmt: skip
-# What has no rows of a single rank, where no shapes, no memory or where GPU work is recorded: statements find that out
-# slowly.
+# What has no rows of a single rank, or where no memory is recorded: statements find that out slowly.
 OF_RANKS = (
     "straggler", "_rank_activity", "_straggler_place", "_replayed_rank", "_rank_wait", "_late_rank_wait",
     "_answer_straggler", "_rank_copied",
 )  # fmt: skip
-_OF_SHAPES = ("_operator_bound",)
 _OF_MEMORY = (
     "_answer_memory", "_memory_without", "memory_by_category", "memory_peak", "memory_phase", "memory_timeline",
 )  # fmt: skip
-_TABLES_OF_MEMORY = ("memory_event", "memory_segment", "out_of_memory_event")
-_OF_ANY_MEMORY = ("memory_finding", "memory_fragmentation")  # of what an allocator holds, or refused
-_OF_CPU = ("_cpu_gap_place",)
-# What has no rows where a table or a view has none, found out when somebody asks for it.
-_ROWS_OF = {"pipeline_bubble": "_stage", "os_summary": "os_call", "out_of_memory": "out_of_memory_event"}
+# What has few rows, and none where a statement has none, which is found out when somebody asks for it.
+_OF_ANY_MEMORY = (
+    "select 1 from memory_event union all select 1 from memory_segment union all select 1 from out_of_memory_event"
+)
+_ROWS_OF = {
+    "_cpu_gap_place": "from source where source_id not in (from _source_with_gpu)",
+    "_operator_bound": "from range where shape_id is not null",
+    "memory_finding": _OF_ANY_MEMORY,
+    "memory_fragmentation": _OF_ANY_MEMORY,
+    "os_summary": "from os_call",
+    "out_of_memory": "from out_of_memory_event",
+    "pipeline_bubble": "from _stage",
+}
 # What a database that people keep has as rows: other programs have no arrays, and plan its views for minutes.
 _KEPT = (
-    *_BY_STATEMENT, *_PREDICTIONS, *OF_RANKS, *_OF_SHAPES, "_steady_spent", "_critical_range", "_fusible_run",
+    *_BY_STATEMENT, *_PREDICTIONS, *OF_RANKS, "_operator_bound", "_steady_spent", "_critical_range", "_fusible_run",
     "_memory_turn", "_memory_block", "_memory_learning",
 )  # fmt: skip
 _MOST_KEPT = 100_000  # rows of one of them; else it stays a view
@@ -82,18 +88,8 @@ def fill(opened: Database, without: Collection[str] = ()) -> Database:
         found |= _late(("_replayed_rank",), lambda: _replayed(opened))
     else:
         found |= {view: partial(opened.no_rows_of, view) for view in OF_RANKS}
-    if not opened.rows("from range where shape_id is not null limit 1"):
-        found |= {view: partial(opened.no_rows_of, view) for view in _OF_SHAPES}
     if not opened.rows("from memory_event limit 1"):
         found |= {view: partial(opened.no_rows_of, view) for view in _OF_MEMORY}
-    if opened.rows(" union all ".join(f"select 1 from {table}" for table in _TABLES_OF_MEMORY) + " limit 1"):
-        by_statement.append("memory_finding")
-    else:
-        found |= {view: partial(opened.no_rows_of, view) for view in _OF_ANY_MEMORY}
-    if opened.rows("select 1 from source where source_id not in (from _source_with_gpu) limit 1"):
-        by_statement.extend(_OF_CPU)
-    else:
-        found |= {view: partial(opened.no_rows_of, view) for view in _OF_CPU}
     found |= {view: partial(_rows_if_any, opened, view, needed) for view, needed in _ROWS_OF.items()}
     found |= {view: partial(opened.rows_of, view) for view in by_statement}
     ours = {name: make for name, make in found.items() if name not in opened.given.union(without)}
@@ -102,8 +98,8 @@ def fill(opened: Database, without: Collection[str] = ()) -> Database:
 
 
 def _rows_if_any(opened: Database, view: str, needed: str) -> "pa.Table":
-    """The rows of a view, which is not asked where what it needs has none."""
-    return opened.rows_of(view) if opened.rows(f"from {needed} limit 1") else opened.no_rows_of(view)
+    """The rows of a view, which is not asked where the statement of what it needs has none."""
+    return opened.rows_of(view) if opened.rows(f"{needed} limit 1") else opened.no_rows_of(view)
 
 
 def _late(

@@ -1,4 +1,4 @@
-"""Where a command's rows go (stdout, a file, a folder), and what must be said of inputs that are not whole."""
+"""Where a command's rows go: stdout, a file, a folder."""
 
 import json
 import shutil
@@ -7,14 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from .. import rundir, sql
 from ..console import HIDDEN_IN_TEXT, put, put_json, put_lines, tell, tell_sentence, visible
-from ..errors import InputError, UsageError
-from ..vocabulary import WHOLE_FILE
+from ..errors import UsageError
 from .tables.column_order import ordered, telling, view_of
 from .tables.narrowing import Narrowing
 from .tables.why_empty import why_nothing
@@ -33,7 +31,6 @@ class Format(StrEnum):
 ROW_SUFFIXES = (".csv", ".json", ".parquet")  # of files for rows that are no whole view
 ROW_FILES = "a .csv, .json or .parquet file"
 _SCREEN_ROWS = 40
-_MOST_LINES, _MOST_NAMES = 20, 3  # of what was lost, and of inputs in a line
 _DATABASE = ".duckdb"
 MAIN_REPORT = "range_summary"
 _SUFFIXES = {f".{form}": form for form in (Format.csv, Format.parquet, Format.json, Format.html)}
@@ -298,29 +295,6 @@ def tell_pages(inputs: Sequence[Path]) -> None:
             tell(f"the page of this run: {path / rundir.PAGE}")
 
 
-def tell_losses(database: Any) -> None:
-    """Say on stderr what was lost while reading, and what the inputs lack: what is true of many in one line."""
-    for note in database.notes:
-        tell(note)
-    facts = database.rows(
-        """select list(source.name order by source_id) as names, section, item, value, coalesce(note, '')
-        from _loss join source using (source_id)
-        group by section, item, value, note order by min(source_id), section, item"""
-    )
-    lines: dict[tuple[Any, ...], tuple[list[str], list[str]]] = {}
-    for names, section, item, value, note in facts:
-        is_alone = section == "lost"  # a number of one thing
-        items, notes = lines.setdefault((tuple(names), section, value, is_alone and item), ([], []))
-        items.append(item)
-        notes += [note] if note else []
-    for (names, section, value, _), (items, notes) in islice(lines.items(), _MOST_LINES):
-        tell_sentence(
-            f"{_some(names)}: {section}: {', '.join(items)}: {value}" + (f" ({'; '.join(notes)})" if notes else "")
-        )
-    if len(lines) > _MOST_LINES:
-        tell(f"and {len(lines) - _MOST_LINES} lines more; all: --report trace_info")
-
-
 def tell_left_out(database: Any, target: Target) -> None:
     """Say on stderr how many views a folder will not have, because their rows stay with the ranks of a job."""
     left_out = [view.name for view in sql.public() if not database.has(view.name)]
@@ -328,34 +302,6 @@ def tell_left_out(database: Any, target: Target) -> None:
         tell_sentence(
             f"{len(left_out)} views have a row for each event and stay with their ranks: --report VIEW --rank N"
         )
-
-
-def _some(names: Sequence[str]) -> str:
-    """The names of sources; of many the first ones."""
-    if len(names) == 1:
-        return names[0]
-    return f"{len(names)} inputs ({_listed(names)})"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join([*names[:_MOST_NAMES], *(["…"] if len(names) > _MOST_NAMES else [])])
-
-
-def require_all(database: Any) -> None:
-    """Raise InputError when an input could not be read: what was written holds the others alone."""
-    if said := lost(database):
-        raise InputError(f"{said}; the reports hold the rest")
-
-
-def lost(database: Any) -> str:
-    """Which inputs could not be read; "" where all could."""
-    names = [str(n) for (n,) in database.rows(
-        "select name from source join source_fact using (source_id) where section = 'lost' and item = ?", WHOLE_FILE
-    )]  # fmt: skip
-    if not names:
-        return ""
-    ((count,),) = database.rows("select count(*) from source")
-    return f"{len(names)} of {count} inputs cannot be read ({_listed(names)})"
 
 
 def print_dicts(rows: list[dict[str, Any]], columns: Sequence[str], format: Format | None) -> None:

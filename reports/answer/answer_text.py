@@ -240,7 +240,7 @@ def _is_late(found: Row) -> bool:
 
 
 def _around(found: Row) -> Iterator[str]:
-    """What the CPU does where GPU work is next to nothing of what was recorded, or a call takes longer than that."""
+    """What the CPU does where GPU work is next to nothing of what was recorded, or less than what one call takes."""
     if not found["calls"] or found["steady"] is None:
         return
     outside, longest = found["whole_ns"] - found["steady"]["recorded_ns"], found["calls"][0]
@@ -328,9 +328,8 @@ def _memory(found: Row, has_first: bool, advice_lines: Sequence[int], evidence_l
 
 def _evidence(text: str, most: int, before: str = "") -> Iterator[str]:
     """The clauses that fit into so many lines; of a first one that is longer its start."""
-    clauses = " ".join(keep_end(word, _WORD_WIDTH if "/" in word else _CALL_WIDTH) for word in text.split(" ")).split(
-        "; "
-    )
+    words = [keep_end(word, _WORD_WIDTH if "/" in word else _CALL_WIDTH) for word in text.split(" ")]
+    clauses = " ".join(words).split("; ")
     clauses[0] = before + clauses[0]
     wrap = partial(textwrap.wrap, width=WIDTH, initial_indent="  ", subsequent_indent="  ")
     while len(clauses) > 1 and len(wrap("; ".join(clauses))) > most:

@@ -48,7 +48,9 @@ class Centre:
     freedom: float
     low: float = -math.inf
     high: float = math.inf
-    every: tuple[float, float, int] | None = None  # the least, the most and the number of values that come in any order
+    extent: tuple[float, float, int] | None = (
+        None  # the least, the most and the number of values that come in any order
+    )
 
 
 @dataclass(frozen=True)
@@ -104,9 +106,9 @@ def trimmed(values: Sequence[float], is_in_order: bool = True) -> Centre:
     kept = count - 2 * cut
     squares = (count - 1) * statistics.variance([min(max(value, low), high) for value in values])
     widened = repeated(values) if is_in_order else 1.0
-    every = None if widened > _HARDLY_REPEATED else (ordered[0], ordered[-1], count)
+    extent = None if widened > _HARDLY_REPEATED else (ordered[0], ordered[-1], count)
     middle = statistics.fmean(ordered[cut : count - cut])
-    return Centre(middle, squares / (kept * (kept - 1)) * widened, kept - 1, low, high, every)
+    return Centre(middle, squares / (kept * (kept - 1)) * widened, kept - 1, low, high, extent)
 
 
 def weighted(parts: Iterable[tuple[float, Centre]]) -> Centre:
@@ -117,11 +119,11 @@ def weighted(parts: Iterable[tuple[float, Centre]]) -> Centre:
     known = [own**2 / centre.freedom for own, (_, centre) in zip(variances, parts, strict=True) if own]
     extremes = [sorted((weight * centre.low, weight * centre.high)) for weight, centre in parts if weight]
     low, high = (sum(each[side] for each in extremes) for side in (0, 1))
-    every = None
-    if len(parts) == 1 and parts[0][0] > 0 and parts[0][1].every is not None:
-        weight, (least, most, count) = parts[0][0], parts[0][1].every
-        every = weight * least, weight * most, count
-    return Centre(value, variance, variance**2 / sum(known) if any(known) else 1.0, low, high, every)
+    extent = None
+    if len(parts) == 1 and parts[0][0] > 0 and parts[0][1].extent is not None:
+        weight, (least, most, count) = parts[0][0], parts[0][1].extent
+        extent = weight * least, weight * most, count
+    return Centre(value, variance, variance**2 / sum(known) if any(known) else 1.0, low, high, extent)
 
 
 def least_seen(first: Centre, other: Centre) -> float:
@@ -134,7 +136,7 @@ def may_be_noise(first: Centre, other: Centre) -> bool:
     """Whether noise alone may put two so far apart."""
     if abs(other.value - first.value) > least_seen(first, other):
         return False
-    if first.every is not None and other.every is not None and _are_apart(first.every, other.every):
+    if first.extent is not None and other.extent is not None and _are_apart(first.extent, other.extent):
         return False
     between = max(other.low - first.high, first.low - other.high)
     return not between > max(first.high - first.low, other.high - other.low)

@@ -89,7 +89,7 @@ def of_traces(
         [Input(name, text) for name, text in zip(names, about, strict=True)], list(keys), rows,
         [line for line in said if line],
         f"{total.words(asked.measure)} ({asked.measure} of {asked.view}){_each(databases, asked)}", ending,
-        [*cautions([*databases.values()]), *of_view, *_notes([*databases.values()], any(timed), any(by_sequence))],
+        [*cautions([*databases.values()]), *of_view, *_notes([*databases.values()], timed, any(by_sequence))],
         labels, steps,
     )  # fmt: skip
 
@@ -322,16 +322,6 @@ def cautions(databases: Sequence[Database]) -> list[str]:
     return found
 
 
-def _profiled_frac(database: Database) -> float | None:
-    """How much longer a step takes under the profiler than in the run's timing pass; None where none is known."""
-    ((unprofiled,),) = database.rows(
-        "select max(try_cast(value as bigint)) from source_fact where section = 'about' "
-        "and item = 'run: step without a profiler ns'"
-    )
-    profiled = by_step.of_steps(database) if unprofiled else None
-    return None if profiled is None else profiled.median / unprofiled - 1
-
-
 def _graphs(database: Database, of: str) -> list[str]:
     """That kernels of CUDA graphs are missing where graphs are recorded whole."""
     rows = database.rows(
@@ -346,13 +336,18 @@ def _graphs(database: Database, of: str) -> list[str]:
     ]
 
 
-def _notes(databases: Sequence[Database], has_timing: bool, by_sequence: bool) -> list[str]:
-    cost = ", ".join(
-        f"{letter(number)} {frac:+.0%}"
-        for number, database in enumerate(databases)
-        if (frac := _profiled_frac(database)) is not None
-    )
-    notes = [f"Rows are from the profile: what the profiler costs{f' (a step: {cost})' if cost else ''} is in them."]
+def _notes(
+    databases: Sequence[Database], timed: Sequence[spread.Spread | None], by_sequence: bool
+) -> list[str]:  # fmt: skip
+    """How to read the rows. timed: of each input the steps of its timing pass."""
+    profiled = [by_step.of_steps(database) if own else None for database, own in zip(databases, timed, strict=True)]
+    costs = [
+        f"{letter(number)} {under.median / own.median - 1:+.0%}"
+        for number, (own, under) in enumerate(zip(timed, profiled, strict=True))
+        if own and under
+    ]
+    cost = f" (a step: {', '.join(costs)})" if costs else ""
+    notes = [f"Rows are from the profile: what the profiler costs{cost} is in them."]
     if {_recorder(database) for database in databases} == {SNAPSHOT}:
         notes = ["Sizes are what was asked for; the allocator's blocks are a little larger."]
     if by_sequence:
@@ -360,7 +355,7 @@ def _notes(databases: Sequence[Database], has_timing: bool, by_sequence: bool) -
             "A range has the backward of what ran in it, too (sequence_kernel_ns): those side by side may add up to "
             "more than the one around them."
         )
-    if has_timing:
+    if any(timed):
         notes.append(f"Times without a profiler are in {rundir.SUMMARY}: --by summary.")
     return notes
 

@@ -9,7 +9,7 @@ import pytest
 from conftest import ROOT, opened
 from lorabench import rundir, sql
 from lorabench.analyze.store.database import Database
-from lorabench.reports import outputs
+from lorabench.reports import losses
 from lorabench.reports.tables import sources
 
 # Kineto before nsys and after it: what one reader leaves behind must not reach the next.
@@ -88,6 +88,6 @@ def test_the_recording_that_is_shown_of_a_run_is_torchs_where_there_is_no_gpu(
     with opened(run, db=tmp_path / "x.duckdb") as database:
         shown = sources.shown(database)
         assert database.rows(f"select name from source where source_id = {shown}") == [(name,)]
-        outputs.tell_losses(database)
+        losses.tell_losses(database)
         rules = {rule for (rule,) in database.rows("select rule from validation")}
     assert ("missing" in capsys.readouterr().err) is ("missing" in rules) is (device == "cuda")

@@ -14,6 +14,8 @@ with
 place as (
     select
         long.*,
+        -- nearly all of it is one gap: the others do not tell what it is
+        10 * long.longest_ns > 9 * long.mean_ns * long.occurrence_cnt as is_one,
         op.kind,
         launch.thread_id,
         launch.start_ns as launch_ns,
@@ -123,13 +125,10 @@ select
     if(cpu.is_between and cpu.cpu_kind is null and not cpu.is_alone and launching.text is null, '(between steps)', long.place) as place,
     long.saving_ns,
     long.occurrence_cnt,
-    if(
-        long.occurrence_cnt = 1 or 10 * long.longest_ns > 9 * long.mean_ns * long.occurrence_cnt,
-        'a gap of ', format('{:,} gaps, the longest ', long.occurrence_cnt)
-    )
+    if(long.is_one, 'a gap of ', format('{:,} gaps, the longest ', long.occurrence_cnt))
     || format('{}, ended by {}', said_ns(long.longest_ns), short.short_name)
     || if(
-        long.occurrence_cnt > 1 and 10 * long.longest_ns > 9 * long.mean_ns * long.occurrence_cnt,
+        long.is_one and long.occurrence_cnt > 1,
         format(
             ' (and {:,} more of {} on average)', long.occurrence_cnt - 1,
             said_ns((long.mean_ns * long.occurrence_cnt - long.longest_ns) / (long.occurrence_cnt - 1))
@@ -203,7 +202,7 @@ select
         when cpu.cpu_kind = 'call'
             then call_advice(cpu.cpu_in, long.occurrence_cnt <= 2 or 2 * long.longest_ns > long.saving_ns,
                 long.longest_ns >= 1000000000, has_torch(long.source_id))
-        when regexp_matches(cpu.cpu_in, '(?i)nvrtc|compil(e|ing|ation)([^d]|$)')
+        when cpu.cpu_kind = 'annotation' and regexp_matches(cpu.cpu_in, '(?i)nvrtc|compil(e|ing|ation)([^dr]|$)')
             then 'Something is compiled there, which is paid once for each kernel: warm up before the recording begins; in short '
                 || 'runs keep what is compiled in a cache on disk.'
         when cpu.cpu_kind = 'operator' and regexp_matches(cpu.cpu_in, 'aten::_?pin_memory')

@@ -20,7 +20,7 @@ with
 phase as (
     select range.source_id, range.range_id, range.start_ns, range.end_ns
     from range
-    join _phase_name as named on named.name_id = range.name_id
+    join _phase_name as named on named.name_id = range.text_id
     where range.kind = 'annotation'
         and named.phase in ('forward', 'backward', 'optimizer')
         and range.source_id in (select source_id from found_step)
