@@ -25,10 +25,11 @@ _PREDICTIONS = ("replayed_step", "predicted_change", "followed_rule")
 # What many read (rules the same views, reports and comparisons the steps): planned in each statement it takes seconds
 # in all.
 _BY_STATEMENT = (
-    "_stream_work", "_finding", "_phase_name", "_predicted_finding", "_steady_time", "_step", "_step_pace",
+    "_stream_work", "_phase_name", "_predicted_finding", "_steady_time", "_step", "_step_pace",
     "_step_range", "step_summary", "_gap_wait", "_blamed_place", "_place_cpu", "_place_call", "_blamed_kernel",
     "_short_name", "_steady_kernel", "_work_process",
 )  # fmt: skip
+_FOUND = "_finding"
 # What has no rows of a single rank, or where no memory is recorded: statements find that out slowly.
 OF_RANKS = (
     "straggler", "_rank_activity", "_straggler_place", "_replayed_rank", "_rank_wait", "_late_rank_wait",
@@ -52,8 +53,8 @@ _ROWS_OF = {
 }
 # What a database that people keep has as rows: other programs have no arrays, and plan its views for minutes.
 _KEPT = (
-    *_BY_STATEMENT, *_PREDICTIONS, *OF_RANKS, "_operator_bound", "_steady_spent", "_critical_range", "_fusible_run",
-    "_memory_turn", "_memory_block", "_memory_learning",
+    *_BY_STATEMENT, _FOUND, *_PREDICTIONS, *OF_RANKS, "_operator_bound", "_steady_spent", "_critical_range",
+    "_fusible_run", "_memory_turn", "_memory_block", "_memory_learning",
 )  # fmt: skip
 _MOST_KEPT = 100_000  # rows of one of them; else it stays a view
 _WHOLE_REPLAYS = ("replayed_step", "predicted_change")
@@ -92,8 +93,9 @@ def fill(opened: Database, without: Collection[str] = ()) -> Database:
         found |= {view: partial(opened.no_rows_of, view) for view in _OF_MEMORY}
     found |= {view: partial(_rows_if_any, opened, view, needed) for view, needed in _ROWS_OF.items()}
     found |= {view: partial(opened.rows_of, view) for view in by_statement}
+    found[_FOUND] = partial(opened.rows_of_rules, _FOUND)
     ours = {name: make for name, make in found.items() if name not in opened.given.union(without)}
-    opened.filling(ours, [*by_statement, *_ROWS_OF], once=True)
+    opened.filling(ours, [*by_statement, *_ROWS_OF, _FOUND], once=True)
     return opened
 
 

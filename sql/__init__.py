@@ -24,7 +24,8 @@ This module only finds and parses the files; analyze/store runs them, each view 
     3_shown     private views, what the answer, pages and files for other viewers show: made small
     3_compared  private views that only comparisons read: amounts by step (_amount_of_*), what steps and kernels are
     3_findings  rules of the view finding: the file's name is the rule, its second paragraph the advice; a third, if it
-                begins with `Without torch:`, is the advice for a program in which nothing shows torch
+                begins with `Without torch:`, is the advice for a program in which nothing shows torch; the last, if it
+                begins with `Only with:`, is a statement without whose rows the rule finds nothing, and is not planned
     3_memory_findings   rules of the view memory_finding, in the same form
     3_validations   rules of the view validation, in the same form
     4_checks    views that must be empty whenever a file was read
@@ -81,6 +82,7 @@ FOLDERS = (
 )
 
 _COLUMN = re.compile(r"(?P<name>[a-z_0-9]+)\s+(?P<type>[a-z]+(?:\[\])?)\s+(?P<doc>\S.*)")
+_ONLY_WITH = "Only with: "
 _NOT_OURS = ("_", "duckdb_", "sqlite_", "pragma_")
 _QUOTED = re.compile("'[^']+'")
 
@@ -134,7 +136,13 @@ class SqlFile:
     @property
     def method(self) -> str:
         """How it is computed, and caveats."""
-        return "\n\n".join(self._paragraphs[1:])
+        return "\n\n".join(text for text in self._paragraphs[1:] if not text.startswith(_ONLY_WITH))
+
+    @property
+    def only_with(self) -> str:
+        """A statement; where it has no rows a rule has none. Empty: nobody knows before the rule is asked."""
+        last = self._paragraphs[-1]
+        return last.removeprefix(_ONLY_WITH) if last.startswith(_ONLY_WITH) else ""
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:

@@ -120,6 +120,21 @@ class Database:
         with self.computing_once((view,)), self._explained(view):
             return self._arrow(f"from main.{quoted(view)}", is_small=True)
 
+    def rows_of_rules(self, view: str) -> "pa.Table":
+        """The rows of a view of rules, without those that find nothing: to plan these takes longer than to see that."""
+        guards = {rule.name: rule.only_with for rule in views.rules_of(view)}
+        with self.computing_once(statement=";".join(guards.values())), self._explained(view):
+            chosen = [name for name, guard in guards.items() if not guard or self.rows(f"{guard} limit 1")]
+            if not chosen:
+                return self.no_rows_of(view)
+            columns = ", ".join(
+                f"{column.name}::{column.sql_type} as {column.name}" for column in views.known()[view].columns
+            )
+            statement = f"select {columns} from ({views.of_rules(view, chosen)})"
+            self._filled_for(statement)
+            with self.computing_once(statement=statement):
+                return self._arrow(statement, is_small=True)
+
     def no_rows_of(self, view: str) -> "pa.Table":
         """A table with the view's columns, for what is known to be empty without asking."""
         columns = ", ".join(f"null::{c.sql_type} as {quoted(c.name)}" for c in views.known()[view].columns)
@@ -274,14 +289,16 @@ class Database:
             raise CorruptInputError(f"{self.path} is damaged: {first_line(error)}") from error
 
     @contextmanager
-    def computing_once(self, asked: Collection[str]) -> Iterator[None]:
-        """While open, what the views asked for read more than once is a temporary table in the place of the view.
+    def computing_once(self, asked: Collection[str] = (), statement: str = "") -> Iterator[None]:
+        """While open, what is read more than once is a temporary table in the place of a view: by the views asked for,
+        each of which is read itself, and by a statement.
 
         What only views read whose rows are made without their statements is not among them.
         """
         given = self._given | self._made | self._filled.difference(asked)
-        reached = views.reached(asked, given)
-        read = Counter(asked) + views.readings(reached - given)
+        read = Counter(asked) + views.readings_of(statement)
+        reached = views.reached(read, given)
+        read += views.readings(reached - given)
         kept = [
             file.name
             for file in views.in_order(reached)

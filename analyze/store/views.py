@@ -13,6 +13,23 @@ _OWN_ADVICE = " as advice"
 _ELSEWHERE = "\n\nWithout torch: "
 # They join a few columns to each operation, which takes less than to write and read them.
 READ_THROUGH = frozenset({"_classed_op"})
+_OF_A_RULE = "-- A row is what one rule found.\n"
+_FINDING = f"""{_OF_A_RULE}--
+-- columns:
+--   rule             varchar   the rule, a file of 3_findings
+--   source_id        integer   the input
+--   place            varchar   where, NULL outside all ranges
+--   saving_ns        double    the most that a change can save; NULL where nobody knows
+--   occurrence_cnt   bigint    how often
+--   evidence         varchar   what shows it
+--   advice           varchar   what to do
+"""
+# The views of all rows of the rules of a folder, and their headers.
+RULES = {
+    "_finding": (sql.FINDINGS, _FINDING),
+    "_memory_finding": (sql.MEMORY_FINDINGS, _OF_A_RULE),
+    "_validation": (sql.VALIDATIONS, _OF_A_RULE),
+}
 
 
 def in_order(names: Collection[str]) -> list[sql.SqlFile]:
@@ -39,15 +56,15 @@ def readings(readers: Collection[str]) -> Counter[str]:
     """How often each view is read by some of them, each of which is computed once, but for READ_THROUGH and functions,
     which read again for each that reads or calls them.
     """
-    found = sum((_readings(reader) for reader in readers), Counter[str]())
+    found = sum((readings_of(known()[reader].statement, reader) for reader in readers), Counter[str]())
     for name in READ_THROUGH.intersection(readers) | set(filter(_is_function, readers)):
-        for read, times in _readings(name).items():
+        for read, times in readings_of(known()[name].statement, name).items():
             found[read] += times * (found[name] - 1)
     return found
 
 
-def _readings(name: str) -> Counter[str]:
-    statement = known()[name].statement
+def readings_of(statement: str, name: str = "") -> Counter[str]:
+    """How often a statement reads or calls each view and function, but for the one that has this name itself."""
     read = re.findall(r"\b(?:from|join)\s+(\w+)", statement)
     called = [word for word in re.findall(r"\b(\w+)\(", statement) if word != name and _is_function(word)]
     return Counter(called) + Counter(word for word in read if word in known())
@@ -72,9 +89,7 @@ def known() -> dict[str, sql.SqlFile]:
     """All views and the functions that they share by name."""
     folders = (sql.DEFINITIONS, sql.MODEL, sql.REPORTS, sql.SHOWN, sql.COMPARED, sql.CHECKS, sql.LAWS)
     found = {view.name: view for folder in folders for view in sql.in_folder(folder)}
-    found["_finding"] = _all_rules(sql.FINDINGS, "_finding")
-    found["_memory_finding"] = _all_rules(sql.MEMORY_FINDINGS, "_memory_finding")
-    found["_validation"] = _all_rules(sql.VALIDATIONS, "_validation")
+    found |= {view: sql.SqlFile(sql.MODEL, view, header + of_rules(view)) for view, (_, header) in RULES.items()}
     return found | {macro.name: macro for macro in sql.in_folder(sql.MACROS)}
 
 
@@ -101,7 +116,12 @@ def of_rule(rule: sql.SqlFile) -> str:
     return f"select {literal(rule.name)} as rule, {columns} from ({rule.statement})"
 
 
-def _all_rules(folder: str, view: str) -> sql.SqlFile:
-    """A view of the rows of all rules of a folder."""
-    rules = " union all by name ".join(of_rule(rule) for rule in sql.in_folder(folder))
-    return sql.SqlFile(sql.MODEL, view, f"-- A row is what one rule found.\n{rules}")
+def rules_of(view: str) -> tuple[sql.SqlFile, ...]:
+    """The rules whose rows are those of one of RULES."""
+    return sql.in_folder(RULES[view][0])
+
+
+def of_rules(view: str, chosen: Collection[str] | None = None) -> str:
+    """A statement of the rows of all rules of a view, or of those with the names that are chosen."""
+    rules = [rule for rule in rules_of(view) if chosen is None or rule.name in chosen]
+    return " union all by name ".join(map(of_rule, rules))

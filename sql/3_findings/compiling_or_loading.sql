@@ -3,6 +3,8 @@
 -- Something that was compiled for differs from step to step: lengths (pad to a few sizes, or mark_dynamic), a changing Python value, a new dtype or grad mode. TORCH_LOGS=recompiles says which guard failed.
 --
 -- Without torch: What was compiled for differs from step to step: shapes, types, values. Or kernels are loaded when they are first used: CUDA_MODULE_LOADING=EAGER loads them at the start.
+--
+-- Only with: from _compiling
 with
 in_step as (
     select compiling.*, step.step_id

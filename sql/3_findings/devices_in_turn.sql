@@ -3,6 +3,8 @@
 -- Layers that are shared out over GPUs (device_map="auto") would work in turn: if the model fits one GPU (in 8 or 4 bits), run a copy on each and share out the batch (torchrun, DDP); else FSDP, or a pipeline of micro-batches. So would models that need each other's results (a policy and its reference): compute the next batch of one beside this one of the other. The limit is that of devices that all work all the time.
 --
 -- Without torch: Share out the work of a step, not its parts: or cut it into smaller pieces that several devices work on at a time.
+--
+-- Only with: from _blamed_place where rule = 'devices_in_turn'
 
 select
     source_id,

@@ -1,12 +1,9 @@
 -- A row is a kernel that takes a tenth of the time or more of an input in which the GPU computes a third of the time or more.
 --
 -- What makes it cheaper depends on what it is: fewer bits, a fused implementation, fewer and larger calls. The limit is what the device's data sheet allows; NULL where the trace has no shapes to say.
+--
+-- Only with: from _dominant_kernel
 with
-busy as (
-    select source_id, path_ns
-    from _mean_window
-    where 3 * compute_ns >= window_ns
-),
 softmax as (
     select name_id
     from name
@@ -81,6 +78,7 @@ named as materialized (
         max(op.grid_x::hugeint * op.grid_y * op.grid_z) filter (kernel.rule is null) as block_cnt,
         max(op.block_x::hugeint * op.block_y * op.block_z) filter (kernel.rule is null) as thread_cnt
     from _blamed_kernel as kernel
+    semi join _dominant_kernel as dominant using (source_id, name_id)
     join gpu_op as op using (gpu_op_id)
     left join near on near.range_id = op.operator_id
     group by kernel.source_id, kernel.name_id
@@ -109,9 +107,9 @@ select
     ) as saving_ns,
     sum(kernel.cnt)::bigint as occurrence_cnt,
     format('{}: {:.0f} % of the time is on the critical path in it', any_value(kernel.class),
-        100 * sum(kernel.whole_ns) / any_value(busy.path_ns))
+        100 * sum(kernel.whole_ns) / any_value(dominant.path_ns))
     || if(sum(kernel.critical_ns) < 0.95 * sum(kernel.whole_ns), format(' ({:.0f} % beside other findings)',
-        100 * sum(kernel.critical_ns) / any_value(busy.path_ns)), '')
+        100 * sum(kernel.critical_ns) / any_value(dominant.path_ns)), '')
     || format(', {}', said_ns(sum(kernel.kernel_ns) / sum(kernel.cnt)))
     || if(sum(kernel.cnt) = 1, '', ' on average')
     || if(2 * sum(kernel.known_ns) >= sum(kernel.critical_ns), format(', where the device''s data sheet allows {}',
@@ -208,12 +206,11 @@ select
         else 'Make one kernel of it and its neighbours (torch.compile, XLA, a fused implementation); move fewer bytes.'
     end as advice
 from named as kernel
-join busy using (source_id)
+join _dominant_kernel as dominant using (source_id, name_id)
+join _short_name as short using (source_id, name_id)
 join name on name.name_id = kernel.name_id
 left join few on few.source_id = kernel.source_id and few.name_id = kernel.name_id
-join _short_name as short on short.source_id = kernel.source_id and short.name_id = kernel.name_id
 left join unit on unit.source_id = kernel.source_id
 left join softmax on softmax.name_id = kernel.name_id
 left join _padding as padding on padding.source_id = kernel.source_id
 group by kernel.source_id, short.short_name
-having sum(kernel.critical_ns) >= (select value from threshold where name = 'severe_frac') * any_value(busy.path_ns)

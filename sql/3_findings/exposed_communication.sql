@@ -3,6 +3,9 @@
 -- Overlap it with computing (DDP's buckets, FSDP's prefetching, gradient accumulation with no_sync), send less (LoRA's gradients alone, bfloat16), or find the late rank: straggler, of all ranks' traces.
 --
 -- Without torch: Overlap it with computing, send less (16 bits, what changed alone), or find the late rank: straggler, of all ranks' traces.
+--
+-- Only with: select 1 from _exposed_place where activity = 'communication'
+-- union all select 1 from _cpu_activity where activity = 'communication'
 with
 -- what lies in the time that is judged: operators alone, and operators or communication
 within as (

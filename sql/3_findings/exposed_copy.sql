@@ -3,6 +3,8 @@
 -- Copy ahead on a stream of its own from pinned memory (non_blocking=True), keep tensors on the device, or copy less: token ids instead of embeddings, bfloat16 instead of float32.
 --
 -- Without torch: Copy ahead on a stream of its own from pinned memory (cudaMemcpyAsync), keep data on the device, or copy less: indices instead of what they look up, 16 bits instead of 32.
+--
+-- Only with: from _exposed_place where activity = 'memory'
 with
 -- what FSDP does in its own ranges, most of what the host sends: it keeps its shards there
 offloading as (

@@ -3,6 +3,8 @@
 -- Let tensor cores do it: autocast, bfloat16 weights, or fp32_precision = "tf32" of torch.backends.cuda.matmul and torch.backends.cudnn.conv.
 --
 -- Without torch: Let tensor cores do it: 16 bits, or TF32 by the framework's setting (cuBLAS: cublasSetMathMode; NVIDIA_TF32_OVERRIDE=1 to try it).
+--
+-- Only with: from _blamed_kernel where rule = 'float32_matmul'
 with
 -- tensor cores of Volta and Turing know 16 bits of one kind; PyTorch's settings for TF32 are NVIDIA's
 other as (

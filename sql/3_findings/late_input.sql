@@ -3,6 +3,9 @@
 -- Load ahead: more workers and prefetching (DataLoader(num_workers=…, prefetch_factor=…, persistent_workers=True)), tokenize before training, pin memory and copy with non_blocking=True.
 --
 -- Without torch: Load ahead: more threads or processes that read and prepare input, a queue of batches that are ready, pinned memory and asynchronous copies.
+--
+-- Only with: select 1 from _blamed_place where rule = 'late_input'
+-- union all select 1 from _cpu_gap_place where rule = 'late_input'
 select
     source_id,
     place,

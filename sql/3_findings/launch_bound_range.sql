@@ -3,6 +3,8 @@
 -- Launch fewer and larger kernels: torch.compile, CUDA graphs (torch.compile(mode="reduce-overhead")), fused or foreach operators, larger batches.
 --
 -- Without torch: Launch fewer and larger kernels: CUDA graphs, fused kernels (XLA makes them for TensorFlow and JAX), larger batches.
+--
+-- Only with: from _blamed_place where rule = 'launch_bound_range'
 with
 several as (
     select source_id

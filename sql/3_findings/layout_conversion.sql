@@ -3,6 +3,8 @@
 -- Keep one layout: model.to(memory_format=torch.channels_last) and inputs in channels_last as well, in 16 bits. A conversion stays where an operator in between knows only the other layout.
 --
 -- Without torch: Keep one layout: channels last (NHWC) for data and weights, in 16 bits. A conversion stays where an operation in between knows only the other layout.
+--
+-- Only with: from _blamed_kernel where rule = 'layout_conversion'
 select
     kernel.source_id,
     coalesce(range_path.path, if(kernel.is_launched, null, '(launch not recorded)')) as place,

@@ -1,6 +1,8 @@
 -- A row is one range whose work was launched and then waited for longer than the threshold long_gap_ns while the GPU was idle.
 --
 -- The launch was over for most of the gap: the work waited for an event of another stream, a copy, another rank, or the driver. Look at what ended just before it, on other streams and on other ranks.
+--
+-- Only with: from _long_gap_place where rule = 'long_dependency'
 with
 -- where all work is on one stream nothing of the input can be waited for
 alone as (

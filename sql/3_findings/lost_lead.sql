@@ -3,6 +3,8 @@
 -- Let the CPU run ahead: .item(), .cpu(), printing or logging a tensor every N steps or a step later, batches from pinned memory (DataLoader(pin_memory=True)) with non_blocking=True, no torch.cuda.synchronize() and no timer around each part of a step.
 --
 -- Without torch: Let the CPU run ahead: read results back every N steps or a step later, copy asynchronously from and to pinned memory, leave out cudaDeviceSynchronize and cudaStreamSynchronize.
+--
+-- Only with: from _lost_lead
 select
     source_id,
     place,

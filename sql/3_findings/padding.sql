@@ -1,6 +1,8 @@
 -- A row is an input a tenth of whose tokens or more are padding, which is computed like any other. The limit is padding's share of the kernels' time on the critical path, of those kernels that no other rule has; without a GPU its share of the operators' time.
 --
 -- Pad to the longest of each batch and not to a fixed length (padding="longest" in the collator), batch those of similar length (group_by_length), or pack several sequences into one (packing=True in TRL, collect --packing).
+--
+-- Only with: from _padding
 
 with
 padded as materialized (

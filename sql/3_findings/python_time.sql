@@ -3,6 +3,8 @@
 -- Look at your own Python there: logging, metrics, saving, checks, something that is waited for. Ranges (lorabench.span) or Python's stacks (collect --with-stack) name it.
 --
 -- Without torch: Look at what the program does there: logging, saving, something that is waited for.
+--
+-- Only with: from _cpu_gap_place where rule = 'python_time'
 select
     source_id,
     place,

@@ -3,6 +3,8 @@
 -- Where memory suffices leave gradient checkpointing out, for as many layers as fit, or keep what is expensive to compute (selective checkpointing of torch.utils.checkpoint: products of matrices and attention). Less to keep: smaller batches and more gradient accumulation, attention that keeps no scores, a loss in chunks.
 --
 -- Without torch: Where memory suffices keep what the forward computes, for as many layers as fit, or what is expensive to compute (products of matrices, attention). Less to keep: smaller batches, attention that keeps no scores.
+--
+-- Only with: from _blamed_kernel where rule = 'recomputation'
 with
 again as (
     select

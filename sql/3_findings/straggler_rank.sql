@@ -1,6 +1,8 @@
 -- A row is a rank that others waited for, in the steps in which it was a straggler, with what it spent more on.
 --
 -- Of compute: uneven batches or lengths on this rank, or a slower GPU. Of idle: its CPU is late, in the range that is named (the data, a file system, a busy host). Of copies or exposed communication: its links. Compare it with another rank: lorabench compare.
+--
+-- Only with: from _several_ranks
 
 with
 late as (

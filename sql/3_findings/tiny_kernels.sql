@@ -3,6 +3,8 @@
 -- Fewer and larger kernels: an optimizer with fused=True (foreach=True at least), torch.compile, several adapters or micro batches in one pass. CUDA graphs launch them sooner and leave the distance.
 --
 -- Without torch: Fewer and larger kernels: fuse them, or compute several batches at once. CUDA graphs launch them sooner and leave the distance.
+--
+-- Only with: from _judged_gap where cause = 'kernel_wait' and rule is null
 select
     gap.source_id,
     range_path.path as place,

@@ -3,6 +3,8 @@
 -- Fuse them: torch.compile, or a fused implementation (Liger kernels: norms, rotary embedding, SwiGLU, loss; fused bias and activation). One pass over memory remains, as long as the longest kernel of the row: it is not counted here.
 --
 -- Without torch: Fuse them: one kernel for all (XLA, a kernel of one's own, a library's call that includes bias and activation). One pass over memory remains, as long as the longest kernel of the row: it is not counted here.
+--
+-- Only with: from _blamed_kernel where rule = 'unfused_elementwise'
 select
     kernel.source_id,
     coalesce(range_path.path, if(kernel.is_launched, null, '(launch not recorded)')) as place,

@@ -3,6 +3,8 @@
 -- Prefetch pages (cudaMemPrefetchAsync), or copy explicitly: they move when the CPU or the GPU touches them. Paged optimizers of bitsandbytes do this when memory is short: a smaller batch, or gradient checkpointing.
 --
 -- Without torch: Prefetch pages (cudaMemPrefetchAsync), or copy explicitly: they move when the CPU or the GPU touches them.
+--
+-- Only with: from _blamed_place where rule = 'unified_memory'
 with
 -- which way the pages go that most of the time passes before
 moved as (

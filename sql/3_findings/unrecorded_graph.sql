@@ -3,6 +3,9 @@
 -- Record every node: nsys profile --cuda-graph-trace=node; for torch.profiler a newer driver and CUPTI, or one run without graphs. Until then it is not known what of this time is idle, or which kernel takes it.
 --
 -- Without torch: Record every node: nsys profile --cuda-graph-trace=node, or one run without graphs. Until then it is not known what of this time is idle, or which kernel takes it.
+--
+-- Only with: select 1 from _judged_gap where rule = 'unrecorded_graph'
+-- union all select 1 from gpu_op where kind = 'graph'
 
 with
 -- what made the recording is known

@@ -1,6 +1,8 @@
 -- A row is an input in which the CPU waits for a GPU that seems to be idle.
 --
 -- What it waits for was launched before the recording began, or by another process on this GPU: begin to record between two synchronizations, record all processes. Until then it is not known what of this time is idle.
+--
+-- Only with: from _judged_gap where rule = 'unrecorded_work'
 with
 -- kernels of graphs are missing besides, as said by unrecorded_graph
 hollow as (

@@ -15,7 +15,7 @@ from conftest import CORPUS, ROOT, absent, corpus_params, opened, quick
 from lorabench import rundir
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.predict.predictions import what_if
-from lorabench.analyze.store import checks
+from lorabench.analyze.store import checks, views
 from lorabench.analyze.store.database import Database
 from lorabench.reports.answer import answer, answer_text, next_text, verdict_text, what_if_text
 from lorabench.reports.page import cards
@@ -61,6 +61,15 @@ def test_the_parts_of_the_window_add_up_and_no_finding_saves_more_than_its_part(
 
 def test_no_law_of_findings_is_broken(database: Database) -> None:
     assert checks.broken_laws(database) == {}
+
+
+def test_a_rule_that_is_not_asked_for_want_of_what_it_needs_would_find_nothing(database: Database) -> None:
+    guards = {rule.name: rule.only_with for rule in views.rules_of("_finding") if rule.only_with}
+    idle = [name for name, guard in guards.items() if not database.rows(f"{guard} limit 1")]
+    assert idle
+    rules = views.of_rules("_finding", idle)
+    with database.computing_once(statement=rules):
+        assert database.rows(rules) == []
 
 
 def _saved_within(database: Database, row: dict[str, Any], path: str) -> float:

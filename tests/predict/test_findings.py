@@ -871,6 +871,13 @@ def test_a_program_in_which_nothing_shows_torch_is_not_told_what_to_do_in_torch(
     assert torchs and (elsewhere or advice,) in plain if (advice,) in torchs else torchs
 
 
+@pytest.mark.parametrize("fault", quick(3, FAULTS), ids=lambda fault: fault.rule)
+def test_the_rules_that_are_asked_find_what_all_do(fault: Fault, tmp_path: Path) -> None:
+    with recorded(fault.costs(), tmp_path) as database:
+        asked = database.rows("from _finding order by all")
+        assert asked and asked == database.rows("from main._finding order by all")
+
+
 def test_advice_that_names_torch_has_another_text_for_programs_without_it() -> None:
     for rule in sql.in_folder(sql.FINDINGS):
         advice, _, elsewhere = rule.method.partition("\n\nWithout torch: ")
