@@ -106,7 +106,8 @@ def with_work(counts: Counts, gpus: dict[tuple[int, int], int]) -> list[Process]
 
 
 def in_ranks(path: Path, found: Sequence[Process], met: Collection[int]) -> list[Process]:
-    """The processes, first those of a job in the order of their ranks: as NCCL was told, else in that of their GPUs.
+    """The processes, first those of a job in the order of their ranks: as NCCL was told, else in that of their devices
+    as CUDA numbers them, which may be another than the machine's, or of their GPUs where each sees one of its own.
 
     met: nsys' numbers of those that run collectives. One alone meets nobody here.
     """
@@ -119,6 +120,8 @@ def in_ranks(path: Path, found: Sequence[Process], met: Collection[int]) -> list
     known = [told.get(process.global_id) for process in of_job]
     if None in known or len(set(known)) < len(known):
         known = list(range(len(of_job)))
+        if len({process.first_device for process in of_job}) == len(of_job):
+            of_job.sort(key=lambda process: process.first_device)
     ranked = [replace(process, rank=rank) for process, rank in zip(of_job, known, strict=True)]
     ranked.sort(key=lambda process: process.rank or 0)
     return [*ranked, *(process for process in found if process.global_id not in met)]

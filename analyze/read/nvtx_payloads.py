@@ -1,16 +1,18 @@
 """What the payloads of NCCL's NVTX ranges say: communicator, bytes, peer, root.
 
-nsys writes the layout of payloads into tables and the values into NVTX_EVENTS.binaryData, if it exports with
+A newer nsys (2026.3 was seen to) decodes them itself and writes NVTX_EVENTS.jsonText, an object by the names of the
+entries. Others write the layout into tables and the values into NVTX_EVENTS.binaryData, if they export with
 --include-blobs=true. A value begins with four little-endian integers of eight bytes (domain, schema, bytes of the
 payload, and where it begins or all ends); behind them the payload lies as its schema says:
 
     |  domain  |  schema  |   24   | 32 or 56 | communicator | message size | peer | ---- |
     0          8          16       24         32             40             48     52     56
 
-Nothing of NVIDIA's documents this; two readers by others agree on it, and no real file with values was at hand here.
-So a value is decoded only where all of its parts agree with the schema, and counted as lost otherwise.
+Nothing of NVIDIA's documents this; two readers by others agree on it, and no real file with such values was at hand
+here. So a value is decoded only where all of its parts agree with the schema, and counted as lost otherwise.
 """
 
+import json
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -37,7 +39,11 @@ _NAMES = {
     "Rank": "rank", "No. of ranks": "rank_cnt",
 }  # fmt: skip
 
+_UNSIGNED = {"communicator", "bytes"}
+_ENCLOSING = (59, 60, 70, 71)  # events of NVTX that are ranges
+
 Values = dict[str, int]
+_Row = tuple[int, int, int, bytes | None, str | None]  # start, thread, domain, and the value in one of two forms
 
 
 @dataclass(frozen=True)
@@ -75,11 +81,11 @@ class _Found:
 def read(export: Export, staging: Staging) -> None:
     """Stage the payloads of an export; facts say what is missing and what cannot be read. Raises nothing for either."""
     domains = set(staging.database.rows(f"select process_id, domain_id from nvtx_domain where text = '{DOMAIN}'"))
-    if not domains or "binarydata" not in export.columns["NVTX_EVENTS"]:
+    if not domains or not _forms(export):
         return
     try:
         schemas = _schemas(export)
-        found = _decoded(export, schemas, domains) if schemas else _Found()
+        found = _decoded(export, schemas, domains)
     except CorruptInputError as error:
         staging.fact("lost", "payloads of NCCL", str(error))
         return
@@ -94,7 +100,7 @@ def read(export: Export, staging: Staging) -> None:
 def ranks(export: Export) -> dict[int, int]:
     """The rank of each process in the largest communicator that it made; empty where none is recorded."""
     events = export.columns.get("NVTX_EVENTS", {})
-    if not {"binarydata", "domainid", "eventtype", "globaltid"} <= events.keys() or "StringIds" not in export.columns:
+    if not {"domainid", "eventtype", "globaltid"} <= events.keys() or "StringIds" not in export.columns:
         return {}
     text = f"select value from StringIds where id = {events['textid']}" if "textid" in events else "null"
     try:
@@ -103,7 +109,7 @@ def ranks(export: Export) -> dict[int, int]:
             f"select distinct globalTid & {PROCESS_MASK}, domainId from NVTX_EVENTS "
             f"where eventType = 75 and coalesce(text, ({text})) = '{DOMAIN}' and typeof(globalTid) = 'integer'"
         )
-        made = _decoded(export, schemas, set(domains)).made if schemas and domains else {}
+        made = _decoded(export, schemas, set(domains)).made if domains and _forms(export) else {}
     except CorruptInputError:
         return {}  # whoever reads its payloads says so
     largest: dict[int, tuple[int, int]] = {}
@@ -111,6 +117,19 @@ def ranks(export: Export) -> dict[int, int]:
         if count is not None and rank is not None and 0 <= rank < count <= _MOST_RANKS:
             largest[process] = max(largest.get(process, (0, 0)), (count, rank))
     return {process: rank for process, (_, rank) in largest.items()}
+
+
+def _forms(export: Export) -> dict[str, str]:
+    """The forms of values that a file may have, and the SQL of each: at most _LONGEST of it, NULL for what is none."""
+    events = export.columns.get("NVTX_EVENTS", {})
+    forms = {}
+    if "binarydata" in events:
+        forms["blob"] = f"iif(typeof(binaryData) = 'blob', substr(binaryData, 1, {_LONGEST}), null)"
+    if "jsontext" in events:
+        elsewhere = "jsontextid" in events and "StringIds" in export.columns
+        text = "coalesce(jsonText, (select value from StringIds where id = jsonTextId))" if elsewhere else "jsonText"
+        forms["json"] = f"iif(typeof({text}) = 'text', substr({text}, 1, {_LONGEST}), null)"
+    return forms
 
 
 def _schemas(export: Export) -> dict[tuple[int, int], Schema]:
@@ -144,34 +163,57 @@ def _fields(size: int, listed: dict[int, tuple[Any, ...]]) -> Iterator[tuple[str
 
 
 def _decoded(export: Export, schemas: dict[tuple[int, int], Schema], domains: set[tuple[int, int]]) -> _Found:
-    found, after = _Found(), -(1 << 62)
+    found, after, forms = _Found(), -(1 << 62), _forms(export)
+    blob = forms.get("blob", "null") if schemas else "null"
+    text = forms.get("json", "null")
     while rows := export.select(
-        f"select rowid, start, globalTid, domainId, substr(binaryData, 1, {_LONGEST}) from NVTX_EVENTS "
-        f"where rowid > {after} and typeof(binaryData) = 'blob' and eventType in (59, 60, 70, 71) "
+        f"select rowid, start, globalTid, domainId, {blob} as value, {text} as said from NVTX_EVENTS "
+        f"where rowid > {after} and coalesce(value, said) is not null and eventType in {_ENCLOSING} "
         "and typeof(start) = 'integer' and typeof(globalTid) = 'integer' and typeof(domainId) = 'integer' "
         f"order by rowid limit {_AT_ONCE}"
     ):
         after = rows[-1][0]
-        for _, start, thread, domain, value in rows:
+        for _, start, thread, domain, value, said in rows:
             process = thread & PROCESS_MASK
             if (process, domain) in domains and export.process in (None, process):
-                _note(found, schemas, process, (start, thread, domain, value))
+                _note(found, schemas, process, (start, thread, domain, value, said))
     return found
 
 
-def _note(
-    found: _Found, schemas: dict[tuple[int, int], Schema], process: int, row: tuple[int, int, int, bytes]
-) -> None:
-    start, thread, domain, value = row
-    number = _HEADER.unpack_from(value)[1] & _LOW if len(value) >= _HEADER.size else -1
-    schema = schemas.get((domain, number))
-    values = schema.decode(domain, number, value) if schema else None
+def _note(found: _Found, schemas: dict[tuple[int, int], Schema], process: int, row: _Row) -> None:
+    start, thread, domain, value, said = row
+    values = _of_json(said) if value is None else _of_blob(schemas, domain, value)
     if values is None:
         found.unknown_cnt += 1
         return
     if "communicator" in values and "rank_cnt" in values:
         found.made[process, values["communicator"]] = values["rank_cnt"], values.get("rank")
     found.calls.append((start, thread, values))
+
+
+def _of_blob(schemas: dict[tuple[int, int], Schema], domain: int, value: bytes) -> Values | None:
+    """The values of a payload, None where no schema fits."""
+    number = _HEADER.unpack_from(value)[1] & _LOW if len(value) >= _HEADER.size else -1
+    schema = schemas.get((domain, number))
+    return schema.decode(domain, number, value) if schema else None
+
+
+def _of_json(said: str | None) -> Values | None:
+    """The values that nsys has decoded, None where it is no object or a value is out of range."""
+    try:
+        entries = json.loads(said or "")
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(entries, dict):
+        return None
+    values = {ours: entries[name] for name, ours in _NAMES.items() if name in entries}
+    return values if all(_fits(name, value) for name, value in values.items()) else None
+
+
+def _fits(name: str, value: object) -> bool:
+    """Whether it is an integer of 64 bits, with a sign or without one."""
+    least, end = (0, 1 << 64) if name in _UNSIGNED else (-(1 << 63), 1 << 63)
+    return type(value) is int and least <= value < end
 
 
 def _stage(staging: Staging, found: _Found) -> None:

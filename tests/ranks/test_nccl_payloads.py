@@ -25,8 +25,9 @@ def of(rank: int) -> list[Call]:
     return [*CALLS, Call(("ncclSend", "ncclRecv")[rank], 300_000, 320_000, 2 * MIB, other=1 - rank)]
 
 
-def test_payloads_say_bytes_communicator_peer_and_root(tmp_path: Path) -> None:
-    path = nccl_payloads.write(tmp_path / "run.sqlite", 1, 2, of(1))
+@pytest.mark.parametrize("as_json", [False, True])
+def test_payloads_say_bytes_communicator_peer_and_root(as_json: bool, tmp_path: Path) -> None:
+    path = nccl_payloads.write(tmp_path / "run.sqlite", 1, 2, of(1), as_json=as_json)
     with analyze([path], tmp_path / "x.duckdb") as database:
         rows = database.rows(
             "select operation, in_bytes, out_bytes, group_size, group_name, src_rank, dst_rank, work_cnt, found_by "
@@ -114,6 +115,34 @@ def test_a_damaged_payload_costs_itself(damage: Callable[[bytes], bytes], lost: 
         said = database.rows("select value::int from source_fact where section = 'lost' and item = 'payloads of NCCL'")
     assert rows == [("all_gather", MIB), ("all_reduce", None), ("broadcast", 3 * MIB), ("reduce_scatter", 2 * MIB)]
     assert said == ([(1,)] if lost else [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 4000, "{}]", "7", "null", '{"Message size [bytes]": -1}', '{"Message size [bytes]": 1e3}',
+        '{"NCCL communicator ID": 18446744073709551616}', '{"Root": true}', '{"Message size [bytes]": "1"}',
+    ],
+)  # fmt: skip
+def test_damaged_json_costs_itself(text: str, tmp_path: Path) -> None:
+    path = nccl_payloads.write(tmp_path / "run.sqlite", 0, 2, CALLS, as_json=True)
+    with sqlite3.connect(path) as db:
+        db.execute("update NVTX_EVENTS set jsonText = ? where start = 15000", [text])
+    db.close()
+    with analyze([path], tmp_path / "x.duckdb") as database:
+        assert database.rows("select count(*), count(in_bytes) from collective where operation is not null") == [(4, 3)]
+        said = database.rows("select value::int from source_fact where section = 'lost' and item = 'payloads of NCCL'")
+    assert said == [(1,)]
+
+
+def test_payloads_are_found_where_their_texts_lie_elsewhere(tmp_path: Path) -> None:
+    path = nccl_payloads.write(tmp_path / "run.sqlite", 0, 2, CALLS, as_json=True)
+    with sqlite3.connect(path) as db:
+        db.execute("insert into StringIds select 1000 + rowid, jsonText from NVTX_EVENTS where jsonText is not null")
+        db.execute("update NVTX_EVENTS set jsonTextId = 1000 + rowid, jsonText = null where jsonText is not null")
+    db.close()
+    with analyze([path], tmp_path / "x.duckdb") as database:
+        assert database.rows("select count(in_bytes), any_value(group_name) from collective") == [(4, COMMUNICATOR)]
 
 
 @pytest.mark.parametrize(
