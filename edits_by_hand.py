@@ -136,11 +136,21 @@ def _of_script(run: Path, summary: dict[str, Any], has_gpu: bool, made_cnt: int 
         found = unprofiled.fractions(database, step["min"], [text.split() for text in asked])
     left = dict(zip(asked, found, strict=True))
     if (loader := summary.get("loader")) and not has_gpu:  # a GPU works while the CPU waits
+        left = {text: _of_waiting(prediction, loader, step["min"]) for text, prediction in left.items()}
         load, taken = loading.of_script(loader), _taken(loader)
         # bounded where no core is left for a worker: all that is waited for beyond taking what is there
         frac = load.left(seen.workers, taken) if seen.has_spare_core else load.own + taken
         left[edits.PREFETCH] = unprofiled.Prediction(min(1.0, frac))
     return _Script(step["p50"], seen, left)
+
+
+def _of_waiting(prediction: unprofiled.Prediction, loader: dict[str, Any], fastest_ns: float) -> unprofiled.Prediction:
+    """What is left of a usual step, which waits for input: a change saves of the rest what it saves of the fastest."""
+    if prediction.frac is None or not loader.get("own_ns"):
+        return prediction
+    own_frac = max(0.0, 1 - loader["waited_ns"] / loader["step_ns"])
+    saved = (1 - prediction.frac) * fastest_ns / loader["own_ns"]
+    return unprofiled.Prediction(1 - min(1.0, saved) * own_frac)
 
 
 def _with_loader(seen: edits.Seen, loader: dict[str, Any] | None, made_cnt: int) -> edits.Seen:

@@ -47,8 +47,10 @@ SKIPPED: Final = "skipped"  # of a pass that cannot run here
 _WHOSE = re.compile(r"-(?:rank|adapter_|process)\d+(?=[.-])")  # of several processes that each left a file
 # in SUMMARY: of the timing pass, in which no profiler is attached
 STEP_MEDIAN: Final = ("step_wall_ns", "p50")
+STEP_MEAN: Final = ("step_wall_ns", "mean")
 STEP_LONGEST: Final = ("step_wall_ns", "max")
 STEP_WAITED: Final = ("loader", "waited_ns")
+WAITING_RANK: Final = ("loader", "rank")
 STEP_TOKENS: Final = ("padding", "token_cnt")  # of attention masks, as the next two
 STEP_REAL_TOKENS: Final = ("padding", "real_token_cnt")
 STEP_LONGEST_TOKENS: Final = ("padding", "longest_token_cnt")

@@ -27,6 +27,7 @@ _TIMELINE_CATEGORIES = ("parameter", "optimizer_state", "input", "temporary", "a
 _MEMORY_TRACE = re.compile(r"(memory|snapshot)(?P<worker>-adapter_\d+|-rank\d+)?(-\d+)?\.(json|json\.gz|pickle)")
 _STEP_TIMES = {
     "run: step without a profiler ns": rundir.STEP_MEDIAN,
+    "run: mean step without a profiler ns": rundir.STEP_MEAN,
     "run: longest step without a profiler ns": rundir.STEP_LONGEST,
     "run: wait for input in a step ns": rundir.STEP_WAITED,
 }
@@ -77,6 +78,7 @@ def _measured(folder: Path) -> _Facts:
         summary = rundir.read_summary(folder)
         times = {item: rundir.number_at(summary, *place) for item, place in _STEP_TIMES.items()}
         counts = {item: rundir.number_at(summary, *place) for item, place in _STEP_TOKENS.items()}
+        rank = rundir.number_at(summary, *rundir.WAITING_RANK)
     except InputError as error:
         return [("lost", rundir.SUMMARY, str(error))]
     # of a script, whose first steps compile and load, one step says nothing
@@ -85,6 +87,8 @@ def _measured(folder: Path) -> _Facts:
     device = summary.get("device")
     kind = device.get("type") if isinstance(device, dict) else None
     known = {item: round(number) for item, number in (times | counts).items() if number} | {"run: device": kind}
+    if rank is not None and times:
+        known["run: rank that waits for input"] = str(round(rank))
     return [("about", item, str(value)) for item, value in known.items() if value]
 
 

@@ -33,6 +33,9 @@ from .json_salvage import Salvaged, salvage
 _EXACT_US = 1 << 43
 _LARGE_FRACTION = re.compile(rb'"ts"\s*:\s*"?-?(?:[0-9]{13,}\.[0-9]*[1-9]|[0-9.]+[eE])')
 _TIME = re.compile(rb'("(?:ts|dur)"\s*:\s*)(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?=\s*[,}])')
+# Kineto with roctracer has written the number that a call shares with what it launches as "External id", which is an
+# operator's elsewhere, and no correlation at all.
+_CORRELATION, _EXTERNAL_ID = b'"correlation"', b'"External id"'
 # Events that DuckDB refuses though Python reads them are looked for one by one up to so many: each costs 20 ms.
 _MOST_REFUSED = 100
 TABLES = ("batch", "memory_batch", "collective_batch")
@@ -110,7 +113,7 @@ class Parser:
         self.file = file
         self.pieces = Pieces(path)
         self.lost = Salvaged()  # in all pieces
-        self.is_decimal = self.is_text = False
+        self.is_decimal = self.is_text = self.is_correlated = False
         self.turn = self.event_cnt = self.refused_cnt = 0
 
     def __iter__(self) -> Iterator[Parsed]:
@@ -172,6 +175,9 @@ class Parser:
         """
         if not events.strip():
             return []
+        self.is_correlated = self.is_correlated or _CORRELATION in events
+        if not self.is_correlated:
+            events = events.replace(_EXTERNAL_ID, _CORRELATION)
         self._parse(events)
         ((event_cnt, has_memory, has_collective),) = self._rows("kineto_apart")
         if has_memory:

@@ -58,6 +58,7 @@ def collect_command(
     check_passes(spec, given)
     schedule = _schedule(spec) if any(name in given for name in _SCHEDULE) else None
     ran: list[str] = []
+    measured_by: dict[str, measured.Result] = {}  # by pass, also of one that is interrupted
 
     def run_pass(name: str, folder: Path) -> tuple[State, dict[str, Any] | None]:
         is_first = not ran
@@ -66,7 +67,8 @@ def collect_command(
         teller.tell(f"pass {name}: {'runs' if is_first else 'runs again'} {_UNDER[name]}{where}")
         asked = {"pass": name, "schedule": schedule, "with_stack": spec.with_stack, "with_shapes": spec.with_shapes,
                  "depth": spec.range_depth}  # fmt: skip
-        state, result = _run_pass(asked, command, folder, spec.timeout_s, _Quiet(teller.show) if is_first else None)
+        show = _Quiet(teller.show) if is_first else None
+        state, result = _run_pass(asked, command, folder, spec.timeout_s, show, measured_by)
         if not is_first and state.get("exit_code", 0) > 0:
             state["message"] += _AGAIN.format(name=name, first=ran[0])
         for note in state.get("notes", []):
@@ -74,9 +76,9 @@ def collect_command(
         return state, result
 
     def describe(directory: rundir.RunDirectory, passes: Passes) -> dict[str, Any]:
-        if text := measured.steps_csv(passes.results):
+        if text := measured.steps_csv(measured_by):
             (directory.partial / rundir.STEPS).write_text(text, encoding="utf-8")
-        directory.write_json(rundir.SUMMARY, measured.summarise(command, passes.results, passes.walls))
+        directory.write_json(rundir.SUMMARY, measured.summarise(command, measured_by, passes.walls))
         return {
             "command": command,
             "settings": {name: value for name, value in given.items() if name in SETTINGS},
@@ -120,9 +122,9 @@ def _schedule(spec: RunSpec) -> tuple[int, int, int, int]:
 
 def _run_pass(
     asked: dict[str, Any], command: list[str], folder: Path, timeout_s: float,
-    show: Callable[[bool, bytes], None] | None,
-) -> tuple[State, dict[str, Any] | None]:  # fmt: skip
-    """How the command ended in one pass, and what the hooks measured."""
+    show: Callable[[bool, bytes], None] | None, measured_by: dict[str, measured.Result],
+) -> tuple[State, measured.Result | None]:  # fmt: skip
+    """How the command ended in one pass, and what the hooks measured; that goes to `measured_by` however it ends."""
     name: str = asked["pass"]
     hook = folder / f".hook-{name}"
     hook.mkdir()
@@ -142,6 +144,8 @@ def _run_pass(
         if name in TRACES:
             trace_cnt = gathered.take_traces(name, folder)
         result = measured.of_pass(gathered)
+        if result is not None:
+            measured_by[name] = result
         shutil.rmtree(hook, ignore_errors=True)
     if state["status"] == rundir.FAILED and gathered.error and state.get("exit_code", 0) > 0:
         state["message"] = f"it ended with exit code {state['exit_code']}: {gathered.error}{_of_stdin(gathered.error)}"

@@ -11,7 +11,7 @@ import statistics
 from typing import Any
 
 from ..run.formulas import statistics_of
-from .gathered import Gathered, Step
+from .gathered import Gathered, Record, Step
 
 _WARMUP_STEPS = 1
 _COLUMNS = ("pass", "step", "adapter", "start_ns", "wall_ns", "loss", "computed_token_cnt", "token_cnt",
@@ -32,6 +32,7 @@ def of_pass(gathered: Gathered) -> Result | None:
         "device": record.get("device"),
         "memory": own,
         "frameworks": record.get("frameworks", []),
+        "loader": _slowest_loader(trained),
         "processes": [
             {"rank": record["rank"], "step_cnt": len(steps), "step_wall_ns": statistics_of(_walls(steps))["p50"]}
             for record, steps in trained
@@ -79,7 +80,7 @@ def summarise(command: list[str], results: dict[str, Result], walls: dict[str, f
             "device": timing["device"], "memory": {"steps": timing["memory"]}, "processes": timing["processes"],
             "frameworks": timing.get("frameworks", []),
         }  # fmt: skip
-        if loader := _loader(counted):
+        if loader := timing["loader"]:
             summary["loader"] = loader
         if padding:
             summary["padding"] = padding
@@ -119,14 +120,24 @@ def _micro_step_cnt(steps: list[Step]) -> int:
     return statistics.mode(step.backward_cnt for step in usual)
 
 
+def _slowest_loader(trained: list[tuple[Record, list[Step]]]) -> dict[str, float] | None:
+    """The loader that its process waits for most, for which the others wait in turn: of several it says whose it is."""
+    found = [(record["rank"], loader) for record, steps in trained if (loader := _loader(_counted(steps)))]
+    if not found:
+        return None
+    rank, slowest = max(found, key=lambda one: one[1]["waited_ns"])
+    return slowest | ({"rank": rank} if len(found) > 1 and rank is not None else {})
+
+
 def _loader(steps: list[Step]) -> dict[str, float] | None:
-    """How long steps wait for the batches of loaders; None without any."""
+    """How long steps wait for the batches of loaders, and what the fastest takes beside that; None without any."""
     usual = _usual(steps)
     if not usual[0].batch_cnt:
         return None
     return {
         "waited_ns": statistics.fmean(step.waited_ns for step in usual),
         "step_ns": statistics.fmean(step.wall_ns for step in usual),
+        "own_ns": min(step.wall_ns - step.waited_ns for step in usual),
         "batch_cnt": usual[0].batch_cnt,
         "worker_cnt": statistics.mode(step.worker_cnt for step in usual),
         "core_cnt": len(os.sched_getaffinity(0)),  # more workers than these torch warns of

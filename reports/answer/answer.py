@@ -11,6 +11,7 @@ from ..tables.units import keep_end, said_ns
 from . import rank_picture
 
 IDLE = ("host", "dependency", "in_turn", "kernel_wait")  # of the parts: why a device is idle, by launches
+BUSY = ("compute", "rank_wait", "communication", "copies")  # the others, of a device that works
 OUTSIDE = "(outside all ranges)"
 LEAST_FRAC = 0.01  # of the window: what saves less is not worth a line
 
@@ -82,7 +83,9 @@ _WHOLE = "select * exclude source_id from _answer_whole where source_id = {id}"
 _UNPROFILED = """
     select
         max(try_cast(value as bigint)) filter (item = 'run: step without a profiler ns') as unprofiled_ns,
-        max(try_cast(value as bigint)) filter (item = 'run: wait for input in a step ns') as unprofiled_wait_ns
+        max(try_cast(value as bigint)) filter (item = 'run: mean step without a profiler ns') as unprofiled_mean_ns,
+        max(try_cast(value as bigint)) filter (item = 'run: wait for input in a step ns') as unprofiled_wait_ns,
+        max(try_cast(value as bigint)) filter (item = 'run: rank that waits for input') as waiting_rank
     from source_fact
     where source_id = {id} and section = 'about'"""
 _SLOWEST = "from _slowest_rank where kind = '{kind}'"

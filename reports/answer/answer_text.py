@@ -10,8 +10,8 @@ from rich.cells import cell_len
 from ..tables.units import keep_begin, keep_end, said_ns
 from ..terminal.screen import WIDTH, columns, cut, wrapped
 from . import answer, collective_text, rank_picture
-from .answer import IDLE, LEAST_FRAC, Row, bound, cause, is_hardly_used, part, where, worth
-from .step_text import centre_ns, late_in, number_of, says_mean, spread
+from .answer import BUSY, IDLE, LEAST_FRAC, Row, bound, cause, is_hardly_used, part, where, worth
+from .step_text import centre_ns, is_uneven, late_in, number_of, says_mean, spread
 from .verdict_text import alone, counted, doubts, rank_of, tail_frac, verdict
 
 _FINDING_CNT, _CLASS_CNT = 3, 5
@@ -74,13 +74,23 @@ def _measured(found: Row) -> Iterator[str]:
     yield from _headline(found)
     yield from _of_several(found)
     if found["unprofiled_ns"] and found["steps"]:
-        waited = found["unprofiled_wait_ns"] or 0
-        wait = f", waits {said_ns(waited)} of it for input" if waited >= LEAST_FRAC * found["unprofiled_ns"] else ""
-        step = f"  without a profiler a step takes {said_ns(found['unprofiled_ns'])}"
-        yield from wrapped([f"{step}{wait}; all else here is profiled"])
+        yield from wrapped([f"  without a profiler {_unprofiled(found)}; all else here is profiled"])
     yield from _of_gpu(found) if found["parts"] else _of_cpu(found)
     yield from _phases(found)
     yield from _peaks(found)
+
+
+def _unprofiled(found: Row) -> str:
+    """What a step takes there and waits for input: both on average, or the median where nothing waits and that is all.
+
+    Uneven steps are said by their mean on either side: the median of one would be held against the mean of the other.
+    """
+    median, mean, waited = found["unprofiled_ns"], found["unprofiled_mean_ns"], found["unprofiled_wait_ns"] or 0
+    waits = waited >= LEAST_FRAC * median
+    says = mean and (waits or says_mean(found["steps"]) or is_uneven(mean, median))
+    rank = "" if found["waiting_rank"] is None else f"that of rank {found['waiting_rank']} "
+    step = f"a step takes {said_ns(mean)} on average" if says else f"a step takes {said_ns(median)}"
+    return f"{step}, {rank}waits {said_ns(waited)} of it for input" if waits else step
 
 
 def _phases(found: Row) -> Iterator[str]:
@@ -141,7 +151,7 @@ def _of_gpu(found: Row) -> Iterator[str]:
     for doubt in doubts(found):
         yield from textwrap.wrap(doubt, WIDTH, initial_indent="  ", subsequent_indent="  ")
     idle = {name: parts[name] for name in (*IDLE, "idle") if parts.get(name)}
-    busy = {name: parts[name] for name in ("compute", "rank_wait", "communication", "copies") if parts.get(name)}
+    busy = {name: parts[name] for name in BUSY if parts.get(name)}
     yield from wrapped([f"  busy {sum(busy.values()):6.1%} = {_sum(busy)}"])
     why = f" = {_sum(idle)}" if idle and "idle" not in idle else ""
     yield from wrapped([f"  idle {sum(idle.values()):6.1%}{why}"])

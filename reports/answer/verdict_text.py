@@ -1,7 +1,7 @@
 """The answer in one sentence: what the largest part of the time means, what it is about, and what makes it doubtful."""
 
 from ..tables.units import said_ns
-from .answer import LEAST_FRAC, Row, is_hardly_used
+from .answer import BUSY, LEAST_FRAC, Row, is_hardly_used
 from .step_text import number_of
 
 _MUCH_FRAC = 0.15  # of the kernels' time: what a kernel takes at least to be named
@@ -45,8 +45,8 @@ def verdict(found: Row) -> str:
     if not parts:
         return _without_work(found)
     if is_hardly_used(found["steady"], found["whole_ns"]):
-        used, whole = said_ns(found["steady"]["recorded_ns"]), said_ns(found["whole_ns"])
-        return f"the GPU is hardly used: {used} of the {whole} that are recorded"
+        used = sum(parts.get(name, 0.0) for name in BUSY) * (found["window_ns"] or 0)
+        return f"the GPU is hardly used: {said_ns(used)} of the {said_ns(found['whole_ns'])} that are recorded"
     if found["classes"] and all(row["class"] == "copy" for row in found["classes"]):
         return f"no kernels in this file: copies and memsets alone, {parts['copies']:.0%} of the time"
     missing = found["unrecorded"]

@@ -26,16 +26,20 @@ def _length(ns: float) -> str:
 
 def _steps(source: Source, run: Run | None) -> list[dict[str, str]]:
     found = []
+    rows = source.rows(
+        "select shown.*, every.token_per_s from _answer_step as shown join step_statistics as every using (source_id) "
+        "where source_id = {id}"
+    )
+    # both are said by the mean where one of them is uneven
+    says_mean = any(map(step_text.says_mean, rows)) or (run and step_text.is_uneven(run.mean_ns, run.step_ns))
     if run is not None:
         many = f"{run.step_cnt} steps, " if run.step_cnt else ""
         slow = f"p95 {said_ns(run.p95_ns)}, " if run.p95_ns else ""
-        found.append(_card("step, median", _length(run.step_ns), f"{many}{slow}no profiler attached"))
+        what, length = ("mean", run.mean_ns) if says_mean else ("median", run.step_ns)
+        found.append(_card(f"step, {what}", _length(length), f"{many}{slow}no profiler attached"))
         if run.token_per_s:
             found.append(_card("tokens", f"{run.token_per_s:,.0f} /s", "no profiler attached"))
-    for row in source.rows(
-        "select shown.*, every.token_per_s from _answer_step as shown join step_statistics as every using (source_id) "
-        "where source_id = {id}"
-    ):
+    for row in rows:
         steps = f"{step_text.number_of(row)}, {step_text.spread(row)}" if row["step_cnt"] > 1 else "one step"
         if run is None:
             what = "step, mean" if step_text.says_mean(row) else "step, median"
@@ -43,8 +47,9 @@ def _steps(source: Source, run: Run | None) -> list[dict[str, str]]:
             if row["token_per_s"]:
                 found.append(_card("tokens", f"{row['token_per_s']:,.0f} /s", "with the profiler's cost"))
         else:
-            more = f", {row['p50_ns'] / run.step_ns - 1:+.0%}" if run.step_ns else ""
-            found.append(_card("step while profiled", _length(row["p50_ns"]), f"{steps}{more}"))
+            profiled = row["mean_ns" if says_mean else "p50_ns"]
+            more = f", {profiled / length - 1:+.0%}" if length else ""
+            found.append(_card("step while profiled", _length(profiled), f"{steps}{more}"))
     return found
 
 

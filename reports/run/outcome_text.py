@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import rundir
+from ..answer.step_text import is_uneven
 from ..comparison import noise, run_steps
 from ..tables.units import said_ns
 from . import rank_text
@@ -32,7 +33,9 @@ def lines(manifest: dict[str, Any], path: Path) -> Iterator[str]:
         cnt = len(summary.get("processes", ()))
         whose = f" in one of {cnt} processes" if cnt > 1 else ""  # which may all have had the same
         tokens = f", {rates['computed']:,.0f} tokens/s{whose}{padded}" if rates.get("computed") else ""
-        yield f"step {step['p50'] / 1e6:,.1f} ms (p95 {step['p95'] / 1e6:,.1f}){tokens}"
+        is_mean = bool(step.get("mean")) and is_uneven(step["mean"], step["p50"])
+        length = f"{step['mean'] / 1e6:,.1f} ms on average" if is_mean else f"{step['p50'] / 1e6:,.1f} ms"
+        yield f"step {length} (p95 {step['p95'] / 1e6:,.1f}){tokens}"
     if summary.get("ranks"):
         yield from rank_text.lines(summary)
     for epoch in summary.get("epochs", []):
@@ -53,10 +56,12 @@ def costs(path: Path, summary: dict[str, Any]) -> Iterator[str]:
     known = {name: cost for name, cost in summary.get("overhead_frac", {}).items() if cost is not None}
     steps = run_steps.of_summary(path, summary)
     width = (steps.frac if steps else None) or 0.0
-    is_uneven = width > _UNEVEN_FRAC
-    if is_uneven and (work := _other_work(path, summary)):
+    is_apart = width > _UNEVEN_FRAC
+    if is_apart and (work := _other_work(path, summary)):
         yield f"steps differ in what they compute: {work}; their median says little"
-    elif is_uneven:
+    elif is_apart and (waited := _burst(summary)):
+        yield waited
+    elif is_apart:
         yield (
             f"the middle half of the steps spans {width:.0%} of their median: times and costs say little; "
             "is the machine busy? Collect again"
@@ -64,8 +69,20 @@ def costs(path: Path, summary: dict[str, Any]) -> Iterator[str]:
     if known:
         yield f"cost on top of a step: {', '.join(f'{name} {_said(cost, width)}' for name, cost in known.items())}"
     heavy = [name for name, cost in known.items() if name != "ranges" and cost > _UNFIT_FRAC]
-    if heavy and not is_uneven:
+    if heavy and not is_apart:
         yield f"times of ranges under {' and '.join(heavy)} are mostly the profiler's: compare those of timing"
+
+
+def _burst(summary: dict[str, Any]) -> str:
+    """That batches come as loaders' workers finish them, several at once, where steps wait for most of the time."""
+    loader = summary.get("loader") or {}
+    workers, step, waited = int(loader.get("worker_cnt", 0)), loader.get("step_ns"), loader.get("waited_ns", 0)
+    if workers < 2 or not step or 2 * waited < step:
+        return ""
+    return (
+        f"steps wait for input {waited / step:.0%} of the time, and {workers} workers finish batches at about the same "
+        f"time: some wait long, others hardly; on average a step takes {said_ns(step)}"
+    )
 
 
 def _said(cost: float, width: float) -> str:

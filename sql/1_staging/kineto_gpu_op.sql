@@ -17,12 +17,12 @@ select
     if(batch.kind = 'memcpy', nullif(nullif(regexp_extract(batch.name, '\(([A-Za-z ]+) -> ', 1), ''), 'Unknown'), null) as src_kind,
     if(batch.kind <> 'kernel', nullif(nullif(regexp_extract(batch.name, '[(>] ?([A-Za-z ]+)\)$', 1), ''), 'Unknown'), null) as dst_kind,
     whole(batch.graph_node) as graph_node_id,
-    try_cast(whole(batch.grid[1]) as integer) as grid_x,
-    try_cast(whole(batch.grid[2]) as integer) as grid_y,
-    try_cast(whole(batch.grid[3]) as integer) as grid_z,
-    try_cast(whole(batch.block[1]) as integer) as block_x,
-    try_cast(whole(batch.block[2]) as integer) as block_y,
-    try_cast(whole(batch.block[3]) as integer) as block_z
+    nullif(try_cast(whole(batch.grid[1]) as integer), 0) as grid_x,
+    nullif(try_cast(whole(batch.grid[2]) as integer), 0) as grid_y,
+    nullif(try_cast(whole(batch.grid[3]) as integer), 0) as grid_z,
+    nullif(try_cast(whole(batch.block[1]) as integer), 0) as block_x,
+    nullif(try_cast(whole(batch.block[2]) as integer), 0) as block_y,
+    nullif(try_cast(whole(batch.block[3]) as integer), 0) as block_z
 from batch
 cross join reading
 join staged_name on staged_name.text = coalesce(batch.name, '')

@@ -38,13 +38,19 @@ select
     format('{:,.0f} MiB at the peak are short-lived; the largest: {}', cost_bytes / 1048576, place) as evidence,
     case
         when regexp_matches(place, 'Optimizer\.step|torch/optim/') and not contains(place, 'zero_grad')
-            then if(
-                regexp_matches(place || stack, '(?i)8bit|bitsandbytes'),
-                'The optimizer works on as much at once as its largest weight has.',
-                'The optimizer copies as much as it updates at once: fused=True updates in place'
-                -- on CPUs torch updates one weight at a time
-                || if(device = 'cpu' or contains(stack, '_single_tensor'), '.', ', foreach=False one weight at a time.')
-            )
+            then case
+                when regexp_matches(place || stack, '(?i)8bit|bitsandbytes')
+                    then 'The optimizer works on as much at once as its largest weight has.'
+                -- of one that is not torch's nobody knows which arguments it takes
+                when regexp_matches(place, 'Optimizer\.step#') and not regexp_matches(
+                    place, '#(Adam|AdamW|SGD|NAdam|RAdam|Adamax|Adagrad|Adadelta|Adafactor|ASGD|RMSprop|Rprop|Muon|LBFGS)\.step'
+                )
+                    then 'The optimizer makes as much at once as it computes for its largest weight, or for all: update in place, '
+                        || 'one weight at a time, large ones in blocks.'
+                else 'The optimizer copies as much as it updates at once: fused=True updates in place'
+                    -- on CPUs torch updates one weight at a time
+                    || if(device = 'cpu' or contains(stack, '_single_tensor'), '.', ', foreach=False one weight at a time.')
+            end
         when is_attention
             then 'If these are the scores of attention (queries by keys of each head), one that keeps them in registers needs '
                 || 'none of it: scaled_dot_product_attention, flash attention. Else compute the softmax on smaller blocks.'

@@ -296,6 +296,43 @@ def test_what_steps_wait_for_without_a_profiler_is_said_beside_their_length(tmp_
     assert max(map(len, lines)) <= 80
 
 
+@pytest.mark.parametrize(
+    ("times", "loader", "said"),
+    [
+        ({"p50": 50e6, "mean": 51e6}, {}, "a step takes 50.0 ms; all else"),
+        ({"p50": 20e6, "mean": 26e6}, {}, "a step takes 26.0 ms on average; all else"),
+        ({"p50": 20e6, "mean": 22e6}, {"waited_ns": 20e6}, "22.0 ms on average, waits 20.0 ms of it for input;"),
+        ({"p50": 40e6, "mean": 41e6}, {"waited_ns": 32e6, "rank": 1}, "that of rank 1 waits 32.0 ms of it for input;"),
+    ],
+)  # fmt: skip
+def test_a_mean_is_held_against_a_mean(
+    times: dict[str, float], loader: dict[str, float], said: str, tmp_path: Path
+) -> None:
+    directory = rundir.RunDirectory(tmp_path / "run", False)
+    directory.write_json(rundir.SUMMARY, {"step_cnt": 12, "step_wall_ns": times, "loader": loader, "device": {}})
+    on_cpu().write(directory.partial / "trace.json")
+    directory.finish({"status": rundir.OK, "message": None, "command": ["python", "train.py"]})
+    with opened(tmp_path / "run" / "trace.json", db=tmp_path / "loop.duckdb") as database:
+        assert said in " ".join(" ".join(answer_text.lines(answer.answer(database))).split())
+
+
+@pytest.mark.parametrize(
+    ("lengths", "said"),
+    [
+        ([10, 10.5], "10.2 ms on average"), ([10, 30], "30.0 ms once, else 10.0 ms"),
+        ([5, 5, 30], "30.0 ms once, else 5.0 ms on average"), ([7], "7.0 ms"),
+    ],
+)  # fmt: skip
+def test_lengths_that_are_alike_are_said_by_their_mean(lengths: list[float], said: str, synthetic_trace: Any) -> None:
+    long = [length for length in lengths if 8 * length >= max(lengths)]
+    mean = sum(lengths) / len(lengths)
+    with opened(synthetic_trace("nsys")) as database:
+        found = database.rows(
+            f"select said_lengths({len(lengths)}, {mean}e6, {max(lengths)}e6, {len(long)}, {sum(long)}e6)"
+        )
+    assert found == [(said,)]
+
+
 def test_a_step_that_evaluates_says_that_no_phase_is_longer(tmp_path: Path) -> None:
     with opened(on_cpu(evaluate=30_000).write(tmp_path / "loop.json"), db=tmp_path / "loop.duckdb") as database:
         ((evidence,),) = database.rows("select evidence from finding where rule = 'uneven_steps'")

@@ -570,3 +570,27 @@ def test_ranges_side_by_side_are_no_step_beside_what_is_one(names: list[str], tm
     (tmp_path / "trace.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
     with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
         assert database.rows("select count(*) from _sibling_step") == [(0,)]
+
+
+@pytest.mark.parametrize("kernel_us", [100, 300])
+def test_a_step_that_begins_behind_work_of_before_the_recording_is_no_longer_than_others(
+    kernel_us: int, tmp_path: Path
+) -> None:
+    """The CPU is steps ahead: the recording begins with what it launched before, whose launches are missing."""
+    gpu, begins = Gpu(is_pinned=True), []
+    for step in range(8):
+        begins.append(gpu.now)
+        with gpu.range(f"step {step}"):
+            for _ in range(20):
+                gpu.launch("gemm", 1_000 * kernel_us)
+    run = gpu.finished()
+    begin, line = begins[3], run.timeline
+    line.ranges = [one for one in line.ranges if one.start >= begin]
+    line.calls = [one for one in line.calls if one.start >= begin]
+    line.ops = [one for one in line.ops if one.end > begin]
+    path = tmp_path / "late.sqlite"
+    writers.write_nsys(path, [line])
+    with analyze([path], tmp_path / "late.duckdb") as database:
+        lengths = [length for (length,) in database.rows("select length_ns from step_summary order by start_ns")]
+    assert len(lengths) == 5
+    assert lengths == [pytest.approx(lengths[-1], rel=0.02)] * 5

@@ -57,6 +57,20 @@ def test_what_the_timing_pass_waited_for_a_loader_counts_and_not_what_a_profiled
     assert "num_workers=8" in row["write"] and row["saving_frac"] == pytest.approx(0.75, abs=0.01)
 
 
+@pytest.mark.parametrize("waited", [0.0, 0.5, 0.9])
+def test_what_waits_for_input_is_no_faster_for_another_model(waited: float, tmp_path: Path, run_command: Run) -> None:
+    """The fastest step waits for nothing, as with workers; of a usual one the model has but what is not waited."""
+    step = SLOW.step_ns()
+    alone = script(tmp_path / "alone", SLOW, ())
+    loader = loader_of(step / (1 - waited), waited, 1) | {"own_ns": step}
+    waits = script(tmp_path / "waits", SLOW, (), loader=loader)
+    bounds = []
+    for run in (alone, waits):
+        rows = {row["edit"]: row for row in json.loads(run_command("improve", run, "--json").out)}
+        bounds.append(rows["compile the model"]["at_most_frac"])
+    assert bounds[1] == pytest.approx(bounds[0] * (1 - waited), abs=0.002)
+
+
 def masks(token_cnt: int, real: int, longest: int) -> dict[str, int]:
     return {"token_cnt": token_cnt, "real_token_cnt": real, "longest_token_cnt": longest}
 

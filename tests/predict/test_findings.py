@@ -935,3 +935,29 @@ def test_what_is_around_places_is_a_range_and_no_part_of_a_name(inner: str, arou
             "select within, place_cnt from _answer_rule where rule = 'launch_bound_range'"
         )
     assert (within, count) == (f"step/{around}" if around else "", 6)
+
+
+def test_waiting_for_work_that_is_not_recorded_is_no_lost_lead(tmp_path: Path) -> None:
+    """In one of the waits the GPU works on what another process launched, or what was launched before."""
+    gpu = Gpu(staged=60_000)
+    for step in range(8):
+        with gpu.range(f"step {step}"):
+            for _ in range(10):
+                gpu.launch("gemm", 400_000)
+            if step == 4:
+                gpu.launch("elsewhere", 40_000_000)
+            gpu.copy(200_000)
+            gpu.work(20_000)
+    run = gpu.finished()
+    whole = lost_lead(run, tmp_path / "whole")
+    run.timeline.ops = [op for op in run.timeline.ops if op.name != "elsewhere"]
+    rest = lost_lead(run, tmp_path / "rest")
+    assert whole - rest == pytest.approx(40_000_000, rel=0.05)
+
+
+def lost_lead(run: Gpu, folder: Path) -> int:
+    """How long calls wait that make the CPU lose its lead."""
+    folder.mkdir()
+    with recorded(run, folder) as database:
+        ((ns,),) = database.rows("select coalesce(sum(saving_ns), 0)::bigint from _lost_lead")
+        return int(ns)

@@ -13,7 +13,9 @@
 --   start_ns    bigint    begin
 --   end_ns      bigint    end
 --   rule        varchar   'late_input' or 'python_time', NULL where something was compiled or sent, and where nobody knows
---   path_id     bigint    name path of what fetches input, else of the innermost annotation around it, the step's left out; or NULL
+--   of_ns       bigint    begin of the fetch that it is a piece of, as operators run in one; its own where nothing is fetched
+--   path_id     bigint    name path of what fetches input, else of the innermost annotation around nine tenths of it, the step's
+--                 left out; or NULL
 --   before      varchar   the annotation that ended last before it, NULL without
 --   behind      varchar   the one that begins first behind it, NULL without
 --   frame       varchar   the innermost Python function around all of it, NULL where none is recorded
@@ -82,6 +84,7 @@ held as (
         gap.end_ns as gap_end_ns,
         greatest(span.start_ns, gap.start_ns, coalesce(max(span.end_ns) over earlier, gap.start_ns)) as start_ns,
         least(span.end_ns, gap.end_ns) as end_ns,
+        span.start_ns as of_ns,
         span.what,
         span.path_id
     from gap
@@ -116,7 +119,7 @@ between_spans as (
 piece as materialized (
     select *, (start_ns + end_ns) // 2 as middle_ns
     from (
-        select source_id, thread_id, start_ns, end_ns, what, path_id from held
+        select source_id, thread_id, start_ns, end_ns, of_ns, what, path_id from held
         union all by name
         select source_id, thread_id, start_ns, end_ns, 'python_time' as what from between_spans
     )
@@ -141,10 +144,17 @@ around as (
     join range
         on range.source_id = piece.source_id
         and range.thread_id = piece.thread_id
-        and range.start_ns <= piece.start_ns
-        and range.end_ns >= piece.end_ns
+        and range.start_ns < piece.end_ns
+        and range.end_ns > piece.start_ns
     join name using (name_id)
-    where piece.what = 'python_time' and (range.kind = 'python' or range.range_id in (select range_id from annotation))
+    where piece.what = 'python_time'
+        and if(
+            range.kind = 'python',
+            range.start_ns <= piece.start_ns and range.end_ns >= piece.end_ns,
+            -- what follows the last operator of a range lasts until the first one behind it
+            least(range.end_ns, piece.end_ns) - greatest(range.start_ns, piece.start_ns) >= 0.9 * (piece.end_ns - piece.start_ns)
+                and range.range_id in (select range_id from annotation)
+        )
     group by piece.source_id, piece.thread_id, piece.start_ns
 ),
 alone as (
@@ -165,6 +175,7 @@ select
             and coalesce(around.path_id in (select path_id from _phase_path where phase = 'backward'), false)
         ) then 'python_time'
     end as rule,
+    if(piece.what = 'late_input', piece.of_ns, piece.start_ns) as of_ns,
     if(piece.what = 'late_input', piece.path_id, around.path_id) as path_id,
     before_name.text as before,
     behind_name.text as behind,

@@ -5,7 +5,7 @@
 --   rule             varchar   'late_input' or 'python_time'
 --   place            varchar   name path of the range, or between which ranges it is
 --   saving_ns        hugeint   their time together
---   occurrence_cnt   bigint    pieces
+--   occurrence_cnt   bigint    times without an operator, or fetches
 --   lengths          varchar   how often and how long, in words
 --   frame            varchar   the innermost Python function around all of the longest, NULL where none is recorded
 
@@ -15,11 +15,12 @@ placed as (
         gap.source_id,
         gap.rule,
         coalesce(range_path.path, format('(between {} and {})', coalesce(gap.before, 'the start'), coalesce(gap.behind, 'the end'))) as place,
-        gap.end_ns - gap.start_ns as ns,
-        gap.frame
+        sum(gap.end_ns - gap.start_ns) as ns,
+        arg_max(gap.frame, gap.end_ns - gap.start_ns) as frame
     from _cpu_gap as gap
     left join range_path using (path_id)
     where gap.rule is not null
+    group by gap.source_id, gap.rule, place, gap.of_ns
 ),
 long as (
     select *, 8 * ns >= max(ns) over (partition by source_id, rule, place) as is_long

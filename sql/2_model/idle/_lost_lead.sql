@@ -1,7 +1,7 @@
 -- A row is the waits of the CPU in the ranges of one path behind which the GPU works on: no idle gap is blamed on them.
 --
 -- The CPU stands still for as long, and is late sooner than it would be: what it would be ahead is lost. Whether that costs
--- anything a replay without these waits says.
+-- anything a replay without these waits says. Waiting for work that is not recorded is none of it.
 --
 -- columns:
 --   source_id        integer   the input
@@ -16,20 +16,31 @@ with
 blamed as (
     select distinct source_id, start_ns, end_ns
     from _judged_gap
-    where rule in ('blocking_copy', 'pageable_async_copy', 'synchronisation')
+    where rule in ('blocking_copy', 'pageable_async_copy', 'synchronisation', 'unrecorded_work')
+),
+unknown as (
+    select distinct source_id, start_ns, end_ns
+    from _judged_gap
+    where rule = 'unrecorded_work'
 ),
 wait as (
-    select
-        wait.*,
-        wait.end_ns - wait.start_ns as wait_ns,
-        wait.end_ns + (select value::bigint from threshold where name = 'clock_slack_ns') as until_ns
+    select wait.*, wait.end_ns + (select value::bigint from threshold where name = 'clock_slack_ns') as until_ns
     from _gap_wait as wait
     join _steady_time as steady using (source_id)
     where wait.start_ns >= steady.start_ns and wait.end_ns <= steady.end_ns
 ),
+-- how much of a wait is for what is not recorded, the longest piece
+vain as (
+    select wait.source_id, wait.start_ns, wait.end_ns, max(least(unknown.end_ns, wait.end_ns) - greatest(unknown.start_ns, wait.start_ns)) as ns
+    from (select distinct source_id, start_ns, end_ns from wait) as wait
+    join unknown
+        on unknown.source_id = wait.source_id and unknown.start_ns < wait.end_ns and unknown.end_ns > wait.start_ns
+    group by all
+),
 without_gap as (
-    select wait.*
+    select wait.*, wait.end_ns - wait.start_ns - coalesce(vain.ns, 0) as wait_ns
     from wait
+    left join vain on vain.source_id = wait.source_id and vain.start_ns = wait.start_ns and vain.end_ns = wait.end_ns
     asof left join blamed on blamed.source_id = wait.source_id and blamed.start_ns <= wait.until_ns
     where not coalesce(blamed.end_ns >= wait.end_ns, false)
 ),

@@ -1,7 +1,8 @@
 -- A row is a step and the time in which it decides how long its input takes.
 --
 -- That is its own time; where the CPU runs ahead (_step_pace), from when the GPU is done with the step before to when it is
--- done with it. What was launched before the first one is none of its time.
+-- done with it. What was launched before the first one is none of its time; so was what no launch is recorded of and what
+-- begins before all on its stream whose launch is.
 --
 -- columns:
 --   source_id    integer   the input
@@ -18,10 +19,25 @@ ahead as (
     from _step_pace
     where is_ahead
 ),
-work as (
-    select source_id, end_ns, coalesce(launch_start_ns, start_ns) as launch_ns, coalesce(process_id, 0) as process
+begun as (
+    select source_id, process_id, device_id, stream_id, min(start_ns) as since_ns
     from gpu_op
-    where source_id in (select source_id from ahead)
+    where launch_start_ns is not null and source_id in (select source_id from ahead)
+    group by all
+),
+work as (
+    select
+        op.source_id,
+        op.end_ns,
+        coalesce(op.launch_start_ns, if(op.start_ns < begun.since_ns, -4611686018427387904, op.start_ns)) as launch_ns,
+        coalesce(op.process_id, 0) as process
+    from gpu_op as op
+    left join begun
+        on begun.source_id = op.source_id
+        and begun.process_id is not distinct from op.process_id
+        and begun.device_id is not distinct from op.device_id
+        and begun.stream_id is not distinct from op.stream_id
+    where op.source_id in (select source_id from ahead)
 ),
 done as (
     select ahead.source_id, ahead.step_id, max(op.end_ns) as end_ns
