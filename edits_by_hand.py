@@ -130,7 +130,8 @@ def _of_script(run: Path, summary: dict[str, Any], has_gpu: bool, made_cnt: int 
             f"coalesce(bool_or(regexp_matches(text, {literal(p)})), false)" for p in (edits.FUSED, edits.COMPILED)
         ]
         ((is_fused, is_compiled),) = database.rows(f"select {', '.join(is_there)} from name")
-        seen = dataclasses.replace(seen, is_fused=is_fused, is_compiled=is_compiled)
+        ((adapter_cnt,),) = database.rows("select count(distinct adapter) from _adapter_step")
+        seen = dataclasses.replace(seen, is_fused=is_fused, is_compiled=is_compiled, adapter_cnt=adapter_cnt)
         texts = {text for edit in edits.possible(seen) for text in (edit.predicted_by(seen), edit.bounded_by(seen))}
         asked = sorted(texts - {""})
         found = unprofiled.fractions(database, step["min"], [text.split() for text in asked])

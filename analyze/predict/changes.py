@@ -310,7 +310,7 @@ _KINDS = {
     "hide-communication": _Kind(
         "PATH", None, "communication ends when all ranks have come, and each is replayed alone"
     ),
-    "batch": _Kind("K", _batch, "K steps in one pass: launching costs once instead of K times, the GPU's work stays"),
+    "batch": _Kind("K", _batch, "K steps in one pass: calls and launches cost once instead of K times, the work stays"),
     "merge": _Kind(
         "K", _merge, "K micro batches of a step in one, without a GPU: forward and backward are called once"
     ),

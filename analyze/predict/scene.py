@@ -110,6 +110,14 @@ class Scene:
         )]  # fmt: skip
         return [path for path in found if not any(path.startswith(f"{other}/") for other in found)]
 
+    @cached_property
+    def adapter_cnt(self) -> int:
+        """How many adapters train in turn, each in steps of its own; 0 where they do not."""
+        ((count,),) = self.database.rows(
+            f"select count(distinct adapter) from _adapter_step where source_id = {self.trace.source_id}"
+        )
+        return int(count)
+
     def step_paths(self) -> list[str]:
         """The paths of steps."""
         return [path for (path,) in self.database.rows(

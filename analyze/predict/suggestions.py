@@ -17,8 +17,10 @@ def standard(scene: Scene) -> list[Change]:
     found = [Change("prefetch", path) for path in scene.phase_paths("data")[:_MOST_PATHS]]
     again = {path.rpartition("/")[2] for path in scene.phase_paths("recompute")}  # in many modules, of one name
     found += [Change("skip", name) for name in sorted(again)[:_MOST_PATHS]]
+    turns = scene.adapter_cnt
     if not len(scene.work):
-        return found
+        found += [Change("batch", str(turns))] if turns else []
+        return [*found, *_micro_batches(scene)]
     if scene.trace.is_pageable.any():
         found.append(Change("pin", "*"))
     if (waits & ~scene.trace.is_pageable).any():
@@ -34,8 +36,18 @@ def standard(scene: Scene) -> list[Change]:
     if scene.of_class("communication").any():
         found.append(Change("hide-communication", "*"))
     if len(scene.trace.steps) >= 4:
-        found.append(Change("batch", "4"))
+        found.append(Change("batch", str(turns or 4)))
     return [*found, Change("cpu", "*", 0.0)]
+
+
+def _micro_batches(scene: Scene) -> list[Change]:
+    """Of a step's micro batches one, where all steps have as many forwards."""
+    forward, steps = scene.phases("forward"), scene.trace.steps
+    if not len(steps) or not len(forward.start):
+        return []
+    begin = np.sort(scene.points.begin[steps.first])
+    (count, *other) = np.unique(np.bincount(np.searchsorted(begin, forward.start, side="right"))[1:])
+    return [Change("merge", str(count))] if count > 1 and not other else []
 
 
 def _communicates(scene: Scene, path: str) -> bool:

@@ -29,6 +29,7 @@ class Seen:
     has_spare_core: bool = True  # for one more
     is_fused: bool = False  # the optimizer
     is_compiled: bool = False
+    adapter_cnt: int = 0  # adapters that train in turn
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,10 @@ class Edit:
         """The edit in the words of a framework."""
         family = HF if framework == TRL else framework
         words = self.words.get(framework) or self.words.get(family) or self.words[TORCH]
-        return words.replace("{workers}", str(seen.workers)).replace("{micro}", str(seen.micro_step_cnt))
+        counts = {"{workers}": seen.workers, "{micro}": seen.micro_step_cnt, "{adapters}": seen.adapter_cnt}
+        for place, count in counts.items():
+            words = words.replace(place, str(count))
+        return words
 
 
 def possible(seen: Seen) -> list[Edit]:
@@ -100,6 +104,13 @@ FUSED = "^aten::_fused_(adam|sgd|adagrad)|FusedAdam|FusedSgd|fused_adam"
 COMPILED = "^Torch-Compiled Region|^triton_(poi|red|per|tem)_fused"
 PREFETCH = "prefetch={data}"
 EDITS = (
+    Edit(
+        "all adapters in one pass",
+        {TORCH: "one forward over all batches, as in collect --lora-cnt {adapters} --peft-mode batch (BatchLoRA)"},
+        lambda seen: f"batch={seen.adapter_cnt}",
+        is_for=lambda seen: seen.adapter_cnt > 1,
+        is_made=lambda before, after: after.adapter_cnt < before.adapter_cnt,
+    ),
     Edit(
         "load the input ahead",
         {

@@ -80,7 +80,7 @@ def summarise(command: list[str], results: dict[str, Result], walls: dict[str, f
             "device": timing["device"], "memory": {"steps": timing["memory"]}, "processes": timing["processes"],
             "frameworks": timing.get("frameworks", []),
         }  # fmt: skip
-        if loader := timing["loader"]:
+        if loader := timing.get("loader"):
             summary["loader"] = loader
         if padding:
             summary["padding"] = padding

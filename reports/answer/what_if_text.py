@@ -39,7 +39,7 @@ def lines(rows: list[Row], known: Mapping[int, Row]) -> Iterator[str]:
         yield from textwrap.wrap(_NO_CALLS, WIDTH)
     elif not rows:
         yield "no standard change applies: there is no GPU work, and no range loads input"
-        yield "ask for one: --change cpu=*:0.5, scale=OPERATOR:0.5, skip=PATH, fuse=PATH"
+        yield "ask for one: --change batch=4, cpu=*:0.5, scale=OPERATOR:0.5, skip=PATH, fuse=PATH"
     inputs = [list(of) for _, of in groupby(rows, key=lambda row: row["source_id"])]
     inputs[1:] = sorted(inputs[1:], key=_most, reverse=True)
     for number, of_input in enumerate(inputs[:_INPUT_CNT]):

@@ -24,7 +24,8 @@ even as (
 judged as (
     select
         step_summary.* replace (
-            step_summary.length_ns / median(step_summary.length_ns) over (partition by step_summary.source_id) - 1 as slower_frac
+            -- adapters in turn have lengths of their own
+            step_summary.length_ns / median(step_summary.length_ns) over (partition by step_summary.source_id, turn.adapter) - 1 as slower_frac
         ),
         steady.end_ns - steady.start_ns as judged_ns
     from (
@@ -36,6 +37,7 @@ judged as (
         from step_summary
     ) as step_summary
     join _steady_time as steady using (source_id)
+    left join _adapter_step as turn on turn.source_id = step_summary.source_id and turn.start_ns = step_summary.start_ns
     semi join (select source_id from step_summary group by source_id having count(*) >= 5) as enough using (source_id)
     anti join (select source_id from _step_pace where is_beside) as beside using (source_id) -- requests differ
     anti join even using (source_id)
@@ -101,8 +103,9 @@ select
     coalesce(any_value(slow.path), format('{:,} of {:,} steps', count(*), any_value(known.step_cnt))) as place,
     null::bigint as saving_ns,
     count(*) as occurrence_cnt,
-    format('{} (step {}) {:.0f} % above the median', if(count(*) = 1, 'one step', format('{:,} steps, the slowest', count(*))),
-        any_value(slowest.step), 100 * any_value(slowest.slower_frac))
+    format('{} (step {}) {:.0f} % above the median{}', if(count(*) = 1, 'one step', format('{:,} steps, the slowest', count(*))),
+        any_value(slowest.step), 100 * any_value(slowest.slower_frac),
+        if(slow.source_id in (select source_id from _adapter_step), ' of its adapter', ''))
     || format(', {}{} longer', if(count(*) = 1, '', 'together '), said_ns(sum(slow.longer_ns)))
     || coalesce(
         format('; {} is {} longer in {}', any_value(where_found.what), said_ns(any_value(where_found.longer_ns)),

@@ -1,5 +1,6 @@
 """What is said of loops whose truth is known, in the terminal, on the page and of two of them."""
 
+import json
 import re
 import shutil
 from collections.abc import Callable, Sequence
@@ -294,6 +295,46 @@ def test_what_steps_wait_for_without_a_profiler_is_said_beside_their_length(tmp_
     said = " ".join(" ".join(lines).split())
     assert "without a profiler a step takes 50.4 ms, waits 14.4 ms of it for input; all else" in said
     assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("pieces", [1, 4])
+def test_a_fetch_in_which_operators_run_is_one(pieces: int, tmp_path: Path) -> None:
+    """A sample is made by operators, four of them a batch."""
+    events: list[dict[str, Any]] = []
+    for step in range(8):
+        start, most = 60_000.0 * step, 40_000.0
+        events += [event("user_annotation", f"ProfilerStep#{step}", start, 59_000.0)]
+        events += [event("user_annotation", "enumerate(DataLoader)#Iter.__next__", start, most)]
+        events += [event("cpu_op", "aten::full", start + most * (1 + n) / pieces - 50, 20.0) for n in range(pieces)]
+        events += [event("cpu_op", "aten::mm", start + most + 100, 18_000.0)]
+    (tmp_path / "t.json").write_text(json.dumps({"traceEvents": events}), "utf-8")
+    with opened(tmp_path / "t.json", db=tmp_path / "t.duckdb") as database:
+        ((count, saved, evidence),) = database.rows(
+            "select occurrence_cnt, saving_ns, evidence from finding where rule = 'late_input'"
+        )
+    assert count in (7, 8) and saved == pytest.approx(count * 40e6, rel=0.02)
+    assert evidence.startswith(f"the loop waits {count} times, 40.0 ms on average") or "39.9" in evidence
+
+
+@pytest.mark.parametrize("is_inside", [True, False])
+def test_what_follows_the_last_operator_of_a_range_is_named_by_it(is_inside: bool, tmp_path: Path) -> None:
+    events: list[dict[str, Any]] = []
+    for step in range(8):
+        start = 60_000.0 * step
+        events += [event("user_annotation", f"ProfilerStep#{step}", start, 59_000.0)]
+        events += [event("user_annotation", "my_forward", start + 100, 40_000.0 if is_inside else 1_200.0)]
+        events += [event("cpu_op", "aten::mm", start + 200, 1_000.0)]
+        events += [event("cpu_op", "aten::mm", start + 40_500, 18_000.0)]
+    (tmp_path / "t.json").write_text(json.dumps({"traceEvents": events}), "utf-8")
+    with opened(tmp_path / "t.json", db=tmp_path / "t.duckdb") as database:
+        ((place, most),) = database.rows(
+            "select arg_max(place, saving_ns), max(saving_ns) from finding where rule = 'python_time'"
+        )
+    assert most > 250e6 and place.endswith("my_forward") is is_inside
+
+
+def event(category: str, name: str, start: float, length: float) -> dict[str, Any]:
+    return {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": 1, "ts": start, "dur": length}
 
 
 @pytest.mark.parametrize(

@@ -480,6 +480,18 @@ def test_the_timing_pass_knows_what_steps_wait_for_their_loader(script: Callable
     assert (loader["batch_cnt"], loader["worker_cnt"]) == (2, 0)
     assert loader["core_cnt"] == len(os.sched_getaffinity(0))
     assert 60e6 < loader["waited_ns"] < loader["step_ns"]
+    assert 0 < loader["own_ns"] < loader["step_ns"] - 0.9 * loader["waited_ns"]
+
+
+@pytest.mark.parametrize("slow", [0, 1])
+def test_of_ranks_the_loader_counts_that_all_wait_for(slow: int, script: Callable[[str], Path], tmp_path: Path) -> None:
+    loads = f"for n, _ in enumerate(torch.utils.data.DataLoader(Slow() if rank == {slow} else range(9))):"
+    asleep = "import time\nclass Slow(list):\n    def __init__(self): super().__init__(range(9))\n"
+    asleep += "    def __getitem__(self, n): time.sleep(0.05); return n\n"
+    text = DISTRIBUTED.replace("    for n in range(3):", f"    {loads}").replace("def main(", f"{asleep}def main(")
+    collect(tmp_path / "run", "--profiler", "timing", "--", sys.executable, script(text), "fork", tmp_path)
+    loader = rundir.read_summary(tmp_path / "run")["loader"]
+    assert loader["rank"] == slow and loader["waited_ns"] > 45e6
 
 
 PADDED = """
@@ -571,8 +583,10 @@ def test_loaders_do_not_fill_their_memory_with_what_they_do(
     assert "was ended by a signal" not in done.stderr
 
 
-def test_ctrl_c_reaches_a_script_as_at_a_terminal(script: Callable[[str], Path], tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "lorabench", "collect", "-o", tmp_path / "run", "--profiler", "torch", "--"]
+@pytest.mark.parametrize("profiler", ["torch", "timing"])
+def test_ctrl_c_reaches_a_script_as_at_a_terminal(profiler: str, script: Callable[[str], Path], tmp_path: Path) -> None:
+    """And what was measured until then is kept."""
+    words = [sys.executable, "-m", "lorabench", "collect", "-o", tmp_path / "run", "--profiler", profiler, "--"]
     process = subprocess.Popen(
         [*map(str, words), sys.executable, str(script(INTERRUPTED))], env=ENVIRONMENT, stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL, text=True, start_new_session=True,
@@ -582,7 +596,9 @@ def test_ctrl_c_reaches_a_script_as_at_a_terminal(script: Callable[[str], Path],
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=60)[0] == "saved\n"
     assert process.returncode == 130 and rundir.read_manifest(tmp_path / "run")["status"] == "cancelled"
-    assert traces(tmp_path / "run") == {"trace.json.gz"}
+    assert traces(tmp_path / "run") == ({"trace.json.gz"} if profiler == "torch" else set())
+    assert profiler == "torch" or rundir.read_summary(tmp_path / "run")["step_cnt"] >= 4
+    assert len((tmp_path / "run" / rundir.STEPS).read_text("utf-8").splitlines()) >= 5
 
 
 @pytest.mark.slow

@@ -485,6 +485,18 @@ def test_costs_of_profilers_are_no_more_than_steps_can_tell(
     assert "-" not in said.split("step:")[1].replace("not known", "")
 
 
+@pytest.mark.parametrize("workers", [1, 2, 8])
+@pytest.mark.parametrize("waited", [0.1, 0.9])
+def test_batches_that_come_in_bursts_are_not_said_to_be_a_busy_machine(
+    waited: float, workers: int, tmp_path: Path
+) -> None:
+    run = run_directory(tmp_path / "run", [wall * 1_000_000 for wall in [4, 37] * 8], 1)
+    loader = {"waited_ns": waited * 20.5e6, "step_ns": 20.5e6, "worker_cnt": workers}
+    said = " ".join(outcome_text.costs(run, rundir.read_summary(run) | {"loader": loader}))
+    assert (f"90% of the time, and {workers} workers finish" in said) is (waited == 0.9 and workers > 1)
+    assert ("is the machine busy?" in said) is not (waited == 0.9 and workers > 1)
+
+
 @pytest.mark.parametrize("noise", [1, 20])
 def test_steps_of_adapters_in_turn_are_not_said_to_be_a_busy_machine(noise: int, tmp_path: Path) -> None:
     walls = [(11 + n % 3 * noise, 128) if n % 2 else (48 + n % 3 * noise, 512) for n in range(16)]

@@ -147,3 +147,45 @@ def cover_of(intervals: list[tuple[int, int]]) -> Cover:
 def test_what_two_covers_have_in_common_is_in_both(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> None:
     a, b, moments = cover_of(one), cover_of(other), np.arange(70)
     assert (a.common(b).holds(moments) == (a.holds(moments) & b.holds(moments))).all()
+
+
+def finding(path: Path, folder: Path) -> dict[str, tuple[int, str]]:
+    with analyze([path], folder / "found.duckdb", force=True) as database:
+        rows = database.rows("select rule, occurrence_cnt, evidence from finding")
+    return {rule: (count, evidence) for rule, count, evidence in rows}
+
+
+@pytest.mark.parametrize(("turns", "adapters"), [((10, 10, 10, 40), 4), ((10, 40), 2), ((), 0), ((10,), 0)])
+def test_adapters_in_turn_are_tried_in_one_pass(turns: tuple[int, ...], adapters: int, tmp_path: Path) -> None:
+    program = replace(BEFORE, steps=12, turns=turns)
+    with analyze([program.write(tmp_path / "turns.json")], tmp_path / "x.duckdb") as database:
+        changes = {row["change"]: row["saving_frac"] for row in what_if(database).to_dicts()}
+    tried = [change for change in changes if change.startswith("batch=")]
+    assert tried == ([f"batch={adapters}"] if adapters else [])
+    assert all(changes[change] > 0.05 for change in tried)
+
+
+@pytest.mark.parametrize("micro", [1, 3])
+def test_micro_batches_of_a_step_are_tried_as_one(micro: int, tmp_path: Path) -> None:
+    program = replace(BEFORE, micro=micro)
+    with analyze([program.write(tmp_path / "micro.json")], tmp_path / "x.duckdb") as database:
+        changes = {row["change"] for row in what_if(database).to_dicts()}
+    assert {change for change in changes if change.startswith("merge=")} == ({"merge=3"} if micro == 3 else set())
+
+
+def test_steps_of_adapters_in_turn_are_uneven_beside_those_of_their_own(tmp_path: Path) -> None:
+    """Of one that has longer sequences all steps are longer; where one of them is longer still that is said."""
+    program = replace(BEFORE, steps=16, turns=(10, 10, 10, 80))
+    path = program.write(tmp_path / "turns.json")
+    assert "uneven_steps" not in finding(path, tmp_path)
+    slower = json.loads(path.read_text("utf-8"))
+    late = sorted(e["ts"] for e in slower["traceEvents"] if e["name"] == "step 8")[0] + 1
+    for event in slower["traceEvents"]:
+        at = event["ts"]
+        if at > late:
+            event["ts"] += 400
+        elif at + event["dur"] > late:
+            event["dur"] += 400
+    path.write_text(json.dumps(slower), "utf-8")
+    count, evidence = finding(path, tmp_path)["uneven_steps"]
+    assert count == 1 and "above the median of its adapter" in evidence
