@@ -16,6 +16,9 @@ HIDDEN_IN_TEXT = r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u20
 _HIDDEN = re.compile(f"{HIDDEN_IN_TEXT}|[\ud800-\udfff]")  # and the bytes of a file name that are no text
 
 
+_unended: dict[bool, bool] = {}  # by whether it is stderr: whether what was passed on ended in the middle of a line
+
+
 def visible(text: str) -> str:
     r"""The text with what a terminal would obey written out, as \x1b."""
     return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
@@ -29,6 +32,7 @@ def terminal_width() -> int:
 def tell(text: object) -> None:
     """A line for a person, on stderr. Where nobody reads on (`… -o run.csv 2>&1 | head`) the work goes on unheard."""
     try:
+        _end_line(is_error=True)
         print(visible(str(text)), file=sys.stderr)
     except BrokenPipeError:
         _let_go(sys.stderr)
@@ -45,6 +49,7 @@ def tell_sentence(text: object) -> None:
 
 def put(text: str) -> None:
     """A line of data, on stdout."""
+    _end_line(is_error=False)
     print(visible(text))
 
 
@@ -67,6 +72,14 @@ def pass_on(is_error: bool, data: bytes) -> None:
     else:  # somebody collects text
         stream.write(data.decode("utf-8", errors="replace"))
     stream.flush()
+    if data:
+        _unended[is_error] = not data.endswith(b"\n")
+
+
+def _end_line(*, is_error: bool) -> None:
+    """End the line in which another program left off, so that what follows stands on its own."""
+    if _unended.pop(is_error, False):
+        print(file=sys.stderr if is_error else sys.stdout)
 
 
 def flush() -> None:

@@ -817,6 +817,23 @@ def test_a_graph_is_made_from_the_begin_of_its_capture_to_the_end(trace: int, is
     assert bool(found(trace, rule="compiling_or_loading")) is is_made
 
 
+MADE, MADE_LATER = called("hipGraphInstantiate", 55_200, 800), called("hipGraphInstantiate", 59_000, 900)
+
+
+@pytest.mark.parametrize(
+    ("trace", "places"),
+    [
+        (traced([*AROUND, BEGUN, ENDED, MADE]), ["hipStreamBeginCapture"]),
+        (traced([*AROUND, called("hipStreamBeginCapture", 54_000, 5), ENDED, MADE_LATER]), None),
+    ],
+)
+def test_what_takes_long_of_making_a_graph_is_named(trace: int, places: list[str] | None, found: Found) -> None:
+    """To instantiate it takes a sixtieth of the time that the capture does, and is a part of making it."""
+    rows = found(trace, rule="compiling_or_loading")
+    assert places is None or [row["place"] for row in rows] == places
+    assert all(row["place"] != "hipGraphInstantiate" for row in rows) or places is None
+
+
 SHORT_GAP = [*launched(0, 10, 8, 1), *launched(20_018, 20_028, 8, 2)]
 IN_PART = traced(SHORT_GAP + [called("cudaFree", 100 + 500 * number, 400) for number in range(20)])
 IN_NOTHING = traced(SHORT_GAP)

@@ -21,3 +21,13 @@ def test_a_sentence_fits_a_terminal_and_is_one_line_in_a_pipe(
     lines = told.getvalue().splitlines()
     assert len(lines) > 1 and max(map(len, lines)) <= 40 if is_terminal else len(lines) == 1
     assert " ".join(line.strip() for line in lines) == SENTENCE.replace("\x1b", r"\x1b")
+
+
+@pytest.mark.parametrize(("written", "shown"), [(b"no end", "no end\nours\n"), (b"an end\n", "an end\nours\n")])
+def test_what_lorabench_says_begins_a_line(written: bytes, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for is_error in (False, True):
+        console.pass_on(is_error, written)
+        console.pass_on(is_error, b"")  # its end
+    console.put("ours")
+    console.tell("ours")
+    assert capsys.readouterr() == (shown, shown)

@@ -1,6 +1,7 @@
 -- A row is a time in which something was compiled by torch.compile, a compiled kernel loaded, or a CUDA graph made.
 --
--- A graph is made from the start of its capture to the end, in which nothing that is launched runs, and when it is instantiated.
+-- A graph is made from the start of its capture, in which nothing that is launched runs, to when it is instantiated, if that
+-- follows within as much time as the capture took; else in both.
 -- CUDA loads a kernel in the call that launches it first, unless its module was loaded before: such a call takes longer than
 -- the threshold long_gap_ns, without having waited for the GPU. Loading goes on behind it: until the kernel begins, where that
 -- is no more than twice as long after the call as the call took.
@@ -46,10 +47,19 @@ making as (
         and not call.is_duplicate
 ),
 captured as (
-    select ended.source_id, ended.thread_id, begun.text, begun.start_ns, ended.end_ns
+    select
+        ended.source_id,
+        ended.thread_id,
+        begun.text,
+        begun.start_ns,
+        ended.end_ns,
+        if(made.start_ns - ended.end_ns <= ended.end_ns - begun.start_ns, made.start_ns, null) as made_ns,
+        if(made_ns is null, ended.end_ns, made.end_ns) as made_end_ns
     from making as ended
     asof join (from making where contains(text, 'BeginCapture')) as begun
         on begun.source_id = ended.source_id and begun.thread_id = ended.thread_id and begun.start_ns <= ended.start_ns
+    asof left join (from making where contains(text, 'GraphInstantiate')) as made
+        on made.source_id = ended.source_id and made.thread_id = ended.thread_id and made.start_ns >= ended.end_ns
     where contains(ended.text, 'EndCapture')
 )
 select range.source_id, own.process, range_path.path as place, range.start_ns, range.end_ns, 'compiled' as what
@@ -66,9 +76,13 @@ select
     call.end_ns,
     if(contains(call.text, 'Load'), 'loaded', 'made') as what
 from (
-    from (from making where not contains(text, 'Capture'))
+    select making.*
+    from making
+    anti join captured
+        on captured.source_id = making.source_id and captured.thread_id = making.thread_id and captured.made_ns = making.start_ns
+    where not contains(making.text, 'Capture')
     union all by name
-    from captured
+    select source_id, thread_id, text, start_ns, made_end_ns as end_ns from captured
 ) as call
 join _work_process as own using (source_id, thread_id)
 union all by name
