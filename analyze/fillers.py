@@ -43,6 +43,7 @@ _OF_ANY_MEMORY = (
     "select 1 from memory_event union all select 1 from memory_segment union all select 1 from out_of_memory_event"
 )
 _ROWS_OF = {
+    "_adapter_step": "from _lora_path where adapter is not null",
     "_cpu_gap_place": "from source where source_id not in (from _source_with_gpu)",
     "_operator_bound": "from range where shape_id is not null",
     "memory_finding": _OF_ANY_MEMORY,
