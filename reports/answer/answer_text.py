@@ -103,7 +103,8 @@ def _phases(found: Row) -> Iterator[str]:
         again = work.pop("recompute", 0.0)
         if again:
             work["backward"] = work.get("backward", 0.0) + again
-        yield from _in_phases("by phase", work, again)
+        whole = "by phase, with what follows the steps" if (found["steady"] or {}).get("has_rest") else "by phase"
+        yield from _in_phases(whole, work, again)
     if not is_of_gpu or busy < _ALL_BUSY:
         yield from _in_phases("a step on the CPU", found["phases"], found["recompute_frac"])
 
