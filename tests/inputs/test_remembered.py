@@ -54,9 +54,13 @@ def asked(ask: Callable[[], list[str]], filled: Path, tmp_path: Path) -> list[st
 @pytest.fixture
 def computed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The tables that are computed, by name, from now on."""
-    found = []
-    whole = database.Database.rows_of
-    monkeypatch.setattr(database.Database, "rows_of", lambda self, view: (found.append(view), whole(self, view))[1])
+    found: list[str] = []
+
+    def noted(whole: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda self, view: (found.append(view), whole(self, view))[1]
+
+    for name in ("rows_of", "rows_of_rules"):
+        monkeypatch.setattr(database.Database, name, noted(getattr(database.Database, name)))
     return found
 
 

@@ -92,6 +92,8 @@ def test_nothing_is_computed_twice_for_an_answer(
 
     monkeypatch.setattr(Database, "rows", counting)
     monkeypatch.setattr(Database, "rows_of", lambda self, view: (made.append(view), rows_of(self, view))[1])
+    of_rules = Database.rows_of_rules
+    monkeypatch.setattr(Database, "rows_of_rules", lambda self, view: (made.append(view), of_rules(self, view))[1])
     trace = synthetic_trace("nsys", steps=5)
     run_command("analyze", trace, "--quiet")
     made.clear()
