@@ -29,7 +29,7 @@ _BY_STATEMENT = (
     "_step_range", "step_summary", "_gap_wait", "_blamed_place", "_place_cpu", "_place_call", "_blamed_kernel",
     "_short_name", "_steady_kernel", "_work_process",
 )  # fmt: skip
-_FOUND = "_finding"
+_FOUND = "_finding"  # of which the rules are asked that can find something
 # What has no rows of a single rank, or where no memory is recorded: statements find that out slowly.
 OF_RANKS = (
     "straggler", "_rank_activity", "_straggler_place", "_replayed_rank", "_rank_wait", "_late_rank_wait",

@@ -17,9 +17,9 @@ def standard(scene: Scene) -> list[Change]:
     found = [Change("prefetch", path) for path in scene.phase_paths("data")[:_MOST_PATHS]]
     again = {path.rpartition("/")[2] for path in scene.phase_paths("recompute")}  # in many modules, of one name
     found += [Change("skip", name) for name in sorted(again)[:_MOST_PATHS]]
-    turns = scene.adapter_cnt
+    adapter_cnt = scene.adapter_cnt
     if not len(scene.work):
-        found += [Change("batch", str(turns))] if turns else []
+        found += [Change("batch", str(adapter_cnt))] if adapter_cnt else []
         return [*found, *_micro_batches(scene)]
     if scene.trace.is_pageable.any():
         found.append(Change("pin", "*"))
@@ -36,7 +36,7 @@ def standard(scene: Scene) -> list[Change]:
     if scene.of_class("communication").any():
         found.append(Change("hide-communication", "*"))
     if len(scene.trace.steps) >= 4:
-        found.append(Change("batch", str(turns or 4)))
+        found.append(Change("batch", str(adapter_cnt or 4)))
     return [*found, Change("cpu", "*", 0.0)]
 
 

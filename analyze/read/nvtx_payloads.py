@@ -109,7 +109,7 @@ def ranks(export: Export) -> dict[int, int]:
             f"select distinct globalTid & {PROCESS_MASK}, domainId from NVTX_EVENTS "
             f"where eventType = 75 and coalesce(text, ({text})) = '{DOMAIN}' and typeof(globalTid) = 'integer'"
         )
-        made = _decoded(export, schemas, set(domains)).made if domains and _forms(export) else {}
+        made = _decoded(export, schemas, set(domains)).made if domains else {}
     except CorruptInputError:
         return {}  # whoever reads its payloads says so
     largest: dict[int, tuple[int, int]] = {}

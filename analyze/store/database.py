@@ -121,16 +121,16 @@ class Database:
             return self._arrow(f"from main.{quoted(view)}", is_small=True)
 
     def rows_of_rules(self, view: str) -> "pa.Table":
-        """The rows of a view of rules, without those that find nothing: to plan these takes longer than to see that."""
+        """The same of a view of rules that says its columns, without asking the rules that find nothing.
+
+        To plan these takes longer than to see that.
+        """
         guards = {rule.name: rule.only_with for rule in views.rules_of(view)}
         with self.computing_once(statement=";".join(guards.values())), self._explained(view):
             chosen = [name for name, guard in guards.items() if not guard or self.rows(f"{guard} limit 1")]
             if not chosen:
                 return self.no_rows_of(view)
-            columns = ", ".join(
-                f"{column.name}::{column.sql_type} as {column.name}" for column in views.known()[view].columns
-            )
-            statement = f"select {columns} from ({views.of_rules(view, chosen)})"
+            statement = views.of_chosen_rules(view, chosen)
             self._filled_for(statement)
             with self.computing_once(statement=statement):
                 return self._arrow(statement, is_small=True)

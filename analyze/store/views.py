@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import cache
 from graphlib import TopologicalSorter
 
@@ -89,7 +89,9 @@ def known() -> dict[str, sql.SqlFile]:
     """All views and the functions that they share by name."""
     folders = (sql.DEFINITIONS, sql.MODEL, sql.REPORTS, sql.SHOWN, sql.COMPARED, sql.CHECKS, sql.LAWS)
     found = {view.name: view for folder in folders for view in sql.in_folder(folder)}
-    found |= {view: sql.SqlFile(sql.MODEL, view, header + of_rules(view)) for view, (_, header) in RULES.items()}
+    found |= {
+        view: sql.SqlFile(sql.MODEL, view, header + _of_rules(rules_of(view))) for view, (_, header) in RULES.items()
+    }
     return found | {macro.name: macro for macro in sql.in_folder(sql.MACROS)}
 
 
@@ -121,7 +123,11 @@ def rules_of(view: str) -> tuple[sql.SqlFile, ...]:
     return sql.in_folder(RULES[view][0])
 
 
-def of_rules(view: str, chosen: Collection[str] | None = None) -> str:
-    """A statement of the rows of all rules of a view, or of those with the names that are chosen."""
-    rules = [rule for rule in rules_of(view) if chosen is None or rule.name in chosen]
+def of_chosen_rules(view: str, chosen: Collection[str]) -> str:
+    """A statement of the rows of the rules of these names, in the types that the view's columns have."""
+    columns = ", ".join(f"{c.name}::{c.sql_type} as {c.name}" for c in known()[view].columns)
+    return f"select {columns} from ({_of_rules(rule for rule in rules_of(view) if rule.name in chosen)})"
+
+
+def _of_rules(rules: Iterable[sql.SqlFile]) -> str:
     return " union all by name ".join(map(of_rule, rules))

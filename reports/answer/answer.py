@@ -81,7 +81,6 @@ _STEADY = """
     where source_id = {id}"""
 _WHOLE = "select * exclude source_id from _answer_whole where source_id = {id}"
 _UNPROFILED = "select * exclude source_id from _answer_unprofiled where source_id = {id}"
-_UNTIMED = dict.fromkeys(("unprofiled_ns", "unprofiled_mean_ns", "unprofiled_wait_ns", "waiting_rank"))
 _SLOWEST = "from _slowest_rank where kind = '{kind}'"
 _PIPELINE = """
     select max(stage_cnt) as stage_cnt, avg(bubble_frac) as bubble_frac, max(ideal_frac) as ideal_frac,
@@ -262,7 +261,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         ),
         "uncollected_cnt": 0 if devices else rows(_GIVING_WORK)[0]["call_cnt"],
         "steps": next(iter(rows(_STEPS)), None),
-        **next(iter(rows(_UNPROFILED)), _UNTIMED),
+        **rows(_UNPROFILED)[0],
         "window_ns": rows(MEAN_WINDOW)[0]["window_ns"] if devices else None,
         "whole_ns": whole_ns,
         "parts": _parts(

@@ -48,9 +48,8 @@ class Centre:
     freedom: float
     low: float = -math.inf
     high: float = math.inf
-    extent: tuple[float, float, int] | None = (
-        None  # the least, the most and the number of values that come in any order
-    )
+    # the least, the most and the number of values that come in any order
+    extent: tuple[float, float, int] | None = None
 
 
 @dataclass(frozen=True)

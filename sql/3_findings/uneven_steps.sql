@@ -9,16 +9,9 @@ with
 -- runs that say of their steps without a profiler that they are as long as each other
 even as (
     select source_id
-    from (
-        select
-            source_id,
-            max(try_cast(value as bigint)) filter (item = 'run: step without a profiler ns') as usual_ns,
-            max(try_cast(value as bigint)) filter (item = 'run: longest step without a profiler ns') as longest_ns
-        from source_fact
-        where section = 'about'
-        group by source_id
-    )
-    where longest_ns <= usual_ns * (1 + (select value from threshold where name = 'uneven_step_frac'))
+    from _run_facts
+    where try_cast(said['longest step without a profiler ns'] as bigint)
+        <= try_cast(said['step without a profiler ns'] as bigint) * (1 + (select value from threshold where name = 'uneven_step_frac'))
 ),
 -- beside the median of those that count
 judged as (

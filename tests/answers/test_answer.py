@@ -67,7 +67,7 @@ def test_a_rule_that_is_not_asked_for_want_of_what_it_needs_would_find_nothing(d
     guards = {rule.name: rule.only_with for rule in views.rules_of("_finding") if rule.only_with}
     idle = [name for name, guard in guards.items() if not database.rows(f"{guard} limit 1")]
     assert idle
-    rules = views.of_rules("_finding", idle)
+    rules = views.of_chosen_rules("_finding", idle)
     with database.computing_once(statement=rules):
         assert database.rows(rules) == []
 

@@ -42,14 +42,14 @@ def test_work_finds_its_launch_where_correlations_are_called_external_ids(tmp_pa
 
 def test_external_ids_of_operators_are_no_correlations(tmp_path: Path) -> None:
     """Where any event has a correlation, what has none is linked to nothing."""
-    left = []
+    seen = []
 
-    def last_only(arguments: Event) -> None:
-        left.append(arguments)
-        if len(left) > 1:
+    def all_but_the_first(arguments: Event) -> None:
+        seen.append(arguments)
+        if len(seen) > 1:
             by_external_id(arguments)
 
-    path = rewritten(last_only, tmp_path)
+    path = rewritten(all_but_the_first, tmp_path)
     assert rows_of(path, tmp_path, "select count(*) from launch_trace where call_api_start_time is not null")[0][0] <= 1
 
 

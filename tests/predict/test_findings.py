@@ -728,8 +728,8 @@ def test_each_place_of_copies_is_said_its_own_share_of_what_hides_beside_other_w
         for saving_ns, evidence in said.values():
             values = (saving_ns, hidden_ns * saving_ns / limit_ns)
             ((own, share),) = database.rows("select said_ns(?), said_ns(?)", *values)
-            assert f"; without all such copies these save {own} (then the rest is the limit)" in evidence
-            assert evidence.endswith(f", hidden beside other work {share} (the link is busy)")
+            assert f"; with all such copies gone, these save {own} (then the rest is the limit)" in evidence
+            assert evidence.endswith(f"; if they are only hidden beside other work, {share} (the link is busy)")
     assert said["large"][0] > 2 * said["small"][0] > 0
 
 

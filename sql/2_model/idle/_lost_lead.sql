@@ -14,14 +14,9 @@
 
 with
 blamed as (
-    select distinct source_id, start_ns, end_ns
+    select distinct source_id, start_ns, end_ns, rule
     from _judged_gap
     where rule in ('blocking_copy', 'pageable_async_copy', 'synchronisation', 'unrecorded_work')
-),
-unknown as (
-    select distinct source_id, start_ns, end_ns
-    from _judged_gap
-    where rule = 'unrecorded_work'
 ),
 wait as (
     select wait.*, wait.end_ns + (select value::bigint from threshold where name = 'clock_slack_ns') as until_ns
@@ -33,8 +28,9 @@ wait as (
 vain as (
     select wait.source_id, wait.start_ns, wait.end_ns, max(least(unknown.end_ns, wait.end_ns) - greatest(unknown.start_ns, wait.start_ns)) as ns
     from (select distinct source_id, start_ns, end_ns from wait) as wait
-    join unknown
+    join blamed as unknown
         on unknown.source_id = wait.source_id and unknown.start_ns < wait.end_ns and unknown.end_ns > wait.start_ns
+    where unknown.rule = 'unrecorded_work'
     group by all
 ),
 without_gap as (
