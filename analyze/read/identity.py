@@ -7,7 +7,7 @@ READER_VERSIONS = {
     Kind.UNREADABLE: 0,
     Kind.NSYS_SQLITE: 12,
     Kind.NSYS_REPORT: 12,  # exported, and read as that
-    Kind.KINETO: 17,
+    Kind.KINETO: 18,
     Kind.SNAPSHOT: 3,
 }
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from ... import sql
 from ...errors import CorruptInputError
+from . import low_rank
 from .kineto_notes import Tally, note, why_no_event
 from .kineto_parse import TABLES, Parsed, parsing, turn_view, whole_macro
 from .staging import Staging
@@ -95,4 +96,5 @@ def _finish(staging: Staging) -> None:
     )
     staging.drop("kineto_memory")
     staging.columns("staged_range")
+    low_rank.add_ranges(staging)
     staging.name_ranges("select text from staged_name semi join staged_range on text_id = name_id")

@@ -11,7 +11,8 @@ _NEEDS = {
     "step_summary": "no steps were found: open a range named `step 3` around each step",
     "memory_event": "no allocator events were recorded: profile_memory=True, a snapshot, or the memory pass of "
     "`lorabench collect`",
-    "_lora_path": "no LoRA modules were found: record with `lorabench collect`, whose ranges name base, lora_A, lora_B",
+    "_lora_path": "no LoRA modules were found: record with `lorabench collect`, whose ranges name base, lora_A, "
+    "lora_B, or with record_shapes=True of torch.profiler",
     "range": "no ranges were recorded: NVTX ranges need `nsys profile --trace=cuda,nvtx`",
     "api_call": "no CUDA calls were recorded",
 }

@@ -3,10 +3,10 @@
 -- columns:
 --   range_id          bigint     key
 --   source_id         integer    the input
---   kind              enum       'annotation' (opened by a person), 'operator' (by PyTorch), 'library' (by NCCL, cuBLAS … in
---         their own NVTX domain) or 'python' (a frame of with_stack=True)
+--   kind              enum       'annotation' (opened by a person, or of LoRA layers that shapes show), 'operator' (by PyTorch),
+--         'library' (by NCCL, cuBLAS … in their own NVTX domain) or 'python' (a frame of with_stack=True)
 --   style             enum       'PushPop', 'StartEnd' or 'Complete' (a Kineto event)
---   position          bigint     its place among the ranges of the file
+--   position          bigint     its place among the ranges of the file, -1 of what lorabench adds
 --   thread_id         bigint     the thread that opened it
 --   end_thread_id     bigint     the thread that closed it, NULL when that is the same one
 --   name_id           bigint     its name, without what makes each call's text unique (', seq = 7', the number of a step)

@@ -1,4 +1,5 @@
--- A row is one kind of module (q_proj, down_proj …), one part of its LoRA layers and one direction.
+-- A row is one kind of module (q_proj, down_proj …; linear 4096x1024 where shapes alone show it), one part of its LoRA
+-- layers and one direction.
 --
 -- part is 'base' or what PEFT calls an adapter's weights ('lora_A', 'lora_B', DoRA's 'lora_magnitude_vector', 'ia3_l',
 -- 'vera_lambda_b', 'oft_R', 'hada_w1' …), summed over all layers and adapters. direction is 'backward' for work below a
@@ -6,7 +7,7 @@
 -- that name, else 'forward'. gpu_op_frac is of all GPU work that lies in LoRA layers.
 --
 -- columns:
---   module          varchar   the name of the layer in its block
+--   module          varchar   the name of the layer in its block, or the size of its base
 --   part            varchar   'base', 'lora_A', 'lora_B' or a part of another kind of adapter
 --   direction       varchar   'forward', 'backward' or 'recompute'
 --   range_cnt       bigint    ranges

@@ -58,11 +58,11 @@ meanwhile as (
 select
     path_id,
     source_id,
-    name.module as module,
+    regexp_replace(name.module, '^(linear \d+x\d+) (backward|recompute)$', '\1') as module,
     if(name.part = 'base_layer', 'base', name.part) as part,
     coalesce(nullif(name.below, ''), nullif(name.above, '')) as adapter,
     name.below = '' as is_part,
-    regexp_matches(path, '(^|/)backward/') or path_id in (from meanwhile) as is_below_backward,
-    regexp_matches(path, '(^|/)recompute/') as is_recomputed
+    regexp_matches(path, '(^|/)(linear \d+x\d+ )?backward/') or path_id in (from meanwhile) as is_below_backward,
+    regexp_matches(path, '(^|/)(linear \d+x\d+ )?recompute/') as is_recomputed
 from found
 where name.module <> '' and (name.part not in ('base', 'base_layer') or name.below = '')
