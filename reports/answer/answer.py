@@ -243,7 +243,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
     steady = next(iter(rows(_STEADY)), None)
     (whole,) = rows(_WHOLE)
     whole_ns = whole["whole_ns"]
-    missing = rows(_UNRECORDED)
+    missing, has_launches = rows(_UNRECORDED), bool(whole["has_launches"])
     phases, recompute_frac = _phases(rows(_PHASES))
     critical = next(iter(rows(_CRITICAL)), dict.fromkeys(("gpu_frac", "saved_frac", "paced_frac")))
     share = (steady["recorded_ns"] / whole_ns if whole_ns else 1.0) if devices and steady else 0.0
@@ -264,9 +264,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         **rows(_UNPROFILED)[0],
         "window_ns": rows(MEAN_WINDOW)[0]["window_ns"] if devices else None,
         "whole_ns": whole_ns,
-        "parts": _parts(
-            devices, shift is None and bool(whole["has_launches"]), sum(row["ns"] for row in missing), rows(_IN_TURN)
-        ),
+        "parts": _parts(devices, shift is None and has_launches, missing, rows(_IN_TURN)),
         "steady": steady,
         "is_little": is_little,
         "calls": rows(_CALLS) if share < _HALF else [],
@@ -325,24 +323,33 @@ def _memory(database: Database, source_id: int) -> dict[str, Any]:
     }
 
 
-def times(devices: list[Row]) -> dict[str, int]:
-    """What devices (rows of steady_state) do and why they are idle, all together, in ns."""
-    found = {name: sum(row[column] or 0 for row in devices) for name, column in _PARTS.items()}
-    found["communication"] -= found["rank_wait"]
-    return found
+def times(database: Database, source_id: int) -> dict[str, float]:
+    """What the devices of an input do in the steady state and why they are idle, all together, in ns: `parts` of the
+    answer, whose sum is that of their windows.
+    """
+
+    def rows(statement: str) -> list[Row]:
+        return database.dicts(statement.replace("{id}", str(source_id)))
+
+    devices = rows("from steady_state where source_id = {id}")
+    (whole,) = rows(_WHOLE)
+    shares = _parts(devices, not rows(_CLOCKS) and bool(whole["has_launches"]), rows(_UNRECORDED), rows(_IN_TURN))
+    return {name: share * sum(row["window_ns"] for row in devices) for name, share in shares.items()}
 
 
-def _parts(devices: list[Row], knows_launches: bool, missing_ns: float, in_turn: list[Row]) -> dict[str, float]:
+def _parts(devices: list[Row], knows_launches: bool, missing: list[Row], in_turn: list[Row]) -> dict[str, float]:
     """Shares of the steady state, the mean of the devices': what they do, exposed, and why they are idle.
 
     Where clocks do not agree, or calls were not recorded, no launch tells why: idle time is one part. In the time
-    `missing_ns`, the mean of the devices', nobody knows whether they are idle: it is a part of its own, as is the time
-    in which each is idle while others of its process work (rows of _IN_TURN).
+    `missing` (rows of _UNRECORDED), the mean of the devices', nobody knows whether they are idle: it is a part of its
+    own, as is the time in which each is idle while others of its process work (rows of _IN_TURN).
     """
     windows = sum(row["window_ns"] for row in devices)
     if not windows:
         return {}
-    found = {name: time / windows for name, time in times(devices).items()}
+    found = {name: sum(row[column] or 0 for row in devices) / windows for name, column in _PARTS.items()}
+    found["communication"] -= found["rank_wait"]
+    missing_ns = sum(row["ns"] for row in missing)
     found["in_turn"] = 0.0
     for row in in_turn:
         share = min(row["ns"] * len(devices) / windows, found[row["cause"]])
@@ -351,10 +358,10 @@ def _parts(devices: list[Row], knows_launches: bool, missing_ns: float, in_turn:
     if not knows_launches:
         found["idle"] = sum(found.pop(name) for name in IDLE)
     elif missing_ns:
-        missing = missing_ns * len(devices) / windows
+        unknown = missing_ns * len(devices) / windows
         found["unrecorded"] = 0.0
         for name in ("dependency", "host"):  # the latter of what a recording begins with
-            share = min(missing - found["unrecorded"], found[name])
+            share = min(unknown - found["unrecorded"], found[name])
             found["unrecorded"] += share
             found[name] -= share
     return {

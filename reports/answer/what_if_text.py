@@ -76,9 +76,9 @@ def _of_input(rows: list[Row], about: Row) -> Iterator[str]:
         yield from wrapped([f"{measured}replayed within {error:.1%}; with a change"])
         if about["missing_ns"] > _LEAST_MISSING * whole_ns:
             missing = (
-                f"{said_ns(about['missing_ns'])} of it the CPU waits for GPU work that is not recorded; savings are"
+                f"  for {said_ns(about['missing_ns'])} of it nothing is recorded of what the GPU does; savings are"
             )
-            yield from textwrap.wrap(f"  {missing} fractions of all", WIDTH, subsequent_indent="  ")
+            yield from textwrap.wrap(f"{missing} fractions of all", WIDTH, subsequent_indent="  ")
         if about["input_ns"] > _LEAST_MISSING * whole_ns:
             late = (
                 f"  for {said_ns(about['input_ns'])} of all the GPU waits for input: where workers load it that sets "

@@ -297,8 +297,8 @@ def _lacks(database: Database, of: str) -> list[str]:
         for missing, launches in database.rows(f"select missing_cnt, launch_cnt from _work_missing where {is_counted}")
     ]
     found += [
-        f"In {of} the CPU waits {units.said_ns(missing)} for GPU work that is not recorded: that is neither idle time "
-        "nor a step's own."
+        f"What the GPU does is not recorded for {units.said_ns(missing)} of {of}: that is neither idle time nor a "
+        "step's own."
         for (missing,) in database.rows(f"select missing_ns from _answer_replay where {is_counted} and missing_ns > 0")
     ]
     shifts = database.rows(f"select shift_ns from _clock_shift where {is_counted}")

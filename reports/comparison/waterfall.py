@@ -20,7 +20,9 @@ _REST, _WAITS = "outside of phases", "waits"
 _AGAINST_WINDOW = "step less the GPU's window"
 _APART = 0.05  # of a step: if the GPU's window is longer by more, its parts are not those of the step
 _MUCH = 0.25  # of the difference: what goes the other way by more is said
-_IDLE = [PARTS[cause][0] for cause in answer.IDLE]
+_IS_IDLE = PARTS["idle"][0]  # why is not known
+_IDLE = [*(PARTS[cause][0] for cause in answer.IDLE), _IS_IDLE]
+_UNKNOWN = PARTS["unrecorded"][0]
 Values = dict[str, float]
 
 
@@ -36,6 +38,8 @@ class Waterfall:
 
     def words(self, part: str) -> str:
         """A part in a sentence."""
+        if self.is_of_gpu and part == _UNKNOWN:
+            return "what is not recorded of the GPU"
         return f"the GPU {part}" if self.is_of_gpu and part != _AGAINST_WINDOW else part
 
     def most(self) -> tuple[str, float] | None:
@@ -64,6 +68,8 @@ def of(databases: list[Database], steps: list[float] | None, is_timed: bool) -> 
     found = [_of_gpu(database, steps is not None) for database in databases]
     if not all(found):
         return None
+    if any(one.get(_IS_IDLE) for one in found):
+        found = [_with_one_idle(one) for one in found]
     windows = [sum(one.values()) for one in found]
     if steps is None:
         return _made(found, windows, is_of_gpu=True, is_of_step=False)
@@ -132,11 +138,14 @@ def _of_gpu(database: Database, by_step: bool) -> Values:
     """What a device does in a warm step, or in the whole recording: the mean of its devices."""
     is_counted = f"source_id in (select source_id from source where {counting(database)})"
     if by_step:
-        devices = database.dicts(f"from steady_state where {is_counted}")
+        found: Values = {}
+        for (source_id,) in database.rows(f"select source_id from source where {is_counted}"):
+            for name, time in answer.times(database, source_id).items():
+                found[name] = found.get(name, 0.0) + time
         ((step_cnt,),) = database.rows(  # each device has the steps of its source, which its processes share
             f"select sum(step_cnt / process_cnt) from steady_state join _stepping using (source_id) where {is_counted}"
         )
-        return _each(answer.times(devices), step_cnt)
+        return _each(found, step_cnt)
     ((device_cnt, compute, communication, copies),) = database.rows(
         "select count(*), sum(compute_ns), sum(exposed_communication_ns), sum(exposed_memory_ns) "
         f"from gpu_timeline_summary where {is_counted}"
@@ -146,7 +155,13 @@ def _of_gpu(database: Database, by_step: bool) -> Values:
     return _each(work | dict(idle), device_cnt)
 
 
-def _each(times: Mapping[str, int | None], count: float | None) -> Values:
+def _with_one_idle(found: Values) -> Values:
+    """The same with one part for all idle time: of the other input nobody knows why it is idle."""
+    work = {name: value for name, value in found.items() if name not in _IDLE}
+    return work | {_IS_IDLE: sum(found.get(name, 0.0) for name in _IDLE)}
+
+
+def _each(times: Mapping[str, float | None], count: float | None) -> Values:
     return {PARTS[name][0]: float(times.get(name) or 0) / count for name in PARTS} if count else {}
 
 

@@ -1,7 +1,7 @@
 -- A row is an input: what must be known beside what is predicted of it.
 --
 -- A replay lasts from the start of the first warm step to the end of the last and of what was launched in it, whatever else
--- the device does meanwhile. Time in which the CPU waits for GPU work that is not recorded is in it, too.
+-- the device does meanwhile. Time in which GPU work is not recorded is in it, too.
 --
 -- columns:
 --   source_id      integer   the input
@@ -10,7 +10,7 @@
 --   shift_ns       bigint    by how much its clocks of CPU and GPU disagree (_clock_shift), NULL where they do not
 --   step_ns        double    how long a warm step takes (step_summary, length_ns), NULL without steps
 --   turn_cnt       bigint    warm steps, those that follow one another with one number as one (adapters in turn), NULL without steps
---   missing_ns     bigint    how long the CPU waits for work that is not recorded, 0 for not at all
+--   missing_ns     bigint    for how long nothing is recorded of what the GPU does (rules unrecorded…), 0 for not at all
 --   input_ns       bigint    how long the GPU waits for input, 0 for not at all
 
 with

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import simulated_node
 from conftest import CORPUS, ROOT, absent, quick
+from lorabench.reports.answer import answer
 from lorabench.reports.comparison import by_step, changes, comparisons, difference, waterfall
 from lorabench.reports.page.receipt import PARTS
 
@@ -51,10 +52,14 @@ def test_parts_of_a_difference_are_those_of_compare(database_of: Callable, first
             "from steady_state as s join gpu_timeline_summary as t using (device_id)"
         )
     ]
+    left = list(found.get(PARTS["unrecorded"][0], (0.0, 0.0)))  # compare's causes have what is not recorded, too
     for row in changes.compare(named, comparisons.choose("idle", None))[0][1:]:
         waits = first_waits if row["cause"] == "host" else [0, 0]
-        expected = ((row["A"] or 0) + waits[0], (row["B"] or 0) + waits[1])
-        assert found.get(PARTS[row["cause"]][0], (0, 0)) == pytest.approx(expected, abs=0.06)
+        for place, letter in enumerate(named):
+            more = (row[letter] or 0) + waits[place] - found.get(PARTS[row["cause"]][0], (0, 0))[place]
+            assert -0.06 < more < left[place] + 0.06
+            left[place] -= more
+    assert left == pytest.approx([0, 0], abs=0.2)
     for measure, names in (("busy_ns", ("compute", "communication", "copies")), ("compute_ns", ("compute",))):
         total = changes.compare(named, comparisons.choose("device", measure))[0][0]
         for place, (letter, database) in enumerate(named.items()):
@@ -70,6 +75,37 @@ def test_parts_of_a_difference_are_those_of_compare(database_of: Callable, first
                 if measure == "busy_ns"
                 else total[letter] == pytest.approx(parts, abs=0.06)
             )
+
+
+UNKNOWN = ("cuda-graphs.a100.json.gz", "resnet50-six-steps.2021.json.gz", "sglang-decode-graphs.json.gz")
+
+
+@pytest.mark.parametrize("trace", [FIXTURES / "lora-run.json.gz", *(CORPUS / "kineto" / name for name in UNKNOWN)])
+def test_the_parts_are_those_of_the_answer(database_of: Callable, trace: Path) -> None:
+    """What is not recorded is nobody's waiting, here as there."""
+    (database,) = pair(database_of, trace)
+    about = answer.answer(database)
+    fell = waterfall.of([database, database], [1.0, 1.0], is_timed=False)
+    assert fell is not None and not fell.is_of_step
+    found = {name: time / fell.first for name, time, _ in fell.parts}
+    assert found == pytest.approx({PARTS[name][0]: share for name, share in about["parts"].items() if share})
+    if trace.name in UNKNOWN:
+        assert found[PARTS["unrecorded"][0]] > 0
+        assert fell.words(PARTS["unrecorded"][0]) == "what is not recorded of the GPU"
+
+
+def by_hand(**shares: float) -> waterfall.Values:
+    return {PARTS[name][0]: share for name, share in shares.items()}
+
+
+def test_where_one_side_does_not_know_why_it_is_idle_neither_is_said_to(
+    database_of: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sides = iter([by_hand(compute=60.0, host=30.0, kernel_wait=10.0), by_hand(compute=50.0, idle=150.0)])
+    monkeypatch.setattr(waterfall, "_of_gpu", lambda *_: next(sides))
+    databases = pair(database_of, FIXTURES / "lora-run.json.gz", FIXTURES / "lora-run.json.gz")
+    fell = waterfall.of(databases, [100.0, 200.0], is_timed=False)
+    assert fell is not None and fell.parts == [("computes", 60.0, 50.0), (PARTS["idle"][0], 40.0, 150.0)]
 
 
 def test_processes_of_one_file_share_its_steps(database_of: Callable, tmp_path: Path) -> None:
