@@ -91,6 +91,10 @@ def _in_order(scene: Scene, changes: Iterable[Change]) -> list[Change]:
         return order.index(change.kind) if change.kind in order else NONE, size - within, change.factor
 
     asked = list(changes)
+    kinds = [change.kind for change in asked]
+    if twice := next((kind for kind in _ONCE if kinds.count(kind) > 1), None):
+        told = " and ".join(str(change) for change in asked if change.kind == twice)
+        raise UsageError(f"{told}: only one of them can be made; ask for each in a command of its own")
     return sorted(asked, key=key) if len(asked) > 1 else asked  # of one alone nobody need look where it is
 
 
@@ -253,11 +257,15 @@ def _batch(scene: Scene, weights: Weights, change: Change) -> Weights:
 
 
 def _device(scene: Scene, weights: Weights, change: Change) -> Weights:
-    """Another GPU: matrix products and attention by its peak, all else on the device by its memory; the CPU stays."""
-    compute, memory = scene.peaks_relative_to(change.where)
-    products = scene.of_class("matmul", "attention", "lora")
+    """Another GPU: matrix products and attention by its peak, all else on the device by its memory; the CPU stays.
+
+    Products whose names say that they are in 32 bits go by that peak, all others by the one in 16.
+    """
+    in16, in32, memory = scene.peaks_relative_to(change.where)
+    products = scene.of_class("matmul", "attention", "lora") & scene.trace.is_kernel
     moved = scene.trace.is_kernel & ~products & ~scene.of_class("communication")
-    return _scaled(_scaled(weights, products & scene.trace.is_kernel, 1 / compute), moved, 1 / memory)
+    weights = _scaled(weights, products & ~scene.is_full_precision, 1 / in16)
+    return _scaled(_scaled(weights, products & scene.is_full_precision, 1 / in32), moved, 1 / memory)
 
 
 def _hide(scene: Scene, weights: Weights, change: Change) -> Weights:
@@ -314,7 +322,9 @@ _KINDS = {
     "merge": _Kind(
         "K", _merge, "K micro batches of a step in one, without a GPU: forward and backward are called once"
     ),
-    "device": _Kind("NAME", _device, "kernels on another GPU, by its peaks; the CPU stays"),
+    "device": _Kind(
+        "NAME", _device, "kernels on another GPU, by its peaks in 16 or 32 bits and of memory; the CPU stays"
+    ),
 }
 _ORDER = (
     *("hide-communication", "drop-sync", "pin", "hide-copies", "scale", "device", "prefetch", "skip"),
@@ -323,5 +333,6 @@ _ORDER = (
 # What can be asked of a trace without GPU work; batch, merge, fuse and scale by what its operators cost (operators.py).
 _ORDER_OF_CPU = ("merge", "fuse", "batch", "scale", "prefetch", "skip", "cpu")
 OF_FORM = ("graph", "batch", "merge")  # what gives work another form: launched at once, for several at once
+_ONCE = ("device", "batch", "merge")  # of a run there is one
 _COUNTS = {"batch": "steps", "merge": "micro batches of a step"}
 FORMS = {name: (kind.form, kind.note) for name, kind in _KINDS.items()}

@@ -287,8 +287,18 @@ class Scene:
         place = self.trace.place_of(found["gpu_op_id"])
         return known, found["place"][place >= 0].astype(np.int64)
 
-    def peaks_relative_to(self, device: str) -> tuple[float, float]:
-        """How many times faster a device computes and moves than this trace's by device_peak. Raises UsageError."""
+    @cached_property
+    def is_full_precision(self) -> Bools:
+        """The operations that multiply in 32 bits without tensor cores, as their names say."""
+        found = self.database.columns("select name_id from _full_precision_name")
+        chosen: Bools = np.isin(self.trace.name_id, found["name_id"])
+        return chosen
+
+    def peaks_relative_to(self, device: str) -> tuple[float, float, float]:
+        """How many times faster than this trace's a device multiplies in 16 bits and in 32, and moves bytes.
+
+        By device_peak. Raises UsageError.
+        """
         own = self.database.rows(f"select name from device where source_id = {self.trace.source_id} order by device_id")
         before = self._peak(next((name for (name,) in own if name), ""))
         after = self._peak(device)
@@ -297,12 +307,13 @@ class Scene:
             raise UsageError(
                 f'the peaks of {unknown} are not known; `lorabench query DB "from device_peak"` lists devices'
             )
-        return after[0] / before[0], after[1] / before[1]
+        in16, in32, moved = (new / old for new, old in zip(after, before, strict=True))
+        return in16, in32, moved
 
-    def _peak(self, name: str) -> tuple[float, float] | None:
+    def _peak(self, name: str) -> tuple[float, float, float] | None:
         rows = self.database.rows(
-            "select matrix16_flops, memory_bytes_s from device_peak where regexp_matches(?, pattern, 'i') "
-            "order by priority limit 1",
+            "select matrix16_flops, matrix32_flops, memory_bytes_s from device_peak "
+            "where regexp_matches(?, pattern, 'i') order by priority limit 1",
             name,
         )
         return rows[0] if rows else None

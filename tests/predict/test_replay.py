@@ -1,6 +1,7 @@
 """The replay: what was measured when nothing changes, on every trace; bounds and order when something does."""
 
 import json
+import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from lorabench.analyze.predict import trace as traces
 from lorabench.analyze.predict.changes import GRAPH_LAUNCH_NS, apply, parse
 from lorabench.analyze.predict.scene import Scene
 from lorabench.analyze.store.database import Database
+from lorabench.errors import UsageError
 from simulated_gpu import COMMUNICATION, COMPUTE, COPIES, Gpu
 
 FILES = [
@@ -184,6 +186,43 @@ def test_a_graph_of_everything_is_launched_once_in_each_step(apart: int, tmp_pat
     assert changed is not None
     assert sorted(set(graphs.tolist()) - {-1}) == list(range(6))
     assert int((changed.host == GRAPH_LAUNCH_NS).sum()) == 6 and not changed.own[graphs >= 0].any()
+
+
+KERNELS = {
+    "ampere_sgemm_128x64_tn": 32,
+    "cutlass_simt_sgemm": 32,
+    "ampere_h16816gemm_64x64": 16,
+    "add_elementwise": None,
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("device", ["V100", "L40S", "H100", "A100"])
+def test_another_device_takes_its_peak_in_the_precision_of_a_product(name: str, device: str, tmp_path: Path) -> None:
+    """Of a float32 program it is no peak of tensor cores: an L40S multiplies faster there than an H100."""
+    gpu = Gpu()
+    for step in range(3):
+        with gpu.range(f"step {step}"):
+            gpu.launch(name, 1_000_000)
+    writers.write_nsys(tmp_path / "run.sqlite", [gpu.finished().timeline])
+    with sqlite3.connect(tmp_path / "run.sqlite") as file:
+        file.execute("update TARGET_INFO_GPU set name = 'NVIDIA H100 80GB HBM3'")
+    with analyze([tmp_path / "run.sqlite"], tmp_path / "run.duckdb") as database:
+        peak = f"matrix{KERNELS[name]}_flops" if KERNELS[name] else "memory_bytes_s"
+        own, other = (
+            database.rows(f"select {peak} from device_peak where regexp_matches('{d}', pattern) order by priority")[0][
+                0
+            ]
+            for d in ("H100", device)
+        )
+        found = traces.fetch(database, 1)
+        assert found is not None
+        scene = Scene(database, found)
+        changed = apply(scene, found.graph.measured, [parse(f"device={device}")])
+        assert changed is not None and changed.length == pytest.approx(np.full(3, 1_000_000 * own / other), abs=1)
+        for twice in (f"device={device}", "device=T4"):
+            with pytest.raises(UsageError, match="only one of them can be made"):
+                apply(scene, found.graph.measured, [parse(f"device={device}"), parse(twice)])
 
 
 def test_what_the_first_kernel_waited_for_outside_of_the_recording_delays_no_other_and_is_no_part_of_the_step(

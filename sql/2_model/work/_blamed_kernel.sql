@@ -45,12 +45,6 @@ peak as (
     select source_id, matrix32_flops / matrix16_flops as slower_frac
     from _device_peak
 ),
-full_precision as (
-    select name_id, if(regexp_matches(text, '(?i)winograd'), 4, 1) as fewer
-    from name
-    where regexp_matches(text, '(?i)sgemm|_simt_|ffma|scudnn|(engine|convolve)<float|^Cijk_A\w{3}_B\w{3}_S_?B_')
-        and not regexp_matches(text, '(?i)<(__half|half|__nv_bfloat)|_fp16_')
-),
 math as (
     select attribution.attribution_id, min(attribution.path_id) as path_id
     from attribution
@@ -96,5 +90,5 @@ join _op_class as op_class
 left join _fusible_run as run on run.gpu_op_id = critical.gpu_op_id
 left join again on again.path_id = owner.path_id
 left join peak on peak.source_id = critical.source_id
-left join full_precision on full_precision.name_id = op.name_id
+left join _full_precision_name as full_precision on full_precision.name_id = op.name_id
 where op.kind = 'kernel' and op_class.class <> 'communication'
