@@ -20,6 +20,11 @@ COLUMNS = (
 )  # fmt: skip
 _WORTH_FRAC = 0.01
 _GONE_FRAC = 0.25  # of what an edit would have saved so much may be left in a trace that changed there
+_IS_RECOMPILED = """
+    select count(*) > 0
+    from _compiling
+    join _steady_time as steady using (source_id)
+    where what = 'compiled' and _compiling.start_ns between steady.start_ns and steady.end_ns"""
 _UNKNOWN = unprofiled.Prediction(None)
 
 
@@ -123,7 +128,11 @@ def _of_script(run: Path, summary: dict[str, Any], has_gpu: bool, made_cnt: int 
         traces = [run / "run.sqlite"]
     if not traces:
         raise InputError(f"{run} has no recording to predict from; collect it with --profiler timing,torch")
-    seen = edits.Seen(has_gpu, _padding(summary), _micro_step_cnt(summary))
+    has_16bit = has_gpu or summary.get("cpu_has_bfloat16") is not False
+    seen = edits.Seen(
+        has_gpu, _padding(summary), _micro_step_cnt(summary),
+        is_16bit=summary.get("is_16bit"), has_16bit=has_16bit, rank_cnt=len(summary.get("processes") or ()),
+    )  # fmt: skip
     seen = _with_loader(seen, summary.get("loader"), made_cnt)
     with analyze([traces[0]]) as database:
         is_there = [
@@ -131,7 +140,10 @@ def _of_script(run: Path, summary: dict[str, Any], has_gpu: bool, made_cnt: int 
         ]
         ((is_fused, is_compiled),) = database.rows(f"select {', '.join(is_there)} from name")
         ((adapter_cnt,),) = database.rows("select count(distinct adapter) from _adapter_step")
-        seen = dataclasses.replace(seen, is_fused=is_fused, is_compiled=is_compiled, adapter_cnt=adapter_cnt)
+        ((is_recompiled,),) = database.rows(_IS_RECOMPILED)
+        seen = dataclasses.replace(
+            seen, is_fused=is_fused, is_compiled=is_compiled, adapter_cnt=adapter_cnt, is_recompiled=is_recompiled
+        )
         texts = {text for edit in edits.possible(seen) for text in (edit.predicted_by(seen), edit.bounded_by(seen))}
         asked = sorted(texts - {""})
         found = unprofiled.fractions(database, step["min"], [text.split() for text in asked])

@@ -85,7 +85,7 @@ def _replayed(scene: Scene, changes: list[Change]) -> Prediction:
 
 
 class _Without:
-    """The fastest step of a trace without GPU work, in calls and work."""
+    """The fastest step of a trace without GPU work, in calls and work; what it waits for other ranks is neither."""
 
     def __init__(self, scene: Scene, step_ns: float):
         steps, begin = scene.trace.steps, scene.points.begin
@@ -93,16 +93,23 @@ class _Without:
         chosen = fastest(last - first)
         self._everything = Cover.of(first[chosen : chosen + 1], last[chosen : chosen + 1])
         self._begin, self._end = int(first[chosen]), int(last[chosen])
-        self._profiled = of_interval(scene.operators, self._begin, self._end)
+        self._measure = of_interval(scene.operators, self._begin, self._end)
+        self._waiting = scene.waiting
         whole = self._profiled(self._everything)
         self._step_ns = step_ns
-        self._each_ns = max(0.0, (whole.called + whole.worked - step_ns) / max(whole.recorded, 1))
+        self._waited_ns = min(step_ns, self._end - self._begin - whole.called - whole.worked)
+        own_ns = step_ns - self._waited_ns  # waiting takes as long without a profiler
+        self._each_ns = max(0.0, (whole.called + whole.worked - own_ns) / max(whole.recorded, 1))
 
     def left(self, scene: Scene, changes: list[Change]) -> Prediction:
         """What changes leave; of what they have in common each saves its own."""
         saved = [self._saved(scene, change) for change in changes]
         ns = sum(part.called + part.worked for part in saved)
         return Prediction(max(0.0, 1 - ns / self._step_ns))
+
+    def _profiled(self, cover: Cover) -> Parts:
+        found = self._measure(cover)
+        return found.less(self._measure(cover.common(self._waiting))) if len(self._waiting.start) else found
 
     def _parts(self, cover: Cover) -> Parts:
         return self._profiled(cover).without_profiler(self._each_ns)
@@ -113,6 +120,8 @@ class _Without:
             size = int(change.where)
             called = parts(self._everything).less(parts(scene.phases("data", "optimizer")))
             return called.times((size - 1) / size, 0)
+        if kind == "hide-communication":
+            return Parts(self._waited_ns, 0, 0)
         if kind == "merge":
             size = int(change.where)
             return parts(micro_batches(scene, change)).times((size - 1) / size, 0)

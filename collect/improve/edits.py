@@ -29,6 +29,10 @@ class Seen:
     has_spare_core: bool = True  # for one more
     is_fused: bool = False  # the optimizer
     is_compiled: bool = False
+    rank_cnt: int = 1
+    is_recompiled: bool = False  # in steps that count
+    is_16bit: bool | None = None  # where it was seen
+    has_16bit: bool = True  # the device multiplies faster in 16 bits
     adapter_cnt: int = 0  # adapters that train in turn
 
 
@@ -129,6 +133,12 @@ EDITS = (
         is_for=lambda seen: not seen.has_spare_core,
     ),
     Edit(
+        "as much work for each rank",
+        {TORCH: "`lorabench summary RUN` says which rank the others wait for, and where it is late"},
+        bounded_by=lambda seen: "hide-communication=*",
+        is_for=lambda seen: seen.rank_cnt > 1 and not seen.has_gpu,
+    ),
+    Edit(
         "copy from pinned memory",
         {
             TORCH: "DataLoader(…, pin_memory=True) and batch.to(device, non_blocking=True)",
@@ -162,6 +172,12 @@ EDITS = (
         bounded_by=lambda seen: compiled(seen.has_gpu),
         is_for=lambda seen: not seen.is_compiled,
         is_made=lambda before, after: after.is_compiled,
+    ),
+    Edit(
+        "compile once for all lengths",
+        {TORCH: "torch.compile(…, dynamic=True), mark_dynamic, or few lengths; TORCH_LOGS=recompiles says why"},
+        is_for=lambda seen: seen.is_recompiled,
+        is_made=lambda before, after: not after.is_recompiled,
     ),
     Edit(
         "CUDA graphs",
@@ -218,5 +234,7 @@ EDITS = (
             ACCELERATE: 'Accelerator(mixed_precision="bf16")', LIGHTNING: 'Trainer(precision="bf16-mixed")',
         },
         alters="the type of activations",
+        is_for=lambda seen: seen.has_16bit and not seen.is_16bit,
+        is_made=lambda before, after: after.is_16bit,
     ),
 )  # fmt: skip

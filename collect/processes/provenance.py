@@ -117,8 +117,18 @@ def driver() -> str | None:
 
 def processor() -> str:
     """The processor's name."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text("utf-8", errors="replace").splitlines()
-    except OSError:
-        return platform.machine()
+    lines = _cpuinfo().splitlines()
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def has_bfloat16() -> bool | None:
+    """Whether the processor multiplies in bfloat16 (others convert, which is slower); None where nothing says so."""
+    words = set(_cpuinfo().split())
+    return bool(words & {"avx512_bf16", "amx_bf16", "bf16", "svebf16"}) if words else None
+
+
+def _cpuinfo() -> str:
+    try:
+        return Path("/proc/cpuinfo").read_text("utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -10,6 +10,7 @@ import os
 import statistics
 from typing import Any
 
+from ..processes import provenance
 from ..run.formulas import statistics_of
 from .gathered import Gathered, Record, Step
 
@@ -32,6 +33,7 @@ def of_pass(gathered: Gathered) -> Result | None:
         "device": record.get("device"),
         "memory": own,
         "frameworks": record.get("frameworks", []),
+        "is_16bit": record.get("is_16bit", False),
         "loader": _slowest_loader(trained),
         "processes": [
             {"rank": record["rank"], "step_cnt": len(steps), "step_wall_ns": statistics_of(_walls(steps))["p50"]}
@@ -79,6 +81,7 @@ def summarise(command: list[str], results: dict[str, Result], walls: dict[str, f
             "tokens_per_s": rates,
             "device": timing["device"], "memory": {"steps": timing["memory"]}, "processes": timing["processes"],
             "frameworks": timing.get("frameworks", []),
+            "is_16bit": timing.get("is_16bit"), "cpu_has_bfloat16": provenance.has_bfloat16(),
         }  # fmt: skip
         if loader := timing.get("loader"):
             summary["loader"] = loader

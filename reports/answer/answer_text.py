@@ -43,6 +43,7 @@ _KNOWN_HALF = 0.5  # of the GPU's work: of less in phases nothing is said
 _LEAST_SAID = 0.0005  # of the window: less is 0.0%
 _MUCH_AROUND = 0.1  # of the time around it: a call that takes as much is named
 _STRAGGLER = "straggler_rank"
+_PHASES = {"between": "between steps", "no_grad": "forward without gradient"}
 _MUCH_COMMUNICATION = 0.1  # of the window: some of it may be waiting for a rank that is not here
 
 
@@ -112,7 +113,7 @@ def _phases(found: Row) -> Iterator[str]:
 def _in_phases(what: str, shares: dict[str, float], again: float) -> Iterator[str]:
     """again: how much of the whole the backward computes again."""
     phases = [
-        f"{'between steps' if name == 'between' else name} {part:.0%}"
+        f"{_PHASES.get(name, name)} {part:.0%}"
         + (f" ({again:.0%} recomputed)" if name == "backward" and again >= LEAST_FRAC else "")
         for name, part in shares.items()
         if part >= LEAST_FRAC / 2

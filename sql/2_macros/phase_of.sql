@@ -1,6 +1,7 @@
 -- Macro phase_of(text): the phase of training that a range's name means, NULL for none.
 --
--- 'data', 'h2d', 'forward', 'backward', 'optimizer', 'recompute' or 'zero_grad', whatever the case and the punctuation:
+-- 'data', 'h2d', 'forward', 'backward', 'optimizer', 'recompute', 'zero_grad' or 'no_grad' (`forward without gradient`, which
+-- collect opens: of a reference, a teacher, an evaluation), whatever the case and the punctuation:
 -- `## backward ##`, `Forward`, `fwd`, `loss.backward`, `data copy in 19`, `opt.step`, `Optimizer.step#AdamW.step`,
 -- `DistributedDataParallel.forward`, `forward: embeddings`. A module's name before it (`attention forward`) makes it a
 -- part of a phase, and a part is none. This is the one place that knows such names.
@@ -15,6 +16,7 @@ create macro phase_of(text) as
         ) then null
         when regexp_matches(words_of(text), '^( [a-z]+)* zero grad\b') then 'zero_grad'
         when regexp_matches(words_of(text), '^ (recompute|recomputation)( .*)?$') then 'recompute'
+        when words_of(text) = ' forward without gradient' then 'no_grad'
         when regexp_matches(text, '(?i)^[^a-z]*(backward|bwd) ?[:/]')
             or regexp_matches(
                 words_of(text),

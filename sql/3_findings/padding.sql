@@ -32,6 +32,13 @@ select
         padded.longest_frac < 0.9 * padded.padding_frac,
         format('; {:.0f} % would be if each batch was padded to its longest', 100 * padded.longest_frac),
         ''
-    ) as evidence
+    ) as evidence,
+    -- almost nothing is left to gain by what the first sentence says
+    if(
+        padded.longest_frac >= 0.9 * padded.padding_frac,
+        'Each batch is padded to its longest already: batch sequences of similar length (group_by_length), or pack several into '
+        || 'one (packing=True in TRL, collect --packing).',
+        null
+    ) as advice
 from padded
 join computing using (source_id)

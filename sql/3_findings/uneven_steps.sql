@@ -61,8 +61,9 @@ phase as (
         step,
         unnest([
             'input', 'copies to the device', 'forward', 'backward', 'optimizer', 'what follows the step',
-            'what is in no phase (evaluating, saving, logging)'
+            'what is in no phase (saving, logging, garbage collection …)'
         ]) as what,
+        false as is_cause,
         unnest([
             data_ns, h2d_ns, forward_ns, backward_ns, optimizer_ns, between_ns,
             if(coalesce(forward_ns, backward_ns) is null, null, wall_ns - list_sum(
@@ -72,20 +73,38 @@ phase as (
     from judged
     union all
     -- ranges side by side that are a step together
-    select step.source_id, step.step, range_path.path, sum(range.end_ns - range.start_ns)
+    select step.source_id, step.step, range_path.path, false, sum(range.end_ns - range.start_ns)
     from range
     join range_path using (path_id)
     asof join _sibling_step as step
         on step.source_id = range.source_id and step.thread_id = range.thread_id and step.start_ns <= range.start_ns
     where range.kind = 'annotation' and range.depth = 0
     group by all
+    union all
+    -- what lies in a phase, or in none, and says why that is longer
+    select step.source_id, step.step, known.what, true, coalesce(sum(aside.end_ns - aside.start_ns), 0)
+    from judged as step
+    join (values ('compiling and loading'), ('a forward without gradient (evaluating)')) as known(what) on true
+    left join (
+        select source_id, 'compiling and loading' as what, start_ns, end_ns from _compiling
+        union all
+        select range.source_id, 'a forward without gradient (evaluating)', range.start_ns, range.end_ns
+        from range
+        join _phase_name as said on said.name_id = range.text_id and said.phase = 'no_grad'
+        where range.kind = 'annotation'
+    ) as aside
+        on aside.source_id = step.source_id
+        and aside.what = known.what
+        and aside.start_ns between step.start_ns and step.start_ns + step.wall_ns
+    group by all
 ),
 longer as (
-    select source_id, step, what, phase_ns - median(phase_ns) over (partition by source_id, what) as longer_ns
+    select source_id, step, what, is_cause, phase_ns - median(phase_ns) over (partition by source_id, what) as longer_ns
     from phase
 ),
 where_found as (
-    select slowest.source_id, arg_max(longer.what, longer.longer_ns) as what, max(longer.longer_ns) as longer_ns
+    select slowest.source_id, arg_max(longer.what, (longer.is_cause, longer.longer_ns)) as what,
+        max((longer.is_cause, longer.longer_ns))[2] as longer_ns
     from slowest
     join longer using (source_id, step)
     where longer.longer_ns >= 0.5 * slowest.longer_ns

@@ -7,8 +7,9 @@
 -- length of its steps on the CPU. An input of which no phase is known has no rows.
 --
 -- columns:
---   phase         varchar   'data', 'h2d' (copies to the device), 'forward', 'backward' (without 'recompute'), 'recompute',
---         'optimizer', 'between' (steps) or 'other' (zero_grad among it)
+--   phase         varchar   'data', 'h2d' (copies to the device), 'no_grad' (a forward without gradients: a reference, a teacher,
+--         an evaluation), 'forward', 'backward' (without 'recompute'), 'recompute', 'optimizer', 'between' (steps) or 'other'
+--         (zero_grad among it)
 --   cpu_ns        bigint    time of the CPU in it, NULL without steps
 --   cpu_frac      double    cpu_ns as a fraction of the steps
 --   gpu_op_cnt    bigint    GPU operations that it launched
@@ -42,6 +43,7 @@ known as (
         between,
         data,
         h2d,
+        no_grad,
         forward,
         backward - coalesce(recompute, 0) as backward,
         recompute,
@@ -50,7 +52,7 @@ known as (
 ),
 named as (
     unpivot known
-    on between, data, h2d, forward, backward, recompute, optimizer
+    on between, data, h2d, no_grad, forward, backward, recompute, optimizer
     into name phase value cpu_ns
 ),
 cpu as (
@@ -88,4 +90,4 @@ join source using (source_id)
 semi join told using (source_id)
 order by
     source_id,
-    list_position(['data', 'h2d', 'forward', 'backward', 'recompute', 'optimizer', 'between', 'other'], phase)
+    list_position(['data', 'h2d', 'no_grad', 'forward', 'backward', 'recompute', 'optimizer', 'between', 'other'], phase)

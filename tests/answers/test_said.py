@@ -377,7 +377,41 @@ def test_lengths_that_are_alike_are_said_by_their_mean(lengths: list[float], sai
 def test_a_step_that_evaluates_says_that_no_phase_is_longer(tmp_path: Path) -> None:
     with opened(on_cpu(evaluate=30_000).write(tmp_path / "loop.json"), db=tmp_path / "loop.duckdb") as database:
         ((evidence,),) = database.rows("select evidence from finding where rule = 'uneven_steps'")
-    assert "what is in no phase (evaluating, saving, logging) is 30.0 ms longer" in evidence
+    assert "what is in no phase (saving, logging, garbage collection …) is 30.0 ms longer" in evidence
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("_compile.compile_inner (dynamo_timed)", "compiling and loading is 29.0 ms longer"),
+        ("forward without gradient", "a forward without gradient (evaluating) is 29.0 ms longer"),
+    ],
+)
+def test_a_slow_step_says_what_fills_its_time_where_that_is_known(name: str, said: str, tmp_path: Path) -> None:
+    made = on_cpu(evaluate=30_000)
+    for long in [e for e in made.events if e["name"].startswith("train_step") and e["dur"] > 30_000]:
+        made.event("user_annotation", name, long["ts"] + long["dur"] - 29_500, 29_000)
+    with opened(made.write(tmp_path / "loop.json"), db=tmp_path / "loop.duckdb") as database:
+        ((evidence,),) = database.rows("select evidence from finding where rule = 'uneven_steps'")
+        phases = dict(database.rows("select phase, cpu_ns from phase_summary"))
+    assert said in evidence
+    assert ("no_grad" in phases) == (name == "forward without gradient")
+    assert phases.get("no_grad", 58_000_000) == 58_000_000  # in two steps
+
+
+def test_a_region_that_is_compiled_again_is_one_place_whatever_torch_counts(tmp_path: Path) -> None:
+    made = on_cpu()
+    starts = [event["ts"] for event in made.events if event["name"].startswith("train_step")]
+    for number in range(2):
+        region = f"Torch-Compiled Region: 2/{number + 1}"
+        made.event("cpu_op", region, starts[4 + number] + 5_990, 3_020)
+        made.event("cpu_op", "_compile.compile_inner (dynamo_timed)", starts[4 + number] + 6_000, 3_000)
+    with opened(made.write(tmp_path / "loop.json"), db=tmp_path / "loop.duckdb") as database:
+        ((place, evidence, advice),) = database.rows(
+            "select place, evidence, advice from finding where rule = 'compiling_or_loading'"
+        )
+    assert "Torch-Compiled Region: 2/_compile" in place and evidence == "compiled 2 times in 2 steps"
+    assert advice.startswith("Something that was compiled for differs from step to step")
 
 
 @pytest.mark.parametrize("times", [1, 4])

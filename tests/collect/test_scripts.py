@@ -483,6 +483,36 @@ def test_the_timing_pass_knows_what_steps_wait_for_their_loader(script: Callable
     assert 0 < loader["own_ns"] < loader["step_ns"] - 0.9 * loader["waited_ns"]
 
 
+IN_16 = """
+import torch
+class Inner(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(4, 4)
+    def forward(self, x):
+        return self.inner(x)
+class Outer(Inner):
+    def forward(self, x):  # as Accelerate does it: nothing is set around the call of the model
+        with torch.autocast("cpu", torch.bfloat16):
+            return self.inner(x)
+model = Outer()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for _ in range(3):
+    model(torch.ones(2, 4)).float().sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("weights", ["float32", "bfloat16"])
+def test_the_timing_pass_knows_of_16_bits(weights: str, script: Callable[[str], Path], tmp_path: Path) -> None:
+    text = IN_16
+    if weights == "bfloat16":
+        text = text.replace("Outer()", "Inner().bfloat16()").replace("(2, 4)", "(2, 4).bfloat16()")
+    collect(tmp_path / "run", "--profiler", "timing", "--", sys.executable, script(text))
+    summary = rundir.read_summary(tmp_path / "run")
+    assert summary["is_16bit"] is True and summary["cpu_has_bfloat16"] in (True, False)
+
+
 @pytest.mark.parametrize("slow", [0, 1])
 def test_of_ranks_the_loader_counts_that_all_wait_for(slow: int, script: Callable[[str], Path], tmp_path: Path) -> None:
     loads = f"for n, _ in enumerate(torch.utils.data.DataLoader(Slow() if rank == {slow} else range(9))):"
@@ -546,6 +576,8 @@ def test_the_timing_pass_counts_padding_and_micro_steps(
             "where rule = 'padding'"
         )
         assert not database.rows("from name where text = 'aten::ne'"), "what counts is not recorded"
+        ((evaluated,),) = database.rows("select cpu_ns from phase_summary where phase = 'no_grad'")
+    assert evaluated > 0 and summary["is_16bit"] is False
     assert place == "all batches" and 0 < saving < length
     assert evidence == "67 % of 60 tokens a step are padding; 33 % would be if each batch was padded to its longest"
 

@@ -178,6 +178,31 @@ def test_a_fused_optimizer_and_a_compiled_model_are_known_by_the_trace_and_not_a
     assert not made & {row["edit"] for row in json.loads(run_command("improve", after, "--json").out)}
 
 
+@pytest.mark.parametrize(
+    ("measured", "is_listed"),
+    [({}, True), ({"is_16bit": True}, False), ({"cpu_has_bfloat16": False}, False), ({"cpu_has_bfloat16": True}, True)],
+)
+def test_16_bits_are_advised_where_they_are_not_used_and_help(
+    measured: dict[str, bool], is_listed: bool, tmp_path: Path, run_command: Run
+) -> None:
+    run = script(tmp_path / "run", SLOW, **measured)
+    names = {row["edit"] for row in json.loads(run_command("improve", run, "--json").out)}
+    assert "as much work for each rank" not in names
+    assert ("16-bit activations" in names) is is_listed
+
+
+def test_a_program_that_compiles_again_and_again_is_told_so(tmp_path: Path, run_command: Run) -> None:
+    run = script(tmp_path / "run", SLOW)
+    with gzip.open(run / "trace.json.gz", "rt") as file:
+        trace = json.load(file)
+    operator = [event for event in trace["traceEvents"] if event.get("cat") == "cpu_op"][-1]
+    trace["traceEvents"].append(operator | {"name": "_compile.compile_inner (dynamo_timed)"})
+    with gzip.open(run / "trace.json.gz", "wt") as file:
+        json.dump(trace, file)
+    (row,) = [r for r in json.loads(run_command("improve", run, "--json").out) if r["edit"].startswith("compile once")]
+    assert "dynamic=True" in row["write"] and row["saving_frac"] is None
+
+
 def test_what_is_left_of_a_shorter_step_is_a_share_of_the_step_before(tmp_path: Path, run_command: Run) -> None:
     step = SLOW.step_ns()
     before = script(tmp_path / "before", SLOW, loader=loader_of(step, 0.8, 0))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import simulated_gloo
 from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,6 +41,18 @@ def test_a_step_without_a_profiler_is_predicted_from_a_profiled_one(
         (found,) = unprofiled.fractions(database, before.step_ns(), [[change]])
     assert found.frac is not None
     assert found.frac * before.step_ns() * tasks == pytest.approx(after.step_ns(), rel=0.03)
+
+
+def test_what_a_rank_waits_for_the_others_is_neither_called_nor_worked(tmp_path: Path) -> None:
+    """Rank 0 waits in each step while rank 1 sleeps: nothing done to rank 0 makes that shorter."""
+    job = simulated_gloo.Job(kind="ddp", late=tuple(range(6)))
+    trace, _ = simulated_gloo.write(job, tmp_path / "traces")
+    with analyze([trace], tmp_path / "x.duckdb") as database:
+        ((step_ns,),) = database.rows("select min(wall_ns)::double from step_summary")
+        asked = [["cpu=*:0"], ["hide-communication=*"], ["cpu=*:0", "hide-communication=*"]]
+        own, waits, both = (found.frac for found in unprofiled.fractions(database, step_ns, asked))
+    assert own and waits and own * step_ns == pytest.approx(1e3 * (job.nap + simulated_gloo.TRANSFER))
+    assert own + waits == pytest.approx(1) and both == 0
 
 
 def test_what_if_predicts_steps_batched_of_a_trace_without_a_gpu(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Sees a training loop from outside: data, forward, backward and optimizer, whoever wrote it; names modules.
 
 data        the next batch of a torch.utils.data.DataLoader
-forward     a call of the model whose parameters an optimizer got, with gradients; its modules are annotated
+forward     a call of the model whose parameters an optimizer got, with gradients; its modules are annotated. Without
+            gradients (a reference, a teacher, an evaluation) it is `forward without gradient`
 backward    torch.autograd.backward, which Tensor.backward calls
 optimizer   step() of a torch.optim.Optimizer
 
@@ -23,6 +24,7 @@ from torch import nn
 from .process import Process
 from .steps import Steps
 
+_IN_16 = (torch.bfloat16, torch.float16)
 _OWN = "_lorabench."  # the name of the package here
 _LEVELS = 2  # of modules below the top that may be what a script calls
 _watching: "list[Phases]" = []  # the one of this process; hooks on modules are copied with them and keep no state
@@ -53,6 +55,7 @@ class Phases:
         self._process, self._ranges, self._depth = process, ranges, depth
         self._spans: Any = ranges.spans if ranges else None
         self._is_stepping = False
+        self.is_16bit = False  # whether a model was seen to compute so
         self._annotations: List[Any] = []
         self._seen: "List[weakref.ref[nn.Module]]" = []  # a script that lets a model go frees its memory
         # Let go behind destroy_process_group(), torch's reducer may wait for gloo's thread, which waits for the GIL.
@@ -75,6 +78,10 @@ class Phases:
         self._patch_scaler()
         if torch.distributed.is_available():
             self._patch_distributed()
+
+    def note_16bit(self) -> None:
+        """The model computes in 16 bits."""
+        self.is_16bit = self._process.record["is_16bit"] = True
 
     def leave_to_script(self) -> None:
         """The script uses lorabench itself: its ranges are enough."""
@@ -244,6 +251,8 @@ class Phases:
         self._seen = [seen for seen in self._seen if seen() is not None] + [weakref.ref(model)]
         if isinstance(model, nn.parallel.DistributedDataParallel):
             self._kept.append(model)
+        if any(weight.dtype in _IN_16 for weight in model.parameters()):
+            self.note_16bit()
         called = list(_upper(model, _LEVELS))
         for module in called:
             module.register_forward_pre_hook(_Enter(), with_kwargs=True)
@@ -260,8 +269,14 @@ class _Enter:
         if torch.compiler.is_compiling() or not _watching or _is_in_backward():
             return
         _calls.open.append(False)
-        if len(_calls.open) == 1 and torch.is_grad_enabled() and module.training:
-            phases = _watching[0]
+        phases = _watching[0]
+        if not phases.is_16bit and _is_autocast():  # Accelerate's begins below the model
+            phases.note_16bit()
+        if len(_calls.open) > 1:
+            return
+        if not torch.is_grad_enabled():
+            _calls.open[-1] = phases.open("forward without gradient")
+        elif module.training:
             phases.clock.activity()
             phases.add_called(arguments, named)
             _calls.open[-1] = phases.open("forward")
@@ -311,6 +326,14 @@ def _foreign(hooks: Dict[str, Any]) -> Dict[str, Any]:
 
 def _never() -> bool:
     return False
+
+
+def _is_autocast() -> bool:
+    """Whether operators compute in 16 bits here whatever their inputs are."""
+    try:
+        return bool(torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu"))
+    except TypeError:  # torch before 2.4 asks of a CPU by another function, which later ones warn of
+        return bool(torch.is_autocast_enabled() or torch.is_autocast_cpu_enabled())
 
 
 def _is_in_backward() -> bool:

@@ -1,7 +1,7 @@
 -- A row is a set of name paths that GPU work has (attribution) and the phase of training that this work belongs to.
 --
--- In this order: below a range named recompute; in the optimizer, in input or copying to the device, by the innermost range
--- around the launching call that means a phase; in the backward, if a range of that name is around the call or was open when
+-- In this order: below a range named recompute; in the optimizer, in input, copying to the device or without gradients, by the
+-- innermost range around the launching call that means a phase; in the backward, if a range of that name is around the call or was open when
 -- another thread made it, if the work was found by sequence number for a forward operator, or if a backward node is around
 -- it; in the forward, by a range of that name or where backward nodes point to the operator around it. Sets without a row
 -- have no phase.
@@ -9,7 +9,7 @@
 -- columns:
 --   source_id        integer   the input
 --   attribution_id   bigint    the set of paths, see attribution
---   phase            varchar   'data', 'h2d', 'forward', 'backward', 'recompute' or 'optimizer'
+--   phase            varchar   'data', 'h2d', 'no_grad', 'forward', 'backward', 'recompute' or 'optimizer'
 
 with
 node as (
@@ -54,7 +54,7 @@ found as (
         attribution_id,
         case
             when is_recomputed then 'recompute'
-            when around in ('data', 'h2d', 'optimizer', 'zero_grad') then around
+            when around in ('data', 'h2d', 'optimizer', 'zero_grad', 'no_grad') then around
             when is_backward is true then 'backward'
             when around is not null then around
             when meanwhile is not null then meanwhile
@@ -64,4 +64,4 @@ found as (
 )
 select source_id, attribution_id, phase
 from found
-where phase in ('data', 'h2d', 'forward', 'backward', 'recompute', 'optimizer')
+where phase in ('data', 'h2d', 'no_grad', 'forward', 'backward', 'recompute', 'optimizer')

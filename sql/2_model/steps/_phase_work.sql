@@ -6,6 +6,7 @@
 --   between     bigint    ns between their ends and the begins of the next ones
 --   data        bigint    ns in getting input
 --   h2d         bigint    ns in moving it to the device
+--   no_grad     bigint    ns in a forward without gradients
 --   forward     bigint    ns in the forward
 --   backward    bigint    ns in the backward
 --   optimizer   bigint    ns in the optimizer
@@ -18,18 +19,21 @@ step as (
     join _steady_time as steady using (source_id)
     where step_summary.start_ns >= coalesce(steady.first_step_ns, step_summary.start_ns)
 ),
-again as (
-    select range.source_id, range.start_ns, range.end_ns
+aside as (
+    select range.source_id, said.phase, range.start_ns, range.end_ns
     from range
     join _phase_name as said on said.name_id = range.text_id
-    where range.kind = 'annotation' and said.phase = 'recompute'
+    where range.kind = 'annotation' and said.phase in ('recompute', 'no_grad')
 ),
-recomputed as (
-    select again.source_id, sum(least(again.end_ns, step.start_ns + step.wall_ns) - again.start_ns) as ns
-    from again
-    asof join step on step.source_id = again.source_id and step.start_ns <= again.start_ns
-    where again.start_ns < step.start_ns + step.wall_ns
-    group by again.source_id
+within as (
+    select
+        aside.source_id,
+        sum(least(aside.end_ns, step.start_ns + step.wall_ns) - aside.start_ns) filter (phase = 'recompute') as recompute,
+        sum(least(aside.end_ns, step.start_ns + step.wall_ns) - aside.start_ns) filter (phase = 'no_grad') as no_grad
+    from aside
+    asof join step on step.source_id = aside.source_id and step.start_ns <= aside.start_ns
+    where aside.start_ns < step.start_ns + step.wall_ns
+    group by aside.source_id
 )
 select
     step.source_id,
@@ -37,10 +41,11 @@ select
     coalesce(sum(step.between_ns), 0)::bigint as between,
     sum(step.data_ns)::bigint as data,
     sum(step.h2d_ns)::bigint as h2d,
+    any_value(within.no_grad)::bigint as no_grad,
     sum(step.forward_ns)::bigint as forward,
     sum(step.backward_ns)::bigint as backward,
     sum(step.optimizer_ns)::bigint as optimizer,
-    if(any_value(recomputed.ns) is null, null, least(any_value(recomputed.ns), sum(step.backward_ns)))::bigint as recompute
+    if(any_value(within.recompute) is null, null, least(any_value(within.recompute), sum(step.backward_ns)))::bigint as recompute
 from step
-left join recomputed using (source_id)
+left join within using (source_id)
 group by step.source_id
