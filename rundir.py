@@ -50,6 +50,7 @@ STEP_MEDIAN: Final = ("step_wall_ns", "p50")
 STEP_MEAN: Final = ("step_wall_ns", "mean")
 STEP_LONGEST: Final = ("step_wall_ns", "max")
 STEP_WAITED: Final = ("loader", "waited_ns")
+STEP_WAITING: Final = ("loader", "step_ns")  # of the steps that wait so long, none that evaluates
 WAITING_RANK: Final = ("loader", "rank")
 STEP_TOKENS: Final = ("padding", "token_cnt")  # of attention masks, as the next two
 STEP_REAL_TOKENS: Final = ("padding", "real_token_cnt")

@@ -30,6 +30,7 @@ _STEP_TIMES = {
     "run: mean step without a profiler ns": rundir.STEP_MEAN,
     "run: longest step without a profiler ns": rundir.STEP_LONGEST,
     "run: wait for input in a step ns": rundir.STEP_WAITED,
+    "run: step that waits for input ns": rundir.STEP_WAITING,
 }
 _STEP_TOKENS = {
     "run: tokens in the masks of a step": rundir.STEP_TOKENS,

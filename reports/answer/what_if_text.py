@@ -1,11 +1,13 @@
 """Rows of what_if for a person: the change, what the step becomes, what it saves, then what the change is."""
 
+import re
 import textwrap
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 
 from rich.cells import cell_len
 
+from ...analyze.predict.changes import FORMS
 from ..tables.units import keep_end, said_ns
 from ..terminal.screen import WIDTH, columns, wrapped
 from .answer import Row
@@ -23,6 +25,7 @@ _CHANGE_WIDTH, _INPUT_CNT = 46, 3
 _CUT_WIDTH = WIDTH - 2  # of a line: a change that is longer has to be cut
 _LEAST_SHOWN = 0.001  # of a step: what a change saves at least to have a line of its own
 _MOST_AROUND = 1.03  # times as long as its steps: what is replayed has more in it, which is said
+_TOGETHER = re.compile(f" (?=(?:{'|'.join(FORMS)})=)")
 _LEAST_MISSING = 0.05  # of what is replayed: so much time without recorded work is said
 
 
@@ -87,10 +90,12 @@ def _of_input(rows: list[Row], about: Row) -> Iterator[str]:
             yield from textwrap.wrap(late, WIDTH, subsequent_indent="  ")
     said = None
     for row in rows:
-        change = _short_change(row["change"])
+        *others, change = _each_change(row["change"])
         if row["saving_ns"] is None:
+            yield from others
             yield columns(f"  {change}", "not known")
         elif abs(row["saving_frac"]) >= _LEAST_SHOWN or len(rows) == 1:
+            yield from others
             yield columns(f"  {change}", f"{said_ns(row['step_ns'] * scale)}  saves {_frac(row['saving_frac'])}")
         else:
             continue
@@ -122,6 +127,14 @@ def _what(count: int | None, about: Row, has_more: bool, step_ns: float, turns: 
 def _frac(saving: float) -> str:
     """A part of a step; what rounds to nothing has no sign."""
     return f"{round(saving, 3) + 0.0:6.1%}"
+
+
+def _each_change(text: str) -> list[str]:
+    """Changes that are made together, in one text if there is room, else each in a line of its own."""
+    if cell_len(text) <= _CHANGE_WIDTH:
+        return [text]
+    *others, last = (_short_change(change) for change in _TOGETHER.split(text))
+    return [*(f"  {change} and" for change in others), last]
 
 
 def _short_change(change: str) -> str:

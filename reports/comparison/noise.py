@@ -77,7 +77,7 @@ def between(first: Sequence[Sample], other: Sequence[Sample]) -> Difference | No
     values = [value for _, value in first], [value for _, value in other]
     medians = statistics.median(values[0]), statistics.median(values[1])
     if min(map(len, values)) < LEAST_STEPS:
-        return Difference(*medians, is_noise=False, least=None)
+        return Difference(*medians, is_noise=is_among(*values) and medians[0] != medians[1], least=None)
     if _are_twins(first, other):
         return _of_twins(*values)
     is_in_turns = all(_correlation(row) < _IN_TURNS for row in values) or any(map(_comes_in_turns, values))
@@ -86,6 +86,12 @@ def between(first: Sequence[Sample], other: Sequence[Sample]) -> Difference | No
         medians = statistics.median(values[0]), statistics.median(values[1])
     centres = trimmed(values[0]), trimmed(values[1])
     return _judged(medians, centres)
+
+
+def is_among(first: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether the middle of one row of values lies among those of the other: of few, whose spread nobody knows."""
+    sides = (first, other), (other, first)
+    return any(min(row) <= statistics.median(beside) <= max(row) for row, beside in sides)
 
 
 def centre(values: Sequence[float], is_in_order: bool) -> Centre:

@@ -129,12 +129,14 @@ def are_alike(first: Spread, other: Spread) -> bool:
 
 
 def are_alike_rows(first: Spread | None, other: Spread | None, change: float) -> bool:
-    """Whether the change of a row is noise, or goes the other way without the steps that are far out; False where too
-    few steps say it.
+    """Whether the change of a row is noise, or goes the other way without the steps that are far out.
+
+    Of too few steps to know: whether those of one lie among those of the other.
     """
     found = centres_of_rows(first, other)
     if found is None:
-        return False
+        few = [_each(side) for side in (first, other)]
+        return bool(change) and bool(few[0] and few[1]) and noise.is_among(*few)
     inner = found[1].value - found[0].value
     return noise.may_be_noise(*found) or inner * change <= 0
 
@@ -177,6 +179,14 @@ def _mean_of(kinds: Sequence[KindOfSteps], beside: Sequence[KindOfSteps]) -> Cen
             return None
         parts.append((kind.step_cnt / whole, kind.centre(is_of_all)))
     return noise.weighted(parts)
+
+
+def _each(row: Spread | None) -> list[float]:
+    """What each step has of a row, 0 of those that have nothing; empty where that is not known."""
+    whole = _together(row.kinds) if row is not None and row.kinds else None
+    if whole is None or whole.each is None:
+        return []
+    return [*whole.each, *[0.0] * (whole.step_cnt - whole.with_cnt)]
 
 
 def _together(kinds: Sequence[KindOfSteps]) -> KindOfSteps:

@@ -168,6 +168,10 @@ def of_steps(first: spread.Spread, other: spread.Spread, one: str, two: str, sou
     widths = f"spread {one} {_per_cent(first.frac)}, {two} {_per_cent(other.frac)}"
     if first.width is None or other.width is None:
         widths = f"no spread is known of fewer than {noise.LEAST_STEPS} steps"
+        if found.is_noise and found.before and abs(found.after / found.before - 1) >= spread.NEXT_TO_NOTHING:
+            return (
+                f"{_NONE} found: steps of {cells[0]} and {cells[1]} {unit}, one among the others' ({facts}; {widths})"
+            )
     elif found.is_noise and found.before != found.after:
         means = _means(first, other)
         least = (found.least or 0.0) / found.before if found.before else 0.0

@@ -224,6 +224,16 @@ def test_a_change_that_is_long_keeps_what_it_does() -> None:
     assert said[1].startswith("  graph=…") and "/mm " in said[1] and max(map(len, said)) <= screen.WIDTH
 
 
+def test_long_changes_that_are_made_together_have_a_line_each() -> None:
+    places = ("graph=run/step/backward", "scale=elementwise|data_movement|reduction:3.722", "pin=a place of work")
+    row = {"change": " ".join(places), "saving_ns": 7, "step_ns": 3, "saving_frac": 0.7, "replay_error_frac": 0.0,
+           "step_cnt": None, "note": "", "source_id": 1, "rank": None}  # fmt: skip
+    known = {"has_gpu": True, "shift_ns": None, "step_ns": None, "turn_cnt": None, "missing_ns": 0, "input_ns": 0}
+    said = [line.strip() for line in what_if_text.lines([row], {1: known})]
+    assert said[1] == "graph=run/step/backward and" and said[2].endswith("reduction:3.722 and")
+    assert said[2].startswith("scale=") and said[3].startswith("pin=a place of work ")
+
+
 def test_of_many_ranks_those_that_save_most_are_shown_behind_the_one_that_the_answer_is_about() -> None:
     row = {"change": "cpu=*:0", "saving_ns": 7, "step_ns": 3, "replay_error_frac": 0.0, "step_cnt": None, "note": ""}
     known = {"has_gpu": True, "shift_ns": None, "step_ns": None, "turn_cnt": None, "missing_ns": 0, "input_ns": 0}

@@ -344,6 +344,9 @@ def event(category: str, name: str, start: float, length: float) -> dict[str, An
         ({"p50": 20e6, "mean": 26e6}, {}, "a step takes 26.0 ms on average; all else"),
         ({"p50": 20e6, "mean": 22e6}, {"waited_ns": 20e6}, "22.0 ms on average, waits 20.0 ms of it for input;"),
         ({"p50": 40e6, "mean": 41e6}, {"waited_ns": 32e6, "rank": 1}, "that of rank 1 waits 32.0 ms of it for input;"),
+        ({"p50": 20e6, "mean": 22e6}, {"waited_ns": 9e6, "step_ns": 21.8e6}, "average, waits 9.0 ms of it for input;"),
+        ({"p50": 20e6, "mean": 29e6}, {"waited_ns": 9e6, "step_ns": 21e6},
+         "29.0 ms on average; those that do not evaluate 21.0 ms, waiting 9.0 ms of it for input;"),
     ],
 )  # fmt: skip
 def test_a_mean_is_held_against_a_mean(

@@ -229,7 +229,21 @@ def test_a_difference_within_the_spread_is_none(run: Callable[..., Any], tmp_pat
     few = [
         trace(tmp_path / f"{name}.json", walls, gemm=100) for name, walls in (("c", [800, 1200]), ("d", [850, 1250]))
     ]
-    assert "no spread is known of fewer than 3 steps" in run(*few, "--fail-above", "1%", code=8).out.replace("\n", " ")
+    told = " ".join(run(*few, "--fail-above", "1%", "--by", "kernel").out.split())
+    assert told.startswith("no difference found: steps of 1.000 and 1.050 ms, one among the others' (median of 2 steps")
+    assert "no spread is known of fewer than 3 steps" in told
+
+
+@pytest.mark.parametrize(
+    ("walls", "is_told"), [([1000, 1100], False), ([1010], False), ([1300, 1310], True), ([700], True)]
+)
+def test_of_too_few_steps_those_that_lie_among_the_others_are_no_difference(
+    walls: list[int], is_told: bool, run: Callable[..., Any], tmp_path: Path
+) -> None:
+    many = trace(tmp_path / "a.json", [900, 1020, 1200, 950, 1100], gemm=100)
+    few = trace(tmp_path / "b.json", walls, gemm=100)
+    for pair in ((many, few), (few, many)):
+        assert (not run(*pair).out.startswith("no difference found")) is is_told
 
 
 def test_an_input_of_other_work_has_nothing_in_common(run: Callable[..., Any], tmp_path: Path) -> None:
