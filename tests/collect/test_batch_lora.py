@@ -87,6 +87,10 @@ def together(settings: dict[str, Any], **more: Any) -> dict[str, dict[str, Any]]
     return train(Trainer(from_dict({**settings, "peft_mode": "batch", **more}), torch.device("cpu")))
 
 
+# Of float32 sums in another order, through all layers: 1.8e-6 on a CPU without AVX-512, less on others.
+ROUNDING = 4e-6
+
+
 def distance(a: Any, b: Any) -> float:
     """Relative error by the norm."""
     return float((a - b).detach().double().norm() / b.detach().double().norm().clamp(min=1e-30))
@@ -113,14 +117,14 @@ def test_each_adapter_trains_as_if_it_were_alone(operator: dict[str, Any], quant
     settings = {**UNEQUAL, "quant": quant}
     found = together(settings, **operator)
     for number in range(3):
-        assert_same(found[f"adapter_{number}"], alone(settings, number), 1e-6)
+        assert_same(found[f"adapter_{number}"], alone(settings, number), ROUNDING)
 
 
 def test_adapters_with_as_many_rows_are_multiplied_in_batches() -> None:
     settings = {**UNEQUAL, "batch_size": 2, "lengths": "fixed", "grad_accum": 1}
     found = together(settings)
     for number in range(3):
-        assert_same(found[f"adapter_{number}"], alone(settings, number), 1e-6)
+        assert_same(found[f"adapter_{number}"], alone(settings, number), ROUNDING)
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
@@ -144,14 +148,14 @@ def test_stacked_adapters_train_as_if_each_were_alone(shape: dict[str, Any]) -> 
     settings = {**ALIKE, **shape}
     found = together(settings, **STACKED)
     for number in range(3):
-        assert_same(found[f"adapter_{number}"], alone(settings, number), 1e-6)
+        assert_same(found[f"adapter_{number}"], alone(settings, number), ROUNDING)
 
 
 def test_stacked_adapters_follow_a_schedule_and_learn_at_rates_of_their_own() -> None:
     settings = {**ALIKE, "lr_schedule": "cosine", "lr_warmup_steps": 2, "learning_rate": [1e-3, 3e-3, 1e-3]}
     apart, stacked = together(settings), together(settings, **STACKED)
     for name in apart:
-        assert_same(stacked[name], apart[name], 1e-6)
+        assert_same(stacked[name], apart[name], ROUNDING)
 
 
 @pytest.mark.parametrize("operator", [*OPERATORS, pytest.param(STACKED, id="stacked"), None])
@@ -225,7 +229,7 @@ def test_adapters_of_different_layers_are_not_stacked() -> None:
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_whatever_is_recomputed(operator: dict[str, Any], checkpointing: dict[str, Any]) -> None:
     found = together({**UNEQUAL, **checkpointing}, **operator)
-    assert_same(found["adapter_1"], alone(UNEQUAL, 1), 1e-6)
+    assert_same(found["adapter_1"], alone(UNEQUAL, 1), ROUNDING)
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
@@ -235,7 +239,7 @@ def test_another_adapter_changes_nothing(operator: dict[str, Any]) -> None:
     fewer["target_modules"] = ";".join(UNEQUAL["target_modules"].split(";")[:2])
     three, two = together(UNEQUAL, **operator), together({**fewer, "lora_cnt": 2}, **operator)
     for name in ("adapter_0", "adapter_1"):
-        assert_same(two[name], three[name], 1e-6)
+        assert_same(two[name], three[name], ROUNDING)
 
 
 def _wrapped(operator: str = "fused", **settings: Any) -> batch_lora.BatchLora:
