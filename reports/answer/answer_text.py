@@ -44,7 +44,7 @@ _LEAST_SAID = 0.0005  # of the window: less is 0.0%
 _MUCH_AROUND = 0.1  # of the time around it: a call that takes as much is named
 _STRAGGLER = "straggler_rank"
 _PHASES = {"between": "between steps", "no_grad": "forward without gradient"}
-_OTHER_STEPS = 0.03  # how far the mean of the usual steps is from that of all where some evaluate or save
+_OTHER_STEPS = 0.05  # how far the mean of the usual steps is from that of all where some evaluate or save
 _MUCH_COMMUNICATION = 0.1  # of the window: some of it may be waiting for a rank that is not here
 
 
@@ -94,8 +94,8 @@ def _unprofiled(found: Row) -> str:
     step = f"a step takes {said_ns(mean)} on average" if says else f"a step takes {said_ns(median)}"
     if not waits:
         return step
-    usual = found["waiting_step_ns"] or (mean or median)
-    if abs((mean or median) / usual - 1) > _OTHER_STEPS:
+    usual = found["waiting_step_ns"]
+    if mean and usual and abs(mean / usual - 1) > _OTHER_STEPS:
         return f"{step}; those that do not evaluate {said_ns(usual)}, {rank}waiting {said_ns(waited)} of it for input"
     return f"{step}, {rank}waits {said_ns(waited)} of it for input"
 

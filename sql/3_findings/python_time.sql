@@ -10,6 +10,7 @@ select
     place,
     saving_ns,
     occurrence_cnt,
-    'no operator runs ' || lengths || coalesce('; in the longest Python is in ' || frame, '') as evidence
+    'no operator runs ' || lengths || coalesce('; in the longest Python is in ' || frame, if(occurrence_cnt = 1, ', ', '; the longest ') || operators, '')
+        as evidence
 from _cpu_gap_place
 where rule = 'python_time'

@@ -19,6 +19,8 @@
 --   before      varchar   the annotation that ended last before it, NULL without
 --   behind      varchar   the one that begins first behind it, NULL without
 --   frame       varchar   the innermost Python function around all of it, NULL where none is recorded
+--   ended       varchar   the operator with whose end it begins, NULL without
+--   begun       varchar   the one with whose start it ends, NULL without
 
 with
 stepping as (
@@ -157,6 +159,22 @@ around as (
         )
     group by piece.source_id, piece.thread_id, piece.start_ns
 ),
+ended as (
+    select range.source_id, range.thread_id, range.end_ns as time_ns, arg_max(range.name_id, range.end_ns - range.start_ns) as name_id
+    from range
+    semi join piece
+        on piece.source_id = range.source_id and piece.thread_id = range.thread_id and piece.start_ns = range.end_ns
+    where range.kind = 'operator'
+    group by all
+),
+begun as (
+    select range.source_id, range.thread_id, range.start_ns as time_ns, arg_max(range.name_id, range.end_ns - range.start_ns) as name_id
+    from range
+    semi join piece
+        on piece.source_id = range.source_id and piece.thread_id = range.thread_id and piece.end_ns = range.start_ns
+    where range.kind = 'operator'
+    group by all
+),
 alone as (
     select source_id
     from range
@@ -179,7 +197,9 @@ select
     if(piece.what = 'late_input', piece.path_id, around.path_id) as path_id,
     before_name.text as before,
     behind_name.text as behind,
-    around.frame
+    around.frame,
+    ended_name.text as ended,
+    begun_name.text as begun
 from piece
 left join around using (source_id, thread_id, start_ns)
 -- ranges end a little behind their last operator, and begin before their first
@@ -189,3 +209,9 @@ asof left join (select source_id, thread_id, start_ns, max(name_id) as name_id f
     on behind.source_id = piece.source_id and behind.thread_id = piece.thread_id and behind.start_ns >= piece.middle_ns
 left join name as before_name on before_name.name_id = before.name_id
 left join name as behind_name on behind_name.name_id = behind.name_id
+left join ended
+    on ended.source_id = piece.source_id and ended.thread_id = piece.thread_id and ended.time_ns = piece.start_ns
+left join begun
+    on begun.source_id = piece.source_id and begun.thread_id = piece.thread_id and begun.time_ns = piece.end_ns
+left join name as ended_name on ended_name.name_id = ended.name_id
+left join name as begun_name on begun_name.name_id = begun.name_id

@@ -8,6 +8,7 @@
 --   occurrence_cnt   bigint    times without an operator, or fetches
 --   lengths          varchar   how often and how long, in words
 --   frame            varchar   the innermost Python function around all of the longest, NULL where none is recorded
+--   operators        varchar   the operators before and behind the longest, in words, NULL where one is not known
 
 with
 placed as (
@@ -16,7 +17,8 @@ placed as (
         gap.rule,
         coalesce(range_path.path, format('(between {} and {})', coalesce(gap.before, 'the start'), coalesce(gap.behind, 'the end'))) as place,
         sum(gap.end_ns - gap.start_ns) as ns,
-        arg_max(gap.frame, gap.end_ns - gap.start_ns) as frame
+        arg_max(gap.frame, gap.end_ns - gap.start_ns) as frame,
+        arg_max(coalesce(format('behind {} and before {}', gap.ended, gap.begun), ''), gap.end_ns - gap.start_ns) as operators
     from _cpu_gap as gap
     left join range_path using (path_id)
     where gap.rule is not null
@@ -34,6 +36,7 @@ select
     count(*) as occurrence_cnt,
     format('{}, {}', if(count(*) = 1, 'once', format('{:,} times', count(*))),
         said_lengths(count(*), avg(ns), max(ns), count(*) filter (is_long), coalesce(sum(ns) filter (is_long), 0))) as lengths,
-    arg_max(frame, ns) as frame
+    arg_max(frame, ns) as frame,
+    nullif(arg_max(operators, ns), '') as operators
 from long
 group by source_id, rule, place
