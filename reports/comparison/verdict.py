@@ -136,7 +136,18 @@ def of_runs(steps: tuple[spread.Spread, spread.Spread], number: int, work: Seque
     letters = letter(0), letter(number)
     if first.is_unlike(other):
         return _of_other_work(*steps, *letters, first, other)
-    return of_steps(*steps, *letters, _TIMED)
+    return of_steps(*steps, *letters, _TIMED) + _may_be_the_machine(*steps)
+
+
+def _may_be_the_machine(first: spread.Spread, other: spread.Spread) -> str:
+    """That two runs of one program may be as far apart, where their steps vary by more than lies between them."""
+    before, after = spread.centres(first, other)
+    if first.frac is None or other.frac is None or not before or spread.are_alike(first, other):
+        return ""
+    apart = abs(after / before - 1)
+    if not spread.NEXT_TO_NOTHING <= apart <= first.frac + other.frac:
+        return ""
+    return "; that is no more than their steps vary, and so may runs of one program: repeat both to be sure"
 
 
 def _each(databases: dict[str, Database], asked: Asked) -> str:

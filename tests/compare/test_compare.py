@@ -466,6 +466,19 @@ def test_runs_are_judged_by_their_timing_pass_alone(run: Callable[..., Any], tmp
     assert (raw["unit"], raw["one"], raw["one spread"], raw["fast Δ frac"]) == ("ns", "10000000.0", "2000000.0", "-0.5")
 
 
+def test_runs_that_are_no_further_apart_than_their_steps_vary_are_to_be_repeated(
+    run: Callable[..., Any], tmp_path: Path
+) -> None:
+    """A busy machine puts two runs of one program as far apart, however many steps say so."""
+    walls = [8_000_000 + 200_000 * (7 * n % 20) for n in range(40)]
+    one = run_directory(tmp_path / "one", walls, 10_000_000)
+    slower = run_directory(tmp_path / "slower", [wall * 6 // 5 for wall in walls], 10_000_000)
+    other = run_directory(tmp_path / "other", [2 * wall for wall in walls], 10_000_000)
+    said = " ".join(run(one, slower).out.split())
+    assert said.startswith("B is 1.2") and "and so may runs of one program: repeat both to be sure" in said
+    assert "repeat" not in run(one, other).out
+
+
 def of_tokens(path: Path, spec: dict[str, Any], wall: int, tokens: int, ranges: float) -> Path:
     """A run whose steps take so long for so many tokens, one in ten of them a tenth longer."""
     run_directory(path, [wall] * 9 + [wall * 11 // 10], 7 * wall)
