@@ -7,7 +7,8 @@
 --     [m, r] x [r, n]     lora_B           as wide as the base's result; more such pairs for further adapters
 --
 -- with r at most half of both k and n. An activation or a norm between them is of another module (a bottleneck, a gated
--- unit). A pair may have other rows than the base: an adapter's share of a batch, or DoRA's weight.
+-- unit). A pair may have other rows than the base: an adapter's share of a batch, or DoRA's weight. bitsandbytes multiplies
+-- by a base in 8 bits, or in 4: two values in each byte of a column.
 --
 -- needs: staged_name, staged_range
 
@@ -17,9 +18,9 @@ named as (
     from staged_name
     where regexp_matches(
         text,
-        '^aten::(linear|matmul|mm|addmm_?|_addmm_activation|'
+        '^(MatMul(4Bit|8bit(Lt|Fp))|aten::(linear|matmul|mm|addmm_?|_addmm_activation|'
         || '(leaky_)?relu6?_?|gelu|silu_?|mish|elu_?|selu|tanh|sigmoid|hardswish|softplus|softmax|'
-        || '(native_)?(layer|batch|group)_norm|rms_norm|instance_norm|scaled_dot_product_attention|embedding)$'
+        || '(native_)?(layer|batch|group)_norm|rms_norm|instance_norm|scaled_dot_product_attention|embedding))$'
     )
 ),
 placed as (
@@ -43,7 +44,10 @@ placed as (
 shape as (
     select
         used.shape_id,
-        try_cast(try_cast(string_split(staged_name.text, '|')[1] as json) as double[][]) as dims
+        try_cast(try_cast(string_split(staged_name.text, '|')[1] as json) as double[][]) as dims,
+        case try_cast(try_cast(string_split(staged_name.text, '|')[2] as json) as varchar[])[2]
+            when 'unsigned char' then 2 when 'c10::BFloat16' then 4 when 'c10::Half' then 4 when 'float' then 8
+        end as packed_cnt  -- values of 4 bits in one of its second input
     from (select distinct shape_id from placed where not is_inner) as used
     join staged_name on staged_name.name_id = used.shape_id
 ),
@@ -53,8 +57,9 @@ sized as (
         placed.* exclude (is_inner, shape_id),
         shape.dims[if(placed.operator like '%addmm%', 2, 1)] as input,
         shape.dims[if(placed.operator like '%addmm%', 3, 2)] as weight,
-        placed.operator in ('linear', 'matmul', 'mm', 'addmm', 'addmm_', '_addmm_activation') and len(weight) = 2
-            as is_product
+        shape.packed_cnt,
+        (regexp_matches(placed.operator, '^(linear|matmul|mm|addmm_?|_addmm_activation)$') or placed.operator like 'MatMul%')
+            and len(weight) = 2 as is_product
     from placed
     left join shape using (shape_id)
     where not placed.is_inner
@@ -64,7 +69,12 @@ product as (
         thread_id, start_ns, end_ns, position,
         if(is_product, input[-1], null) as k,
         if(is_product, list_product(input) / nullif(input[-1], 0), null) as m,
-        if(is_product, if(operator = 'linear', weight[1], weight[2]), null) as n
+        case
+            when not is_product then null
+            when operator = 'MatMul4Bit' then list_product(weight) * packed_cnt / nullif(input[-1], 0)
+            when operator = 'linear' or operator like 'MatMul8bit%' then weight[1]
+            else weight[2]
+        end as n
     from sized
 ),
 beside as (

@@ -16,7 +16,7 @@ node as (
     from staged_range
     join staged_name as name on name.name_id = staged_range.text_id
     join staged_name as shape on shape.name_id = staged_range.shape_id
-    where staged_range.is_backward and regexp_matches(name.text, '^(Mm|Addmm|Linear|Bmm)Backward\d+$')
+    where staged_range.is_backward and regexp_matches(name.text, '^(Mm|Addmm|Linear|Bmm|MatMul4Bit|MatMul8bit(Lt|Fp))Backward\d*$')
 ),
 numbered as (
     select thread_id, start_ns, end_ns, sequence_number

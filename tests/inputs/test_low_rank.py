@@ -103,6 +103,24 @@ def test_what_checkpointing_computes_again_is_named_so(is_reentrant: bool, tmp_p
     assert {key[1]: n for key, n in found.items() if key[2] == "recompute"} == dict.fromkeys(PARTS, STEPS)
 
 
+@pytest.mark.parametrize("kind", ["nf4", "int8"])
+def test_a_quantised_base_is_a_base(kind: str, tmp_path: Path) -> None:
+    bitsandbytes = pytest.importorskip("bitsandbytes")
+    model = Lora(WIDTH, WIDE, RANK)
+    if kind == "nf4":
+        model.base = bitsandbytes.nn.Linear4bit(WIDTH, WIDE, compute_dtype=torch.float32, quant_type="nf4")
+    else:
+        model.base = bitsandbytes.nn.Linear8bitLt(WIDTH, WIDE, has_fp16_weights=False)
+    model.base.to("cpu")  # quantises it
+
+    def step() -> None:
+        x = torch.randn(BATCH, LENGTH, WIDTH, requires_grad=True)
+        y = model.base(x) + model.wide[0](model.narrow[0](x)) * 2.0
+        y.sum().backward()
+
+    assert counted(recorded(step, tmp_path / "trace.json")) == both_ways(f"linear {WIDTH}x{WIDE}", STEPS)
+
+
 def test_products_without_modules_are_found_too(tmp_path: Path) -> None:
     """As kernels for training write them: no linear, the sum in the last product."""
     weight, narrow, wide = torch.randn(WIDTH, WIDE), torch.randn(WIDTH, RANK), torch.randn(RANK, WIDE)
