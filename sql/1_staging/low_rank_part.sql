@@ -121,9 +121,9 @@ labelled as (
             when lag(is_first and is_layer) over earlier then 'lora_B'
             when lead(is_first and is_layer and not is_further) over earlier then 'base'
         end as part,
-        case part when 'lora_A' then k when 'lora_B' then lag(k) over earlier else k end::bigint as in_width,
-        case part when 'lora_A' then out_n else n end::bigint as out_width,
-        if(part = 'lora_A', n, null)::bigint as rank
+        try_cast(if(part = 'lora_B', lag(k) over earlier, k) as bigint) as in_width,
+        try_cast(if(part = 'lora_A', out_n, n) as bigint) as out_width,
+        try_cast(if(part = 'lora_A', n, null) as bigint) as rank
     from layered
     window earlier as (partition by thread_id order by start_ns, position)
 )
@@ -136,4 +136,4 @@ select
     n as result_width,
     rank
 from labelled
-where part is not null
+where part is not null and in_width is not null and out_width is not null

@@ -179,6 +179,19 @@ def test_without_shapes_nothing_is_guessed(tmp_path: Path) -> None:
     assert not counted(trained(Lora(WIDTH, WIDE, RANK), tmp_path / "trace.json", record_shapes=False))
 
 
+def test_widths_beyond_all_numbers_cost_no_more_than_themselves(tmp_path: Path) -> None:
+    shapes = [[[8, 1e300], [1e300, 1e300]], [[8, 1e300], [4, 1e300]], [[8, 4], [1e300, 4]]]
+    shapes += [[[8, 64], [96, 64]], [[8, 64], [4, 64]], [[8, 4], [96, 4]]]
+    path = tmp_path / "trace.json"
+    events = [
+        {"ph": "X", "cat": "cpu_op", "name": "aten::linear", "pid": 1, "tid": 1, "ts": 10.0 * i, "dur": 5.0,
+         "args": {"Input Dims": dims, "Input type": ["float", "float"]}}
+        for i, dims in enumerate(shapes)
+    ]  # fmt: skip
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}), "utf-8")
+    assert counted(path) == {("linear 64x96", part, "forward"): 1 for part in PARTS}
+
+
 @pytest.mark.parametrize(
     "dims",
     [
