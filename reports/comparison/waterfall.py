@@ -136,12 +136,10 @@ def _made(found: list[Values], values: list[float], *, is_of_gpu: bool, is_of_st
 
 def _of_gpu(database: Database, by_step: bool) -> Values:
     """What a device does in a warm step, or in the whole recording: the mean of its devices."""
-    is_counted = f"source_id in (select source_id from source where {counting(database)})"
+    counted = f"select source_id from source where {counting(database)}"
+    is_counted = f"source_id in ({counted})"
     if by_step:
-        found: Values = {}
-        for (source_id,) in database.rows(f"select source_id from source where {is_counted}"):
-            for name, time in answer.times(database, source_id).items():
-                found[name] = found.get(name, 0.0) + time
+        found = answer.times(database, [source_id for (source_id,) in database.rows(counted)])
         ((step_cnt,),) = database.rows(  # each device has the steps of its source, which its processes share
             f"select sum(step_cnt / process_cnt) from steady_state join _stepping using (source_id) where {is_counted}"
         )
