@@ -333,6 +333,6 @@ _ORDER = (
 # What can be asked of a trace without GPU work; batch, merge, fuse and scale by what its operators cost (operators.py).
 _ORDER_OF_CPU = ("merge", "fuse", "batch", "scale", "prefetch", "skip", "cpu")
 OF_FORM = ("graph", "batch", "merge")  # what gives work another form: launched at once, for several at once
-_ONCE = ("device", "batch", "merge")  # of a run there is one
+_ONCE = ("device",)  # work runs on one; of two numbers of steps in one pass the larger counts
 _COUNTS = {"batch": "steps", "merge": "micro batches of a step"}
 FORMS = {name: (kind.form, kind.note) for name, kind in _KINDS.items()}
