@@ -20,11 +20,13 @@ COLUMNS = (
 )  # fmt: skip
 _WORTH_FRAC = 0.01
 _GONE_FRAC = 0.25  # of what an edit would have saved so much may be left in a trace that changed there
+# in one step alone it is what ran there for the first time
 _IS_RECOMPILED = """
-    select count(*) > 0
-    from _compiling
+    select count(distinct step.step_id) > 1
+    from _compiling as compiling
     join _steady_time as steady using (source_id)
-    where what = 'compiled' and _compiling.start_ns between steady.start_ns and steady.end_ns"""
+    asof join _step as step on step.source_id = compiling.source_id and step.start_ns <= compiling.start_ns
+    where compiling.what = 'compiled' and compiling.start_ns between steady.start_ns and steady.end_ns"""
 _UNKNOWN = unprofiled.Prediction(None)
 
 

@@ -30,7 +30,7 @@ class Seen:
     is_fused: bool = False  # the optimizer
     is_compiled: bool = False
     rank_cnt: int = 1
-    is_recompiled: bool = False  # in steps that count
+    is_recompiled: bool = False  # in several of the steps that count
     is_16bit: bool | None = None  # where it was seen
     has_16bit: bool = True  # the device multiplies faster in 16 bits
     adapter_cnt: int = 0  # adapters that train in turn

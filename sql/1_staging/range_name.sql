@@ -2,7 +2,8 @@
 --
 -- What differs from call to call is cut from the name, so that calls of one operator or step are one name path:
 -- emit_nvtx's ', seq = 45440, op_id = 322567, sizes = […]', and the number behind step, iter or iteration
--- (ProfilerStep#12, ## step 3 ##, Step 3/100), and that of a recompilation (Torch-Compiled Region: 2/1). The text itself stays in the column text_id of the range.
+-- (ProfilerStep#12, ## step 3 ##, Step 3/100), and that of a recompilation (Torch-Compiled Region: 2/1). The text itself
+-- stays in the column text_id of the range.
 --
 -- needs: range_text
 

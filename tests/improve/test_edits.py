@@ -192,16 +192,22 @@ def test_16_bits_are_advised_where_they_are_not_used_and_help(
     assert ("16-bit activations" in names) is is_listed
 
 
-def test_a_program_that_compiles_again_and_again_is_told_so(tmp_path: Path, run_command: Run) -> None:
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_program_that_compiles_again_and_again_is_told_so(times: int, tmp_path: Path, run_command: Run) -> None:
+    """In one step alone something ran for the first time."""
     run = script(tmp_path / "run", SLOW)
     with gzip.open(run / "trace.json.gz", "rt") as file:
         trace = json.load(file)
-    operator = [event for event in trace["traceEvents"] if event.get("cat") == "cpu_op"][-1]
-    trace["traceEvents"].append(operator | {"name": "_compile.compile_inner (dynamo_timed)"})
+    steps = [event for event in trace["traceEvents"] if str(event.get("name")).startswith("step")]
+    operator = next(event for event in trace["traceEvents"] if event.get("cat") == "cpu_op")
+    compiled = operator | {"name": "_compile.compile_inner (dynamo_timed)", "dur": 1}
+    trace["traceEvents"] += [compiled | {"ts": step["ts"] + 1} for step in steps[-times:]]
     with gzip.open(run / "trace.json.gz", "wt") as file:
         json.dump(trace, file)
-    (row,) = [r for r in json.loads(run_command("improve", run, "--json").out) if r["edit"].startswith("compile once")]
-    assert "dynamic=True" in row["write"] and row["saving_frac"] is None
+    rows = {row["edit"]: row for row in json.loads(run_command("improve", run, "--json").out)}
+    told = rows.get("compile once for all lengths")
+    assert (told is not None) == (times > 1)
+    assert told is None or ("dynamic=True" in told["write"] and told["saving_frac"] is None)
 
 
 def test_what_is_left_of_a_shorter_step_is_a_share_of_the_step_before(tmp_path: Path, run_command: Run) -> None:

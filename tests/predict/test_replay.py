@@ -209,12 +209,8 @@ def test_another_device_takes_its_peak_in_the_precision_of_a_product(name: str, 
         file.execute("update TARGET_INFO_GPU set name = 'NVIDIA H100 80GB HBM3'")
     with analyze([tmp_path / "run.sqlite"], tmp_path / "run.duckdb") as database:
         peak = f"matrix{KERNELS[name]}_flops" if KERNELS[name] else "memory_bytes_s"
-        own, other = (
-            database.rows(f"select {peak} from device_peak where regexp_matches('{d}', pattern) order by priority")[0][
-                0
-            ]
-            for d in ("H100", device)
-        )
+        asked = f"select {peak} from device_peak where regexp_matches(?, pattern) order by priority limit 1"
+        ((own,), (other,)) = (database.rows(asked, gpu)[0] for gpu in ("H100", device))
         found = traces.fetch(database, 1)
         assert found is not None
         scene = Scene(database, found)

@@ -159,20 +159,16 @@ around as (
         )
     group by piece.source_id, piece.thread_id, piece.start_ns
 ),
-ended as (
-    select range.source_id, range.thread_id, range.end_ns as time_ns, arg_max(range.name_id, range.end_ns - range.start_ns) as name_id
-    from range
-    semi join piece
-        on piece.source_id = range.source_id and piece.thread_id = range.thread_id and piece.start_ns = range.end_ns
-    where range.kind = 'operator'
-    group by all
-),
-begun as (
-    select range.source_id, range.thread_id, range.start_ns as time_ns, arg_max(range.name_id, range.end_ns - range.start_ns) as name_id
-    from range
-    semi join piece
-        on piece.source_id = range.source_id and piece.thread_id = range.thread_id and piece.end_ns = range.start_ns
-    where range.kind = 'operator'
+edge as (
+    select operator.source_id, operator.thread_id, operator.time_ns, operator.is_end, arg_max(operator.name_id, operator.ns) as name_id
+    from (
+        select source_id, thread_id, name_id, end_ns - start_ns as ns,
+            unnest([start_ns, end_ns]) as time_ns, unnest([false, true]) as is_end
+        from range
+        where kind = 'operator' and thread_id in (select thread_id from piece)
+    ) as operator
+    semi join (select source_id, thread_id, unnest([start_ns, end_ns]) as time_ns from piece) as border
+        using (source_id, thread_id, time_ns)
     group by all
 ),
 alone as (
@@ -209,9 +205,9 @@ asof left join (select source_id, thread_id, start_ns, max(name_id) as name_id f
     on behind.source_id = piece.source_id and behind.thread_id = piece.thread_id and behind.start_ns >= piece.middle_ns
 left join name as before_name on before_name.name_id = before.name_id
 left join name as behind_name on behind_name.name_id = behind.name_id
-left join ended
-    on ended.source_id = piece.source_id and ended.thread_id = piece.thread_id and ended.time_ns = piece.start_ns
-left join begun
-    on begun.source_id = piece.source_id and begun.thread_id = piece.thread_id and begun.time_ns = piece.end_ns
+left join edge as ended
+    on ended.is_end and ended.source_id = piece.source_id and ended.thread_id = piece.thread_id and ended.time_ns = piece.start_ns
+left join edge as begun
+    on not begun.is_end and begun.source_id = piece.source_id and begun.thread_id = piece.thread_id and begun.time_ns = piece.end_ns
 left join name as ended_name on ended_name.name_id = ended.name_id
 left join name as begun_name on begun_name.name_id = begun.name_id

@@ -37,7 +37,8 @@ path_phase as (
         contains(path, '## Call CompiledFxGraph') as is_compiled,
         list_last(
             list_filter(
-                list_transform(string_split(path, '/'), lambda name: phase_of(name)), lambda phase: phase is not null
+                list_transform(string_split(path, '/'), lambda name: phase_of(name)),
+                lambda phase: phase <> 'no_grad'  -- of which the stack says more
             )
         ) as phase
     from range_path

@@ -1,10 +1,10 @@
 -- A row is a set of name paths that GPU work has (attribution) and the phase of training that this work belongs to.
 --
 -- In this order: below a range named recompute; in the optimizer, in input, copying to the device or without gradients, by the
--- innermost range around the launching call that means a phase; in the backward, if a range of that name is around the call or was open when
--- another thread made it, if the work was found by sequence number for a forward operator, or if a backward node is around
--- it; in the forward, by a range of that name or where backward nodes point to the operator around it. Sets without a row
--- have no phase.
+-- innermost range around the launching call that means a phase; in the backward, if a range of that name is around the call
+-- or was open when another thread made it, if the work was found by sequence number for a forward operator, or if a backward
+-- node is around it; in the forward, by a range of that name or where backward nodes point to the operator around it. Sets
+-- without a row have no phase.
 --
 -- columns:
 --   source_id        integer   the input
