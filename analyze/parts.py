@@ -26,6 +26,7 @@ from . import ingest
 from .read import inputs
 from .read.identity import identity
 from .read.inputs import Input
+from .store.blank import Shape
 from .store.building import building
 from .store.database import Database
 from .store.limits import share
@@ -47,6 +48,7 @@ _KEYS = {
     "collective": ("collective_id",),
 }
 _NAMES = ("name_id", "text_id", "shape_id")
+_FILLED = "select table_name from duckdb_tables() where database_name = 'part' and estimated_size > 0"
 _NOT_COPIED = ("threshold", "kernel_class_rule", "device_peak", "memory_category", "name")
 
 
@@ -105,12 +107,13 @@ def _make(numbered: list[tuple[Input, Path]], settings: Settings, progress: Prog
 
 
 def make_part(item: Input, part: Path, settings: Settings) -> str | None:
-    """Make a database of one input, without views; what is wrong with the input, None when nothing is.
+    """Make a database of one input, with no more views than reading needs; what is wrong with the input, None when
+    nothing is.
 
     Raises OutputError when the part cannot be written.
     """
     try:
-        with building(part, settings) as new:
+        with building(part, settings, Shape.PART) as new:
             ingest.fill(new, 1, item, Silent())
     except (InputError, ToolError) as error:
         return str(error)
@@ -198,9 +201,10 @@ def append(database: Database, part: Path, source_id: int) -> None:
             for table, columns in _KEYS.items()
             for column in columns
         }
+        filled = {name for (name,) in database.rows(_FILLED)}  # most traces leave most tables empty
         for table in sql.in_folder(sql.TABLES):
-            if table.name not in _NOT_COPIED:
-                _append_table(database, table.name, shifts, source_id)
+            if table.name in filled and table.name not in _NOT_COPIED:
+                _append_table(database, table, shifts, source_id)
     finally:
         run("drop table if exists temp.renamed")
         run("detach part")
@@ -215,10 +219,9 @@ def _append_names(database: Database) -> None:
     )
 
 
-def _append_table(database: Database, table: str, shifts: dict[str, int], source_id: int) -> None:
-    columns = [str(row[0]) for row in database.connection.execute(f"describe {quoted(table)}").fetchall()]
+def _append_table(database: Database, table: sql.SqlFile, shifts: dict[str, int], source_id: int) -> None:
     values, joins = [], []
-    for column in columns:
+    for column in (c.name for c in table.columns):
         if column == "source_id":
             values.append(str(source_id))
         elif column in _NAMES:
@@ -227,8 +230,8 @@ def _append_table(database: Database, table: str, shifts: dict[str, int], source
         else:
             values.append(f"part_row.{quoted(column)}" + (f" + {shifts[column]}" if column in shifts else ""))
     database.connection.execute(
-        f"insert into {quoted(table)} select {', '.join(values)} "
-        f"from part.{quoted(table)} as part_row {' '.join(joins)}"
+        f"insert into {quoted(table.name)} select {', '.join(values)} "
+        f"from part.{quoted(table.name)} as part_row {' '.join(joins)}"
     )
 
 

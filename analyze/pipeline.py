@@ -15,6 +15,7 @@ from .read.exports import Exports
 from .read.identity import identity
 from .read.inputs import Input, Kind
 from .store import cache, checks
+from .store.blank import Shape
 from .store.building import building
 from .store.database import Database
 from .store.opening import kept, open_database
@@ -113,7 +114,7 @@ def _built(
     database: Path, found: list[Input], settings: Settings, progress: Progress, is_kept: bool
 ) -> tuple[bool, list[str]]:
     """Make the database; whether all that could be read was, and the names of views that are rows in it."""
-    with building(database, settings, is_described=is_kept) as new:
+    with building(database, settings, Shape.DESCRIBED if is_kept else Shape.WHOLE) as new:
         is_complete = _read(new, found, _parts_of(database), settings, progress)
         progress.step("checks")
         checks.run(new)

@@ -1,4 +1,4 @@
-"""A cache folder for each test, with a blank database in it that all tests share: making one takes a second."""
+"""A cache folder for each test, with the blank databases in it that all tests share: making one takes seconds."""
 
 import atexit
 import os
@@ -11,19 +11,22 @@ from lorabench.analyze.store import blank
 
 
 @cache
-def _blank() -> Path:
+def _blanks() -> tuple[Path, ...]:
     folder = Path(tempfile.mkdtemp(prefix="lorabench-tests-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return blank.cached(folder)
+    return tuple(blank.cached(folder, shape) for shape in blank.Shape)
 
 
 def cache_in(folder: Path) -> str:
     """What XDG_CACHE_HOME is to be for a test that works in a folder."""
     own = folder / "cache" / "lorabench"
-    blank_one = own / _blank().name
-    if not blank_one.exists():
-        own.mkdir(parents=True, exist_ok=True)
-        new = own / f"{os.getpid()}.new"  # another worker may do the same
-        shutil.copyfile(_blank(), new)
-        new.replace(blank_one)
+    own.mkdir(parents=True, exist_ok=True)
+    for shared in _blanks():
+        if not (own / shared.name).exists():
+            new = own / f"{os.getpid()}.new"  # another worker may do the same
+            try:
+                new.hardlink_to(shared)  # nobody writes into a blank database: it is copied, or replaced
+            except OSError:  # another file system
+                shutil.copyfile(shared, new)
+            new.replace(own / shared.name)
     return str(own.parent)

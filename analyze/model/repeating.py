@@ -18,7 +18,8 @@ _NUMBERED = f"""
         where regexp_matches(text, {sql.literal(CALLED_STEP)}) and step_number(text) is not null
             and name_id in (select text_id from range semi join reading using (source_id) where kind = 'annotation')
     )"""
-_SHOWN_BY = ("_step_range", "_optimizer_step")
+_SHOWN_BY = ("is_stepped_by_range", "is_stepped_by_optimizer")
+_MANY = 100_000  # kernels: to look for what repeats in fewer takes less than to plan these
 _LEAST_OF_TIME = 0.25  # that steps of few kernels cover: what takes less is the layers of one pass behind a long start
 _KERNELS = """
     select name, start, "end", thread, graph_ns
@@ -39,42 +40,53 @@ def write(staging: Staging) -> None:
     """Nothing where ranges show steps. Called when range, api_call, gpu_op and name hold the source."""
     if staging.scalar(_NUMBERED):
         return
-    run = staging.database.connection.execute
-    devices = run(sql.staging("repeated_device")).fetchall()
-    if not devices or any(
-        staging.scalar(f"select exists (from {view} semi join reading using (source_id))") for view in _SHOWN_BY
-    ):
+    devices = staging.database.connection.execute(sql.staging("repeated_device")).fetchall()
+    kernel_cnt = sum(cnt for _, _, cnt in devices)
+    if not devices or (kernel_cnt > _MANY and _are_shown(staging)):
         return
-    for process, device in devices:
-        kernels = run(_KERNELS.format(kernels=sql.staging("repeated_kernel")), [process, device]).fetchnumpy()
-        names = kernels["name"].astype(np.int64)
-        begin, end = steps(names)
-        if not begin.size:
-            begin, end = around(names, np.flatnonzero(_are_long_graphs(kernels["graph_ns"])))
-        if not begin.size:
-            continue
-        begins, ends = kernels["start"][begin], _ends(kernels, begin, end)
-        if (ends <= begins).any():  # one launch of a graph holds several
-            continue
-        covered = len(begins) * np.median(ends - begins)
-        is_most = covered >= _LEAST_OF_TIME * (kernels["end"].max() - kernels["start"].min())
-        if np.median(end - begin) < MOST_OF_A_LAYER and not is_most:
-            continue
-        modules = staging.database.columns(_MODULES)
-        inside = np.searchsorted(begins, modules["end"]) - np.searchsorted(begins, modules["start"])
-        if inside.max(initial=0) > _MOST_IN_A_MODULE:
-            continue
-        threads, counts = np.unique(kernels["thread"], return_counts=True)
-        thread = int(threads[counts.argmax()])
-        none = np.ones(begin.size, dtype=bool)
-        columns = {
-            "process_id": pa.array(np.full(begin.size, process or 0), mask=none if process is None else ~none),
-            "thread_id": pa.array(np.full(begin.size, thread), mask=none if thread < 0 else ~none),
-            "step": np.arange(1, begin.size + 1),
-            "start_ns": begins,
-            "end_ns": ends,
-        }
+    found = [columns for process, device, _ in devices if (columns := _repeated(staging, process, device))]
+    if found and kernel_cnt <= _MANY and _are_shown(staging):
+        return
+    for columns in found:
         staging.write("found_step", columns)
+
+
+def _are_shown(staging: Staging) -> bool:
+    """Whether ranges show steps, or the ends of steps."""
+    return any(staging.scalar(sql.staging(by)) for by in _SHOWN_BY)
+
+
+def _repeated(staging: Staging, process: int | None, device: int | None) -> dict[str, Any] | None:
+    """Columns of found_step of a process by its kernels on a device, None where nothing repeats."""
+    statement = _KERNELS.format(kernels=sql.staging("repeated_kernel"))
+    kernels = staging.database.connection.execute(statement, [process, device]).fetchnumpy()
+    names = kernels["name"].astype(np.int64)
+    begin, end = steps(names)
+    if not begin.size:
+        begin, end = around(names, np.flatnonzero(_are_long_graphs(kernels["graph_ns"])))
+    if not begin.size:
+        return None
+    begins, ends = kernels["start"][begin], _ends(kernels, begin, end)
+    if (ends <= begins).any():  # one launch of a graph holds several
+        return None
+    covered = len(begins) * np.median(ends - begins)
+    is_most = covered >= _LEAST_OF_TIME * (kernels["end"].max() - kernels["start"].min())
+    if np.median(end - begin) < MOST_OF_A_LAYER and not is_most:
+        return None
+    modules = staging.database.columns(_MODULES)
+    inside = np.searchsorted(begins, modules["end"]) - np.searchsorted(begins, modules["start"])
+    if inside.max(initial=0) > _MOST_IN_A_MODULE:
+        return None
+    threads, counts = np.unique(kernels["thread"], return_counts=True)
+    thread = int(threads[counts.argmax()])
+    none = np.ones(begin.size, dtype=bool)
+    return {
+        "process_id": pa.array(np.full(begin.size, process or 0), mask=none if process is None else ~none),
+        "thread_id": pa.array(np.full(begin.size, thread), mask=none if thread < 0 else ~none),
+        "step": np.arange(1, begin.size + 1),
+        "start_ns": begins,
+        "end_ns": ends,
+    }
 
 
 def _are_long_graphs(length: Any) -> Any:

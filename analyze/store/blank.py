@@ -1,13 +1,13 @@
 """The blank database: all tables and views, no rows. DuckDB takes more than a second to make it, so it is made once.
 
-It lies in the user's cache folder under a name that changes with all that it is made of and with DuckDB. There are two:
-in the one for databases that people keep, each table, view and column is described for whoever opens them elsewhere,
-which takes as long to make as all the rest, and half as long again to open.
+It lies in the user's cache folder under a name that changes with all that it is made of and with DuckDB. There are
+three (Shape): to open and write down all views takes a tenth of a second, which parts of several inputs are spared.
 """
 
 import hashlib
 import shutil
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -21,31 +21,39 @@ from . import views
 PREFIX = "blank-"
 
 
+class Shape(StrEnum):
+    """What is in a blank database beside the tables; the value is the end of its name."""
+
+    WHOLE = ""
+    DESCRIBED = "-described"  # comments say what each table, view and column is, for whoever opens it elsewhere
+    PART = "-part"  # the views that reading needs, and no others
+
+
 def create(
-    path: Path, cache_folder: Path | None, config: dict[str, Any], *, is_described: bool = False
+    path: Path, cache_folder: Path | None, config: dict[str, Any], shape: Shape = Shape.WHOLE
 ) -> duckdb.DuckDBPyConnection:
     """Open a blank database at a path where nothing is: a copy of the one in the cache, or else made here.
 
     Raises duckdb.Error or OSError when the path cannot be written.
     """
     if cache_folder is None:
-        return _make_here(path, config, is_described)
+        return _make_here(path, config, shape)
     try:
-        kept = cached(cache_folder, is_described=is_described)
+        kept = cached(cache_folder, shape)
         shutil.copyfile(kept, path)
     except (OSError, duckdb.IOException):  # a cache that is full or that nobody may write is no reason to fail
-        return _make_here(path, config, is_described)
+        return _make_here(path, config, shape)
     try:
         return duckdb.connect(str(path.absolute()), config=config)
     except duckdb.Error:  # the copy in the cache is damaged
         kept.unlink(missing_ok=True)
-        return _make_here(path, config, is_described)
+        return _make_here(path, config, shape)
 
 
 def fill(connection: duckdb.DuckDBPyConnection, cache_folder: Path | None) -> None:
     """Put the tables and views of a blank database into one in memory: a copy of the one in the cache, if it can be."""
     if cache_folder is None or not _copied(connection, cache_folder):
-        for statement in _statements(is_described=False):
+        for statement in _statements(Shape.WHOLE):
             connection.execute(statement)
 
 
@@ -66,24 +74,24 @@ def _copied(connection: duckdb.DuckDBPyConnection, cache_folder: Path) -> bool:
     return True
 
 
-def _make_here(path: Path, config: dict[str, Any], is_described: bool) -> duckdb.DuckDBPyConnection:
+def _make_here(path: Path, config: dict[str, Any], shape: Shape) -> duckdb.DuckDBPyConnection:
     path.unlink(missing_ok=True)
-    _make(path, is_described)
+    _make(path, shape)
     return duckdb.connect(str(path.absolute()), config=config)
 
 
-def cached(folder: Path, *, is_described: bool = False) -> Path:
+def cached(folder: Path, shape: Shape = Shape.WHOLE) -> Path:
     """The blank database in the cache, made if it is not there yet; those of other versions go."""
     made_of = repr(
         (duckdb.__version__, sql.fingerprint(), MEMORY_CATEGORIES, *map(_text_of, (__file__, views.__file__)))
     )
     version = f"{PREFIX}{hashlib.sha256(made_of.encode()).hexdigest()[:24]}"
-    kept = folder / f"{version}{'-described' if is_described else ''}.duckdb"
+    kept = folder / f"{version}{shape}.duckdb"
     if not kept.exists():
         folder.mkdir(parents=True, exist_ok=True)
         new = unfinished.beside(kept)
         try:
-            _make(new, is_described)
+            _make(new, shape)
             new.replace(kept)
         finally:
             new.unlink(missing_ok=True)
@@ -97,11 +105,11 @@ def _text_of(module: str) -> bytes:
     return Path(module).read_bytes()
 
 
-def _make(path: Path, is_described: bool) -> None:
+def _make(path: Path, shape: Shape) -> None:
     connection = duckdb.connect(str(path.absolute()))
     try:
         connection.execute("begin")
-        for statement in _statements(is_described):
+        for statement in _statements(shape):
             connection.execute(statement)
         connection.execute("commit")
         connection.execute("checkpoint")  # closing would only try, and hide a full disk
@@ -109,11 +117,11 @@ def _make(path: Path, is_described: bool) -> None:
         connection.close()
 
 
-def _statements(is_described: bool) -> Iterator[str]:
+def _statements(shape: Shape) -> Iterator[str]:
     """Tables with the rows that they always have, then all views and functions, each after those that it needs."""
     for table in sql.in_folder(sql.TABLES):
         yield table.statement
-        if is_described:
+        if shape is Shape.DESCRIBED:
             yield from comments("table", table)
     for rows in sql.in_folder(sql.ROWS):
         yield f"insert into {quoted(rows.name)} {rows.statement}"
@@ -122,22 +130,22 @@ def _statements(is_described: bool) -> Iterator[str]:
         yield f"insert into {quoted(name)} values {', '.join(f'({row})' for row in values)}"
     for number, category in enumerate(MEMORY_CATEGORIES):
         yield f"insert into memory_category values ({number}, {literal(category)})"
-    yield from _views_and_functions(is_described)
+    yield from _views_and_functions(shape)
 
 
-def _views_and_functions(is_described: bool) -> Iterator[str]:
-    """Statements that create all views and the functions that they share, each after those that it needs.
+def _views_and_functions(shape: Shape) -> Iterator[str]:
+    """Statements that create the views and the functions that they share, each after those that it needs.
 
     A view is bound with all that it reads, and that with all that it reads: five times as much work as to bind each
     over empty tables in the place of the views before it, which go in the end.
     """
     made = []
-    for file in views.in_order(views.known()):
+    for file in views.in_order(views.read_while_filled() if shape is Shape.PART else views.known()):
         if file.folder == sql.MACROS:
             yield file.statement
         else:
             yield f"create view {quoted(file.name)} as {file.statement}"
-            if is_described:
+            if shape is Shape.DESCRIBED:
                 yield from comments("view", file)
             yield f"create temp table {quoted(file.name)} as from {quoted(file.name)} limit 0"
             made.append(file.name)

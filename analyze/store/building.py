@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def building(path: Path, settings: Settings | None = None, *, is_described: bool = False) -> Iterator[Database]:
-    """A new database to fill, with all tables and views; it takes its name `path` when the block ends well, and
-    vanishes when it does not. Where it `is_described`, comments in it say what each table, view and column is.
+def building(
+    path: Path, settings: Settings | None = None, shape: blank.Shape = blank.Shape.WHOLE
+) -> Iterator[Database]:
+    """A new database to fill, with all tables and the views of its shape; it takes its name `path` when the block ends
+    well, and vanishes when it does not.
 
     Raises OutputError when the folder cannot be written or the disk is full.
     """
@@ -37,7 +39,7 @@ def building(path: Path, settings: Settings | None = None, *, is_described: bool
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         config = SETTINGS | {"memory_limit": COMPLETE_MEMORY}
-        database = Database(blank.create(partial, cache.folder_or_none(), config, is_described=is_described), partial)
+        database = Database(blank.create(partial, cache.folder_or_none(), config, shape), partial)
         _begin(database, settings or Settings())
         yield database
         database.connection.execute("checkpoint")  # closing would only try, and hide a full disk

@@ -95,6 +95,14 @@ def known() -> dict[str, sql.SqlFile]:
     return found | {macro.name: macro for macro in sql.in_folder(sql.MACROS)}
 
 
+def read_while_filled() -> set[str]:
+    """Of all these the ones that fill tables, or that statements of readers read."""
+    words = frozenset[str]().union(*(_words_of(file.statement) for file in sql.in_folder(sql.STAGING)))
+    definitions = {file.name for file in sql.in_folder(sql.DEFINITIONS)}
+    macros = {file.name for file in sql.in_folder(sql.MACROS)}
+    return reached((words & known().keys()) | definitions | macros)
+
+
 @cache
 def _needs(name: str) -> frozenset[str]:
     """Which of these a view or function needs."""

@@ -1,8 +1,8 @@
--- A row is a process of the input that is being read and its device with the most kernels: others wait for it, or do the same.
+-- A row is a process of the input that is being read and its device with the most kernels, and how many: others wait for it, or do the same.
 --
 -- needs: gpu_op, reading
 
-select process_id, arg_max(device_id, (kernel_cnt, -device_id)) as device_id
+select process_id, arg_max(device_id, (kernel_cnt, -device_id)) as device_id, max(kernel_cnt) as kernel_cnt
 from (
     select process_id, device_id, count(*) as kernel_cnt
     from gpu_op

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from caches import cache_in
 from conftest import ROOT, opened
 from lorabench import rundir
 from lorabench.collect.run import sweep
@@ -247,7 +248,7 @@ def test_runs_are_told_apart_by_the_times_of_their_steps(other: float, is_alike:
 def test_execution_is_the_gpus_part_of_a_step_and_launching_the_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", cache_in(tmp_path))
 
     def leave(spec: RunSpec, path: Path, force: bool, listener: Any) -> None:
         directory = rundir.RunDirectory(path, force)

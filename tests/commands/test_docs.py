@@ -31,6 +31,7 @@ import simulated_ranks
 import synthetic
 import typer.main
 import writers
+from caches import cache_in
 from conftest import ROOT
 from lorabench import errors, sql
 from lorabench.__main__ import main
@@ -191,7 +192,7 @@ def lines_of(said: str) -> list[str]:
 
 def at_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", cache_in(folder))
     monkeypatch.setenv("XDG_DATA_HOME", str(folder / "data"))
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)  # `collect -- python train.py`
 

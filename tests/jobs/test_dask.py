@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from caches import cache_in
 from conftest import absent
 from lorabench import modules
 from lorabench.analyze.job import running
@@ -37,7 +38,7 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, list[int]]]:
     program.write_text(_CLUSTER)
     with subprocess.Popen(
         [sys.executable, str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        text=True, env=os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}, cwd=tmp_path,
+        text=True, env=os.environ | {"XDG_CACHE_HOME": cache_in(tmp_path)}, cwd=tmp_path,
     ) as process:  # fmt: skip
         assert process.stdin is not None and process.stdout is not None
         address, *pids = process.stdout.readline().split()

@@ -17,6 +17,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+from caches import cache_in
 from conftest import ROOT, corpus_params, quick
 from lorabench import modules, sql, unfinished
 from lorabench.analyze.job import executors, folder, handed, result, unit
@@ -286,7 +287,7 @@ def test_an_input_on_which_processes_die_is_given_up(
     monkeypatch.setattr(unit.Worker, "make", None)  # nothing is tried any more
     assert "(3 times" in run_command("analyze", *some, "-o", place, "--workers", 2, code=3).err
     monkeypatch.undo()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", cache_in(tmp_path))
     done = jobs.read([str(path) for path in some], place, Executor(), force=True)
     assert done.count("read") == 3 and not list(place.glob("inputs/*/problem.json"))
 

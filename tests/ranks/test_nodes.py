@@ -14,6 +14,7 @@ import nccl_payloads
 import pytest
 import simulated_node
 import synthetic
+from caches import cache_in
 from conftest import ROOT, quick
 from lorabench.analyze import parts
 from lorabench.analyze.pipeline import analyze
@@ -168,7 +169,7 @@ def test_a_report_of_one_process_is_exported_once(
 
 def test_an_unchanged_report_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node = simulated_node.write(ALONE, tmp_path / "node.sqlite")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", cache_in(tmp_path))
     analyze([node]).close()
     monkeypatch.setattr(parts, "make_part", lambda *_: pytest.fail("read again"))
     with analyze([node]) as database:

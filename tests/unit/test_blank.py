@@ -66,15 +66,15 @@ def test_a_database_in_memory_is_filled_whatever_the_cache_is_like(tmp_path: Pat
 def test_what_people_keep_is_described_and_what_the_cache_keeps_is_not(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
 
-    def comments(name: str, *, is_described: bool) -> tuple[int, int]:
-        with blank.create(tmp_path / name, cache, {}, is_described=is_described) as connection:
+    def comments(name: str, shape: blank.Shape) -> tuple[int, int]:
+        with blank.create(tmp_path / name, cache, {}, shape) as connection:
             ((columns, described),) = connection.execute(
                 "select count(*), count(comment) from duckdb_columns() where table_name = 'range_summary'"
             ).fetchall()
         return columns, described
 
-    columns, described = comments("kept.duckdb", is_described=True)
+    columns, described = comments("kept.duckdb", blank.Shape.DESCRIBED)
     assert columns == described > 10
-    assert comments("own.duckdb", is_described=False) == (columns, 0)
-    assert comments("again.duckdb", is_described=True) == (columns, columns)
+    assert comments("own.duckdb", blank.Shape.WHOLE) == (columns, 0)
+    assert comments("again.duckdb", blank.Shape.DESCRIBED) == (columns, columns)
     assert len(list(cache.iterdir())) == 2
