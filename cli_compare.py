@@ -119,7 +119,7 @@ def compare(
         compared, gate = runs.compare(inputs), runs.check
     else:
         with bar.shown(quiet) as progress:
-            compared = changes.compare_inputs(inputs, by, measure, only, totals, progress, rank)
+            compared = changes.compare_inputs(inputs, by, measure, only, totals, progress, rank, device)
         gate = changes.check
     form = "markdown" if as_markdown else outputs.chosen_format(as_csv, as_json)
     _put(narrowed.narrowed(compared, wanted), limit, output, form)

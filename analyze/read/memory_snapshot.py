@@ -11,10 +11,8 @@ stands at the start of the recording.
 """
 
 import gzip
-import re
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +20,10 @@ import pyarrow as pa
 
 from ...errors import CorruptInputError, UnknownFormatError
 from . import plain_pickle
+from .snapshot_history import NS, Event, Failure, Recording, Segment, Stacks, as_number, as_text
 from .staging import Staging
 
 _LEAST_BOMB, _BOMB_RATIO = 64 << 20, 250  # of what gzip expands to
-_MOST_FRAMES = 24
-_PACKAGES = re.compile(r".*(?:site|dist)-packages/")  # the latter is Debian's
-_USED = ("active_allocated",)
-_GRAPH_POOL = "graph"  # what _memory_of_graphs.sql knows it by
-_NS = 1000  # in a microsecond
-# Threads of autograd have no Python frames; one of its own says what they are.
-ENGINE = "(autograd engine)"
-# The node of the graph that such a thread works at; known only where C++ frames are recorded.
-_NODE = re.compile(r"torch::autograd::(?:\w+::)*(\w+)::apply\(")
-# Behind the innermost frame of what autocast copies into another type: no Python frame says that it does.
-AUTOCAST = "(autocast)"
 
 
 def read(path: Path, staging: Staging) -> None:
@@ -57,11 +45,11 @@ def read(path: Path, staging: Staging) -> None:
         annotated = snapshot.get("external_annotations") or []
         _limit(most, [*histories, snapshot["segments"], annotated])
         _limit(most, [segment["blocks"] for segment in snapshot["segments"]])
-        stacks = _Stacks()
-        segments = [_Segment.of(s, stacks) for s in snapshot["segments"]]
+        stacks = Stacks()
+        segments = [Segment.of(s, stacks) for s in snapshot["segments"]]
         devices = sorted({s.device for s in segments} | {n for n, history in enumerate(histories) if history})
         recordings = [
-            _Recording(device, histories[device] if device < len(histories) else [], segments, stacks)
+            Recording(device, histories[device] if device < len(histories) else [], segments, stacks)
             for device in devices
         ]
         annotations = list(_annotations(annotated))
@@ -119,18 +107,6 @@ def _short(error: BaseException) -> str:
     return " ".join(str(error).split())[:200]
 
 
-def _number(value: Any) -> int:
-    """The value itself. Raises TypeError unless it is an integer."""
-    if type(value) is not int:
-        raise TypeError(f"a {type(value).__name__} in the place of a number")
-    return value
-
-
-def _text(value: Any) -> str:
-    """A text without halves of characters, which a pickle may hold and UTF-8 cannot; none of anything else."""
-    return value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else ""
-
-
 def _as_dict(path: Path, found: Any) -> dict[str, Any]:
     """The snapshot; those of torch 1.13 and 2.0 were the list of segments alone."""
     if isinstance(found, list) and found and isinstance(found[0], dict) and "blocks" in found[0]:
@@ -140,160 +116,11 @@ def _as_dict(path: Path, found: Any) -> dict[str, Any]:
     raise UnknownFormatError(f"{path} is a pickle, but no snapshot of torch.cuda.memory._dump_snapshot()")
 
 
-@dataclass(frozen=True)
-class _Block:
-    address: int
-    size: int
-    requested: int
-    is_used: bool
-    stack: str | None
-
-
-@dataclass(frozen=True)
-class _Segment:
-    device: int
-    address: int
-    size: int
-    stream: int
-    pool: str
-    knows_requests: bool
-    blocks: tuple[_Block, ...]
-
-    @classmethod
-    def of(cls, raw: dict[str, Any], stacks: "_Stacks") -> "_Segment":
-        address, blocks = _number(raw["address"]), []
-        place = address
-        for block in raw["blocks"]:
-            place = _number(block.get("address", place))  # old ones say only how large blocks are
-            size = _number(block["size"])
-            last = _last_request(block)
-            requested = _number(block.get("requested_size", last.get("real_size", size)))
-            is_used = block["state"] in _USED
-            stack = stacks.text(block.get("frames") or last.get("frames")) if is_used else None
-            blocks.append(_Block(place, size, requested, is_used, stack))
-            place += size
-        knows = all("requested_size" in block for block in raw["blocks"])
-        return cls(
-            _number(raw["device"]), address, _number(raw["total_size"]), _number(raw["stream"]),
-            _GRAPH_POOL if _is_private(raw) else _text(raw["segment_type"]), knows, tuple(blocks),
-        )  # fmt: skip
-
-
-def _last_request(block: dict[str, Any]) -> dict[str, Any]:
-    """What torch 1.13 and 2.0 say of who asked for a block: the latest entry of its history."""
-    history = block.get("history")
-    return history[0] if isinstance(history, list) and history and isinstance(history[0], dict) else {}
-
-
-def _is_private(segment: dict[str, Any]) -> bool:
-    """Whether it is of a pool of its own, as CUDA graphs have: (0, 0) is the pool of all else."""
-    pool = segment.get("segment_pool_id")
-    return isinstance(pool, tuple | list) and any(part != 0 for part in pool)
-
-
-@dataclass(frozen=True)
-class _Event:
-    device: int
-    time: int  # ns
-    bytes: int
-    address: int
-    requested: int  # in total afterwards
-    reserved: int
-    stack: str | None
-    is_before: bool = False
-
-
-class _Recording:
-    """The history of one device as events whose totals end where the snapshot does."""
-
-    def __init__(self, device: int, history: list[dict[str, Any]], segments: list[_Segment], stacks: "_Stacks"):
-        self.device, self._stacks = device, stacks
-        self.events: list[_Event] = []
-        self.failures: list[tuple[int, int, int, int | None, str | None]] = []
-        mine = [s for s in segments if s.device == device]
-        blocks = {b.address: b for s in mine for b in s.blocks if b.is_used}
-        changes, before = self._replay(history, blocks)
-        reserved = sum(s.size for s in mine) - sum(step for _, step, *_ in changes)
-        requested = sum(size for _, size, _ in before)
-        begin = changes[0][0] - 1 if changes else 0
-        for address, size, stack in before:
-            self.events.append(_Event(device, begin, size, address, requested, reserved, stack, is_before=True))
-        for time, step, size, address, stack in changes:
-            reserved += step
-            if size:
-                requested += size
-                self.events.append(_Event(device, time, size, address, requested, reserved, stack))
-
-    def _replay(
-        self, history: list[dict[str, Any]], blocks: dict[int, _Block]
-    ) -> tuple[list[tuple[int, int, int, int, str | None]], list[tuple[int, int, str | None]]]:
-        """(time, change of what is reserved, bytes, address, stack) in order, and what was there before all of it."""
-        live: dict[int, int] = {}
-        changes: list[tuple[int, int, int, int, str | None]] = []
-        before: dict[int, tuple[int, str | None]] = {}
-        time = None
-        for entry in history:
-            action, size = entry["action"], _number(entry.get("size", 0))
-            address = _number(entry.get("addr", 0))
-            stamp = _number(entry.get("time_us", len(changes))) * _NS
-            time = stamp if time is None else max(time + 1, stamp)  # in the order of the history
-            stack = self._stacks.text(entry.get("frames"))
-            if action == "alloc":
-                live[address] = size
-                changes.append((time, 0, size, address, stack))
-            elif action == "free_requested":
-                if address not in live:
-                    before[address] = (size, None)
-                changes.append((time, 0, -live.pop(address, size), address, stack))
-            elif action in ("segment_alloc", "segment_map"):
-                changes.append((time, size, 0, address, stack))
-            elif action in ("segment_free", "segment_unmap"):
-                changes.append((time, -size, 0, address, stack))
-            elif action == "oom":
-                left = entry.get("device_free")
-                self.failures.append((self.device, time, size, None if left is None else _number(left), stack))
-        kept = [(b.address, b.requested, b.stack) for b in blocks.values() if b.address not in live]
-        return changes, [*((address, *known) for address, known in before.items()), *kept]
-
-
-class _Stacks:
-    """Texts of stacks; the one of a list that many entries share is made once."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[Any, str | None]] = {}  # with the list, so that no other gets its id
-
-    def text(self, frames: Any) -> str | None:
-        """The Python frames, innermost first: `file:line function < …`; None without any."""
-        if not isinstance(frames, list) or not frames:
-            return None
-        if id(frames) not in self._known:
-            self._known[id(frames)] = frames, _stack(frames)
-        return self._known[id(frames)][1]
-
-
-def _stack(frames: list[Any]) -> str | None:
-    told, is_engine, is_cast, node = [], False, False, None
-    for frame in frames:
-        if isinstance(frame, dict):
-            file, name, line = _text(frame.get("filename")), _text(frame.get("name")), frame.get("line")
-            if file.endswith(".py"):
-                file = file if "/" in file else file.replace("\\", "/")  # of Windows
-                told.append(f"{_PACKAGES.sub('', file)}:{line if type(line) is int else '?'} {name}")
-            is_engine |= name.startswith("torch::autograd::Engine::")
-            node = node or _NODE.match(name)
-            is_cast |= name.startswith("at::autocast::cached_cast")
-    if is_cast:
-        told[:1] = [" ".join([*told[:1], AUTOCAST])]
-    if is_engine:
-        told.append(f"{node[1]} {ENGINE}" if node else ENGINE)
-    return " < ".join([*told[:_MOST_FRAMES], *(["…"] if len(told) > _MOST_FRAMES else [])]) or None
-
-
 def _annotations(entries: list[dict[str, Any]]) -> Iterator[tuple[int, str, int, int | None]]:
     """(device, name, begin, end) of each range; an end belongs to the last begin of that name."""
     open_: dict[tuple[int, str], list[int]] = {}
     for entry in entries:
-        key, time = (_number(entry["device"]), _text(entry["name"])), _number(entry["time_us"]) * _NS
+        key, time = (as_number(entry["device"]), as_text(entry["name"])), as_number(entry["time_us"]) * NS
         if entry["stage"] == "START":
             open_.setdefault(key, []).append(time)
         elif open_.get(key):
@@ -303,7 +130,7 @@ def _annotations(entries: list[dict[str, Any]]) -> Iterator[tuple[int, str, int,
             yield *key, begin, None
 
 
-def _stage_events(staging: Staging, events: list[_Event]) -> None:
+def _stage_events(staging: Staging, events: list[Event]) -> None:
     if not events:
         return
     columns = {
@@ -320,18 +147,19 @@ def _stage_events(staging: Staging, events: list[_Event]) -> None:
     _insert(staging, columns, "stack", "staged_memory_event")
 
 
-def _stage_failures(staging: Staging, failures: list[tuple[int, int, int, int | None, str | None]]) -> None:
+def _stage_failures(staging: Staging, failures: list[Failure]) -> None:
     if not failures:
         return
-    device, time, size, left, stack = zip(*failures, strict=True)
     columns = {
-        "device": [f"cuda:{d}" for d in device], "time_ns": list(time), "requested_bytes": list(size),
-        "free_bytes": pa.array(left, pa.int64()), "stack": pa.array(stack, pa.string()),
+        "device": [f"cuda:{f.device}" for f in failures], "time_ns": [f.time for f in failures],
+        "requested_bytes": [f.bytes for f in failures], "reserved_bytes": [f.reserved for f in failures],
+        "free_bytes": pa.array([f.left for f in failures], pa.int64()),
+        "stack": pa.array([f.stack for f in failures], pa.string()),
     }  # fmt: skip
     _insert(staging, columns, "stack", "out_of_memory_event")
 
 
-def _stage_segments(staging: Staging, segments: list[_Segment]) -> None:
+def _stage_segments(staging: Staging, segments: list[Segment]) -> None:
     if not segments:
         return
     free = [[b.size for b in s.blocks if not b.is_used] for s in segments]

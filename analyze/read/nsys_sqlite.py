@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from ...errors import CorruptInputError, UnknownFormatError
+from ..store import arrow_functions as arrow
 from . import not_collected, nvtx_payloads
 from .nsys_processes import PROCESS_MASK, pid_of
 from .nsys_tables import WHAT_TO_DO, Export, Table, Tally
@@ -27,6 +28,7 @@ class Load:
     staging: str
     into: str
     missing_means: str | None = None
+    of_host: tuple[str, tuple[int, ...]] | None = None  # a column, and what it has in rows that are of no device
 
 
 _WORK = ("start", "end", "deviceId", "streamId", "correlationId")
@@ -82,9 +84,9 @@ LOADS = (
     Load(
         Table(
             "CUDA_GPU_MEMORY_USAGE_EVENTS",
-            ("start", "globalPid", "bytes"), ("deviceId", "address", "memoryOperationType"),
+            ("start", "globalPid", "bytes"), ("deviceId", "address", "memoryOperationType", "memKind"),
         ),
-        "nsys_memory_usage", "staged_memory_event",
+        "nsys_memory_usage", "staged_memory_event", of_host=("memKind", (0, 1)),  # pageable, pinned
     ),
     Load(Table("OSRT_API", ("start", "end", "nameId"), ("globalTid",)), "nsys_named_time", "os_call"),
     Load(Table("PROFILER_OVERHEAD", ("start", "end", "nameId"), ("globalTid",)), "nsys_named_time", "overhead"),
@@ -242,18 +244,28 @@ def _load(export: Export, load: Load, staging: Staging) -> None:
     name = load.table.name
     staging.progress.step(name, export.size(name))
     tally = Tally()
-    kept = 0
+    kept = host_cnt = 0
     batches = export.batches(load.table, tally)
     # a statement for a few batches: what one statement inserts cannot leave DuckDB's memory before it ends
     with staging.ahead(iter(lambda: list(islice(batches, BATCHES_AT_ONCE)), [])) as coming:
         for some in coming:
-            kept += staging.load(load.staging, load.into, pa.Table.from_batches(some))
+            rows = pa.Table.from_batches(some)
+            if load.of_host is not None:
+                column, kinds = load.of_host
+                rows = arrow.without(rows, arrow.is_in(rows[column], kinds, pa.int64()))
+                host_cnt += sum(map(len, some)) - len(rows)
+            kept += staging.load(load.staging, load.into, rows)
             staging.progress.advance(sum(map(len, some)))
     if load is not _STRINGS:
         staging.fact("holds", name, kept)
-    if kept < tally.rows:
+    if host_cnt:
+        staging.fact("holds", f"{name} of the host", host_cnt, "not read: pinned memory is none of a device")
+    if kept + host_cnt < tally.rows:
         staging.fact(
-            "lost", name, tally.rows - kept, "rows without a start, an end or a thread, or that end before they start"
+            "lost",
+            name,
+            tally.rows - kept - host_cnt,
+            "rows without a start, an end or a thread, or that end before they start",
         )
     if tally.missing:
         staging.fact(

@@ -76,3 +76,8 @@ def take(rows: "Column | pa.Table", places: Any) -> Any:
 def chosen(column: Column, where: Any) -> Any:
     """The values where an array of truth values is true."""
     return call_function("filter", [column, where])
+
+
+def without(rows: pa.Table, where: Any) -> Any:
+    """The rows of a table where a condition does not hold."""
+    return call_function("filter", [rows, call_function("invert", [where])])

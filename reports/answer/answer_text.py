@@ -180,7 +180,8 @@ def _peaks(found: Row) -> Iterator[str]:
     for row in found["memory"][:_DEVICE_CNT]:
         recorded = f" ({row['input']})" if row["input"] else ""
         whose = f" in one of {row['process_cnt']} processes" if row["process_cnt"] > 1 else ""
-        held = f"  memory of {row['device']}{recorded}: peak {row['peak_bytes'] / 2**20:,.0f} MiB{whose}"
+        since = " since the recording began" if row["is_from_zero"] else ""
+        held = f"  memory of {row['device']}{recorded}: peak {row['peak_bytes'] / 2**20:,.0f} MiB{since}{whose}"
         yield from wrapped([f"{held}, {_held(row)}".removesuffix(", ")])
     if others := found["memory"][_DEVICE_CNT:]:
         yield f"  and of {len(others)} more, the most of {max(row['peak_bytes'] for row in others) / 2**20:,.0f} MiB"

@@ -17,7 +17,7 @@ from ...progress import Progress
 from . import baselines, counted, of_rank, renamed, runs, total, verdict
 from .by_step import of_rows, of_steps
 from .compared import ALIKE, FEW, RENAMED_TO, SAME, Asked, Compared, Row, changes_of, letter, outermost
-from .comparisons import COMPARISONS, LAUNCHED, Comparison, Values, choose, fitting, natural, values_of
+from .comparisons import COMPARISONS, LAUNCHED, Comparison, Values, choose, fitting, natural, of_one_device, values_of
 from .counted import Spreads, Steps
 from .spread import Spread, are_alike, are_alike_rows, centres, is_of_few_steps
 
@@ -116,10 +116,12 @@ def compare_inputs(
     totals: bool,
     progress: Progress,
     rank: int | None = None,
+    device: int | None = None,
 ) -> Compared:
     """The same for files and folders, each read into a database of its own, with the verdict.
 
-    by: a name of COMPARISONS; None for what is natural. rank: of inputs with several the one to compare.
+    by: a name of COMPARISONS; None for what is natural. rank: of inputs with several the one to compare. device: of
+    rows by device those of this one.
     """
     for path in inputs:
         if is_job(path):
@@ -135,6 +137,8 @@ def compare_inputs(
         databases = dict(zip(names, opened, strict=True))
         by = by or natural(opened)
         how = fitting(asked or choose(by, None), databases)
+        if device is not None:
+            how = of_one_device(how, opened, device)
         _require_work(opened, how, by)
         rows, spreads = _compared(databases, how, only, totals)
         if by == "memory":

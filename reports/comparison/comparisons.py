@@ -8,13 +8,15 @@ from typing import Any
 from ... import sql
 from ...analyze.store.database import Database
 from ...errors import UsageError
-from ...sql import quoted
+from ...sql import literal, quoted
+from ..tables import narrowing
 from ..tables.sources import counting
 
 Values = dict[tuple[Any, ...], float]
 _MOST = 0.5  # of the GPU's time in kernels: what ranges must hold to be what a comparison is about, unless one says so
 LAUNCHED = "_launched_range"
-_ADDS_UP_TO_NOTHING = re.compile("(mean|median|min|max|stddev)_|(start|peak)_ns$")  # of single calls, and moments
+# of single calls or allocations, what is the same in all rows, and moments
+_ADDS_UP_TO_NOTHING = re.compile("(mean|median|min|max|stddev|largest|peak)_|start_ns$")
 _PROCESSES = "select source_id, step, count(distinct process) as process_cnt from _compared_step group by all"
 
 
@@ -30,11 +32,18 @@ class Comparison:
     table: str = "source"  # inputs without rows in it do not count
     on_cpu: str | None = None  # the measure where no input has GPU work
     found_in: str | None = None  # the view that has the values where that is another
+    again: tuple[str, ...] = ()  # measures in which a row has what lies in other rows, too
 
 
 COMPARISONS = {
     "range": Comparison("range_summary", ("path",), "kernel_ns", "kind = 'annotation'", on_cpu="wall_ns"),
-    "operator": Comparison("operator_summary", ("operator",), "self_gpu_ns", on_cpu="self_cpu_ns"),
+    "operator": Comparison(
+        "operator_summary",
+        ("operator",),
+        "self_gpu_ns",
+        on_cpu="self_cpu_ns",
+        again=("cpu_ns", "gpu_ns", "backward_gpu_ns"),
+    ),
     "kernel": Comparison("kernel_summary", ("kernel_name",), "kernel_ns"),
     "class": Comparison("kernel_class", ("class",), "gpu_op_ns"),
     "lora": Comparison("lora_summary", ("module", "part", "direction"), "gpu_op_ns", on_cpu="wall_ns"),
@@ -55,11 +64,24 @@ def choose(by: str, measure: str | None) -> Comparison:
     chosen = COMPARISONS[by]
     (view,) = (v for v in sql.load() if v.name == chosen.view)
     every = [c.name for c in view.columns if re.search("_(ns|cnt|bytes)$", c.name)]
-    columns = [name for name in every if not _ADDS_UP_TO_NOTHING.match(name)]
+    columns = [name for name in every if not _ADDS_UP_TO_NOTHING.match(name) and name not in chosen.again]
     if measure is not None and measure not in columns:
-        why = " does not add up over calls and steps" if measure in every else ""
+        why = " does not add up" if measure in every else ""
+        if measure in chosen.again:
+            why = " counts what runs within others again"
         raise UsageError(f"--measure {measure}{why}: choose one of {', '.join(columns)}")
     return chosen if measure is None else replace(chosen, measure=measure, on_cpu=None)
+
+
+def of_one_device(how: Comparison, databases: Sequence[Database], number: int) -> Comparison:
+    """The comparison of one device's rows. Raises UsageError with the devices that there are."""
+    (column,) = {"device", "device_id"}.intersection(how.keys)
+    there = {str(key[how.keys.index(column)]) for database in databases for key in values_of(database, how)}
+    pattern = narrowing.of_device(number)
+    if not any(re.search(pattern, device) for device in there):
+        named = sorted(there, key=lambda text: (len(text), text))
+        raise UsageError(f"--device {number}: there are {narrowing.some_of(named) or 'none'}")
+    return replace(how, where=f"{how.where} and regexp_matches({column}::varchar, {literal(pattern)})")
 
 
 def natural(databases: Sequence[Database]) -> str:

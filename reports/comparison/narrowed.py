@@ -1,10 +1,9 @@
-"""Which rows and columns of a comparison are printed: --columns, --sort, --step and --device."""
+"""Which rows and columns of a comparison are printed: --columns, --sort and --step; what --device is a word of."""
 
-import re
 from dataclasses import replace
 
 from ...errors import UsageError
-from ..tables.narrowing import Narrowing, of_device, ordered_by
+from ..tables.narrowing import Narrowing, ordered_by, some_of
 from .compared import Compared, Row, letter
 
 # What rows are about, of which one can be asked for, and the words of --by whose rows are.
@@ -35,9 +34,7 @@ def narrowed(compared: Compared, wanted: Narrowing) -> Compared:
     what = f"the comparison ({', '.join(titles(compared).values())}; Δ is also delta)"
     first, *rows = compared.rows
     if wanted.step is not None:
-        rows = _only(rows, "step", wanted.step)
-    if wanted.device is not None:
-        rows = _only(rows, "device_id" if "device_id" in compared.keys else "device", wanted.device)
+        rows = _of_step(rows, wanted.step)
     if wanted.sort is not None:
         rows = _sorted(
             rows, *ordered_by(_raw(wanted.sort, known), list(first), what, lambda name: _is_number(rows, name))
@@ -75,15 +72,12 @@ def _raw(text: str, known: dict[str, str]) -> str:
     return text.removesuffix(name) + known.get(name, name)
 
 
-def _only(rows: list[Row], column: str, number: int) -> list[Row]:
-    """The rows of one step or device. Raises UsageError where there are none."""
-    wanted = re.compile(of_device(number))
-    found = [row for row in rows if wanted.search(str(row[column]))]
+def _of_step(rows: list[Row], number: int) -> list[Row]:
+    """The rows of one step. Raises UsageError where there are none."""
+    found = [row for row in rows if str(row["step"]) == str(number)]
     if not found:
-        option = f"--{column.removesuffix('_id')}"
-        there = sorted({str(row[column]) for row in rows}, key=lambda text: (len(text), text))
-        named = ", ".join(there[:10]) + (f", … ({len(there)})" if len(there) > 10 else "")
-        raise UsageError(f"{option} {number}: there are {named or 'none'}")
+        there = sorted({str(row["step"]) for row in rows}, key=lambda text: (len(text), text))
+        raise UsageError(f"--step {number}: there are {some_of(there) or 'none'}")
     return found
 
 

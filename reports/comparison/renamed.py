@@ -66,18 +66,30 @@ def of_compiled(database: Database) -> dict[str, str]:
 def of_wrapped(first: Collection[str], other: Collection[str]) -> dict[str, str]:
     """The paths of ranges of the second trace that the first calls otherwise, and what it calls them.
 
-    Without what wrappers put before names; where next to none are alike then, without the outermost range, too.
+    Without what wrappers put before names; where next to none are alike then, without the outermost range, too: of
+    both, or of one, around whose steps a profiler has a range of its own.
     """
-    found: dict[str, str] = {}
-    for name in (_unwrapped, _inside):
-        gone, new = {*first} - {*other} - {*found.values()}, {*other} - {*first} - found.keys()
-        mine, theirs = _by_one_name(gone, name), _by_one_name(new, name)
-        alike = mine.keys() & theirs.keys()
-        if alike != {""}:  # outermost ranges alone are called alike by nothing
-            found |= {theirs[short]: mine[short] for short in alike}
-        if len({*first} & {*other}) + len(found) >= _FEW_ALIKE * min(len(first), len(other)):
-            return found
-    return found
+    found = _alike(first, other, _unwrapped, _unwrapped)
+    if len({*first} & {*other}) + len(found) >= _FEW_ALIKE * min(len(first), len(other)):
+        return found
+    gone, new = {*first} - {*found.values()}, {*other} - found.keys()
+    ways = ((_inside, _inside), (_unwrapped, _inside), (_inside, _unwrapped))
+    return found | max((_alike(gone, new, *way) for way in ways), key=_inner_cnt)
+
+
+def _inner_cnt(alike: dict[str, str]) -> int:
+    """How many are not outermost in both: these are called alike by nothing."""
+    return sum("/" in own + other for own, other in alike.items())
+
+
+def _alike(
+    first: Collection[str], other: Collection[str], of_first: Callable[[str], str], of_other: Callable[[str], str]
+) -> dict[str, str]:
+    """Of the paths that are not in both those of the second that are called as one of the first, by these names."""
+    gone, new = {*first} - {*other}, {*other} - {*first}
+    mine, theirs = _by_one_name(gone, of_first), _by_one_name(new, of_other)
+    alike = {theirs[short]: mine[short] for short in mine.keys() & theirs.keys()}
+    return alike if of_first is of_other is _unwrapped or _inner_cnt(alike) else {}
 
 
 def _unwrapped(path: str) -> str:

@@ -131,7 +131,8 @@ def _telling(rows: list[Row], whole: Row, names: tuple[str, str]) -> list[Row]:
     """The rows without outermost ranges that have others inside and nearly all of an input: that the step changed is
     said already.
     """
-    around = {str(row["path"]).partition("/")[0] for row in rows if "/" in str(row.get("path"))}
+    paths = [str(row[column]) for row in rows for column in ("path", RENAMED_TO) if row.get(column)]
+    around = {path.partition("/")[0] for path in paths if "/" in path}
     return [
         row
         for row in rows

@@ -16,7 +16,7 @@ from ..tables.sources import counting
 from ..tables.units import said_ns
 from .spread import NEXT_TO_NOTHING, Spread, are_alike, centres
 
-_REST, _WAITS = "outside of phases", "waits"
+_REST, _BETWEEN, _WAITS = "outside of phases", "between steps", "waits"
 _AGAINST_WINDOW = "step less the GPU's window"
 _APART = 0.05  # of a step: if the GPU's window is longer by more, its parts are not those of the step
 _MUCH = 0.25  # of the difference: what goes the other way by more is said
@@ -164,13 +164,16 @@ def _each(times: Mapping[str, float | None], count: float | None) -> Values:
 
 
 def _of_phases(database: Database) -> Values:
-    """What the phases of a step take, on average."""
-    sums = ", ".join(f"coalesce(sum({phase}_ns), 0)" for phase in PHASES)
-    ((step_cnt, wall, *phases),) = database.rows(
-        f"select count(distinct (source_id, step)), sum(wall_ns), {sums} from step_summary "
-        f"where source_id in (select source_id from source where {counting(database)})"
+    """What the phases of a warm step take, on average."""
+    parts = {phase: f"{phase}_ns" for phase in PHASES} | {_BETWEEN: "between_ns"}
+    sums = ", ".join(f"coalesce(sum({column}), 0)" for column in parts.values())
+    ((step_cnt, whole, *times),) = database.rows(
+        f"select count(distinct (source_id, step)), sum(length_ns), {sums} "
+        "from step_summary left join _steady_time as steady using (source_id) "
+        "where step_summary.start_ns >= coalesce(steady.first_step_ns, step_summary.start_ns) "
+        f"and source_id in (select source_id from source where {counting(database)})"
     )
-    if not step_cnt or not wall:
+    if not step_cnt or not whole:
         return {}
-    found = {phase: float(time) / step_cnt for phase, time in zip(PHASES, phases, strict=True)}
-    return found | {_REST: float(wall) / step_cnt - sum(found.values())}
+    found = {part: float(time) / step_cnt for part, time in zip(parts, times, strict=True)}
+    return found | {_REST: float(whole) / step_cnt - sum(found.values())}

@@ -99,6 +99,11 @@ def of_device(number: int) -> str:
     return f"(^|[^0-9]){number}$"
 
 
+def some_of(names: Sequence[str]) -> str:
+    """The first names of a list, and how many there are if not all are said."""
+    return ", ".join(names[:10]) + (f", … ({len(names)})" if len(names) > 10 else "")
+
+
 def ordered_by(text: str, columns: Sequence[str], what: str, is_number: Any) -> tuple[str, bool]:
     """The column to sort by, and whether from the largest down: numbers unless + is before the name, texts with -.
 

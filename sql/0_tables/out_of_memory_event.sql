@@ -5,5 +5,6 @@
 --   time_ns           bigint     when
 --   device            varchar    'cuda:0' …
 --   requested_bytes   bigint     what was asked for
+--   reserved_bytes    bigint     held by the allocator then, NULL if not recorded
 --   free_bytes        bigint     what the driver had left, NULL if not recorded
 --   stack_id          bigint     name of the Python frames that asked, innermost first, NULL if not recorded

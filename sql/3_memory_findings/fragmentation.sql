@@ -27,6 +27,7 @@ select
     source_id,
     device,
     unused_bytes as cost_bytes,
+    reserved_bytes as of_bytes,
     format('{:,.0f} of {:,.0f} MiB held were not used {}', unused_bytes / 1048576, reserved_bytes / 1048576,
         if(moment = 'peak', 'when most was held', 'when the snapshot was taken'))
     || if(whole_bytes > 0, format(', besides {:,.0f} in whole segments (a cache)', whole_bytes / 1048576), '') as evidence,

@@ -3,13 +3,32 @@
 -- Quantize the frozen base (QLoRA: nf4, int8), load it in 16 bits, share one base among adapters (BatchLoRA), or spread it over devices.
 
 with
+-- a peak in the forward has no gradients
+gradient as (
+    select source_id, device, coalesce(start_ns, -9223372036854775807) as time_ns, bytes
+    from _memory_block
+    where category = 'gradient'
+    union all
+    select source_id, device, free_ns, -bytes
+    from _memory_block
+    where category = 'gradient' and free_ns is not null
+),
+gradients as (
+    select source_id, device, max(level_bytes) as most_bytes
+    from (
+        select source_id, device, sum(bytes) over (partition by source_id, device order by time_ns, bytes) as level_bytes
+        from gradient
+    )
+    group by source_id, device
+),
 trained as (
     select
         source_id,
         device,
-        sum(live_bytes) filter (category = 'gradient') as gradient_bytes,
+        any_value(gradients.most_bytes) as gradient_bytes,
         sum(live_bytes) filter (category = 'parameter') as weight_bytes
     from memory_peak
+    left join gradients using (source_id, device)
     group by source_id, device
 )
 select

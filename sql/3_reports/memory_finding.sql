@@ -10,7 +10,7 @@
 --   severity     varchar   'high' (half of the memory, or it ran out), 'medium' or 'low'
 --   device       varchar   'cuda:0', 'cpu' …
 --   cost_bytes   bigint    memory that it takes
---   cost_frac    double    cost_bytes as a fraction of the device's peak
+--   cost_frac    double    cost_bytes as a fraction of the device's peak; of what was held, for fragmentation
 --   fall_bytes   bigint    by how much the peak would be lower without all of it, NULL for fragmentation, growth and allocations that failed
 --   evidence     varchar   what was seen
 --   advice       varchar   what to do
@@ -26,7 +26,7 @@ peak as (
 measured as (
     select
         found.*,
-        found.cost_bytes / nullif(peak.bytes, 0) as cost_frac,
+        found.cost_bytes / nullif(coalesce(found.of_bytes, peak.bytes), 0) as cost_frac,
         if(without.rest_bytes is null, null, least(found.cost_bytes, without.peak_bytes - without.rest_bytes))::bigint as fall_bytes
     from _memory_finding as found
     left join peak using (source_id, device)

@@ -57,7 +57,8 @@ held as (
         max(level.reserved_bytes) as reserved_bytes,
         arg_max(if(level.requested_bytes is null, level.live_bytes, null), (level.reserved_bytes, level.live_bytes))
             as allocated_bytes,
-        arg_max(level.requested_bytes, (level.reserved_bytes, level.live_bytes)) as requested_bytes
+        arg_max(level.requested_bytes, (level.reserved_bytes, level.live_bytes)) as requested_bytes,
+        arg_max(level.time_ns, (level.reserved_bytes, level.live_bytes)) as time_ns
     from level
     join growth using (source_id, device)
     where coalesce(level.time_ns >= growth.time_ns, true)
@@ -75,7 +76,7 @@ select
         when held.pool = 'graph' then 0
         else greatest(
             held.reserved_bytes - coalesce(held.allocated_bytes, held.requested_bytes)
-            - if(held.moment = 'peak', coalesce(graphs.graph_bytes, 0), 0),
+            - coalesce(graphs.graph_bytes, 0),
             0
         )
     end::bigint as unused_bytes,
@@ -87,5 +88,6 @@ select
     source.rank
 from held
 join source using (source_id)
-left join _memory_of_graphs as graphs on graphs.source_id = held.source_id and graphs.device = held.device
+asof left join _memory_of_graphs as graphs
+    on graphs.source_id = held.source_id and graphs.device = held.device and graphs.time_ns <= held.time_ns
 order by held.source_id, held.device, held.moment desc, held.pool

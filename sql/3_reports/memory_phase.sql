@@ -2,7 +2,8 @@
 --
 -- Phases are ranges by what their names mean (`## backward ##`, `Forward`, `opt.step`), over all steps. Of a phase that is no
 -- range of the input, but that stacks or operators of allocations tell, what was live at its own events counts. 'load' is
--- what was there before the recording. Memory of other phases that goes on counts, as it does towards running out.
+-- what was there before the recording; where the file does not count that (nsys, a CPU in a torch.profiler trace) there is
+-- no such row unless something shows some of it. Memory of other phases that goes on counts, as it does towards running out.
 --
 -- columns:
 --   device            varchar   'cuda:0', 'cpu' …
@@ -148,6 +149,7 @@ found as (
     from level
     where not is_before
     group by all
+    having begin_bytes > 0 or (source_id, device) not in (select (source_id, device) from _memory_from_zero)
 )
 select
     found.device,

@@ -44,8 +44,10 @@ select
     if(source.is_timed, null, (event.time_ns - began.time_ns) // 1000) as event_number,
     event.requested_bytes,
     level.live_bytes,
-    level.reserved_bytes,
-    greatest(level.reserved_bytes - level.live_bytes - coalesce(graphs.graph_bytes, 0), 0) as unused_bytes,
+    coalesce(event.reserved_bytes, level.reserved_bytes) as reserved_bytes,
+    greatest(
+        coalesce(event.reserved_bytes, level.reserved_bytes) - level.live_bytes - coalesce(graphs.graph_bytes, 0), 0
+    ) as unused_bytes,
     event.free_bytes,
     largest.category as largest_category,
     largest.bytes as largest_bytes,
@@ -57,7 +59,8 @@ asof left join _memory_level as level
     on level.source_id = event.source_id and level.device = event.device and level.time_ns <= event.time_ns
 left join largest
     on largest.source_id = event.source_id and largest.device = event.device and largest.time_ns = event.time_ns
-left join _memory_of_graphs as graphs on graphs.source_id = event.source_id and graphs.device = event.device
+asof left join _memory_of_graphs as graphs
+    on graphs.source_id = event.source_id and graphs.device = event.device and graphs.time_ns <= event.time_ns
 left join began on began.source_id = event.source_id
 left join name on name.name_id = event.stack_id
 join source on source.source_id = event.source_id

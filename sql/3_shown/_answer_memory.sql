@@ -10,7 +10,8 @@
 --   largest_bytes   bigint    how much it holds
 --   unknown_bytes   bigint    how much of it is unknown
 --   before_bytes    bigint    how much of that was there before the recording
---   graph_bytes     bigint    what CUDA graphs hold besides, NULL if nothing
+--   is_from_zero    boolean   whether the file counts from zero, and so without what was there before the recording
+--   graph_bytes     bigint    what CUDA graphs hold besides at that moment, NULL if nothing
 --   is_guessed      boolean   whether the category of some of that goes by lifetimes and phases
 --   process_cnt     bigint    processes with memory of their own on it
 
@@ -21,6 +22,7 @@ held as (
         device,
         coalesce(process_id, -1) as process,
         peak_bytes,
+        coalesce(any_value(peak_ns), -9223372036854775807) as peak_ns,
         memory_kind(category) as kind,
         sum(live_bytes)::bigint as live_bytes,
         coalesce(sum(live_bytes) filter (path = '(before the recording)'), 0)::bigint as before_bytes,
@@ -42,11 +44,14 @@ select
     max(live_bytes) filter (kind <> 'unknown') as largest_bytes,
     coalesce(max(live_bytes) filter (kind = 'unknown'), 0) as unknown_bytes,
     coalesce(max(before_bytes) filter (kind = 'unknown'), 0) as before_bytes,
-    any_value(graphs.graph_bytes) as graph_bytes,
+    any_value(zero.source_id) is not null and coalesce(max(before_bytes), 0) = 0 as is_from_zero,
+    nullif(any_value(graphs.graph_bytes), 0) as graph_bytes,
     arg_max(is_guessed, live_bytes) filter (kind <> 'unknown') as is_guessed,
     any_value(fullest.process_cnt) as process_cnt
 from held
 join fullest on fullest.source_id = held.source_id and fullest.device = held.device and fullest.process = held.process
-left join _memory_of_graphs as graphs on graphs.source_id = held.source_id and graphs.device = held.device
+left join _memory_from_zero as zero on zero.source_id = held.source_id and zero.device = held.device
+asof left join _memory_of_graphs as graphs
+    on graphs.source_id = held.source_id and graphs.device = held.device and graphs.time_ns <= held.peak_ns
 group by held.source_id, held.device
 having largest is not null or held.device <> 'cpu'

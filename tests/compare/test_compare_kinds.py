@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from conftest import corpus_params
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from lorabench import rundir
 from lorabench.reports.comparison import by_step, changes, compared, comparisons, renamed, runs
@@ -126,6 +126,17 @@ def test_each_range_has_one_other_name_and_no_range_two(paths: list[str], wrappe
     found = renamed.of_wrapped(paths, wrapped)
     assert found == {other: own for other, own in zip(wrapped, paths, strict=True) if other != own}
     assert not found.keys() & set(paths)
+
+
+@given(paths=PATHS, is_first=st.booleans())
+@example(paths=["a", "b/a"], is_first=True)
+def test_steps_in_a_range_of_a_profiler_are_those_without_it(paths: list[str], is_first: bool) -> None:
+    around = {f"ProfilerStep/{path}": path for path in paths}
+    inner = ["ProfilerStep", *around]
+    if is_first:
+        assert renamed.of_wrapped(paths, inner) == around
+    else:
+        assert renamed.of_wrapped(inner, paths) == {path: other for other, path in around.items()}
 
 
 def test_only_ranges_that_match_add_up_once(run: Callable[..., Any], tmp_path: Path) -> None:

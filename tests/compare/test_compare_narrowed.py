@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,25 @@ def test_one_step_or_device_is_compared(two: list[str], run_command: Run) -> Non
     assert [(row["step"], row["a.json"], row["b.json"]) for row in found[1:]] == [("2", "1000000.0", "2000000.0")]
     found = rows(run_command("compare", *two, "--device", "0", "--csv"))
     assert [row["device_id"] for row in found] == ["(total)", "0"]
+
+
+def test_all_of_one_device_is_of_it_alone(tmp_path: Path, run_command: Run) -> None:
+    """Its total, the verdict and the gate: what the others need is no growth of its own."""
+    paths = []
+    for name, beside in (("a", 0), ("b", 2200)):
+        events = [
+            {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1, "ts": 5 + device,
+             "args": {"Device Type": 1, "Device Id": device, "Addr": 7, "Bytes": size, "Total Allocated": size}}
+            for device, size in ((0, 1250 << 20), (1, (100 + beside) << 20))
+        ]  # fmt: skip
+        paths.append(tmp_path / f"{name}.json")
+        paths[-1].write_text(json.dumps({"traceEvents": events}), "utf-8")
+    asked = ["compare", *paths, "--by", "memory", "--device"]
+    total, *_ = rows(run_command(*asked, "0", "--csv"))
+    assert [float(total[f"{name}.json"]) for name in "ab"] == [1250 << 20] * 2
+    found = run_command(*asked, "0", "--fail-above", "5%")
+    assert found.stdout.startswith("live memory of B: the same, 1,250.0 MiB") and "cuda:1" not in found.stdout
+    assert "2200.0% above" in run_command(*asked, "1", "--fail-above", "5%", code=8).stderr
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,13 @@
 """What a difference is made of adds up to it, and its parts are those that compare prints."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import simulated_node
 from conftest import CORPUS, ROOT, absent, quick
+from lorabench.analyze.pipeline import analyze
 from lorabench.reports.answer import answer
 from lorabench.reports.comparison import by_step, changes, comparisons, difference, waterfall
 from lorabench.reports.page.receipt import PARTS
@@ -136,6 +138,41 @@ def test_phases_of_a_step_on_the_clock_of_the_verdict(database_of: Callable) -> 
     most = fell.most()
     assert most and most[0] == "forward" and most[1] < 0
     assert waterfall.of(databases, None, is_timed=False) is None
+
+
+def stepping(folder: Path, name: str, forward: int, between: int, cold: int = 0) -> Path:
+    """A CPU's steps of a forward and a backward of 300 us; the first takes so much longer, in its optimizer."""
+    events, at = [], 0
+    for step in range(5):
+        first = cold if step == 0 else 0
+        begin = at
+        for called, length in (("forward", forward), ("backward", 300), ("optimizer", 50 + first)):
+            events.append({"ph": "X", "cat": "user_annotation", "name": called, "pid": 1, "tid": 1, "ts": at,
+                           "dur": length})  # fmt: skip
+            at += length
+        events.append({"ph": "X", "cat": "user_annotation", "name": f"step {step}", "pid": 1, "tid": 1, "ts": begin,
+                       "dur": at - begin})  # fmt: skip
+        at += between
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps({"traceEvents": events}), "utf-8")
+    return path
+
+
+def test_phases_are_those_of_warm_steps_on_the_clock_that_they_have(tmp_path: Path, run_command: Callable) -> None:
+    """A cold step is in no mean, and what lies between steps is in no phase."""
+    a = stepping(tmp_path, "a", 200, 0, cold=4000)
+    b = stepping(tmp_path, "b", 280, 150)
+    said = " ".join(run_command("compare", a, b).stdout.split())
+    # the last step of four or five has nothing behind it
+    assert "most of the difference from A to B: between steps, +120.0 us in the mean step" in said
+    with analyze([a]) as one, analyze([b]) as other:
+        steps = [by_step.of_steps(database) for database in (one, other)]
+        fell = waterfall.of([one, other], [step.mean or 0.0 for step in steps if step], is_timed=False)
+    assert fell is not None
+    assert {name: (before, after) for name, before, after in fell.parts} == {
+        "forward": (200_000, 280_000), "backward": (300_000, 300_000), "optimizer": (50_000, 50_000),
+        "between steps": (0, 120_000),
+    }  # fmt: skip
 
 
 def test_the_flame_graph_of_a_difference_has_all_work_of_both(database_of: Callable) -> None:

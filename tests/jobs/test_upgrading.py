@@ -83,7 +83,7 @@ def content(place: Path) -> dict[Path, tuple[int, bytes]]:
     return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in place.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("version", quick(1, [10, 11, 12, SCHEMA_VERSION]))
+@pytest.mark.parametrize("version", quick(1, [10, 11, 12, 13, SCHEMA_VERSION]))
 def test_an_earlier_job_is_read_with_the_same_numbers_and_stays_as_it_is(
     version: int, job: Path, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:

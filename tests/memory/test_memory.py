@@ -285,12 +285,16 @@ def test_memory_that_nsys_saw_is_categorised_by_its_lifetime(
         )
         file.execute(
             "create table CUDA_GPU_MEMORY_USAGE_EVENTS "
-            "(start int, globalPid int, deviceId int, address int, bytes int, memoryOperationType int)"
+            "(start int, globalPid int, deviceId int, address int, bytes int, memoryOperationType int, memKind int)"
         )
-        for time, address, size, operation in ((1, 7, 500, 0), (2, 8, 300, 0), (3, 7, 500, 1), (4, 7, 100, 0)):
+        device, pinned, pageable = 2, 1, 0  # as ENUM_CUDA_MEM_KIND of an export says
+        for time, address, size, operation, kind in (
+            (1, 7, 500, 0, device), (1, 20, 9000, 0, pinned), (2, 8, 300, 0, device), (2, 21, 7000, 0, pageable),
+            (3, 7, 500, 1, device), (4, 7, 100, 0, None), (5, 20, 9000, 1, pinned),
+        ):  # fmt: skip
             file.execute(
-                "insert into CUDA_GPU_MEMORY_USAGE_EVENTS values (?, ?, 0, ?, ?, ?)",
-                (first + time, process, address, size, operation),
+                "insert into CUDA_GPU_MEMORY_USAGE_EVENTS values (?, ?, 0, ?, ?, ?, ?)",
+                (first + time, process, address, size, operation, kind),
             )
         file.commit()
     with analyze([path], tmp_path / "x.duckdb") as database:
@@ -301,3 +305,8 @@ def test_memory_that_nsys_saw_is_categorised_by_its_lifetime(
         assert database.rows(
             "select sum(live_bytes)::bigint, any_value(peak_bytes), any_value(basis) from memory_peak"
         ) == [(800, 800, "heuristic")]
+        of_table = database.rows("select section, item, value from source_fact where contains(item, 'MEMORY_USAGE')")
+        assert set(of_table) == {
+            ("holds", "CUDA_GPU_MEMORY_USAGE_EVENTS", "4"),
+            ("holds", "CUDA_GPU_MEMORY_USAGE_EVENTS of the host", "3"),
+        }

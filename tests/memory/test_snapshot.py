@@ -307,6 +307,27 @@ def test_what_was_there_before_is_held_against_the_gradients(times: int, says: s
     assert ("optimizer" in advice) is (times > 1), "what are the weights alone is no state of an optimizer"
 
 
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_weights_that_are_all_trained_are_no_frozen_base(is_whole: bool, tmp_path: Path) -> None:
+    """Their gradients show it, though the peak is in the forward, where there are none."""
+    load = [{"filename": "/x/site-packages/torch/nn/modules/linear.py", "line": 1, "name": "__init__"}]
+    weight, gradient = 100 * MIB, (100 if is_whole else 2) * MIB
+    history = [entry("alloc", 1 << 40, weight, 1, load)]
+    for step in range(3):
+        time, out, down = 100 * step + 10, (2 + step) << 40, (20 + step) << 40
+        history += [
+            entry("alloc", out, 120 * MIB, time, FORWARD), entry("free_requested", out, 120 * MIB, time + 2, BACKWARD),
+            entry("alloc", down, gradient, time + 3, BACKWARD), entry("alloc", 1 << 50, MIB, time + 4, STEP),
+            entry("free_requested", 1 << 50, MIB, time + 5, STEP),
+            entry("free_requested", down, gradient, time + 6, ZERO),
+        ]  # fmt: skip
+    path = written(tmp_path, {"segments": [], "device_traces": [history]})
+    with analyze([path], tmp_path / "x.duckdb") as database:
+        assert not database.rows("select 1 from memory_peak where category = 'gradient'")
+        ((advice,),) = database.rows("select advice from memory_finding where rule = 'weights'")
+    assert ("All of them are trained" in advice) is is_whole and ("frozen base (QLoRA" in advice) is not is_whole
+
+
 def test_half_a_character_in_a_name_spoils_nothing(tmp_path: Path) -> None:
     odd = [HISTORY[1] | {"frames": [{"filename": "\ud800.py", "line": 3, "name": "f"}]}]
     with analyze([written(tmp_path, SNAPSHOT | {"device_traces": [odd]})], tmp_path / "x.duckdb") as database:

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,13 +12,14 @@ from typing import Any
 
 import pytest
 from caches import cache_in
-from conftest import corpus_params, quick
+from conftest import ROOT, corpus_params, quick
 from lorabench import sql
 from lorabench.analyze import parts
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.read import inputs
 from lorabench.analyze.store.settings import Settings
 from lorabench.errors import InputError, OutputError
+from simulated_allocator import MIB, Allocator
 
 COMPUTE, COLLECTIVE = "gemm", "ncclDevKernel_AllReduce"
 
@@ -54,6 +56,44 @@ def ranks(tmp_path: Path) -> list[Path]:
     return [
         trace(folder / f"trace.{rank}.json", rank, (1000, *work[rank]), (1000, 300, 600)) for rank in (0, 1, 2)
     ]  # fmt: skip
+
+
+# numbers of the system, the file or the GPU, which mean the same wherever their row stands
+RECORDED = {"clock_id", "comms_id", "context_id", "correlation_id", "device_id", "end_thread_id", "graph_node_id",
+            "piece_id", "process_id", "stream_id", "thread_id", "waits_for_correlation_id"}  # fmt: skip
+# of what is filled when all inputs stand together
+FILLED_LATER = {"match_id", "reference_source_id"}
+
+
+def test_each_key_of_a_part_is_known_to_be_one() -> None:
+    """One that is not gets the name of another input: a new column has to be put into one of these lists."""
+    keys = {key for keys in parts._KEYS.values() for key in keys} | {*parts._NAMES, "source_id"}
+    columns = {c.name for table in sql.in_folder(sql.TABLES) for c in table.columns if c.name.endswith("_id")}
+    assert columns == keys | RECORDED | FILLED_LATER and not keys & (RECORDED | FILLED_LATER)
+
+
+def test_stacks_are_the_same_beside_other_inputs(tmp_path: Path) -> None:
+    """Who asked for a block is the name of its own input, in whatever order inputs stand."""
+    paths = [tmp_path / f"snapshot{number}.pickle" for number in range(3)]
+    for number, path in enumerate(paths):
+        allocator = Allocator(1000 * MIB)
+        for _ in range(number + 1):
+            allocator.alloc(100 * MIB)
+        allocator.alloc(2000 * MIB)  # fails
+        frames = [{"filename": f"/x/{'zyx'[number]}.py", "line": 1, "name": f"made_by_{number}"}]
+        for event in allocator.history:
+            event["frames"] = frames
+        path.write_bytes(pickle.dumps(allocator.snapshot()))
+    asked = [
+        "select source_id, array_agg(distinct name.text) from memory_event join name on name_id = stack_id "
+        "group by all order by all",
+        "select source_id, stack from out_of_memory order by all",
+    ]
+    with analyze([ROOT / "fixtures" / "torch-cpu.json.gz", *paths], tmp_path / "x.duckdb") as database:
+        events, failed = map(database.rows, asked)
+    told = [f"/x/{'zyx'[number]}.py:1 made_by_{number}" for number in range(3)]
+    assert [stacks for source_id, stacks in events if source_id > 1] == [[stack] for stack in told]
+    assert failed == [(number + 2, stack) for number, stack in enumerate(told)]
 
 
 @pytest.mark.parametrize("parts", [0, 1, 5])

@@ -18,7 +18,7 @@ from simulated_ranks import Job, simulate
 VIEWS = ("range_summary", "memory_peak", "finding", "idle_gap", "kernel_class", "steady_state", "what_if")
 
 
-@pytest.mark.parametrize("version", quick(2, [6, SCHEMA_VERSION, 7, 8, 9, 10, 11, 12]))
+@pytest.mark.parametrize("version", quick(2, [6, SCHEMA_VERSION, 7, 8, 9, 10, 11, 12, 13]))
 def test_an_earlier_database_gives_the_same_numbers(
     version: int, synthetic_trace: Callable[..., Path], tmp_path: Path
 ) -> None:
