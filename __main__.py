@@ -19,7 +19,6 @@ _REFUSED = (
     errno.ELOOP, errno.EFBIG, errno.EIO, errno.ESTALE,
 )  # fmt: skip
 _HEEDED = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
-_NOTHING_CHANGED = "lorabench: interrupted; nothing was changed"
 _received: list[int] = []
 
 
@@ -52,13 +51,13 @@ def main() -> None:
         if not _received:
             console.tell(f"lorabench: {error}")
             sys.exit(error.exit_code)
-        console.tell(_NOTHING_CHANGED)
+        console.tell(f"lorabench: interrupted; {console.said_of_interruption()}")
     except BaseException as error:  # also what a library makes of the exception that _stop raised inside it
         if isinstance(error.__context__, BrokenPipeError):  # typer makes an exit of it
             _end_unheard()
         if not _received:
             raise
-        console.tell(_NOTHING_CHANGED)
+        console.tell(f"lorabench: interrupted; {console.said_of_interruption()}")
     finally:
         for number in _HEEDED:  # all is done: what ends now is only the interpreter
             signal.signal(number, signal.SIG_IGN)

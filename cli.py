@@ -307,6 +307,8 @@ def query(
     if rows and view is not None:
         select = rows.statement(view)
     with _analyzed([db], wanted=Wanted(rank), quiet=quiet) as database:
+        if not quiet:
+            losses.tell_notes(database)
         outputs.print_query(database, select, form, Narrowing(columns, sort, limit), rows.filters, output)
 
 
@@ -342,6 +344,7 @@ def validate(
         defined = checks.definitions(database) if definitions else {}
         laws = checks.broken_laws(database)
         lost = losses.lost(database)
+        losses.tell_notes(database)
     unlike = {table: found for table, found in defined.items() if found[0]}
     frame = outputs.with_unlike(frame, unlike)
     if len(frame) or form:

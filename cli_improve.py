@@ -10,6 +10,7 @@ from . import cli_progress as bar
 from . import console
 from .cli_help import Command, examples
 from .cli_options import AsCsv, AsJson, Quiet
+from .errors import Interrupted
 
 _ROUNDS = 6
 
@@ -148,8 +149,12 @@ def _improve(plan: Any, price_per_hour: float | None, form: Any, quiet: bool) ->
     from .reports.improvement import rows, text
     from .reports.terminal import screen
 
-    with bar.shown(quiet) as progress:
-        course, shown = improving.improve(plan, progress)
+    goes_on = f"what was measured is in {plan.folder}, and the same command goes on with it"
+    try:
+        with bar.shown(quiet) as progress, console.leaving(lambda: goes_on):
+            course, shown = improving.improve(plan, progress)
+    except Interrupted as error:
+        raise Interrupted(f"interrupted; {goes_on}") from error
     found = rows.of_course(course)
     ending = screen.wrapped(text.ending(course, shown, price_per_hour))
     _write(plan.folder, f"Improving {plan.run.name}", course, shown, found, price_per_hour)  # before a pipe may break

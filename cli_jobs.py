@@ -60,13 +60,19 @@ def read(inputs: Sequence[str], job: Path, executor: Any, force: bool, settings:
     """
     from .analyze.job import job as jobs
 
-    with bar.shown(quiet) as progress:
+    with bar.shown(quiet) as progress, console.leaving(lambda: _said_of_finished(job)):
         done = jobs.read(inputs, job, executor, force=force, progress=progress, settings=settings)
         is_share = executor.kind == "shard"
         if not is_share and len(done.lost) < done.input_cnt:
             jobs.merge(job, progress)
     _tell_lost([(task.name, text) for task, text in done.lost])
     told = f"{len(done.outcomes)} of {done.input_cnt} inputs" if is_share else f"{done.input_cnt} inputs"
+    if done.others and not quiet:
+        kept = ", ".join(entry.location for entry in done.others[:3]) + (", …" if len(done.others) > 3 else "")
+        console.tell_sentence(
+            f"{job} holds {len(done.others)} more of earlier commands, which count, too: {kept}; to leave one out, "
+            f"remove its folder ({done.others[0].folder})"
+        )
     if not quiet:
         console.tell(f"{told}: {done.count('read')} read, {done.count('found')} found finished, {len(done.lost)} lost")
         last = f"when all shards are done: lorabench merge {job}" if is_share else f"next: lorabench summary {job}"
@@ -77,6 +83,14 @@ def read(inputs: Sequence[str], job: Path, executor: Any, force: bool, settings:
         raise InputError(
             f"{len(done.lost)} of {len(done.outcomes)} inputs cannot be read ({names}); {job} holds the rest"
         )
+
+
+def _said_of_finished(job: Path) -> str:
+    """What lies in a job that is interrupted."""
+    from .analyze.job import folder
+
+    finished = [path for path in folder.inputs_in(job) if folder.result_of(path).is_file()]
+    return f"{job} holds {len(finished)} finished of its inputs, and the same command goes on with the others"
 
 
 def _tell_lost(lost: Sequence[tuple[str, str]]) -> None:

@@ -296,11 +296,14 @@ def sweep(
     if force:
         (output / rundir.SWEEP).unlink(missing_ok=True)
     ended: LorabenchError | None = None
+    goes_on = f"the runs that ended are in {output}, and the same command goes on with the others"
     try:
-        with bar.shown() as progress:
+        with bar.shown() as progress, console.leaving(lambda: goes_on):
             sweeping.run(what, output, progress)
-    except (RunError, Interrupted) as error:  # what was measured is still worth a table
+    except RunError as error:  # what was measured is still worth a table
         ended = error
+    except Interrupted:
+        ended = Interrupted(f"interrupted; {goes_on}")
     _report_sweep(output, is_of_memory=preset == "memory")
     if ended:
         raise ended

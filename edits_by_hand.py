@@ -12,6 +12,7 @@ from .collect.improve import edits, loading
 from .collect.scripts import command
 from .errors import InputError, UsageError
 from .improving import is_command
+from .reports.answer import step_text
 from .sql import literal
 
 COLUMNS = (
@@ -88,9 +89,14 @@ def _unlike(run: Path, after: Path) -> tuple[str, ...]:
 class _Script:
     """A command's run: its step, and what each change would leave of it."""
 
-    step_ns: float
+    step_ns: float  # the median, of very uneven steps the mean
     seen: edits.Seen
     left: dict[str, unprofiled.Prediction]
+
+    def still(self, edit: edits.Edit) -> float:
+        """What is left to save by an edit that was made, as far as it is known: its workers may be too few."""
+        frac = self.left.get(edit.predicted_by(self.seen), _UNKNOWN).frac
+        return 0.0 if frac is None else 1 - frac
 
     def savings(self, edit: edits.Edit) -> tuple[float | None, float | None]:
         """What an edit would save of the step, and what it saves at most; None where nobody knows."""
@@ -110,7 +116,7 @@ def _came_of_it(edit: edits.Edit, before: _Script, now: _Script | None) -> dict[
     found["is_made"] = edit.is_made(before.seen, now.seen)
     if saving is not None and saving >= _WORTH_FRAC:
         # a place that is gone saves nothing more
-        found["left_frac"] = (now.savings(edit)[0] or 0.0) * now.step_ns / before.step_ns
+        found["left_frac"] = now.still(edit) * now.step_ns / before.step_ns
         found["is_changed"] = found["left_frac"] <= _GONE_FRAC * saving
     return found
 
@@ -156,7 +162,8 @@ def _of_script(run: Path, summary: dict[str, Any], has_gpu: bool, made_cnt: int 
         # bounded where no core is left for a worker: all that is waited for beyond taking what is there
         frac = load.left(seen.workers, taken) if seen.has_spare_core else load.own + taken
         left[edits.PREFETCH] = unprofiled.Prediction(min(1.0, frac))
-    return _Script(step["p50"], seen, left)
+    step_ns = step_text.centre_ns({"mean_ns": step.get("mean") or step["p50"], "p50_ns": step["p50"]})
+    return _Script(step_ns, seen, left)
 
 
 def _of_waiting(prediction: unprofiled.Prediction, loader: dict[str, Any], fastest_ns: float) -> unprofiled.Prediction:

@@ -37,7 +37,10 @@ def spec_of(run: Path) -> RunSpec:
         raise InputError(f"{run} is a run of a command, whose settings lorabench cannot change")
     timing = manifest.get("passes", {}).get("timing")
     if timing is not None and timing["status"] != rundir.OK:
-        raise InputError(f"{run} measured nothing: the pass timing is {timing['status']} ({timing['message']})")
+        raise InputError(
+            f"{run} has no whole timing pass to start from: it is {timing['status']} ({timing['message']}); "
+            "collect it again"
+        )
     spec = from_dict(manifest["spec"])
     if spec.epochs:
         raise UsageError("improve counts steps; runs in epochs (--task sst2) were not tried with it")

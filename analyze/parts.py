@@ -10,13 +10,14 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
 
-from .. import modules, sql
+from .. import console, modules, sql
 from ..allocators import tune
 from ..errors import InputError, LorabenchError, OutputError, ToolError
 from ..progress import Progress, Silent
@@ -68,7 +69,8 @@ def read(database: Database, found: list[Input], folder: Path, settings: Setting
     be read, OutputError when a part cannot be written.
     """
     numbered = [(item, folder / f"{number}.duckdb") for number, item in enumerate(found, start=1)]
-    problems = _make(numbered, settings, progress)
+    with console.leaving(lambda: _said_of_finished(part for _, part in numbered)):
+        problems = _make(numbered, settings, progress)
     if len(problems) == len(found):
         shutil.rmtree(folder, ignore_errors=True)
         raise InputError(f"none of the {len(found)} inputs can be read; the first: {problems[numbered[0][1]].text}")
@@ -84,6 +86,12 @@ def read(database: Database, found: list[Input], folder: Path, settings: Setting
             append(database, part, source_id)
         progress.advance(1)
     return all(problem.is_final for problem in problems.values())
+
+
+def _said_of_finished(parts: Iterable[Path]) -> str:
+    """What lies in a folder of parts when it is interrupted."""
+    cnt = sum(part.is_file() for part in parts)
+    return f"what was read of {cnt} of the inputs is kept, and the same command goes on with the others" if cnt else ""
 
 
 def _make(numbered: list[tuple[Input, Path]], settings: Settings, progress: Progress) -> dict[Path, Problem]:

@@ -11,10 +11,15 @@ from ..vocabulary import WHOLE_FILE
 _MOST_LINES, _MOST_NAMES = 20, 3  # of what was lost, and of inputs in a line
 
 
-def tell_losses(database: Any) -> None:
-    """Say on stderr what was lost while reading, and what the inputs lack: what is true of many in one line."""
+def tell_notes(database: Any) -> None:
+    """Say on stderr what a person should know of a database before its rows, as that it is not up to date."""
     for note in database.notes:
         tell(note)
+
+
+def tell_losses(database: Any) -> None:
+    """Say on stderr what was lost while reading, and what the inputs lack: what is true of many in one line."""
+    tell_notes(database)
     facts = database.rows(
         """select list(source.name order by source_id) as names, section, item, value, coalesce(note, '')
         from _loss join source using (source_id)

@@ -26,6 +26,7 @@ from .unit import is_finished
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_NEWER = "holds newer results than it was merged of: lorabench merge {job}"
 _TABLES = (*handed.TABLES, *handed.MATCHED, *handed.CONSTANT)  # of its database
 
 
@@ -35,6 +36,7 @@ class Done:
 
     outcomes: running.Outcomes
     input_cnt: int
+    others: Sequence[merging.Entry] = ()  # what lies in the folder besides: inputs of earlier commands
 
     def count(self, what: str) -> int:
         """How many inputs were 'read', 'found' or 'lost'."""
@@ -69,7 +71,10 @@ def read(
         own = executor.share(found)
         if executor.kind != "dask":
             own = [task if is_finished(task) and not force else named.exported(task, exports) for task in own]
-        return Done(running.run(executor, own, progress, force=force), len(found))
+        outcomes = running.run(executor, own, progress, force=force)
+        locations = {task.location for task in found}
+        others = [entry for entry in merging.entries(job) if entry.size_bytes is not None]
+        return Done(outcomes, len(found), [entry for entry in others if entry.location not in locations])
 
 
 def _drop_former(tasks: Sequence[Task], job: Path) -> None:
@@ -132,7 +137,7 @@ def opened(job: Path, wanted: Wanted, writes_into: Path | None = None, progress:
             f"to upgrade it for good: lorabench merge {job}"
         )
     elif not merging.is_current(job, known):
-        database.notes.append(f"{job} holds newer results than it was merged of: lorabench merge {job}")
+        database.notes.append(f"{job} {_NEWER.format(job=job)}")
     return database
 
 
@@ -145,7 +150,10 @@ def _part_of(job: Path, place: Path, known: Sequence[JobInput], rank: int) -> tu
     of_rank = [one for one in known if one.rank == rank and one.problem is None]
     if not of_rank:
         ranks = sorted({one.rank for one in known if one.rank is not None})
-        raise UsageError(f"{job} has no rank {rank}; it has {f'{ranks[0]} to {ranks[-1]}' if ranks else 'none'}")
+        is_whole = len(ranks) > 1 and ranks[-1] - ranks[0] == len(ranks) - 1
+        said = f"{ranks[0]} to {ranks[-1]}" if is_whole else ", ".join(map(str, ranks)) or "none"
+        newer = "" if merging.is_current(job, known) else f"; {_NEWER.format(job=job)}"
+        raise UsageError(f"{job} has no rank {rank}; it has {said}{newer}")
     path, source_id = _part(place, of_rank[0])
     if not path.is_file():
         raise InputError(f"{_part(job, of_rank[0])[0]} is not there any more; read {of_rank[0].location} itself")

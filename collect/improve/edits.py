@@ -128,7 +128,10 @@ EDITS = (
     ),
     Edit(
         "make batches before the training",
-        {TORCH: "tokenize once and save it, collate less: each core has a worker already"},
+        {
+            TORCH: "tokenize once and save it, collate less: each core has a worker already (more of them help where "
+            "they wait for a disk or a network)"
+        },
         bounded_by=lambda seen: PREFETCH,
         is_for=lambda seen: not seen.has_spare_core,
     ),

@@ -58,7 +58,7 @@ class Gathered:
     def __init__(self, folder: Path):
         self._folder = folder
         self._has_python = (folder / start.PYTHONS).exists()
-        self._schedule = _schedule(folder / start.SETTINGS)
+        self._pass, self._schedule = _asked(folder / start.SETTINGS)
         found = [_read(path) for path in sorted(folder.glob("*-*.json"))]
         self.records = sorted(filter(None, found), key=_order)
         self._steps_by_name = {record["name"]: self._read_steps(record) for record in self.records}
@@ -67,7 +67,11 @@ class Gathered:
     def notes(self) -> list[str]:
         """What the hooks noted, each once; a process that could not write its trace is named."""
         said = [note for record in self.records for note in record["notes"]]
-        lost = [_lost(record) for record in self.records if record["ended"] is None and self._is_missed(record)]
+        lost = [
+            _lost(record, self._pass, self._schedule)
+            for record in self.records
+            if record["ended"] is None and self._is_missed(record)
+        ]
         return list(dict.fromkeys([*said, *lost]))
 
     def _is_missed(self, record: Record) -> bool:
@@ -164,12 +168,12 @@ def _steps_of(count: int) -> str:
     return f"{count} optimizer step{'s' if count > 1 else ''}"
 
 
-def _schedule(path: Path) -> list[int] | None:
-    """torch.profiler's wait, warmup, active and repeat that the hooks got."""
+def _asked(path: Path) -> tuple[str, list[int] | None]:
+    """The pass, and torch.profiler's wait, warmup, active and repeat that the hooks got."""
     with contextlib.suppress(OSError, ValueError, KeyError):
-        found: list[int] | None = json.loads(path.read_text("utf-8"))["schedule"]
-        return found
-    return None
+        asked = json.loads(path.read_text("utf-8"))
+        return str(asked.get("pass", "")), asked["schedule"]
+    return "", None
 
 
 def _read(path: Path) -> Record | None:
@@ -190,12 +194,14 @@ def _whose(record: Record, processes: list[str], other_ranks: list[int | None]) 
     return f"-process{processes.index(record['name']) + 1}" if len(processes) > 1 else ""
 
 
-def _lost(record: Record) -> str:
+def _lost(record: Record, pass_name: str, schedule: list[int] | None) -> str:
     words = " ".join(record["words"][:_SHOWN_WORDS])
-    return (
-        f"process {record['pid']} ({words}) was ended by a signal or a crash, so what it recorded since its last trace "
-        "is lost; --active-steps 1 --repeat 0 writes a trace after each step"
-    )
+    ended = f"process {record['pid']} ({words}) was ended by a signal or a crash"
+    if pass_name not in TRACES:  # its clock wrote each step at once
+        return f"{ended}; what led there: --profiler torch --active-steps 1 --repeat 0 writes a trace after each step"
+    lost = f"{ended}, so what it recorded since its last trace is lost"
+    has_each = schedule is not None and schedule[2:] == [1, 0]
+    return lost if has_each else f"{lost}; --active-steps 1 --repeat 0 writes a trace after each step"
 
 
 def _has_work(path: Path) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from ... import rundir
 from ...errors import InputError
 from ...small_files import read_text
-from .noise import Sample
+from .noise import LEAST_STEPS, Sample
 from .spread import FEW_STEPS, Spread
 
 TIMING = "timing"
@@ -50,12 +50,14 @@ def of_run(path: Path) -> Spread | None:
 def of_summary(path: Path, summary: dict[str, Any]) -> Spread | None:
     """The same for a summary that was read. Its own median counts; steps.csv says how they spread."""
     median = rundir.number_at(summary, *rundir.STEP_MEDIAN)
+    steps = _steps(path, summary.get("peft_mode") == "process")
+    walls = [wall for _, wall in steps]
+    if median is None and len(steps) >= LEAST_STEPS:  # it was interrupted
+        median = statistics.median(walls)
     if median is None:
         return None
-    steps = _steps(path, summary.get("peft_mode") == "process")
     if len(steps) < 2:
         return Spread(median, median, median, len(steps) or 1)
-    walls = [wall for _, wall in steps]
     low, _, high = statistics.quantiles(walls, n=4, method="inclusive")
     if len(walls) < FEW_STEPS:
         low, high = min(walls), max(walls)

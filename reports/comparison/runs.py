@@ -1,13 +1,14 @@
 """Run directories side by side: what each measured, and how the others differ from the first."""
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ... import rundir
 from ...errors import InputError, RegressionError
 from . import baselines, verdict
-from .compared import ALIKE, NOT_MEASURED, OTHER_WORK, SAME, TAKEN, Compared, Input, changes_of
+from .compared import ALIKE, NOT_MEASURED, OTHER_WORK, SAME, TAKEN, Compared, Input, changes_of, letter
 from .run_steps import Work, of_summary
-from .spread import are_alike
+from .spread import Spread, are_alike
 
 ABOUT = "what the runs measured"
 STEP, TOKENS = "step, median", "tokens computed"
@@ -53,6 +54,8 @@ def compare(directories: list[Path]) -> Compared:
     rows = []
     for title, path, unit in _MEASURES:
         values = [rundir.number_at(s, *path) for s in summaries]
+        if title == STEP:  # of a run that was interrupted its steps alone say it
+            values = [own.median if value is None and own else value for value, own in zip(values, steps, strict=True)]
         if not any(values):
             continue
         fractions = [found.frac if found and title in _OF_STEPS else None for found in steps]
@@ -76,7 +79,27 @@ def compare(directories: list[Path]) -> Compared:
         for found, unlike in zip(steps, _unlike_settings(directories), strict=True)
     ]
     inputs = [Input(name, text) for name, text in zip(columns, about, strict=True)]
-    return Compared(inputs, ["measure", "unit"], rows, said or [_UNTIMED], ABOUT, None, [])
+    return Compared(
+        inputs, ["measure", "unit"], rows, said or [_UNTIMED], ABOUT, None, list(_doubts(directories, steps))
+    )
+
+
+def _doubts(directories: list[Path], steps: Sequence[Spread | None]) -> Iterator[str]:
+    """What a person must know before believing a verdict: runs that did not end well, and scripts that are not one."""
+    manifests = [rundir.read_manifest(directory) for directory in directories]
+    for number, (manifest, found) in enumerate(zip(manifests, steps, strict=True)):
+        if manifest.get("status", rundir.OK) != rundir.OK:
+            until = "what it had measured until then is compared" if found else "it has no steps without a profiler"
+            yield f"{letter(number)} did not end well ({manifest['status']}: {manifest['message']}): {until}."
+    scripts = [_script(manifest["command"]) if manifest.get("command") else "" for manifest in manifests]
+    if len(set(scripts)) > 1 and all(scripts):
+        named = ", ".join(f"{letter(number)} {script}" for number, script in enumerate(scripts))
+        yield f"These ran different scripts ({named}): the comparison is right if they are one program."
+
+
+def _script(command: list[str]) -> str:
+    """The script that a command runs, else its program."""
+    return Path(next((word for word in command[1:] if word.endswith(".py")), command[0])).name
 
 
 def have_measures(directories: list[Path]) -> bool:

@@ -17,7 +17,7 @@ def lines(rows: Sequence[Row], has_after: bool) -> Iterator[str]:
         yield "no edit by hand is known that saves a hundredth of a step"
         return
     step = units.said_ns(rows[0]["step_ns"])
-    what = f"edits by hand ({rows[0]['framework']}), and what each saves of a step of {step} (the median, no profiler)"
+    what = f"edits by hand ({rows[0]['framework']}), and what each saves of a step of {step} (no profiler)"
     yield from wrapped([what + "; what is left is of the same step" * has_after])
     for row in rows:
         saving = "not known"

@@ -213,6 +213,19 @@ def test_a_step_ends_with_its_optimizer(trace: Callable[..., Database]) -> None:
     assert database.rows("select wall_ns from step_summary order by start_ns offset 1") == [(1_000_000,)] * 5
 
 
+def test_a_first_step_that_is_left_out_has_its_number_all_the_same(tmp_path: Path) -> None:
+    """As in steps.csv of a run: of a first one that did more nobody knows when it began."""
+    events = launches(10_000, KERNELS, 1)
+    for number in range(6):
+        start = 11_000 + STEP_US * number
+        events += [annotation("Optimizer.step#AdamW.step", start + 350, 30)]
+        events += launches(start + 20, KERNELS, 1000 + 1000 * number)
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    with analyze([path], tmp_path / "trace.duckdb") as database:
+        assert steps(database) == [("optimizer", number, len(KERNELS)) for number in range(2, 7)]
+
+
 def test_without_any_range_the_period_of_the_kernels_is_the_step(trace: Callable[..., Database]) -> None:
     database = trace(lambda _: [])
     assert steps(database) == [("period", number, len(KERNELS)) for number in range(1, 7)]

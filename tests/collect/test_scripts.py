@@ -17,6 +17,7 @@ from conftest import absent, opened, quick
 from lorabench import nsys as tools
 from lorabench import rundir
 from lorabench.collect.scripts import command
+from lorabench.collect.scripts.hook import process as hook
 from training_scripts import (
     DISTRIBUTED,
     ENDS,
@@ -613,6 +614,30 @@ def test_loaders_do_not_fill_their_memory_with_what_they_do(
     (grown,) = (float(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("grew"))
     assert grown < 50  # 500 and more if each of their operators is kept
     assert "was ended by a signal" not in done.stderr
+
+
+def test_a_rank_that_was_killed_is_named_by_what_started_it() -> None:
+    """The exception of torchrun says nothing in its first line."""
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
+
+    failure = ProcessFailure(local_rank=1, pid=7, exitcode=-9, error_file="<NA>")
+    error = ChildFailedError("train.py", {1: failure})
+    said = hook.said_of(type(error), error)
+    assert said.endswith("ChildFailedError: rank 1: Signal 9 (SIGKILL) received by PID 7")
+    assert hook.said_of(ValueError, ValueError("a\nb")) == "ValueError: a"
+
+
+@pytest.mark.parametrize(
+    "options", [["--profiler", "timing"], ["--profiler", "torch", "--active-steps", 1, "--repeat", 0]], ids=len
+)
+def test_a_crash_is_told_what_helps_and_not_what_was_done(
+    options: list[Any], script: Callable[[str], Path], tmp_path: Path
+) -> None:
+    text = ENDS.split("how =", maxsplit=1)[0] + "os.kill(os.getpid(), signal.SIGKILL)\n"
+    done = collect(tmp_path / "run", *options, "--", sys.executable, script(text), code=7)
+    said = "--profiler torch --active-steps 1 --repeat 0 writes a trace after each step"
+    assert "was ended by a signal" in done.stderr
+    assert (said in done.stderr) is ("timing" in options) and ("--active-steps" in done.stderr) is ("timing" in options)
 
 
 @pytest.mark.parametrize("profiler", ["torch", "timing"])

@@ -117,6 +117,34 @@ def test_ranges_in_a_wrapper_are_those_without_it(
     assert "renamed" in said and "(+20.00 us)" in said
 
 
+def test_a_run_that_did_not_end_well_is_compared_by_its_steps_and_said_to_be_one(
+    run: Callable[..., Any], tmp_path: Path
+) -> None:
+    whole = run_directory(tmp_path / "whole", [(1000, 100 + n % 3) for n in range(20)])
+    cut = run_directory(tmp_path / "cut", [(1000, 50 + n % 3) for n in range(9)])
+    (cut / rundir.SUMMARY).write_text(json.dumps({"step_cnt": 200}), "utf-8")
+    ended = {"format": rundir.FORMAT, "status": "cancelled", "message": "pass timing: interrupted"}
+    (cut / rundir.MANIFEST).write_text(json.dumps(ended), "utf-8")
+    said = " ".join(run(whole, cut).out.split())
+    assert said.startswith("B is 1.98 x as fast as A: step 101.0 -> 51.0 ms (median of 20 and 9 steps")
+    assert (
+        "B did not end well (cancelled: pass timing: interrupted): what it had measured until then is compared" in said
+    )
+    (cut / rundir.STEPS).unlink()
+    said = " ".join(run(whole, cut).out.split())
+    assert "no verdict on speed" in said and "interrupted): it has no steps without a profiler" in said
+
+
+def test_runs_of_two_scripts_are_said_to_be_so(run: Callable[..., Any], tmp_path: Path) -> None:
+    runs = [run_directory(tmp_path / name, [(1000, 100 + n % 3) for n in range(20)]) for name in ("a", "b")]
+    scripts = ["one.py", "other.py"]
+    for path, script in zip(runs, scripts, strict=True):
+        manifest = {"format": rundir.FORMAT, "status": "ok", "command": ["python", f"/x/{script}", "--fast"]}
+        (path / rundir.MANIFEST).write_text(json.dumps(manifest), "utf-8")
+    assert "These ran different scripts (A one.py, B other.py)" in " ".join(run(*runs).out.split())
+    assert "different scripts" not in run(runs[0], runs[0]).out
+
+
 PATHS = st.lists(st.sampled_from(["a", "b", "a/c", "b/c", "a/c/d", "x"]), min_size=1, unique=True)
 
 

@@ -220,6 +220,22 @@ def test_what_is_left_of_a_shorter_step_is_a_share_of_the_step_before(tmp_path: 
     assert row["left_frac"] == pytest.approx(0.4 / 4, abs=0.01)
 
 
+def test_what_workers_are_too_few_for_is_left(tmp_path: Path, run_command: Run) -> None:
+    """Two workers on two cores: the edit is made, no core is left for a third, and steps wait all the same.
+
+    Batches come two at a time, so that half of the steps wait for none: their mean is what a step takes.
+    """
+    step = SLOW.step_ns()
+    before = script(tmp_path / "before", SLOW, loader=loader_of(step, 0.9, 0, core_cnt=2))
+    uneven = {"p50": step / 8, "min": step / 8, "mean": step / 2}
+    after = script(tmp_path / "after", SLOW, loader=loader_of(step / 2, 0.8, 2, core_cnt=2), step_wall_ns=uneven)
+    row = rows_after(before, after, run_command)["load the input ahead"]
+    assert row["is_made"] and row["saving_frac"] == pytest.approx(0.55, abs=0.01)  # 0.9 made by two takes 0.45
+    assert row["left_frac"] == pytest.approx(0.8 / 2, abs=0.01)
+    said = " ".join(run_command("improve", before, "--after", after).out.split())
+    assert "(-10.0%)" in said and "40.0% left" in said
+
+
 def test_runs_of_two_scripts_are_said_to_be_two(tmp_path: Path, run_command: Run) -> None:
     before, after = script(tmp_path / "before", SLOW), script(tmp_path / "after", replace(SLOW, data_ns=2_000))
     manifest = json.loads((after / rundir.MANIFEST).read_text("utf-8"))

@@ -243,7 +243,7 @@ def test_what_is_no_finished_run_is_said_to_be_none(tmp_path: Path, run_command:
     passes = {"timing": failed}
     directory.finish(failed | {"spec": from_dict({"steps": 2}).as_dict(), "passes": passes})
     said = run_command("improve", tmp_path / "failed", code=3).err
-    assert "measured nothing: the pass timing is failed (no GPU is here)" in said
+    assert "has no whole timing pass to start from: it is failed (no GPU is here); collect it again" in said
 
 
 def test_after_a_change_was_made_by_hand_the_prediction_is_held_against_it(

@@ -219,8 +219,26 @@ def test_a_job_that_is_not_merged_says_so(ranks: Path, tmp_path: Path, run_comma
     run_command("analyze", ranks, "-o", place, "--shard", "2/8")
     said = run_command("summary", place).err
     assert f"{place} holds newer results than it was merged of: lorabench merge {place}" in said
-    said = run_command("validate", place, code=0).out
-    assert "rank_missing" not in said  # one rank cannot know
+    newer = f"holds newer results than it was merged of: lorabench merge {place}"
+    done = run_command("validate", place, code=0)
+    assert "rank_missing" not in done.out  # one rank cannot know
+    assert newer in done.err and newer in run_command("query", place, "select rank from rank_summary").err
+    said = run_command("query", place, "select 1 from launch_trace", "--rank", 1, code=2).err
+    assert f"{place} has no rank 1; it has 0; {newer}" in said
+
+
+def test_inputs_of_earlier_commands_are_named(three: Path, tmp_path: Path, run_command: Callable[..., Any]) -> None:
+    """They count: a folder that was renamed would be there twice."""
+    place, moved = tmp_path / "job", tmp_path / "moved"
+    shutil.copytree(three, tmp_path / "ranks")
+    assert "earlier commands" not in run_command("analyze", tmp_path / "ranks", "-o", place, "--workers", 1).err
+    (tmp_path / "ranks").rename(moved)
+    said = run_command("analyze", moved / "rank0.json", "-o", place, "--workers", 1).err
+    assert f"{place} holds 3 more of earlier commands, which count, too: {tmp_path / 'ranks' / 'rank0.json'}" in said
+    for path in (place / "inputs").iterdir():
+        if str(path) in said or "rank0" not in path.name:
+            shutil.rmtree(path)
+    assert "earlier commands" not in run_command("analyze", moved / "rank0.json", "-o", place, "--workers", 1).err
 
 
 @pytest.mark.parametrize(

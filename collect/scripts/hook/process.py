@@ -116,7 +116,7 @@ class Process:
         hook = sys.excepthook
 
         def excepthook(kind: Any, value: Any, trace: Any) -> None:
-            self.record["error"] = traceback.format_exception_only(kind, value)[-1].strip().splitlines()[0]
+            self.record["error"] = said_of(kind, value)
             hook(kind, value, trace)
 
         sys.excepthook = excepthook
@@ -199,3 +199,12 @@ def _of_environment() -> "tuple[int | None, int | None]":
         if all(value.isdigit() for value in values) and int(values[1]) > 1:
             return int(values[0]), int(values[1])
     return None, None
+
+
+def said_of(kind: Any, value: Any) -> str:
+    """An exception in a line; that of torchrun, which says nothing there, with what ended the first of its ranks."""
+    said = traceback.format_exception_only(kind, value)[-1].strip().splitlines()[0].rstrip()
+    if said.endswith(":") and hasattr(value, "get_first_failure"):
+        rank, failure = value.get_first_failure()
+        said += f" rank {rank}: {failure.message}"
+    return said

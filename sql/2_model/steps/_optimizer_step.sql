@@ -9,7 +9,7 @@
 --   source_id    integer   the input
 --   thread_id    bigint    thread of the optimizer
 --   process_id   bigint    process of the thread, NULL if not recorded
---   step         bigint    number of the step on its thread, from 1
+--   step         bigint    number of the step on its thread: that of its optimizer's step, the first is 1
 --   start_ns     bigint    begin
 --   end_ns       bigint    end
 
@@ -93,7 +93,7 @@ select
     judged.source_id,
     judged.thread_id,
     thread.process_id,
-    row_number() over (partition by judged.source_id, judged.thread_id order by judged.start_ns) as step,
+    judged.place as step,
     judged.start_ns,
     judged.end_ns
 from judged
