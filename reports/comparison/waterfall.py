@@ -137,19 +137,27 @@ def _made(found: list[Values], values: list[float], *, is_of_gpu: bool, is_of_st
 def _of_gpu(database: Database, by_step: bool) -> Values:
     """What a device does in a warm step, or in the whole recording: the mean of its devices."""
     counted = f"select source_id from source where {counting(database)}"
-    is_counted = f"source_id in ({counted})"
+    ((count, leaves_out),) = database.rows(
+        f"select count(*), coalesce(bool_or(is_steady), false) from steady_state where source_id in ({counted})"
+    )
+    if leaves_out and not by_step:
+        return _of_recording(database, counted)
     if by_step:
-        found = answer.times(database, [source_id for (source_id,) in database.rows(counted)])
-        ((step_cnt,),) = database.rows(  # each device has the steps of its source, which its processes share
-            f"select sum(step_cnt / process_cnt) from steady_state join _stepping using (source_id) where {is_counted}"
+        ((count,),) = database.rows(  # each device has the steps of its source, which its processes share
+            f"select sum(step_cnt / process_cnt) from steady_state join _stepping using (source_id) "
+            f"where source_id in ({counted})"
         )
-        return _each(found, step_cnt)
+    return _each(answer.times(database, [source_id for (source_id,) in database.rows(counted)]), count)
+
+
+def _of_recording(database: Database, counted: str) -> Values:
+    """The same where the answer leaves cold steps out, whose parts are not those of the whole."""
     ((device_cnt, compute, communication, copies),) = database.rows(
         "select count(*), sum(compute_ns), sum(exposed_communication_ns), sum(exposed_memory_ns) "
-        f"from gpu_timeline_summary where {is_counted}"
+        f"from gpu_timeline_summary where source_id in ({counted})"
     )
     work = {"compute": compute, "communication": communication, "copies": copies}
-    idle = database.rows(f"select cause, sum(idle_ns) from idle_summary where {is_counted} group by cause")
+    idle = database.rows(f"select cause, sum(idle_ns) from idle_summary where source_id in ({counted}) group by cause")
     return _each(work | dict(idle), device_cnt)
 
 

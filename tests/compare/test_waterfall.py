@@ -94,6 +94,11 @@ def test_the_parts_are_those_of_the_answer(database_of: Callable, trace: Path) -
     if trace.name in UNKNOWN:
         assert found[PARTS["unrecorded"][0]] > 0
         assert fell.words(PARTS["unrecorded"][0]) == "what is not recorded of the GPU"
+    # beside an input without steps it is of the whole recording, which has the same parts where nothing is left out
+    whole = waterfall.of([database, database], None, is_timed=False)
+    assert whole is not None and not whole.is_of_step
+    if not database.rows("select 1 from steady_state where is_steady"):
+        assert {name: time / whole.first for name, time, _ in whole.parts} == pytest.approx(found)
 
 
 def by_hand(**shares: float) -> waterfall.Values:
