@@ -69,8 +69,9 @@ def report(
     output = output or Path("report.html")
     _check_page(inputs, output)
     shown = None if window is None else windows.parse(window)
-    if shown is not None and not wants_page:
-        raise UsageError("--window is about the page: name it with -o, too")
+    if not wants_page and (shown is not None or rank is not None):
+        option = "--window" if shown is not None else "--rank"
+        raise UsageError(f"{option} is about the page: name it with -o, too")
     are_runs = len(inputs) > 1 and all((path / rundir.SUMMARY).is_file() for path in inputs)
     if perfetto is not None:
         _check_perfetto(inputs, perfetto, are_runs)

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from ... import nsys, rundir
 from ...errors import CorruptInputError, InputError, ToolError, UnknownFormatError, UsageError
+from . import packed
 from .exports import Exports
 
 HEAD_BYTES = 65_536
@@ -31,16 +32,6 @@ _HEADER_BYTES = 4 << 20  # what stands before the events of a trace of thousands
 _MOST_FOLDERS = 2_000
 _MOST_NAMED = 3
 _GZIP = b"\x1f\x8b"
-_ZIP = b"PK\x03\x04"
-# What else files are packed with, by how they begin, and what unpacks them. JSON and snapshots are read from gzip.
-_PACKED = (
-    (b"\x28\xb5\x2f\xfd", "zstd", "zstd -d"),
-    (b"\xfd7zXZ\x00", "xz", "xz -dk"),
-    (b"BZh", "bzip2", "bzip2 -dk"),
-    (_ZIP, "zip", "unzip"),
-    (b"7z\xbc\xaf\x27\x1c", "7z", "7z x"),
-    (b"\x04\x22\x4d\x18", "lz4", "lz4 -d"),
-)
 _PATTERN = re.compile(r"[*?\[]")
 _TAR = slice(257, 262), b"ustar"  # of POSIX pax(1)
 # A file of a folder that is called so and is no trace is worth a word.
@@ -267,7 +258,7 @@ def _directly_in(path: Path) -> list[Input]:
             if is_meant or item.kind is not Kind.KINETO or _has_events(candidate):
                 found.append(item)
         except InputError as error:
-            if is_meant or not isinstance(error, UnknownFormatError):
+            if is_meant or not isinstance(error, UnknownFormatError) or _is_packed_trace(candidate):
                 found.append(_unreadable(candidate, error))
     return _without_twins([item for item in found if item.kind is not Kind.DATABASE])
 
@@ -279,6 +270,15 @@ def _has_events(path: Path) -> bool:
     if head.startswith(_GZIP):
         head = _gunzip_start(path, head, _HEADER_BYTES)
     return b'"traceEvents"' in head or b'"ph"' in head
+
+
+def _is_packed_trace(path: Path) -> bool:
+    """Whether a packed file that is not read holds what would be."""
+    head = packed.start(path, _HEADER_BYTES)
+    try:
+        return bool(head) and (_kind(path, head) is not Kind.KINETO or b'"traceEvents"' in head or b'"ph"' in head)
+    except InputError:
+        return False
 
 
 def _without_twins(found: list[Input]) -> list[Input]:
@@ -353,14 +353,13 @@ def _gunzip_start(path: Path, head: bytes, most_bytes: int = HEAD_BYTES) -> byte
 
 
 def _kind_of_text(path: Path, head: bytes) -> Kind:
-    if head.startswith(_ZIP) and b"/data.pkl" in head:
+    if head.startswith(packed.ZIP) and b"/data.pkl" in head:
         raise UnknownFormatError(
             f"{path} is what torch.save() writes, a checkpoint or weights, and no trace; a snapshot of memory is what "
             "torch.cuda.memory._dump_snapshot() writes"
         )
-    for signature, packer, command in _PACKED:
-        if head.startswith(signature):
-            raise UnknownFormatError(f"{path} is packed with {packer}; unpack it first: `{command}`")
+    if how := packed.advice(head):
+        raise UnknownFormatError(f"{path} is {how}")
     if head[_TAR[0]] == _TAR[1]:
         raise UnknownFormatError(f"{path} is an archive; unpack it first: `tar -xf`, and name the folder")
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()

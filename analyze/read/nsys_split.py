@@ -34,19 +34,19 @@ def split(report: Path, folder: Path, progress: Progress, *, force: bool = False
         raise InputError(f"{report} is a folder; name one nsys report")
     kind = recognise(report).kind
     if kind is Kind.NSYS_SQLITE:
-        return _split(checked(report), folder, progress, force)
+        return _split(report, checked(report), folder, progress, force)
     if kind is not Kind.NSYS_REPORT:
         raise InputError(f"{report} is not an nsys report but a {kind.value}: it is of one process already")
     progress.step("nsys export")
     with nsys_report.exported(report) as path:
-        return _split(checked(path), folder, progress, force)
+        return _split(report, checked(path), folder, progress, force)
 
 
-def _split(export: Export, folder: Path, progress: Progress, force: bool) -> list[tuple[Path, Process]]:
+def _split(report: Path, export: Export, folder: Path, progress: Progress, force: bool) -> list[tuple[Path, Process]]:
     found = _processes(export)
     if len(found) < 2:
         what = "one process has" if found else "no process has"
-        raise InputError(f"{export.path}: {what} GPU work, so there is nothing to split; analyze it as it is")
+        raise InputError(f"{report}: {what} GPU work, so there is nothing to split; analyze it as it is")
     made = [(folder / f"{process.called}.sqlite", process) for process in found]
     spare([export.path], *(target for target, _ in made))
     try:

@@ -5,8 +5,9 @@ GPTQ was run on a CPU, its Triton layers and Unsloth, which need a GPU, were not
 theirs.
 """
 
+import json
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, distribution, version
 from typing import Any
 
 from ...errors import ToolError
@@ -70,12 +71,20 @@ def examine(kind: str) -> list[Finding]:
 def commands(kind: str) -> list[str]:
     """What makes an environment for a kind: in this one where nothing in it has to change, else in a new one."""
     wanted = KINDS[kind]
-    packages = " ".join(f"'{p}'" for p in ("lorabench[collect]", *wanted.packages, *wanted.pins))
+    packages = " ".join(f"'{p}'" for p in (_own(), *wanted.packages, *wanted.pins))
     if not wanted.is_own:
         return ["pip install " + " ".join(f"'{p}'" for p in wanted.packages), _use(kind)]
     folder = f"{kind}-env"
     made = [f"python -m venv {folder}", f"{folder}/bin/pip install {packages}"]
     return [*made, f"{folder}/bin/{_use(kind) if wanted.is_loaded else _SCRIPT}"]
+
+
+def _own() -> str:
+    """lorabench as pip gets it where it is not there yet: from where this one came, unless that was an index."""
+    origin = json.loads(distribution("lorabench").read_text("direct_url.json") or "{}")
+    vcs = origin.get("vcs_info")
+    url = f"{vcs['vcs']}+{origin['url']}@{vcs['commit_id']}" if vcs else origin.get("url")
+    return f"lorabench[collect] @ {url}" if url else "lorabench[collect]"
 
 
 def settings_of(kind: str) -> dict[str, Any]:

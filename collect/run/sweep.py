@@ -124,7 +124,8 @@ def _grid(given: dict[str, Any]) -> Plan:
         except SettingError:  # mistyped: nobody wants a night's sweep without it
             raise
         except UsageError as error:
-            impossible.append(f"{', '.join(f'{n} {v}' for n, v in chosen.items())}: {error}")
+            what = ", ".join(f"{n} {v}" for n, v in chosen.items())
+            impossible.append(f"{what}: {error}" if what else str(error))
         else:
             _add(cells, cell)
     idle = [
@@ -134,7 +135,7 @@ def _grid(given: dict[str, Any]) -> Plan:
         named = ", ".join(f"--{name.replace('_', '-')}" for name in idle)
         raise UsageError(f"{named}: settings of adapters, and --method full has none; leave them out")
     if not cells:
-        raise UsageError(f"no combination is possible; the first: {impossible[0]}")
+        raise UsageError(f"no combination is possible; the first: {impossible[0]}" if axes else impossible[0])
     return Plan(settings, axes, list(cells.values()), impossible)
 
 

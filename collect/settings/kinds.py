@@ -67,7 +67,7 @@ def check(spec: Any) -> None:
     if spec.lora_plus_ratio < 1:
         raise UsageError("--lora-plus-ratio is how many times faster B learns than A: at least 1")
     if spec.peft_mode == "batch" and not kind.batches:
-        usable = ", ".join(other for other, k in KINDS.items() if k.batches)
+        usable = ", ".join(other for other, k in KINDS.items() if k.batches and k.shares_base)
         raise UsageError(f"--peft-mode batch cannot train {name} in one pass; it can {usable}; use switch or process")
     is_shared = spec.lora_cnt > 1 and spec.peft_mode != "process"
     if is_shared and not kind.shares_base:

@@ -303,6 +303,10 @@ class RunSpec:
         if self.schedule() != (0, 0, self.steps * self.profiled_per_step, 1):
             wait, warmup, active, repeat = self.schedule()
             often = f"{repeat} times" if repeat else "until the run ends"
+            all_cnt, cycle = self.steps * self.profiled_per_step, wait + warmup + active
+            if all_cnt < repeat * cycle and all_cnt > cycle:  # a run shorter than one is extended
+                begun = " and the begin of one more" if all_cnt % cycle > wait + warmup else ""
+                often += f", of which the run's {all_cnt} hold {all_cnt // cycle}{begun}"
             found.append(
                 f"torch.profiler counts {'micro batches' if self.profiler_step == 'micro' else 'optimizer steps'}: "
                 f"it skips {wait}, warms up in {warmup}, keeps {active}, {often}"

@@ -158,5 +158,7 @@ def names(directories: list[Path]) -> list[str]:
     """The inputs' names, or their paths where two have the same; of an input given twice, with a number."""
     short = [baselines.title(d) or d.resolve().name for d in directories]
     short = [f"./{name}" if name in TAKEN else name for name in short]
-    unique = short if len(set(short)) == len(short) else [str(d) for d in directories]
+    unique = short
+    if len(set(short)) < len(short):
+        unique = [baselines.title(d) or str(d) for d in directories]
     return [name if name not in unique[:n] else f"{name} ({n + 1})" for n, name in enumerate(unique)]

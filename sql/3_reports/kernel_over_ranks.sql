@@ -3,7 +3,7 @@
 -- The kernels of kernel_summary put together: counts and sums add up, the deviation is that of all executions. Median and
 -- percentile come from counts of executions of about equal length (2 % apart), so they are right within 1 %. Inputs of one
 -- kind are put together; those of nsys and of torch.profiler may be of the same steps and stand beside each other. A pass of a
--- rank that recorded memory beside another that did not does not count.
+-- rank that recorded memory beside another that did not does not count, nor does a copy or an input of another job.
 --
 -- columns:
 --   kernel_name          varchar   the kernel
@@ -39,14 +39,14 @@ summed as (
         max(kernel.mean_ns) as slowest_mean_ns
     from kernel_summary as kernel
     join source using (source_id)
-    where source_id not in (from _memory_pass)
+    where source_id not in (from _memory_pass union all select source_id from _rank_problem where is_left_out)
     group by source.kind, kernel.kernel_name
 ),
 bin as (
     select source.kind, found.kernel_name, found.bin, sum(found.kernel_cnt) as kernel_cnt
     from _kernel_histogram as found
     join source using (source_id)
-    where source_id not in (from _memory_pass)
+    where source_id not in (from _memory_pass union all select source_id from _rank_problem where is_left_out)
     group by all
 ),
 counted as (

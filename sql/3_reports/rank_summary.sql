@@ -56,7 +56,7 @@ select
     step.step_ns,
     step.max_step_ns,
     if(
-        is_compared,
+        is_compared and left_out.source_id is null,
         step.step_ns / nullif(median(step.step_ns) filter (left_out.source_id is null) over of_kind, 0) - 1, null
     ) as slower_frac,
     timeline.window_ns::bigint as window_ns,
@@ -68,7 +68,7 @@ select
     coalesce(kernel.kernel_cnt, 0) as kernel_cnt,
     coalesce(kernel.kernel_ns, 0)::bigint as kernel_ns,
     if(
-        is_compared,
+        is_compared and left_out.source_id is null,
         timeline.compute_ns / nullif(avg(timeline.compute_ns) filter (left_out.source_id is null) over of_kind, 0), null
     ) as compute_frac,
     coalesce(late.straggler_cnt, 0) as straggler_cnt,

@@ -84,3 +84,27 @@ def test_the_command_line_says_it(run_command: Any) -> None:
     said = run_command("collect", "--kind", "unsloth-gptq-triton", "--dry-run", code=4)
     assert "no environment has both" in said.err
     assert "must be one of torchao" in run_command("doctor", "--kind", "gguf", code=2).err
+
+
+@pytest.mark.parametrize(
+    ("origin", "asked"),
+    [
+        (None, "lorabench[collect]"),  # from an index
+        ({"url": "file:///src/lorabench", "dir_info": {}}, "lorabench[collect] @ file:///src/lorabench"),
+        (
+            {"url": "https://host/lorabench", "vcs_info": {"vcs": "git", "commit_id": "0123"}},
+            "lorabench[collect] @ git+https://host/lorabench@0123",
+        ),
+    ],
+)
+def test_a_new_environment_gets_lorabench_from_where_this_one_came(
+    origin: Any, asked: str, here: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Installed:
+        def read_text(self, name: str) -> str | None:
+            assert name == "direct_url.json"
+            return None if origin is None else json.dumps(origin)
+
+    monkeypatch.setattr(environments, "distribution", lambda name: Installed())
+    (install,) = [shlex.split(line) for line in environments.commands("gptq") if "pip install" in line]
+    assert asked in install

@@ -75,6 +75,19 @@ def test_a_run_has_one_cycle_at_least(settings: dict[str, Any], steps: int) -> N
 
 
 @pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        (3, "keeps 2, 4 times, of which the run's 3 hold 1 and the begin of one more"),
+        (4, "keeps 2, 4 times, of which the run's 4 hold 2"),
+        (8, "keeps 2, 4 times"),
+    ],
+)
+def test_a_run_too_short_for_all_cycles_says_how_many_it_holds(steps: int, said: str) -> None:
+    notes = from_dict({"steps": steps, "active_steps": 2, "repeat": 4}).notes()
+    assert any(note.endswith(said) for note in notes)
+
+
+@pytest.mark.parametrize(
     ("settings", "says"),
     [
         ({"profiler_step": "micro"}, "a step has one micro batch here"),

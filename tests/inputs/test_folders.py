@@ -1,11 +1,14 @@
 """What lies behind the paths of a command: folders of several kinds, files that are no traces among those that are."""
 
+import bz2
 import gzip
 import json
+import lzma
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from conftest import ROOT
 from lorabench.analyze.read import inputs
@@ -146,3 +149,29 @@ def test_in_a_pipe_long_work_says_how_far_it_is_and_short_work_nothing(capsys: p
         listener.advance(50)
         listener.step("checks")
     assert capsys.readouterr().err.splitlines() == ["reading 200 files: 0%", "reading 200 files: 25%", "checks"]
+
+
+ENDINGS = {"zstd": "zst"}
+
+
+@pytest.mark.parametrize("packer", ["zstd", "lz4", "bz2", "xz"])
+def test_a_packed_trace_in_a_folder_is_named_whatever_it_is_called(packer: str, tmp_path: Path) -> None:
+    """What else is packed there, as words of a tokenizer, is nobody's business."""
+    trace = json.dumps({"schemaVersion": 1, "traceEvents": [{"ph": "X", "name": "step", "ts": 1, "dur": 2}]})
+
+    def put(name: str, content: str) -> None:
+        path = tmp_path / f"{name}.{ENDINGS.get(packer, packer)}"
+        if packer == "xz":
+            path.write_bytes(lzma.compress(content.encode()))
+        elif packer == "bz2":
+            path.write_bytes(bz2.compress(content.encode()))
+        else:
+            with pa.output_stream(str(path), compression=packer) as file:
+                file.write(content.encode())
+
+    (tmp_path / "before.json").write_text(trace, "utf-8")
+    put("after.json", trace)
+    put("words.json", json.dumps({"vocab": {"a": 1}}))
+    found = {item.path.name: item for item in find([tmp_path])}
+    assert found.keys() == {"before.json", f"after.json.{ENDINGS.get(packer, packer)}"}
+    assert "unpack it first" in found[f"after.json.{ENDINGS.get(packer, packer)}"].problem

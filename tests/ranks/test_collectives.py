@@ -463,8 +463,27 @@ def test_a_copy_of_a_rank_is_left_out(said: Any, tmp_path: Path) -> None:
         assert database.rows("select count(*) from collective_match where match_id is not null") == [(6,)]
         assert database.rows("select distinct rank_cnt from straggler") == [(4,)]
         slower = database.rows("select rank, slower_frac from rank_summary where source_id < 5 order by rank")
+        assert database.rows("select slower_frac, compute_frac is null from rank_summary where source_id = 5") == [
+            (None, True)
+        ]
+        kernels = database.rows("select * from kernel_over_ranks")
     with analyze(paths, tmp_path / "alone.duckdb") as database:
         assert database.rows("select rank, slower_frac from rank_summary order by rank") == slower
+        assert database.rows("select * from kernel_over_ranks") == kernels, "nobody ran it twice"
+
+
+def test_another_recording_of_the_same_length_is_no_copy(said: Any, tmp_path: Path) -> None:
+    """As many events between the same moments, of which one is shorter."""
+    run = simulate(Job(ranks=4, steps=2))
+    paths = run.write(tmp_path / "traces")
+    other = json.loads(paths[3].read_text("utf-8"))
+    events = [event for event in other["traceEvents"] if event.get("cat") == "kernel"]
+    events[len(events) // 2]["dur"] = 1
+    path = tmp_path / "traces" / "rank3-again.json"
+    path.write_text(json.dumps(other), "utf-8")
+    with analyze([*paths, path], tmp_path / "x.duckdb") as database:
+        _, rules = said(database)
+    assert rules == {"rank_twice": "rank 3 is in rank3.json and in rank3-again.json"}
 
 
 @pytest.mark.parametrize("apart_us", [3, 100_000])  # beside each other, and one behind the other beside all others

@@ -23,6 +23,7 @@ placed as (
         origin_ns + extent.start_ns as start_ns,
         origin_ns + extent.end_ns as end_ns,
         extent.event_cnt,
+        extent.length_ns,
         mode(world_size) over (partition by kind) as usual_size,
         count(*) over (partition by kind) as input_cnt,
         count(*) over (partition by kind, rank) as own_cnt
@@ -43,7 +44,8 @@ same_rank as (
         any_value(later.name) as name,
         any_value(earlier.name order by earlier.source_id) as other,
         bool_or(
-            earlier.start_ns = later.start_ns and earlier.end_ns = later.end_ns and earlier.event_cnt = later.event_cnt
+            earlier.start_ns = later.start_ns and earlier.end_ns = later.end_ns
+            and earlier.event_cnt = later.event_cnt and earlier.length_ns = later.length_ns
         ) as is_copy
     from placed as later
     join placed as earlier
