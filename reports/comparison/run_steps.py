@@ -52,7 +52,7 @@ def of_summary(path: Path, summary: dict[str, Any]) -> Spread | None:
     median = rundir.number_at(summary, *rundir.STEP_MEDIAN)
     steps = _steps(path, summary.get("peft_mode") == "process")
     walls = [wall for _, wall in steps]
-    if median is None and len(steps) >= LEAST_STEPS:  # it was interrupted
+    if median is None and len(steps) >= LEAST_STEPS and _ended_early(path):
         median = statistics.median(walls)
     if median is None:
         return None
@@ -62,6 +62,11 @@ def of_summary(path: Path, summary: dict[str, Any]) -> Spread | None:
     if len(walls) < FEW_STEPS:
         low, high = min(walls), max(walls)
     return Spread(low, median, high, len(walls), samples=tuple(steps)).with_mean()
+
+
+def _ended_early(path: Path) -> bool:
+    """Whether a run was interrupted or failed, and so has steps of which nobody made a summary."""
+    return rundir.read_manifest(path).get("status", rundir.OK) != rundir.OK
 
 
 def by_tokens(path: Path) -> dict[int, list[int]]:

@@ -93,8 +93,9 @@ def test_memory_and_its_blocks_have_the_same_zero(trace: Path, section: Callable
     totals = [sum(values) for values in zip(*(one["y"] for one in drawn if "stackgroup" in one), strict=True)]
     peak, size = blocks.figure["peak"]
     assert max(totals) == pytest.approx(size / 2**20, rel=1e-5)
-    at = areas.figure["x"][totals.index(max(totals))]
-    assert at == pytest.approx((peak - blocks.figure["zero"]) / 1e6, abs=1e-5)
+    # each step comes as high: of equal sums of categories any may be the largest by its last digit
+    highest = [at for at, total in zip(areas.figure["x"], totals, strict=True) if total >= max(totals) * (1 - 1e-9)]
+    assert any(at == pytest.approx((peak - blocks.figure["zero"]) / 1e6, abs=1e-5) for at in highest)
     is_on_timeline = "Times are those of the timeline." in blocks.text
     assert is_on_timeline == ("Times are those of the timeline." in areas.text) == ("time" in areas.follows)
 
