@@ -66,7 +66,7 @@ def of_summary(path: Path, summary: dict[str, Any]) -> Spread | None:
 
 def _ended_early(path: Path) -> bool:
     """Whether a run was interrupted or failed, and so has steps of which nobody made a summary."""
-    return rundir.read_manifest(path).get("status", rundir.OK) != rundir.OK
+    return str(rundir.read_manifest(path).get("status", rundir.OK)) != rundir.OK
 
 
 def by_tokens(path: Path) -> dict[int, list[int]]:
