@@ -8,7 +8,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from . import console
-from .errors import Interrupted, LorabenchError, OutputError
+from .errors import Interrupted, LorabenchError, OutputError, left_by
 
 _AGAIN_S = 0.01
 _NEW_OBJECTS = 100_000  # before garbage is looked for: importing makes fewer, and what they are made of stays
@@ -19,6 +19,7 @@ _REFUSED = (
     errno.ELOOP, errno.EFBIG, errno.EIO, errno.ESTALE,
 )  # fmt: skip
 _HEEDED = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+_NOTHING = "nothing was changed"
 _received: list[int] = []
 
 
@@ -41,7 +42,8 @@ def main() -> None:
         finally:
             console.flush()  # while what fails can still be caught
     except Interrupted as error:
-        console.tell(f"lorabench: {error}")
+        left = left_by(error)
+        console.tell(f"lorabench: {f'interrupted; {left}' if left else error}")
     except BrokenPipeError:
         _end_unheard()
     except OSError as error:
@@ -51,13 +53,13 @@ def main() -> None:
         if not _received:
             console.tell(f"lorabench: {error}")
             sys.exit(error.exit_code)
-        console.tell(f"lorabench: interrupted; {console.said_of_interruption()}")
+        console.tell(f"lorabench: interrupted; {left_by(error) or _NOTHING}")
     except BaseException as error:  # also what a library makes of the exception that _stop raised inside it
         if isinstance(error.__context__, BrokenPipeError):  # typer makes an exit of it
             _end_unheard()
         if not _received:
             raise
-        console.tell(f"lorabench: interrupted; {console.said_of_interruption()}")
+        console.tell(f"lorabench: interrupted; {left_by(error) or _NOTHING}")
     finally:
         for number in _HEEDED:  # all is done: what ends now is only the interpreter
             signal.signal(number, signal.SIG_IGN)

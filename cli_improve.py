@@ -10,7 +10,7 @@ from . import cli_progress as bar
 from . import console
 from .cli_help import Command, examples
 from .cli_options import AsCsv, AsJson, Quiet
-from .errors import Interrupted
+from .errors import leaving
 
 _ROUNDS = 6
 
@@ -150,11 +150,8 @@ def _improve(plan: Any, price_per_hour: float | None, form: Any, quiet: bool) ->
     from .reports.terminal import screen
 
     goes_on = f"what was measured is in {plan.folder}, and the same command goes on with it"
-    try:
-        with bar.shown(quiet) as progress, console.leaving(lambda: goes_on):
-            course, shown = improving.improve(plan, progress)
-    except Interrupted as error:
-        raise Interrupted(f"interrupted; {goes_on}") from error
+    with bar.shown(quiet) as progress, leaving(lambda: goes_on):
+        course, shown = improving.improve(plan, progress)
     found = rows.of_course(course)
     ending = screen.wrapped(text.ending(course, shown, price_per_hour))
     _write(plan.folder, f"Improving {plan.run.name}", course, shown, found, price_per_hour)  # before a pipe may break

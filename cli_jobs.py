@@ -9,7 +9,7 @@ import typer
 
 from . import cli_help, console
 from . import cli_progress as bar
-from .errors import InputError, UsageError
+from .errors import InputError, UsageError, leaving
 
 _MOST_LINES = 20
 
@@ -60,7 +60,7 @@ def read(inputs: Sequence[str], job: Path, executor: Any, force: bool, settings:
     """
     from .analyze.job import job as jobs
 
-    with bar.shown(quiet) as progress, console.leaving(lambda: _said_of_finished(job)):
+    with bar.shown(quiet) as progress, leaving(lambda: _said_of_finished(job)):
         done = jobs.read(inputs, job, executor, force=force, progress=progress, settings=settings)
         is_share = executor.kind == "shard"
         if not is_share and len(done.lost) < done.input_cnt:
@@ -68,10 +68,10 @@ def read(inputs: Sequence[str], job: Path, executor: Any, force: bool, settings:
     _tell_lost([(task.name, text) for task, text in done.lost])
     told = f"{len(done.outcomes)} of {done.input_cnt} inputs" if is_share else f"{done.input_cnt} inputs"
     if done.others and not quiet:
-        kept = ", ".join(entry.location for entry in done.others[:3]) + (", …" if len(done.others) > 3 else "")
         console.tell_sentence(
-            f"{job} holds {len(done.others)} more of earlier commands, which count, too: {kept}; to leave one out, "
-            f"remove its folder ({done.others[0].folder})"
+            f"{job} holds {len(done.others)} more of earlier commands, which count, too: "
+            f"{_some([entry.location for entry in done.others])}; to leave one out, remove its folder "
+            f"({done.others[0].folder})"
         )
     if not quiet:
         console.tell(f"{told}: {done.count('read')} read, {done.count('found')} found finished, {len(done.lost)} lost")
@@ -79,10 +79,15 @@ def read(inputs: Sequence[str], job: Path, executor: Any, force: bool, settings:
         console.tell(last)
     console.put(f"wrote {job}")
     if done.lost:
-        names = ", ".join(task.name for task, _ in done.lost[:3]) + (", …" if len(done.lost) > 3 else "")
+        names = _some([task.name for task, _ in done.lost])
         raise InputError(
             f"{len(done.lost)} of {len(done.outcomes)} inputs cannot be read ({names}); {job} holds the rest"
         )
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first of some names."""
+    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
 
 
 def _said_of_finished(job: Path) -> str:

@@ -11,7 +11,7 @@ import typer
 
 from . import cli_help, console, rundir
 from . import cli_progress as bar
-from .errors import Interrupted, LorabenchError, RunError, UsageError
+from .errors import Interrupted, LorabenchError, RunError, UsageError, leaving
 
 _Config = Annotated[
     Path | None, typer.Option(metavar="FILE.toml", help="Settings from a file; command-line options take precedence.")
@@ -298,12 +298,10 @@ def sweep(
     ended: LorabenchError | None = None
     goes_on = f"the runs that ended are in {output}, and the same command goes on with the others"
     try:
-        with bar.shown() as progress, console.leaving(lambda: goes_on):
+        with bar.shown() as progress, leaving(lambda: goes_on):
             sweeping.run(what, output, progress)
-    except RunError as error:  # what was measured is still worth a table
+    except (RunError, Interrupted) as error:  # what was measured is still worth a table
         ended = error
-    except Interrupted:
-        ended = Interrupted(f"interrupted; {goes_on}")
     _report_sweep(output, is_of_memory=preset == "memory")
     if ended:
         raise ended

@@ -9,8 +9,6 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TextIO
 
 # Control characters, marks and overrides of direction, separators of lines.
@@ -19,22 +17,6 @@ _HIDDEN = re.compile(f"{HIDDEN_IN_TEXT}|[\ud800-\udfff]")  # and the bytes of a 
 
 
 _unended: dict[bool, bool] = {}  # by whether it is stderr: whether what was passed on ended in the middle of a line
-
-
-_left: list[Callable[[], str]] = []
-
-
-@contextmanager
-def leaving(what: Callable[[], str]) -> Iterator[None]:
-    """Of work that leaves something when it is interrupted: what to say of it then; empty for nothing."""
-    _left.append(what)
-    yield
-    _left.pop()
-
-
-def said_of_interruption() -> str:
-    """What the work that did not come to its end has left."""
-    return next((said for said in (what() for what in reversed(_left)) if said), "nothing was changed")
 
 
 def visible(text: str) -> str:

@@ -17,10 +17,35 @@ The number is the exit code of the command. Every message says what, where and w
 Anything that is not a LorabenchError is a bug and shows its traceback.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 
 def first_line(error: BaseException) -> str:
     """The first line of what an error of another package says, or its name where it says nothing."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+@contextmanager
+def leaving(what: Callable[[], str]) -> Iterator[None]:
+    """Of work that leaves something when it is interrupted: what to say of it then, "" for nothing, is a note of the
+    exception, whatever a library makes of that.
+    """
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(what())
+        raise
+
+
+def left_by(error: BaseException) -> str:
+    """What the work that an exception ended has left; "" for nothing."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if said := next(filter(None, getattr(seen, "__notes__", ())), ""):
+            return str(said)
+        seen = seen.__cause__ or seen.__context__
+    return ""
 
 
 class LorabenchError(Exception):

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import psutil
 
-from .. import console, modules, sql
+from .. import modules, sql
 from ..allocators import tune
-from ..errors import InputError, LorabenchError, OutputError, ToolError
+from ..errors import InputError, LorabenchError, OutputError, ToolError, leaving
 from ..progress import Progress, Silent
 from ..sql import literal, quoted
 from ..vocabulary import WHOLE_FILE
@@ -69,7 +69,7 @@ def read(database: Database, found: list[Input], folder: Path, settings: Setting
     be read, OutputError when a part cannot be written.
     """
     numbered = [(item, folder / f"{number}.duckdb") for number, item in enumerate(found, start=1)]
-    with console.leaving(lambda: _said_of_finished(part for _, part in numbered)):
+    with leaving(lambda: _said_of_finished(part for _, part in numbered)):
         problems = _make(numbered, settings, progress)
     if len(problems) == len(found):
         shutil.rmtree(folder, ignore_errors=True)

@@ -26,7 +26,6 @@ from .unit import is_finished
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_NEWER = "holds newer results than it was merged of: lorabench merge {job}"
 _TABLES = (*handed.TABLES, *handed.MATCHED, *handed.CONSTANT)  # of its database
 
 
@@ -137,8 +136,12 @@ def opened(job: Path, wanted: Wanted, writes_into: Path | None = None, progress:
             f"to upgrade it for good: lorabench merge {job}"
         )
     elif not merging.is_current(job, known):
-        database.notes.append(f"{job} {_NEWER.format(job=job)}")
+        database.notes.append(f"{job} {_newer(job)}")
     return database
+
+
+def _newer(job: Path) -> str:
+    return f"holds newer results than it was merged of: lorabench merge {job}"
 
 
 def _large(database: Database, results: Sequence[tuple[int, Path]], view: str) -> "pa.Table":
@@ -152,7 +155,7 @@ def _part_of(job: Path, place: Path, known: Sequence[JobInput], rank: int) -> tu
         ranks = sorted({one.rank for one in known if one.rank is not None})
         is_whole = len(ranks) > 1 and ranks[-1] - ranks[0] == len(ranks) - 1
         said = f"{ranks[0]} to {ranks[-1]}" if is_whole else ", ".join(map(str, ranks)) or "none"
-        newer = "" if merging.is_current(job, known) else f"; {_NEWER.format(job=job)}"
+        newer = "" if merging.is_current(job, known) else f"; {_newer(job)}"
         raise UsageError(f"{job} has no rank {rank}; it has {said}{newer}")
     path, source_id = _part(place, of_rank[0])
     if not path.is_file():

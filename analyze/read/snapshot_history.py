@@ -6,7 +6,7 @@ done with it, as nobody can have it before: the history has `free_requested` and
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 _MOST_FRAMES = 24
 _PACKAGES = re.compile(r".*(?:site|dist)-packages/")  # the latter is Debian's
@@ -121,31 +121,33 @@ class Recording:
 
     def __init__(self, device: int, history: list[dict[str, Any]], segments: list[Segment], stacks: "Stacks"):
         self.device, self._stacks = device, stacks
-        self.events: list[Event] = []
-        self.failures: list[Failure] = []
         mine = [s for s in segments if s.device == device]
         blocks = {b.address: b for s in mine for b in s.blocks if b.is_used}
-        changes, before, failed = self._replay(history, blocks)
-        reserved = sum(s.size for s in mine) - sum(step for _, step, *_ in changes)
-        requested = sum(size for _, size, _ in before)
-        begin = changes[0][0] - 1 if changes else 0
-        for address, size, stack in before:
-            self.events.append(Event(device, begin, size, address, requested, reserved, stack, is_before=True))
-        held = [reserved]  # after so many changes
-        for time, step, size, address, stack in changes:
-            reserved += step
-            held.append(reserved)
-            if size:
-                requested += size
-                self.events.append(Event(device, time, size, address, requested, reserved, stack))
-        for after, time, size, left, stack in failed:
-            self.failures.append(Failure(device, time, size, left, held[after], stack))
+        changes, before = self._replay(history, blocks)
+        reserved = sum(s.size for s in mine) - sum(change.reserved for change in changes)
+        requested = sum(change.bytes for change in before)
+        self.events = [
+            Event(device, change.time, change.bytes, change.address, requested, reserved, change.stack, is_before=True)
+            for change in before
+        ]
+        self.failures: list[Failure] = []
+        for change in changes:
+            reserved += change.reserved
+            if change.is_failure:
+                self.failures.append(Failure(device, change.time, change.bytes, change.left, reserved, change.stack))
+            elif change.bytes:
+                requested += change.bytes
+                self.events.append(
+                    Event(device, change.time, change.bytes, change.address, requested, reserved, change.stack)
+                )
 
-    def _replay(self, history: list[dict[str, Any]], blocks: dict[int, Block]) -> "_Replayed":
+    def _replay(
+        self, history: list[dict[str, Any]], blocks: dict[int, Block]
+    ) -> tuple[list["_Change"], list["_Change"]]:
+        """What changed, in order, and what was there before all of it."""
         live: dict[int, int] = {}
-        changes: list[tuple[int, int, int, int, str | None]] = []
-        before: dict[int, tuple[int, str | None]] = {}
-        failed: list[tuple[int, int, int, int | None, str | None]] = []
+        changes: list[_Change] = []
+        before: dict[int, int] = {}
         time = None
         late = _late_frees(history, blocks)
         freed_at = {by: request for request, by in late.items() if by is not None}
@@ -157,32 +159,35 @@ class Recording:
             stack = self._stacks.text(entry.get("frames"))
             if action == "alloc":
                 live[address] = size
-                changes.append((time, 0, size, address, stack))
+                changes.append(_Change(time, size, address, stack))
             elif (action == "free_requested" and place not in late) or place in freed_at:
                 if place in freed_at:
                     asked = history[freed_at[place]]
                     size, stack = as_number(asked.get("size", 0)), self._stacks.text(asked.get("frames"))
                 if address not in live:
-                    before[address] = (size, None)
-                changes.append((time, 0, -live.pop(address, size), address, stack))
+                    before[address] = size
+                changes.append(_Change(time, -live.pop(address, size), address, stack))
             elif action in ("segment_alloc", "segment_map"):
-                changes.append((time, size, 0, address, stack))
+                changes.append(_Change(time, 0, address, stack, reserved=size))
             elif action in ("segment_free", "segment_unmap"):
-                changes.append((time, -size, 0, address, stack))
+                changes.append(_Change(time, 0, address, stack, reserved=-size))
             elif action == "oom":
                 left = entry.get("device_free")
-                failed.append((len(changes), time, size, None if left is None else as_number(left), stack))
-        kept = [(b.address, b.requested, b.stack) for b in blocks.values() if b.address not in live]
-        return changes, [*((address, *known) for address, known in before.items()), *kept], failed
+                known = None if left is None else as_number(left)
+                changes.append(_Change(time, size, address, stack, is_failure=True, left=known))
+        begin = changes[0].time - 1 if changes else 0
+        kept = [_Change(begin, b.requested, b.address, b.stack) for b in blocks.values() if b.address not in live]
+        return changes, [*(_Change(begin, size, address, None) for address, size in before.items()), *kept]
 
 
-# (time, change of what is reserved, bytes, address, stack) in order; (address, bytes, stack) of what was there before
-# all of it; (after so many changes, time, bytes, what the device had left, stack) of what failed.
-_Replayed = tuple[
-    list[tuple[int, int, int, int, str | None]],
-    list[tuple[int, int, str | None]],
-    list[tuple[int, int, int, int | None, str | None]],
-]
+class _Change(NamedTuple):
+    time: int  # ns
+    bytes: int  # of what is in use; of a failure what was asked for
+    address: int
+    stack: str | None
+    reserved: int = 0  # by how much more is held of the device
+    is_failure: bool = False
+    left: int | None = None
 
 
 def _late_frees(history: list[dict[str, Any]], blocks: dict[int, Block]) -> dict[int, int | None]:

@@ -1,4 +1,4 @@
-"""Which rows and columns of a comparison are printed: --columns, --sort and --step; what --device is a word of."""
+"""Which rows and columns of a comparison are printed: --columns, --sort and --step. (--device is not: see changes.)"""
 
 from dataclasses import replace
 

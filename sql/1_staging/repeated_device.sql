@@ -1,4 +1,6 @@
--- A row is a process of the input that is being read and its device with the most kernels, and how many: others wait for it, or do the same.
+-- A row is a process of the input that is being read and its device with the most kernels, and how many these are.
+--
+-- Other devices wait for it, or do the same.
 --
 -- needs: gpu_op, reading
 

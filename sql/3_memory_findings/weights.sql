@@ -5,13 +5,13 @@
 with
 -- a peak in the forward has no gradients
 gradient as (
-    select source_id, device, coalesce(start_ns, -9223372036854775807) as time_ns, bytes
+    select
+        source_id,
+        device,
+        unnest([coalesce(start_ns, -9223372036854775807), coalesce(free_ns, 9223372036854775807)]) as time_ns,
+        unnest([bytes, -bytes]) as bytes
     from _memory_block
     where category = 'gradient'
-    union all
-    select source_id, device, free_ns, -bytes
-    from _memory_block
-    where category = 'gradient' and free_ns is not null
 ),
 gradients as (
     select source_id, device, max(level_bytes) as most_bytes

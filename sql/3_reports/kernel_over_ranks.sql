@@ -23,6 +23,11 @@
 --   kind                 varchar   kind of the inputs, see trace_info
 
 with
+apart as (
+    from _memory_pass
+    union all
+    select source_id from _rank_problem where is_left_out
+),
 summed as (
     select
         source.kind,
@@ -39,14 +44,14 @@ summed as (
         max(kernel.mean_ns) as slowest_mean_ns
     from kernel_summary as kernel
     join source using (source_id)
-    where source_id not in (from _memory_pass union all select source_id from _rank_problem where is_left_out)
+    where source_id not in (from apart)
     group by source.kind, kernel.kernel_name
 ),
 bin as (
     select source.kind, found.kernel_name, found.bin, sum(found.kernel_cnt) as kernel_cnt
     from _kernel_histogram as found
     join source using (source_id)
-    where source_id not in (from _memory_pass union all select source_id from _rank_problem where is_left_out)
+    where source_id not in (from apart)
     group by all
 ),
 counted as (

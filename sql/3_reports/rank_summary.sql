@@ -56,8 +56,8 @@ select
     step.step_ns,
     step.max_step_ns,
     if(
-        is_compared and left_out.source_id is null,
-        step.step_ns / nullif(median(step.step_ns) filter (left_out.source_id is null) over of_kind, 0) - 1, null
+        is_compared,
+        step.step_ns / nullif(median(step.step_ns) over of_kind, 0) - 1, null
     ) as slower_frac,
     timeline.window_ns::bigint as window_ns,
     timeline.busy_ns::bigint as busy_ns,
@@ -68,17 +68,23 @@ select
     coalesce(kernel.kernel_cnt, 0) as kernel_cnt,
     coalesce(kernel.kernel_ns, 0)::bigint as kernel_ns,
     if(
-        is_compared and left_out.source_id is null,
-        timeline.compute_ns / nullif(avg(timeline.compute_ns) filter (left_out.source_id is null) over of_kind, 0), null
+        is_compared,
+        timeline.compute_ns / nullif(avg(timeline.compute_ns) over of_kind, 0), null
     ) as compute_frac,
     coalesce(late.straggler_cnt, 0) as straggler_cnt,
     coalesce(late.kept_waiting_ns, 0)::bigint as kept_waiting_ns,
     source.source_id
-from (select *, rank is not null or count(rank) over () = 0 as is_compared from source where kind is not null and source_id not in (from _memory_pass)) as source
+from (
+    select
+        *,
+        (rank is not null or count(rank) over () = 0)
+            and source_id not in (select source_id from _rank_problem where is_left_out) as is_compared
+    from source
+    where kind is not null and source_id not in (from _memory_pass)
+) as source
 left join step on step.source_id = source.source_id
 left join timeline on timeline.source_id = source.source_id
 left join _kernel_total as kernel on kernel.source_id = source.source_id
 left join late on late.source_id = source.source_id
-left join (select distinct source_id from _rank_problem where is_left_out) as left_out on left_out.source_id = source.source_id
 window of_kind as (partition by source.kind, source.is_compared)
 order by source.rank, source.source_id

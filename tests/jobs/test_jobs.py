@@ -560,3 +560,19 @@ def test_texts_that_repeat_are_listed_once_and_read_as_they_were(tmp_path: Path)
     content = lzma.decompress((tmp_path / "a").read_bytes())
     assert [content.count(name.encode()) for name in set(texts) - {None}] == [1] * len(set(texts) - {None})
     assert result.header(tmp_path / "a") == {"x": 1}
+
+
+def test_an_interrupted_job_says_what_it_holds_and_that_it_goes_on(
+    ranks: Path, tmp_path: Path, run_command: Callable[..., Any]
+) -> None:
+    place = tmp_path / "job"
+    process = started("analyze", ranks, "-o", place, "--workers", 1, cache=tmp_path)
+    while not list(place.glob("inputs/*/" + folder.RESULT)):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    found = re.search(rf"lorabench: interrupted; {place} holds (\d) finished of its inputs, and the same command", said)
+    assert process.returncode == 130 and found is not None, said
+    said = run_command("analyze", ranks, "-o", place, "--workers", 1).err
+    assert f"8 inputs: {8 - int(found[1])} read, {found[1]} found finished, 0 lost" in said

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from caches import cache_in
 from conftest import ROOT, corpus_params, quick
-from lorabench import console, sql
+from lorabench import sql
 from lorabench.analyze import parts
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.read import inputs
 from lorabench.analyze.store.settings import Settings
-from lorabench.errors import InputError, OutputError
+from lorabench.errors import InputError, OutputError, left_by
 from simulated_allocator import MIB, Allocator
 
 COMPUTE, COLLECTIVE = "gemm", "ncclDevKernel_AllReduce"
@@ -286,10 +286,10 @@ def test_what_an_interrupted_analysis_had_read_is_not_read_again(
         return make(item, part, settings)
 
     monkeypatch.setattr(parts, "make_part", until_the_third)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as caught:
         analyze(ranks, tmp_path / "x.duckdb")
     said = "what was read of 2 of the inputs is kept, and the same command goes on with the others"
-    assert console.said_of_interruption() == said
+    assert left_by(caught.value) == said
     assert not (tmp_path / "x.duckdb").exists()
     trace(ranks[0], 0, (2000, 100, 100))  # changed meanwhile
     analyze(ranks, tmp_path / "x.duckdb").close()
