@@ -52,6 +52,11 @@ _READERS: dict[Kind, tuple[str | None, Callable[[Path, Staging, int | None], Non
 }
 # In a file's name; profile_0.json is Accelerate's.
 _RANK = re.compile(r"(?:rank[-_. ]?|^profile_(?=\d+\.json))(\d{1,6})", re.IGNORECASE)
+# A communicator may be of some ranks of a job: of it the number in a name is not that of another.
+_NAMED_RANK = f"""
+    update source
+    set world_size = if(rank is null or rank = ?, world_size, null), rank = ?
+    where source_id = ? and (rank is null or kind = '{SOURCE_NSYS}')"""
 
 
 def is_read_as_now(source_kind: str, version: int | None) -> bool:
@@ -94,8 +99,6 @@ def fill(database: Database, source_id: int, item: Input, progress: Progress) ->
     companions.add(database, source_id, item.path)
     rank = _RANK.search(item.whose or item.path.name)
     if rank:
-        database.connection.execute(
-            "update source set rank = ? where source_id = ? and rank is null", [int(rank[1]), source_id]
-        )
+        database.connection.execute(_NAMED_RANK, [int(rank[1]), int(rank[1]), source_id])
     database.limit_memory(INSERT_MEMORY)
     model.complete(staging)

@@ -41,7 +41,7 @@ def chosen(workers: int | None, shard: str | None, dask: str | None, *, environ:
     if shard is not None:
         return Executor("shard", shard=_shard(shard, "--shard"))
     if dask is not None:
-        return Executor("dask", address=dask)
+        return Executor("dask", address=_address(dask, "--dask"))
     return _of_variable(os.environ.get(VARIABLE, "")) if environ else None
 
 
@@ -51,7 +51,7 @@ def _of_variable(text: str) -> Executor | None:
     if kind == "shard":
         return Executor("shard", shard=_shard(value, said))
     if kind == "dask" and value:
-        return Executor("dask", address=value)
+        return Executor("dask", address=_address(value, said))
     if kind == "local":
         return Executor(worker_cnt=_count(value, said) if value else None)
     if text:
@@ -63,6 +63,13 @@ def _count(text: str, said: str) -> int:
     if not text.isdigit() or not int(text):
         raise UsageError(f"{said} {text}: write a number of processes, as 4")
     return int(text)
+
+
+def _address(text: str, said: str) -> str:
+    """A scheduler's address. One without a port would be tried for a minute."""
+    if not re.fullmatch(r"([a-z]+://)?.+:\d+/?.*", text):
+        raise UsageError(f"{said} {text}: write the scheduler's address, as tcp://HOST:8786")
+    return text
 
 
 def _shard(text: str, said: str) -> tuple[int, int]:

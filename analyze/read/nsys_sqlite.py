@@ -18,6 +18,7 @@ BATCHES_AT_ONCE = 6
 _KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 _MOVES = {"CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"}
 _WARNING, _LONGEST_WARNING, _MOST_WARNINGS = 2, 400, 20  # of ENUM_DIAGNOSTIC_SEVERITY_LEVEL; characters; rows
+_LONGEST_HOST = 255  # of a name that the system takes
 
 
 @dataclass(frozen=True)
@@ -306,6 +307,12 @@ def _read_metadata(export: Export, staging: Staging) -> None:
     if "utcepochns" in start:
         for (origin,) in export.select("select utcEpochNs from TARGET_INFO_SESSION_START_TIME limit 1"):
             staging.set_source("origin_ns", origin)
+    if {"name", "value"} <= export.columns.get("TARGET_INFO_SYSTEM_ENV", {}).keys():
+        for (host,) in export.select(
+            f"select substr(value, 1, {_LONGEST_HOST}) from TARGET_INFO_SYSTEM_ENV "
+            "where name = 'Hostname' and typeof(value) = 'text' and value <> '' limit 1"
+        ):
+            staging.set_source("host", host)
     _read_diagnostics(export, staging)
     _note_samples(export, staging)
     for gpu in _devices(export):

@@ -94,6 +94,7 @@ def read(export: Export, staging: Staging) -> None:
     if schemas and not found.calls and not found.unknown_cnt:
         why = "bytes and communicators of NCCL are not in the file: nsys export --include-blobs=true"
         staging.fact("missing", "payloads of NCCL", "no values", why)
+    _note_rank(staging, found)
     _stage(staging, found)
 
 
@@ -112,11 +113,24 @@ def ranks(export: Export) -> dict[int, int]:
         made = _decoded(export, schemas, set(domains)).made if domains else {}
     except CorruptInputError:
         return {}  # whoever reads its payloads says so
+    return {process: rank for process, (_, rank) in _places(made).items()}
+
+
+def _places(made: dict[tuple[int, int], tuple[int | None, int | None]]) -> dict[int, tuple[int, int]]:
+    """By process of the communicators that it made the size of the largest one and the rank in it."""
     largest: dict[int, tuple[int, int]] = {}
     for (process, _), (count, rank) in made.items():
         if count is not None and rank is not None and 0 <= rank < count <= _MOST_RANKS:
             largest[process] = max(largest.get(process, (0, 0)), (count, rank))
-    return {process: rank for process, (_, rank) in largest.items()}
+    return largest
+
+
+def _note_rank(staging: Staging, found: _Found) -> None:
+    """Which rank of how many an export of one process is: in the largest communicator that the process made."""
+    if len(places := _places(found.made)) == 1:
+        ((count, rank),) = places.values()
+        staging.set_source("rank", rank)
+        staging.set_source("world_size", count)
 
 
 def _forms(export: Export) -> dict[str, str]:

@@ -14,7 +14,7 @@ from ...analyze.store.database import Database
 from ...progress import Progress
 from ..page import figures, html
 from ..page.section import Section, section
-from . import baselines, by_step, changes, comparisons, difference, late_ranks, runs, shown, verdict, waterfall
+from . import baselines, by_step, changes, comparisons, difference, late_ranks, one_job, runs, shown, verdict, waterfall
 from .compared import letter
 from .comparisons import Comparison
 from .run_steps import of_run
@@ -25,7 +25,7 @@ _SHOWN = 15
 _OF_CPU = ("wall_ns", "self_cpu_ns", "call_ns", "idle_ns")
 _TITLES = {
     "range": "Ranges", "operator": "Operators", "kernel": "Kernels", "class": "Kinds of work", "lora": "LoRA",
-    "adapter": "Adapters", "api": "CUDA calls", "idle": "Why the GPU was idle", "device": "Devices", "step": "Steps",
+    "adapter": "Adapters", "api": "API calls", "idle": "Why the GPU was idle", "device": "Devices", "step": "Steps",
     "finding": "Findings", "memory": "Memory at the peak",
 }  # fmt: skip
 
@@ -85,7 +85,8 @@ def _of_traces(inputs: dict[str, Path], progress: Progress) -> tuple[list[Sectio
             for number, other in enumerate(steps)
             if number and first and other
         ]
-        most += [line for line in [late_ranks.said(opened)] if line]
+        if not one_job.are_ranks(opened):
+            most += [line for line in [late_ranks.said(opened)] if line]
         return [made for made in found if made is not None], told, most, verdict.cautions(opened)
 
 

@@ -1,5 +1,6 @@
 """Of a folder of several ranks the recording of one: compare --rank."""
 
+import shlex
 from pathlib import Path
 
 from ...analyze.pipeline import analyze
@@ -22,5 +23,17 @@ def recording(path: Path, rank: int, progress: Progress) -> Path:
     if not others:
         return path
     if not (path / name).is_file():
-        raise UsageError(f"--rank {rank}: {path} holds several ranks in one file; give the file of one")
+        report = _report_of(path, str(name))
+        raise UsageError(
+            f"--rank {rank}: {report} holds several ranks; `lorabench split {shlex.quote(str(report))} -o DIR` writes "
+            "a file for each, to compare that of the rank"
+        )
     return path / str(name)
+
+
+def _report_of(path: Path, name: str) -> Path:
+    """The file of which one process is the input of this name; what was given where that is not known."""
+    if not path.is_dir():
+        return path
+    files = [one for one in path.iterdir() if one.is_file() and name.startswith(f"{one.stem}-")]
+    return max(files, key=lambda one: len(one.stem), default=path)

@@ -20,8 +20,10 @@ WAITS = (
 
 
 @dataclass(frozen=True)
-class _Rank:
-    rank: int
+class _Part:
+    """What is here of a job."""
+
+    ranks: frozenset[int]
     world_size: int | None
     kind: str
     start_ns: int
@@ -29,38 +31,49 @@ class _Rank:
 
 
 def said(pair: tuple[Database, Database], steps: tuple[Spread, Spread], letters: tuple[str, str]) -> str:
-    """What is said of two ranks of one job in the place of which is faster; "" for other inputs."""
-    if (ranks := _ranks(pair)) is None:
+    """What is said of parts of one job in the place of which is faster; "" for other inputs."""
+    if (parts := _parts(pair)) is None:
         return ""
     unit, cells = units.scaled("ns", [step.median for step in steps])
+    one, two = map(_named, parts)
     return (
-        f"{letters[0]} and {letters[1]} are ranks {ranks[0]} and {ranks[1]} of one job, which wait for each other: "
+        f"{letters[0]} and {letters[1]} are ranks {one} and {two} of one job, which wait for each other: "
         f"steps of {cells[0]} and {cells[1]} {unit}. "
         "`lorabench summary` of both together says which rank is late, and why"
     )
 
 
+def _named(part: _Part) -> str:
+    """Its ranks: 3, or those of a node as 4-7."""
+    first, last = min(part.ranks), max(part.ranks)
+    if len(part.ranks) == 1:
+        return str(first)
+    is_run = len(part.ranks) == last - first + 1
+    return f"{first}-{last}" if is_run else f"{first} to {last}"
+
+
 def are_ranks(databases: list[Database]) -> bool:
     """Whether the first and another one are ranks of one job."""
-    return any(_ranks((databases[0], other)) is not None for other in databases[1:])
+    return any(_parts((databases[0], other)) is not None for other in databases[1:])
 
 
-def _ranks(pair: tuple[Database, Database]) -> tuple[int, int] | None:
-    """The ranks of two inputs that ran together: two of one world, recorded at once as far as they are dated."""
-    one, two = (_rank(database) for database in pair)
-    if one is None or two is None or one.rank == two.rank:
+def _parts(pair: tuple[Database, Database]) -> tuple[_Part, _Part] | None:
+    """Two inputs that ran together: ranks of one world, recorded at once as far as they are dated."""
+    one, two = (_part(database) for database in pair)
+    if one is None or two is None or one.ranks & two.ranks:
         return None
     if (one.kind, one.world_size) != (two.kind, two.world_size):
         return None
-    is_dated = [rank.start_ns > _SINCE_1970_NS for rank in (one, two)]
+    is_dated = [part.start_ns > _SINCE_1970_NS for part in (one, two)]
     apart = max(one.start_ns, two.start_ns) - min(one.end_ns, two.end_ns)
-    return (one.rank, two.rank) if not any(is_dated) or (all(is_dated) and apart < _CLOCKS_NS) else None
+    return (one, two) if not any(is_dated) or (all(is_dated) and apart < _CLOCKS_NS) else None
 
 
-def _rank(database: Database) -> _Rank | None:
-    """Which rank an input is, and when it was recorded; None for one of several ranks, or that says nothing of it."""
+def _part(database: Database) -> _Part | None:
+    """Which ranks an input holds, and when they were recorded; None for one that says nothing of it."""
     rows = database.rows(
-        "select rank, world_size, kind, start_ns, end_ns from _recorded_rank "
-        f"where source_id in (select source_id from source where {counting(database)})"
+        "select list(distinct rank), any_value(world_size), any_value(kind), min(start_ns), max(end_ns) "
+        f"from _recorded_rank where source_id in (select source_id from source where {counting(database)}) "
+        "having count(distinct kind) = 1 and count(distinct coalesce(world_size, 0)) = 1"
     )
-    return _Rank(*rows[0]) if len(rows) == 1 else None
+    return _Part(frozenset(rows[0][0]), *rows[0][1:]) if rows else None

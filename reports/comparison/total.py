@@ -10,7 +10,7 @@ from .spread import NEXT_TO_NOTHING
 _WORDS = {
     "kernel_ns": "GPU time in kernels", "gpu_op_ns": "GPU time", "self_gpu_ns": "GPU time of operators",
     "wall_ns": "CPU time",
-    "self_cpu_ns": "CPU time", "call_ns": "time in CUDA calls", "idle_ns": "idle GPU time", "busy_ns": "busy GPU time",
+    "self_cpu_ns": "CPU time", "call_ns": "time in API calls", "idle_ns": "idle GPU time", "busy_ns": "busy GPU time",
     "saving_ns": "time that could be saved", "live_bytes": "live memory",
     "length_ns": "time of a step",
 }  # fmt: skip

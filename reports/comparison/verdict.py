@@ -71,7 +71,8 @@ def of_traces(
         if not (first and other) or asked.view not in ("step_summary",):
             elsewhere = [by_sequence[n] for n in (0, number)] if by_sequence else []
             said.append(total.of_total(rows, names, number, asked, labels, elsewhere))
-    said.append(late_ranks.said(bases))
+    if not one_job.are_ranks(bases):  # who is late in a part of a job may not be in the whole
+        said.append(late_ranks.said(bases))
     about = [
         ", ".join(filter(None, (_recorder(database), by_step.said_of_steps(database), _gpus(database))))
         for database in databases.values()
