@@ -55,7 +55,11 @@ _Preset = Annotated[
     ),
 ]
 _UntilOom = Annotated[
-    str | None, typer.Option(metavar="SETTING", help="Search the largest value of this setting (lora_cnt) that fits.")
+    str | None,
+    typer.Option(
+        metavar="SETTING",
+        help="Search the largest value of this setting (lora_cnt) that fits; --lora-cnt 2..16 bounds it.",
+    ),
 ]
 _List = Annotated[bool, typer.Option("--dry-run", help="List the runs, start none.")]
 _ReplaceSweep = Annotated[bool, typer.Option("--force", help="Replace another sweep in the folder.")]
@@ -89,9 +93,10 @@ def give_options() -> None:
     """Give both commands an option for each field of RunSpec, which who only analyzes need not load."""
     from .collect.settings import options
 
-    for function in COMMANDS.values():
+    for name, function in COMMANDS.items():
         own = [p for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
-        every = [*own[:1], *(p.replace(kind=p.KEYWORD_ONLY) for p in own[1:]), *options.parameters(typer.Option)]
+        of_runs = options.parameters(typer.Option, options.SWEEP_DEFAULTS if name == "sweep" else {})
+        every = [*own[:1], *(p.replace(kind=p.KEYWORD_ONLY) for p in own[1:]), *of_runs]
         command: Any = function
         command.__signature__ = inspect.Signature(every)
         command.__annotations__ = {p.name: p.annotation for p in every}
@@ -290,7 +295,7 @@ def sweep(
     if dry_run:
         console.tell(f"every run: {sweeping.said_of_all(what)}")
         if what.searched:
-            console.tell(f"from each of these on {what.searched} grows until memory runs out:")
+            console.tell(sweeping.said_of_search(what))
         console.put_lines("\n".join(cell.name for cell in what.cells))
         return
     if force:

@@ -21,6 +21,7 @@ from ...errors import InputError, OutputError, RunError, SettingError, UsageErro
 from ...progress import Prefixed, Progress, Silent
 from ...vocabulary import ADAPTER_SETTINGS, PARALLEL_SETTINGS
 from ..settings.methods import METHODS, Method
+from ..settings.options import SWEEP_DEFAULTS
 from ..settings.spec import RunSpec, from_dict
 from . import session
 
@@ -114,7 +115,7 @@ def plan(given: dict[str, Any], until_oom: str | None = None, preset: str | None
 
 def _grid(given: dict[str, Any]) -> Plan:
     axes = {name: values for name, value in given.items() if len(values := _values(name, value)) > 1}
-    settings = {"profiler": "timing"} | {n: _one(n, v) for n, v in given.items() if n not in axes}
+    settings = SWEEP_DEFAULTS | {n: _one(n, v) for n, v in given.items() if n not in axes}
     cells: dict[str, Cell] = {}
     impossible = []
     for combination in itertools.product(*axes.values()):
@@ -248,10 +249,17 @@ def run(what: Plan, folder: Path, listener: Progress | None = None, runner: Runn
         for start in _starts(what, what.searched):
             _search(what, start, what.searched, state)
     if state.failed:
-        raise RunError(
-            f"{len(state.failed)} of {len(state.names)} runs failed: {'; '.join(state.failed)}; the others are in "
-            f"{folder}, and the same command runs these again"
-        )
+        raise RunError(_said_of_failed(state))
+
+
+def _said_of_failed(state: "_Sweep") -> str:
+    """Which runs failed and why, each reason once."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in state.failed.items():
+        by_reason.setdefault(reason, []).append(name)
+    said = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
+    others = f"the others are in {state.folder}, and " if len(state.failed) < len(state.names) else ""
+    return f"{len(state.failed)} of {len(state.names)} runs failed: {said}; {others}the same command runs these again"
 
 
 class _Sweep:
@@ -260,7 +268,7 @@ class _Sweep:
     def __init__(self, folder: Path, what: Plan, listener: Progress, runner: Runner):
         self.folder, self.listener, self.runner = folder, listener, runner
         self.names: list[str] = []
-        self.failed: list[str] = []
+        self.failed: dict[str, str] = {}  # by name, and why
         self.about = {"axes": what.axes, "settings": what.settings}
         if (folder / rundir.SWEEP).exists():
             known = rundir.read_sweep(folder)
@@ -283,7 +291,7 @@ class _Sweep:
                 self.runner(cell.spec, path, path.exists(), Prefixed(self.listener, f"{progress} {cell.name}"))
             status = str(rundir.read_manifest(path)["status"])
         if status not in (rundir.OK, rundir.OOM):
-            self.failed.append(f"{cell.name}: {rundir.read_manifest(path)['message']}")
+            self.failed[cell.name] = str(rundir.read_manifest(path)["message"])
         return status
 
     def _write(self) -> None:
@@ -319,6 +327,15 @@ def _with_axis(what: Plan, field: str) -> Plan:
         raise UsageError(f"--until-oom {field}: name a setting that is a whole number, as lora_cnt or seq_len")
     settings = {name: value for name, value in what.settings.items() if name != field}
     return dataclasses.replace(what, settings=settings, axes=what.axes | {field: values})
+
+
+def said_of_search(what: Plan) -> str:
+    """Where a search begins and ends, as a line; "" without one."""
+    if what.searched is None:
+        return ""
+    values = [int(value) for value in what.axes[what.searched]]
+    most = f", to {max(values)} at most" if len(values) > 1 else ""
+    return f"{what.searched} grows from {min(values)} until memory runs out{most}; from each of these:"
 
 
 def _starts(what: Plan, field: str) -> Iterator[dict[str, str]]:

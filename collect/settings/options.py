@@ -6,7 +6,7 @@ Knows typer's parameter objects only by what the caller passes in: the command l
 import dataclasses
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .spec import RunSpec
@@ -40,16 +40,27 @@ GROUPS = {
 }  # fmt: skip
 
 
-def parameters(option: Callable[..., Any]) -> list[inspect.Parameter]:
-    """One keyword parameter for each field, annotated as `option(*names, help=…)` wants; None means not given."""
+# What a run of a sweep is unless it is asked for otherwise.
+SWEEP_DEFAULTS = {"profiler": "timing"}
+
+
+def parameters(option: Callable[..., Any], defaults: Mapping[str, Any]) -> list[inspect.Parameter]:
+    """One keyword parameter for each field, annotated as `option(*names, help=…)` wants; None means not given.
+
+    defaults: those of a command that has others than a run.
+    """
     hints = typing.get_type_hints(RunSpec)
     fields = {field.name: field for field in dataclasses.fields(RunSpec)}
     return [
-        _parameter(fields[name], hints[name], option, group) for group, names in GROUPS.items() for name in names
-    ]  # fmt: skip
+        _parameter(fields[name], hints[name], option, group, defaults.get(name, fields[name].default))
+        for group, names in GROUPS.items()
+        for name in names
+    ]
 
 
-def _parameter(field: "dataclasses.Field[Any]", hint: Any, option: Callable[..., Any], group: str) -> inspect.Parameter:
+def _parameter(
+    field: "dataclasses.Field[Any]", hint: Any, option: Callable[..., Any], group: str, default: Any
+) -> inspect.Parameter:
     name = "--" + field.name.replace("_", "-")
     choices = field.metadata["choices"]
     if hint is bool:
@@ -63,7 +74,7 @@ def _parameter(field: "dataclasses.Field[Any]", hint: Any, option: Callable[...,
         item = typing.get_args(hint)[0] if many else hint
         metavar = _metavar(name, choices) or _METAVARS[item]
         shape = {"metavar": f"{metavar},…" if many and not choices else metavar}
-    annotated = typing.Annotated[kind, option(*names, help=_help(field), rich_help_panel=group, **shape)]
+    annotated = typing.Annotated[kind, option(*names, help=_help(field, default), rich_help_panel=group, **shape)]
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotated)
 
 
@@ -73,12 +84,12 @@ def _metavar(name: str, choices: tuple[str, ...]) -> str:
     return spelt if len(f"  {name} {spelt}") <= _COLUMNS else name.rpartition("-")[2].upper()
 
 
-def _help(field: "dataclasses.Field[Any]") -> str:
+def _help(field: "dataclasses.Field[Any]", default: Any) -> str:
     text: str = field.metadata["help"]
     choices: tuple[str, ...] = field.metadata["choices"]
     if choices and _metavar("--" + field.name.replace("_", "-"), choices) != "|".join(choices):
         text = f"{text.removesuffix('.')}: {', '.join(choices)}."
-    return text if "[default: " in text or field.default == "" else f"{text} [default: {_spelt(field.default)}]"
+    return text if "[default: " in text or default == "" else f"{text} [default: {_spelt(default)}]"
 
 
 def _spelt(default: Any) -> str:

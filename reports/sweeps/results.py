@@ -65,13 +65,18 @@ def _row(run: Path, axes: list[str]) -> dict[str, Any]:
     return row
 
 
+def ended_well(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The runs whose measurements can be held against each other: one that failed may have measured some steps."""
+    return [row for row in rows if row["status"] == rundir.OK]
+
+
 def fastest(rows: list[dict[str, Any]]) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
     """The run that computes most tokens in a second, and the others that its steps do not tell it from; None of none.
 
     Two are told apart where a token takes longer by more than noise explains in one of a hundred pairs (see noise); of
     fewer than three steps nobody knows, and they are told apart by what was measured.
     """
-    measured = [row for row in rows if row["token_per_s"]]
+    measured = [row for row in ended_well(rows) if row["token_per_s"]]
     if not measured:
         return None
     first = max(measured, key=lambda row: float(row["token_per_s"]))

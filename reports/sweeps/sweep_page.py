@@ -75,7 +75,7 @@ def _cards(rows: list[Row]) -> list[dict[str, str]]:
 def _figure(
     rows: list[Row], known: list[Row], axes: list[str], measure: str, title: str, unit: str, scale: float
 ) -> Section | None:
-    measured = [row for row in rows if row[measure] is not None]
+    measured = [row for row in sweeps.ended_well(rows) if row[measure] is not None]
     if not measured or not axes:
         return None
     x = next(iter(_numeric(rows, axes)), None)

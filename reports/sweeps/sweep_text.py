@@ -32,7 +32,9 @@ def show(rows: list[Row], is_of_memory: bool = False) -> None:
 
 def _lowest(rows: list[Row], peak: str | None) -> Iterator[str]:
     """The run with the lowest peak, and those within a hundredth of it."""
-    measured = sorted((row for row in rows if peak and row[peak]), key=lambda row: float(row[str(peak)]))
+    measured = sorted(
+        (row for row in sweeps.ended_well(rows) if peak and row[peak]), key=lambda row: float(row[str(peak)])
+    )
     if len(measured) < 2:
         return
     first, *others = measured

@@ -21,6 +21,7 @@ _UNITS = {
 # Endings of columns that are so much a second, what is left of them in the title, and the unit.
 _RATES = {"bandwidth_bytes": ("bandwidth", "bytes_s"), "bytes_s": ("", "bytes_s"), "flop_s": ("", "flop/s")}
 _LEAST_EPOCH = 10**18  # nanoseconds: more than 31 years is no length, but a moment since 1970
+_LEAST_WRITTEN_OUT, _MOST_WRITTEN_OUT = 1e-3, 1e15  # smaller and larger numbers have an exponent
 _PATHS = ("path", "place", "inputs", "database", "file")  # of these the end tells more than the start
 
 
@@ -91,6 +92,8 @@ def text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, float | Decimal):
+        if value and not _LEAST_WRITTEN_OUT <= abs(float(value)) < _MOST_WRITTEN_OUT:
+            return f"{value:g}"
         return f"{value:,.3f}".rstrip("0").rstrip(".")
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
