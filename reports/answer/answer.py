@@ -176,7 +176,7 @@ def part(finding: Row, window_ns: int | None, place_width: int | None = None) ->
     if _ONCE in finding["advice"] and not finding["is_once"]:  # the rest comes again
         share += " once"
     if not _is_scattered(finding):
-        return f"{share} here: "
+        return f"{share} here; "
     place = finding["place"] or OUTSIDE
     preposition = "before" if finding["rule"] in _IS_BEFORE else "in"
     return f"{share} {preposition} {place if place_width is None else keep_end(place, place_width)}: "

@@ -180,7 +180,7 @@ def doubts(found: Row) -> list[str]:
             "record again, after warm-up steps"
         )
     if lost := found["cut_off"]:
-        missing = f"the last {lost['missing_cnt']:,} of {lost['launch_cnt']:,} launches have no GPU work"
+        missing = f"the last {lost['missing_cnt']:,} of {lost['launch_cnt']:,} kernel launches have no GPU work"
         said.append(f"{missing}: the recording ended early")
     if found["has_launches"] is False and found["unlaunched"]:
         said.append(

@@ -1,5 +1,7 @@
 """The cards at the top of a page: how long a step takes, whether the GPU is busy, how much memory it needs."""
 
+from typing import Any
+
 from ..answer import step_text
 from ..tables.units import said_ns, scaled
 from .run import Run
@@ -7,6 +9,7 @@ from .section import Source
 
 _MIB = 2**20
 _LEAST_BYTES = _MIB  # of a peak that is worth a card
+_MUCH = 0.7  # of a step: where the GPU works in less of it, that is said
 
 
 def cards(source: Source, run: Run | None) -> list[dict[str, str]]:
@@ -42,8 +45,9 @@ def _steps(source: Source, run: Run | None) -> list[dict[str, str]]:
     for row in rows:
         steps = f"{step_text.number_of(row)}, {step_text.spread(row)}" if row["step_cnt"] > 1 else "one step"
         if run is None:
-            what = "step, mean" if step_text.says_mean(row) else "step, median"
-            found.append(_card(what, _length(step_text.centre_ns(row)), f"profiled, {steps}"))
+            what = "step, mean" if step_text.says_mean(row) else "step, median" if row["step_cnt"] > 1 else "step"
+            length = step_text.centre_ns(row)
+            found.append(_card(what, _length(length), f"profiled, {steps}{_of_which(source, row, length)}"))
             if row["token_per_s"]:
                 found.append(_card("tokens", f"{row['token_per_s']:,.0f} /s", "with the profiler's cost"))
         else:
@@ -52,6 +56,14 @@ def _steps(source: Source, run: Run | None) -> list[dict[str, str]]:
             more = f", {profiled / length - 1:+.0%}" if length and profiled >= length else ""
             found.append(_card("step while profiled", _length(profiled), f"{steps}{more}"))
     return found
+
+
+def _of_which(source: Source, row: dict[str, Any], length_ns: float) -> str:
+    """Of one step the part in which the GPU works, which the verdict is about, where that is a lot less."""
+    if row["step_cnt"] > 1:
+        return ""
+    window = source.rows("select max(window_ns) as ns from steady_state where source_id = {id}")[0]["ns"]
+    return f"; GPU work in {said_ns(window)} of it" if window and window < _MUCH * length_ns else ""
 
 
 def _busy(source: Source) -> list[dict[str, str]]:
@@ -74,7 +86,7 @@ def _busy(source: Source) -> list[dict[str, str]]:
 def _work(source: Source) -> list[dict[str, str]]:
     """All that was recorded, and named so where the verdict is about less."""
     steady = source.rows("select recorded_ns from _steady_time where source_id = {id} and is_steady")
-    of = f", in all {said_ns(steady[0]['recorded_ns'])}" if steady else ""
+    of = f", of the whole recording: {said_ns(steady[0]['recorded_ns'])}" if steady else ""
     found = []
     ((kernels, time),) = source.database.rows(
         f"select coalesce(sum(kernel_cnt), 0), coalesce(sum(kernel_ns), 0) from kernel_summary "
@@ -90,11 +102,19 @@ def _work(source: Source) -> list[dict[str, str]]:
 
 def _memory(source: Source, run: Run | None) -> list[dict[str, str]]:
     rows = [] if source.memory is None else source.rows(
-        f"select device, max(peak_bytes) as peak_bytes from memory_peak where source_id = {source.memory[0]} "
+        "select device, max(peak_bytes) as peak_bytes, "
+        "bool_or((source_id, device) in (select (source_id, device) from _memory_from_zero)) as is_from_zero "
+        f"from memory_peak where source_id = {source.memory[0]} "
         f"group by device having max(peak_bytes) >= {_LEAST_BYTES} order by device = 'cpu', device limit 2"
     )  # fmt: skip
-    found = [_card(f"peak memory of {row['device']}", f"{row['peak_bytes'] / _MIB:,.1f} MiB", "allocated by torch")
-             for row in rows]  # fmt: skip
+    since = "allocated by torch since the recording began, besides what was there"
+    found = [
+        _card(
+            f"peak memory of {row['device']}", f"{row['peak_bytes'] / _MIB:,.1f} MiB",
+            since if row["is_from_zero"] else "allocated by torch",
+        )
+        for row in rows
+    ]  # fmt: skip
     if not found and run is not None and run.peak_bytes:
         found.append(_card("peak memory", f"{run.peak_bytes / _MIB:,.1f} MiB", "allocated by torch, timing pass"))
     return found

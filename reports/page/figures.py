@@ -16,7 +16,7 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F
 PATTERNS = ("", "/", ".", "x", "-", "\\", "+", "|", "", "/")
 MS = 1e-6
 MIB = 2**-20
-_BELOW = {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"}
+_BELOW = {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "traceorder": "normal"}
 
 
 def shown(text: Any, length: int = _LABEL_LENGTH) -> str:

@@ -1,6 +1,5 @@
 """Sections into one self-contained HTML file that works offline."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from ...version import installed
 from ..tables.files import replacing
 from . import assets, kinds
 from .first import First
+from .packing import as_json
 from .receipt import Receipt
 from .section import Section
 
@@ -39,7 +39,9 @@ def write(
         plotly_js=_script(assets.plotly()) if has_charts else "", own_js=_script(assets.own()),
     )  # fmt: skip
     with replacing(path) as partial:
-        partial.write_text(text, "utf-8")
+        partial.write_text(
+            text.replace("\0", "\ufffd"), "utf-8"
+        )  # a browser drops NUL in some places and not in others
 
 
 def _script(text: str) -> Any:
@@ -48,6 +50,6 @@ def _script(text: str) -> Any:
 
 
 def _json(value: Any) -> Any:
-    """A value as JSON for a <script>: no character of it can begin a tag."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    """A value as JSON for a <script>: no character of it can begin a tag, and NUL is what a browser makes of it."""
+    text = as_json(value, is_ascii=False)
     return markupsafe.Markup(text.replace("<", "\\u003c").replace("&", "\\u0026"))

@@ -2,12 +2,15 @@
 
 import base64
 import json
+import re
 import zlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+_NUL = re.compile(r"((?<!\\)(?:\\\\)*)\\u0000")
 
 Numbers = npt.NDArray[np.int64]
 
@@ -19,7 +22,12 @@ def packed(columns: Sequence[Numbers]) -> str:
 
 def packed_json(value: Any) -> str:
     """Texts that repeat each other, as JSON: deflated; base64."""
-    return _deflated(json.dumps(value, separators=(",", ":")).encode("ascii"))
+    return _deflated(as_json(value, is_ascii=True).encode("ascii"))
+
+
+def as_json(value: Any, *, is_ascii: bool) -> str:
+    """A value as JSON without spaces; NUL is what a browser makes of it elsewhere in the page."""
+    return _NUL.sub(r"\1\\ufffd", json.dumps(value, separators=(",", ":"), ensure_ascii=is_ascii))
 
 
 def packed_steps(places: Numbers, values: Numbers) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def ranks_side_by_side(source: Source) -> Iterable[Section | None]:
     what = "ranks" if is_by_rank else "inputs"
     text = (
         f"The {what} side by side. A step is the median without cold ones, of very uneven ones the mean; adapters that "
-        "take turns share it, so it has all of their turns."
+        "take turns share it, so it has all of their turns. Busy and idle are from the first GPU work to the last."
     )
     shown = [{name: row[name] for name in row if name != "source_id"} for row in rows]
     yield section("ranks", what.capitalize(), text, "rank_summary", shown, _rank_bars(shown), keys={"rank": "rank"},

@@ -152,8 +152,8 @@ def _idle(source: Source) -> Iterable[Section | None]:
     rows = [{"device_id": row["device_id"], "why": PARTS[row["part"]][0], **row} for row in rows]
     parts = {row["part"] for row in rows}
     text = (
-        "host: for the CPU; dependency: for another stream, an event or a copy; kernel_wait: between kernels. The time "
-        "before the first work of all is not among them."
+        "It waits for the CPU (host), for other work (dependency: another stream, an event or a copy), or it is "
+        "between kernels (kernel_wait). The time before the first work of all is not among these."
     )
     if "unrecorded" in parts:
         text += " Whether the GPU was idle in what is not recorded is not known: finding says why it is missing."
@@ -238,6 +238,10 @@ def _lora_groups(rows: Rows) -> Any:
     if not any(row[column] for row in rows):
         return None
     named = [{"where": f"{row['module']} {row['part']}", **row} for row in rows[:_GROUP_CNT]]
+    sums: dict[str, int] = {}
+    for row in named:
+        sums[row["where"]] = sums.get(row["where"], 0) + (row[column] or 0)
+    named.sort(key=lambda row: -sums[row["where"]])
     drawn = figures.grouped(named, "where", "direction", column)
     for trace in drawn["data"]:
         figures.coloured(trace, trace["name"] if trace["name"] in ("forward", "backward") else None)

@@ -19,7 +19,12 @@ _KINDS = {
     "rest": "other",
     "other": "other",
 }
-_SAID = {"h2d": "copies to the GPU", "length": "whole step", "recompute": "backward, again", "between": "between steps"}
+_SAID = {
+    "h2d": "copies to the GPU",
+    "length": "whole step",
+    "recompute": "forward again, in the backward",
+    "between": "between steps",
+}
 _TIMES = (
     "step, start_ns - {begin} as start_ns, length_ns, wall_ns, between_ns, data_ns, h2d_ns, forward_ns, "
     "backward_ns, optimizer_ns, launch_cnt, kernel_ns, gpu_busy_ns, token_cnt, is_uneven"
@@ -38,7 +43,8 @@ def step_sections(source: Source) -> Iterable[Section | None]:
     if not rows:
         return
     table = [{"step": row["step"], "adapter": row["adapter"], **row} for row in rows]
-    text = "Each step, with its phases on the CPU." if _known(rows) else "Each step; no phase of it is known."
+    again = " What is computed again in the backward is part of it here." if _recomputes(source) else ""
+    text = f"Each step, with its phases on the CPU.{again}" if _known(rows) else "Each step; no phase of it is known."
     if any(row["adapter"] for row in rows):
         text += " Adapters are trained in turn: a step of each has the same number."
     yield section(
@@ -46,6 +52,10 @@ def step_sections(source: Source) -> Iterable[Section | None]:
         keys={"step": "step", "start_ns": "begin", "wall_ns": "length"}, follows=("step", "time"),
     )  # fmt: skip
     yield _phases(source)
+
+
+def _recomputes(source: Source) -> bool:
+    return bool(source.rows("from phase_summary where source_id = {id} and phase = 'recompute' and cpu_ns > 0"))
 
 
 def _work(source: Source) -> Section | None:
@@ -95,14 +105,14 @@ def step_bars(rows: Rows) -> Any:
          "gpu_ns": max(0, row["length_ns"] - row["wall_ns"] - (row["between_ns"] or 0))}
         for row, name in zip(rows[:_STEP_KEPT], names_of(rows), strict=False)
     ]  # fmt: skip
-    parts = [(f"{phase}_ns", phase) for phase in [*known, "rest"]]
+    parts = [(f"{phase}_ns", _phase(phase)) for phase in known] + [("rest_ns", "other")]
     if any(row["between_ns"] for row in named):
-        parts.append(("between_ns", "before the next step"))
+        parts.append(("between_ns", _phase("between")))
     if any(row["gpu_ns"] for row in named):
         parts.append(("gpu_ns", "GPU, behind the CPU"))
     drawn = figures.stacked_bars(named, "label", parts)
-    for trace in drawn["data"]:
-        figures.coloured(trace, _KINDS.get(trace["name"]))
+    for trace, (column, _) in zip(drawn["data"], parts, strict=True):
+        figures.coloured(trace, _KINDS.get(column.removesuffix("_ns")))
     times = [[row["start_ns"], row["start_ns"] + row["wall_ns"]] for row in named]
     return figures.chosen_from(drawn, _STEP_CNT, len(rows), step=[row["step"] for row in named], time=times)
 

@@ -196,7 +196,7 @@ def _flame(source: Source, work: list[Row], ranges: list[Row], paths: dict[int, 
     measures = []
     data: Row = {"colours": {name: f"k-{kinds.of_class(name)}" for name in sorted({row["class"] for row in work})}}
     if work:
-        data["work"], places = flame.of_work(work, paths, "all GPU work")
+        data["work"], places = flame.of_work(work, paths, "everything")
         names = source.rows(_NAMES)
         data["places"] = [places.get((row["path_id"], row["name"]), 0) for row in names]
         measures.append({"title": "GPU time", "tree": "work", "column": 0, "whole": "all GPU time"})

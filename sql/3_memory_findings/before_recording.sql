@@ -46,6 +46,7 @@ select
     device,
     before_bytes as cost_bytes,
     format('{:,.0f} MiB were there before the recording began', before_bytes / 1048576)
+    || if(state_bytes > 0, format(' besides {:,.0f} of the optimizer''s states', state_bytes / 1048576), '')
     || case
         when equals_gradients
             then ', as much as gradients: the weights'

@@ -6,6 +6,6 @@ select
     source_id,
     'warning' as severity,
     missing_cnt as problem_cnt,
-    format('the last {:,} of {:,} launches have no GPU work: the recording ended before it', missing_cnt, launch_cnt)
+    format('the last {:,} of {:,} kernel launches have no GPU work: the recording ended before it', missing_cnt, launch_cnt)
         as example
 from _work_missing

@@ -42,7 +42,7 @@ export class Drawer {
 
   // Shows a kernel, or nothing where none is chosen or nothing is known of it. Once closed it stays so until another is.
   show(name) {
-    const known = Object.hasOwn(this.kernels, name ?? "");
+    const known = name !== undefined && Object.hasOwn(this.kernels, name);
     if (name !== this.shown) this.isClosed = false;
     this.element.hidden = !known || this.isClosed;
     if (!known || name === this.shown) { this.shown = name; return; }

@@ -63,6 +63,11 @@ addEventListener("afterprint", () => {
   redraw();
 });
 
+// Whether a key is of something that takes text, or of the browser.
+function isTyped({target, ctrlKey, metaKey, altKey}) {
+  return ctrlKey || metaKey || altKey || ["INPUT", "SELECT", "TEXTAREA"].includes(target.tagName);
+}
+
 // The state is in the address: a link to the page opens it as it was left.
 const state = stateOf(location.hash) ?? {};
 const link = new Link(document, state, drawPicture, () => {
@@ -77,6 +82,10 @@ document.addEventListener("picked", ({detail}) => link.pick(detail));
 document.addEventListener("sought", ({detail}) => link.remember(state.find = detail));
 document.addEventListener("measured", () => link.apply());
 document.addEventListener("keydown", (event) => {
+  if (event.key === "/" && timeline && !isTyped(event)) {
+    event.preventDefault();
+    drawPicture(timeline).then(() => timeline.picture.find.focus());
+  }
   if (event.key !== "Escape" || event.target.value) return;
   for (const place of places) if (["flame", "change"].includes(place.dataset.kind)) place.picture?.focusOn(0);
   link.clear();
@@ -87,10 +96,10 @@ function follow() {
   if (timeline) drawPicture(timeline).then(() => { timeline.picture.lookFor(state.find ?? ""); link.apply(); });
 }
 if (Object.keys(state).length || timeline?.dataset.window) follow();
-// An address that is typed or clicked in a page that is open; the name of a section leaves the choice.
+// An address that is typed or clicked in a page that is open; the name of a section leaves the choice, also in the address.
 addEventListener("hashchange", () => {
   const wanted = stateOf(location.hash);
-  if (!wanted) return;
+  if (!wanted) { link.remember(); return; }
   for (const name of Object.keys(state)) delete state[name];
   Object.assign(state, wanted);
   follow();

@@ -1,6 +1,6 @@
 -- A row is an input whose last launches have no GPU work: the recording ended before the GPU came to them.
 --
--- At least ten, behind the last launch whose work is there, and a hundredth of all. While a CUDA graph is captured nothing
+-- At least ten, behind the last launch of their process whose work is there, and a hundredth of all. While a CUDA graph is captured nothing
 -- runs; an input that captures behind its last work has no row.
 --
 -- columns:
@@ -10,9 +10,9 @@
 
 with
 last as (
-    select source_id, max(last_launch_ns) as start_ns
+    select source_id, process_id, max(last_launch_ns) as start_ns
     from _stream_work
-    group by source_id
+    group by source_id, process_id
 ),
 capture as (
     select source_id, max(end_ns) as end_ns
@@ -25,7 +25,8 @@ select
     count(*) filter (call.start_ns > last.start_ns) as missing_cnt,
     count(*) as launch_cnt
 from api_call as call
-join last using (source_id)
+join thread using (source_id, thread_id)
+join last on last.source_id = call.source_id and coalesce(last.process_id, thread.process_id) = thread.process_id
 left join capture using (source_id)
 where not call.is_duplicate
     and call.name_id in (

@@ -156,8 +156,11 @@ tidy as (
         name_id,
         text,
         numbers,
-        coalesce(nullif(regexp_replace(trim(regexp_replace(short, '[\s_]*\s[\s_]*', ' ', 'g')), '^_+', ''), ''), left(text, 40))
-            as short
+        coalesce(
+            nullif(regexp_replace(trim(regexp_replace(short, '[\s_]*\s[\s_]*', ' ', 'g')), '^_+', ''), ''),
+            nullif(left(text, 40), ''),
+            '(no name)'
+        ) as short
     from said
 ),
 -- unique among the kernels of an input, whatever else is in the database
